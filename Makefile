@@ -1,0 +1,42 @@
+# The extension: `make`, `make install`, `make installcheck`, as any PGXS module.
+# Out of tree, too: mkdir build && make -C build -f ../Makefile
+
+# A server that was itself built in tree leaves VPATH out of its PGXS, and its
+# VERSION is the server's: so both are our own, set before the include.
+HERE       := $(dir $(firstword $(MAKEFILE_LIST)))
+ifneq ($(HERE),./)
+VPATH      := $(HERE)
+endif
+EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" $(HERE)inorder.control)
+
+EXTENSION   = inorder
+MODULE_big  = inorder
+OBJS        = src/inorder.o src/entropy.o src/uuid_datum.o src/sequential.o src/v7.o src/xact.o src/call_floor.o
+PG_CPPFLAGS = -DINORDER_VERSION='"$(EXTVERSION)"'
+
+# The install script is the sources joined, in this order.
+SQL_SOURCES = header.sql keys.sql
+DATA_built  = inorder--$(EXTVERSION).sql
+
+REGRESS        = install sequence_keys time_keys v7 xact
+REGRESS_OPTS   = --inputdir=$(HERE)test
+ISOLATION      = xact_order shared_sequence
+ISOLATION_OPTS = --inputdir=$(HERE)test
+
+# Out of tree the folder of the objects does not exist yet; as a target it would
+# be taken for the one of the sources.
+$(shell mkdir -p src)
+EXTRA_CLEAN = src/*.o src/*.bc
+
+PG_CONFIG ?= pg_config
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+include $(PGXS)
+
+# Servers built with gcc 14 or later record this warning among their own flags;
+# an older compiler stops at an option it does not know.
+override CFLAGS := $(filter-out -Wmissing-variable-declarations,$(CFLAGS))
+
+$(OBJS): $(wildcard $(HERE)src/*.h)
+
+inorder--$(EXTVERSION).sql: $(addprefix $(HERE)sql/,$(SQL_SOURCES)) $(HERE)inorder.control
+	cat $(addprefix $(HERE)sql/,$(SQL_SOURCES)) > $@

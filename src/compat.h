@@ -1,0 +1,21 @@
+/*
+ * compat.h
+ *	  Every difference between the server versions we build for (15 to 19).
+ *
+ * No other file of ours tests PG_VERSION_NUM.
+ */
+#ifndef INORDER_COMPAT_H
+#define INORDER_COMPAT_H
+
+#if PG_VERSION_NUM < 150000
+#error "inorder needs PostgreSQL 15 or later"
+#endif
+
+/* 18 lets a module carry its name and version, shown by pg_get_loaded_modules() */
+#ifdef PG_MODULE_MAGIC_EXT
+#define INORDER_MODULE_MAGIC(module_name) PG_MODULE_MAGIC_EXT(.name = module_name, .version = INORDER_VERSION)
+#else
+#define INORDER_MODULE_MAGIC(module_name) PG_MODULE_MAGIC
+#endif
+
+#endif							/* INORDER_COMPAT_H */

@@ -1,0 +1,10 @@
+/*
+ * entropy.h
+ *	  Random 64-bit words, cheap enough to make a key of.
+ */
+#ifndef INORDER_ENTROPY_H
+#define INORDER_ENTROPY_H
+
+extern uint64 entropy_word(void);
+
+#endif							/* INORDER_ENTROPY_H */

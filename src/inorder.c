@@ -1,0 +1,21 @@
+/*
+ * inorder.c
+ *	  The module itself: magic block and nothing else.
+ *
+ * There is no _PG_init: nothing is preloaded, hooked or configured.  The
+ * functions are in the file of their idea:
+ *
+ *	  entropy.c		random words out of a per-backend pool
+ *	  uuid_layout.h	where the bits of every key lie (pure arithmetic)
+ *	  sequential.c	uuid_sequence_nextval, uuid_time_nextval
+ *	  v7.c			uuid_v7_nextval, uuid_v7_time, uuid_v7_floor
+ *	  xact.c		uuid_xact_nextval, xact_id, uuid_xact_id, uuid_xact_floor
+ *	  call_floor.c	what the lab subtracts when it times the others
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+
+#include "compat.h"
+
+INORDER_MODULE_MAGIC("inorder");

@@ -1,0 +1,24 @@
+/*
+ * uuid_datum.h
+ *	  Between keys as two words and uuid values as the server passes them.
+ */
+#ifndef INORDER_UUID_DATUM_H
+#define INORDER_UUID_DATUM_H
+
+#include "fmgr.h"
+
+#include "uuid_layout.h"
+
+/* A uuid in the current memory context, as a function returns it. */
+static inline Datum
+uuid_datum(UuidWords words)
+{
+	pg_uuid_t  *uuid = (pg_uuid_t *) palloc(sizeof(pg_uuid_t));
+
+	uuid_store(uuid, words);
+	return UUIDPGetDatum(uuid);
+}
+
+extern UuidWords uuid_arg_of_version(Datum arg, unsigned version);
+
+#endif							/* INORDER_UUID_DATUM_H */

@@ -1,0 +1,275 @@
+/*
+ * uuid_layout.h
+ *	  Where the bits of every key lie.
+ *
+ * Pure arithmetic: nothing here allocates, reports an error, reads a clock or
+ * draws a random number; all of that is passed in.  A key is handled as two
+ * 64-bit words whose big-endian bytes are the UUID, so that comparing
+ * (high, low) as numbers equals the server's memcmp() of the 16 bytes.
+ *
+ *	  high  bits 63..16  first 48 bits      low  bits 63..62  variant, 10
+ *			bits 15..12  version				 bits 61..0   last 62 bits
+ *			bits 11..0	 next 12 bits
+ *
+ * RFC 9562, section 4 (variant, version), 5.7 (version 7), 5.8 (version 8).
+ */
+#ifndef INORDER_UUID_LAYOUT_H
+#define INORDER_UUID_LAYOUT_H
+
+#include "port/pg_bswap.h"
+#include "utils/uuid.h"
+
+#define LOW_BITS(n)			((UINT64CONST(1) << (n)) - 1)
+
+#define UUID_FIELD48_MAX	LOW_BITS(48)
+#define UUID_FIELD12_MAX	LOW_BITS(12)
+#define UUID_FIELD62_MAX	LOW_BITS(62)
+#define UUID_VARIANT_RFC	(UINT64CONST(2) << 62)
+
+#define UUID_VERSION_TIME	7
+#define UUID_VERSION_CUSTOM 8
+
+typedef struct UuidWords
+{
+	uint64		high;
+	uint64		low;
+} UuidWords;
+
+static inline void
+uuid_store(pg_uuid_t *uuid, UuidWords words)
+{
+	uint64		high = pg_hton64(words.high);
+	uint64		low = pg_hton64(words.low);
+
+	memcpy(uuid->data, &high, sizeof(high));
+	memcpy(uuid->data + sizeof(high), &low, sizeof(low));
+}
+
+static inline UuidWords
+uuid_load(const pg_uuid_t *uuid)
+{
+	UuidWords	words;
+
+	memcpy(&words.high, uuid->data, sizeof(words.high));
+	memcpy(&words.low, uuid->data + sizeof(words.high), sizeof(words.low));
+	words.high = pg_ntoh64(words.high);
+	words.low = pg_ntoh64(words.low);
+	return words;
+}
+
+/* Put version and variant in their places, over whatever was there. */
+static inline UuidWords
+uuid_stamp(UuidWords words, unsigned version)
+{
+	words.high = (words.high & ~UINT64CONST(0xF000)) | ((uint64) version << 12);
+	words.low = (words.low & UUID_FIELD62_MAX) | UUID_VARIANT_RFC;
+	return words;
+}
+
+static inline bool
+uuid_is_version(UuidWords words, unsigned version)
+{
+	return ((words.high >> 12) & 0xF) == version &&
+		(words.low & ~UUID_FIELD62_MAX) == UUID_VARIANT_RFC;
+}
+
+/* A key of three fields: 48 bits, 12 bits, 62 bits. */
+static inline UuidWords
+uuid_compose(uint64 field48, uint64 field12, uint64 field62, unsigned version)
+{
+	UuidWords	words = {field48 << 16 | field12, field62};
+
+	return uuid_stamp(words, version);
+}
+
+/* ---------------------------------------------------------------------------
+ * Blocks: a wrapping block number in front, the rest random (version 8)
+ * ---------------------------------------------------------------------------
+ */
+
+/*
+ * (position / size) mod count, both rounded towards minus infinity, so that a
+ * descending sequence or a clock before 1970 walks the blocks downwards
+ * instead of staying twice as long in block 0.
+ */
+static inline uint32
+block_number(int64 position, int32 size, int32 count)
+{
+	int64		block = position / size - (position % size < 0);
+	int64		wrapped = block % count;
+
+	return (uint32) (wrapped < 0 ? wrapped + count : wrapped);
+}
+
+/*
+ * Whole bytes that the numbers 0 .. count - 1 need:
+ *
+ *	  count		1	2..256	..65536  ..2^24  ..2^31-1
+ *	  bytes		0	   1	   2	    3	    4
+ *
+ * Ends after at most four rounds: each takes eight bits off a 31-bit number.
+ */
+static inline int
+block_prefix_bytes(int32 count)
+{
+	int			bytes = 0;
+
+	for (uint32 last = (uint32) count - 1; last > 0; last >>= 8)
+		bytes++;
+	return bytes;
+}
+
+static inline UuidWords
+block_key(uint32 block, int prefix_bytes, UuidWords random)
+{
+	int			prefix_bits = 8 * prefix_bytes;
+
+	if (prefix_bits > 0)
+		random.high = (uint64) block << (64 - prefix_bits) | random.high >> prefix_bits;
+	return uuid_stamp(random, UUID_VERSION_CUSTOM);
+}
+
+/* ---------------------------------------------------------------------------
+ * Version 7: 48 bits of Unix milliseconds, 12 bits of their fraction, 62 bits
+ * ---------------------------------------------------------------------------
+ *
+ * A tick is the first 60 bits as one number: milliseconds * 4096 + fraction
+ * (RFC 9562, section 6.2, method 3).
+ */
+#define V7_TICKS_PER_MS		4096
+#define V7_TICK_MAX			LOW_BITS(60)
+#define V7_US_MAX			((int64) (UUID_FIELD48_MAX * 1000 + 999))
+
+/*
+ * The first tick of a microsecond since 1970.
+ *
+ * Rounded up, so that v7_tick_us() gives the same microsecond back: of the
+ * 4096 fractions, 4 or 5 belong to each microsecond.
+ *
+ *	  us in the ms	   0   1   2   3  ...  999
+ *	  first tick	   0   5   9  13  ... 4092
+ */
+static inline uint64
+v7_us_tick(int64 us)
+{
+	uint64		ms = (uint64) us / 1000;
+	uint64		fraction = ((uint64) us % 1000 * V7_TICKS_PER_MS + 999) / 1000;
+
+	return ms * V7_TICKS_PER_MS + fraction;
+}
+
+/* The microsecond since 1970 that a tick lies in. */
+static inline int64
+v7_tick_us(uint64 tick)
+{
+	return (int64) (tick / V7_TICKS_PER_MS * 1000 +
+					tick % V7_TICKS_PER_MS * 1000 / V7_TICKS_PER_MS);
+}
+
+/* A clock's reading as a tick: quarters of a microsecond count, too. */
+static inline uint64
+v7_clock_tick(int64 seconds, int32 nanoseconds)
+{
+	return v7_us_tick(seconds * 1000000 + nanoseconds / 1000) + nanoseconds % 1000 / 250;
+}
+
+/*
+ * What a session remembers of its last key.  Zero is "none yet": no clock that
+ * we accept shows tick 0 again.
+ */
+typedef struct V7State
+{
+	uint64		tick;
+	uint64		tail;			/* the last 62 bits */
+} V7State;
+
+/*
+ * Go on to the next key, always greater than the last.
+ *
+ * The plain form takes the clock and 62 random bits.  It fails when the clock
+ * stands still (25 million calls a second share a tick among six) or steps
+ * back.  So within a tick that is not newer than the last one the tail grows
+ * by a random step of up to 2^48 instead.  A tick holds 2^14 such steps or
+ * more on average; when they are used up, the tick is moved on by one, which
+ * is 244 ns.
+ */
+#define V7_STEP_BITS 48
+
+static inline void
+v7_advance(V7State *last, uint64 tick, uint64 random)
+{
+	if (likely(tick > last->tick))
+	{
+		last->tick = tick;
+		last->tail = random & UUID_FIELD62_MAX;
+		return;
+	}
+
+	last->tail += (random & LOW_BITS(V7_STEP_BITS)) + 1;
+	if (last->tail > UUID_FIELD62_MAX)
+	{
+		last->tick++;
+		last->tail = random & UUID_FIELD62_MAX;
+	}
+}
+
+static inline UuidWords
+v7_key(uint64 tick, uint64 tail)
+{
+	return uuid_compose(tick / V7_TICKS_PER_MS, tick % V7_TICKS_PER_MS, tail, UUID_VERSION_TIME);
+}
+
+static inline uint64
+v7_key_tick(UuidWords key)
+{
+	return (key.high >> 16) * V7_TICKS_PER_MS + (key.high & UUID_FIELD12_MAX);
+}
+
+/* ---------------------------------------------------------------------------
+ * Transaction order: 48 bits of transaction number, then 74 bits (version 8)
+ * ---------------------------------------------------------------------------
+ *
+ * The 74 bits start below 2^73 and grow by 1 .. 2^43 with each key, so 2^30
+ * keys fit for certain: 2^73 + 2^30 * 2^43 = 2^74.  Whoever has seen a key
+ * guesses its successor with probability 2^-43.
+ */
+#define XACT_NUMBER_MAX		UUID_FIELD48_MAX
+#define XACT_STEP_BITS		43
+
+typedef struct XactTail
+{
+	uint64		high;			/* 12 bits */
+	uint64		low;			/* 62 bits */
+} XactTail;
+
+static inline XactTail
+xact_tail_start(uint64 random_high, uint64 random_low)
+{
+	XactTail	tail = {random_high & LOW_BITS(11), random_low & UUID_FIELD62_MAX};
+
+	return tail;
+}
+
+/* False when the 74 bits are used up; the tail is then of no more use. */
+static inline bool
+xact_tail_advance(XactTail *tail, uint64 random)
+{
+	tail->low += (random & LOW_BITS(XACT_STEP_BITS)) + 1;
+	tail->high += tail->low >> 62;
+	tail->low &= UUID_FIELD62_MAX;
+	return tail->high <= UUID_FIELD12_MAX;
+}
+
+static inline UuidWords
+xact_key(uint64 number, XactTail tail)
+{
+	return uuid_compose(number, tail.high, tail.low, UUID_VERSION_CUSTOM);
+}
+
+static inline uint64
+xact_key_number(UuidWords key)
+{
+	return key.high >> 16;
+}
+
+#endif							/* INORDER_UUID_LAYOUT_H */

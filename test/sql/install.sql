@@ -1,0 +1,56 @@
+-- The extension installs without superuser, and every function of it is
+-- described and labelled as it behaves.
+CREATE ROLE inorder_owner;
+CREATE DATABASE inorder_trusted OWNER inorder_owner;
+\c inorder_trusted
+SET ROLE inorder_owner;
+CREATE EXTENSION inorder;
+SELECT uuid_v7_nextval() < uuid_v7_nextval() AS usable;
+RESET ROLE;
+\c contrib_regression
+DROP DATABASE inorder_trusted;
+DROP ROLE inorder_owner;
+
+CREATE EXTENSION inorder;
+SELECT p.oid::regprocedure AS function, provolatile AS volatility, proparallel AS parallel,
+       proisstrict AS strict, obj_description(p.oid, 'pg_proc') ~ '[Rr]ange|version' AS ranges_told
+FROM pg_depend d
+JOIN pg_proc p ON p.oid = d.objid AND d.classid = 'pg_proc'::regclass
+JOIN pg_extension e ON e.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass
+WHERE extname = 'inorder'
+ORDER BY 1::text COLLATE "C";
+
+-- What must not run in a worker does not, and what may does.
+CREATE TABLE wide AS SELECT generate_series(1, 20000) AS n;
+ANALYZE wide;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SET max_parallel_workers_per_gather = 2;
+CREATE SEQUENCE plan_seq;
+EXPLAIN (COSTS OFF) SELECT uuid_sequence_nextval('plan_seq') FROM wide;
+EXPLAIN (COSTS OFF) SELECT uuid_xact_nextval() FROM wide;
+EXPLAIN (COSTS OFF) SELECT xact_id() FROM wide;
+EXPLAIN (COSTS OFF) SELECT uuid_v7_nextval() FROM wide;
+EXPLAIN (COSTS OFF) SELECT uuid_time_nextval() FROM wide;
+-- Labelled safe, and run in workers: 20,000 keys, none twice.
+WITH made AS MATERIALIZED (SELECT uuid_time_nextval() AS id FROM wide) SELECT count(DISTINCT id) FROM made;
+DROP TABLE wide;
+DROP SEQUENCE plan_seq;
+
+-- For the tests that follow: the first bytes of a key as a number, and what a
+-- statement fails with.
+CREATE FUNCTION prefix(id uuid, bytes int) RETURNS bigint LANGUAGE sql AS $$
+    SELECT ('x' || lpad(left(replace(id::text, '-', ''), 2 * bytes), 16, '0'))::bit(64)::bigint
+$$;
+
+CREATE FUNCTION error_of(statement text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    detail text;
+BEGIN
+    EXECUTE statement;
+    RETURN 'no error';
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
+    RETURN SQLSTATE || ' ' || SQLERRM || CASE detail WHEN '' THEN '' ELSE E'\n' || detail END;
+END $$;
