@@ -12,6 +12,7 @@
 
 #include <time.h>
 
+#include "catalog/pg_class.h"
 #include "commands/sequence.h"
 #include "utils/lsyscache.h"
 
@@ -30,14 +31,23 @@ check_positive(const char *name, int32 value)
 				 errmsg("%s must be between 1 and %d, not %d", name, PG_INT32_MAX, value)));
 }
 
-/* nextval() reports a missing relation as an internal error, without a code. */
+/*
+ * nextval() reports a relation that is gone as an internal error, and one that
+ * is no sequence in words that change between server versions.
+ */
 static void
-check_relation_exists(Oid relation)
+check_sequence(Oid relation)
 {
-	if (unlikely(get_rel_relkind(relation) == '\0'))
+	char		kind = get_rel_relkind(relation);
+
+	if (unlikely(kind == '\0'))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("sequence with OID %u does not exist", relation)));
+	if (unlikely(kind != RELKIND_SEQUENCE))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a sequence", get_rel_name(relation))));
 }
 
 static Datum
@@ -63,7 +73,7 @@ uuid_sequence_nextval(PG_FUNCTION_ARGS)
 
 	check_positive("block_size", block_size);
 	check_positive("block_count", block_count);
-	check_relation_exists(sequence);
+	check_sequence(sequence);
 
 	return block_datum(nextval_internal(sequence, true), block_size, block_count);
 }

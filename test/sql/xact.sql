@@ -134,7 +134,9 @@ COMMIT;
 -- xact_id() is stable, so an index on the number serves it.
 CREATE INDEX t_number ON t (number);
 SET enable_seqscan = off;
+SET enable_bitmapscan = off;
 EXPLAIN (COSTS OFF) SELECT * FROM t WHERE number = xact_id();
 RESET enable_seqscan;
+RESET enable_bitmapscan;
 DROP VIEW wrong;
 DROP TABLE t;

@@ -1,0 +1,249 @@
+"""The command line: reads arguments, calls the rest, prints. Nothing imports this."""
+
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+import click
+from rich.console import Console
+
+from inorder import __version__
+from inorder.display import Display
+from inorder.errors import InorderError, InputError
+from inorder.lab import session
+from inorder.lab.experiments import generators, insert
+from inorder.lab.keys import KEY_KINDS, kinds_named
+from inorder.lab.machine import available_cores
+from inorder.lab.progress import Progress
+from inorder.lab.results import Result, load
+from inorder.report import formats, html, terminal
+from inorder.report.generators import generators_table, summarise_generators
+from inorder.report.summary import headline, memory_note, summarise
+from inorder.servers import Server, find_server
+from inorder.units import parse_bytes, parse_count
+
+INTERRUPTED = 130  # as a shell reports SIGINT
+TERMINATED = 143
+LOWEST_MEMORY = 1024 * 1024
+FILE_WIDTH = 140
+MB = 1024 * 1024
+
+bindir_option = click.option(
+    "--bindir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of the PostgreSQL programs to run. "
+    "Default: that of PG_CONFIG, a system PostgreSQL with headers, the embedded one.",
+)
+format_option = click.option(
+    "--format", "output", type=click.Choice(formats.FORMATS), default="table", show_default=True, help="What to print."
+)
+seed_option = click.option("--seed", type=int, default=1, show_default=True, help="Seed of the order of runs.")
+
+
+def out_option(name: str) -> Callable[[Any], Any]:
+    """Where the result file goes."""
+    file = click.Path(dir_okay=False, path_type=Path)
+    return click.option("--out", type=file, default=name, show_default=True, help="The result file.")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="inorder")
+def cli() -> None:
+    """Keys that arrive in order: see on a real PostgreSQL what each kind of key costs.
+
+    Exit codes: 0 done, 1 it failed, 2 it cannot be done as asked, 130 interrupted.
+    """
+
+
+@cli.command()
+@bindir_option
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=".", help="Folder for the two files.")
+@click.option("--rows", default="4M", show_default=True, help="Rows of each table when it is larger than memory.")
+@click.option("--seconds", type=click.IntRange(1, 3600), default=2, show_default=True, help="Seconds of each run.")
+@click.option("--rounds", type=click.IntRange(1, 1000), default=3, show_default=True, help="Runs of each key and size.")
+def demo(bindir: Path | None, out: Path, rows: str, seconds: int, rounds: int) -> None:
+    """Show in about two minutes what random keys cost, on a server that is thrown away.
+
+    Writes inorder-report.html and inorder-demo.json, and prints the tables.
+    """
+    large = parse_count(rows, "--rows", 1000, 10**10)
+    plan = insert.InsertPlan(
+        rows=(large // 16, large),
+        rounds=rounds,
+        seconds=seconds,
+        threads=available_cores(),
+        fill_workers=available_cores(),
+        memory_bytes=32 * MB,
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    run_insert_command(find_server(bindir), plan, out / "inorder-demo.json", out / "inorder-report.html", "table")
+
+
+@cli.group()
+def lab() -> None:
+    """Measure: run experiments, report their results."""
+
+
+@lab.group("run")
+def lab_run() -> None:
+    """Run an experiment on a throw-away server."""
+
+
+@lab_run.command("insert")
+@bindir_option
+@click.option("--keys", default=",".join(KEY_KINDS), show_default=True, help="Kinds of key, comma-separated.")
+@click.option("--rows", default="10M", show_default=True, help="Rows in the table, several comma-separated.")
+@click.option("--rounds", type=click.IntRange(1, 1000), default=5, show_default=True)
+@click.option("--seconds", type=click.IntRange(1, 86400), default=10, show_default=True, help="Seconds of each run.")
+@click.option("--inserts", help="Inserts of each run, instead of seconds: makes WAL and block counts comparable.")
+@click.option("--clients", type=click.IntRange(1, 90), default=8, show_default=True)
+@click.option("--memory", default="128MB", show_default=True, help="shared_buffers while measuring.")
+@seed_option
+@out_option("inorder-insert.json")
+@click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), help="Write a report here, too.")
+@format_option
+def lab_run_insert(bindir: Path | None, output: str, page: Path | None, out: Path, **options: Any) -> None:
+    """Insert TPS and WAL per row, by kind of key and size of table (studies P1 and P3)."""
+    plan = insert.InsertPlan(
+        kinds=tuple(kind.name for kind in kinds_named(options["keys"])),
+        rows=tuple(parse_count(part, "--rows", 1000, 10**11) for part in options["rows"].split(",")),
+        rounds=options["rounds"],
+        seconds=options["seconds"],
+        inserts=parse_count(options["inserts"], "--inserts") if options["inserts"] else None,
+        clients=options["clients"],
+        threads=available_cores(),
+        memory_bytes=parse_bytes(options["memory"], "--memory", LOWEST_MEMORY),
+        fill_workers=available_cores(),
+        seed=options["seed"],
+    )
+    run_insert_command(find_server(bindir), plan, out, page, output)
+
+
+@lab_run.command("generators")
+@bindir_option
+@click.option("--values", default="1M", show_default=True, help="Values of one call.")
+@click.option("--rows", default="500k", show_default=True, help="Rows of one INSERT … SELECT.")
+@click.option("--rounds", type=click.IntRange(1, 1000), default=9, show_default=True)
+@seed_option
+@out_option("inorder-generators.json")
+@format_option
+def lab_run_generators(
+    bindir: Path | None, values: str, rows: str, rounds: int, seed: int, out: Path, output: str
+) -> None:
+    """CPU time to make a key, above a function that returns a constant, and of a bulk insert."""
+    plan = generators.GeneratorsPlan(
+        parse_count(values, "--values", 1000, 10**9), parse_count(rows, "--rows", 1000, 10**9), rounds, seed
+    )
+    server = find_server(bindir)
+    result = session.generators_result(server, plan)
+    check_writable(out)
+    try:
+        run_with_display(server, lambda display: session.generators_session(server, plan, result, display, out))
+    finally:
+        show(result, output, None)
+
+
+@lab.command("report")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), help="Write the page here, too.")
+@format_option
+def lab_report(file: Path, page: Path | None, output: str) -> None:
+    """Show a result file again."""
+    show(load(file), output, page)
+
+
+def run_insert_command(server: Server, plan: insert.InsertPlan, out: Path, page: Path | None, output: str) -> None:
+    """Run the insert experiment; what was measured is shown and kept however it ends."""
+    result = session.insert_result(server, plan)
+    check_writable(out)
+    Console(stderr=True).print(f"{server.name}, private, removed afterwards · {memory_note(result)}", highlight=False)
+    try:
+        run_with_display(server, lambda display: session.insert_session(server, plan, result, display, out))
+    finally:
+        if result.select("insert"):
+            show(result, output, page)
+            Console(stderr=True).print(f"Raw results: {out}" + (f"   Report: {page}" if page else ""), highlight=False)
+
+
+def check_writable(path: Path) -> None:
+    """An error now rather than after the first minutes of work."""
+    if not path.parent.is_dir():
+        raise InputError(f"cannot write {path}: there is no folder {path.parent}")
+
+
+def run_with_display(server: Server, work: Callable[[Progress], None]) -> None:
+    """Do the work under a live display."""
+    with Display(f"starting {server.name}") as display:
+        work(display)
+
+
+def show(result: Result, output: str, page: Path | None) -> None:
+    """Print a result as asked, and write its page if asked."""
+    if result.experiment == generators.NAME:
+        show_generators(result, output)
+    elif result.experiment == insert.NAME:
+        show_insert(result, output)
+        if page:
+            html.write_insert(result, page)
+    else:
+        raise InputError(f"this inorder knows no experiment '{result.experiment}'")
+
+
+def output_console() -> Console:
+    """Stdout; as wide as its tables need where there is no terminal to fit."""
+    return Console(width=None if sys.stdout.isatty() else FILE_WIDTH)
+
+
+def show_generators(result: Result, output: str) -> None:
+    """The generators experiment on stdout."""
+    if output == "table":
+        output_console().print(generators_table(result))
+    else:
+        write = formats.as_json if output == "json" else formats.as_csv
+        click.echo(write(summarise_generators(result)))
+
+
+def show_insert(result: Result, output: str) -> None:
+    """The insert experiment on stdout."""
+    sizes = summarise(result)
+    if output == "table":
+        console = output_console()
+        for table in terminal.insert_tables(sizes):
+            console.print(table, "")
+        console.print(headline(list(sizes.values())[-1] if sizes else []), highlight=False)
+    else:
+        write = formats.as_json if output == "json" else formats.as_csv
+        click.echo(write([kind for kinds in sizes.values() for kind in kinds]))
+
+
+class Terminated(BaseException):
+    """SIGTERM or SIGHUP: unwinds like an interrupt, so that every server is stopped."""
+
+
+def terminate(_signal: int, _frame: FrameType | None) -> NoReturn:
+    """The handler of SIGTERM and SIGHUP."""
+    raise Terminated
+
+
+def main() -> NoReturn:
+    """The console script: errors are one sentence, signals clean up."""
+    signal.signal(signal.SIGTERM, terminate)
+    signal.signal(signal.SIGHUP, terminate)
+    try:
+        cli(standalone_mode=False)
+    except InorderError as error:
+        click.echo(f"inorder: {error}", err=True)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("inorder: interrupted", err=True)
+        sys.exit(INTERRUPTED)
+    except Terminated:
+        click.echo("inorder: terminated", err=True)
+        sys.exit(TERMINATED)
+    sys.exit(0)

@@ -1,0 +1,19 @@
+"""Connections to a server, and the SQL files this package runs there."""
+
+from importlib.resources import files
+import psycopg
+from psycopg import sql
+
+APPLICATION_NAME = "inorder"
+
+Connection = psycopg.Connection[tuple[object, ...]]
+
+
+def connect(dsn: str) -> Connection:
+    """An autocommit connection that says who it is."""
+    return psycopg.connect(dsn, autocommit=True, application_name=APPLICATION_NAME)
+
+
+def query(name: str, package: str = "inorder", folder: str = "queries") -> sql.SQL:
+    """The text of one of our own SQL files."""
+    return sql.SQL(files(package).joinpath(folder, f"{name}.sql").read_text())  # type: ignore[arg-type]

@@ -1,0 +1,13 @@
+"""The errors a user is shown as one sentence, without a traceback."""
+
+
+class InorderError(Exception):
+    """Something went wrong while doing what was asked. Exit code 1."""
+
+    exit_code = 1
+
+
+class InputError(InorderError):
+    """What was asked for cannot be done: a bad value, file or server. Exit code 2."""
+
+    exit_code = 2

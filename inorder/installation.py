@@ -1,0 +1,94 @@
+"""A private copy of a PostgreSQL installation with the extension in it.
+
+PostgreSQL finds its libraries and extensions relative to its own program, so a
+copy that keeps the layout below another root is an installation of its own:
+nothing is written into the system's folders, and every major version works
+alike. A copy is 20 to 35 MB.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from inorder.errors import InorderError, InputError
+from inorder.servers import Server
+
+# Parts that only a build needs, and that are large.
+NOT_COPIED = shutil.ignore_patterns("pgxs", "bitcode", "*.a", "doc", "llvmjit*")
+
+
+def source_folder() -> Path | None:
+    """The checkout this package runs from, if it does."""
+    folder = Path(__file__).resolve().parent.parent
+    return folder if (folder / "inorder.control").exists() and (folder / "Makefile").exists() else None
+
+
+def run_make(server: Server, makefile: Path, build: Path, *arguments: str) -> None:
+    """Run make out of tree; its output is shown only if it fails."""
+    build.mkdir(parents=True, exist_ok=True)
+    command = ["make", "-s", "-C", str(build), "-f", str(makefile), f"PG_CONFIG={server.bindir / 'pg_config'}"]
+    # Bitcode is for inlining into JIT-compiled queries, which a key never is; it needs clang.
+    command += ["with_llvm=no", *arguments]
+    try:
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+    except FileNotFoundError as error:
+        raise InputError("make is not installed: building the extension needs make and a C compiler") from error
+    if done.returncode != 0:
+        raise InorderError(f"building {makefile.parent} failed:\n{done.stdout}{done.stderr}")
+
+
+def build_folder(server: Server, source: Path) -> Path:
+    """Where the objects for this server are kept, so that the next run need not compile."""
+    return source / "build" / f"{server.origin.strip('/').replace('/', '-')}-{server.version}"
+
+
+def relocate(server: Server, root: Path) -> Server:
+    """The same server below another root."""
+
+    def below(path: Path) -> Path:
+        return root / path.resolve().relative_to("/")
+
+    return replace(
+        server, bindir=below(server.bindir), sharedir=below(server.sharedir), pkglibdir=below(server.pkglibdir)
+    )
+
+
+def copy_server(server: Server, root: Path) -> Server:
+    """Copy programs, libraries and shared files below root."""
+    copy = relocate(server, root)
+    for source, target in (
+        (server.bindir, copy.bindir),
+        (server.pkglibdir, copy.pkglibdir),
+        (server.sharedir, copy.sharedir),
+    ):
+        shutil.copytree(source, target, ignore=NOT_COPIED, dirs_exist_ok=True)
+    # A wheel keeps the libraries its programs need in <package>.libs, beside the package.
+    for libraries in server.bindir.resolve().parents[2].glob("*postgres*.libs"):
+        shutil.copytree(libraries, root / libraries.relative_to("/"), dirs_exist_ok=True)
+    return copy
+
+
+def install_extension(server: Server, root: Path, sources: Sequence[Path] = ()) -> None:
+    """Build the extension (and whatever else is named) and install it into the copy below root."""
+    source = source_folder()
+    if source is None:
+        if not (server.sharedir / "extension" / "inorder.control").exists():
+            raise InputError(
+                f"the extension is not installed in {server.name}, and its sources are not beside this tool: "
+                "run `make install` there, or run the tool from a checkout"
+            )
+        return  # it was copied with the rest
+    for folder in (source, *sources):
+        build = build_folder(server, source) / folder.relative_to(source)
+        run_make(server, folder / "Makefile", build, "install", f"DESTDIR={root}")
+
+
+def private_installation(server: Server, root: Path, sources: Sequence[Path] = ()) -> Server:
+    """A copy of the server below root, with the extension installed into it."""
+    copy = copy_server(server, root)
+    install_extension(server, root, sources)
+    os.chmod(root, 0o755)
+    return copy

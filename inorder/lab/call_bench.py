@@ -1,0 +1,68 @@
+"""What the generators experiment does, done to a throw-away server."""
+
+import time
+from pathlib import Path
+
+from inorder.cluster import Cluster
+from inorder.database import connect
+from inorder.errors import InorderError
+from inorder.lab.experiments.generators import CALLS, SERVER_CALLS
+from inorder.lab.keys import SCHEMA
+
+CALL_SETTINGS = {
+    "shared_buffers": "1GB",
+    "fsync": "off",
+    "max_wal_size": "16GB",
+    "checkpoint_timeout": "1h",
+    "max_parallel_workers_per_gather": "0",
+}
+SETUP = (
+    "CREATE EXTENSION inorder",
+    f"CREATE SCHEMA {SCHEMA}",
+    f"CREATE SEQUENCE {SCHEMA}.cached CACHE 100",
+    f"CREATE TABLE {SCHEMA}.number_keys (id bigint PRIMARY KEY)",
+    f"CREATE TABLE {SCHEMA}.uuid_keys (id uuid PRIMARY KEY)",
+    # The floor is not part of the extension's SQL; declaring it needs the superuser that this is.
+    "CREATE FUNCTION pg_temp.uuid_call_floor() RETURNS uuid AS '$libdir/inorder' LANGUAGE C VOLATILE STRICT",
+)
+
+
+class CallBench:
+    """A GeneratorsBench over a Cluster: one session does everything."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.major = cluster.server.major
+        cluster.start(CALL_SETTINGS)
+        self.connection = connect(cluster.dsn)
+        for statement in SETUP:
+            self.connection.execute(statement.encode())
+        self.accounting = Path(f"/proc/{self.connection.info.backend_pid}/schedstat")
+
+    def calls(self) -> dict[str, str]:
+        """The extension's generators, and the server's own where it has them."""
+        own = {name: expression for name, (expression, since) in SERVER_CALLS.items() if self.major >= since}
+        return {name: expression.format(schema=SCHEMA) for name, expression in CALLS.items()} | own
+
+    def call(self, expression: str, values: int) -> dict[str, float]:
+        """Evaluate it once a row; count() of it costs the same for every one."""
+        return self.timed(f"SELECT count({expression}) FROM generate_series(1, {values})")
+
+    def insert(self, expression: str, rows: int) -> dict[str, float]:
+        """Insert into an empty table with a primary key, just after a checkpoint."""
+        table = f"{SCHEMA}.{'number' if expression.startswith('nextval') else 'uuid'}_keys"
+        self.connection.execute(f"TRUNCATE {table}".encode())
+        self.connection.execute("CHECKPOINT")
+        return self.timed(f"INSERT INTO {table} SELECT {expression} FROM generate_series(1, {rows})")
+
+    def timed(self, statement: str) -> dict[str, float]:
+        """Wall-clock seconds, and CPU seconds of the server process, which a busy machine disturbs less."""
+        cpu, wall = self.cpu_seconds(), time.perf_counter()
+        self.connection.execute(statement.encode())
+        return {"seconds": time.perf_counter() - wall, "cpu_seconds": self.cpu_seconds() - cpu}
+
+    def cpu_seconds(self) -> float:
+        """CPU time of the server process so far: the first field of schedstat, in nanoseconds."""
+        try:
+            return int(self.accounting.read_text().split()[0]) / 1e9
+        except OSError as error:
+            raise InorderError(f"cannot read the server process's CPU time from {self.accounting}: {error}") from error

@@ -1,0 +1,76 @@
+"""The server's counters before and after a load, and the sizes it leaves.
+
+Exact numbers, not timings: they are the same however busy the machine is.
+"""
+
+import time
+from dataclasses import asdict, dataclass
+
+import psycopg
+
+from inorder.database import Connection, query
+from inorder.errors import InorderError
+from inorder.lab.keys import KeyKind
+
+SETTLE_SECONDS = 10
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Totals since the server's statistics began; a difference of two is one load's."""
+
+    wal_bytes: int
+    wal_records: int
+    full_page_images: int
+    index_hits: int
+    index_reads: int
+    heap_hits: int
+    heap_reads: int
+
+    def __sub__(self, before: "Counters") -> "Counters":
+        """What has been counted since.
+
+        >>> (Counters(9, 8, 7, 6, 5, 4, 3) - Counters(1, 1, 1, 1, 1, 1, 1)).as_metrics()["wal_bytes"]
+        8
+        """
+        earlier = asdict(before)
+        return Counters(**{name: value - earlier[name] for name, value in asdict(self).items()})
+
+    def as_metrics(self) -> dict[str, float]:
+        """By name, as a run records them."""
+        return asdict(self)
+
+
+def read_counters(connection: Connection, kind: KeyKind) -> Counters:
+    """The counters as they stand, once every other session has ended and so reported its own."""
+    wait_for_other_sessions(connection)
+    row = connection.execute(query("counters"), {"index": kind.index}).fetchone()
+    if row is None:
+        raise InorderError(f"the server has no statistics of {kind.index}")
+    return Counters(*(int(str(value)) for value in row))
+
+
+def wait_for_other_sessions(connection: Connection) -> None:
+    """A session adds its counters to the server's when it ends, a moment after its client is gone."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while time.monotonic() < deadline:
+        if connection.execute(query("other_sessions")).fetchone() == (0,):
+            return
+        time.sleep(0.01)
+    raise InorderError(f"other sessions are still connected after {SETTLE_SECONDS} s and would be counted, too")
+
+
+def read_sizes(connection: Connection, kind: KeyKind) -> dict[str, float]:
+    """Bytes of table and index."""
+    row = connection.execute(query("relation_sizes"), {"table": kind.table, "index": kind.index}).fetchone()
+    assert row is not None
+    return {"table_bytes": int(str(row[0])), "index_bytes": int(str(row[1]))}
+
+
+def read_leaf_density(connection: Connection, kind: KeyKind) -> dict[str, float]:
+    """How full the index's leaf pages are, in percent; nothing where the server has no pgstattuple."""
+    try:
+        row = connection.execute(query("leaf_density"), {"index": kind.index}).fetchone()
+    except psycopg.errors.UndefinedFunction:
+        return {}  # left out, and the report says so
+    return {} if row is None else {"leaf_density": float(str(row[0]))}

@@ -1,0 +1,1 @@
+"""The experiments, one a module. Each reads as the run it makes."""

@@ -1,0 +1,86 @@
+"""What making a key costs by itself: CPU time per value, and of a bulk insert.
+
+Every generator is timed in every round, in shuffled order, together with a C
+function that returns a constant uuid: the floor, which is subtracted.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from inorder.lab.progress import Progress
+from inorder.lab.results import Result, Run
+
+NAME = "generators"
+FLOOR = "floor"
+BASELINE_CALL = "gen_random_uuid"
+BASELINE_INSERT = "nextval"
+
+# Name -> expression. {schema} holds the lab's sequence, of CACHE 100.
+CALLS = {
+    FLOOR: "pg_temp.uuid_call_floor()",
+    "gen_random_uuid": "gen_random_uuid()",
+    "uuid_time_nextval": "uuid_time_nextval()",
+    "uuid_v7_nextval": "uuid_v7_nextval()",
+    "uuid_xact_nextval": "uuid_xact_nextval()",
+    "uuid_sequence_nextval": "uuid_sequence_nextval('{schema}.cached')",
+    "nextval": "nextval('{schema}.cached')",
+}
+SERVER_CALLS = {"uuidv7": ("uuidv7()", 18)}  # the server's own, and the major version it came with
+INSERTS = (
+    "nextval",
+    "uuid_v7_nextval",
+    "uuid_xact_nextval",
+    "uuid_time_nextval",
+    "uuid_sequence_nextval",
+    "gen_random_uuid",
+)
+
+
+@dataclass(frozen=True)
+class GeneratorsPlan:
+    """What to time: values of one call, rows of one insert, rounds of all of them."""
+
+    values: int = 1_000_000
+    rows: int = 500_000
+    rounds: int = 9
+    seed: int = 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the result file."""
+        return asdict(self)
+
+
+class GeneratorsBench(Protocol):
+    """What the experiment needs done."""
+
+    def calls(self) -> dict[str, str]:
+        """The expressions this server knows, by name."""
+
+    def call(self, expression: str, values: int) -> dict[str, float]:
+        """Time an expression over that many values."""
+
+    def insert(self, expression: str, rows: int) -> dict[str, float]:
+        """Time an insert of that many rows into an empty table with a primary key."""
+
+
+def run_generators(
+    plan: GeneratorsPlan, bench: GeneratorsBench, result: Result, progress: Progress, save: Callable[[], None]
+) -> None:
+    """Warm up once, then time everything once a round, in shuffled order."""
+    shuffler = random.Random(plan.seed)
+    calls = bench.calls()
+    work = [("call", name) for name in calls] + [("insert", name) for name in INSERTS]
+    progress.total((plan.rounds + 1) * len(work))
+    for number in range(plan.rounds + 1):
+        for step, name in shuffler.sample(work, len(work)):
+            progress.step(f"round {number} of {plan.rounds}: {step} {name}")
+            do, amount = (bench.call, plan.values) if step == "call" else (bench.insert, plan.rows)
+            metrics = do(calls[name], amount)
+            if number > 0:  # round 0 warms up: libraries, caches, files
+                result.runs.append(Run(step, name, amount, number, metrics))
+            progress.done()
+        save()
+    result.complete = True
+    save()

@@ -1,0 +1,66 @@
+"""What a result was measured on: hardware, kernel, server, and the tool's own commit."""
+
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from inorder.cluster import filesystem_of
+from inorder.database import Connection, query
+from inorder.installation import source_folder
+from inorder.servers import Server
+
+
+def now() -> str:
+    """The time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def cpu_model(cpuinfo: str) -> str:
+    """The processor's name in /proc/cpuinfo.
+
+    >>> cpu_model("processor : 0\\nmodel name : A 9000\\n")
+    'A 9000'
+    """
+    names = [line.split(":", 1)[1].strip() for line in cpuinfo.splitlines() if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def commit() -> str | None:
+    """The commit of the checkout this runs from, with a + if it has uncommitted changes."""
+    source = source_folder()
+    if source is None:
+        return None
+    done = subprocess.run(
+        ["git", "-c", f"safe.directory={source}", "-C", source, "describe", "--always", "--dirty=+", "--exclude=*"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.strip() or None
+
+
+def available_cores() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def describe_machine(data: Path) -> dict[str, Any]:
+    """The hardware and kernel, and the file system the data is on."""
+    pages, page_size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    return {
+        "cpu": cpu_model(Path("/proc/cpuinfo").read_text()),
+        "cores": available_cores(),
+        "memory_bytes": pages * page_size,
+        "kernel": platform.release(),
+        "filesystem": filesystem_of(data),
+        "commit": commit(),
+    }
+
+
+def describe_server(server: Server, connection: Connection) -> dict[str, Any]:
+    """The server's version, origin and the settings that decide what an insert costs."""
+    settings = {str(name): str(value) for name, value in connection.execute(query("settings"))}
+    return {"version": server.version, "origin": server.origin, "settings": settings}

@@ -1,0 +1,108 @@
+"""Drive pgbench: its command line, its progress, and what its output says."""
+
+import re
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from inorder.errors import InorderError
+
+PROGRESS = re.compile(r"^progress: ([\d.]+) s, ([\d.]+) tps")
+FACTS = {
+    "transactions": re.compile(r"^number of transactions actually processed: (\d+)", re.M),
+    "failed": re.compile(r"^number of failed transactions: (\d+)", re.M),
+    "latency_ms": re.compile(r"^latency average = ([\d.]+) ms", re.M),
+    "tps": re.compile(r"^tps = ([\d.]+) \(without initial connection time\)", re.M),
+}
+
+
+@dataclass(frozen=True)
+class Load:
+    """How hard to push: clients, threads, and either seconds or transactions per client."""
+
+    clients: int
+    threads: int
+    seconds: int | None = None
+    transactions: int | None = None
+
+    def arguments(self) -> list[str]:
+        """As pgbench takes them.
+
+        >>> Load(8, 2, seconds=3).arguments()
+        ['-c', '8', '-j', '2', '-T', '3']
+        >>> Load(8, 2, transactions=1000).arguments()
+        ['-c', '8', '-j', '2', '-t', '1000']
+        """
+        length = ["-T", str(self.seconds)] if self.transactions is None else ["-t", str(self.transactions)]
+        return ["-c", str(self.clients), "-j", str(min(self.threads, self.clients)), *length]
+
+
+@dataclass(frozen=True)
+class PgbenchResult:
+    """What one pgbench run reports, and its TPS second by second."""
+
+    transactions: int
+    tps: float
+    latency_ms: float
+    tps_by_second: tuple[float, ...]
+
+
+def parse(report: str, progress: Sequence[float]) -> PgbenchResult:
+    """Read pgbench's closing report; a failed transaction or a missing figure is an error."""
+    found = {}
+    for name, pattern in FACTS.items():
+        match = pattern.search(report)
+        if match is None:
+            raise InorderError(f"pgbench reported no {name}:\n{report}")
+        found[name] = match.group(1)
+    if int(found["failed"]) > 0:
+        raise InorderError(f"pgbench reported {found['failed']} failed transactions:\n{report}")
+    return PgbenchResult(
+        int(found["transactions"]), float(found["tps"]), float(found["latency_ms"]), tuple(progress)
+    )
+
+
+def progress_of(line: str) -> tuple[float, float] | None:
+    """Seconds and TPS in a line of progress, None in any other.
+
+    >>> progress_of("progress: 2.0 s, 158050.4 tps, lat 0.050 ms stddev 0.031, 0 failed")
+    (2.0, 158050.4)
+    >>> progress_of("pgbench (18.6)") is None
+    True
+    """
+    match = PROGRESS.match(line)
+    return (float(match.group(1)), float(match.group(2))) if match else None
+
+
+def run(
+    program: Path,
+    script: Path,
+    load: Load,
+    seed: int,
+    environment: Mapping[str, str],
+    on_progress: Callable[[float], None] = lambda _tps: None,
+) -> PgbenchResult:
+    """Run pgbench to its end, telling TPS each second; it never outlives this call."""
+    command = [str(program), "-n", "-M", "prepared", "-P", "1", f"--random-seed={seed}", "-f", str(script)]
+    with subprocess.Popen(
+        [*command, *load.arguments()], env=dict(environment), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        try:
+            assert process.stdout and process.stderr
+            progress, messages = [], []
+            for line in process.stderr:
+                sample = progress_of(line)
+                if sample:
+                    progress.append(sample[1])
+                    on_progress(sample[1])
+                else:
+                    messages.append(line)
+            report = process.stdout.read()
+            status = process.wait()
+        except BaseException:
+            process.kill()
+            raise
+    if status != 0:
+        raise InorderError(f"pgbench ended with status {status}:\n{''.join(messages)}")
+    return parse(report, progress)

@@ -1,0 +1,89 @@
+"""The result file: every raw sample of an experiment and what it takes to judge and repeat it.
+
+Written anew after every run, so that an interruption loses nothing that was measured.
+"""
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from inorder.errors import InputError
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """One measurement: which step, of which key kind, with how many rows asked for, in which round.
+
+    Metrics are plain numbers by name; series are numbers over time by name.
+    """
+
+    step: str
+    kind: str
+    rows: int
+    round: int
+    metrics: dict[str, float]
+    series: dict[str, list[float]] = field(default_factory=dict)
+
+
+@dataclass
+class Result:
+    """An experiment's file: what was asked, where it ran, what was measured."""
+
+    experiment: str
+    created: str
+    inorder: str
+    seed: int
+    plan: dict[str, Any]
+    server: dict[str, Any]
+    machine: dict[str, Any]
+    method: str
+    notes: list[str] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+    complete: bool = False
+    schema: int = SCHEMA_VERSION
+
+    def select(self, step: str, kind: str | None = None, rows: int | None = None) -> list[Run]:
+        """The runs of a step, in order of rounds."""
+        chosen = (
+            run
+            for run in self.runs
+            if run.step == step and kind in (None, run.kind) and rows in (None, run.rows)
+        )
+        return sorted(chosen, key=lambda run: run.round)
+
+    def metric(self, name: str, runs: Iterable[Run]) -> list[float]:
+        """One metric of the given runs; runs without it are left out."""
+        return [run.metrics[name] for run in runs if name in run.metrics]
+
+    def save(self, path: Path) -> None:
+        """Write the whole file beside the old one, then put it in its place."""
+        partial = path.with_name(path.name + ".partial")
+        try:
+            partial.write_text(json.dumps(asdict(self), indent=1) + "\n")
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+def load(path: Path) -> Result:
+    """Read a result file; what is no such file, damaged or newer than this tool is an error that says so."""
+    try:
+        content = json.loads(path.read_text())
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"{path} is not a result file: {error}") from error
+    if not isinstance(content, dict) or not isinstance(content.get("schema"), int):
+        raise InputError(f"{path} is not a result file: it has no schema version")
+    if content["schema"] > SCHEMA_VERSION:
+        raise InputError(f"{path} has schema version {content['schema']}; this inorder reads up to {SCHEMA_VERSION}")
+    try:
+        content["runs"] = [Run(**run) for run in content["runs"]]
+        return Result(**{f.name: content[f.name] for f in fields(Result)})
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{path} is damaged: {error}") from error

@@ -1,0 +1,150 @@
+"""What the insert experiment does, done to a throw-away server."""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from importlib.resources import files
+from pathlib import Path
+
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+from inorder.lab import pgbench
+from inorder.lab.counters import read_counters, read_leaf_density, read_sizes
+from inorder.lab.experiments.insert import InsertPlan
+from inorder.lab.keys import KEY_KINDS, SCHEMA, KeyKind
+from inorder.lab.progress import Progress
+from inorder.lab.results import Run
+
+# Rows of one INSERT while filling: about half a second, which is how soon a cancel is heard.
+FILL_BATCH = 250_000
+
+# The fill is not measured: it may use memory and skip every flush.
+FILL_SETTINGS = {
+    "shared_buffers": "1GB",
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "max_wal_size": "16GB",
+    "checkpoint_timeout": "1h",
+}
+
+
+def measuring_settings(memory_bytes: int, direct_io: bool) -> dict[str, str]:
+    """The state that is measured.
+
+    Commits do not wait for the disk (synchronous_commit off): the wait is the
+    same for every key and would hide what differs. Checkpoints come only when
+    the experiment asks for one.
+    """
+    settings = {
+        "shared_buffers": f"{memory_bytes // 8192}",
+        "fsync": "on",
+        "synchronous_commit": "off",
+        "full_page_writes": "on",
+        "max_wal_size": "64GB",
+        "checkpoint_timeout": "1h",
+        "checkpoint_completion_target": "0.9",
+    }
+    return settings | ({"debug_io_direct": "data"} if direct_io else {})
+
+
+class ServerBench:
+    """An InsertBench over a Cluster."""
+
+    def __init__(self, cluster: Cluster, plan: InsertPlan) -> None:
+        self.cluster = cluster
+        self.plan = plan
+        self.rows = dict.fromkeys(plan.kinds, 0)
+        self.filling = False
+
+    def connection(self) -> Connection:
+        """A new connection to the server."""
+        return connect(self.cluster.dsn)
+
+    def serve_for_filling(self) -> None:
+        """Plenty of memory, nothing durable."""
+        if not self.filling:
+            self.cluster.restart(FILL_SETTINGS)
+            self.filling = True
+
+    def serve_for_measuring(self) -> None:
+        """Small memory, durable, and no page cache where the server can do without."""
+        direct_io = self.cluster.server.has_direct_io
+        self.cluster.restart(measuring_settings(self.plan.memory_bytes, direct_io))
+        self.filling = False
+
+    def create(self, kinds: tuple[str, ...]) -> None:
+        """The schema, the extensions, the empty tables."""
+        self.serve_for_filling()
+        with self.connection() as connection:
+            connection.execute("CREATE EXTENSION IF NOT EXISTS inorder")
+            if (self.cluster.server.sharedir / "extension" / "pgstattuple.control").exists():
+                connection.execute("CREATE EXTENSION IF NOT EXISTS pgstattuple")
+            connection.execute(f"CREATE SCHEMA {SCHEMA}".encode())
+            for kind in kinds:
+                for statement in KEY_KINDS[kind].statements():
+                    connection.execute(statement.encode())
+
+    def fill(self, kinds: tuple[str, ...], rows: int, filled: Callable[[str, dict[str, float]], None]) -> None:
+        """Fill the tables, some at a time; an interrupt ends them all within a batch."""
+        self.serve_for_filling()
+        stop = threading.Event()
+        with ThreadPoolExecutor(self.plan.fill_workers) as pool:
+            jobs = [(kind, pool.submit(self._fill_one, KEY_KINDS[kind], rows, stop)) for kind in kinds]
+            try:
+                for kind, job in jobs:
+                    filled(kind, job.result())
+            except BaseException:
+                stop.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _fill_one(self, kind: KeyKind, rows: int, stop: threading.Event) -> dict[str, float]:
+        started = time.monotonic()
+        with self.connection() as connection:
+            while self.rows[kind.name] < rows and not stop.is_set():
+                batch = min(FILL_BATCH, rows - self.rows[kind.name])
+                connection.execute(f"INSERT INTO {kind.table} SELECT FROM generate_series(1, {batch})".encode())
+                self.rows[kind.name] += batch
+            sizes = read_sizes(connection, kind)
+        return {"seconds": time.monotonic() - started, **sizes}
+
+    def measure(self, kind: str, seed: int, progress: Progress) -> Run:
+        """One run of pgbench between a checkpoint and a last look at the counters."""
+        key = KEY_KINDS[kind]
+        with self.connection() as connection:
+            connection.execute("CHECKPOINT")
+            before = read_counters(connection, key)
+            load = pgbench.run(
+                self.cluster.original.program("pgbench"),
+                self.workload(key),
+                self.load(),
+                seed,
+                self.cluster.environment(),
+                lambda tps: progress.step(f"{key.label}: {tps:,.0f} inserts/s"),
+            )
+            counted = read_counters(connection, key) - before
+        self.rows[kind] += load.transactions
+        metrics = {"tps": load.tps, "latency_ms": load.latency_ms, "inserts": load.transactions}
+        return Run("insert", kind, 0, 0, metrics | counted.as_metrics(), {"tps": list(load.tps_by_second)})
+
+    def load(self) -> pgbench.Load:
+        """The plan's load, a fixed number of inserts being shared among the clients."""
+        plan = self.plan
+        each = None if plan.inserts is None else max(1, plan.inserts // plan.clients)
+        return pgbench.Load(plan.clients, plan.threads, plan.seconds, each)
+
+    def workload(self, key: KeyKind) -> Path:
+        """The pgbench script for one table."""
+        template = files("inorder.lab").joinpath("workloads", "insert.sql").read_text()
+        script = self.cluster.folder / f"insert_{key.name}.sql"
+        script.write_text(template.format(table=key.table))
+        return script
+
+    def sizes(self, kind: str) -> dict[str, float]:
+        """Sizes with leaf density, and the rows there are."""
+        with self.connection() as connection:
+            sizes = read_sizes(connection, KEY_KINDS[kind]) | read_leaf_density(connection, KEY_KINDS[kind])
+        return sizes | {"rows": self.rows[kind]}
+

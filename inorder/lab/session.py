@@ -1,0 +1,96 @@
+"""Run one experiment on a throw-away server, from the empty folder to the saved result."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from inorder import __version__
+from inorder.cluster import Cluster, temporary_folder
+from inorder.database import connect
+from inorder.errors import InputError
+from inorder.lab import machine
+from inorder.lab.call_bench import CallBench
+from inorder.lab.experiments import generators, insert
+from inorder.lab.progress import Progress
+from inorder.lab.results import Result
+from inorder.lab.server_bench import ServerBench
+from inorder.servers import Server
+
+DIRECT_IO = "direct I/O"
+EXACT_COUNTERS = "exact counters"
+
+# Heap and index of a uuid key with random keys' free space, as measured at 10 M rows: 83 bytes; and the WAL kept of it.
+BYTES_PER_ROW = 83
+WAL_BYTES_PER_ROW = 170
+
+
+def new_result(experiment: str, plan: dict[str, Any], server: Server, method: str) -> Result:
+    """An empty result that says what is about to run."""
+    return Result(
+        experiment=experiment,
+        created=machine.now(),
+        inorder=__version__,
+        seed=int(plan["seed"]),
+        plan=plan,
+        server={"version": server.version, "origin": server.origin, "settings": {}},
+        machine={},
+        method=method,
+    )
+
+
+def check_space(plan: insert.InsertPlan) -> None:
+    """An error before anything is filled if the tables cannot fit."""
+    folder = temporary_folder()
+    needed = max(plan.rows) * len(plan.kinds) * (BYTES_PER_ROW + WAL_BYTES_PER_ROW)
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise InputError(
+            f"{max(plan.rows):,} rows of {len(plan.kinds)} key kinds need about {needed / 2**30:.0f} GB in {folder}, "
+            f"where {free / 2**30:.0f} GB are free"
+        )
+
+
+def insert_result(server: Server, plan: insert.InsertPlan) -> Result:
+    """The result that ``insert_session`` fills."""
+    method = DIRECT_IO if server.has_direct_io else EXACT_COUNTERS
+    return new_result(insert.NAME, plan.as_dict(), server, method)
+
+
+def insert_session(server: Server, plan: insert.InsertPlan, result: Result, progress: Progress, path: Path) -> None:
+    """The insert experiment; the result is filled and saved as it goes."""
+    check_space(plan)
+    server.program("pgbench")
+    with Cluster(server) as cluster:
+        result.machine = machine.describe_machine(cluster.folder)
+        bench = ServerBench(cluster, plan)
+        bench.serve_for_measuring()
+        describe(cluster, server, result)
+        insert.run_insert(plan, bench, result, progress, saver(result, path))
+
+
+def generators_result(server: Server, plan: generators.GeneratorsPlan) -> Result:
+    """The result that ``generators_session`` fills."""
+    return new_result(generators.NAME, plan.as_dict(), server, "CPU time")
+
+
+def generators_session(
+    server: Server, plan: generators.GeneratorsPlan, result: Result, progress: Progress, path: Path
+) -> None:
+    """The generators experiment; the result is filled and saved as it goes."""
+    with Cluster(server) as cluster:
+        result.machine = machine.describe_machine(cluster.folder)
+        bench = CallBench(cluster)
+        describe(cluster, server, result)
+        generators.run_generators(plan, bench, result, progress, saver(result, path))
+
+
+def describe(cluster: Cluster, server: Server, result: Result) -> None:
+    """Note the settings of the server as it is measured."""
+    with connect(cluster.dsn) as connection:
+        result.server = machine.describe_server(server, connection)
+
+
+def saver(result: Result, path: Path) -> Callable[[], None]:
+    """What an experiment calls after each run."""
+    return lambda: result.save(path)

@@ -1,0 +1,2 @@
+-- Client sessions other than this one. A session's counters are complete once it has ended.
+SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid();

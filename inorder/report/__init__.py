@@ -1,0 +1,1 @@
+"""Reports: from result files to a terminal and to one HTML page. Never talks to a database."""

@@ -1,0 +1,92 @@
+"""The generators experiment as a table: cost per value above the floor, and cost of a bulk insert."""
+
+from dataclasses import dataclass
+
+from rich.table import Table
+
+from inorder.lab.experiments.generators import BASELINE_CALL, BASELINE_INSERT, FLOOR
+from inorder.lab.results import Result
+from inorder.lab.stats import Estimate, estimate, paired_ratio
+
+COLUMNS = ("generator", "ns/value above floor", "of gen_random_uuid", "INSERT…SELECT ns/row", "vs bigint CACHE 100")
+NANOSECONDS = 1e9
+
+
+@dataclass(frozen=True)
+class GeneratorSummary:
+    """One generator. Costs are CPU nanoseconds; ratios are paired within rounds."""
+
+    name: str
+    call_ns: Estimate | None
+    part_of_random: Estimate | None
+    insert_ns_per_row: Estimate | None
+    insert_ratio: Estimate | None
+
+
+def costs(result: Result, step: str, name: str) -> list[float]:
+    """CPU nanoseconds per value or row, round by round."""
+    return [NANOSECONDS * run.metrics["cpu_seconds"] / run.rows for run in result.select(step, name)]
+
+
+def above_floor(result: Result, name: str) -> list[float]:
+    """Cost per value less the floor's in the same round."""
+    both = zip(costs(result, "call", name), costs(result, "call", FLOOR), strict=False)
+    return [cost - floor for cost, floor in both]
+
+
+def common(values: list[float], base: list[float]) -> Estimate | None:
+    """Their paired ratio over the rounds both have."""
+    rounds = min(len(values), len(base))
+    return paired_ratio(values[:rounds], base[:rounds]) if rounds else None
+
+
+def summarise_generators(result: Result) -> list[GeneratorSummary]:
+    """Every generator that was timed, by name."""
+    names = dict.fromkeys(run.kind for run in sorted(result.runs, key=lambda run: (run.step, run.round, run.kind)))
+    random = above_floor(result, BASELINE_CALL)
+    bulk = costs(result, "insert", BASELINE_INSERT)
+    summaries = []
+    for name in names:
+        calls, inserts = above_floor(result, name), costs(result, "insert", name)
+        summaries.append(
+            GeneratorSummary(
+                name,
+                estimate(calls) if calls and name != FLOOR else None,
+                common(calls, random) if name != FLOOR else None,
+                estimate(inserts) if inserts else None,
+                common(inserts, bulk) if inserts else None,
+            )
+        )
+    return [summary for summary in summaries if summary.name != FLOOR]
+
+
+def interval_text(value: Estimate | None, digits: int) -> str:
+    """A median with half its interval.
+
+    >>> interval_text(Estimate(26.94, 26.0, 28.0, 9), 1), interval_text(None, 1)
+    ('26.9 ± 1.0', '')
+    """
+    if value is None:
+        return ""
+    return f"{value.median:,.{digits}f}" + ("" if value.half_width is None else f" ± {value.half_width:,.{digits}f}")
+
+
+def generators_table(result: Result) -> Table:
+    """For the terminal."""
+    floor = costs(result, "call", FLOOR)
+    title = "CPU time of the server process"
+    if floor:
+        title += f"; floor (a C function returning a constant uuid): {estimate(floor).median:.0f} ns a value"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for name in COLUMNS:
+        table.add_column(name, justify="left" if name == "generator" else "right", no_wrap=True)
+    for summary in summarise_generators(result):
+        part = summary.part_of_random
+        table.add_row(
+            summary.name,
+            interval_text(summary.call_ns, 1),
+            "" if part is None or part.median <= 0 else f"1/{1 / part.median:.1f}",
+            interval_text(summary.insert_ns_per_row, 0),
+            interval_text(summary.insert_ratio, 3),
+        )
+    return table

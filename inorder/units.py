@@ -1,0 +1,53 @@
+"""Numbers as people write them: 10M rows, 128MB."""
+
+import re
+
+from inorder.errors import InputError
+
+COUNT_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
+BYTE_UNITS = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
+NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Z]*)")
+
+
+def parse(text: str, units: dict[str, int], what: str, lowest: int, highest: int) -> int:
+    """A number with a unit, within a range; the error names the text and what is allowed."""
+    match = NUMBER.fullmatch(text.strip().replace(",", "").replace("_", "").upper())
+    value = round(float(match.group(1)) * units[match.group(2)]) if match and match.group(2) in units else None
+    if value is None or not lowest <= value <= highest:
+        examples = ", ".join(unit for unit in units if unit)
+        allowed = f"a number from {lowest:,} to {highest:,}, with {examples} if you like"
+        raise InputError(f"{what} must be {allowed}, not '{text}'")
+    return value
+
+
+def parse_count(text: str, what: str, lowest: int = 1, highest: int = 10**12) -> int:
+    """A count: 500k is 500,000.
+
+    >>> parse_count("10M", "rows"), parse_count("1.5k", "rows"), parse_count("20,000", "rows")
+    (10000000, 1500, 20000)
+    >>> parse_count("ten", "rows")
+    Traceback (most recent call last):
+    inorder.errors.InputError: rows must be a number from 1 to 1,000,000,000,000, with K, M, G if you like, not 'ten'
+    """
+    return parse(text, COUNT_UNITS, what, lowest, highest)
+
+
+def parse_bytes(text: str, what: str, lowest: int = 1, highest: int = 2**50) -> int:
+    """A number of bytes, in powers of two as PostgreSQL's settings are.
+
+    >>> parse_bytes("128MB", "memory")
+    134217728
+    """
+    return parse(text, BYTE_UNITS, what, lowest, highest)
+
+
+def short(count: int) -> str:
+    """A count in as few characters as are exact.
+
+    >>> short(10_000_000), short(250_000), short(1_234)
+    ('10 M', '250 k', '1,234')
+    """
+    for size, unit in ((10**6, "M"), (10**3, "k")):
+        if count >= size and count % size == 0:
+            return f"{count // size:,} {unit}"
+    return f"{count:,}"
