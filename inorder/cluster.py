@@ -155,7 +155,7 @@ class Cluster:
             if self.account:
                 os.chown(self.folder / name, self.account.pw_uid, self.account.pw_gid)
         self.server = private_installation(self.original, self.folder / "server", self.extra_sources)
-        command = [self.server.program("initdb"), "-D", self.data]
+        command: list[str | Path] = [self.server.program("initdb"), "-D", self.data]
         done = self._run([*command, "-U", "postgres", "-A", "trust", "--no-sync", "--no-locale", "-E", "UTF8"])
         if done.returncode != 0:
             raise InorderError(f"initdb failed:\n{done.stdout}{done.stderr}")

@@ -1,6 +1,7 @@
 """Connections to a server, and the SQL files this package runs there."""
 
 from importlib.resources import files
+
 import psycopg
 from psycopg import sql
 
@@ -16,4 +17,4 @@ def connect(dsn: str) -> Connection:
 
 def query(name: str, package: str = "inorder", folder: str = "queries") -> sql.SQL:
     """The text of one of our own SQL files."""
-    return sql.SQL(files(package).joinpath(folder, f"{name}.sql").read_text())  # type: ignore[arg-type]
+    return sql.SQL(files(package).joinpath(folder, f"{name}.sql").read_text())

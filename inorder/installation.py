@@ -6,6 +6,7 @@ nothing is written into the system's folders, and every major version works
 alike. A copy is 20 to 35 MB.
 """
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -42,7 +43,8 @@ def run_make(server: Server, makefile: Path, build: Path, *arguments: str) -> No
 
 def build_folder(server: Server, source: Path) -> Path:
     """Where the objects for this server are kept, so that the next run need not compile."""
-    return source / "build" / f"{server.origin.strip('/').replace('/', '-')}-{server.version}"
+    installation = hashlib.sha256(str(server.bindir).encode()).hexdigest()[:8]
+    return source / "build" / f"{server.version}-{installation}"
 
 
 def relocate(server: Server, root: Path) -> Server:

@@ -125,7 +125,7 @@ def embedded_server() -> Server | None:
 def find_server(bindir: Path | None = None, environ: Mapping[str, str] = os.environ) -> Server:
     """The server to run: --bindir, PG_CONFIG, a system one with headers, else the embedded one."""
     if bindir is not None:
-        return from_pg_config(bindir / "pg_config", str(bindir))
+        return from_pg_config(bindir.resolve() / "pg_config", "--bindir")
     if environ.get("PG_CONFIG"):
         return from_pg_config(Path(environ["PG_CONFIG"]), "PG_CONFIG")
     found = next(system_servers(), None) or embedded_server()

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import Result
 from inorder.report import charts
-from inorder.report.summary import KindSummary, headline, memory_note, summarise
+from inorder.report.summary import KindSummary, headline, memory_note, summarise, times_memory
 from inorder.report.terminal import COLUMNS, cells
 
 TERMS = {
@@ -70,13 +70,12 @@ def size_lines(sizes: dict[int, list[KindSummary]], kinds: list[str]) -> Markup:
     return charts.line_chart("Size", "rows in the table before the first round", "inserts per second", lines)
 
 
-def second_lines(kinds: list[KindSummary]) -> Markup:
-    """Inserts per second, second by second, the rounds one after the other."""
-    lines = []
-    for kind in kinds:
-        seconds = [tps for one_round in kind.seconds for tps in one_round]
-        lines.append(charts.Line(kind.label, tuple(enumerate(seconds, start=1)), css_class(kind.kind)))
-    return charts.line_chart("Time", "second of the measured time, all rounds", "inserts per second", lines)
+def round_lines(kinds: list[KindSummary]) -> Markup:
+    """Inserts per second, round by round: shows drift, and how much a round varies."""
+    lines = [
+        charts.Line(kind.label, tuple(enumerate(kind.tps_by_round, start=1)), css_class(kind.kind)) for kind in kinds
+    ]
+    return charts.line_chart("Rounds", "round", "inserts per second", lines)
 
 
 def embedded_json(result: Result) -> Markup:
@@ -98,8 +97,14 @@ def render_insert(result: Result) -> str:
         columns=COLUMNS,
         terms=TERMS,
         sizes=[
-            {"rows": rows, "table": [cells(kind) for kind in kinds], "speed": speed_bars(kinds),
-             "wal": wal_bars(kinds), "seconds": second_lines(kinds)}
+            {
+                "rows": rows,
+                "table": [cells(kind) for kind in kinds],
+                "memory": times_memory(result, kinds),
+                "speed": speed_bars(kinds),
+                "wal": wal_bars(kinds),
+                "by_round": round_lines(kinds),
+            }
             for rows, kinds in reversed(sizes.items())
         ],
         by_size=size_lines(sizes, result.plan["kinds"]),

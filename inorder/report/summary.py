@@ -27,7 +27,7 @@ class KindSummary:
     index_hit_percent: float
     index_mb: float | None
     leaf_density: float | None
-    seconds: tuple[tuple[float, ...], ...]
+    tps_by_round: tuple[float, ...]
 
 
 def paired(result: Result, kind: str, rows: int, metric: str) -> Estimate | None:
@@ -67,7 +67,7 @@ def summarise_kind(result: Result, kind: str, rows: int) -> KindSummary | None:
         index_hit_percent=estimate([hit_percent(run) for run in runs]).median,
         index_mb=sizes["index_bytes"] / BYTES_PER_MB if "index_bytes" in sizes else None,
         leaf_density=sizes.get("leaf_density"),
-        seconds=tuple(tuple(run.series.get("tps", ())) for run in runs),
+        tps_by_round=tuple(run.metrics["tps"] for run in runs),
     )
 
 
@@ -102,8 +102,16 @@ def memory_note(result: Result) -> str:
     """How "larger than memory" was made, for the reader to judge the speeds by."""
     memory = f"{result.plan['memory_bytes'] / BYTES_PER_MB:.0f} MB of shared buffers"
     if result.method == "direct I/O":
-        return f"{memory}, direct I/O: a block that is not there is read from the device."
+        return f"{memory} without a page cache behind them: a block that is not there is read from the device."
     return (
-        f"{memory}, and the kernel's page cache behind them (this server has no direct I/O): "
-        "speeds hide what a larger table would cost; WAL, full-page images and block counts are exact."
+        f"{memory}, and the kernel's page cache behind them, since direct I/O needs PostgreSQL 16: speeds hide "
+        "what a table larger than all memory would cost; WAL, full-page images and block counts are exact."
     )
+
+
+def times_memory(result: Result, kinds: list[KindSummary]) -> str:
+    """How the indexes compare with the memory, once they have been measured."""
+    sizes = [kind.index_mb * BYTES_PER_MB / result.plan["memory_bytes"] for kind in kinds if kind.index_mb]
+    if not sizes:
+        return ""
+    return f"The indexes are {min(sizes):.1f} to {max(sizes):.1f} times as large as that memory."

@@ -1,0 +1,15 @@
+CREATE FUNCTION test_pool_wiped(words int) RETURNS int
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+COMMENT ON FUNCTION test_pool_wiped(int) IS 'Draw words; how many of those handed out are still in the pool.';
+
+CREATE FUNCTION test_fork_repeats(words int) RETURNS int
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+COMMENT ON FUNCTION test_fork_repeats(int) IS 'Fork as the postmaster does; how many words parent and child both draw.';
+
+CREATE FUNCTION test_v7(seconds bigint, nanoseconds int) RETURNS uuid
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+COMMENT ON FUNCTION test_v7(bigint, int) IS 'Next version-7 key of a session whose clock shows this.';
+
+CREATE FUNCTION test_xact_capacity(most bigint) RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+COMMENT ON FUNCTION test_xact_capacity(bigint) IS 'Keys of one transaction that starts highest and takes the largest steps, but not more than asked.';

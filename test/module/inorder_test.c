@@ -1,0 +1,122 @@
+/*
+ * inorder_test.c
+ *	  Tests of what SQL cannot see.
+ */
+#include "postgres.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fmgr.h"
+#include "miscadmin.h"
+
+#include "entropy.c"
+#include "uuid_datum.h"
+
+PG_MODULE_MAGIC;
+
+PG_FUNCTION_INFO_V1(test_pool_wiped);
+PG_FUNCTION_INFO_V1(test_fork_repeats);
+PG_FUNCTION_INFO_V1(test_v7);
+PG_FUNCTION_INFO_V1(test_xact_capacity);
+
+/* Draw words one by one; none may be found in the pool after it was handed out. */
+Datum
+test_pool_wiped(PG_FUNCTION_ARGS)
+{
+	int32		words = PG_GETARG_INT32(0);
+	int			found = 0;
+
+	for (int i = 0; i < words; i++)
+	{
+		uint64		word = entropy_word();
+
+		CHECK_FOR_INTERRUPTS();
+		for (int j = 0; j < ENTROPY_POOL_WORDS; j++)
+			found += pool[j] == word;
+		for (int j = pool_left; j < ENTROPY_POOL_WORDS; j++)
+			found += pool[j] != 0;
+	}
+	PG_RETURN_INT32(found);
+}
+
+/* The child does what fork_process() and its caller do: it learns its own pid. */
+static pid_t
+fork_writing_words(int fd, int32 words)
+{
+	pid_t		child = fork();
+
+	if (child == 0)
+	{
+		MyProcPid = getpid();
+		for (int i = 0; i < words; i++)
+		{
+			uint64		word = entropy_word();
+
+			if (write(fd, &word, sizeof(word)) != sizeof(word))
+				_exit(1);
+		}
+		_exit(0);
+	}
+	return child;
+}
+
+Datum
+test_fork_repeats(PG_FUNCTION_ARGS)
+{
+	int32		words = Min(PG_GETARG_INT32(0), ENTROPY_POOL_WORDS / 2);
+	uint64		theirs[ENTROPY_POOL_WORDS / 2];
+	int			ends[2];
+	int			repeats = 0;
+	pid_t		child;
+
+	while (pool_left < words)	/* so that the child could use up what we have */
+		(void) entropy_word();
+	if (pipe(ends) != 0)
+		elog(ERROR, "pipe: %m");
+	child = fork_writing_words(ends[1], words);
+	if (child < 0)
+		elog(ERROR, "fork: %m");
+	for (int i = 0; i < words; i++)
+	{
+		if (read(ends[0], &theirs[i], sizeof(uint64)) != sizeof(uint64))
+			elog(ERROR, "read: %m");
+	}
+	waitpid(child, NULL, 0);
+	close(ends[0]);
+	close(ends[1]);
+
+	for (int i = 0; i < words; i++)
+	{
+		uint64		ours = entropy_word();
+
+		for (int j = 0; j < words; j++)
+			repeats += theirs[j] == ours;
+	}
+	PG_RETURN_INT32(repeats);
+}
+
+Datum
+test_v7(PG_FUNCTION_ARGS)
+{
+	static V7State state;
+
+	v7_advance(&state, v7_clock_tick(PG_GETARG_INT64(0), PG_GETARG_INT32(1)), entropy_word());
+	return uuid_datum(v7_key(state.tick, state.tail));
+}
+
+/* The most a transaction can use: the largest start, then the largest steps, until they fail. */
+Datum
+test_xact_capacity(PG_FUNCTION_ARGS)
+{
+	int64		most = PG_GETARG_INT64(0);
+	XactTail	tail = xact_tail_start(~UINT64CONST(0), ~UINT64CONST(0));
+	int64		keys = 1;
+
+	for (; keys < most && xact_tail_advance(&tail, ~UINT64CONST(0)); keys++)
+	{
+		if (keys % 1000000 == 0)
+			CHECK_FOR_INTERRUPTS();
+	}
+	PG_RETURN_INT64(keys);
+}

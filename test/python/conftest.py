@@ -1,0 +1,55 @@
+"""Servers for the tests: one for the whole run, and what it takes to make more."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+from inorder.servers import Server, find_server
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULE = ROOT / "test" / "module"
+SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers": "256MB", "max_wal_size": "8GB"}
+
+
+@pytest.fixture(scope="session")
+def server() -> Server:
+    """The server everything is tested on: PG_CONFIG's, or the one a user would get."""
+    return find_server()
+
+
+@pytest.fixture(scope="session")
+def cluster(server: Server) -> Iterator[Cluster]:
+    """A running server with the extension and the test module installed."""
+    with Cluster(server, extra_sources=[MODULE]) as running:
+        running.start(SETTINGS)
+        with connect(running.dsn) as connection:
+            connection.execute("CREATE EXTENSION inorder")
+            connection.execute("CREATE EXTENSION inorder_test")
+        yield running
+
+
+@pytest.fixture
+def connection(cluster: Cluster) -> Iterator[Connection]:
+    """An autocommit connection."""
+    with connect(cluster.dsn) as opened:
+        yield opened
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Show the server's log when a test on it fails."""
+    outcome = yield
+    report = outcome.get_result()  # type: ignore[attr-defined]
+    running = getattr(item, "funcargs", {}).get("cluster")
+    if report.failed and isinstance(running, Cluster):
+        report.sections.append(("server log", running.log_tail()))
+
+
+def scalar(connection: psycopg.Connection[tuple[object, ...]], statement: str, *parameters: object) -> object:
+    """The one value of a query."""
+    row = connection.execute(statement.encode(), parameters or None).fetchone()
+    assert row is not None and len(row) == 1
+    return row[0]

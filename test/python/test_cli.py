@@ -1,0 +1,130 @@
+"""The commands: help, clear errors with exit code 2, and a whole small demo."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+from inorder.cli import cli
+from inorder.cluster import PREFIX, temporary_folder
+from inorder.lab.results import load
+from inorder.servers import Server
+
+
+def inorder(*arguments: str, folder: Path, server: Server | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the tool as a user does."""
+    environment = os.environ | ({"PG_CONFIG": str(server.bindir / "pg_config")} if server else {})
+    return subprocess.run(
+        [sys.executable, "-m", "inorder", *arguments],
+        check=False, capture_output=True, text=True, cwd=folder, env=environment,
+    )  # fmt: skip
+
+
+def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Every command below a group, by its words."""
+    found = []
+    for name, command in group.commands.items():
+        here = (*path, name)
+        found += commands(command, here) if isinstance(command, click.Group) else [here]
+    return found
+
+
+@pytest.mark.parametrize("words", commands(cli), ids=" ".join)
+def test_every_command_and_option_has_help(words: tuple[str, ...]) -> None:
+    """A sentence each."""
+    command: click.Command = cli
+    for word in words:
+        assert isinstance(command, click.Group)
+        command = command.commands[word]
+    assert command.help
+    context = click.Context(command)
+    options = [p for p in command.get_params(context) if isinstance(p, click.Option)]
+    assert [p.name for p in options if not p.help and p.name not in ("rounds", "clients")] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("lab", "run", "insert", "--keys", "v6"), "unknown key kind 'v6'; there are bigint, xact"),
+        (("lab", "run", "insert", "--keys", ","), "no key kind given"),
+        (("lab", "run", "insert", "--rows", "many"), "--rows must be a number from 1,000"),
+        (("lab", "run", "insert", "--rows", "0"), "--rows must be a number from 1,000"),
+        (("lab", "run", "insert", "--memory", "1kB"), "--memory must be a number from 1,048,576"),
+        (("lab", "run", "insert", "--rows", "100G"), "are free"),
+        (("lab", "run", "insert", "--clients", "91"), "91 is not in the range"),
+        (("lab", "run", "insert", "--out", "no/such/r.json"), "there is no folder no/such"),
+        (("lab", "run", "fly"), "No such command 'fly'"),
+        (("lab", "report", "none.json"), "cannot read none.json"),
+        (("demo", "--bindir", "."), "/pg_config: [Errno 2] No such file"),
+    ],
+)
+def test_bad_input_is_one_clear_sentence(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    """Exit code 2, nothing on stdout, no traceback, nothing written."""
+    done = inorder(*arguments, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr and "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.server
+def test_a_small_demo_from_start_to_end(tmp_path: Path, server: Server) -> None:
+    """Tables on stdout, the page and the raw results as files, nothing else left."""
+    before = set(temporary_folder().glob(f"{PREFIX}*"))
+    done = inorder("demo", "--rows", "32k", "--seconds", "1", "--rounds", "1", folder=tmp_path, server=server)
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["inorder-demo.json", "inorder-report.html"]
+    assert "Inserting into a table of 2,000 rows" in done.stdout
+    assert "Inserting into a table of 32,000 rows" in done.stdout
+    for label in ("bigint", "xact", "version 7", "time-prefixed", "sequence-prefixed", "random"):
+        assert done.stdout.count(f"\n{label} ") == 2
+    result = load(tmp_path / "inorder-demo.json")
+    assert result.complete and len(result.select("insert")) == 12
+    assert result.method == ("direct I/O" if server.has_direct_io else "exact counters")
+    assert result.server["settings"]["shared_buffers"] == "4096 8kB"
+    assert set(temporary_folder().glob(f"{PREFIX}*")) <= before
+
+    again = inorder("lab", "report", "inorder-demo.json", "--format", "csv", folder=tmp_path)
+    assert again.stdout.count("\n") == 13
+    as_json = inorder("lab", "report", "inorder-demo.json", "--format", "json", folder=tmp_path)
+    assert len(json.loads(as_json.stdout)) == 12
+
+
+@pytest.mark.server
+def test_a_small_generators_run(tmp_path: Path, server: Server) -> None:
+    """Every generator is in the table, with a cost above the floor."""
+    done = inorder(
+        "lab", "run", "generators", "--values", "20k", "--rows", "5k", "--rounds", "2", folder=tmp_path, server=server
+    )
+    assert done.returncode == 0, done.stderr
+    for name in ("gen_random_uuid", "uuid_v7_nextval", "uuid_xact_nextval", "uuid_time_nextval", "nextval"):
+        assert f"\n{name} " in done.stdout
+    assert len(load(tmp_path / "inorder-generators.json").select("call", "floor")) == 2
+
+
+@pytest.mark.server
+def test_ctrl_c_prints_and_keeps_what_was_measured(tmp_path: Path, server: Server) -> None:
+    """Exit code 130, a table of the runs so far, a result marked incomplete, no server and no half-written file."""
+    before = set(temporary_folder().glob(f"{PREFIX}*"))
+    environment = os.environ | {"PG_CONFIG": str(server.bindir / "pg_config")}
+    command = [sys.executable, "-m", "inorder", "demo", "--rows", "16k", "--seconds", "1", "--rounds", "50"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment
+    ) as demo:
+        path, deadline = tmp_path / "inorder-demo.json", time.monotonic() + 120
+        while time.monotonic() < deadline and not (path.exists() and len(load(path).select("insert")) >= 2):
+            time.sleep(0.1)
+        demo.send_signal(signal.SIGINT)
+        out, err = demo.communicate(timeout=120)
+    assert demo.returncode == 130, err
+    assert "interrupted" in err and "Traceback" not in err
+    assert "Inserting into a table of 1,000 rows" in out
+    result = load(path)
+    assert not result.complete and len(result.select("insert")) >= 2
+    assert "was interrupted" in (tmp_path / "inorder-report.html").read_text()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["inorder-demo.json", "inorder-report.html"]
+    assert set(temporary_folder().glob(f"{PREFIX}*")) <= before

@@ -1,0 +1,144 @@
+"""The order of an experiment's steps, with a bench that only writes them down."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from inorder.lab.experiments.generators import CALLS, INSERTS, GeneratorsPlan, run_generators
+from inorder.lab.experiments.insert import InsertPlan, run_insert
+from inorder.lab.progress import Progress, Silent
+from inorder.lab.results import Result, Run
+
+KINDS = ("bigint", "v7", "random")
+
+
+class WrittenDown:
+    """A bench that does nothing but note what was asked of it."""
+
+    def __init__(self, fail_at: int | None = None) -> None:
+        self.steps: list[tuple[str, ...]] = []
+        self.measured = 0
+        self.fail_at = fail_at
+
+    def create(self, kinds: tuple[str, ...]) -> None:
+        """Noted."""
+        self.steps.append(("create", *kinds))
+
+    def fill(self, kinds: tuple[str, ...], rows: int, filled: Callable[[str, dict[str, float]], None]) -> None:
+        """Noted, and each kind told."""
+        self.steps.append(("fill", str(rows)))
+        for kind in kinds:
+            filled(kind, {"seconds": 1.0})
+
+    def serve_for_measuring(self) -> None:
+        """Noted."""
+        self.steps.append(("serve",))
+
+    def measure(self, kind: str, seed: int, progress: Progress) -> Run:
+        """Noted; the interrupt comes here."""
+        self.measured += 1
+        if self.measured == self.fail_at:
+            raise KeyboardInterrupt
+        self.steps.append(("measure", kind))
+        return Run("insert", kind, 0, 0, {"tps": float(seed)})
+
+    def sizes(self, kind: str) -> dict[str, float]:
+        """Noted."""
+        self.steps.append(("sizes", kind))
+        return {"index_bytes": 8192.0}
+
+
+def result_of(plan: InsertPlan | GeneratorsPlan) -> Result:
+    """An empty result."""
+    return Result("insert", "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
+
+
+def measured(plan: InsertPlan) -> tuple[WrittenDown, Result, list[int]]:
+    """Run a plan on paper; how many runs each save held."""
+    bench, result, saves = WrittenDown(), result_of(plan), []
+    run_insert(plan, bench, result, Silent(), lambda: saves.append(len(result.runs)))
+    return bench, result, saves
+
+
+def test_the_steps_come_in_order() -> None:
+    """Create once; then for each size fill, serve, all rounds, sizes."""
+    bench, _, _ = measured(InsertPlan(kinds=KINDS, rows=(2000, 1000), rounds=2))
+    names = [step[0] for step in bench.steps]
+    one_size = ["fill", "serve"] + ["measure"] * 6 + ["sizes"] * 3
+    assert names == ["create", *one_size, *one_size]
+    assert [step[1] for step in bench.steps if step[0] == "fill"] == ["1000", "2000"]
+
+
+def test_every_kind_runs_once_a_round_in_changing_order() -> None:
+    """Interleaved and shuffled, the same again with the same seed."""
+    plan = InsertPlan(kinds=KINDS, rows=(1000,), rounds=20)
+    bench, result, _ = measured(plan)
+    order = [step[1] for step in bench.steps if step[0] == "measure"]
+    rounds = [tuple(order[start : start + 3]) for start in range(0, len(order), 3)]
+    assert all(Counter(one) == Counter(KINDS) for one in rounds)
+    assert len(set(rounds)) > 3
+    assert [run.round for run in result.select("insert", "v7")] == list(range(1, 21))
+    again, _, _ = measured(plan)
+    assert again.steps == bench.steps
+    other, _, _ = measured(InsertPlan(kinds=KINDS, rows=(1000,), rounds=20, seed=2))
+    assert other.steps != bench.steps
+
+
+def test_saved_after_every_run() -> None:
+    """Each save holds one run more than the last."""
+    _, result, saves = measured(InsertPlan(kinds=KINDS, rows=(1000,), rounds=2))
+    assert saves[: len(saves) - 1] == list(range(4, 3 + 6 + 3 + 1))
+    assert result.complete
+
+
+def test_an_interrupt_keeps_what_was_measured() -> None:
+    """The result is incomplete and holds the runs before it."""
+    plan = InsertPlan(kinds=KINDS, rows=(1000,), rounds=2)
+    result, bench = result_of(plan), WrittenDown(fail_at=4)
+    with pytest.raises(KeyboardInterrupt):
+        run_insert(plan, bench, result, Silent(), lambda: None)
+    assert not result.complete
+    assert len(result.select("insert")) == 3
+
+
+def test_progress_counts_every_step() -> None:
+    """The total told at the start is the number of steps done."""
+
+    class Counting(Silent):
+        totals = 0
+        ended = 0
+
+        def total(self, steps: int) -> None:
+            self.totals += steps
+
+        def done(self, text: str = "") -> None:
+            self.ended += 1
+
+    plan, counting = InsertPlan(kinds=KINDS, rows=(1000, 2000), rounds=3), Counting()
+    run_insert(plan, WrittenDown(), result_of(plan), counting, lambda: None)
+    assert counting.ended == counting.totals
+
+
+def test_generators_warm_up_and_time_the_floor_in_every_round() -> None:
+    """Round 0 is not kept; every other round has every call and every insert."""
+
+    class Calls:
+        made = 0
+
+        def calls(self) -> dict[str, str]:
+            return CALLS
+
+        def call(self, expression: str, values: int) -> dict[str, float]:
+            self.made += 1
+            return {"cpu_seconds": 1.0}
+
+        def insert(self, expression: str, rows: int) -> dict[str, float]:
+            self.made += 1
+            return {"cpu_seconds": 1.0}
+
+    plan, bench = GeneratorsPlan(rounds=3), Calls()
+    result = result_of(plan)
+    run_generators(plan, bench, result, Silent(), lambda: None)
+    assert bench.made == 4 * (len(CALLS) + len(INSERTS))
+    assert [run.round for run in result.select("call", "floor")] == [1, 2, 3]
+    assert Counter(run.kind for run in result.select("insert")) == dict.fromkeys(INSERTS, 3)

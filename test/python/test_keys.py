@@ -1,0 +1,175 @@
+"""Keys where SQL alone does not reach: clocks, limits, standbys, ten million values, many sessions."""
+
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+
+import psycopg
+import pytest
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+from inorder.lab.keys import KEY_KINDS
+from inorder.lab.pgbench import Load, run
+from inorder.servers import Server
+
+from conftest import SETTINGS, scalar
+
+pytestmark = pytest.mark.server
+TEN_MILLION = 10_000_000
+GENERATORS = ("uuid_v7_nextval()", "uuid_xact_nextval()", "uuid_time_nextval()", "uuid_sequence_nextval('ten_million')")
+
+
+def test_v7_survives_a_clock_that_steps_back(connection: Connection) -> None:
+    """An hour back, then forward again: every key is greater, and the time follows the clock when it may."""
+    readings = [(1_000_000, 0), (1_000_000, 0), (996_400, 0), (996_400, 500), (1_000_000, 1_000), (1_000_001, 0)]
+    keys = [scalar(connection, "SELECT test_v7(%s, %s)", *reading) for reading in readings]
+    assert keys == sorted(keys) and len(set(keys)) == len(keys)
+    assert scalar(connection, "SELECT extract(epoch FROM uuid_v7_time(%s))::float8", keys[2]) == 1_000_000.0
+    assert scalar(connection, "SELECT extract(epoch FROM uuid_v7_time(%s))::float8", keys[-1]) == 1_000_001.0
+
+
+def test_v7_with_a_clock_that_stands_still(connection: Connection) -> None:
+    """A million keys of one reading: all greater than the last, and the time is off by less than a millisecond."""
+    row = connection.execute(
+        "SELECT count(*) FILTER (WHERE id <= before), max(extract(epoch FROM uuid_v7_time(id)))::float8 "
+        "FROM (SELECT id, lag(id) OVER (ORDER BY n) AS before "
+        "      FROM (SELECT n, test_v7(2000000, 0) AS id FROM generate_series(1, 1000000) AS n) AS made) AS pairs"
+    ).fetchone()
+    assert row is not None
+    not_greater, latest = row
+    assert not_greater == 0
+    assert 2_000_000 <= float(str(latest)) < 2_000_000.001
+
+
+def test_a_transaction_holds_two_to_the_thirty_keys(connection: Connection) -> None:
+    """Even one that starts highest and takes the largest steps; and there is an end, not a wrap."""
+    assert scalar(connection, "SELECT test_xact_capacity(%s)", 2**30) == 2**30
+    assert int(str(scalar(connection, "SELECT test_xact_capacity(%s)", 2**31))) < 2**31
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_ten_million_values_are_distinct(connection: Connection, generator: str) -> None:
+    """From one session, as fast as it makes them."""
+    connection.execute("CREATE SEQUENCE IF NOT EXISTS ten_million CACHE 1000")
+    connection.execute("SET work_mem = '1GB'")
+    statement = f"SELECT count(DISTINCT id) FROM (SELECT {generator} AS id FROM generate_series(1, %s)) AS made"
+    assert scalar(connection, statement, TEN_MILLION) == TEN_MILLION
+
+
+def test_long_work_can_be_cancelled(connection: Connection, cluster: Cluster) -> None:
+    """By statement_timeout and by another session."""
+    endless = "SELECT count({}) FROM generate_series(1, 1000000000000)"
+    for generator in ("uuid_v7_nextval()", "uuid_xact_nextval()", "uuid_time_nextval()"):
+        connection.execute("SET statement_timeout = '50ms'")
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            connection.execute(endless.format(generator).encode())
+        connection.execute("SET statement_timeout = 0")
+        canceller = threading.Timer(0.05, connection.cancel_safe)
+        canceller.start()
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            connection.execute(endless.format(generator).encode())
+        canceller.join()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "uuid_sequence_nextval('bounds', -2147483648, 2147483647)",
+        "uuid_sequence_nextval('bounds', 2147483647, 0)",
+        "uuid_time_nextval(0, 2147483647)",
+        "uuid_xact_nextval(9223372036854775807)",
+        "uuid_xact_nextval(-9223372036854775808)",
+        "uuid_xact_floor(-9223372036854775808)",
+        "uuid_v7_floor('infinity')",
+    ],
+)
+def test_bad_input_is_refused_and_never_hangs(connection: Connection, call: str) -> None:
+    """A thousand times each; a hang would be cut off by the time-out, which is another error."""
+    connection.execute("CREATE SEQUENCE IF NOT EXISTS bounds")
+    connection.execute("SET statement_timeout = '60s'")
+    block = f"BEGIN PERFORM {call}; RAISE 'accepted'; EXCEPTION WHEN data_exception THEN NULL; END;"
+    connection.execute(f"DO $$ BEGIN FOR i IN 1 .. 1000 LOOP {block} END LOOP; END $$".encode())
+
+
+def test_the_servers_own_reader_agrees(connection: Connection, cluster: Cluster) -> None:
+    """uuid_extract_timestamp reads milliseconds of version 7 from 18 on."""
+    if cluster.server.major < 18:
+        pytest.skip("uuid_extract_timestamp reads version 7 from PostgreSQL 18 on")
+    wrong = scalar(
+        connection,
+        "SELECT count(*) FROM (SELECT uuid_v7_nextval() AS id FROM generate_series(1, 10000) "
+        "                      UNION ALL SELECT uuidv7() FROM generate_series(1, 10000)) AS made "
+        "WHERE date_trunc('milliseconds', uuid_v7_time(id)) <> uuid_extract_timestamp(id)",
+    )
+    assert wrong == 0
+
+
+@pytest.mark.parametrize("name", ["bigint", "v7", "xact"])
+def test_leaf_density_of_ordered_keys_from_many_sessions(
+    cluster: Cluster, connection: Connection, tmp_path: Path, name: str
+) -> None:
+    """Single-row inserts from 8 sessions leave leaf pages at least 85 % full."""
+    if not (cluster.server.sharedir / "extension" / "pgstattuple.control").exists():
+        pytest.skip("this server has no pgstattuple")
+    connection.execute("CREATE EXTENSION IF NOT EXISTS pgstattuple")
+    connection.execute("CREATE SCHEMA IF NOT EXISTS inorder_lab")
+    kind = KEY_KINDS[name]
+    for statement in kind.statements():
+        connection.execute(statement.encode())
+    script = tmp_path / "insert.sql"
+    script.write_text(f"INSERT INTO {kind.table} DEFAULT VALUES;\n")
+    connection.execute("ALTER SYSTEM SET synchronous_commit = off")
+    connection.execute("SELECT pg_reload_conf()")
+    run(cluster.original.program("pgbench"), script, Load(8, 2, transactions=20_000), 1, cluster.environment())
+    connection.execute("ALTER SYSTEM RESET ALL")
+    density = scalar(connection, "SELECT avg_leaf_density FROM pgstatindex(%s)", kind.index)
+    assert float(str(density)) >= 85
+
+
+def test_a_standby_reads_keys_and_makes_none_of_a_transaction(server: Server) -> None:
+    """What would need a transaction id is an error with a code; readers and the other generators work."""
+    with Cluster(server) as standby:
+        standby.start(SETTINGS)
+        with connect(standby.dsn) as connection:
+            connection.execute("CREATE EXTENSION inorder")
+        standby.stop()
+        (standby.data / "standby.signal").touch()
+        if standby.account:
+            shutil.chown(standby.data / "standby.signal", standby.account.pw_uid, standby.account.pw_gid)
+        standby.start(SETTINGS)
+        with connect(standby.dsn) as connection:
+            for call in ("uuid_xact_nextval()", "xact_id()"):
+                with pytest.raises(psycopg.errors.ReadOnlySqlTransaction, match=call.replace("()", r"\(\)")):
+                    connection.execute(f"SELECT {call}".encode())
+            assert scalar(connection, "SELECT uuid_xact_id(uuid_xact_floor(7))") == 7
+            assert scalar(connection, "SELECT uuid_v7_time(uuid_v7_nextval()) > now()") is True
+
+
+def test_keys_survive_dump_and_restore(cluster: Cluster, connection: Connection) -> None:
+    """Defaults with arguments are dumped and restored as they were."""
+    connection.execute("CREATE DATABASE source")
+    connection.execute("CREATE DATABASE target")
+    environment = cluster.environment()
+    setup = (
+        "CREATE EXTENSION inorder; CREATE SEQUENCE s; "
+        "CREATE TABLE t (a uuid DEFAULT uuid_sequence_nextval('s', 10, 300), b uuid DEFAULT uuid_time_nextval(5), "
+        "c uuid DEFAULT uuid_v7_nextval(), d uuid DEFAULT uuid_xact_nextval(1000), e bigint DEFAULT xact_id(1000)); "
+        "INSERT INTO t SELECT FROM generate_series(1, 10)"
+    )
+    psql = [cluster.original.program("psql"), "-qX", "-v", "ON_ERROR_STOP=1"]
+    subprocess.run([*psql, "-d", "source", "-c", setup], env=environment, check=True)
+    dump = subprocess.run(
+        [cluster.original.program("pg_dump"), "source"], env=environment, check=True, capture_output=True
+    ).stdout
+    subprocess.run([*psql, "-d", "target"], env=environment, check=True, input=dump, stdout=subprocess.DEVNULL)
+    look = "SELECT md5(string_agg(t::text, ',' ORDER BY t::text)) FROM t"
+    assert value_in(cluster, "source", look) == value_in(cluster, "target", look)
+    added = "INSERT INTO t DEFAULT VALUES RETURNING uuid_xact_id(d) = e AND e = xact_id(1000)"
+    assert value_in(cluster, "target", added) is True
+
+
+def value_in(cluster: Cluster, database: str, statement: str) -> object:
+    """The one value of a query in another database."""
+    with connect(cluster.dsn.replace("dbname=postgres", f"dbname={database}")) as connection:
+        return scalar(connection, statement)

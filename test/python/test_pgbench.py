@@ -1,0 +1,83 @@
+"""pgbench's output, from recorded samples of the oldest and the newest server, and its end."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from inorder.errors import InorderError
+from inorder.lab.pgbench import Load, PgbenchResult, parse, progress_of, run
+
+SAMPLES = Path(__file__).parent / "samples"
+
+
+def sample(name: str) -> str:
+    """A recorded output."""
+    return (SAMPLES / name).read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("pgbench-15", PgbenchResult(553678, 184724.353756, 0.018, (174561.7, 182506.9, 196605.6))),
+        ("pgbench-18", PgbenchResult(600180, 200248.300152, 0.015, (195374.6, 246387.0, 158416.2))),
+    ],
+)
+def test_recorded_runs(name: str, expected: PgbenchResult) -> None:
+    """By time: transactions, TPS, latency and TPS by second."""
+    seconds = [progress_of(line) for line in sample(f"{name}.err").splitlines()]
+    assert parse(sample(f"{name}.out"), [found[1] for found in seconds if found]) == expected
+
+
+def test_recorded_runs_by_number() -> None:
+    """By number of transactions, "done/asked"."""
+    assert parse(sample("pgbench-15-transactions.out"), []).transactions == 400
+    assert parse(sample("pgbench-18-transactions.out"), []).tps == 187090.739008
+
+
+def test_failed_transactions_are_an_error() -> None:
+    """A run with failures measures something else."""
+    failed = sample("pgbench-18.out").replace("failed transactions: 0", "failed transactions: 7")
+    with pytest.raises(InorderError, match="7 failed transactions"):
+        parse(failed, [])
+
+
+@pytest.mark.parametrize("fact", ["number of transactions actually", "latency average", "tps =", "number of failed"])
+def test_a_missing_figure_is_an_error(fact: str) -> None:
+    """Whatever is not found is named together with what was read."""
+    without = "\n".join(line for line in sample("pgbench-15.out").splitlines() if not line.startswith(fact))
+    with pytest.raises(InorderError, match="pgbench reported no"):
+        parse(without, [])
+
+
+def stand_in(folder: Path, body: str) -> Path:
+    """A program in pgbench's place."""
+    program = folder / "pgbench"
+    program.write_text(f"#!{sys.executable}\nimport os, sys, time\n{body}\n")
+    program.chmod(0o755)
+    return program
+
+
+def test_a_failing_run_shows_its_messages(tmp_path: Path) -> None:
+    """Exit status and stderr are in the error."""
+    program = stand_in(tmp_path, "print('pgbench: error: no such table', file=sys.stderr); sys.exit(2)")
+    with pytest.raises(InorderError, match="status 2:\npgbench: error: no such table"):
+        run(program, tmp_path / "x.sql", Load(1, 1, seconds=1), 1, os.environ)
+
+
+def test_pgbench_never_outlives_the_call(tmp_path: Path) -> None:
+    """An exception while it runs, Ctrl-C for one, ends it."""
+    pid_file = tmp_path / "pid"
+    progress = "progress: 1.0 s, 10.0 tps, lat 0.1 ms stddev 0.1, 0 failed"
+    body = (
+        f"open({str(pid_file)!r}, 'w').write(str(os.getpid()))\n"
+        f"print({progress!r}, file=sys.stderr, flush=True)\ntime.sleep(600)"
+    )
+
+    def interrupt(_tps: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(stand_in(tmp_path, body), tmp_path / "x.sql", Load(1, 1, seconds=600), 1, os.environ, interrupt)
+    assert subprocess.run(["kill", "-0", pid_file.read_text()], check=False, capture_output=True).returncode != 0

@@ -1,0 +1,178 @@
+"""From raw runs to figures, and the page that shows them."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from inorder.lab.results import Result, Run
+from inorder.report import charts
+from inorder.report.formats import as_csv, as_json
+from inorder.report.html import render_insert
+from inorder.report.summary import headline, memory_note, summarise, times_memory
+
+VOID = {"meta", "path", "rect", "circle", "br", "link", "input", "img"}
+
+
+def insert_run(kind: str, number: int, tps: float, wal_bytes: float, rows: int = 1000) -> Run:
+    """One run of 100 inserts."""
+    metrics = {
+        "tps": tps,
+        "inserts": 100.0,
+        "wal_bytes": wal_bytes,
+        "wal_records": 300.0,
+        "full_page_images": 50.0 if kind == "random" else 0.0,
+        "index_hits": 300.0,
+        "index_reads": 100.0 if kind == "random" else 0.0,
+        "heap_hits": 0.0,
+        "heap_reads": 0.0,
+        "latency_ms": 0.1,
+    }
+    return Run("insert", kind, rows, number, metrics, {"tps": [tps]})
+
+
+def a_result(complete: bool = True, method: str = "direct I/O") -> Result:
+    """Random keys at a quarter of bigint's speed and twelve times its WAL, three rounds of differing speed."""
+    plan = {
+        "rows": [1000], "kinds": ["bigint", "random"], "clients": 8, "rounds": 3, "seconds": 2, "inserts": None,
+        "memory_bytes": 32 * 2**20,
+    }  # fmt: skip
+    runs = [
+        insert_run(kind, number, tps * speed, wal)
+        for number, speed in ((1, 1.0), (2, 0.5), (3, 2.0))
+        for kind, tps, wal in (("bigint", 1000.0, 17_000.0), ("random", 250.0, 204_000.0))
+    ]
+    runs.append(Run("sizes", "random", 1000, 1, {"index_bytes": 64.0 * 2**20, "leaf_density": 69.5}))
+    machine = {"cpu": "<A & B>", "cores": 2, "memory_bytes": 2**34, "kernel": "6", "filesystem": "ext4", "commit": None}
+    server = {"version": "18.6", "origin": "embedded", "settings": {"fsync": "on"}}
+    return Result("insert", "now", "0", 1, plan, server, machine, method, [], runs, complete)
+
+
+def test_ratios_are_paired_within_rounds() -> None:
+    """The rounds differ fourfold in speed, the ratio not at all."""
+    bigint, random = summarise(a_result())[1000]
+    assert random.ratio is not None and bigint.ratio is not None and random.wal_ratio is not None
+    assert (random.ratio.median, random.ratio.low, random.ratio.high) == (0.25, 0.25, 0.25)
+    assert bigint.ratio.median == 1.0
+    assert random.wal_ratio.median == 12.0
+    assert (random.tps.low, random.tps.high) == (125.0, 500.0)
+
+
+def test_counters_are_shown_per_row() -> None:
+    """Bytes, images and hit ratio are divided by what was inserted or asked for."""
+    bigint, random = summarise(a_result())[1000]
+    assert bigint.wal_per_row.median == 170.0
+    assert random.fpi_per_row == 0.5
+    assert (random.index_hit_percent, bigint.index_hit_percent) == (75.0, 100.0)
+    assert (random.index_mb, random.leaf_density) == (64.0, 69.5)
+    assert (bigint.index_mb, bigint.leaf_density) == (None, None)
+
+
+def test_the_headline_is_as_sure_as_the_rounds_allow() -> None:
+    """A sentence with the ratio, without a difference, or after one round only."""
+    result = a_result()
+    assert headline(summarise(result)[1000]) == (
+        "Random keys write 12.0 times the WAL of bigint per row and reach 25 % of its speed here."
+    )
+    result.runs = [run for run in result.runs if run.round == 1]
+    assert "measured once" in headline(summarise(result)[1000])
+    result = a_result()
+    result.runs = [
+        insert_run(kind, number, tps, 17_000.0)
+        for number, (one, other) in enumerate([(9.0, 10.0), (10.0, 9.0), (9.0, 9.5), (9.5, 9.0)], start=1)
+        for kind, tps in (("bigint", one), ("random", other))
+    ]
+    assert "no difference in speed" in headline(summarise(result)[1000])
+
+
+def test_the_method_is_told() -> None:
+    """What made the table larger than memory, or that nothing did."""
+    assert "read from the device" in memory_note(a_result())
+    assert "page cache" in memory_note(a_result(method="exact counters"))
+    assert times_memory(a_result(), summarise(a_result())[1000]) == (
+        "The indexes are 2.0 to 2.0 times as large as that memory."
+    )
+
+
+class Page(HTMLParser):
+    """Checks that elements close in order, and collects what a browser would fetch."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.fetched: list[str] = []
+        self.count: dict[str, int] = {}
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Noted."""
+        self.count[tag] = self.count.get(tag, 0) + 1
+        self.fetched += [value or "" for name, value in attrs if name in ("src", "href", "data", "action")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Must be the last one open."""
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Opens and closes nothing."""
+
+
+def test_the_page_is_whole_and_needs_no_network() -> None:
+    """Well-formed, nothing fetched, dark and light, charts and table with the same figures."""
+    text = render_insert(a_result())
+    page = Page(text)
+    assert page.open == []
+    assert page.fetched == []
+    assert not re.search(r"url\(|@import|https?://", text)
+    assert "prefers-color-scheme: dark" in text and "@media print" in text
+    assert page.count["svg"] == 3 and page.count["table"] == 1
+    assert "2,040 B" in text and "0.25 ± 0.00" in text
+    assert "&lt;A &amp; B&gt;" in text and "<A & B>" not in text.replace("\\u003cA & B>", "")
+
+
+def test_the_page_holds_every_raw_number() -> None:
+    """As JSON that loads."""
+    text = render_insert(a_result())
+    raw = re.search(r'<script type="application/json" id="inorder-result">(.*)</script>', text)
+    assert raw is not None
+    assert len(json.loads(raw.group(1))["runs"]) == len(a_result().runs)
+
+
+def test_an_interrupted_run_says_so() -> None:
+    """And only then."""
+    assert "was interrupted" in render_insert(a_result(complete=False))
+    assert "was interrupted" not in render_insert(a_result())
+
+
+def test_a_page_before_the_first_run() -> None:
+    """Nothing measured is no crash."""
+    result = a_result(complete=False)
+    result.runs = []
+    assert "not both measured" in render_insert(result)
+
+
+def test_two_sizes_make_a_line_chart() -> None:
+    """Speed by rows in the table."""
+    result = a_result()
+    result.plan["rows"] = [1000, 4000]
+    result.runs += [insert_run(kind, 1, 100.0, 17_000.0, rows=4000) for kind in ("bigint", "random")]
+    assert Page(render_insert(result)).count["svg"] == 7
+
+
+def test_bars_are_drawn_to_scale() -> None:
+    """Half the value is half the width."""
+    chart = str(charts.bar_chart("t", [charts.Bar("a", 100, "100", "x"), charts.Bar("b", 50, "50", "x", 40, 60)]))
+    widths = [float(width) for width in re.findall(r'rx="3" width="([\d.]+)"', chart)]
+    assert widths[1] == pytest.approx(widths[0] / 2, abs=0.1)
+    assert chart.count("whisker") == 3
+
+
+def test_data_formats() -> None:
+    """CSV has a header and a line a kind; JSON the same; an estimate is three columns."""
+    kinds = summarise(a_result())[1000]
+    lines = as_csv(kinds).splitlines()
+    assert len(lines) == 3 and lines[0].startswith("kind,label,rows,tps,tps_low,tps_high,ratio")
+    assert '"ratio": 0.25' in as_json(kinds)

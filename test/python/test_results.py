@@ -1,0 +1,61 @@
+"""The result file: round trip, atomic writing, and files that are not one."""
+
+import json
+from pathlib import Path
+
+import pytest
+from inorder.errors import InputError
+from inorder.lab.results import SCHEMA_VERSION, Result, Run, load
+
+
+def result() -> Result:
+    """A small one."""
+    runs = [Run("insert", "v7", 1000, 1, {"tps": 1.5}, {"tps": [1.0, 2.0]})]
+    return Result("insert", "now", "0", 1, {"rows": [1000]}, {"version": "18"}, {"cores": 2}, "mock", ["a note"], runs)
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    """What is loaded equals what was saved."""
+    path = tmp_path / "r.json"
+    result().save(path)
+    assert load(path) == result()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
+    """And no partial one."""
+    path = tmp_path / "r.json"
+    result().save(path)
+    before = path.read_text()
+    broken = result()
+    broken.plan = {"not": object()}
+    with pytest.raises(TypeError):
+        broken.save(path)
+    assert path.read_text() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is not a result file"),
+        ("[1, 2]", "has no schema version"),
+        ('{"a": 1}', "has no schema version"),
+        ('{"schema": "1"}', "has no schema version"),
+        (json.dumps({"schema": SCHEMA_VERSION + 1}), f"has schema version {SCHEMA_VERSION + 1}"),
+        (json.dumps({"schema": SCHEMA_VERSION}), "is damaged"),
+        (json.dumps({"schema": SCHEMA_VERSION, "runs": [{"step": "x", "other": 1}]}), "is damaged"),
+    ],
+)
+def test_what_is_no_result_file_says_so(tmp_path: Path, content: str, message: str) -> None:
+    """One sentence with the file's name."""
+    path = tmp_path / "r.json"
+    path.write_text(content)
+    with pytest.raises(InputError, match=rf"r\.json.*{message}"):
+        load(path)
+
+
+def test_a_missing_file_says_so(tmp_path: Path) -> None:
+    """With its name."""
+    with pytest.raises(InputError, match=r"cannot read .*none\.json: No such file"):
+        load(tmp_path / "none.json")
