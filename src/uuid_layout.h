@@ -137,7 +137,6 @@ block_key(uint32 block, int prefix_bytes, UuidWords random)
  * (RFC 9562, section 6.2, method 3).
  */
 #define V7_TICKS_PER_MS		4096
-#define V7_TICK_MAX			LOW_BITS(60)
 #define V7_US_MAX			((int64) (UUID_FIELD48_MAX * 1000 + 999))
 
 /*

@@ -1,0 +1,143 @@
+"""The tree agrees with itself: versions, documentation, symbols, sizes."""
+
+import ast
+import json
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import inorder
+import pytest
+from inorder.lab.keys import KEY_KINDS
+
+from conftest import ROOT
+
+C_FILES = sorted((ROOT / "src").glob("*.[ch]"))
+PYTHON_FILES = sorted((ROOT / "inorder").rglob("*.py"))
+SQL_FUNCTION = re.compile(r"^CREATE FUNCTION (\w+)\(", re.M)
+
+
+def text(name: str) -> str:
+    """A file of the tree."""
+    return (ROOT / name).read_text()
+
+
+def sql_functions() -> set[str]:
+    """The names of the extension's functions."""
+    return {name for path in (ROOT / "sql").glob("*.sql") for name in SQL_FUNCTION.findall(path.read_text())}
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    """Control file, package, META.json and the newest entry of the changelog."""
+    control = re.search(r"default_version = '(.+)'", text("inorder.control"))
+    newest = re.search(r"^## (\S+)", text("CHANGELOG.md"), re.M)
+    meta = json.loads(text("META.json"))
+    assert control and newest
+    versions = {control[1], newest[1], inorder.__version__, meta["version"], meta["provides"]["inorder"]["version"]}
+    assert versions == {inorder.__version__}
+
+
+def test_every_sql_function_is_documented_and_commented() -> None:
+    """A signature in docs/keys.md, a COMMENT in the same file, a test in pg_regress."""
+    docs = text("docs/keys.md")
+    tests = "".join(path.read_text() for path in (ROOT / "test" / "sql").glob("*.sql"))
+    source = "".join(path.read_text() for path in (ROOT / "sql").glob("*.sql"))
+    names = sql_functions()
+    assert len(names) >= 9
+    for name in names:
+        assert re.search(rf"`{name}\([^`]*\) → ", docs), f"{name} has no signature in docs/keys.md"
+        assert f"COMMENT ON FUNCTION {name}(" in source
+        assert f"{name}(" in tests
+
+
+def test_every_c_function_is_used() -> None:
+    """Callable ones are declared in SQL or by the lab; every other function and macro has a user."""
+    joined = "".join(path.read_text() for path in C_FILES)
+    lab = "".join(path.read_text() for path in PYTHON_FILES)
+    for name in re.findall(r"PG_FUNCTION_INFO_V1\((\w+)\)", joined):
+        assert name in sql_functions() or f".{name}()" in lab, f"{name} is declared nowhere"
+    defined = set(re.findall(r"^(?!PG_FUNCTION)(\w+)\(.*\)\n\{", joined, re.M))
+    defined |= {name for name in re.findall(r"^#define (\w+)", joined, re.M) if not name.endswith("_H")}
+    used = re.sub(r"^extern .*;$", "", joined, flags=re.M)  # a declaration is no use
+    for name in defined:
+        assert len(re.findall(rf"\b{name}\b", used)) >= 2, f"{name} is never used"
+
+
+@pytest.mark.parametrize("path", C_FILES, ids=lambda path: path.name)
+def test_c_functions_fit_on_a_screen(path: Path) -> None:
+    """Under 60 lines each, and every file says what it is."""
+    content = path.read_text()
+    assert content.startswith(f"/*\n * {path.name}\n *\t  ")
+    for body in re.findall(r"^\{\n(.*?)^\}", content, re.M | re.S):
+        assert body.count("\n") < 60
+
+
+@pytest.mark.parametrize("path", PYTHON_FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_python_files_and_functions_are_small_and_documented(path: Path) -> None:
+    """Files under 400 lines, functions under 40, a docstring on every module, class and function."""
+    content = path.read_text()
+    assert content.count("\n") < 400
+    tree = ast.parse(content)
+    assert ast.get_docstring(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            inner = isinstance(node, ast.FunctionDef) and node.col_offset > 0 and "self" not in ast.dump(node.args)
+            private = node.name.startswith("_")
+            assert inner or private or ast.get_docstring(node), f"{path.name}: {node.name} has no docstring"
+        if isinstance(node, ast.FunctionDef):
+            assert node.end_lineno is not None and node.end_lineno - node.lineno < 40, f"{path.name}: {node.name}"
+
+
+def test_modules_depend_one_way() -> None:
+    """Nobody imports cli; reports know no database; the statistics know nothing of ours."""
+    for path in PYTHON_FILES:
+        imports = set(re.findall(r"^\s*(?:from|import) (inorder[\w.]*)", path.read_text(), re.M))
+        name = str(path.relative_to(ROOT / "inorder"))
+        if name != "__main__.py":
+            assert "inorder.cli" not in imports, name
+        if name.startswith("report/"):
+            assert not imports & {"inorder.database", "inorder.cluster", "inorder.lab.counters"}, name
+        if name == "lab/stats.py":
+            assert not imports
+    assert not re.search(r'#include "(?!postgres|port/|utils/)', text("src/uuid_layout.h"))
+    assert not re.search(r"\b(ereport|elog|palloc)\b\(", text("src/uuid_layout.h"))
+
+
+def test_only_compat_knows_server_versions() -> None:
+    """One file holds every difference."""
+    assert [path.name for path in C_FILES if "PG_VERSION_NUM >" in path.read_text().replace("<", ">")] == ["compat.h"]
+
+
+def test_every_dependency_has_its_reason() -> None:
+    """Named in CONTRIBUTING, with a range in pyproject.toml."""
+    project = tomllib.loads(text("pyproject.toml"))["project"]
+    reasons = text("CONTRIBUTING.md")
+    for requirement in project["dependencies"] + project["optional-dependencies"]["test"]:
+        name = re.split(r"[\[<>=]", requirement)[0]
+        assert ">=" in requirement and ",<" in requirement, requirement
+        assert re.search(rf"^\|.*\b{name}\b", reasons, re.M), f"{name} has no reason"
+
+
+def test_every_kind_of_key_is_documented_and_styled() -> None:
+    """In docs/lab.md, and with a colour of its own in the page."""
+    for name in KEY_KINDS:
+        assert f"`{name}`" in text("docs/lab.md")
+        assert f".kind-{name} " in text("inorder/report/page/style.css")
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    """Relative links in every Markdown file."""
+    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
+            assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_no_registry_host_is_named() -> None:
+    """Lock files and scripts carry hashes, never index URLs."""
+    git = ["git", "-c", f"safe.directory={ROOT}", "ls-files"]
+    listed = subprocess.run(git, check=True, capture_output=True, text=True, cwd=ROOT)
+    hosts = re.compile(r"://[a-z.-]*(pyp|pythonh|npmj|crates|maven|debian)[a-z.-]*")
+    for name in listed.stdout.split():
+        path = ROOT / name
+        assert not hosts.search(path.read_text(errors="replace")), name
