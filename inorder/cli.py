@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import click
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 
 from inorder import __version__
 from inorder.display import Display
@@ -17,7 +17,6 @@ from inorder.lab import session
 from inorder.lab.experiments import generators, insert
 from inorder.lab.keys import KEY_KINDS, kinds_named
 from inorder.lab.machine import available_cores
-from inorder.lab.progress import Progress
 from inorder.lab.results import Result, load
 from inorder.report import formats, html, terminal
 from inorder.report.generators import generators_table, summarise_generators
@@ -141,7 +140,8 @@ def lab_run_generators(
     result = session.generators_result(server, plan)
     check_writable(out)
     try:
-        run_with_display(server, lambda display: session.generators_session(server, plan, result, display, out))
+        with Display(f"starting {server.name}", lambda: generators_table(result)) as display:
+            session.generators_session(server, plan, result, display, out)
     finally:
         show(result, output, None)
 
@@ -160,8 +160,13 @@ def run_insert_command(server: Server, plan: insert.InsertPlan, out: Path, page:
     result = session.insert_result(server, plan)
     check_writable(out)
     Console(stderr=True).print(f"{server.name}, private, removed afterwards · {memory_note(result)}", highlight=False)
+
+    def figures() -> RenderableType:
+        return Group(*terminal.insert_tables(summarise(result)))
+
     try:
-        run_with_display(server, lambda display: session.insert_session(server, plan, result, display, out))
+        with Display(f"starting {server.name}", figures) as display:
+            session.insert_session(server, plan, result, display, out)
     finally:
         if result.select("insert"):
             show(result, output, page)
@@ -172,12 +177,6 @@ def check_writable(path: Path) -> None:
     """An error now rather than after the first minutes of work."""
     if not path.parent.is_dir():
         raise InputError(f"cannot write {path}: there is no folder {path.parent}")
-
-
-def run_with_display(server: Server, work: Callable[[Progress], None]) -> None:
-    """Do the work under a live display."""
-    with Display(f"starting {server.name}") as display:
-        work(display)
 
 
 def show(result: Result, output: str, page: Path | None) -> None:

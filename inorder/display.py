@@ -1,16 +1,29 @@
-"""What the user sees while something runs: a live bar on a terminal, plain lines elsewhere. On stderr."""
+"""What the user sees while something runs: figures so far and a bar on a terminal, plain lines elsewhere. On stderr."""
 
+from collections.abc import Callable
 from types import TracebackType
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 
-class Display:
-    """Draws the progress of an experiment; a ``lab.progress.Progress``."""
+def nothing() -> RenderableType:
+    """No figures."""
+    return Group()
 
-    def __init__(self, title: str, console: Console | None = None) -> None:
+
+class Display:
+    """Draws the progress of an experiment; a ``lab.progress.Progress``.
+
+    ``figures`` is asked anew after every step for what is known by then.
+    """
+
+    def __init__(
+        self, title: str, figures: Callable[[], RenderableType] = nothing, console: Console | None = None
+    ) -> None:
         self.console = console or Console(stderr=True)
+        self.figures = figures
         self.text = title
         self.bar = Progress(
             TextColumn("{task.description}"),
@@ -18,19 +31,20 @@ class Display:
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             console=self.console,
-            disable=not self.console.is_terminal,
-            transient=True,
         )
         self.task = self.bar.add_task(title, total=None)
+        self.live = Live(self.bar, console=self.console, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> "Display":
-        self.bar.start()
+        if self.console.is_terminal:
+            self.live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.bar.stop()
+        if self.console.is_terminal:
+            self.live.stop()
 
     def total(self, steps: int) -> None:
         """How many steps there will be."""
@@ -42,7 +56,9 @@ class Display:
         self.bar.update(self.task, description=text)
 
     def done(self, text: str = "") -> None:
-        """The step ended; without a terminal this is a line."""
+        """The step ended: the figures are drawn anew, or, without a terminal, this is a line."""
         self.bar.advance(self.task)
-        if text and not self.console.is_terminal:
+        if self.console.is_terminal:
+            self.live.update(Group(self.figures(), self.bar))
+        elif text:
             self.console.print(f"{self.text} -> {text}", highlight=False)

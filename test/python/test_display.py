@@ -1,0 +1,37 @@
+"""What is drawn while an experiment runs."""
+
+import io
+
+from inorder.display import Display
+from rich.console import Console, RenderableType
+
+
+def drawn(terminal: bool) -> str:
+    """The output of two steps."""
+    figures: list[str] = []
+
+    def so_far() -> RenderableType:
+        return " ".join(figures)
+
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=100)
+    with Display("starting", so_far, console) as display:
+        display.total(2)
+        display.step("first")
+        figures.append("so far so good")
+        display.done("found 41")
+        display.step("second")
+        display.done()
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_a_terminal_shows_figures_and_a_bar() -> None:
+    """Both, and the cursor is shown again at the end."""
+    text = drawn(terminal=True)
+    assert "so far so good" in text and "second" in text and "2/2" in text
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
+
+
+def test_without_a_terminal_there_are_plain_lines() -> None:
+    """One for each step that found something, no bar, no colour, no control character."""
+    assert drawn(terminal=False) == "first -> found 41\n"
