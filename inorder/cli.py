@@ -8,6 +8,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import click
+import psycopg
 from rich.console import Console, Group, RenderableType
 
 from inorder import __version__
@@ -239,6 +240,9 @@ def main() -> NoReturn:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
+    except (psycopg.Error, OSError) as error:  # the server went away, the disk is full
+        click.echo(f"inorder: {error}", err=True)
+        sys.exit(1)
     except (click.Abort, KeyboardInterrupt):
         click.echo("inorder: interrupted", err=True)
         sys.exit(INTERRUPTED)

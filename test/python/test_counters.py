@@ -3,6 +3,8 @@
 import pytest
 from inorder.cluster import Cluster
 from inorder.database import Connection, connect
+from inorder.errors import InorderError
+from inorder.lab import counters
 from inorder.lab.counters import read_counters, read_leaf_density, read_sizes
 from inorder.lab.keys import KEY_KINDS
 
@@ -55,6 +57,15 @@ def test_full_page_images_after_a_checkpoint(cluster: Cluster, random_keys: Conn
     index_pages = read_sizes(random_keys, kind)["index_bytes"] / 8192
     assert images[0] > 0.9 * index_pages
     assert images[1] < 0.1 * images[0]
+
+
+def test_counters_are_not_read_while_another_session_is_open(
+    cluster: Cluster, random_keys: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its share would come later, to the next reading; so this is an error."""
+    monkeypatch.setattr(counters, "SETTLE_SECONDS", 0.2)
+    with connect(cluster.dsn), pytest.raises(InorderError, match="other sessions are still connected"):
+        read_counters(random_keys, KEY_KINDS["random"])
 
 
 def test_sizes_and_density(cluster: Cluster, random_keys: Connection) -> None:
