@@ -83,6 +83,9 @@ def install_extension(server: Server, root: Path, sources: Sequence[Path] = ()) 
                 "run `make install` there, or run the tool from a checkout"
             )
         return  # it was copied with the rest
+    for path in (source, server.bindir):
+        if any(letter.isspace() for letter in str(path)):
+            raise InputError(f"make cannot work below a path with spaces: {path}")
     for folder in (source, *sources):
         build = build_folder(server, source) / folder.relative_to(source)
         run_make(server, folder / "Makefile", build, "install", f"DESTDIR={root}")
