@@ -37,6 +37,7 @@ include $(PGXS)
 override CFLAGS := $(filter-out -Wmissing-variable-declarations,$(CFLAGS))
 
 $(OBJS): $(wildcard $(HERE)src/*.h)
+src/inorder.o: $(HERE)inorder.control
 
 inorder--$(EXTVERSION).sql: $(addprefix $(HERE)sql/,$(SQL_SOURCES)) $(HERE)inorder.control
 	cat $(addprefix $(HERE)sql/,$(SQL_SOURCES)) > $@

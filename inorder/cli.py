@@ -19,6 +19,7 @@ from inorder.lab.experiments import generators, insert
 from inorder.lab.keys import KEY_KINDS, kinds_named
 from inorder.lab.machine import available_cores
 from inorder.lab.results import Result, load
+from inorder.lab.stats import LEAST_ROUNDS
 from inorder.report import formats, html, terminal
 from inorder.report.generators import generators_table, summarise_generators
 from inorder.report.summary import headline, memory_note, summarise
@@ -54,7 +55,7 @@ def out_option(name: str) -> Callable[[Any], Any]:
 def cli() -> None:
     """Keys that arrive in order: see on a real PostgreSQL what each kind of key costs.
 
-    Exit codes: 0 done, 1 it failed, 2 it cannot be done as asked, 130 interrupted.
+    Exit codes: 0 done, 1 it failed, 2 it cannot be done as asked, 130 interrupted, 143 terminated.
     """
 
 
@@ -62,8 +63,8 @@ def cli() -> None:
 @bindir_option
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=".", help="Folder for the two files.")
 @click.option("--rows", default="4M", show_default=True, help="Rows of each table when it is larger than memory.")
-@click.option("--seconds", type=click.IntRange(1, 3600), default=2, show_default=True, help="Seconds of each run.")
-@click.option("--rounds", type=click.IntRange(1, 1000), default=3, show_default=True, help="Runs of each key and size.")
+@click.option("--seconds", type=click.IntRange(1, 3600), default=1, show_default=True, help="Seconds of each run.")
+@click.option("--rounds", type=click.IntRange(1, 1000), default=LEAST_ROUNDS, show_default=True, help="Runs of each.")
 def demo(bindir: Path | None, out: Path, rows: str, seconds: int, rounds: int) -> None:
     """Show in about two minutes what random keys cost, on a server that is thrown away.
 
@@ -96,10 +97,10 @@ def lab_run() -> None:
 @bindir_option
 @click.option("--keys", default=",".join(KEY_KINDS), show_default=True, help="Kinds of key, comma-separated.")
 @click.option("--rows", default="10M", show_default=True, help="Rows in the table, several comma-separated.")
-@click.option("--rounds", type=click.IntRange(1, 1000), default=5, show_default=True)
+@click.option("--rounds", type=click.IntRange(1, 1000), default=LEAST_ROUNDS, show_default=True, help="Runs of each.")
 @click.option("--seconds", type=click.IntRange(1, 86400), default=10, show_default=True, help="Seconds of each run.")
 @click.option("--inserts", help="Inserts of each run, instead of seconds: makes WAL and block counts comparable.")
-@click.option("--clients", type=click.IntRange(1, 90), default=8, show_default=True)
+@click.option("--clients", type=click.IntRange(1, 90), default=8, show_default=True, help="Sessions of pgbench.")
 @click.option("--memory", default="128MB", show_default=True, help="shared_buffers while measuring.")
 @seed_option
 @out_option("inorder-insert.json")
@@ -109,7 +110,7 @@ def lab_run_insert(bindir: Path | None, output: str, page: Path | None, out: Pat
     """Insert TPS and WAL per row, by kind of key and size of table (studies P1 and P3)."""
     plan = insert.InsertPlan(
         kinds=tuple(kind.name for kind in kinds_named(options["keys"])),
-        rows=tuple(parse_count(part, "--rows", 1000, 10**11) for part in options["rows"].split(",")),
+        rows=tuple(dict.fromkeys(parse_count(part, "--rows", 1000, 10**11) for part in options["rows"].split(","))),
         rounds=options["rounds"],
         seconds=options["seconds"],
         inserts=parse_count(options["inserts"], "--inserts") if options["inserts"] else None,
@@ -126,7 +127,7 @@ def lab_run_insert(bindir: Path | None, output: str, page: Path | None, out: Pat
 @bindir_option
 @click.option("--values", default="1M", show_default=True, help="Values of one call.")
 @click.option("--rows", default="500k", show_default=True, help="Rows of one INSERT … SELECT.")
-@click.option("--rounds", type=click.IntRange(1, 1000), default=9, show_default=True)
+@click.option("--rounds", type=click.IntRange(1, 1000), default=9, show_default=True, help="Times of each.")
 @seed_option
 @out_option("inorder-generators.json")
 @format_option
@@ -144,7 +145,8 @@ def lab_run_generators(
         with Display(f"starting {server.name}", lambda: generators_table(result)) as display:
             session.generators_session(server, plan, result, display, out)
     finally:
-        show(result, output, None)
+        if result.runs:
+            show(result, output, None)
 
 
 @lab.command("report")
@@ -153,13 +155,17 @@ def lab_run_generators(
 @format_option
 def lab_report(file: Path, page: Path | None, output: str) -> None:
     """Show a result file again."""
-    show(load(file), output, page)
+    result = load(file)
+    try:
+        show(result, output, page)
+    except (KeyError, TypeError, ZeroDivisionError) as error:
+        raise InputError(f"{file} is damaged: {type(error).__name__} {error}") from error
 
 
 def run_insert_command(server: Server, plan: insert.InsertPlan, out: Path, page: Path | None, output: str) -> None:
     """Run the insert experiment; what was measured is shown and kept however it ends."""
     result = session.insert_result(server, plan)
-    check_writable(out)
+    check_writable(out, page)
     Console(stderr=True).print(f"{server.name}, private, removed afterwards · {memory_note(result)}", highlight=False)
 
     def figures() -> RenderableType:
@@ -171,17 +177,27 @@ def run_insert_command(server: Server, plan: insert.InsertPlan, out: Path, page:
     finally:
         if result.select("insert"):
             show(result, output, page)
-            Console(stderr=True).print(f"Raw results: {out}" + (f"   Report: {page}" if page else ""), highlight=False)
+            written = [str(path) for path in (out, page) if path and path.exists()]
+            Console(stderr=True).print(f"Written: {', '.join(written)}", highlight=False)
 
 
-def check_writable(path: Path) -> None:
-    """An error now rather than after the first minutes of work."""
-    if not path.parent.is_dir():
-        raise InputError(f"cannot write {path}: there is no folder {path.parent}")
+def check_writable(*paths: Path | None) -> None:
+    """An error now rather than after minutes of work."""
+    for path in paths:
+        if path is None:
+            continue
+        probe = path.with_name(path.name + ".partial")
+        try:
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror}") from error
 
 
 def show(result: Result, output: str, page: Path | None) -> None:
     """Print a result as asked, and write its page if asked."""
+    if page and result.experiment != insert.NAME:
+        raise InputError(f"there is no page for the experiment '{result.experiment}' yet")
     if result.experiment == generators.NAME:
         show_generators(result, output)
     elif result.experiment == insert.NAME:
@@ -230,8 +246,10 @@ def terminate(_signal: int, _frame: FrameType | None) -> NoReturn:
 
 def main() -> NoReturn:
     """The console script: errors are one sentence, signals clean up."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit it ignored
     signal.signal(signal.SIGTERM, terminate)
-    signal.signal(signal.SIGHUP, terminate)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
+        signal.signal(signal.SIGHUP, terminate)
     try:
         cli(standalone_mode=False)
     except InorderError as error:

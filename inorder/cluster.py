@@ -6,31 +6,36 @@ next run.
 """
 
 import os
-import pwd
 import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 
 import psycopg
+from psycopg.conninfo import make_conninfo
 
 from inorder.errors import InorderError
 from inorder.installation import private_installation
 from inorder.servers import Server
+from inorder.temporary import PREFIX, claim, remove, service_account, sweep, temporary_folder
 
-PREFIX = "inorder-"
-OWNER_FILE = "owner"
-START_SECONDS = 60
-STOP_SECONDS = 60
+PORT = "5432"  # of the socket's name; there is no other
+START_SECONDS = 120
+STOP_SECONDS = 600  # a clean stop writes what is dirty
+QUIT_SECONDS = 60
 LOG_LINES = 20
+CLEAN_UP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 # What a throw-away server differs in, whatever it is used for.
 BASE_SETTINGS = {
     "listen_addresses": "",
+    "port": PORT,
     "autovacuum": "off",  # its WAL and reads would be counted as the load's
     "restart_after_crash": "off",  # a crash is to be seen
     "max_connections": "100",
@@ -39,57 +44,38 @@ BASE_SETTINGS = {
 }
 
 
-def temporary_folder() -> Path:
-    """TMPDIR, /tmp, or /var/tmp where /tmp is memory: direct I/O would measure nothing there."""
-    folder = Path(tempfile.gettempdir())
-    if "TMPDIR" not in os.environ and filesystem_of(folder) == "tmpfs" and Path("/var/tmp").exists():
-        return Path("/var/tmp")
-    return folder
+@contextmanager
+def without_libpq_environment() -> Iterator[None]:
+    """No PGHOST, PGHOSTADDR, PGSERVICE, PGOPTIONS… of the caller's: they would lead to a server of the user's."""
+    hidden = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PG") and name != "PG_CONFIG"}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
 
 
-def filesystem_of(folder: Path, mounts: str | None = None) -> str:
-    """The type of the file system a folder is on, by the longest mount point above it.
-
-    >>> filesystem_of(Path("/tmp/x"), "a / ext4 rw 0 0\\nb /tmp tmpfs rw 0 0\\nc /tmpfiles xfs rw 0 0\\n")
-    'tmpfs'
-    >>> filesystem_of(Path("/home"), "a / ext4 rw 0 0\\nb /tmp tmpfs rw 0 0\\n")
-    'ext4'
-    """
-    if mounts is None:
-        try:
-            mounts = Path("/proc/self/mounts").read_text()
-        except OSError:
-            return "unknown"
-    best, kind = "", "unknown"
-    for line in mounts.splitlines():
-        _, point, fstype, *_ = line.split()
-        if folder.is_relative_to(point) and len(point) >= len(best):
-            best, kind = point, fstype
-    return kind
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Cleaning up is not cut off by another Ctrl-C. Signals reach the main thread only."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in CLEAN_UP_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def service_account() -> pwd.struct_passwd | None:
-    """The account to run the server as: none of its own unless this is root, whom PostgreSQL refuses."""
-    if os.geteuid() != 0:
-        return None
-    for name in ("postgres", "nobody"):
-        try:
-            return pwd.getpwnam(name)
-        except KeyError:
-            continue
-    raise InorderError("PostgreSQL does not run as root, and there is no user postgres or nobody to run it as")
-
-
-def sweep(folder: Path) -> None:
-    """Remove what earlier runs left that were killed before they could."""
-    for leftover in folder.glob(f"{PREFIX}*/{OWNER_FILE}"):
-        try:
-            owner = int(leftover.read_text())
-            mine = leftover.stat().st_uid == os.geteuid()
-        except (OSError, ValueError):
-            continue
-        if mine and not Path(f"/proc/{owner}").exists():
-            shutil.rmtree(leftover.parent, ignore_errors=True)
+@contextmanager
+def open_umask() -> Iterator[None]:
+    """The server's account must be able to read what is made here."""
+    before = os.umask(0o022)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 class Cluster:
@@ -107,25 +93,37 @@ class Cluster:
         self.account = service_account()
         self.process: subprocess.Popen[bytes] | None = None
         self.folder = Path()
+        self.surroundings = ExitStack()
 
     def __enter__(self) -> "Cluster":
-        parent = temporary_folder()
+        parent = temporary_folder(self.account)
         sweep(parent)
-        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-        try:
-            self._create()
-        except BaseException:
-            self._remove()
-            raise
+        with ExitStack() as stack:
+            stack.enter_context(without_libpq_environment())
+            self.folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+            stack.callback(self._end)
+            stack.enter_context(claim(self.folder))
+            with open_umask():
+                self._create()
+            self.surroundings = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            self.stop(signal.SIGQUIT)
-        finally:
-            self._remove()
+        crashed = self.process is not None and self.process.poll() is not None
+        log = self.log_tail()
+        self.surroundings.close()
+        if crashed and isinstance(error, psycopg.OperationalError):
+            raise InorderError(f"the server ended unexpectedly: {error}\n{log}") from error
+
+    def _end(self) -> None:
+        """Stop at once and remove everything."""
+        with uninterrupted():
+            try:
+                self.stop(signal.SIGQUIT, QUIT_SECONDS)
+            finally:
+                remove(self.folder)
 
     @property
     def data(self) -> Path:
@@ -140,15 +138,16 @@ class Cluster:
     @property
     def dsn(self) -> str:
         """A libpq connection string for the superuser."""
-        return f"host={self.folder / 'run'} user=postgres dbname=postgres"
+        return make_conninfo(host=str(self.folder / "run"), port=PORT, user="postgres", dbname="postgres")
 
     def environment(self) -> dict[str, str]:
         """An environment in which libpq programs reach this server, whatever the caller's says."""
-        own = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
-        return own | {"PGHOST": str(self.folder / "run"), "PGUSER": "postgres", "PGDATABASE": "postgres"}
+        with without_libpq_environment():
+            rest = dict(os.environ)
+        own = {"PGHOST": str(self.folder / "run"), "PGPORT": PORT, "PGUSER": "postgres", "PGDATABASE": "postgres"}
+        return rest | own
 
     def _create(self) -> None:
-        (self.folder / OWNER_FILE).write_text(str(os.getpid()))
         self.folder.chmod(0o755)
         for name in ("data", "run"):
             (self.folder / name).mkdir(mode=0o700)
@@ -159,9 +158,6 @@ class Cluster:
         done = self._run([*command, "-U", "postgres", "-A", "trust", "--no-sync", "--no-locale", "-E", "UTF8"])
         if done.returncode != 0:
             raise InorderError(f"initdb failed:\n{done.stdout}{done.stderr}")
-
-    def _remove(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _identity(self) -> dict[str, object]:
         """Popen arguments that run a program as the service account."""
@@ -174,7 +170,8 @@ class Cluster:
 
     def start(self, settings: Mapping[str, str] | None = None) -> None:
         """Start the server with these settings over the base ones, and wait until it answers."""
-        options = BASE_SETTINGS | {"unix_socket_directories": str(self.folder / "run")} | dict(settings or {})
+        # Quoted: it is a list, in which a comma separates.
+        options = BASE_SETTINGS | {"unix_socket_directories": f'"{self.folder / "run"}"'} | dict(settings or {})
         # The server is told to stop when this process dies, however it dies.
         command: list[str | Path] = ["setpriv", "--pdeathsig", "INT"] if shutil.which("setpriv") else []
         command += [self.server.program("postgres"), "-D", self.data]
@@ -187,29 +184,34 @@ class Cluster:
         self._wait_until_ready()
 
     def _wait_until_ready(self) -> None:
-        deadline = time.monotonic() + START_SECONDS
+        deadline, reason = time.monotonic() + START_SECONDS, ""
         while time.monotonic() < deadline:
             if self.process is None or self.process.poll() is not None:
                 raise InorderError(f"the server did not start:\n{self.log_tail()}")
             try:
                 psycopg.connect(self.dsn, connect_timeout=5).close()
                 return
-            except psycopg.OperationalError:
+            except psycopg.OperationalError as error:
+                reason = str(error)
                 time.sleep(0.02)
-        raise InorderError(f"the server did not answer within {START_SECONDS} s:\n{self.log_tail()}")
+        raise InorderError(f"the server did not answer within {START_SECONDS} s: {reason}\n{self.log_tail()}")
 
-    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """Stop the server: SIGINT ends it cleanly, SIGQUIT at once."""
+    def stop(self, how: signal.Signals = signal.SIGINT, seconds: int = STOP_SECONDS) -> None:
+        """Stop the server: SIGINT ends it cleanly, SIGQUIT at once. Too slow a stop is an error, and kills it."""
         if self.process is None:
             return
-        if self.process.poll() is None:
-            self.process.send_signal(how)
-            try:
-                self.process.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                os.killpg(self.process.pid, signal.SIGKILL)
-                self.process.wait()
-        self.process = None
+        process, self.process = self.process, None
+        if process.poll() is not None:
+            return
+        process.send_signal(how)
+        try:
+            process.wait(seconds)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise InorderError(f"the server did not stop within {seconds} s:\n{self.log_tail()}") from error
+            raise
 
     def restart(self, settings: Mapping[str, str] | None = None) -> None:
         """Stop cleanly, then start with other settings."""
@@ -219,6 +221,6 @@ class Cluster:
     def log_tail(self) -> str:
         """The end of the server's log, for an error message."""
         try:
-            return "\n".join(self.log.read_text(errors="replace").splitlines()[-LOG_LINES:])
+            return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:])
         except OSError:
             return "(no log)"

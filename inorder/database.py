@@ -17,4 +17,4 @@ def connect(dsn: str) -> Connection:
 
 def query(name: str, package: str = "inorder", folder: str = "queries") -> sql.SQL:
     """The text of one of our own SQL files."""
-    return sql.SQL(files(package).joinpath(folder, f"{name}.sql").read_text())
+    return sql.SQL(files(package).joinpath(folder, f"{name}.sql").read_text(encoding="utf-8"))

@@ -6,11 +6,13 @@ nothing is written into the system's folders, and every major version works
 alike. A copy is 20 to 35 MB.
 """
 
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +21,9 @@ from inorder.servers import Server
 
 # Parts that only a build needs, and that are large.
 NOT_COPIED = shutil.ignore_patterns("pgxs", "bitcode", "*.a", "doc", "llvmjit*")
+
+# What a private server runs; the folder may hold all programs of the system. Clients run from the original.
+PROGRAMS = ("postgres", "initdb")
 
 
 def source_folder() -> Path | None:
@@ -42,8 +47,9 @@ def run_make(server: Server, makefile: Path, build: Path, *arguments: str) -> No
 
 
 def build_folder(server: Server, source: Path) -> Path:
-    """Where the objects for this server are kept, so that the next run need not compile."""
-    installation = hashlib.sha256(str(server.bindir).encode()).hexdigest()[:8]
+    """Where the objects for this server and these options are kept, so that the next run need not compile."""
+    options = os.environ.get("COPT", "")
+    installation = hashlib.sha256(f"{server.bindir} {options}".encode()).hexdigest()[:8]
     return source / "build" / f"{server.version}-{installation}"
 
 
@@ -61,16 +67,20 @@ def relocate(server: Server, root: Path) -> Server:
 def copy_server(server: Server, root: Path) -> Server:
     """Copy programs, libraries and shared files below root."""
     copy = relocate(server, root)
-    for source, target in (
-        (server.bindir, copy.bindir),
-        (server.pkglibdir, copy.pkglibdir),
-        (server.sharedir, copy.sharedir),
-    ):
-        shutil.copytree(source, target, ignore=NOT_COPIED, dirs_exist_ok=True)
-    # A wheel keeps the libraries its programs need in <package>.libs, beside the package.
-    for libraries in server.bindir.resolve().parents[2].glob("*postgres*.libs"):
-        shutil.copytree(libraries, root / libraries.relative_to("/"), dirs_exist_ok=True)
+    copy.bindir.mkdir(parents=True)
+    for name in PROGRAMS:
+        shutil.copy(server.program(name), copy.bindir / name)
+    folders = [(server.pkglibdir, copy.pkglibdir), (server.sharedir, copy.sharedir)]
+    folders += [(libraries, root / libraries.relative_to("/")) for libraries in bundled_libraries(server)]
+    for source, target in folders:
+        shutil.copytree(source, target, ignore=NOT_COPIED, dirs_exist_ok=True, ignore_dangling_symlinks=True)
     return copy
+
+
+def bundled_libraries(server: Server) -> list[Path]:
+    """What a wheel keeps in <package>.libs beside the package, for the programs in <package>/pginstall/bin."""
+    above = server.bindir.resolve().parents
+    return list(above[2].glob("*postgres*.libs")) if len(above) > 3 else []
 
 
 def install_extension(server: Server, root: Path, sources: Sequence[Path] = ()) -> None:
@@ -86,9 +96,21 @@ def install_extension(server: Server, root: Path, sources: Sequence[Path] = ()) 
     for path in (source, server.bindir):
         if any(letter.isspace() for letter in str(path)):
             raise InputError(f"make cannot work below a path with spaces: {path}")
-    for folder in (source, *sources):
-        build = build_folder(server, source) / folder.relative_to(source)
-        run_make(server, folder / "Makefile", build, "install", f"DESTDIR={root}")
+    build = build_folder(server, source)
+    stage = build / "stage"  # make knows no path with blanks or quotes, which the temporary folder's may have
+    with locked(build):
+        for folder in (source, *sources):
+            run_make(server, folder / "Makefile", build / folder.relative_to(source), "install", f"DESTDIR={stage}")
+        shutil.copytree(stage, root, dirs_exist_ok=True)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One build at a time in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def private_installation(server: Server, root: Path, sources: Sequence[Path] = ()) -> Server:

@@ -119,7 +119,8 @@ def embedded_server() -> Server | None:
     if spec is None or not spec.submodule_search_locations:
         return None
     pg_config = Path(spec.submodule_search_locations[0]) / "pginstall" / "bin" / "pg_config"
-    return from_pg_config(pg_config, "embedded") if pg_config.exists() else None
+    server = from_pg_config(pg_config, "embedded") if pg_config.exists() else None
+    return server if server and server.can_build() else None
 
 
 def find_server(bindir: Path | None = None, environ: Mapping[str, str] = os.environ) -> Server:

@@ -1,6 +1,7 @@
 """Numbers as people write them: 10M rows, 128MB."""
 
 import re
+from decimal import Decimal
 
 from inorder.errors import InputError
 
@@ -12,7 +13,7 @@ NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Z]*)")
 def parse(text: str, units: dict[str, int], what: str, lowest: int, highest: int) -> int:
     """A number with a unit, within a range; the error names the text and what is allowed."""
     match = NUMBER.fullmatch(text.strip().replace(",", "").replace("_", "").upper())
-    value = round(float(match.group(1)) * units[match.group(2)]) if match and match.group(2) in units else None
+    value = round(Decimal(match.group(1)) * units[match.group(2)]) if match and match.group(2) in units else None
     if value is None or not lowest <= value <= highest:
         examples = ", ".join(unit for unit in units if unit)
         allowed = f"a number from {lowest:,} to {highest:,}, with {examples} if you like"

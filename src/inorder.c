@@ -7,6 +7,7 @@
  *
  *	  entropy.c		random words out of a per-backend pool
  *	  uuid_layout.h	where the bits of every key lie (pure arithmetic)
+ *	  uuid_datum.c	between those bits and uuid values of the server
  *	  sequential.c	uuid_sequence_nextval, uuid_time_nextval
  *	  v7.c			uuid_v7_nextval, uuid_v7_time, uuid_v7_floor
  *	  xact.c		uuid_xact_nextval, xact_id, uuid_xact_id, uuid_xact_floor

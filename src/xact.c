@@ -5,8 +5,9 @@
  * The number is the top-level 64-bit transaction id, the one that
  * pg_current_xact_id() shows, plus a base.  Savepoints and EXCEPTION blocks
  * have ids of their own, but not a number of their own: a reader needs the
- * transaction that commits.  Asking for it assigns the id if there is none, so
- * none of this runs on a standby or in a parallel worker.
+ * transaction that commits.  Asking for it assigns the id if there is none,
+ * which a standby cannot; and a parallel worker, with a tail of its own, would
+ * make keys that do not follow on the leader's.  Hence PARALLEL UNSAFE.
  */
 #include "postgres.h"
 

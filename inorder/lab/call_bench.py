@@ -63,6 +63,9 @@ class CallBench:
     def cpu_seconds(self) -> float:
         """CPU time of the server process so far: the first field of schedstat, in nanoseconds."""
         try:
-            return int(self.accounting.read_text().split()[0]) / 1e9
+            nanoseconds = int(self.accounting.read_text(encoding="ascii").split()[0])
         except OSError as error:
             raise InorderError(f"cannot read the server process's CPU time from {self.accounting}: {error}") from error
+        if nanoseconds == 0:
+            raise InorderError(f"this kernel accounts no CPU time in {self.accounting}")
+        return nanoseconds / 1e9

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from inorder.cluster import filesystem_of
 from inorder.database import Connection, query
 from inorder.installation import source_folder
 from inorder.servers import Server
+from inorder.temporary import filesystem_of
 
 
 def now() -> str:
@@ -33,12 +33,13 @@ def commit() -> str | None:
     source = source_folder()
     if source is None:
         return None
-    done = subprocess.run(
-        ["git", "-c", f"safe.directory={source}", "-C", source, "describe", "--always", "--dirty=+", "--exclude=*"],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+    git = ["git", "-c", f"safe.directory={source}", "-C", str(source)]
+    try:
+        done = subprocess.run(
+            [*git, "describe", "--always", "--dirty=+", "--exclude=*"], check=False, capture_output=True, text=True
+        )
+    except FileNotFoundError:
+        return None
     return done.stdout.strip() or None
 
 
@@ -51,7 +52,7 @@ def describe_machine(data: Path) -> dict[str, Any]:
     """The hardware and kernel, and the file system the data is on."""
     pages, page_size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     return {
-        "cpu": cpu_model(Path("/proc/cpuinfo").read_text()),
+        "cpu": cpu_model(Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")),
         "cores": available_cores(),
         "memory_bytes": pages * page_size,
         "kernel": platform.release(),

@@ -14,6 +14,10 @@ from inorder.errors import InputError
 
 SCHEMA_VERSION = 1
 
+# How "larger than memory" was made.
+DIRECT_IO = "direct I/O"
+EXACT_COUNTERS = "exact counters"
+
 
 @dataclass(frozen=True)
 class Run:
@@ -64,7 +68,7 @@ class Result:
         """Write the whole file beside the old one, then put it in its place."""
         partial = path.with_name(path.name + ".partial")
         try:
-            partial.write_text(json.dumps(asdict(self), indent=1) + "\n")
+            partial.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
             os.replace(partial, path)
         finally:
             partial.unlink(missing_ok=True)
@@ -73,7 +77,7 @@ class Result:
 def load(path: Path) -> Result:
     """Read a result file; what is no such file, damaged or newer than this tool is an error that says so."""
     try:
-        content = json.loads(path.read_text())
+        content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:

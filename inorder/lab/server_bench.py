@@ -1,5 +1,6 @@
 """What the insert experiment does, done to a throw-away server."""
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -9,25 +10,31 @@ from pathlib import Path
 
 from inorder.cluster import Cluster
 from inorder.database import Connection, connect
+from inorder.errors import InorderError
 from inorder.lab import pgbench
 from inorder.lab.counters import read_counters, read_leaf_density, read_sizes
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.keys import KEY_KINDS, SCHEMA, KeyKind
 from inorder.lab.progress import Progress
 from inorder.lab.results import Run
+from inorder.temporary import takes_direct_io
 
 # Rows of one INSERT while filling: about half a second, which is how soon a cancel is heard.
 FILL_BATCH = 250_000
 
 # The fill is not measured: it may use memory and skip every flush.
 FILL_SETTINGS = {
-    "shared_buffers": "1GB",
     "fsync": "off",
     "synchronous_commit": "off",
     "full_page_writes": "off",
     "max_wal_size": "16GB",
     "checkpoint_timeout": "1h",
 }
+
+
+def fill_memory() -> int:
+    """shared_buffers while filling, in bytes: 1 GB, but at most a quarter of what the machine has."""
+    return min(2**30, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4)
 
 
 def measuring_settings(memory_bytes: int, direct_io: bool) -> dict[str, str]:
@@ -57,6 +64,7 @@ class ServerBench:
         self.plan = plan
         self.rows = dict.fromkeys(plan.kinds, 0)
         self.filling = False
+        self.direct_io = cluster.server.has_direct_io and takes_direct_io(cluster.folder)
 
     def connection(self) -> Connection:
         """A new connection to the server."""
@@ -65,13 +73,17 @@ class ServerBench:
     def serve_for_filling(self) -> None:
         """Plenty of memory, nothing durable."""
         if not self.filling:
-            self.cluster.restart(FILL_SETTINGS)
+            self.cluster.restart(FILL_SETTINGS | {"shared_buffers": f"{fill_memory() // 8192}"})
             self.filling = True
 
     def serve_for_measuring(self) -> None:
         """Small memory, durable, and no page cache where the server can do without."""
-        direct_io = self.cluster.server.has_direct_io
-        self.cluster.restart(measuring_settings(self.plan.memory_bytes, direct_io))
+        if self.filling:
+            with self.connection() as connection:
+                connection.execute("CHECKPOINT")  # so that the stop has little left to write
+        self.cluster.stop()
+        os.sync()  # the fill flushed nothing; its pages must not be written back while others are measured
+        self.cluster.start(measuring_settings(self.plan.memory_bytes, self.direct_io))
         self.filling = False
 
     def create(self, kinds: tuple[str, ...]) -> None:
@@ -125,6 +137,8 @@ class ServerBench:
                 lambda tps: progress.step(f"{key.label}: {tps:,.0f} inserts/s"),
             )
             counted = read_counters(connection, key) - before
+        if load.transactions == 0:
+            raise InorderError(f"pgbench inserted nothing into {key.table} in {self.plan.seconds} s")
         self.rows[kind] += load.transactions
         metrics = {"tps": load.tps, "latency_ms": load.latency_ms, "inserts": load.transactions}
         return Run("insert", kind, 0, 0, metrics | counted.as_metrics(), {"tps": list(load.tps_by_second)})
@@ -137,9 +151,9 @@ class ServerBench:
 
     def workload(self, key: KeyKind) -> Path:
         """The pgbench script for one table."""
-        template = files("inorder.lab").joinpath("workloads", "insert.sql").read_text()
+        template = files("inorder.lab").joinpath("workloads", "insert.sql").read_text(encoding="utf-8")
         script = self.cluster.folder / f"insert_{key.name}.sql"
-        script.write_text(template.format(table=key.table))
+        script.write_text(template.format(table=key.table), encoding="utf-8")
         return script
 
     def sizes(self, kind: str) -> dict[str, float]:

@@ -6,19 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from inorder import __version__
-from inorder.cluster import Cluster, temporary_folder
+from inorder.cluster import Cluster
 from inorder.database import connect
 from inorder.errors import InputError
 from inorder.lab import machine
 from inorder.lab.call_bench import CallBench
 from inorder.lab.experiments import generators, insert
 from inorder.lab.progress import Progress
-from inorder.lab.results import Result
+from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result
 from inorder.lab.server_bench import ServerBench
 from inorder.servers import Server
-
-DIRECT_IO = "direct I/O"
-EXACT_COUNTERS = "exact counters"
+from inorder.temporary import service_account, takes_direct_io, temporary_folder
 
 # Heap and index of a uuid key with random keys' free space, as measured at 10 M rows: 83 bytes; and the WAL kept of it.
 BYTES_PER_ROW = 83
@@ -41,7 +39,7 @@ def new_result(experiment: str, plan: dict[str, Any], server: Server, method: st
 
 def check_space(plan: insert.InsertPlan) -> None:
     """An error before anything is filled if the tables cannot fit."""
-    folder = temporary_folder()
+    folder = temporary_folder(service_account())
     needed = max(plan.rows) * len(plan.kinds) * (BYTES_PER_ROW + WAL_BYTES_PER_ROW)
     free = shutil.disk_usage(folder).free
     if needed > free:
@@ -53,8 +51,8 @@ def check_space(plan: insert.InsertPlan) -> None:
 
 def insert_result(server: Server, plan: insert.InsertPlan) -> Result:
     """The result that ``insert_session`` fills."""
-    method = DIRECT_IO if server.has_direct_io else EXACT_COUNTERS
-    return new_result(insert.NAME, plan.as_dict(), server, method)
+    direct = server.has_direct_io and takes_direct_io(temporary_folder(service_account()))
+    return new_result(insert.NAME, plan.as_dict(), server, DIRECT_IO if direct else EXACT_COUNTERS)
 
 
 def insert_session(server: Server, plan: insert.InsertPlan, result: Result, progress: Progress, path: Path) -> None:

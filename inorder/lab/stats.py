@@ -1,46 +1,73 @@
-"""Statistics of repeated, interleaved runs: medians, paired ratios, bootstrap intervals.
+"""Statistics of repeated, interleaved runs: medians, paired ratios, exact intervals.
 
-Imports nothing of ours. One sample has no interval and is never called a difference.
+Imports nothing of ours. Too few rounds for an interval are never called a difference.
+
+The interval of a median is made of order statistics: of n independent values
+the k-th smallest and the k-th largest have the median of their distribution
+between them unless fewer than k fall on one side of it, and that is a coin
+thrown n times, whatever the distribution. The percentile bootstrap would be
+the usual choice, but with so few values it is far from its 95 %: of 1,500
+simulated A/A comparisons it called 28 % different at 3 rounds, 13 % at 4 and
+13 % again at 7, while this one stays below 5 % at every number of rounds.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import comb
 
 import numpy as np
 
-CONFIDENCE = 0.95
-RESAMPLES = 4000
-SEED = 1
+ERROR = 0.05  # how often an interval may miss: they are of 95 %
+
+# The range of 5 values misses their distribution's median in 2/2^5 = 6 % of all cases, that of 6 in 3 %.
+LEAST_ROUNDS = 6
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A median over rounds; low and high bound its bootstrap interval and are None for one round."""
+    """A median over rounds, and its interval: from LEAST_ROUNDS on one of 95 % or more, below that only the range.
+
+    For one round low and high are None.
+    """
 
     median: float
     low: float | None
     high: float | None
     rounds: int
 
-    @property
-    def half_width(self) -> float | None:
-        """Half the interval, for "median ± half"."""
-        return None if self.low is None or self.high is None else (self.high - self.low) / 2
-
     def differs_from(self, value: float) -> bool:
-        """Whether the interval excludes a value. Without an interval: no.
+        """Whether the interval excludes a value. With too few rounds for an interval: no.
 
-        >>> Estimate(0.5, 0.4, 0.6, 5).differs_from(1.0), Estimate(0.5, None, None, 1).differs_from(1.0)
-        (True, False)
+        >>> [Estimate(0.5, 0.4, 0.6, rounds).differs_from(1.0) for rounds in (3, LEAST_ROUNDS)]
+        [False, True]
         """
-        return self.low is not None and self.high is not None and not self.low <= value <= self.high
+        if self.low is None or self.high is None or self.rounds < LEAST_ROUNDS:
+            return False
+        return not self.low <= value <= self.high
+
+
+def outer_rank(count: int) -> int:
+    """How many of the smallest and of the largest values lie outside the interval.
+
+    The largest k for which fewer than k heads in so many throws, or fewer than k tails, are rarer than ERROR.
+
+    >>> [outer_rank(count) for count in (1, 5, 6, 8, 9, 15, 30)]
+    [0, 0, 0, 0, 1, 3, 9]
+    """
+    below, rank = 1, 0  # ways to throw at most ``rank`` heads
+    while 2 * (below + comb(count, rank + 1)) / 2**count <= ERROR:
+        rank += 1
+        below += comb(count, rank)
+    return rank
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """The median and its percentile-bootstrap interval at 95 %.
+    """The median and its interval.
 
     >>> estimate([3.0, 1.0, 2.0])
     Estimate(median=2.0, low=1.0, high=3.0, rounds=3)
+    >>> estimate([9.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
+    Estimate(median=5.0, low=2.0, high=8.0, rounds=9)
     >>> estimate([7.0])
     Estimate(median=7.0, low=None, high=None, rounds=1)
     >>> estimate([])
@@ -49,15 +76,12 @@ def estimate(values: Sequence[float]) -> Estimate:
     """
     if not values:
         raise ValueError("no values")
-    sample = np.asarray(values, dtype=float)
-    median = float(np.median(sample))
-    if len(sample) == 1:
+    ranked = np.sort(np.asarray(values, dtype=float))
+    median, count = float(np.median(ranked)), len(ranked)
+    if count == 1:
         return Estimate(median, None, None, 1)
-    generator = np.random.default_rng(SEED)
-    medians = np.median(generator.choice(sample, (RESAMPLES, len(sample))), axis=1)
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(medians, [tail, 1 - tail])
-    return Estimate(median, float(low), float(high), len(sample))
+    outside = outer_rank(count)
+    return Estimate(median, float(ranked[outside]), float(ranked[-1 - outside]), count)
 
 
 def paired_ratio(values: Sequence[float], baseline: Sequence[float]) -> Estimate:

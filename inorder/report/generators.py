@@ -7,8 +7,10 @@ from rich.table import Table
 from inorder.lab.experiments.generators import BASELINE_CALL, BASELINE_INSERT, FLOOR
 from inorder.lab.results import Result
 from inorder.lab.stats import Estimate, estimate, paired_ratio
+from inorder.report.terminal import interval_text, plain_table
 
-COLUMNS = ("generator", "ns/value above floor", "of gen_random_uuid", "INSERT…SELECT ns/row", "vs bigint CACHE 100")
+# As narrow as a terminal of 80 columns needs.
+COLUMNS = ("generator", "ns/value", "of random", "bulk ns", "vs nextval")
 NANOSECONDS = 1e9
 
 
@@ -60,33 +62,26 @@ def summarise_generators(result: Result) -> list[GeneratorSummary]:
     return [summary for summary in summaries if summary.name != FLOOR]
 
 
-def interval_text(value: Estimate | None, digits: int) -> str:
-    """A median with half its interval.
-
-    >>> interval_text(Estimate(26.94, 26.0, 28.0, 9), 1), interval_text(None, 1)
-    ('26.9 ± 1.0', '')
-    """
-    if value is None:
-        return ""
-    return f"{value.median:,.{digits}f}" + ("" if value.half_width is None else f" ± {value.half_width:,.{digits}f}")
-
-
 def generators_table(result: Result) -> Table:
     """For the terminal."""
     floor = costs(result, "call", FLOOR)
-    title = "CPU time of the server process"
+    title = "CPU time of the server process, median and interval"
     if floor:
-        title += f"; floor (a C function returning a constant uuid): {estimate(floor).median:.0f} ns a value"
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+        title += f". Floor, subtracted: {estimate(floor).median:.0f} ns a value"
+    caption = (
+        "of random: of gen_random_uuid(). bulk: a row of INSERT … SELECT with a primary key,\n"
+        "against bigint by nextval of a sequence with CACHE 100."
+    )
+    table = plain_table(title, caption)
     for name in COLUMNS:
         table.add_column(name, justify="left" if name == "generator" else "right", no_wrap=True)
     for summary in summarise_generators(result):
         part = summary.part_of_random
         table.add_row(
             summary.name,
-            interval_text(summary.call_ns, 1),
+            interval_text(summary.call_ns, 0),
             "" if part is None or part.median <= 0 else f"1/{1 / part.median:.1f}",
-            interval_text(summary.insert_ns_per_row, 0),
-            interval_text(summary.insert_ratio, 3),
+            "" if summary.insert_ns_per_row is None else f"{summary.insert_ns_per_row.median:,.0f}",
+            interval_text(summary.insert_ratio, 2),
         )
     return table

@@ -9,19 +9,22 @@ from markupsafe import Markup
 
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import Result
+from inorder.lab.stats import LEAST_ROUNDS
 from inorder.report import charts
 from inorder.report.summary import KindSummary, headline, memory_note, summarise, times_memory
 from inorder.report.terminal import COLUMNS, cells
 
 TERMS = {
     "inserts/s": "Transactions of one INSERT each per second, median of the rounds.",
-    "vs bigint": "Ratio to bigint in the same round: median ± half the 95 % bootstrap interval.",
+    "vs bigint": "Ratio to bigint in the same round: median, and in brackets its interval of 95 % or more "
+    f"(order statistics). Below {LEAST_ROUNDS} rounds the brackets hold their range, and no difference is claimed.",
     "WAL/row": "Bytes of write-ahead log per inserted row (pg_stat_wal.wal_bytes).",
     "FPI/row": "Full-page images per inserted row (pg_stat_wal.wal_fpi): pages written whole to the WAL "
     "because they changed for the first time since a checkpoint.",
-    "cache hits": "Share of index block accesses that found the block in shared buffers (pg_statio_all_indexes).",
-    "index": "Size of the primary key's index after the last round.",
-    "leaf density": "How full the index's leaf pages are (pgstatindex). Empty: the server has no pgstattuple.",
+    "hits": "Share of index block accesses that found the block in shared buffers (pg_statio_all_indexes).",
+    "index": "Size of the primary key's index at that number of rows, before the first round.",
+    "leaf": "Leaf density: how full the index's leaf pages are after the last round (pgstatindex). "
+    "Empty: the server has no pgstattuple.",
 }
 
 
@@ -116,7 +119,7 @@ def write_insert(result: Result, path: Path) -> None:
     """Write the page; a half-written one is never left."""
     partial = path.with_name(path.name + ".partial")
     try:
-        partial.write_text(render_insert(result))
+        partial.write_text(render_insert(result), encoding="utf-8")
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

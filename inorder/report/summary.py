@@ -6,8 +6,8 @@ Pure: a Result in, dataclasses out. Every view shows these and computes nothing.
 from dataclasses import dataclass
 
 from inorder.lab.keys import BASELINE, KEY_KINDS
-from inorder.lab.results import Result, Run
-from inorder.lab.stats import Estimate, estimate, paired_ratio
+from inorder.lab.results import DIRECT_IO, Result, Run
+from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
 
 BYTES_PER_MB = 1024 * 1024
 
@@ -54,6 +54,7 @@ def summarise_kind(result: Result, kind: str, rows: int) -> KindSummary | None:
     runs = result.select("insert", kind, rows)
     if not runs:
         return None
+    filled = {name: value for run in result.select("fill", kind, rows) for name, value in run.metrics.items()}
     sizes = {name: value for run in result.select("sizes", kind, rows) for name, value in run.metrics.items()}
     return KindSummary(
         kind=kind,
@@ -65,7 +66,7 @@ def summarise_kind(result: Result, kind: str, rows: int) -> KindSummary | None:
         wal_ratio=paired(result, kind, rows, "wal_bytes"),
         fpi_per_row=estimate([per_insert(run, "full_page_images") for run in runs]).median,
         index_hit_percent=estimate([hit_percent(run) for run in runs]).median,
-        index_mb=sizes["index_bytes"] / BYTES_PER_MB if "index_bytes" in sizes else None,
+        index_mb=filled["index_bytes"] / BYTES_PER_MB if "index_bytes" in filled else None,
         leaf_density=sizes.get("leaf_density"),
         tps_by_round=tuple(run.metrics["tps"] for run in runs),
     )
@@ -91,8 +92,8 @@ def headline(kinds: list[KindSummary]) -> str:
     if random is None or random.ratio is None or random.wal_ratio is None:
         return "Random keys and bigint were not both measured."
     wal = f"Random keys write {random.wal_ratio.median:.1f} times the WAL of bigint per row"
-    if random.ratio.rounds == 1:
-        return f"{wal}. Speed was measured once, which shows no difference yet."
+    if random.ratio.rounds < LEAST_ROUNDS:
+        return f"{wal}. For speed {random.ratio.rounds} rounds are too few; {LEAST_ROUNDS} can show a difference."
     if not random.ratio.differs_from(1.0):
         return f"{wal}; no difference in speed shows in {random.ratio.rounds} rounds here."
     return f"{wal} and reach {100 * random.ratio.median:.0f} % of its speed here."
@@ -101,17 +102,18 @@ def headline(kinds: list[KindSummary]) -> str:
 def memory_note(result: Result) -> str:
     """How "larger than memory" was made, for the reader to judge the speeds by."""
     memory = f"{result.plan['memory_bytes'] / BYTES_PER_MB:.0f} MB of shared buffers"
-    if result.method == "direct I/O":
+    if result.method == DIRECT_IO:
         return f"{memory} without a page cache behind them: a block that is not there is read from the device."
     return (
-        f"{memory}, and the kernel's page cache behind them, since direct I/O needs PostgreSQL 16: speeds hide "
-        "what a table larger than all memory would cost; WAL, full-page images and block counts are exact."
+        f"{memory}, and the kernel's page cache behind them, since direct I/O needs PostgreSQL 16 and a file system "
+        "on a device: speeds hide what a table larger than all memory would cost; WAL, full-page images and block "
+        "counts are exact."
     )
 
 
 def times_memory(result: Result, kinds: list[KindSummary]) -> str:
-    """How the indexes compare with the memory, once they have been measured."""
+    """How the indexes compare with the memory, before the first round."""
     sizes = [kind.index_mb * BYTES_PER_MB / result.plan["memory_bytes"] for kind in kinds if kind.index_mb]
     if not sizes:
         return ""
-    return f"The indexes are {min(sizes):.1f} to {max(sizes):.1f} times as large as that memory."
+    return f"The smallest index is {min(sizes):.1f}, the largest {max(sizes):.1f} times as large as that memory."

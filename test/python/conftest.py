@@ -1,5 +1,6 @@
 """Servers for the tests: one for the whole run, and what it takes to make more."""
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from inorder.cluster import Cluster
 from inorder.database import Connection, connect
 from inorder.servers import Server, find_server
+from inorder.temporary import service_account, temporary_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = ROOT / "test" / "module"
@@ -36,6 +38,15 @@ def connection(cluster: Cluster) -> Iterator[Connection]:
     """An autocommit connection."""
     with connect(cluster.dsn) as opened:
         yield opened
+
+
+@pytest.fixture
+def shared_folder() -> Iterator[Path]:
+    """An empty folder with a short name that the server's account may enter: for TMPDIR, so that leftovers show."""
+    with tempfile.TemporaryDirectory(prefix="t", dir=temporary_folder(service_account())) as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -11,14 +11,22 @@ from pathlib import Path
 import click
 import pytest
 from inorder.cli import cli
-from inorder.cluster import PREFIX, temporary_folder
-from inorder.lab.results import load
+from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, load
 from inorder.servers import Server
+from inorder.temporary import takes_direct_io
 
 
-def inorder(*arguments: str, folder: Path, server: Server | None = None) -> subprocess.CompletedProcess[str]:
+def surroundings(server: Server | None, temporary: Path | None) -> dict[str, str]:
+    """The environment: which server, and where it lives."""
+    choice = {"PG_CONFIG": str(server.bindir / "pg_config")} if server else {}
+    return os.environ | choice | ({"TMPDIR": str(temporary)} if temporary else {})
+
+
+def inorder(
+    *arguments: str, folder: Path, server: Server | None = None, temporary: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run the tool as a user does."""
-    environment = os.environ | ({"PG_CONFIG": str(server.bindir / "pg_config")} if server else {})
+    environment = surroundings(server, temporary)
     return subprocess.run(
         [sys.executable, "-m", "inorder", *arguments],
         check=False, capture_output=True, text=True, cwd=folder, env=environment,
@@ -44,7 +52,7 @@ def test_every_command_and_option_has_help(words: tuple[str, ...]) -> None:
     assert command.help
     context = click.Context(command)
     options = [p for p in command.get_params(context) if isinstance(p, click.Option)]
-    assert [p.name for p in options if not p.help and p.name not in ("rounds", "clients")] == []
+    assert [p.name for p in options if not p.help] == []
 
 
 @pytest.mark.parametrize(
@@ -57,7 +65,10 @@ def test_every_command_and_option_has_help(words: tuple[str, ...]) -> None:
         (("lab", "run", "insert", "--memory", "1kB"), "--memory must be a number from 1,048,576"),
         (("lab", "run", "insert", "--rows", "100G"), "are free"),
         (("lab", "run", "insert", "--clients", "91"), "91 is not in the range"),
-        (("lab", "run", "insert", "--out", "no/such/r.json"), "there is no folder no/such"),
+        (("lab", "run", "insert", "--out", "no/such/r.json"), "cannot write no/such/r.json: No such file"),
+        (("lab", "run", "insert", "--html", "no/such/p.html"), "cannot write no/such/p.html: No such file"),
+        (("lab", "run", "insert", "--out", "/proc/r.json"), "cannot write /proc/r.json: "),
+        (("lab", "run", "insert", "--rows", "9" * 400), "--rows must be a number"),
         (("lab", "run", "fly"), "No such command 'fly'"),
         (("lab", "report", "none.json"), "cannot read none.json"),
         (("demo", "--bindir", "."), "/pg_config: [Errno 2] No such file"),
@@ -72,10 +83,10 @@ def test_bad_input_is_one_clear_sentence(tmp_path: Path, arguments: tuple[str, .
 
 
 @pytest.mark.server
-def test_a_small_demo_from_start_to_end(tmp_path: Path, server: Server) -> None:
+def test_a_small_demo_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
     """Tables on stdout, the page and the raw results as files, nothing else left."""
-    before = set(temporary_folder().glob(f"{PREFIX}*"))
-    done = inorder("demo", "--rows", "32k", "--seconds", "1", "--rounds", "1", folder=tmp_path, server=server)
+    small = ("--rows", "32k", "--seconds", "1", "--rounds", "1")
+    done = inorder("demo", *small, folder=tmp_path, server=server, temporary=shared_folder)
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["inorder-demo.json", "inorder-report.html"]
     assert "Inserting into a table of 2,000 rows" in done.stdout
@@ -84,9 +95,10 @@ def test_a_small_demo_from_start_to_end(tmp_path: Path, server: Server) -> None:
         assert done.stdout.count(f"\n{label} ") == 2
     result = load(tmp_path / "inorder-demo.json")
     assert result.complete and len(result.select("insert")) == 12
-    assert result.method == ("direct I/O" if server.has_direct_io else "exact counters")
+    direct = server.has_direct_io and takes_direct_io(shared_folder)
+    assert result.method == (DIRECT_IO if direct else EXACT_COUNTERS)
     assert result.server["settings"]["shared_buffers"] == "4096 8kB"
-    assert set(temporary_folder().glob(f"{PREFIX}*")) <= before
+    assert list(shared_folder.iterdir()) == []
 
     again = inorder("lab", "report", "inorder-demo.json", "--format", "csv", folder=tmp_path)
     assert again.stdout.count("\n") == 13
@@ -106,15 +118,16 @@ def test_a_small_generators_run(tmp_path: Path, server: Server) -> None:
     assert len(load(tmp_path / "inorder-generators.json").select("call", "floor")) == 2
 
 
+DEMO = [sys.executable, "-m", "inorder", "demo", "--rows", "16k", "--seconds", "1", "--rounds", "50"]
+
+
 @pytest.mark.server
-def test_ctrl_c_prints_and_keeps_what_was_measured(tmp_path: Path, server: Server) -> None:
+def test_ctrl_c_prints_and_keeps_what_was_measured(tmp_path: Path, server: Server, shared_folder: Path) -> None:
     """Exit code 130, a table of the runs so far, a result marked incomplete, no server and no half-written file."""
-    before = set(temporary_folder().glob(f"{PREFIX}*"))
-    environment = os.environ | {"PG_CONFIG": str(server.bindir / "pg_config")}
-    command = [sys.executable, "-m", "inorder", "demo", "--rows", "16k", "--seconds", "1", "--rounds", "50"]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment
-    ) as demo:
+        DEMO, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        env=surroundings(server, shared_folder),
+    ) as demo:  # fmt: skip
         path, deadline = tmp_path / "inorder-demo.json", time.monotonic() + 120
         while time.monotonic() < deadline and not (path.exists() and len(load(path).select("insert")) >= 2):
             time.sleep(0.1)
@@ -127,4 +140,38 @@ def test_ctrl_c_prints_and_keeps_what_was_measured(tmp_path: Path, server: Serve
     assert not result.complete and len(result.select("insert")) >= 2
     assert "was interrupted" in (tmp_path / "inorder-report.html").read_text()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["inorder-demo.json", "inorder-report.html"]
-    assert set(temporary_folder().glob(f"{PREFIX}*")) <= before
+    assert list(shared_folder.iterdir()) == []
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("moment", [0.3, 0.5, 0.7, 0.9, 1.2, 1.6, 2.0])
+def test_ctrl_c_at_any_moment_leaves_nothing(
+    tmp_path: Path, server: Server, shared_folder: Path, moment: float
+) -> None:
+    """While copying, building, initialising, starting, filling, measuring; and twice, while it cleans up."""
+    with subprocess.Popen(
+        DEMO, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        env=surroundings(server, shared_folder),
+    ) as demo:  # fmt: skip
+        time.sleep(moment)
+        demo.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+        demo.send_signal(signal.SIGINT)
+        _, err = demo.communicate(timeout=120)
+    assert demo.returncode in (130, -signal.SIGINT), err  # the latter while Python itself still starts
+    assert list(shared_folder.iterdir()) == []
+    assert not [path for path in tmp_path.iterdir() if path.suffix == ".partial"]
+
+
+def test_a_damaged_result_is_one_clear_sentence(tmp_path: Path) -> None:
+    """A file that has a schema version but not what the experiment needs."""
+    content = {
+        "schema": 1, "experiment": "insert", "created": "", "inorder": "", "seed": 1, "plan": {}, "server": {},
+        "machine": {}, "method": "", "notes": [], "runs": [], "complete": True,
+    }  # fmt: skip
+    (tmp_path / "r.json").write_text(json.dumps(content))
+    done = inorder("lab", "report", "r.json", folder=tmp_path)
+    assert done.returncode == 2 and "r.json is damaged" in done.stderr and "Traceback" not in done.stderr
+    (tmp_path / "r.json").write_text(json.dumps(content | {"experiment": "generators"}))
+    done = inorder("lab", "report", "r.json", "--html", "p.html", folder=tmp_path)
+    assert done.returncode == 2 and "no page for the experiment 'generators'" in done.stderr

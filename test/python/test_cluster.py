@@ -9,10 +9,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from inorder.cluster import OWNER_FILE, PREFIX, Cluster, sweep, temporary_folder
+from inorder.cluster import Cluster
 from inorder.database import connect
-from inorder.errors import InorderError
+from inorder.errors import InorderError, InputError
 from inorder.servers import Server
+from inorder.temporary import LONGEST_FOLDER, OWNER_FILE, PREFIX, claim, remove, sweep, takes_direct_io
+
+from conftest import SETTINGS
 
 pytestmark = pytest.mark.server
 WAIT_SECONDS = 60
@@ -24,6 +27,7 @@ from inorder.cli import terminate
 from inorder.cluster import Cluster
 from inorder.servers import find_server
 signal.signal(signal.SIGTERM, terminate)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with Cluster(find_server()) as cluster:
     cluster.start()
     print(cluster.folder, cluster.process.pid, flush=True)
@@ -68,9 +72,9 @@ def test_nothing_is_left_after_an_error(server: Server) -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda how: how.name)
-def test_nothing_is_left_after_a_signal(server: Server, how: signal.Signals) -> None:
+def test_nothing_is_left_after_a_signal(server: Server, shared_folder: Path, how: signal.Signals) -> None:
     """Ctrl-C and termination clean up; after a kill the server ends by itself and the next run removes the folder."""
-    environment = os.environ | {"PG_CONFIG": str(server.bindir / "pg_config")}
+    environment = os.environ | {"PG_CONFIG": str(server.bindir / "pg_config"), "TMPDIR": str(shared_folder)}
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
     ) as program:
@@ -82,20 +86,36 @@ def test_nothing_is_left_after_a_signal(server: Server, how: signal.Signals) -> 
     assert wait_until_gone(int(pid))
     if how == signal.SIGKILL:
         assert Path(folder).exists()
-        sweep(temporary_folder())
-    assert not Path(folder).exists()
+        sweep(shared_folder)
+    assert list(shared_folder.iterdir()) == []
 
 
 def test_sweep_spares_the_living(tmp_path: Path) -> None:
-    """Only a folder whose owner is gone is removed, and only one that says who owns it."""
-    ended = subprocess.Popen(["true"])
-    ended.wait()
-    for name, owner in (("living", os.getpid()), ("dead", ended.pid)):
-        (tmp_path / f"{PREFIX}{name}").mkdir()
-        (tmp_path / f"{PREFIX}{name}" / OWNER_FILE).write_text(str(owner))
-    (tmp_path / f"{PREFIX}unknown").mkdir()
+    """Only a folder that says whose it is, and whose owner holds it no more, is removed."""
+    folders = {name: tmp_path / f"{PREFIX}{name}" for name in ("living", "dead", "unknown")}
+    for folder in folders.values():
+        folder.mkdir()
+    claim(folders["dead"]).close()
+    with claim(folders["living"]):
+        sweep(tmp_path)
+        assert sorted(tmp_path.iterdir()) == [folders["living"], folders["unknown"]]
     sweep(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [f"{PREFIX}living", f"{PREFIX}unknown"]
+    assert list(tmp_path.iterdir()) == [folders["unknown"]]
+
+
+def test_the_owner_file_goes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a cut-off removal leaves can still be swept."""
+    folder = tmp_path / f"{PREFIX}x"
+    (folder / "data").mkdir(parents=True)
+    claim(folder).close()
+
+    def cut_off(path: Path, **_: object) -> None:
+        assert (folder / OWNER_FILE).exists()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("inorder.temporary.shutil.rmtree", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        remove(folder)
 
 
 def test_no_port_is_opened(cluster: Cluster) -> None:
@@ -124,15 +144,97 @@ def test_a_server_that_does_not_start_shows_its_log(server: Server) -> None:
         cluster.start({"shared_buffers": "none"})
 
 
-def test_system_folders_are_not_written(server: Server, cluster: Cluster) -> None:
-    """The extension is in the copy and not in the installation."""
-    assert (cluster.server.sharedir / "extension" / "inorder.control").exists()
-    assert cluster.server.sharedir.is_relative_to(cluster.folder)
-    assert not (server.sharedir / "extension" / "inorder.control").exists()
+def listing(*folders: Path) -> set[tuple[str, int]]:
+    """Every file with its time of change."""
+    return {(str(path), path.lstat().st_mtime_ns) for folder in folders for path in folder.rglob("*")}
+
+
+def test_system_folders_are_not_written(server: Server) -> None:
+    """The extension goes into the copy; the installation stays as it was."""
+    before = listing(server.sharedir, server.pkglibdir, server.bindir)
+    with Cluster(server) as cluster:
+        assert (cluster.server.sharedir / "extension" / "inorder.control").exists()
+        assert cluster.server.sharedir.is_relative_to(cluster.folder)
+    assert listing(server.sharedir, server.pkglibdir, server.bindir) == before
+
+
+def test_the_callers_environment_leads_nowhere(
+    server: Server, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever libpq is told there, the private server is the one that is used; and it is as before afterwards."""
+    told = {
+        "PGHOST": "127.0.0.1", "PGHOSTADDR": "127.0.0.1", "PGPORT": "1", "PGUSER": "nobody", "PGDATABASE": "none",
+        "PGSERVICE": "none", "PGOPTIONS": "-c default_transaction_read_only=on", "PGCHANNELBINDING": "require",
+        "PGSSLMODE": "require", "PGDATA": "/nowhere",
+    }  # fmt: skip
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    with Cluster(server) as cluster:
+        cluster.start()
+        with connect(cluster.dsn) as connection:
+            assert connection.execute("SHOW data_directory").fetchone() == (str(cluster.data),)
+            connection.execute("CREATE TABLE t ()")
+        psql = [cluster.original.program("psql"), "-qXAt", "-c", "SHOW data_directory"]
+        shown = subprocess.run(psql, check=True, capture_output=True, text=True, env=cluster.environment()).stdout
+        assert shown.strip() == str(cluster.data)
+    assert {name: os.environ[name] for name in told} == told
+
+
+def test_a_narrow_umask_and_an_odd_folder(server: Server, shared_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blanks and quotes in TMPDIR; and the server's account may read what a careful user makes."""
+    odd = shared_folder / "a b'c"
+    odd.mkdir(mode=0o755)
+    monkeypatch.setenv("TMPDIR", str(odd))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    before = os.umask(0o077)
+    try:
+        with Cluster(server) as cluster:
+            cluster.start()
+            assert cluster.folder.parent == odd
+            with connect(cluster.dsn) as connection:
+                connection.execute("CREATE EXTENSION inorder")
+    finally:
+        assert os.umask(before) == 0o077
+
+
+def test_a_folder_that_cannot_be_used_is_passed_over(
+    server: Server, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Too long for a socket's name, with a comma in it, or closed to the server's account."""
+    closed, deep, comma = shared_folder / "closed", shared_folder / ("d" * LONGEST_FOLDER), shared_folder / "a,b"
+    closed.mkdir(mode=0o700 if os.geteuid() == 0 else 0o500)
+    deep.mkdir()
+    comma.mkdir()
+    for folder in (closed, deep, comma):
+        monkeypatch.setenv("TMPDIR", str(folder))
+        monkeypatch.setattr("tempfile.tempdir", None)
+        with Cluster(server) as cluster:
+            assert cluster.folder.parent != folder
+    monkeypatch.setattr("inorder.temporary.candidates", lambda: iter([deep]))
+    with pytest.raises(InputError, match="no temporary folder"), Cluster(server):
+        pass
+
+
+def test_memory_takes_no_direct_io() -> None:
+    """Files in /dev/shm can be opened so, but are in no device."""
+    assert not takes_direct_io(Path("/dev/shm"))
+
+
+def test_a_server_that_crashes_shows_its_log(server: Server) -> None:
+    """Not only libpq's sentence."""
+    seen = r"ended unexpectedly(?s:.*)terminated by signal 9"
+    with pytest.raises(InorderError, match=seen), Cluster(server) as cluster:
+        cluster.start()
+        with connect(cluster.dsn) as connection:
+            pid = connection.info.backend_pid
+            os.kill(pid, signal.SIGKILL)
+            assert cluster.process is not None
+            cluster.process.wait(WAIT_SECONDS)
+            connection.execute("SELECT 1")
 
 
 def test_settings_reach_the_server(cluster: Cluster) -> None:
     """Also over a restart."""
-    cluster.restart({"work_mem": "7MB", "max_prepared_transactions": "10", "fsync": "off"})
+    cluster.restart(SETTINGS | {"work_mem": "7MB"})
     with psycopg.connect(cluster.dsn) as connection:
         assert connection.execute("SHOW work_mem").fetchone() == ("7MB",)

@@ -4,7 +4,7 @@ import pytest
 from inorder.cluster import Cluster
 from inorder.database import Connection, connect
 
-from conftest import scalar
+from conftest import SETTINGS, scalar
 
 pytestmark = pytest.mark.server
 SESSIONS = 300
@@ -20,10 +20,9 @@ def test_a_forked_process_draws_its_own_words(connection: Connection) -> None:
     assert scalar(connection, "SELECT test_fork_repeats(200)") == 0
 
 
-@pytest.mark.parametrize("preload", ["", "inorder"], ids=["loaded by the session", "loaded by the postmaster"])
-def test_short_sessions_never_repeat(cluster: Cluster, preload: str) -> None:
-    """Each session is a process forked from one postmaster, and draws its first words."""
-    cluster.restart({"shared_preload_libraries": preload, "fsync": "off", "max_prepared_transactions": "10"})
+def test_short_sessions_never_repeat(cluster: Cluster) -> None:
+    """Each session is a process forked from one postmaster, which has loaded the library."""
+    cluster.restart(SETTINGS | {"shared_preload_libraries": "inorder"})
     words = []
     for _ in range(SESSIONS):
         with connect(cluster.dsn) as session:

@@ -1,15 +1,19 @@
 """From raw runs to figures, and the page that shows them."""
 
+import io
 import json
 import re
 from html.parser import HTMLParser
 
 import pytest
-from inorder.lab.results import Result, Run
+from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result, Run
 from inorder.report import charts
 from inorder.report.formats import as_csv, as_json
+from inorder.report.generators import generators_table
 from inorder.report.html import render_insert
 from inorder.report.summary import headline, memory_note, summarise, times_memory
+from inorder.report.terminal import insert_tables
+from rich.console import Console
 
 VOID = {"meta", "path", "rect", "circle", "br", "link", "input", "img"}
 
@@ -31,18 +35,19 @@ def insert_run(kind: str, number: int, tps: float, wal_bytes: float, rows: int =
     return Run("insert", kind, rows, number, metrics, {"tps": [tps]})
 
 
-def a_result(complete: bool = True, method: str = "direct I/O") -> Result:
-    """Random keys at a quarter of bigint's speed and twelve times its WAL, three rounds of differing speed."""
+def a_result(complete: bool = True, method: str = DIRECT_IO) -> Result:
+    """Random keys at a quarter of bigint's speed and twelve times its WAL, six rounds of differing speed."""
     plan = {
-        "rows": [1000], "kinds": ["bigint", "random"], "clients": 8, "rounds": 3, "seconds": 2, "inserts": None,
+        "rows": [1000], "kinds": ["bigint", "random"], "clients": 8, "rounds": 6, "seconds": 2, "inserts": None,
         "memory_bytes": 32 * 2**20,
     }  # fmt: skip
     runs = [
         insert_run(kind, number, tps * speed, wal)
-        for number, speed in ((1, 1.0), (2, 0.5), (3, 2.0))
+        for number, speed in ((1, 1.0), (2, 0.5), (3, 2.0), (4, 1.0), (5, 1.0), (6, 1.0))
         for kind, tps, wal in (("bigint", 1000.0, 17_000.0), ("random", 250.0, 204_000.0))
     ]
-    runs.append(Run("sizes", "random", 1000, 1, {"index_bytes": 64.0 * 2**20, "leaf_density": 69.5}))
+    runs.append(Run("fill", "random", 1000, 1, {"index_bytes": 64.0 * 2**20}))
+    runs.append(Run("sizes", "random", 1000, 1, {"index_bytes": 80.0 * 2**20, "leaf_density": 69.5}))
     machine = {"cpu": "<A & B>", "cores": 2, "memory_bytes": 2**34, "kernel": "6", "filesystem": "ext4", "commit": None}
     server = {"version": "18.6", "origin": "embedded", "settings": {"fsync": "on"}}
     return Result("insert", "now", "0", 1, plan, server, machine, method, [], runs, complete)
@@ -74,12 +79,12 @@ def test_the_headline_is_as_sure_as_the_rounds_allow() -> None:
     assert headline(summarise(result)[1000]) == (
         "Random keys write 12.0 times the WAL of bigint per row and reach 25 % of its speed here."
     )
-    result.runs = [run for run in result.runs if run.round == 1]
-    assert "measured once" in headline(summarise(result)[1000])
+    result.runs = [run for run in result.runs if run.round <= 5]
+    assert "5 rounds are too few" in headline(summarise(result)[1000])
     result = a_result()
     result.runs = [
         insert_run(kind, number, tps, 17_000.0)
-        for number, (one, other) in enumerate([(9.0, 10.0), (10.0, 9.0), (9.0, 9.5), (9.5, 9.0)], start=1)
+        for number, (one, other) in enumerate([(9.0, 10.0), (10.0, 9.0)] * 3, start=1)
         for kind, tps in (("bigint", one), ("random", other))
     ]
     assert "no difference in speed" in headline(summarise(result)[1000])
@@ -88,9 +93,9 @@ def test_the_headline_is_as_sure_as_the_rounds_allow() -> None:
 def test_the_method_is_told() -> None:
     """What made the table larger than memory, or that nothing did."""
     assert "read from the device" in memory_note(a_result())
-    assert "page cache" in memory_note(a_result(method="exact counters"))
+    assert "page cache" in memory_note(a_result(method=EXACT_COUNTERS))
     assert times_memory(a_result(), summarise(a_result())[1000]) == (
-        "The indexes are 2.0 to 2.0 times as large as that memory."
+        "The smallest index is 2.0, the largest 2.0 times as large as that memory."
     )
 
 
@@ -129,7 +134,7 @@ def test_the_page_is_whole_and_needs_no_network() -> None:
     assert not re.search(r"url\(|@import|https?://", text)
     assert "prefers-color-scheme: dark" in text and "@media print" in text
     assert page.count["svg"] == 3 and page.count["table"] == 1
-    assert "2,040 B" in text and "0.25 ± 0.00" in text
+    assert "2,040 B" in text and "0.25 [0.25–0.25]" in text
     assert "&lt;A &amp; B&gt;" in text and "<A & B>" not in text.replace("\\u003cA & B>", "")
 
 
@@ -168,6 +173,33 @@ def test_bars_are_drawn_to_scale() -> None:
     widths = [float(width) for width in re.findall(r'rx="3" width="([\d.]+)"', chart)]
     assert widths[1] == pytest.approx(widths[0] / 2, abs=0.1)
     assert chart.count("whisker") == 3
+
+
+def test_the_tables_fit_a_terminal_of_80_columns() -> None:
+    """No cell is cut, with the largest figures that are likely."""
+    result = a_result()
+    for run in result.select("insert"):
+        run.metrics["tps"] *= 1000
+    result.plan["kinds"] = ["bigint", "sequence", "random"]
+    result.runs += [
+        Run(run.step, "sequence", run.rows, run.round, run.metrics) for run in result.runs if run.kind == "random"
+    ]
+    calls = [
+        Run(step, name, 1000, number, {"cpu_seconds": seconds})
+        for number in range(1, 8)
+        for step, name, seconds in (
+            ("call", "floor", 7e-5), ("call", "gen_random_uuid", 1e-3 * number),
+            ("call", "uuid_sequence_nextval", 2e-4), ("insert", "nextval", 8e-4),
+            ("insert", "uuid_sequence_nextval", 1e-3 * number),
+        )
+    ]  # fmt: skip
+    generators = Result("generators", "now", "0", 1, {}, {}, {}, "CPU time", [], calls)
+    for table in [*insert_tables(summarise(result)), generators_table(generators)]:
+        console = Console(file=io.StringIO(), width=80)
+        console.print(table)
+        assert isinstance(console.file, io.StringIO)
+        assert "…" not in console.file.getvalue().replace("INSERT … SELECT", "")
+        assert "sequence" in console.file.getvalue()
 
 
 def test_data_formats() -> None:

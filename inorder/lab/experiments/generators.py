@@ -80,7 +80,7 @@ def run_generators(
             metrics = do(calls[name], amount)
             if number > 0:  # round 0 warms up: libraries, caches, files
                 result.runs.append(Run(step, name, amount, number, metrics))
+                save()
             progress.done()
-        save()
     result.complete = True
     save()

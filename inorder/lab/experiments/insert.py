@@ -21,7 +21,7 @@ class InsertPlan:
 
     kinds: tuple[str, ...] = tuple(KEY_KINDS)
     rows: tuple[int, ...] = (10_000_000,)
-    rounds: int = 5
+    rounds: int = 6
     seconds: int = 10
     inserts: int | None = None
     clients: int = 8

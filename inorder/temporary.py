@@ -1,0 +1,130 @@
+"""Where throw-away servers live: the folder, who may enter it, and what earlier runs left there."""
+
+import fcntl
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+from inorder.errors import InorderError, InputError
+
+PREFIX = "inorder-"
+OWNER_FILE = "owner"
+MEMORY_FILESYSTEMS = ("tmpfs", "ramfs")
+
+# A socket's path holds 107 bytes (sun_path); below the folder come /inorder-XXXXXXXX/run/.s.PGSQL.5432.
+LONGEST_FOLDER = 107 - len("/inorder-XXXXXXXX/run/.s.PGSQL.5432")
+
+
+def service_account() -> pwd.struct_passwd | None:
+    """The account to run a server as: none of its own unless this is root, whom PostgreSQL refuses."""
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            continue
+    raise InorderError("PostgreSQL does not run as root, and there is no user postgres or nobody to run it as")
+
+
+def filesystem_of(folder: Path, mounts: str | None = None) -> str:
+    """The type of the file system a folder is on, by the longest mount point above it.
+
+    >>> filesystem_of(Path("/tmp/x"), "a / ext4 rw 0 0\\nb /tmp tmpfs rw 0 0\\nc /tmpfiles xfs rw 0 0\\n")
+    'tmpfs'
+    >>> filesystem_of(Path("/home"), "a / ext4 rw 0 0\\nb /tmp tmpfs rw 0 0\\n")
+    'ext4'
+    """
+    if mounts is None:
+        try:
+            mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return "unknown"
+    best, kind = "", "unknown"
+    for line in mounts.splitlines():
+        _, point, fstype, *_ = line.split()
+        if folder.is_relative_to(point) and len(point) >= len(best):
+            best, kind = point, fstype
+    return kind
+
+
+def takes_direct_io(folder: Path) -> bool:
+    """Whether files there can be opened for direct I/O, and whether that reaches a device."""
+    if filesystem_of(folder.resolve()) in MEMORY_FILESYSTEMS:
+        return False
+    probe = folder / f"{PREFIX}direct-{os.getpid()}"
+    try:
+        os.close(os.open(probe, os.O_CREAT | os.O_RDWR | os.O_DIRECT, 0o600))
+    except OSError:
+        return False
+    finally:
+        probe.unlink(missing_ok=True)
+    return True
+
+
+def candidates() -> Iterator[Path]:
+    """TMPDIR or /tmp, then /var/tmp; the latter first where /tmp is memory, in which direct I/O measures nothing."""
+    usual = Path(tempfile.gettempdir())
+    if "TMPDIR" not in os.environ and filesystem_of(usual) in MEMORY_FILESYSTEMS:
+        yield Path("/var/tmp")
+    yield from (usual, Path("/tmp"), Path("/var/tmp"))
+
+
+def may_enter(folder: Path, account: pwd.struct_passwd | None) -> bool:
+    """Whether a server run as that account can reach the folder."""
+    if account is None:
+        return os.access(folder, os.W_OK | os.X_OK)
+    command = ["test", "-x", str(folder)]
+    done = subprocess.run(command, check=False, user=account.pw_uid, group=account.pw_gid, extra_groups=[])
+    return done.returncode == 0
+
+
+def temporary_folder(account: pwd.struct_passwd | None = None) -> Path:
+    """The first candidate that the server can enter and that can be part of a socket's name."""
+    for folder in candidates():
+        nameable = len(os.fsencode(folder)) <= LONGEST_FOLDER and "," not in str(folder)  # libpq splits hosts there
+        if nameable and folder.is_dir() and may_enter(folder, account):
+            return folder
+    raise InputError(
+        f"no temporary folder: TMPDIR, /tmp or /var/tmp must be writable, at most {LONGEST_FOLDER} bytes long, "
+        f"without a comma, and open to {account.pw_name if account else 'you'}"
+    )
+
+
+def claim(folder: Path) -> TextIO:
+    """Say that the folder is in use, for as long as the returned file is open.
+
+    A lock ends with its process however that ends, and is seen from other PID namespaces.
+    """
+    unseen = folder / f".{OWNER_FILE}"
+    owner = unseen.open("w", encoding="utf-8")
+    fcntl.flock(owner, fcntl.LOCK_EX)
+    unseen.rename(folder / OWNER_FILE)
+    return owner
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder, its owner file last: what is left if this is cut off is swept later."""
+    for entry in folder.glob("*"):
+        if entry.is_dir():
+            shutil.rmtree(entry, ignore_errors=True)
+        elif entry.name != OWNER_FILE:
+            entry.unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what earlier runs left that were killed before they could."""
+    for owner in folder.glob(f"{PREFIX}*/{OWNER_FILE}"):
+        try:
+            with owner.open(encoding="utf-8") as file:
+                if owner.stat().st_uid == os.geteuid():
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    remove(owner.parent)
+        except OSError:
+            continue  # in use, not ours, or gone meanwhile
