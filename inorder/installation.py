@@ -117,5 +117,13 @@ def private_installation(server: Server, root: Path, sources: Sequence[Path] = (
     """A copy of the server below root, with the extension installed into it."""
     copy = copy_server(server, root)
     install_extension(server, root, sources)
-    os.chmod(root, 0o755)
+    make_readable(root)
     return copy
+
+
+def make_readable(folder: Path) -> None:
+    """For the server's account: the originals may have been made under a narrow umask."""
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            mode = path.stat().st_mode
+            path.chmod(mode | 0o444 | (0o111 if mode & 0o100 else 0))

@@ -93,7 +93,7 @@ def headline(kinds: list[KindSummary]) -> str:
         return "Random keys and bigint were not both measured."
     wal = f"Random keys write {random.wal_ratio.median:.1f} times the WAL of bigint per row"
     if random.ratio.rounds < LEAST_ROUNDS:
-        return f"{wal}. For speed {random.ratio.rounds} rounds are too few; {LEAST_ROUNDS} can show a difference."
+        return f"{wal}. Too few rounds ({random.ratio.rounds}) to speak of speed; {LEAST_ROUNDS} can show a difference."
     if not random.ratio.differs_from(1.0):
         return f"{wal}; no difference in speed shows in {random.ratio.rounds} rounds here."
     return f"{wal} and reach {100 * random.ratio.median:.0f} % of its speed here."

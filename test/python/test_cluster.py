@@ -12,6 +12,7 @@ import pytest
 from inorder.cluster import Cluster
 from inorder.database import connect
 from inorder.errors import InorderError, InputError
+from inorder.installation import make_readable
 from inorder.servers import Server
 from inorder.temporary import LONGEST_FOLDER, OWNER_FILE, PREFIX, claim, remove, sweep, takes_direct_io
 
@@ -186,8 +187,13 @@ def test_a_narrow_umask_and_an_odd_folder(server: Server, shared_folder: Path, m
     odd.mkdir(mode=0o755)
     monkeypatch.setenv("TMPDIR", str(odd))
     monkeypatch.setattr("tempfile.tempdir", None)
+    narrow = shared_folder / "narrow" / "lib"
+    narrow.mkdir(parents=True)
     before = os.umask(0o077)
+    (narrow / "x.so").touch(mode=0o700)
     try:
+        make_readable(shared_folder / "narrow")
+        assert (narrow / "x.so").stat().st_mode & 0o777 == 0o755
         with Cluster(server) as cluster:
             cluster.start()
             assert cluster.folder.parent == odd

@@ -80,7 +80,7 @@ def test_the_headline_is_as_sure_as_the_rounds_allow() -> None:
         "Random keys write 12.0 times the WAL of bigint per row and reach 25 % of its speed here."
     )
     result.runs = [run for run in result.runs if run.round <= 5]
-    assert "5 rounds are too few" in headline(summarise(result)[1000])
+    assert "Too few rounds (5)" in headline(summarise(result)[1000])
     result = a_result()
     result.runs = [
         insert_run(kind, number, tps, 17_000.0)
