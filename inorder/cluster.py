@@ -101,8 +101,8 @@ class Cluster:
         with ExitStack() as stack:
             stack.enter_context(without_libpq_environment())
             self.folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-            stack.callback(self._end)
             stack.enter_context(claim(self.folder))
+            stack.callback(self._end)
             with open_umask():
                 self._create()
             self.surroundings = stack.pop_all()
