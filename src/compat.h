@@ -18,4 +18,18 @@
 #define INORDER_MODULE_MAGIC(module_name) PG_MODULE_MAGIC
 #endif
 
+/* 16 lets input functions report an error without raising it; 15 only raises */
+#if PG_VERSION_NUM >= 160000
+#include "nodes/miscnodes.h"
+#include "varatt.h"				/* was part of postgres.h */
+#else
+#define ereturn(context, dummy, rest) ereport(ERROR, rest)
+#endif
+
+/* 18 skips over values of a leading index column */
+#if PG_VERSION_NUM >= 180000
+#include "utils/skipsupport.h"
+#define INORDER_HAS_SKIP_SUPPORT
+#endif
+
 #endif							/* INORDER_COMPAT_H */

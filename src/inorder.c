@@ -11,7 +11,11 @@
  *	  sequential.c	uuid_sequence_nextval, uuid_time_nextval
  *	  v7.c			uuid_v7_nextval, uuid_v7_time, uuid_v7_floor
  *	  xact.c		uuid_xact_nextval, xact_id, uuid_xact_id, uuid_xact_floor
- *	  call_floor.c	what the lab subtracts when it times the others
+ *	  uuid_v1.c		the type uuid_v1: text, binary, casts, parts
+ *	  uuid_v1_ops.c	its comparisons, sorting, hashing, index support
+ *	  uuid_v1_nextval.c	its generator
+ *	  time_bounds.c	comparing keys with timestamps by the index
+ *	  lab.c			what the lab needs to time the others
  */
 #include "postgres.h"
 

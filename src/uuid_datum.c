@@ -18,6 +18,6 @@ uuid_arg_of_version(Datum arg, unsigned version)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("uuid %s is not of version %u",
 						DatumGetCString(DirectFunctionCall1(uuid_out, arg)), version),
-				 errdetail("The version is the 13th hexadecimal digit, and the 17th must be 8, 9, a or b (RFC 9562, section 4).")));
+				 errdetail(UUID_VERSION_DETAIL)));
 	return words;
 }

@@ -19,6 +19,10 @@ uuid_datum(UuidWords words)
 	return UUIDPGetDatum(uuid);
 }
 
+/* For every error about a uuid of the wrong version */
+#define UUID_VERSION_DETAIL \
+	"The version is the 13th hexadecimal digit, and the 17th must be 8, 9, a or b (RFC 9562, section 4)."
+
 extern UuidWords uuid_arg_of_version(Datum arg, unsigned version);
 
 #endif							/* INORDER_UUID_DATUM_H */

@@ -26,6 +26,9 @@
 #define UUID_FIELD62_MAX	LOW_BITS(62)
 #define UUID_VARIANT_RFC	(UINT64CONST(2) << 62)
 
+/* From the Unix epoch to the one of timestamptz, 2000-01-01: 10957 days */
+#define POSTGRES_EPOCH_US	(INT64CONST(10957) * 86400 * 1000000)
+
 #define UUID_VERSION_TIME	7
 #define UUID_VERSION_CUSTOM 8
 
@@ -138,6 +141,7 @@ block_key(uint32 block, int prefix_bytes, UuidWords random)
  */
 #define V7_TICKS_PER_MS		4096
 #define V7_US_MAX			((int64) (UUID_FIELD48_MAX * 1000 + 999))
+#define V7_RANGE_TEXT		"1970-01-01 00:00:00+00 to 10889-08-02 05:31:50.655999+00"
 
 /*
  * The first tick of a microsecond since 1970.

@@ -20,9 +20,6 @@ PG_FUNCTION_INFO_V1(uuid_v7_nextval);
 PG_FUNCTION_INFO_V1(uuid_v7_time);
 PG_FUNCTION_INFO_V1(uuid_v7_floor);
 
-#define POSTGRES_EPOCH_US \
-	((int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
-
 /* Seconds since 1970 at which the 48 bits of milliseconds are full: year 10889. */
 #define V7_SECONDS_MAX ((int64) (UUID_FIELD48_MAX / 1000))
 
@@ -69,6 +66,6 @@ uuid_v7_floor(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
 				 errmsg("timestamp %s is outside the range of version-7 UUIDs", timestamptz_to_str(time)),
-				 errdetail("They hold 1970-01-01 00:00:00+00 to 10889-08-02 05:31:50.655999+00.")));
+				 errdetail("They hold %s.", V7_RANGE_TEXT)));
 	return uuid_datum(v7_key(v7_us_tick(time + POSTGRES_EPOCH_US), 0));
 }

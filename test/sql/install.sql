@@ -12,13 +12,21 @@ DROP DATABASE inorder_trusted;
 DROP ROLE inorder_owner;
 
 CREATE EXTENSION inorder;
-SELECT p.oid::regprocedure AS function, provolatile AS volatility, proparallel AS parallel,
-       proisstrict AS strict, obj_description(p.oid, 'pg_proc') ~ '[Rr]ange|version' AS ranges_told
-FROM pg_depend d
-JOIN pg_proc p ON p.oid = d.objid AND d.classid = 'pg_proc'::regclass
-JOIN pg_extension e ON e.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass
-WHERE extname = 'inorder'
+CREATE VIEW members AS
+SELECT d.classid, d.objid FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
+WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e' AND extname = 'inorder';
+-- All are immutable, strict and safe in parallel but for these and the aggregates.
+SELECT p.oid::regprocedure AS function, provolatile AS volatility, proparallel AS parallel, proisstrict AS strict
+FROM members JOIN pg_proc p ON p.oid = objid AND classid = 'pg_proc'::regclass
+WHERE prokind = 'f' AND (provolatile, proparallel, proisstrict) <> ('i', 's', true)
 ORDER BY 1::text COLLATE "C";
+-- Nothing is without a comment, and what users call tells its ranges.
+SELECT pg_describe_object(classid, objid, 0) AS undescribed FROM members
+WHERE obj_description(objid, classid::regclass::name) IS NULL
+  AND classid NOT IN ('pg_opclass'::regclass, 'pg_opfamily'::regclass, 'pg_cast'::regclass) AND pg_describe_object(classid, objid, 0) NOT LIKE 'type uuid_v1[]';
+SELECT p.oid::regprocedure AS no_range_told FROM members JOIN pg_proc p ON p.oid = objid AND classid = 'pg_proc'::regclass
+WHERE proname ~ '(nextval|floor|ceiling|xact_id|_time)$' AND obj_description(objid, 'pg_proc') !~ 'Range|RFC 9562|operator|281474976710655';
+DROP VIEW members;
 
 -- What must not run in a worker does not, and what may does.
 CREATE TABLE wide AS SELECT generate_series(1, 20000) AS n;
@@ -38,8 +46,8 @@ WITH made AS MATERIALIZED (SELECT uuid_time_nextval() AS id FROM wide) SELECT co
 DROP TABLE wide;
 DROP SEQUENCE plan_seq;
 
--- For the tests that follow: the first bytes of a key as a number, and what a
--- statement fails with.
+-- For the tests that follow: the first bytes of a key as a number, what a
+-- statement fails with, and how it is planned.
 CREATE FUNCTION prefix(id uuid, bytes int) RETURNS bigint LANGUAGE sql AS $$
     SELECT ('x' || lpad(left(replace(id::text, '-', ''), 2 * bytes), 16, '0'))::bit(64)::bigint
 $$;
@@ -53,4 +61,8 @@ BEGIN
 EXCEPTION WHEN OTHERS THEN
     GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
     RETURN SQLSTATE || ' ' || SQLERRM || CASE detail WHEN '' THEN '' ELSE E'\n' || detail END;
+END $$;
+CREATE FUNCTION plan_of(statement text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY EXECUTE 'EXPLAIN (COSTS OFF) ' || statement;
 END $$;

@@ -1,0 +1,131 @@
+-- Comparing keys with moments: rewritten for the index, and right at each border.
+SET timezone = 'UTC';
+SET datestyle = 'ISO, YMD';
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+
+CREATE TABLE k1 (id uuid_v1 PRIMARY KEY);
+CREATE TABLE k7 (id uuid PRIMARY KEY);
+INSERT INTO k1 SELECT uuid_v1_floor(timestamptz '2026-01-01' + n * interval '1 hour') FROM generate_series(0, 2000) AS n;
+INSERT INTO k7 SELECT uuid_v7_floor(timestamptz '2026-01-01' + n * interval '1 hour') FROM generate_series(0, 2000) AS n;
+ANALYZE k1, k7;
+
+-- Every operator, the key on either side.
+SELECT side, operator, string_agg(trim(line), ' | ' ORDER BY n) AS plan
+FROM unnest(ARRAY['id %s t', 't %s id']) AS side, unnest(ARRAY['<~', '<=~', '>~', '>=~', '=~', '<>~']) AS operator,
+     plan_of(format('SELECT id FROM k1 WHERE ' || replace(side, 't', '%L::timestamptz'),
+                    CASE side WHEN 'id %s t' THEN operator ELSE '2026-02-01' END,
+                    CASE side WHEN 'id %s t' THEN '2026-02-01' ELSE operator END)) WITH ORDINALITY AS p (line, n)
+GROUP BY side, operator ORDER BY side, operator COLLATE "C";
+SELECT operator, string_agg(trim(line), ' | ' ORDER BY n) AS plan
+FROM unnest(ARRAY['<~', '<=~', '>~', '>=~', '=~', '<>~']) AS operator,
+     plan_of(format('SELECT id FROM k7 WHERE id %s %L::timestamptz', operator, '2026-02-01')) WITH ORDINALITY AS p (line, n)
+GROUP BY operator ORDER BY operator COLLATE "C";
+
+-- now(), parameters, ranges, joins.
+EXPLAIN (COSTS OFF) SELECT id FROM k7 WHERE id >=~ now() - interval '1 hour';
+EXPLAIN (COSTS OFF) SELECT id FROM k1 WHERE id <@ tstzrange('2026-02-01', '2026-02-02');
+EXPLAIN (COSTS OFF) SELECT id FROM k7 WHERE tstzrange('2026-02-01', NULL) @> id;
+SET plan_cache_mode = force_generic_plan;
+PREPARE since (timestamptz) AS SELECT count(*) FROM k1 WHERE id >=~ $1;
+EXPLAIN (COSTS OFF) EXECUTE since('2026-02-01');
+EXECUTE since('2026-02-01');
+PREPARE within (tstzrange) AS SELECT count(*) FROM k7 WHERE id <@ $1;
+EXPLAIN (COSTS OFF) EXECUTE within('[2026-02-01, 2026-02-02)');
+EXECUTE within('[2026-02-01, 2026-02-02)');
+EXECUTE within('empty');
+EXECUTE within('(,)');
+RESET plan_cache_mode;
+CREATE TABLE moments (at timestamptz);
+INSERT INTO moments VALUES ('2026-01-05'), ('2026-02-05'), (NULL);
+EXPLAIN (COSTS OFF) SELECT m.at, k.id FROM moments m JOIN k1 k ON k.id =~ m.at;
+SELECT m.at, k.id FROM moments m JOIN k1 k ON k.id =~ m.at ORDER BY at;
+-- What would be evaluated twice and differ is left as it is.
+EXPLAIN (COSTS OFF) SELECT id FROM k1 WHERE id =~ clock_timestamp();
+-- Statistics reach the comparison: a quarter of the rows is estimated as such.
+CREATE FUNCTION estimate(statement text) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    plan json;
+BEGIN
+    EXECUTE 'EXPLAIN (FORMAT json) ' || statement INTO plan;
+    RETURN plan -> 0 -> 'Plan' ->> 'Plan Rows';
+END $$;
+SELECT estimate($$SELECT FROM k1 WHERE id <~ timestamptz '2026-01-01' + interval '500 hours'$$) BETWEEN 450 AND 550 AS v1,
+       estimate($$SELECT FROM k7 WHERE id <~ timestamptz '2026-01-01' + interval '500 hours'$$) BETWEEN 450 AND 550 AS v7;
+
+-- BRIN is served, too.
+CREATE INDEX k1_brin ON k1 USING brin (id);
+ALTER TABLE k1 DROP CONSTRAINT k1_pkey;
+SET enable_bitmapscan = on;
+EXPLAIN (COSTS OFF) SELECT id FROM k1 WHERE id >=~ timestamptz '2026-02-01';
+
+-- Partitions are pruned at plan time and at run time.
+CREATE TABLE parts (id uuid_v1) PARTITION BY RANGE (id);
+SELECT format('CREATE TABLE parts_%s PARTITION OF parts FOR VALUES FROM (%L) TO (%L)', to_char(m, 'MM'), uuid_v1_floor(m), uuid_v1_floor(m + interval '1 month'))
+FROM generate_series(timestamptz '2026-01-01', '2026-03-01', '1 month') AS m \gexec
+EXPLAIN (COSTS OFF) SELECT * FROM parts WHERE id >=~ timestamptz '2026-02-10' AND id <~ timestamptz '2026-02-20';
+SET plan_cache_mode = force_generic_plan;
+PREPARE pruned (timestamptz) AS SELECT * FROM parts WHERE id >=~ $1;
+EXPLAIN (COSTS OFF) EXECUTE pruned('2026-03-01');
+RESET plan_cache_mode;
+DROP TABLE parts;
+
+-- At the borders: the operators agree with the definition, for keys around each
+-- microsecond and for moments beyond what keys hold, rewritten or not.
+CREATE TABLE m AS SELECT moment::timestamptz FROM unnest(ARRAY['-infinity', '4713-01-01 BC', '1582-10-14 23:59:59.999999+00', '1582-10-15 00:00:00+00',
+    '1582-10-15 00:00:00.000001+00', '1969-12-31 23:59:59.999999+00', '1970-01-01 00:00:00+00', '1970-01-01 00:00:00.000001+00',
+    '2026-01-01 00:00:00+00', '2026-01-01 00:00:00.000001+00', '2026-01-01 00:00:00.001+00', '5236-03-31 21:21:00.684696+00',
+    '5236-03-31 21:21:00.684697+00', '5236-03-31 21:21:00.684698+00', '10889-08-02 05:31:50.655999+00', '10889-08-02 05:31:50.656+00',
+    '294276-12-31 23:59:59.999999+00', 'infinity']) AS moment;
+CREATE TABLE b1 AS SELECT uuid_v1_floor(moment) AS id FROM m WHERE moment BETWEEN '1582-10-15' AND '5236-03-31 21:21:00.684697+00'
+    UNION SELECT uuid_v1_ceiling(moment) FROM m WHERE moment BETWEEN '1582-10-15' AND '5236-03-31 21:21:00.684697+00';
+CREATE TABLE b7 AS SELECT uuid_v7_floor(moment) AS id FROM m WHERE moment BETWEEN '1970-01-01' AND '10889-08-02 05:31:50.655999+00'
+    UNION SELECT uuid_v7_ceiling(moment) FROM m WHERE moment BETWEEN '1970-01-01' AND '10889-08-02 05:31:50.655999+00';
+SELECT count(*) > 200 AS many, count(*) FILTER (WHERE
+    (id <~ moment) <> (time < moment) OR (id <=~ moment) <> (time <= moment) OR (id >~ moment) <> (time > moment) OR
+    (id >=~ moment) <> (time >= moment) OR (id =~ moment) <> (time = moment) OR (id <>~ moment) <> (time <> moment) OR
+    (moment <~ id) <> (moment < time) OR (moment <=~ id) <> (moment <= time) OR (moment >~ id) <> (moment > time) OR
+    (moment >=~ id) <> (moment >= time) OR (moment =~ id) <> (moment = time) OR (moment <>~ id) <> (moment <> time)) AS wrong
+FROM b1, m, LATERAL (SELECT uuid_v1_get_timestamp(id)) AS t (time);
+SELECT count(*) > 200 AS many, count(*) FILTER (WHERE
+    (id <~ moment) <> (time < moment) OR (id <=~ moment) <> (time <= moment) OR (id >~ moment) <> (time > moment) OR
+    (id >=~ moment) <> (time >= moment) OR (id =~ moment) <> (time = moment) OR (id <>~ moment) <> (time <> moment) OR
+    (moment <~ id) <> (moment < time) OR (moment <=~ id) <> (moment <= time) OR (moment >~ id) <> (moment > time) OR
+    (moment >=~ id) <> (moment >= time) OR (moment =~ id) <> (moment = time) OR (moment <>~ id) <> (moment <> time)) AS wrong
+FROM b7, m, LATERAL (SELECT uuid_v7_time(id)) AS t (time);
+-- The functions themselves, unrewritten: the same code, declared without its support function.
+SELECT format('CREATE FUNCTION raw_%2$s_%1$s(%3$s, timestamptz) RETURNS boolean AS %4$L, %5$L LANGUAGE C STRICT', name, type, key, '$libdir/inorder', format('uuid_%s_%s_time', type, name)),
+       format('CREATE FUNCTION raw_%2$s_%1$s(timestamptz, %3$s) RETURNS boolean AS %4$L, %5$L LANGUAGE C STRICT', name, type, key, '$libdir/inorder', format('time_%s_uuid_%s', name, type))
+FROM unnest(ARRAY['lt', 'le', 'ge', 'gt', 'eq', 'ne']) AS name, (VALUES ('v1', 'uuid_v1'), ('v7', 'uuid')) AS k (type, key) \gexec
+SELECT count(*) FILTER (WHERE
+    raw_v1_lt(id, moment) <> (time < moment) OR raw_v1_le(id, moment) <> (time <= moment) OR raw_v1_gt(id, moment) <> (time > moment) OR
+    raw_v1_ge(id, moment) <> (time >= moment) OR raw_v1_eq(id, moment) <> (time = moment) OR raw_v1_ne(id, moment) <> (time <> moment) OR
+    raw_v1_lt(moment, id) <> (moment < time) OR raw_v1_le(moment, id) <> (moment <= time) OR raw_v1_gt(moment, id) <> (moment > time) OR
+    raw_v1_ge(moment, id) <> (moment >= time) OR raw_v1_eq(moment, id) <> (moment = time) OR raw_v1_ne(moment, id) <> (moment <> time)) AS wrong
+FROM b1, m, LATERAL (SELECT uuid_v1_get_timestamp(id)) AS t (time);
+SELECT count(*) FILTER (WHERE
+    raw_v7_lt(id, moment) <> (time < moment) OR raw_v7_le(id, moment) <> (time <= moment) OR raw_v7_gt(id, moment) <> (time > moment) OR
+    raw_v7_ge(id, moment) <> (time >= moment) OR raw_v7_eq(id, moment) <> (time = moment) OR raw_v7_ne(id, moment) <> (time <> moment) OR
+    raw_v7_lt(moment, id) <> (moment < time) OR raw_v7_le(moment, id) <> (moment <= time) OR raw_v7_gt(moment, id) <> (moment > time) OR
+    raw_v7_ge(moment, id) <> (moment >= time) OR raw_v7_eq(moment, id) <> (moment = time) OR raw_v7_ne(moment, id) <> (moment <> time)) AS wrong
+FROM b7, m, LATERAL (SELECT uuid_v7_time(id)) AS t (time);
+-- Ranges: open and closed, unbounded, empty, beyond.
+CREATE TABLE r AS SELECT tstzrange(a.moment, b.moment, bounds) AS range FROM m a, m b, unnest(ARRAY['[)', '[]', '(]', '()']) AS bounds WHERE a.moment <= b.moment
+    UNION SELECT unnest(ARRAY['empty', '(,)', '[2026-01-01,)', '(,2026-01-01]']::tstzrange[]);
+SELECT count(*) > 5000 AS many, count(*) FILTER (WHERE (id <@ range) <> (uuid_v1_get_timestamp(id) <@ range) OR (range @> id) <> (range @> uuid_v1_get_timestamp(id))) AS wrong FROM b1, r;
+SELECT count(*) > 5000 AS many, count(*) FILTER (WHERE (id <@ range) <> (uuid_v7_time(id) <@ range) OR (range @> id) <> (range @> uuid_v7_time(id))) AS wrong FROM b7, r;
+
+-- Constants beyond the range, in a plan.
+EXPLAIN (COSTS OFF) SELECT id FROM k1 WHERE id >=~ 'infinity'::timestamptz;
+SELECT count(*) FROM k1 WHERE id >=~ 'infinity'::timestamptz;
+SELECT count(*) FROM k1 WHERE id <~ 'infinity'::timestamptz;
+SELECT count(*) FROM k7 WHERE id >~ '-infinity'::timestamptz;
+
+-- Floor and ceiling, for use by hand.
+SELECT uuid_v1_floor('2026-01-01 00:00:00.000001+00'), uuid_v1_ceiling('2026-01-01 00:00:00.000001+00'), uuid_v7_ceiling('2026-01-01 00:00:00.000001+00');
+SELECT error_of($$SELECT uuid_v1_floor('1582-10-14 23:59:59.999999+00')$$);
+SELECT error_of($$SELECT uuid_v1_ceiling('5236-03-31 21:21:00.684698+00')$$);
+SELECT error_of($$SELECT uuid_v1_floor('infinity')$$);
+SELECT error_of($$SELECT uuid_v7_ceiling('-infinity')$$);
+DROP TABLE k1, k7, moments, m, b1, b7, r;
+RESET timezone;
