@@ -12,14 +12,15 @@ EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" $(HERE)inord
 EXTENSION   = inorder
 MODULE_big  = inorder
 OBJS        = src/inorder.o src/entropy.o src/uuid_datum.o src/sequential.o src/v7.o src/xact.o \
-              src/uuid_v1.o src/uuid_v1_ops.o src/uuid_v1_nextval.o src/time_bounds.o src/lab.o
+              src/uuid_v1.o src/uuid_v1_ops.o src/uuid_v1_nextval.o src/time_bounds.o src/uuid_min_max.o \
+              src/lab.o
 PG_CPPFLAGS = -DINORDER_VERSION='"$(EXTVERSION)"'
 
 # The install script is the sources joined, in this order.
-SQL_SOURCES = header.sql keys.sql uuid_v1.sql time_bounds.sql
+SQL_SOURCES = header.sql keys.sql uuid_v1.sql time_bounds.sql uuid_extras.sql
 DATA_built  = inorder--$(EXTVERSION).sql
 
-REGRESS        = install sequence_keys time_keys v7 xact uuid_v1 time_bounds
+REGRESS        = install sequence_keys time_keys v7 xact uuid_v1 time_bounds uuid_extras
 REGRESS_OPTS   = --inputdir=$(HERE)test
 ISOLATION      = xact_order shared_sequence
 ISOLATION_OPTS = --inputdir=$(HERE)test

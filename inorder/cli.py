@@ -21,7 +21,7 @@ from inorder.lab.machine import available_cores
 from inorder.lab.results import Result, load
 from inorder.lab.stats import LEAST_ROUNDS
 from inorder.report import formats, html, terminal
-from inorder.report.generators import generators_table, summarise_generators
+from inorder.report.generators import generators_table, summarise_generators, text_table
 from inorder.report.summary import headline, memory_note, summarise
 from inorder.servers import Server, find_server
 from inorder.units import parse_bytes, parse_count
@@ -216,7 +216,7 @@ def output_console() -> Console:
 def show_generators(result: Result, output: str) -> None:
     """The generators experiment on stdout."""
     if output == "table":
-        output_console().print(generators_table(result))
+        output_console().print(generators_table(result), "", text_table(result))
     else:
         write = formats.as_json if output == "json" else formats.as_csv
         click.echo(write(summarise_generators(result)))

@@ -15,6 +15,7 @@
  *	  uuid_v1_ops.c	its comparisons, sorting, hashing, index support
  *	  uuid_v1_nextval.c	its generator
  *	  time_bounds.c	comparing keys with timestamps by the index
+ *	  uuid_min_max.c	min and max of uuid where the server has none
  *	  lab.c			what the lab needs to time the others
  */
 #include "postgres.h"

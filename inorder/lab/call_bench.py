@@ -22,9 +22,12 @@ SETUP = (
     f"CREATE SEQUENCE {SCHEMA}.cached CACHE 100",
     f"CREATE TABLE {SCHEMA}.number_keys (id bigint PRIMARY KEY)",
     f"CREATE TABLE {SCHEMA}.uuid_keys (id uuid PRIMARY KEY)",
-    # The floor is not part of the extension's SQL; declaring it needs the superuser that this is.
+    # These two are not part of the extension's SQL; declaring them needs the superuser that this is.
     "CREATE FUNCTION pg_temp.uuid_call_floor() RETURNS uuid AS '$libdir/inorder' LANGUAGE C VOLATILE STRICT",
+    "CREATE FUNCTION pg_temp.repeat_text_io(regtype, text, int, boolean) RETURNS void "
+    "AS '$libdir/inorder' LANGUAGE C VOLATILE STRICT",
 )
+EXAMPLE = "fb2893ae-9265-11e8-90d8-e03f496e733b"
 
 
 class CallBench:
@@ -46,6 +49,12 @@ class CallBench:
     def call(self, expression: str, values: int) -> dict[str, float]:
         """Evaluate it once a row; count() of it costs the same for every one."""
         return self.timed(f"SELECT count({expression}) FROM generate_series(1, {values})")
+
+    def text(self, name: str, values: int) -> dict[str, float]:
+        """Call a type's input or output function in a loop inside the server."""
+        type_name, direction = name.split()
+        arguments = f"'{type_name}', '{EXAMPLE}', {values // 1000}, {direction == 'out'}"
+        return self.timed(f"SELECT pg_temp.repeat_text_io({arguments})")
 
     def insert(self, expression: str, rows: int) -> dict[str, float]:
         """Insert into an empty table with a primary key, just after a checkpoint."""

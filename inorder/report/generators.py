@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from inorder.lab.experiments.generators import BASELINE_CALL, BASELINE_INSERT, FLOOR
+from inorder.lab.experiments.generators import BASELINE_CALL, BASELINE_INSERT, FLOOR, TEXTS
 from inorder.lab.results import Result
 from inorder.lab.stats import Estimate, estimate, paired_ratio
 from inorder.report.terminal import interval_text, plain_table
@@ -44,7 +44,8 @@ def common(values: list[float], base: list[float]) -> Estimate | None:
 
 def summarise_generators(result: Result) -> list[GeneratorSummary]:
     """Every generator that was timed, by name."""
-    names = dict.fromkeys(run.kind for run in sorted(result.runs, key=lambda run: (run.step, run.round, run.kind)))
+    runs = sorted((run for run in result.runs if run.step != "text"), key=lambda run: (run.step, run.round, run.kind))
+    names = dict.fromkeys(run.kind for run in runs)
     random = above_floor(result, BASELINE_CALL)
     bulk = costs(result, "insert", BASELINE_INSERT)
     summaries = []
@@ -60,6 +61,18 @@ def summarise_generators(result: Result) -> list[GeneratorSummary]:
             )
         )
     return [summary for summary in summaries if summary.name != FLOOR]
+
+
+def text_table(result: Result) -> Table:
+    """Text input and output of the types, for the terminal."""
+    table = plain_table("Text input and output, median and interval")
+    for name in ("function", "ns/value", "vs uuid"):
+        table.add_column(name, justify="left" if name == "function" else "right", no_wrap=True)
+    for name in TEXTS:
+        values, base = costs(result, "text", name), costs(result, "text", f"uuid {name.split()[1]}")
+        if values:
+            table.add_row(name, interval_text(estimate(values), 1), interval_text(common(values, base), 2))
+    return table
 
 
 def generators_table(result: Result) -> Table:

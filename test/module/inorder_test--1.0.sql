@@ -10,6 +10,10 @@ CREATE FUNCTION test_v7(seconds bigint, nanoseconds int) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 COMMENT ON FUNCTION test_v7(bigint, int) IS 'Next version-7 key of a session whose clock shows this.';
 
+CREATE FUNCTION test_v1(ticks bigint) RETURNS uuid
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+COMMENT ON FUNCTION test_v1(bigint) IS 'Next version-1 value of a session whose clock shows so many ticks since 1582.';
+
 CREATE FUNCTION test_xact_capacity(most bigint) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 COMMENT ON FUNCTION test_xact_capacity(bigint) IS 'Keys of one transaction that starts highest and takes the largest steps, but not more than asked.';

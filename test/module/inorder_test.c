@@ -12,12 +12,14 @@
 
 #include "entropy.c"
 #include "uuid_datum.h"
+#include "uuid_v1_layout.h"
 
 PG_MODULE_MAGIC;
 
 PG_FUNCTION_INFO_V1(test_pool_wiped);
 PG_FUNCTION_INFO_V1(test_fork_repeats);
 PG_FUNCTION_INFO_V1(test_v7);
+PG_FUNCTION_INFO_V1(test_v1);
 PG_FUNCTION_INFO_V1(test_xact_capacity);
 
 /* Draw words one by one; none may be found in the pool after it was handed out. */
@@ -103,6 +105,19 @@ test_v7(PG_FUNCTION_ARGS)
 
 	v7_advance(&state, v7_clock_tick(PG_GETARG_INT64(0), PG_GETARG_INT32(1)), entropy_word());
 	return uuid_datum(v7_key(state.tick, state.tail));
+}
+
+/* Next version-1 value of a session whose clock shows this many ticks since 1582; returned as uuid */
+Datum
+test_v1(PG_FUNCTION_ARGS)
+{
+	static V1State state;
+	UuidV1		value;
+
+	v1_advance(&state, (uint64) PG_GETARG_INT64(0));
+	value.time = state.tick;
+	value.rest = v1_rest(state.clockseq, state.node);
+	return uuid_datum(v1_to_words(value));
 }
 
 /* The most a transaction can use: the largest start, then the largest steps, until they fail. */

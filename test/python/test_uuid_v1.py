@@ -1,0 +1,228 @@
+"""The type uuid_v1 where pg_regress does not reach: fuzzing, amcheck, drivers, dumps, a million comparisons."""
+
+import random
+import struct
+import subprocess
+import uuid
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+
+from conftest import scalar
+
+pytestmark = pytest.mark.server
+INPUTS = 1_000_000
+RAW_VALUES = 5_000
+ALPHABET = "0123456789abcdefABCDEF{}-gG _:\t\u00e4/@`'\\"
+
+
+def version_1(generator: random.Random) -> str:
+    """A random version-1 UUID in the standard form."""
+    value = generator.getrandbits(128) & ~(0xF << 76) & ~(3 << 62) | 1 << 76 | 2 << 62
+    return str(uuid.UUID(int=value))
+
+
+def mutated(generator: random.Random) -> str:
+    """A form of a UUID, mostly of version 1, with some characters changed, dropped, added or moved."""
+    text = version_1(generator) if generator.random() < 0.8 else str(uuid.UUID(int=generator.getrandbits(128)))
+    form = generator.random()
+    if form < 0.15:
+        text = text.replace("-", "")
+    elif form < 0.25:
+        text = "{" + text + "}"
+    elif form < 0.4:
+        digits, every = text.replace("-", ""), generator.choice((2, 4, 8, 12))
+        text = "-".join(digits[i : i + every] for i in range(0, 32, every))
+    for _ in range(generator.choice((0, 0, 1, 1, 2))):
+        place = generator.randrange(len(text) + 1)
+        keep = generator.choice((0, 1))
+        text = text[:place] + generator.choice(("", generator.choice(ALPHABET))) + text[place + keep :]
+    return text.upper() if generator.random() < 0.1 else text
+
+
+@pytest.fixture
+def judge(connection: Connection) -> Iterator[Connection]:
+    """A function that tells whether a type accepts a text, by the server's own means where it has them."""
+    connection.execute("DROP SCHEMA IF EXISTS fuzz CASCADE")
+    connection.execute("CREATE SCHEMA fuzz")
+    connection.execute(
+        "CREATE FUNCTION fuzz.accepts(form text, type regtype) RETURNS boolean LANGUAGE plpgsql AS $$ "
+        "BEGIN EXECUTE format('SELECT %L::%s', form, type); RETURN true; "
+        "EXCEPTION WHEN invalid_text_representation THEN RETURN false; END $$"
+    )
+    yield connection
+    connection.execute("DROP SCHEMA fuzz CASCADE")
+
+
+def test_a_million_texts_are_accepted_as_uuid_accepts_them(judge: Connection, cluster: Cluster) -> None:
+    """But for the version; and what both accept is the same UUID."""
+    generator = random.Random(3)
+    soft = cluster.server.major >= 16
+    inputs = INPUTS if soft else INPUTS // 20  # without soft errors each takes two subtransactions
+    judge.execute("CREATE TABLE fuzz.forms (form text)")
+    with judge.cursor() as cursor, cursor.copy("COPY fuzz.forms FROM STDIN") as copy:
+        for _ in range(inputs):
+            copy.write_row((mutated(generator),))
+    accepts = "pg_input_is_valid(form, '{}')" if soft else "fuzz.accepts(form, '{}')"
+    row = judge.execute(
+        f"""
+        SELECT count(*) FILTER (WHERE a_uuid), count(*) FILTER (WHERE NOT a_uuid),
+               count(*) FILTER (WHERE a_v1 <> (a_uuid AND version = '1' AND variant ~ '[89ab]')),
+               count(*) FILTER (WHERE a_v1 AND CASE WHEN a_v1 THEN form::uuid_v1::uuid <> form::uuid
+                                                    OR form::uuid_v1::text <> form::uuid::text END)
+        FROM (SELECT form, a_uuid, {accepts.format("uuid_v1")} AS a_v1,
+                     CASE WHEN a_uuid THEN substr(form::uuid::text, 15, 1) END AS version,
+                     CASE WHEN a_uuid THEN substr(form::uuid::text, 20, 1) END AS variant
+              FROM (SELECT form, {accepts.format("uuid")} AS a_uuid FROM fuzz.forms) AS u) AS v
+        """.encode()
+    ).fetchone()
+    assert row is not None
+    accepted, refused, disagree, differ = (int(str(value)) for value in row)
+    assert accepted + refused == inputs and accepted > 10_000 and refused > 10_000
+    assert (disagree, differ) == (0, 0)
+
+
+def copy_binary(connection: Connection, values: list[bytes]) -> None:
+    """COPY raw 16-byte values into fuzz.raw."""
+    rows = b"".join(struct.pack(">hi", 1, 16) + value for value in values)
+    with connection.cursor() as cursor, cursor.copy("COPY fuzz.raw FROM STDIN (FORMAT binary)") as copy:
+        copy.write(b"PGCOPY\n\xff\r\n\0" + bytes(8) + rows + struct.pack(">h", -1))
+
+
+def test_binary_input_takes_only_what_text_input_takes(judge: Connection) -> None:
+    """Arbitrary 16 bytes are stored unchanged if they are version 1, and refused otherwise."""
+    judge.execute("CREATE TABLE fuzz.raw (id uuid_v1)")
+    generator = random.Random(5)
+    valid, invalid = [], []
+    for _ in range(RAW_VALUES):
+        raw = generator.randbytes(16)
+        (valid if raw[6] >> 4 == 1 and raw[8] >> 6 == 2 else invalid).append(raw)
+        valid.append(uuid.UUID(version_1(generator)).bytes)
+    copy_binary(judge, valid)
+    stored = judge.execute("SELECT id::text FROM fuzz.raw").fetchall()
+    assert sorted(str(row[0]) for row in stored) == sorted(str(uuid.UUID(bytes=raw)) for raw in valid)
+    judge.execute("SELECT id::text::uuid_v1 FROM fuzz.raw")
+    for raw in invalid[:500]:
+        with pytest.raises(psycopg.errors.InvalidBinaryRepresentation, match=str(uuid.UUID(bytes=raw))):
+            copy_binary(judge, [raw])
+
+
+def test_drivers_see_the_bytes_of_uuid(judge: Connection) -> None:
+    """COPY in binary format gives for both types the same bytes, in the order of the RFC."""
+    outputs = []
+    for type_name in ("uuid", "uuid_v1"):
+        statement = f"COPY (SELECT 'fb2893ae-9265-11e8-90d8-e03f496e733b'::{type_name}) TO STDOUT (FORMAT binary)"
+        with judge.cursor() as cursor, cursor.copy(statement.encode()) as copy:
+            outputs.append(b"".join(bytes(block) for block in copy))
+    assert outputs[0] == outputs[1]
+    assert bytes.fromhex("fb2893ae926511e890d8e03f496e733b") in outputs[0]
+
+
+@pytest.mark.parametrize("step", ["CREATE", "REINDEX", "CLUSTER"])
+def test_an_index_over_shuffled_rows_is_sound(judge: Connection, cluster: Cluster, step: str) -> None:
+    """amcheck finds every row in the index, and ORDER BY by index equals the sort without."""
+    if not (cluster.server.sharedir / "extension" / "amcheck.control").exists():
+        pytest.skip("this server has no amcheck")
+    judge.execute("CREATE EXTENSION IF NOT EXISTS amcheck")
+    judge.execute("CREATE TABLE fuzz.shuffled (id uuid_v1)")
+    generator = random.Random(11)
+    with judge.cursor() as cursor, cursor.copy("COPY fuzz.shuffled FROM STDIN") as copy:
+        for _ in range(30_000):
+            copy.write_row((version_1(generator),))
+        for rest in range(5_000):  # one time, so that the abbreviation decides nothing
+            copy.write_row((f"00000000-0000-1000-9000-{(rest * 7919) % 5_000:012x}",))
+    judge.execute("CREATE INDEX shuffled_id ON fuzz.shuffled (id)")
+    if step == "REINDEX":
+        judge.execute("REINDEX INDEX fuzz.shuffled_id")
+    elif step == "CLUSTER":
+        judge.execute("CLUSTER fuzz.shuffled USING shuffled_id")
+    judge.execute("SELECT bt_index_check('fuzz.shuffled_id', true)")
+    digest = "SELECT md5(string_agg(id::text, ',')) FROM (SELECT id FROM fuzz.shuffled ORDER BY id) AS o"
+    judge.execute("SET enable_seqscan = off; SET enable_sort = off")
+    by_index = scalar(judge, digest)
+    judge.execute("SET enable_seqscan = on; SET enable_sort = on")
+    judge.execute("SET enable_indexscan = off; SET enable_indexonlyscan = off")
+    assert scalar(judge, digest) == by_index
+
+
+@pytest.mark.parametrize(("key", "time"), [("uuid_v1", "uuid_v1_get_timestamp"), ("uuid", "uuid_v7_time")])
+def test_a_million_comparisons_agree_with_their_definition(connection: Connection, key: str, time: str) -> None:
+    """Keys and moments within a few microseconds of each other, for all six operators and both sides."""
+    make = "uuid_v1" if key == "uuid_v1" else "uuid_v7"
+    wrong = " OR ".join(
+        f"(id {op}~ at) <> ({time}(id) {op} at) OR (at {op}~ id) <> (at {op} {time}(id))"
+        for op in ("<", "<=", ">", ">=", "=", "<>")
+    )
+    row = connection.execute(
+        f"""
+        SELECT count(*), count(*) FILTER (WHERE {wrong}), count(*) FILTER (WHERE id =~ at)
+        FROM (SELECT CASE WHEN n % 2 = 0 THEN {make}_floor(t) ELSE {make}_ceiling(t) END AS id,
+                     t + (n % 7 - 3) * interval '1 microsecond' AS at
+              FROM (SELECT n, timestamptz '2000-01-01' + n * interval '997 seconds 1234567 microseconds' AS t
+                    FROM generate_series(1, 1000000) AS n) AS s) AS pairs
+        """.encode()
+    ).fetchone()
+    assert row is not None
+    assert row[:2] == (1_000_000, 0)
+    assert int(str(row[2])) > 100_000
+
+
+def test_values_indexes_and_partitions_survive_dump_and_restore(cluster: Cluster, connection: Connection) -> None:
+    """With a partitioned table, a BRIN index, a default, and a view over a rewritten comparison."""
+    for name in ("v1_source", "v1_target"):
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    environment = cluster.environment()
+    psql = [cluster.original.program("psql"), "-qX", "-v", "ON_ERROR_STOP=1"]
+    setup = (
+        "CREATE EXTENSION inorder; "
+        "CREATE TABLE t (id uuid_v1 DEFAULT uuid_v1_nextval(), n int) PARTITION BY RANGE (id); "
+        "CREATE TABLE t_all PARTITION OF t FOR VALUES FROM (MINVALUE) TO (MAXVALUE); "
+        "CREATE INDEX ON t USING brin (id uuid_v1_minmax_multi_ops); ALTER TABLE t ADD PRIMARY KEY (id); "
+        "CREATE VIEW recent AS SELECT * FROM t WHERE id >=~ now() - interval '1 day'; "
+        "INSERT INTO t (n) SELECT generate_series(1, 1000)"
+    )
+    subprocess.run([*psql, "-d", "v1_source", "-c", setup], env=environment, check=True)
+    dump = subprocess.run(
+        [cluster.original.program("pg_dump"), "v1_source"], env=environment, check=True, capture_output=True
+    ).stdout
+    assert b">=~" in dump  # the view is dumped as it was written
+    subprocess.run([*psql, "-d", "v1_target"], env=environment, check=True, input=dump, stdout=subprocess.DEVNULL)
+    look = "SELECT md5(string_agg(t::text, ',' ORDER BY id)) || (SELECT count(*) FROM recent) FROM t"
+    found = []
+    for name in ("v1_source", "v1_target"):
+        with connect(cluster.dsn.replace("dbname=postgres", f"dbname={name}")) as other:
+            found.append(scalar(other, look))
+    assert found[0] == found[1] and str(found[0]).endswith("1000")
+
+
+def test_skip_support_where_the_server_has_it(judge: Connection, cluster: Cluster) -> None:
+    """A query on the second column of an index gives the same rows by index as by scan, at both ends of the type."""
+    judge.execute("CREATE TABLE fuzz.pairs (id uuid_v1, n int)")
+    ends = ("00000000-0000-1000-8000-000000000000", "ffffffff-ffff-1fff-bfff-ffffffffffff")
+    for end in ends:
+        judge.execute("INSERT INTO fuzz.pairs SELECT %s, generate_series(1, 2000)", (end,))
+    judge.execute("INSERT INTO fuzz.pairs SELECT uuid_v1_nextval(), n % 2000 FROM generate_series(1, 20) AS n")
+    judge.execute("CREATE INDEX ON fuzz.pairs (id, n)")
+    judge.execute("ANALYZE fuzz.pairs")
+    counts = []
+    for setting in ("off", "on"):
+        judge.execute(f"SET enable_seqscan = {setting}; SET enable_bitmapscan = off".encode())
+        counts.append([scalar(judge, "SELECT count(*) FROM fuzz.pairs WHERE n = %s", n) for n in (1, 7, 2000, 2001)])
+    assert counts[0] == counts[1] == [3, 3, 2, 0]
+    declared = scalar(judge, "SELECT to_regprocedure('uuid_v1_skipsupport(internal)') IS NOT NULL")
+    assert declared == (cluster.server.major >= 18)
+
+
+def test_nextval_after_the_clock_steps_back(connection: Connection) -> None:
+    """A new clock sequence, the clock's time, and no value twice."""
+    readings = [5_000_000, 5_000_000, 4_000_000, 4_000_000, 5_000_000, 5_000_001]
+    rows = [connection.execute("SELECT test_v1(%s)::text", (reading,)).fetchone() for reading in readings]
+    values = [uuid.UUID(str(row[0])) for row in rows if row]
+    assert len(set(values)) == len(readings)
+    assert [value.time for value in values] == [5_000_000, 5_000_001, 4_000_000, 4_000_001, 5_000_000, 5_000_001]
+    sequences = [value.clock_seq for value in values]
+    assert sequences[0] == sequences[1]
+    assert sequences[2:] == [(sequences[0] + 1) % 2**14] * 4

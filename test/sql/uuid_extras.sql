@@ -1,0 +1,29 @@
+-- min and max of uuid, and bounds of partitions.
+SET timezone = 'UTC';
+CREATE TABLE k (id uuid);
+SELECT min(id), max(id) FROM k;
+INSERT INTO k SELECT md5(n::text)::uuid FROM generate_series(1, 1000) AS n;
+INSERT INTO k VALUES (NULL);
+SELECT min(id) = (SELECT id FROM k ORDER BY id LIMIT 1) AS min, max(id) = (SELECT id FROM k WHERE id IS NOT NULL ORDER BY id DESC LIMIT 1) AS max FROM k;
+CREATE INDEX k_id ON k (id);
+SET enable_seqscan = off;
+SELECT bool_or(line LIKE '%Index Only Scan%k_id%') AS by_index FROM plan_of('SELECT min(id) FROM k') AS line;
+RESET enable_seqscan;
+
+SELECT * FROM uuid_v7_partition_bounds('2026-01-01', '2026-04-15', '1 month');
+SELECT * FROM uuid_v7_partition_bounds('2026-01-31', '2026-04-01', '1 month');
+SELECT name FROM uuid_v7_partition_bounds('2026-01-01', '2026-01-01 03:00', '90 minutes');
+SELECT name FROM uuid_v7_partition_bounds('2026-01-01', '2026-01-01 00:00:00.000003', '1 microsecond');
+CREATE TABLE events (id uuid PRIMARY KEY, n int) PARTITION BY RANGE (id);
+SELECT format('CREATE TABLE events_%s PARTITION OF events FOR VALUES FROM (%L) TO (%L)', name, lower, upper)
+FROM uuid_v7_partition_bounds('2026-01-01', '2026-04-01', '1 month') \gexec
+INSERT INTO events SELECT uuid_v7_floor(timestamptz '2026-01-01' + n * interval '1 hour'), n FROM generate_series(0, 2159) AS n;
+SELECT tableoid::regclass, count(*) FROM events GROUP BY 1 ORDER BY 1;
+EXPLAIN (COSTS OFF) SELECT * FROM events WHERE id >=~ timestamptz '2026-03-10';
+SELECT error_of($$SELECT uuid_v7_partition_bounds('2026-01-01', '2026-01-01', '1 day')$$);
+SELECT error_of($$SELECT uuid_v7_partition_bounds('2026-01-01', 'infinity', '1 day')$$);
+SELECT error_of($$SELECT uuid_v7_partition_bounds('2026-01-01', '2026-02-01', '0')$$);
+SELECT error_of($$SELECT uuid_v7_partition_bounds('2026-01-01', '2026-02-01', '-1 day')$$);
+SELECT error_of($$SELECT uuid_v7_partition_bounds('1969-12-31', '1970-02-01', '1 day')$$);
+DROP TABLE k, events;
+RESET timezone;
