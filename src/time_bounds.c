@@ -222,33 +222,33 @@ v7_compare_time(Datum id, TimestampTz us)
 }
 
 /* Ends without a semicolon, as PG_FUNCTION_INFO_V1 does. */
-#define TIME_COMPARISON(type, name, test) \
+#define TIME_COMPARISON(type, compare, name, test) \
 PG_FUNCTION_INFO_V1(uuid_##type##_##name##_time); \
 PG_FUNCTION_INFO_V1(time_##name##_uuid_##type); \
 Datum \
 uuid_##type##_##name##_time(PG_FUNCTION_ARGS) \
 { \
-	PG_RETURN_BOOL(type##_compare_time(PG_GETARG_DATUM(0), PG_GETARG_TIMESTAMPTZ(1)) test 0); \
+	PG_RETURN_BOOL(compare(PG_GETARG_DATUM(0), PG_GETARG_TIMESTAMPTZ(1)) test 0); \
 } \
 Datum \
 time_##name##_uuid_##type(PG_FUNCTION_ARGS) \
 { \
-	PG_RETURN_BOOL(0 test type##_compare_time(PG_GETARG_DATUM(1), PG_GETARG_TIMESTAMPTZ(0))); \
+	PG_RETURN_BOOL(0 test compare(PG_GETARG_DATUM(1), PG_GETARG_TIMESTAMPTZ(0))); \
 } \
 extern int	no_such_variable
 
-TIME_COMPARISON(v1, lt, <);
-TIME_COMPARISON(v1, le, <=);
-TIME_COMPARISON(v1, ge, >=);
-TIME_COMPARISON(v1, gt, >);
-TIME_COMPARISON(v1, eq, ==);
-TIME_COMPARISON(v1, ne, !=);
-TIME_COMPARISON(v7, lt, <);
-TIME_COMPARISON(v7, le, <=);
-TIME_COMPARISON(v7, ge, >=);
-TIME_COMPARISON(v7, gt, >);
-TIME_COMPARISON(v7, eq, ==);
-TIME_COMPARISON(v7, ne, !=);
+TIME_COMPARISON(v1, v1_compare_time, lt, <);
+TIME_COMPARISON(v1, v1_compare_time, le, <=);
+TIME_COMPARISON(v1, v1_compare_time, ge, >=);
+TIME_COMPARISON(v1, v1_compare_time, gt, >);
+TIME_COMPARISON(v1, v1_compare_time, eq, ==);
+TIME_COMPARISON(v1, v1_compare_time, ne, !=);
+TIME_COMPARISON(v7, v7_compare_time, lt, <);
+TIME_COMPARISON(v7, v7_compare_time, le, <=);
+TIME_COMPARISON(v7, v7_compare_time, ge, >=);
+TIME_COMPARISON(v7, v7_compare_time, gt, >);
+TIME_COMPARISON(v7, v7_compare_time, eq, ==);
+TIME_COMPARISON(v7, v7_compare_time, ne, !=);
 
 PG_FUNCTION_INFO_V1(uuid_v1_in_range);
 PG_FUNCTION_INFO_V1(uuid_v7_in_range);
