@@ -14,6 +14,7 @@ from rich.console import Console, Group, RenderableType
 from inorder import __version__
 from inorder.display import Display
 from inorder.errors import InorderError, InputError
+from inorder.generate.command import generate
 from inorder.lab import session
 from inorder.lab.experiments import generators, insert
 from inorder.lab.keys import KEY_KINDS, kinds_named
@@ -81,6 +82,9 @@ def demo(bindir: Path | None, out: Path, rows: str, seconds: int, rounds: int) -
     )
     out.mkdir(parents=True, exist_ok=True)
     run_insert_command(find_server(bindir), plan, out / "inorder-demo.json", out / "inorder-report.html", "table")
+
+
+cli.add_command(generate)
 
 
 @cli.group()

@@ -1,0 +1,121 @@
+"""``inorder generate``: reads its options, checks them, calls the rest."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from inorder.errors import InputError
+from inorder.generate.encode import ENCODERS
+from inorder.generate.output import opened, write
+from inorder.generate.times import TICKS_PER_DAY, TICKS_PER_SECOND, TICKS_TO_1970, Times, ticks_of
+from inorder.generate.uuids import CHUNK, KINDS, Plan
+from inorder.units import parse_count
+
+DEFAULT_DAYS = 365
+MOST_DAYS = 1_000_000
+MOST_LAG = 86_400
+MOST_NODES = 1000
+PIPE_CLOSED = 141  # as a shell reports SIGPIPE
+
+# The ticks that a kind has room for, and how they are called.
+RANGES = {
+    "uuid-v1": (0, 2**60 - 1, "1582-10-15 to 5236-03-31"),
+    "uuid-v7": (TICKS_TO_1970, TICKS_TO_1970 + 2**48 * 10_000 - 1, "1970-01-01 to 10889-08-02"),
+}
+
+
+@click.command()
+@click.argument("kind", type=click.Choice(KINDS))
+@click.option("--count", default="10M", show_default=True, help="How many values.")
+@click.option(
+    "--nodes", type=click.IntRange(1, MOST_NODES), default=9, show_default=True, help="Machines that make them."
+)
+@click.option(
+    "--historic/--now",
+    default=True,
+    help="Times spread over an interval that ends now (the default), or one value each 100 ns from now on.",
+)
+@click.option("--interval-days", type=float, help=f"Length of that interval.  [default: {DEFAULT_DAYS}]")
+@click.option("--until", help="ISO time, UTC unless it says otherwise, to take for now: the same values every time.")
+@click.option("--lag", type=float, default=0, show_default=True, help="Clocks run behind, the last by so many seconds.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Another seed, other values.")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    default="-",
+    show_default="stdout",
+    help="The file to write.",
+)
+@click.option(
+    "--format", "output", type=click.Choice(list(ENCODERS)), default="text", show_default=True, help="What to write."
+)
+def generate(kind: str, out: Path, output: str, **options: Any) -> None:
+    """Write a data set of UUIDs, one a line, in the order in which simulated machines make them.
+
+    uuid-v1 has a node, a clock sequence and a time in each value; uuid-v7 has the same times; uuid-v4 is random,
+    so that of the options only --count, --seed, --out and --format change it.
+    """
+    plan = plan_of(kind, **options)
+    try:
+        with opened(out) as stream:
+            write(plan, ENCODERS[output](CHUNK), stream)
+    except BrokenPipeError:  # the reader has enough
+        raise SystemExit(PIPE_CLOSED) from None
+
+
+def plan_of(
+    kind: str, count: str, nodes: int, historic: bool, interval_days: float | None, until: str | None, lag: float,
+    seed: int,
+) -> Plan:  # fmt: skip
+    """The plan that the options ask for; what cannot be done is one sentence."""
+    values = parse_count(count, "--count")
+    now = moment(until)
+    if not 0 <= lag <= MOST_LAG:  # also false for nan
+        raise InputError(f"--lag must be from 0 to {MOST_LAG:,} seconds, not {lag:g}")
+    times = historic_times(values, now, interval_days) if historic else dense_times(values, now, interval_days)
+    plan = Plan(kind, times, nodes, round(lag * TICKS_PER_SECOND), seed)
+    check_range(plan)
+    return plan
+
+
+def moment(until: str | None) -> int:
+    """The tick of an ISO time, or of the present."""
+    if until is None:
+        return ticks_of(datetime.now(UTC))
+    try:
+        parsed = datetime.fromisoformat(until)
+    except ValueError as error:
+        example = "2019-01-01 or 2019-01-01T12:00:00+00:00"
+        raise InputError(f"--until must be an ISO time such as {example}, years 1 to 9999, not '{until}'") from error
+    return ticks_of(parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC))
+
+
+def historic_times(count: int, now: int, interval_days: float | None) -> Times:
+    """Times over the days before now."""
+    days = DEFAULT_DAYS if interval_days is None else interval_days
+    if not 0 < days <= MOST_DAYS:
+        raise InputError(f"--interval-days must be more than 0 and at most {MOST_DAYS:,}, not {days:g}")
+    span = round(days * TICKS_PER_DAY)
+    if count > span:
+        room = f"at most {span:,} in {days:g} days, one each 100 ns"
+        raise InputError(f"--count must be {room}, not {count:,}")
+    return Times(now - span, span, count)
+
+
+def dense_times(count: int, now: int, interval_days: float | None) -> Times:
+    """Consecutive ticks from now on."""
+    if interval_days is not None:
+        raise InputError(f"--interval-days {interval_days:g} is only for --historic; --now makes a value each 100 ns")
+    return Times(now, count, count)
+
+
+def check_range(plan: Plan) -> None:
+    """Whether the times fit into the kind."""
+    if plan.kind not in RANGES:
+        return
+    lowest, highest, name = RANGES[plan.kind]
+    first, last = plan.times.first - plan.lag, plan.times.first + plan.times.span
+    if first < lowest or last > highest:
+        raise InputError(f"{plan.kind} holds times from {name}; --until, --interval-days and --lag must stay within")

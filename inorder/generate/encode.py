@@ -1,0 +1,98 @@
+"""Words to bytes: lines of text, or the rows of PostgreSQL's binary COPY format. Pure, but for buffers used again."""
+
+from itertools import product
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inorder.generate.times import Words
+
+# Eight quarters of words, four digits each, between the hyphens; and the end of the line.
+TEXT_OFFSETS = (0, 4, 9, 14, 19, 24, 28, 32)
+TEXT_LENGTH = 37
+HYPHENS = (8, 13, 18, 23)
+
+# https://www.postgresql.org/docs/current/sql-copy.html, "Binary Format"
+COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(4) + bytes(4)  # signature, flags, length of the header's extension
+COPY_TRAILER = b"\xff\xff"
+COPY_ROW = np.dtype([("columns", ">i2"), ("length", ">i4"), ("high", ">u8"), ("low", ">u8")])
+
+
+class Encoder(Protocol):
+    """What a format is made of. The bytes of a chunk are good until the next one is encoded."""
+
+    binary: bool
+    header: bytes
+    trailer: bytes
+
+    def encode(self, high: Words, low: Words) -> memoryview:
+        """The bytes of a chunk."""
+
+
+def quarters(words: Words) -> NDArray[np.uint16]:
+    """Each word as four 16-bit numbers, the highest first.
+
+    >>> [hex(part) for part in quarters(np.array([0x0123456789ABCDEF], np.uint64))[0]]
+    ['0x123', '0x4567', '0x89ab', '0xcdef']
+    """
+    parts: NDArray[np.uint16] = words.astype("<u8", order="C", copy=False).view("<u2").reshape(-1, 4)
+    return parts[:, ::-1]
+
+
+class TextLines:
+    """One UUID a line, in lower case.
+
+    >>> example = np.array([0xFB2893AE926511E8], np.uint64), np.array([0x90D8E03F496E733B], np.uint64)
+    >>> bytes(TextLines(1).encode(*example))
+    b'fb2893ae-9265-11e8-90d8-e03f496e733b\\n'
+    """
+
+    binary = False
+    header = trailer = b""
+
+    def __init__(self, size: int) -> None:
+        digits = b"0123456789abcdef"
+        self.table = np.frombuffer(bytes(d for four in product(digits, repeat=4) for d in four), np.uint32)
+        self.lines = np.full((size, TEXT_LENGTH), ord("\n"), np.uint8)
+        self.lines[:, HYPHENS] = ord("-")
+        names = [f"quarter{number}" for number in range(len(TEXT_OFFSETS))]
+        layout: Any = {"names": names, "formats": ["u4"] * 8, "offsets": TEXT_OFFSETS, "itemsize": TEXT_LENGTH}
+        self.fields = [self.lines.reshape(-1).view(np.dtype(layout))[name] for name in names]
+
+    def encode(self, high: Words, low: Words) -> memoryview:
+        """Four digits at a time from a table of all 65,536, into lines whose hyphens are there already."""
+        columns = np.concatenate((quarters(high), quarters(low)), axis=1).T
+        for field, column in zip(self.fields, columns, strict=True):
+            field[: len(high)] = self.table[column]
+        return self.lines[: len(high)].reshape(-1).data
+
+
+class CopyBinary:
+    """Rows of one column of 16 bytes: what COPY … WITH (FORMAT binary) reads."""
+
+    binary = True
+    header, trailer = COPY_HEADER, COPY_TRAILER
+
+    def __init__(self, size: int) -> None:
+        self.rows = np.zeros(size, COPY_ROW)
+        self.rows["columns"], self.rows["length"] = 1, 16
+
+    def encode(self, high: Words, low: Words) -> memoryview:
+        """The rows of a chunk."""
+        rows = self.rows[: len(high)]
+        rows["high"], rows["low"] = high, low
+        return rows.view(np.uint8).data
+
+
+ENCODERS: dict[str, type[TextLines] | type[CopyBinary]] = {"text": TextLines, "copy-binary": CopyBinary}
+
+
+def words_of(lines: bytes) -> tuple[Words, Words]:
+    """The words of lines of text: the way back.
+
+    >>> [hex(word[0]) for word in words_of(b"fb2893ae-9265-11e8-90d8-e03f496e733b\\n")]
+    ['0xfb2893ae926511e8', '0x90d8e03f496e733b']
+    """
+    pairs = np.frombuffer(bytes.fromhex(lines.replace(b"-", b"").decode("ascii")), ">u8").reshape(-1, 2)
+    return pairs[:, 0].astype(np.uint64), pairs[:, 1].astype(np.uint64)

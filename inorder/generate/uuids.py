@@ -1,0 +1,129 @@
+"""The values of a data set, as arrays of 64-bit words, chunk by chunk. Pure: the same plan gives the same values.
+
+Every value takes the same number of draws from each stream, so the size of the chunks does not matter; and the
+streams are raw words of PCG64, which numpy promises not to change.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import PCG64, SeedSequence
+
+from inorder.generate.times import TICKS_TO_1970, Times, Words
+
+KINDS = ("uuid-v1", "uuid-v7", "uuid-v4")
+CHUNK = 1 << 15  # values; measured: 2^13 to 2^16 are equally fast, 2^18 is 8 % slower
+
+VARIANT = np.uint64(0b10 << 62)
+LAST_62_BITS = np.uint64((1 << 62) - 1)
+MULTICAST = 1 << 40  # in the first byte of a node id: it is no network card's address (RFC 9562, section 6.10)
+V7_TICKS_PER_MS = 4096
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A data set: which kind, its true times, and the simulated nodes that make it.
+
+    Clocks are behind by up to ``lag`` ticks: that of the first node by none, that of the last by all.
+    """
+
+    kind: str
+    times: Times
+    nodes: int = 9
+    lag: int = 0
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The nodes: for each the low word of all its version-1 UUIDs, and how many ticks its clock is behind."""
+
+    low: Words
+    lag: Words
+
+    def chosen(self, random: Words) -> Words:
+        """The number of the node that makes each value: the upper half of a random word, scaled.
+
+        >>> fleet = Fleet(np.zeros(9, np.uint64), np.zeros(9, np.uint64))
+        >>> fleet.chosen(np.array([0, 2**63, 2**64 - 1], np.uint64)).tolist()
+        [0, 4, 8]
+        """
+        numbers: Words = (random >> np.uint64(32)) * np.uint64(len(self.low)) >> np.uint64(32)
+        return numbers
+
+
+def draw_fleet(nodes: int, lag: int, random: PCG64) -> Fleet:
+    """Nodes with different random ids, marked as such, and with clock sequences of their own."""
+    clock_sequences: dict[int, int] = {}
+    while len(clock_sequences) < nodes:  # a repeated id is drawn again: one in 2^38, even of 1,000 nodes
+        word = int(random.random_raw())
+        clock_sequences[word & ((1 << 48) - 1) | MULTICAST] = word >> 50
+    low = [int(VARIANT) | sequence << 48 | node for node, sequence in clock_sequences.items()]
+    return Fleet(np.array(low, np.uint64), np.linspace(0, lag, nodes).round().astype(np.uint64))
+
+
+def v1_high(times: Words) -> Words:
+    """The high word of version 1: time_low, time_mid, version, time_high (RFC 9562, section 5.1).
+
+    >>> hex(v1_high(np.array([0x1E8_9265_FB2893AE], np.uint64))[0])
+    '0xfb2893ae926511e8'
+    """
+    time_mid: Words = times >> np.uint64(16) & np.uint64(0xFFFF0000)
+    time_high: Words = times >> np.uint64(48)
+    return times << np.uint64(32) | time_mid | time_high | np.uint64(0x1000)
+
+
+def v7_high(times: Words) -> Words:
+    """The high word of version 7: milliseconds, version, their fraction in 4096ths.
+
+    Rounded as the extension does: up to the first 4096th of the microsecond, then on by its quarters
+    (``v7_clock_tick`` in uuid_layout.h), so that uuid_v7_time() gives the very microsecond back.
+
+    >>> moment = TICKS_TO_1970 + 0x0123456789AB * 10_000
+    >>> [hex(word) for word in v7_high(np.array([moment, moment + 10, moment + 19, moment + 9999], np.uint64))]
+    ['0x123456789ab7000', '0x123456789ab7005', '0x123456789ab7008', '0x123456789ab7fff']
+    """
+    since = times - np.uint64(TICKS_TO_1970)
+    microseconds = since // np.uint64(10)
+    quarters = (since - microseconds * np.uint64(10)) * np.uint64(2) // np.uint64(5)
+    ms = microseconds // np.uint64(1000)
+    within = microseconds - ms * np.uint64(1000)
+    fraction = (within * np.uint64(V7_TICKS_PER_MS) + np.uint64(999)) // np.uint64(1000) + quarters
+    return ms << np.uint64(16) | fraction | np.uint64(0x7000)
+
+
+def random_low(random: Words) -> Words:
+    """The low word of a UUID that ends in 62 random bits."""
+    return random & LAST_62_BITS | VARIANT
+
+
+def v4_words(random: Words) -> tuple[Words, Words]:
+    """Version 4, of two random words each.
+
+    >>> [hex(word[0]) for word in v4_words(np.array([2**64 - 1, 0], np.uint64))]
+    ['0xffffffffffff4fff', '0x8000000000000000']
+    """
+    pairs = random.reshape(-1, 2)
+    return pairs[:, 0] & np.uint64(0xFFFFFFFFFFFF0FFF) | np.uint64(0x4000), random_low(pairs[:, 1])
+
+
+def chunks(plan: Plan, size: int = CHUNK) -> Iterator[tuple[Words, Words]]:
+    """The high and low words of all values, in the order in which they were made (by true time).
+
+    The streams are apart, so version 7 has the times of version 1 for the same seed.
+    """
+    streams = [PCG64(sequence) for sequence in SeedSequence(plan.seed).spawn(4)]
+    fleet = draw_fleet(plan.nodes, plan.lag, streams[0])
+    for begin in range(0, plan.times.count, size):
+        length = min(size, plan.times.count - begin)
+        if plan.kind == "uuid-v4":
+            yield v4_words(streams[3].random_raw(2 * length))
+            continue
+        times = plan.times.chunk(begin, streams[1].random_raw(length))
+        nodes = fleet.chosen(streams[2].random_raw(length))
+        times -= fleet.lag[nodes]
+        if plan.kind == "uuid-v7":
+            yield v7_high(times), random_low(streams[3].random_raw(length))
+        else:
+            yield v1_high(times), fleet.low[nodes]

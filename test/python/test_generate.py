@@ -1,0 +1,365 @@
+"""Data sets of UUIDs: what is in them, how they are written, what is refused."""
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+import tracemalloc
+import uuid
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inorder.cli import cli
+from inorder.database import Connection
+from inorder.generate.encode import ENCODERS, TextLines, words_of
+from inorder.generate.output import opened, write
+from inorder.generate.times import TICKS_PER_DAY, TICKS_PER_SECOND, TICKS_TO_1970, Times, Words, ticks_of
+from inorder.generate.uuids import CHUNK, KINDS, Plan, chunks
+
+from conftest import ROOT, scalar
+
+UNTIL = ticks_of(datetime(2019, 1, 1, tzinfo=UTC))
+YEAR = 365 * TICKS_PER_DAY
+FIXED = ("--until", "2019-01-01")
+
+
+def tool(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[bytes]:
+    """Run ``inorder generate`` as a user does."""
+    command = [sys.executable, "-m", "inorder", "generate", *arguments]
+    return subprocess.run(command, check=False, capture_output=True, cwd=folder)
+
+
+def generated(*arguments: str) -> list[uuid.UUID]:
+    """The values of a successful run."""
+    done = tool(*arguments)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return [uuid.UUID(line) for line in done.stdout.decode().splitlines()]
+
+
+def plan(kind: str = "uuid-v1", count: int = 100_000, **others: int) -> Plan:
+    """A data set of a year, several chunks long."""
+    return Plan(kind, Times(UNTIL - YEAR, YEAR, count), **others)
+
+
+def words(asked: Plan, size: int = CHUNK) -> tuple[Words, Words]:
+    """All words of a data set."""
+    highs, lows = zip(*chunks(asked, size), strict=True)
+    return np.concatenate(highs), np.concatenate(lows)
+
+
+def v1_times(high: Words) -> Words:
+    """The times of version 1, put together again."""
+    low, mid, top = high >> np.uint64(32), high >> np.uint64(16) & np.uint64(0xFFFF), high & np.uint64(0xFFF)
+    times: Words = top << np.uint64(48) | mid << np.uint64(32) | low
+    return times
+
+
+def v7_ticks(high: Words) -> Words:
+    """Milliseconds times 4096, and their fraction."""
+    ticks: Words = (high >> np.uint64(16)) * np.uint64(4096) + (high & np.uint64(0xFFF))
+    return ticks
+
+
+@pytest.mark.parametrize("lag", [0, 30 * TICKS_PER_SECOND])
+@pytest.mark.parametrize("nodes", [1, 9, 1000])
+def test_version_1_is_what_was_asked_for(nodes: int, lag: int) -> None:
+    """All different, times of a node rising, range kept and filled, node ids marked, clock sequences kept."""
+    high, low = words(plan(nodes=nodes, lag=lag))
+    assert len(np.unique(np.stack((high, low)), axis=1).T) == 100_000
+    times = v1_times(high)
+    tails = np.unique(low)
+    assert len(tails) == len(np.unique(tails & np.uint64(2**48 - 1))) == nodes
+    assert (tails >> np.uint64(40) & np.uint64(1)).all() and (tails >> np.uint64(62) == 2).all()
+    assert (high >> np.uint64(12) & np.uint64(0xF) == 1).all()
+    for tail in tails:
+        assert (np.diff(times[low == tail].astype(np.int64)) > 0).all()
+    assert UNTIL - YEAR - lag <= times.min() < UNTIL - YEAR + YEAR // 10_000
+    assert UNTIL - YEAR // 10_000 - lag < times.max() < UNTIL
+
+
+def test_times_are_spread_evenly_with_jitter() -> None:
+    """A tenth of the values in each tenth of the year; distances differ; nodes take turns at random."""
+    high, low = words(plan())
+    times = v1_times(high)
+    assert np.histogram(times, 10, (UNTIL - YEAR, UNTIL))[0].tolist() == [10_000] * 10
+    distances = np.diff(times)
+    assert distances.std() == pytest.approx(YEAR / 100_000 / np.sqrt(6), rel=0.02)
+    _, counts = np.unique(low, return_counts=True)
+    assert ((counts - 100_000 / 9) ** 2 / (100_000 / 9)).sum() < 40  # chi-square of 8 degrees: one in 300,000
+
+
+def test_lag_reorders_between_nodes_and_never_within() -> None:
+    """Arrival is the order of true time; take each clock's lag away and it is back."""
+    lag = 1000 * TICKS_PER_SECOND
+    high, low = words(plan(lag=lag))
+    straight_high, straight_low = words(plan())
+    assert (low == straight_low).all()
+    behind = v1_times(straight_high) - v1_times(high)
+    assert sorted(set(behind.tolist())) == [round(lag * node / 8) for node in range(9)]
+    assert all(len(set(behind[low == tail].tolist())) == 1 for tail in np.unique(low))
+    assert (np.diff(v1_times(straight_high).astype(np.int64)) > 0).all()
+    assert (np.diff(v1_times(high).astype(np.int64)) < 0).mean() > 0.1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_size_of_chunks_changes_nothing(kind: str) -> None:
+    """Nor does where one ends."""
+    asked = plan(kind, 10_001, nodes=20, lag=12_345)
+    assert np.array_equal(words(asked), words(asked, 1))
+    assert np.array_equal(words(asked), words(asked, 777))
+    assert np.array_equal(words(asked), words(asked, 777))
+
+
+@given(
+    count=st.integers(1, 10**12), spare=st.integers(0, 10**18), first=st.integers(0, 10**17), where=st.floats(0, 1),
+    size=st.integers(1, CHUNK),
+)  # fmt: skip
+def test_cells_are_exact_at_any_size(count: int, spare: int, first: int, where: float, size: int) -> None:
+    """Against Python's unbounded numbers."""
+    times = Times(first, count + spare, count)
+    begin = min(int(where * count), count - 1)
+    size = min(size, count - begin)
+    borders = times.borders(begin, size)
+    for position in (0, 1, size // 2, size):
+        assert int(borders[position]) == first + (begin + position) * times.span // count
+    lowest, highest = np.zeros(size, np.uint64), np.full(size, 2**64 - 1, np.uint64)
+    assert np.array_equal(times.chunk(begin, lowest), borders[:-1])
+    assert (times.chunk(begin, highest) < borders[1:]).all()
+
+
+def test_a_second_of_ten_million_values_is_full() -> None:
+    """One value each tick, historic or now, and the last chunk ends at the end."""
+    dense = Plan("uuid-v1", Times(UNTIL, 100_000, 100_000))
+    assert np.array_equal(v1_times(words(dense)[0]), np.arange(UNTIL, UNTIL + 100_000, dtype=np.uint64))
+    values = generated("uuid-v1", "--now", "--count", "1000", *FIXED)
+    assert [value.time for value in values] == list(range(UNTIL, UNTIL + 1000))
+    historic = generated("uuid-v1", "--count", "864", "--interval-days", "1e-9", *FIXED)
+    assert [value.time for value in historic] == list(range(UNTIL - 864, UNTIL))
+
+
+def test_version_7_has_the_times_of_version_1() -> None:
+    """To 250 ns, exactly to the microsecond, rising as they do; with lag, too."""
+    v1, v7 = words(plan(lag=99 * TICKS_PER_SECOND))[0], words(plan("uuid-v7", lag=99 * TICKS_PER_SECOND))
+    since = (v1_times(v1) - np.uint64(TICKS_TO_1970)).astype(np.int64)
+    ticks = v7_ticks(v7[0]).astype(np.int64)
+    ms = ticks // 4096
+    late = (ms * 10_000 - since) * 100 + ticks % 4096 * (1e6 / 4096)
+    assert np.abs(late).max() < 250
+    assert np.array_equal(ms * 1000 + ticks % 4096 * 1000 // 4096, since // 10)
+    assert (v7[0] >> np.uint64(12) & np.uint64(0xF) == 7).all() and (v7[1] >> np.uint64(62) == 2).all()
+    assert len(np.unique(v7[1])) == 100_000
+
+
+def test_version_4_is_random() -> None:
+    """122 bits, each one half of the time, each pair of neighbours alike half of the time."""
+    high, low = words(plan("uuid-v4"))
+    assert (high >> np.uint64(12) & np.uint64(0xF) == 4).all() and (low >> np.uint64(62) == 2).all()
+    halves = np.stack((high, low), axis=1).astype(">u8").view(np.uint8)
+    bits = np.delete(np.unpackbits(halves.reshape(-1, 16), axis=1), [48, 49, 50, 51, 64, 65], axis=1)
+    for sample in (bits, bits[:, 1:] ^ bits[:, :-1], bits[1:] ^ bits[:-1]):
+        ones = sample.sum(axis=0)
+        count, degrees = len(sample), sample.shape[1]
+        chi_square = ((ones - count / 2) ** 2 / (count / 4)).sum()
+        assert abs(chi_square - degrees) < 5 * np.sqrt(2 * degrees)
+
+
+@pytest.mark.parametrize(("kind", "version"), [("uuid-v1", 1), ("uuid-v7", 7), ("uuid-v4", 4)])
+def test_seeds_text_and_versions(kind: str, version: int) -> None:
+    """Lines that Python's uuid reads and writes the same; the seed decides every byte."""
+    arguments = (kind, "--count", "40k", *FIXED)
+    done = tool(*arguments)
+    assert done.returncode == 0 and done.stdout == tool(*arguments, "--seed", "1").stdout
+    assert done.stdout != tool(*arguments, "--seed", "2").stdout
+    values = [uuid.UUID(line) for line in done.stdout.decode().splitlines()]
+    assert len(set(values)) == 40_000
+    assert {(value.version, value.variant) for value in values} == {(version, uuid.RFC_4122)}
+    assert "".join(f"{value}\n" for value in values).encode() == done.stdout
+    assert bytes(TextLines(40_000).encode(*words_of(done.stdout))) == done.stdout
+
+
+def test_the_present_is_the_default() -> None:
+    """Without --until an interval ends at the moment of the call."""
+    before = ticks_of(datetime.now(UTC))
+    times = [value.time for value in generated("uuid-v1", "--count", "1000", "--interval-days", "0.001")]
+    assert before - TICKS_PER_DAY // 1000 <= min(times) and max(times) < ticks_of(datetime.now(UTC))
+    elsewhere = generated("uuid-v1", "--count", "100", "--until", "2019-01-01T05:30:00+05:30")
+    assert elsewhere == generated("uuid-v1", "--count", "100", "--until", "2019-01-01T00:00:00Z")
+    assert ticks_of(datetime(1582, 10, 15, tzinfo=UTC) + timedelta(seconds=1)) == TICKS_PER_SECOND
+
+
+def test_the_examples_of_the_published_data_set_round_trip() -> None:
+    """Text to words and back; the third is the latest though its text sorts first."""
+    lines = (
+        b"fb2893ae-9265-11e8-90d8-e03f496e733b\nfb2c3d2e-9265-11e8-a131-e03f49777cbb\n"
+        b"00393a28-9266-11e8-af1b-e03f4957fa73\n"
+    )
+    high, low = words_of(lines)
+    assert bytes(TextLines(5).encode(high, low)) == lines
+    assert v1_times(high).tolist() == [uuid.UUID(line.decode()).time for line in lines.split()]
+    assert sorted(v1_times(high)) == v1_times(high).tolist() and lines.split()[2] == min(lines.split())
+
+
+def test_copy_binary_is_as_specified(tmp_path: Path) -> None:
+    """Signature, flags, no extension; one column of 16 bytes a row; the trailer."""
+    values = generated("uuid-v1", "--count", "70k", *FIXED)
+    done = tool("uuid-v1", "--count", "70k", *FIXED, "--format", "copy-binary", "--out", "v1.bin", folder=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    head = bytes.fromhex("5047434f50590aff0d0a000000000000000000")
+    rows = b"".join(b"\x00\x01\x00\x00\x00\x10" + value.bytes for value in values)
+    assert (tmp_path / "v1.bin").read_bytes() == head + rows + b"\xff\xff"
+    assert [path.name for path in tmp_path.iterdir()] == ["v1.bin"]
+
+
+@pytest.mark.server
+def test_both_formats_load_into_the_server(connection: Connection) -> None:
+    """Equal there, and the server reads the times that went in."""
+    connection.execute("CREATE TEMP TABLE text_rows (id uuid)")
+    connection.execute("CREATE TEMP TABLE binary_rows (id uuid)")
+    connection.execute("CREATE TEMP TABLE v1_rows (id uuid)")
+    arguments = ("--count", "50k", *FIXED)
+    for statement, data in (
+        (b"COPY text_rows FROM STDIN", tool("uuid-v7", *arguments).stdout),
+        (b"COPY binary_rows FROM STDIN (FORMAT binary)", tool("uuid-v7", *arguments, "--format", "copy-binary").stdout),
+        (b"COPY v1_rows FROM STDIN", tool("uuid-v1", *arguments).stdout),
+    ):
+        with connection.cursor().copy(statement) as copy:
+            copy.write(data)
+    assert scalar(connection, "SELECT count(*) FROM (TABLE text_rows INTERSECT TABLE binary_rows) both_rows") == 50_000
+    read = [row[0] for row in connection.execute("SELECT uuid_v7_time(id) FROM binary_rows ORDER BY id").fetchall()]
+    made = [row[0].time for row in connection.execute("SELECT id FROM v1_rows").fetchall()]
+    epoch = datetime(1582, 10, 15, tzinfo=UTC)
+    assert read == sorted(epoch + timedelta(microseconds=ticks // 10) for ticks in made)
+
+
+def test_memory_does_not_grow_with_the_count(tmp_path: Path) -> None:
+    """Two million lines, 74 MB, pass through a tenth of that."""
+    tracemalloc.start()
+    with opened(tmp_path / "v1.txt") as stream:
+        write(plan(count=2_000_000), TextLines(CHUNK), stream)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (tmp_path / "v1.txt").stat().st_size == 37 * 2_000_000
+    assert peak < 7_400_000
+
+
+def start(*arguments: str, folder: Path) -> "subprocess.Popen[bytes]":
+    """A run that would take hours."""
+    command = [sys.executable, "-m", "inorder", "generate", "uuid-v1", "--count", "100G", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder)
+
+
+@pytest.mark.parametrize("output", ["text", "copy-binary"])
+def test_a_reader_that_has_enough_ends_it_quietly(tmp_path: Path, output: str) -> None:
+    """As for head: no message, the exit code of SIGPIPE."""
+    with start("--format", output, folder=tmp_path) as running:
+        assert running.stdout and running.stderr
+        assert len(running.stdout.read(37)) == 37
+        running.stdout.close()
+        assert running.wait(60) == 141
+        assert running.stderr.read() == b""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interruption_leaves_no_file(tmp_path: Path, number: int, code: int) -> None:
+    """Neither a new one nor a partial one; what was there before stays."""
+    (tmp_path / "v1.txt").write_text("before\n")
+    with start("--out", "v1.txt", folder=tmp_path) as running:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not (tmp_path / "v1.txt.partial").exists():
+            time.sleep(0.01)
+        running.send_signal(number)
+        _, error = running.communicate(timeout=60)
+    assert running.returncode == code and b"Traceback" not in error
+    assert [path.name for path in tmp_path.iterdir()] == ["v1.txt"]
+    assert (tmp_path / "v1.txt").read_text() == "before\n"
+
+
+def test_devices_pipes_and_links_stay_what_they_are(tmp_path: Path) -> None:
+    """A device is not renamed over, a link is followed, a dash is stdout."""
+    assert tool("uuid-v4", "--count", "1k", "--out", "/dev/null").returncode == 0
+    assert Path("/dev/null").is_char_device() and not Path("/dev/null.partial").exists()
+    (tmp_path / "link").symlink_to("file")
+    assert tool("uuid-v4", "--count", "1k", "--out", "link", folder=tmp_path).returncode == 0
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "file").stat().st_size == 37_000
+    assert len(tool("uuid-v4", "--count", "1k", "--out", "-").stdout) == 37_000
+
+
+def test_a_terminal_gets_text_only() -> None:
+    """Binary is refused there before a byte is written, and stderr's bar does not run into the text."""
+    leader, terminal = pty.openpty()
+    command = [sys.executable, "-m", "inorder", "generate", "uuid-v4", "--count", "3"]
+    refused = subprocess.run(
+        [*command, "--format", "copy-binary"], check=False, stdout=terminal, stderr=subprocess.PIPE
+    )
+    assert refused.returncode == 2 and b"a terminal cannot show the binary format" in refused.stderr
+    shown = subprocess.run(command, check=False, stdout=terminal, stderr=terminal)
+    os.close(terminal)
+    assert shown.returncode == 0
+    assert re.fullmatch(rb"([0-9a-f-]{36}\r\n){3}", os.read(leader, 4096))
+    os.close(leader)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("uuid-v1", "--count", "0"), "--count must be a number from 1 to 1,000,000,000,000, with K, M, G"),
+        (("uuid-v1", "--count", "many"), "if you like, not 'many'"),
+        (("uuid-v1", "--nodes", "0"), "0 is not in the range 1<=x<=1000"),
+        (("uuid-v1", "--nodes", "1001"), "1001 is not in the range 1<=x<=1000"),
+        (("uuid-v1", "--interval-days", "0"), "--interval-days must be more than 0 and at most 1,000,000, not 0"),
+        (("uuid-v1", "--interval-days", "-1"), "at most 1,000,000, not -1"),
+        (("uuid-v1", "--interval-days", "nan"), "at most 1,000,000, not nan"),
+        (("uuid-v1", "--interval-days", "inf"), "at most 1,000,000, not inf"),
+        (("uuid-v1", "--interval-days", "1", "--now"), "--interval-days 1 is only for --historic"),
+        (("uuid-v1", "--count", "865", "--interval-days", "1e-9"), "--count must be at most 864 in 1e-09 days"),
+        (("uuid-v1", "--interval-days", "1e-20"), "--count must be at most 0 in 1e-20 days"),
+        (("uuid-v1", "--lag", "-1"), "--lag must be from 0 to 86,400 seconds, not -1"),
+        (("uuid-v1", "--lag", "86401"), "--lag must be from 0 to 86,400 seconds, not 86401"),
+        (("uuid-v1", "--lag", "nan"), "--lag must be from 0 to 86,400 seconds, not nan"),
+        (("uuid-v1", "--until", "yesterday"), "--until must be an ISO time such as 2019-01-01"),
+        (("uuid-v1", "--until", "10000-01-01"), "years 1 to 9999, not '10000-01-01'"),
+        (("uuid-v1", "--until", "1583-01-01"), "uuid-v1 holds times from 1582-10-15 to 5236-03-31"),
+        (("uuid-v1", "--until", "5236-04-01"), "uuid-v1 holds times from 1582-10-15 to 5236-03-31"),
+        (("uuid-v7", "--until", "1970-12-31"), "uuid-v7 holds times from 1970-01-01 to 10889-08-02"),
+        (("uuid-v1", "--seed", "-1"), "-1 is not in the range x>=0"),
+        (("uuid-v1", "--out", "no/such/file"), "cannot write no/such/file: No such file"),
+        (("uuid-v1", "--out", "."), "is a directory"),
+        (("uuid-v6",), "'uuid-v6' is not one of 'uuid-v1', 'uuid-v7', 'uuid-v4'"),
+    ],
+)
+def test_bad_input_is_one_clear_sentence(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    """Exit code 2, the value and the range, nothing written."""
+    done = tool(*arguments, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert message in done.stderr.decode() and b"Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lowest", "highest"),
+    [
+        (("--until", "1582-10-16", "--interval-days", "1"), 0, TICKS_PER_DAY),
+        (("--until", "5236-03-31T21:21:00.684697Z", "--interval-days", "1"), 2**60 - TICKS_PER_DAY - 10, 2**60),
+        (("--until", "5236-01-01", "--interval-days", "1_000_000"), 0, 2**60),
+    ],
+)
+def test_the_ends_of_the_range_of_version_1(arguments: tuple[str, ...], lowest: int, highest: int) -> None:
+    """Nothing wraps."""
+    times = [value.time for value in generated("uuid-v1", "--count", "1000", *arguments)]
+    assert lowest <= min(times) and max(times) < highest and times == sorted(times)
+
+
+def test_every_option_and_format_is_documented() -> None:
+    """In the table of docs/generate.md."""
+    text = (ROOT / "docs" / "generate.md").read_text()
+    for parameter in cli.commands["generate"].params:
+        for name in (*parameter.opts, *parameter.secondary_opts):
+            assert f"`{name}`" in text or name == "kind", name
+    assert all(f"`{name}`" in text for name in ENCODERS) and all(f"**{kind}.**" in text for kind in KINDS)
