@@ -204,14 +204,26 @@ def test_skip_support_where_the_server_has_it(judge: Connection, cluster: Cluste
     ends = ("00000000-0000-1000-8000-000000000000", "ffffffff-ffff-1fff-bfff-ffffffffffff")
     for end in ends:
         judge.execute("INSERT INTO fuzz.pairs SELECT %s, generate_series(1, 2000)", (end,))
-    judge.execute("INSERT INTO fuzz.pairs SELECT uuid_v1_nextval(), n % 2000 FROM generate_series(1, 20) AS n")
-    judge.execute("CREATE INDEX ON fuzz.pairs (id, n)")
+    neighbours = ("00000004-0000-1000-bfff-ffffffffffff", "00000005-0000-1000-8000-000000000000",
+                  "00000005-0000-1000-8000-000000000001", "00000005-0000-1000-bfff-ffffffffffff")  # fmt: skip
+    for value in neighbours:
+        judge.execute("INSERT INTO fuzz.pairs SELECT %s, generate_series(1, 2000)", (value,))
+    judge.execute("CREATE INDEX pairs_id_n ON fuzz.pairs (id, n)")
     judge.execute("ANALYZE fuzz.pairs")
-    counts = []
-    for setting in ("off", "on"):
-        judge.execute(f"SET enable_seqscan = {setting}; SET enable_bitmapscan = off".encode())
-        counts.append([scalar(judge, "SELECT count(*) FROM fuzz.pairs WHERE n = %s", n) for n in (1, 7, 2000, 2001)])
-    assert counts[0] == counts[1] == [3, 3, 2, 0]
+    bounds = [f"id {operator} '{value}' AND" for value in ends + neighbours for operator in ("<", "<=", ">", ">=")]
+    found = []
+    for by_index in (True, False):
+        for name in ("seqscan", "sort", "bitmapscan"):
+            judge.execute(f"SET enable_{name} = {not by_index}".encode())
+        for name in ("indexscan", "indexonlyscan"):
+            judge.execute(f"SET enable_{name} = {by_index}".encode())
+        query = "SELECT id::text FROM fuzz.pairs WHERE {} n = {} ORDER BY id {}"
+        found.append([
+            judge.execute(query.format(bound, n, order).encode()).fetchall()
+            for bound in ("", *bounds) for n in (1, 2000, 2001) for order in ("ASC", "DESC")
+        ])  # fmt: skip
+    assert found[0] == found[1]
+    assert len(found[0][0]) == 6
     declared = scalar(judge, "SELECT to_regprocedure('uuid_v1_skipsupport(internal)') IS NOT NULL")
     assert declared == (cluster.server.major >= 18)
 

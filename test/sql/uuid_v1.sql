@@ -21,6 +21,9 @@ FROM unnest(ARRAY['', ' ', 'infinity', 'fb2893ae-9265-11e8-90d8-e03f496e733', 'f
                   'fb2893ae-9265-41e8-90d8-e03f496e733b', 'fb2893ae-9265-11e8-10d8-e03f496e733b',
                   'fb2893ae-9265-11e8-d0d8-e03f496e733b', '00000000-0000-0000-0000-000000000000',
                   'ffffffff-ffff-ffff-ffff-ffffffffffff']) AS form;
+-- Two digits' worth of a character whose bytes are those of digits but for the highest bit: C2 B0, against 42 30.
+SELECT error_of(format('SELECT %L::uuid_v1', form)) LIKE '22P02 invalid input syntax%' AS refused
+FROM unnest(ARRAY[U&'fb2893ae-9265-11e8-90d8-e03f496e73\00B0', U&'\00B02893ae-9265-11e8-90d8-e03f496e733b', U&'fb2893ae926511e890d8e03f496e73\00B0']) AS form;
 
 -- Casts go both ways, with the check on the way in.
 SELECT 'fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid::uuid_v1, 'fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid_v1::uuid;
@@ -79,6 +82,14 @@ EXPLAIN (COSTS OFF) SELECT n FROM v WHERE id = '00000000-0000-11e0-9000-00000000
 SELECT sum((SELECT count(*) FROM v b WHERE b.id = a.id)) AS found FROM v a;
 DROP INDEX v_hash;
 RESET enable_bitmapscan;
+
+-- What BRIN minmax-multi merges by: the distance is in ticks, never negative for ordered values, and sees the rest.
+CREATE FUNCTION distance(uuid_v1, uuid_v1) RETURNS float8 AS '$libdir/inorder', 'uuid_v1_distance' LANGUAGE C STRICT;
+SELECT distance('00000001-0000-1000-8000-000000000000', '00000003-0000-1000-8000-000000000000') AS two_ticks,
+       distance('00000001-0000-1000-8000-000000000000', '00000001-0000-1000-a000-000000000000') AS half_a_tick,
+       distance('00000001-0000-1000-a000-000000000000', '00000002-0000-1000-8000-000000000000') AS another_half,
+       distance('00000000-0000-1000-8000-000000000000', 'ffffffff-ffff-1fff-bfff-ffffffffffff') = 2::float8 ^ 60 AS all_there_is;
+SELECT count(*) FILTER (WHERE distance(before, id) < 0) AS negative FROM (SELECT id, lag(id) OVER (ORDER BY id) AS before FROM v) AS pairs;
 
 CREATE TABLE wide AS SELECT n, id FROM v ORDER BY id;
 CREATE INDEX wide_minmax ON wide USING brin (id) WITH (pages_per_range = 1);
