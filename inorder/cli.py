@@ -2,7 +2,7 @@
 
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -16,7 +16,7 @@ from inorder.display import Display
 from inorder.errors import InorderError, InputError
 from inorder.generate.command import generate
 from inorder.lab import session
-from inorder.lab.experiments import generators, insert
+from inorder.lab.experiments import generators, insert, uuid_v1
 from inorder.lab.keys import KEY_KINDS, kinds_named
 from inorder.lab.machine import available_cores
 from inorder.lab.results import Result, load
@@ -24,6 +24,7 @@ from inorder.lab.stats import LEAST_ROUNDS
 from inorder.report import formats, html, terminal
 from inorder.report.generators import generators_table, summarise_generators, text_table
 from inorder.report.summary import headline, memory_note, summarise
+from inorder.report.uuid_v1 import summarise_uuid_v1, uuid_v1_table
 from inorder.servers import Server, find_server
 from inorder.units import parse_bytes, parse_count
 
@@ -153,6 +154,35 @@ def lab_run_generators(
             show(result, output, None)
 
 
+@lab_run.command("uuid-v1")
+@bindir_option
+@click.option("--rows", help="Rows of the first COPY; the second brings a tenth more.  [default: 10M]")
+@click.option("--quick", is_flag=True, help="1M rows instead.")
+@click.option("--rounds", type=click.IntRange(1, 1000), default=1, show_default=True, help="Times of everything.")
+@click.option("--memory", default="128MB", show_default=True, help="shared_buffers.")
+@seed_option
+@out_option("inorder-uuid-v1.json")
+@format_option
+def lab_run_uuid_v1(
+    bindir: Path | None, rows: str | None, quick: bool, rounds: int, memory: str, seed: int, out: Path, output: str
+) -> None:
+    """Version-1 UUIDs in time order or not: COPY, VACUUM, REINDEX of a table (study P4)."""
+    if quick and rows:
+        raise InputError("--quick and --rows exclude each other")
+    count = parse_count(rows or ("1M" if quick else "10M"), "--rows", 1000, 10**10)
+    plan = uuid_v1.UuidV1Plan(count, rounds, parse_bytes(memory, "--memory", LOWEST_MEMORY), seed)
+    server = find_server(bindir)
+    result = session.uuid_v1_result(server, plan)
+    check_writable(out)
+    Console(stderr=True).print(f"{server.name}, private, removed afterwards · {memory_note(result)}", highlight=False)
+    try:
+        with Display(f"starting {server.name}", lambda: uuid_v1_table(result)) as display:
+            session.uuid_v1_session(server, plan, result, display, out)
+    finally:
+        if result.runs:
+            show(result, output, None)
+
+
 @lab.command("report")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), help="Write the page here, too.")
@@ -203,7 +233,9 @@ def show(result: Result, output: str, page: Path | None) -> None:
     if page and result.experiment != insert.NAME:
         raise InputError(f"there is no page for the experiment '{result.experiment}' yet")
     if result.experiment == generators.NAME:
-        show_generators(result, output)
+        show_rows(output, summarise_generators(result), generators_table(result), "", text_table(result))
+    elif result.experiment == uuid_v1.NAME:
+        show_rows(output, summarise_uuid_v1(result), uuid_v1_table(result))
     elif result.experiment == insert.NAME:
         show_insert(result, output)
         if page:
@@ -217,13 +249,12 @@ def output_console() -> Console:
     return Console(width=None if sys.stdout.isatty() else FILE_WIDTH)
 
 
-def show_generators(result: Result, output: str) -> None:
-    """The generators experiment on stdout."""
+def show_rows(output: str, rows: Sequence[Any], *tables: RenderableType) -> None:
+    """An experiment on stdout: as tables, or the rows as data."""
     if output == "table":
-        output_console().print(generators_table(result), "", text_table(result))
+        output_console().print(*tables)
     else:
-        write = formats.as_json if output == "json" else formats.as_csv
-        click.echo(write(summarise_generators(result)))
+        click.echo(formats.as_json(rows) if output == "json" else formats.as_csv(rows))
 
 
 def show_insert(result: Result, output: str) -> None:

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,20 @@ from inorder.database import connect
 from inorder.errors import InputError
 from inorder.lab import machine
 from inorder.lab.call_bench import CallBench
-from inorder.lab.experiments import generators, insert
+from inorder.lab.experiments import generators, insert, uuid_v1
 from inorder.lab.progress import Progress
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result
 from inorder.lab.server_bench import ServerBench
+from inorder.lab.uuid_v1_bench import FileBench
 from inorder.servers import Server
 from inorder.temporary import service_account, takes_direct_io, temporary_folder
 
 # Heap and index of a uuid key with random keys' free space, as measured at 10 M rows: 83 bytes; and the WAL kept of it.
 BYTES_PER_ROW = 83
 WAL_BYTES_PER_ROW = 170
+
+# The uuid-v1 experiment's: the files of all sets of keys, and the largest table with its index and its WAL.
+UUID_V1_BYTES_PER_ROW = 600
 
 
 def new_result(experiment: str, plan: dict[str, Any], server: Server, method: str) -> Result:
@@ -39,20 +44,27 @@ def new_result(experiment: str, plan: dict[str, Any], server: Server, method: st
 
 def check_space(plan: insert.InsertPlan) -> None:
     """An error before anything is filled if the tables cannot fit."""
-    folder = temporary_folder(service_account())
     needed = max(plan.rows) * len(plan.kinds) * (BYTES_PER_ROW + WAL_BYTES_PER_ROW)
+    require_free(needed, f"{max(plan.rows):,} rows of {len(plan.kinds)} key kinds")
+
+
+def require_free(needed: int, what: str) -> None:
+    """An error if so many bytes are not free where servers live."""
+    folder = temporary_folder(service_account())
     free = shutil.disk_usage(folder).free
     if needed > free:
-        raise InputError(
-            f"{max(plan.rows):,} rows of {len(plan.kinds)} key kinds need about {needed / 2**30:.0f} GB in {folder}, "
-            f"where {free / 2**30:.0f} GB are free"
-        )
+        raise InputError(f"{what} need about {needed / 2**30:.0f} GB in {folder}, where {free / 2**30:.0f} GB are free")
+
+
+def reading_method(server: Server) -> str:
+    """How "larger than memory" is made with this server."""
+    direct = server.has_direct_io and takes_direct_io(temporary_folder(service_account()))
+    return DIRECT_IO if direct else EXACT_COUNTERS
 
 
 def insert_result(server: Server, plan: insert.InsertPlan) -> Result:
     """The result that ``insert_session`` fills."""
-    direct = server.has_direct_io and takes_direct_io(temporary_folder(service_account()))
-    return new_result(insert.NAME, plan.as_dict(), server, DIRECT_IO if direct else EXACT_COUNTERS)
+    return new_result(insert.NAME, plan.as_dict(), server, reading_method(server))
 
 
 def insert_session(server: Server, plan: insert.InsertPlan, result: Result, progress: Progress, path: Path) -> None:
@@ -81,6 +93,21 @@ def generators_session(
         bench = CallBench(cluster)
         describe(cluster, server, result)
         generators.run_generators(plan, bench, result, progress, saver(result, path))
+
+
+def uuid_v1_result(server: Server, plan: uuid_v1.UuidV1Plan) -> Result:
+    """The result that ``uuid_v1_session`` fills."""
+    return new_result(uuid_v1.NAME, plan.as_dict(), server, reading_method(server))
+
+
+def uuid_v1_session(server: Server, plan: uuid_v1.UuidV1Plan, result: Result, progress: Progress, path: Path) -> None:
+    """The uuid-v1 experiment; the result is filled and saved as it goes."""
+    require_free(plan.rows * UUID_V1_BYTES_PER_ROW, f"{plan.rows:,} rows, their files and their WAL")
+    with Cluster(server) as cluster:
+        result.machine = machine.describe_machine(cluster.folder)
+        with closing(FileBench(cluster, plan)) as bench:
+            describe(cluster, server, result)
+            uuid_v1.run_uuid_v1(plan, bench, result, progress, saver(result, path))
 
 
 def describe(cluster: Cluster, server: Server, result: Result) -> None:

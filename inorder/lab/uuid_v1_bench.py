@@ -1,0 +1,190 @@
+"""What the uuid-v1 experiment does, done to a throw-away server."""
+
+import os
+import re
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+from psycopg.errors import Diagnostic
+
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+from inorder.errors import InorderError
+from inorder.lab.counters import read_counters, read_leaf_density, read_sizes
+from inorder.lab.experiments import uuid_v1 as experiment
+from inorder.lab.experiments.uuid_v1 import KINDS, UuidV1Plan
+from inorder.lab.keys import SCHEMA, KeyKind
+from inorder.lab.machine import available_cores
+from inorder.lab.server_bench import measuring_settings
+from inorder.lab.uuid_v1_data import SETS, keys_query
+from inorder.temporary import takes_direct_io
+
+# Beside the measuring settings: every kind makes its WAL files anew, instead of
+# the later ones reusing those of the first; and one process builds an index.
+OWN_SETTINGS = {"wal_recycle": "off", "max_parallel_maintenance_workers": "0"}
+
+FREED = re.compile(r'index "[^"]*": pages: \d+ in total, (\d+) newly deleted')
+
+
+class FileBench:
+    """A UuidV1Bench over a Cluster. Files are written and read by the server, in the cluster's folder."""
+
+    def __init__(self, cluster: Cluster, plan: UuidV1Plan) -> None:
+        self.cluster = cluster
+        self.plan = plan
+        self.folder = cluster.folder / "keys"
+        direct_io = cluster.server.has_direct_io and takes_direct_io(cluster.folder)
+        cluster.start(measuring_settings(plan.memory_bytes, direct_io) | OWN_SETTINGS)
+        self.control = self.connection()
+
+    def close(self) -> None:
+        """End the session that looks at the counters."""
+        self.control.close()
+
+    def connection(self) -> Connection:
+        """A new connection to the server."""
+        return connect(self.cluster.dsn)
+
+    def prepare(self) -> None:
+        """The extensions, the schema, and two files of each set of keys: the first rows, and the further ones."""
+        self.folder.mkdir(mode=0o700)
+        if self.cluster.account:
+            os.chown(self.folder, self.cluster.account.pw_uid, self.cluster.account.pw_gid)
+        self.control.execute("CREATE EXTENSION inorder")
+        if (self.cluster.server.sharedir / "extension" / "pgstattuple.control").exists():
+            self.control.execute("CREATE EXTENSION pgstattuple")
+        self.control.execute(f"CREATE SCHEMA {SCHEMA}".encode())
+        rows, total = self.plan.rows, self.plan.rows + self.plan.more_rows
+        parts = {experiment.COPY_FROM: (1, rows), experiment.COPY_MORE: (rows + 1, total)}
+        self.execute_all(
+            [
+                f"COPY ({keys_query(keys, low, high, total, self.plan.seed)}) TO '{quoted(self.file(keys, step))}'"
+                for step, (low, high) in parts.items()
+                for keys in dict.fromkeys(SETS.values())
+            ]
+        )
+        os.sync()  # or the files would be written back while COPY is measured
+
+    def execute_all(self, statements: list[str]) -> None:
+        """Several at a time; an interrupt cancels them all."""
+        with ExitStack() as stack:
+            connections = [stack.enter_context(self.connection()) for _ in statements]
+            pool = stack.enter_context(ThreadPoolExecutor(available_cores()))
+            try:
+                jobs = [
+                    pool.submit(connection.execute, statement.encode())
+                    for connection, statement in zip(connections, statements, strict=True)
+                ]
+                for job in jobs:
+                    job.result()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for connection in connections:
+                    connection.cancel()
+                raise
+
+    def file(self, keys: str, step: str) -> Path:
+        """Where one part of a set of keys is."""
+        return self.folder / f"{keys}.{step}"
+
+    def create(self, kind: str) -> None:
+        """An empty table."""
+        for statement in KINDS[kind].statements():
+            self.control.execute(statement.encode())
+
+    def drop(self, kind: str) -> None:
+        """Remove it; its files are gone after the next checkpoint."""
+        self.control.execute(f"DROP TABLE {KINDS[kind].table}".encode())
+
+    def measure(self, kind: str, step: str) -> dict[str, float]:
+        """One step, after a checkpoint, in a session of its own: when it has ended, its counters are complete."""
+        key = KINDS[kind]
+        if step in (experiment.SIZES, experiment.SIZES_AFTER):
+            return read_sizes(self.control, key) | read_leaf_density(self.control, key)
+        found = self.delete(key, step)
+        notices: list[str] = []
+        self.control.execute("CHECKPOINT")
+        before = read_counters(self.control, key)
+        with self.connection() as session:
+            session.add_notice_handler(primary_message(notices))
+            statement = self.statement(key, step).encode()
+            started = time.perf_counter()
+            rows = session.execute(statement).rowcount
+            seconds = time.perf_counter() - started
+        counted = read_counters(self.control, key) - before
+        self.check_copied(step, rows)
+        if step in (experiment.VACUUM_OLDEST, experiment.VACUUM_RANDOM):
+            found["pages_freed"] = pages_freed(notices)
+        return {"seconds": seconds, **counted.as_metrics(), **found}
+
+    def statement(self, key: KeyKind, step: str) -> str:
+        """What is timed."""
+        keys = SETS[key.name]
+        vacuum = f"VACUUM (VERBOSE, INDEX_CLEANUP ON) {key.table}"  # VERBOSE tells the pages freed
+        return {
+            experiment.COPY_FROM: f"COPY {key.table} FROM '{quoted(self.file(keys, experiment.COPY_FROM))}'",
+            experiment.COPY_MORE: f"COPY {key.table} FROM '{quoted(self.file(keys, experiment.COPY_MORE))}'",
+            experiment.COPY_TO: f"COPY {key.table} TO '/dev/null'",
+            experiment.ANALYZE: f"ANALYZE {key.table}",
+            experiment.VACUUM_OLDEST: vacuum,
+            experiment.VACUUM_RANDOM: vacuum,
+            experiment.REINDEX: f"REINDEX INDEX {key.index}",
+        }[step]
+
+    def check_copied(self, step: str, rows: int) -> None:
+        """An error if a COPY brought or took another number of rows than there are."""
+        expected = {
+            experiment.COPY_FROM: self.plan.rows,
+            experiment.COPY_MORE: self.plan.more_rows,
+            experiment.COPY_TO: self.plan.rows + self.plan.more_rows,
+        }
+        if step in expected and rows != expected[step]:
+            raise InorderError(f"{experiment.STEPS[step]} copied {rows:,} rows instead of {expected[step]:,}")
+
+    def delete(self, key: KeyKind, step: str) -> dict[str, float]:
+        """Delete what the step's VACUUM is to clean up, if it is one; not timed."""
+        if step not in (experiment.VACUUM_OLDEST, experiment.VACUUM_RANDOM):
+            return {}
+        with self.connection() as session:
+            chosen = self.oldest(session, key) if step == experiment.VACUUM_OLDEST else self.random()
+            return {"deleted": session.execute(f"DELETE FROM {key.table} WHERE {chosen}".encode()).rowcount}
+
+    def oldest(self, session: Connection, key: KeyKind) -> str:
+        """The first tenth to arrive. COPY puts rows one behind the other, the same number on every page."""
+        first_page = f"SELECT count(*) FROM {key.table} WHERE ctid < '(1,0)'"
+        row = session.execute(first_page.encode()).fetchone()
+        assert row is not None
+        block, before = divmod((self.plan.rows + self.plan.more_rows) // 10 - 1, int(str(row[0])))
+        return f"ctid <= '({block},{before + 1})'"
+
+    def random(self) -> str:
+        """A tenth by hash of the row's place, which is its number of arrival: the same rows of every uuid table."""
+        return f"(hashtidextended(ctid, {self.plan.seed}) & 2147483647) % 10 = 0"
+
+
+def quoted(path: Path) -> str:
+    """For between quotes in SQL."""
+    return str(path).replace("'", "''")
+
+
+def primary_message(notices: list[str]) -> Callable[[Diagnostic], None]:
+    """A handler that keeps each notice's first part."""
+    return lambda diagnostic: notices.append(diagnostic.message_primary or "")
+
+
+def pages_freed(notices: list[str]) -> int:
+    """Index pages that VACUUM VERBOSE says it has deleted.
+
+    >>> pages_freed(['finished\\nindex "t_pkey": pages: 30 in total, 3 newly deleted, 4 currently deleted, 0 reusable'])
+    3
+    >>> pages_freed([])
+    Traceback (most recent call last):
+    inorder.errors.InorderError: VACUUM VERBOSE does not say how many index pages it freed: []
+    """
+    found = FREED.findall("\n".join(notices))
+    if not found:
+        raise InorderError(f"VACUUM VERBOSE does not say how many index pages it freed: {notices}")
+    return sum(int(pages) for pages in found)

@@ -1,0 +1,177 @@
+"""The uuid-v1 experiment as a table: a line a step and counter, a column a kind, the published ratios beside."""
+
+from dataclasses import dataclass
+
+from rich.table import Table
+
+from inorder.lab.experiments import uuid_v1 as experiment
+from inorder.lab.experiments.uuid_v1 import BASELINE, KINDS, STEPS, SUBJECT
+from inorder.lab.results import Result
+from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
+from inorder.report.terminal import plain_table
+from inorder.units import short
+
+MB = 1024 * 1024
+MEDIAN_DIGITS = 2
+MOST_TOLD = 1000  # a ratio above it says that the other has next to nothing
+
+# Ratio of uuid to uuid_v1 as published, by step and metric. 217 M rows on an SSD; of the next rows: 623 k
+# rows/s to 26 k. Bloat of more than 30 % against 10 to 20 % is a leaf density of less than 70 to 80-90.
+SOURCE = "published with the type uuid_v1, 2019: 217 M version-1 UUIDs of 9 nodes"
+PUBLISHED = {
+    (experiment.COPY_FROM, "seconds"): "7.8",
+    (experiment.COPY_MORE, "seconds"): "23.8",
+    (experiment.COPY_TO, "seconds"): "1.5",
+    (experiment.ANALYZE, "seconds"): "1",
+    (experiment.SIZES, "leaf_density"): "<70:80–90",
+    (experiment.VACUUM_OLDEST, "seconds"): "4–5",
+    (experiment.VACUUM_RANDOM, "seconds"): "4–5",
+    (experiment.REINDEX, "seconds"): "1.1–1.2",
+}
+
+SECONDS = ("seconds", "s", 1.0)
+COUNTED = (("wal_bytes", "WAL, MB", MB), ("full_page_images", "FPI, k", 1000.0), ("index_reads", "reads, k", 1000.0))
+FREED = ("pages_freed", "pages freed", 1.0)
+SIZE = (("index_bytes", "MB", MB), ("leaf_density", "leaf, %", 1.0))
+
+MEASURES = {
+    experiment.COPY_FROM: (SECONDS, *COUNTED),
+    experiment.COPY_MORE: (SECONDS, *COUNTED),
+    experiment.COPY_TO: (SECONDS, *COUNTED),
+    experiment.ANALYZE: (SECONDS, *COUNTED),
+    experiment.SIZES: SIZE,
+    experiment.VACUUM_OLDEST: (SECONDS, *COUNTED, FREED),
+    experiment.VACUUM_RANDOM: (SECONDS, *COUNTED, FREED),
+    experiment.REINDEX: (SECONDS, *COUNTED),
+    experiment.SIZES_AFTER: SIZE,
+}
+
+# Short enough for a terminal of 80 columns, with the unit behind.
+LABELS = {
+    experiment.COPY_FROM: "COPY FROM",
+    experiment.COPY_MORE: "next 10 %",
+    experiment.COPY_TO: "COPY TO",
+    experiment.ANALYZE: "ANALYZE",
+    experiment.SIZES: "index",
+    experiment.VACUUM_OLDEST: "VACUUM oldest",
+    experiment.VACUUM_RANDOM: "VACUUM random",
+    experiment.REINDEX: "REINDEX",
+    experiment.SIZES_AFTER: "index then",
+}
+
+# In the table only where they say something; data has them all.
+COUNTED_STEPS = (experiment.COPY_FROM, experiment.COPY_MORE, experiment.VACUUM_OLDEST, experiment.VACUUM_RANDOM)
+
+
+@dataclass(frozen=True)
+class UuidV1Row:
+    """One metric of one step: a median a kind, the paired ratio of uuid to uuid_v1, and what was published."""
+
+    step: str
+    metric: str
+    unit: str
+    uuid_v1: Estimate | None
+    uuid: Estimate | None
+    uuid_v7: Estimate | None
+    bigint: Estimate | None
+    ratio: Estimate | None
+    published: str
+    published_source: str
+
+    @property
+    def kinds(self) -> tuple[Estimate | None, ...]:
+        """In the order of the table's columns."""
+        return (self.uuid_v1, self.uuid, self.uuid_v7, self.bigint)
+
+
+def samples(result: Result, step: str, kind: str, metric: str) -> dict[int, float]:
+    """One metric by round."""
+    return {run.round: float(run.metrics[metric]) for run in result.select(step, kind) if metric in run.metrics}
+
+
+def ratio_to_subject(result: Result, step: str, metric: str) -> Estimate | None:
+    """How many times what uuid_v1 takes the built-in type takes, over the rounds that have both."""
+    base, subject = (samples(result, step, kind, metric) for kind in (BASELINE, SUBJECT))
+    rounds = sorted(number for number in base.keys() & subject.keys() if subject[number] > 0)
+    return paired_ratio([base[n] for n in rounds], [subject[n] for n in rounds]) if rounds else None
+
+
+def summarise_uuid_v1(result: Result) -> list[UuidV1Row]:
+    """Every metric of every step that any kind has done."""
+    rows = []
+    for step in STEPS:
+        for metric, unit, scale in MEASURES[step]:
+            values = {kind: list(samples(result, step, kind, metric).values()) for kind in KINDS}
+            if not any(values.values()):
+                continue
+            medians = {kind: estimate([x / scale for x in some]) if some else None for kind, some in values.items()}
+            published = PUBLISHED.get((step, metric), "")
+            ratio, source = ratio_to_subject(result, step, metric), SOURCE if published else ""
+            rows.append(
+                UuidV1Row(step, metric, unit, **medians, ratio=ratio, published=published, published_source=source)
+            )
+    return rows
+
+
+def number_text(value: float, metric: str) -> str:
+    """As many digits as are worth reading.
+
+    >>> number_text(12.345, "seconds"), number_text(1234567.8, "pages_freed"), number_text(0.5, "wal_bytes")
+    ('12.35', '1,234,568', '0.5')
+    """
+    digits = {"seconds": MEDIAN_DIGITS, "pages_freed": 0}.get(metric, 1)
+    return f"{value:,.{digits}f}"
+
+
+def ratio_text(value: Estimate | None) -> str:
+    """A ratio, with its interval where there is one; one to next to nothing as what it surely is.
+
+    >>> ratio_text(Estimate(7.84, 7.5, 8.1, 6)), ratio_text(Estimate(1.04, None, None, 1)), ratio_text(None)
+    ('7.8 [7.5–8.1]', '1.04', '')
+    >>> ratio_text(Estimate(3015319.0, None, None, 1))
+    '>1,000'
+    """
+    if value is None:
+        return ""
+    if value.median > MOST_TOLD:
+        return f">{MOST_TOLD:,}"
+    if value.low is None or value.high is None:
+        return f"{value.median:.2f}" if value.median < 10 else f"{value.median:.1f}"
+    return f"{value.median:.1f} [{value.low:.1f}–{value.high:.1f}]"
+
+
+def certainty(rounds: int) -> str:
+    """What the number of rounds allows to say."""
+    if rounds == 1:
+        return "One round: ratios are of one sample, no difference is claimed from timing; counters are exact."
+    if rounds < LEAST_ROUNDS:
+        return f"{rounds} rounds: brackets hold the range, no difference is claimed from timing; counters are exact."
+    return f"{rounds} rounds: medians; ratios are paired within the round, with an interval of 95 %."
+
+
+def caption(result: Result) -> str:
+    """What the columns are."""
+    return (
+        "uuid v1: the same values as uuid_v1, in the built-in type. ratio: uuid v1 to uuid_v1, so above 1 uuid_v1 "
+        "takes less. publ.: the same ratio as published in 2019 for 217 M rows, its bloat as leaf density; the rows "
+        "deleted before its VACUUM are not told. FPI: full-page images. reads: index blocks not found in shared "
+        f"buffers. k: thousands. {certainty(int(result.plan['rounds']))}"
+    )
+
+
+def uuid_v1_table(result: Result) -> Table:
+    """For the terminal."""
+    rows = int(result.plan["rows"])
+    table = plain_table(f"A table of {short(rows)} + {short(rows // 10)} rows, by kind of key", caption(result))
+    table.add_column("", no_wrap=True)
+    for name in (*(kind.label for kind in KINDS.values()), "ratio", "publ."):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in summarise_uuid_v1(result):
+        counter = row.metric in [metric for metric, _, _ in COUNTED]
+        if counter and row.step not in COUNTED_STEPS:
+            continue
+        inner = counter or row.metric in ("pages_freed", "leaf_density")
+        label = f"  {row.unit}" if inner else f"{LABELS[row.step]}, {row.unit}"
+        cells = ["" if value is None else number_text(value.median, row.metric) for value in row.kinds]
+        table.add_row(label, *cells, ratio_text(row.ratio), row.published)
+    return table
