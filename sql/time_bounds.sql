@@ -2,6 +2,9 @@
 --
 -- Each operator is rewritten by the planner into comparisons of the key with a bound of its own type
 -- (src/time_bounds.c), so btree, BRIN, statistics and partition pruning serve it.
+--
+-- The operators over ranges have names of their own: as <@ and @> they would match a tstzrange exactly, and so come
+-- before the server's own, which are polymorphic, wherever the other side is a literal or an untyped parameter.
 
 CREATE FUNCTION uuid_v1_time_bound(moment timestamptz, after boolean) RETURNS uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -182,21 +185,21 @@ COMMENT ON OPERATOR <>~ (timestamptz, uuid_v1) IS 'moment not of the same micros
 
 CREATE FUNCTION uuid_v1_in_range(uuid_v1, tstzrange) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT uuid_time_eq_support;
-COMMENT ON FUNCTION uuid_v1_in_range(uuid_v1, tstzrange) IS 'implementation of <@ operator';
+COMMENT ON FUNCTION uuid_v1_in_range(uuid_v1, tstzrange) IS 'implementation of <@~ operator';
 
 CREATE FUNCTION range_has_uuid_v1(tstzrange, uuid_v1) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT uuid_time_eq_support;
-COMMENT ON FUNCTION range_has_uuid_v1(tstzrange, uuid_v1) IS 'implementation of @> operator';
+COMMENT ON FUNCTION range_has_uuid_v1(tstzrange, uuid_v1) IS 'implementation of @>~ operator';
 
-CREATE OPERATOR <@ (
-    FUNCTION = uuid_v1_in_range, LEFTARG = uuid_v1, RIGHTARG = tstzrange, COMMUTATOR = @>, RESTRICT = contsel, JOIN = contjoinsel
+CREATE OPERATOR <@~ (
+    FUNCTION = uuid_v1_in_range, LEFTARG = uuid_v1, RIGHTARG = tstzrange, COMMUTATOR = @>~, RESTRICT = contsel, JOIN = contjoinsel
 );
-COMMENT ON OPERATOR <@ (uuid_v1, tstzrange) IS 'the key''s time is in the range';
+COMMENT ON OPERATOR <@~ (uuid_v1, tstzrange) IS 'the key''s time is in the range';
 
-CREATE OPERATOR @> (
-    FUNCTION = range_has_uuid_v1, LEFTARG = tstzrange, RIGHTARG = uuid_v1, COMMUTATOR = <@, RESTRICT = contsel, JOIN = contjoinsel
+CREATE OPERATOR @>~ (
+    FUNCTION = range_has_uuid_v1, LEFTARG = tstzrange, RIGHTARG = uuid_v1, COMMUTATOR = <@~, RESTRICT = contsel, JOIN = contjoinsel
 );
-COMMENT ON OPERATOR @> (tstzrange, uuid_v1) IS 'the range holds the key''s time';
+COMMENT ON OPERATOR @>~ (tstzrange, uuid_v1) IS 'the range holds the key''s time';
 
 -- uuid of version 7 and timestamptz.
 
@@ -322,18 +325,18 @@ COMMENT ON OPERATOR <>~ (timestamptz, uuid) IS 'moment not of the same microseco
 
 CREATE FUNCTION uuid_v7_in_range(uuid, tstzrange) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT uuid_time_eq_support;
-COMMENT ON FUNCTION uuid_v7_in_range(uuid, tstzrange) IS 'implementation of <@ operator';
+COMMENT ON FUNCTION uuid_v7_in_range(uuid, tstzrange) IS 'implementation of <@~ operator';
 
 CREATE FUNCTION range_has_uuid_v7(tstzrange, uuid) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT uuid_time_eq_support;
-COMMENT ON FUNCTION range_has_uuid_v7(tstzrange, uuid) IS 'implementation of @> operator';
+COMMENT ON FUNCTION range_has_uuid_v7(tstzrange, uuid) IS 'implementation of @>~ operator';
 
-CREATE OPERATOR <@ (
-    FUNCTION = uuid_v7_in_range, LEFTARG = uuid, RIGHTARG = tstzrange, COMMUTATOR = @>, RESTRICT = contsel, JOIN = contjoinsel
+CREATE OPERATOR <@~ (
+    FUNCTION = uuid_v7_in_range, LEFTARG = uuid, RIGHTARG = tstzrange, COMMUTATOR = @>~, RESTRICT = contsel, JOIN = contjoinsel
 );
-COMMENT ON OPERATOR <@ (uuid, tstzrange) IS 'the key''s time is in the range';
+COMMENT ON OPERATOR <@~ (uuid, tstzrange) IS 'the key''s time is in the range';
 
-CREATE OPERATOR @> (
-    FUNCTION = range_has_uuid_v7, LEFTARG = tstzrange, RIGHTARG = uuid, COMMUTATOR = <@, RESTRICT = contsel, JOIN = contjoinsel
+CREATE OPERATOR @>~ (
+    FUNCTION = range_has_uuid_v7, LEFTARG = tstzrange, RIGHTARG = uuid, COMMUTATOR = <@~, RESTRICT = contsel, JOIN = contjoinsel
 );
-COMMENT ON OPERATOR @> (tstzrange, uuid) IS 'the range holds the key''s time';
+COMMENT ON OPERATOR @>~ (tstzrange, uuid) IS 'the range holds the key''s time';

@@ -2,19 +2,21 @@
 
 DO $$
 BEGIN
-    IF to_regprocedure('pg_catalog.min(uuid)') IS NULL THEN
+    -- A user may have made them as well, in the very schema.
+    IF to_regprocedure('pg_catalog.min(uuid)') IS NULL AND to_regprocedure('@extschema@.min(uuid)') IS NULL THEN
         CREATE FUNCTION uuid_smaller(uuid, uuid) RETURNS uuid
         AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
         COMMENT ON FUNCTION uuid_smaller(uuid, uuid) IS 'smaller of two';
-
-        CREATE FUNCTION uuid_larger(uuid, uuid) RETURNS uuid
-        AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-        COMMENT ON FUNCTION uuid_larger(uuid, uuid) IS 'larger of two';
 
         CREATE AGGREGATE min(uuid) (
             SFUNC = uuid_smaller, STYPE = uuid, COMBINEFUNC = uuid_smaller, SORTOP = <, PARALLEL = SAFE
         );
         COMMENT ON AGGREGATE min(uuid) IS 'smallest of all values';
+    END IF;
+    IF to_regprocedure('pg_catalog.max(uuid)') IS NULL AND to_regprocedure('@extschema@.max(uuid)') IS NULL THEN
+        CREATE FUNCTION uuid_larger(uuid, uuid) RETURNS uuid
+        AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+        COMMENT ON FUNCTION uuid_larger(uuid, uuid) IS 'larger of two';
 
         CREATE AGGREGATE max(uuid) (
             SFUNC = uuid_larger, STYPE = uuid, COMBINEFUNC = uuid_larger, SORTOP = >, PARALLEL = SAFE
@@ -32,24 +34,24 @@ AS $$
 DECLARE
     start timestamptz := first;
     stop timestamptz;
-    pattern text;
+    days boolean := first = date_trunc('day', first)
+        AND extract(hour FROM step) = 0 AND extract(minute FROM step) = 0 AND extract(second FROM step) = 0;
+    pattern text := CASE WHEN step >= interval '1 second' AND first = date_trunc('second', first)
+                         THEN 'YYYYMMDD_HH24MISS' ELSE 'YYYYMMDD_HH24MISSUS' END;
 BEGIN
     IF NOT isfinite(first) OR NOT isfinite(last) OR last <= first THEN
         RAISE 'last must be later than first, and both finite: not % to %', first, last
             USING ERRCODE = 'invalid_parameter_value';
-    ELSIF step <= interval '0' OR first + step <= first THEN
-        RAISE 'step must be positive, not %', step USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    pattern := CASE
-        WHEN step >= interval '1 day' AND first = date_trunc('day', first) THEN 'YYYYMMDD'
-        WHEN step >= interval '1 second' AND first = date_trunc('second', first) THEN 'YYYYMMDD_HH24MISS'
-        ELSE 'YYYYMMDD_HH24MISSUS'
-    END;
     -- Each start is counted from the first, so that steps of a month stay on its day.
     FOR number IN 1 .. 2147483647 LOOP
         EXIT WHEN start >= last;
         stop := least(first + number * step, last);
-        name := to_char(start, pattern);
+        IF stop <= start THEN
+            RAISE 'step must be positive, not %', step USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+        -- Of an hour that comes twice, only UTC tells which.
+        name := CASE WHEN days THEN to_char(start, 'YYYYMMDD') ELSE to_char(start AT TIME ZONE 'UTC', pattern) END;
         lower := @extschema@.uuid_v7_floor(start);
         upper := @extschema@.uuid_v7_floor(stop);
         RETURN NEXT;
@@ -58,5 +60,5 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION uuid_v7_partition_bounds(timestamptz, timestamptz, interval) IS
-'Bounds of range partitions on a version-7 key, one row each from first to last: a name after the start (in the session''s time zone), the lower bound and the upper, ready for CREATE TABLE … PARTITION OF … FOR VALUES FROM (lower) TO (upper). The last one may be shorter.
+'Bounds of range partitions on a version-7 key, one row each from first to last: a name after the start (its day in the session''s time zone if step is of whole days and first at midnight, else its time in UTC), the lower bound and the upper, ready for CREATE TABLE … PARTITION OF … FOR VALUES FROM (lower) TO (upper). The last one may be shorter.
 Range: first and last 1970-01-01 to 10889-08-02, last later than first, step positive; anything else is an error (invalid_parameter_value, datetime_field_overflow).';

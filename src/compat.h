@@ -26,6 +26,13 @@
 #define ereturn(context, dummy, rest) ereport(ERROR, rest)
 #endif
 
+/* 16 asks about privileges on every kind of object by one function */
+#if PG_VERSION_NUM >= 160000
+#define may_execute(function) (object_aclcheck(ProcedureRelationId, function, GetUserId(), ACL_EXECUTE) == ACLCHECK_OK)
+#else
+#define may_execute(function) (pg_proc_aclcheck(function, GetUserId(), ACL_EXECUTE) == ACLCHECK_OK)
+#endif
+
 /* 18 skips over values of a leading index column */
 #if PG_VERSION_NUM >= 180000
 #include "utils/skipsupport.h"

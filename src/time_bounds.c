@@ -22,18 +22,23 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/supportnodes.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
-#include "parser/parse_func.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rangetypes.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
 
+#include "compat.h"
 #include "uuid_datum.h"
 #include "uuid_v1_datum.h"
 
@@ -273,28 +278,28 @@ v7_in_range(FunctionCallInfo fcinfo, Datum id, RangeType *range)
 		words_below(key, v7_bound(range_end(fcinfo, range, true)));
 }
 
-/* uuid_v1 <@ tstzrange */
+/* uuid_v1 <@~ tstzrange */
 Datum
 uuid_v1_in_range(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(v1_in_range(fcinfo, PG_GETARG_DATUM(0), PG_GETARG_RANGE_P(1)));
 }
 
-/* uuid <@ tstzrange */
+/* uuid <@~ tstzrange */
 Datum
 uuid_v7_in_range(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(v7_in_range(fcinfo, PG_GETARG_DATUM(0), PG_GETARG_RANGE_P(1)));
 }
 
-/* tstzrange @> uuid_v1 */
+/* tstzrange @>~ uuid_v1 */
 Datum
 range_has_uuid_v1(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(v1_in_range(fcinfo, PG_GETARG_DATUM(1), PG_GETARG_RANGE_P(0)));
 }
 
-/* tstzrange @> uuid */
+/* tstzrange @>~ uuid */
 Datum
 range_has_uuid_v7(PG_FUNCTION_ARGS)
 {
@@ -315,39 +320,75 @@ typedef struct Comparison
 	Oid			id_type;
 	Node	   *moment;			/* timestamptz or tstzrange */
 	Oid			less;			/* id_type's own operator < */
+	Oid			bound;			/* function that gives the bounds */
 } Comparison;
+
+/*
+ * The function that gives the bounds, or InvalidOid if there is none that the
+ * current user may execute.  Found without asking for USAGE on the schema:
+ * whoever reads a view need not have it.
+ */
+static Oid
+bound_function(Oid namespace, Oid id_type, bool is_range)
+{
+	const char *name = id_type == UUIDOID ?
+		(is_range ? "uuid_v7_range_bound" : "uuid_v7_time_bound") :
+		(is_range ? "uuid_v1_range_bound" : "uuid_v1_time_bound");
+	Oid			types[2] = {is_range ? TSTZRANGEOID : TIMESTAMPTZOID, BOOLOID};
+	Oid			function = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, CStringGetDatum(name),
+										   PointerGetDatum(buildoidvector(types, 2)),
+										   ObjectIdGetDatum(namespace));
+
+	return OidIsValid(function) && may_execute(function) ? function : InvalidOid;
+}
 
 /* The bound on this side of the moment, folded if that is constant */
 static Node *
 bound_expression(Comparison *comparison, bool second)
 {
-	bool		is_range = exprType(comparison->moment) == TSTZRANGEOID;
-	const char *name = comparison->id_type == UUIDOID ?
-		(is_range ? "uuid_v7_range_bound" : "uuid_v7_time_bound") :
-		(is_range ? "uuid_v1_range_bound" : "uuid_v1_time_bound");
-	Oid			types[2] = {is_range ? TSTZRANGEOID : TIMESTAMPTZOID, BOOLOID};
-	List	   *qualified = list_make2(makeString(get_namespace_name(comparison->namespace)),
-									   makeString(pstrdup(name)));
-	Oid			function = LookupFuncName(qualified, 2, types, false);
 	List	   *args = list_make2(copyObject(comparison->moment), makeBoolConst(second, false));
 
 	return eval_const_expressions(comparison->root,
-								  (Node *) makeFuncExpr(function, comparison->id_type, args,
+								  (Node *) makeFuncExpr(comparison->bound, comparison->id_type, args,
 														InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL));
 }
 
-/* id < bound, or its negation id >= bound */
-static Node *
-below(Comparison *comparison, bool second, bool negated)
+static bool
+is_above_all(Comparison *comparison, Node *bound)
 {
-	Oid			operator = negated ? get_negator(comparison->less) : comparison->less;
-	Expr	   *clause = make_opclause(operator, BOOLOID, false,
-									   (Expr *) copyObject(comparison->id),
-									   (Expr *) bound_expression(comparison, second),
-									   InvalidOid, InvalidOid);
+	return comparison->id_type != UUIDOID && IsA(bound, Const) && !((Const *) bound)->constisnull &&
+		v1_value(((Const *) bound)->constvalue).time == V1_ABOVE_ALL;
+}
+
+static Node *
+clause_of(Comparison *comparison, Oid operator, Node *bound)
+{
+	Expr	   *clause = make_opclause(operator, BOOLOID, false, (Expr *) copyObject(comparison->id),
+									   (Expr *) bound, InvalidOid, InvalidOid);
 
 	set_opfuncid((OpExpr *) clause);
 	return (Node *) clause;
+}
+
+/*
+ * id < bound, or its negation id >= bound.  Below what is above all is the
+ * same as not above the greatest; that can be shown, and sent to another
+ * server.
+ */
+static Node *
+below(Comparison *comparison, bool second, bool negated)
+{
+	Node	   *bound = bound_expression(comparison, second);
+	Oid			operator = comparison->less;
+
+	if (is_above_all(comparison, bound))
+	{
+		UuidV1		greatest = {V1_TICK_MAX, V1_REST_MAX};
+
+		((Const *) bound)->constvalue = v1_datum(greatest);
+		operator = get_negator(get_commutator(operator));	/* <= */
+	}
+	return clause_of(comparison, negated ? get_negator(operator) : operator, bound);
 }
 
 /* Key and moment are each used twice: that must not change what they say. */
@@ -414,7 +455,9 @@ simplify(Node *request, TimeOperator operator)
 	comparison.moment = id_first ? lsecond(simplify->fcall->args) : first;
 	comparison.id_type = exprType(comparison.id);
 	comparison.less = lookup_type_cache(comparison.id_type, TYPECACHE_LT_OPR)->lt_opr;
-	if (!OidIsValid(comparison.less))
+	comparison.bound = bound_function(comparison.namespace, comparison.id_type,
+									  exprType(comparison.moment) == TSTZRANGEOID);
+	if (!OidIsValid(comparison.less) || !OidIsValid(comparison.bound))
 		return NULL;
 	return rewrite(&comparison, operator);
 }

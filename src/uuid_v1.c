@@ -92,7 +92,7 @@ uuid_v1_out(PG_FUNCTION_ARGS)
 	char	   *text;
 
 	if (unlikely(value.time > V1_TICK_MAX))
-		PG_RETURN_CSTRING(pstrdup("infinity")); /* V1_ABOVE_ALL in an EXPLAIN */
+		PG_RETURN_CSTRING(pstrdup("infinity")); /* V1_ABOVE_ALL, for EXPLAIN */
 	text = palloc(UUID_TEXT_LENGTH + 1);
 	words_to_text(v1_to_words(value), text);
 	PG_RETURN_CSTRING(text);
@@ -117,6 +117,17 @@ uuid_v1_recv(PG_FUNCTION_ARGS)
 	return v1_datum(v1_from_words(words));
 }
 
+/* V1_ABOVE_ALL is for comparing with; as a UUID it would be another value. */
+static UuidWords
+words_of_value(UuidV1 value)
+{
+	if (unlikely(value.time > V1_TICK_MAX))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+				 errmsg("the bound above all values of uuid_v1 is no UUID")));
+	return v1_to_words(value);
+}
+
 /* uuid_v1_send(uuid_v1) -> bytea */
 Datum
 uuid_v1_send(PG_FUNCTION_ARGS)
@@ -124,7 +135,7 @@ uuid_v1_send(PG_FUNCTION_ARGS)
 	StringInfoData buffer;
 	pg_uuid_t	uuid;
 
-	uuid_store(&uuid, v1_to_words(PG_GETARG_UUID_V1(0)));
+	uuid_store(&uuid, words_of_value(PG_GETARG_UUID_V1(0)));
 	pq_begintypsend(&buffer);
 	pq_sendbytes(&buffer, (char *) uuid.data, UUID_LEN);
 	PG_RETURN_BYTEA_P(pq_endtypsend(&buffer));
@@ -141,7 +152,7 @@ uuid_v1_from_uuid(PG_FUNCTION_ARGS)
 Datum
 uuid_v1_to_uuid(PG_FUNCTION_ARGS)
 {
-	return uuid_datum(v1_to_words(PG_GETARG_UUID_V1(0)));
+	return uuid_datum(words_of_value(PG_GETARG_UUID_V1(0)));
 }
 
 /* uuid_v1_get_timestamp(uuid_v1) -> timestamptz, its microsecond */
@@ -159,7 +170,9 @@ uuid_v1_get_epoch(PG_FUNCTION_ARGS)
 {
 	int64		ticks = (int64) PG_GETARG_UUID_V1(0).time - V1_UNIX_EPOCH_US * V1_TICKS_PER_US;
 
-	PG_RETURN_FLOAT8((double) ticks / (V1_TICKS_PER_US * 1000000.0));
+	/* Seconds and fraction apart: ticks alone have more digits than a double, and would be rounded twice. */
+	PG_RETURN_FLOAT8((double) (ticks / V1_TICKS_PER_SECOND) +
+					 (double) (ticks % V1_TICKS_PER_SECOND) / (double) V1_TICKS_PER_SECOND);
 }
 
 /* uuid_v1_get_clockseq(uuid_v1) -> smallint, without the variant's bits */

@@ -22,6 +22,7 @@
 #define UUID_VERSION_TIME_LOW_FIRST 1
 
 #define V1_TICKS_PER_US		10
+#define V1_TICKS_PER_SECOND INT64CONST(10000000)
 #define V1_TICK_MAX			LOW_BITS(60)
 #define V1_REST_MAX			LOW_BITS(62)
 #define V1_NODE_MAX			LOW_BITS(48)
@@ -37,8 +38,8 @@
 
 /*
  * A time that no value has and that is above all: the bound of a moment later
- * than every value can be.  Only the rewritten form of a comparison contains
- * it; no input makes one.
+ * than every value can be, while a query runs.  No input makes one, and neither
+ * binary output nor a cast takes one.
  */
 #define V1_ABOVE_ALL		(V1_TICK_MAX + 1)
 

@@ -25,5 +25,26 @@ SELECT error_of($$SELECT uuid_v7_partition_bounds('2026-01-01', 'infinity', '1 d
 SELECT error_of($$SELECT uuid_v7_partition_bounds('2026-01-01', '2026-02-01', '0')$$);
 SELECT error_of($$SELECT uuid_v7_partition_bounds('2026-01-01', '2026-02-01', '-1 day')$$);
 SELECT error_of($$SELECT uuid_v7_partition_bounds('1969-12-31', '1970-02-01', '1 day')$$);
+SELECT error_of($$SELECT uuid_v7_partition_bounds('2026-03-01', '2026-04-01', '-1 month 31 days')$$);
+-- Names are unique where clocks are turned back.
+SET timezone = 'Europe/Berlin';
+SELECT count(*), count(DISTINCT name) FROM uuid_v7_partition_bounds('2026-10-24', '2026-10-27', '1 hour');
+SELECT count(*), count(DISTINCT name) FROM uuid_v7_partition_bounds('2026-10-20', '2026-10-30', '24 hours');
+SELECT count(*), count(DISTINCT name), min(name) FROM uuid_v7_partition_bounds('2026-10-20', '2026-10-30', '1 day');
 DROP TABLE k, events;
+
+-- A home-made min is left alone.
+SET client_min_messages = warning;
+CREATE SCHEMA other;
+SET search_path = other;
+CREATE FUNCTION home_made(uuid, uuid) RETURNS uuid LANGUAGE sql AS 'SELECT least($1, $2)';
+CREATE AGGREGATE min(uuid) (SFUNC = home_made, STYPE = uuid);
+RESET search_path;
+DROP EXTENSION inorder CASCADE;
+CREATE EXTENSION inorder SCHEMA other;
+SELECT other.min(id), other.uuid_v7_time('019b76da-a800-7000-8000-000000000000') IS NOT NULL AS usable
+FROM unnest(ARRAY['019b76da-a800-7000-8000-000000000000', '019b76da-a800-7000-8000-000000000001']::uuid[]) AS id;
+SELECT name FROM other.uuid_v7_partition_bounds('2026-01-01', '2026-01-02', '1 day');
+DROP SCHEMA other CASCADE;
+RESET client_min_messages;
 RESET timezone;

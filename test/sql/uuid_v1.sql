@@ -39,6 +39,10 @@ FROM (SELECT overlay(overlay(md5(n::text) PLACING '1' FROM 13) PLACING '8' FROM 
 SELECT id, uuid_v1_get_timestamp(id), uuid_v1_get_epoch(id), uuid_v1_get_clockseq(id), uuid_v1_get_node(id)
 FROM unnest(ARRAY['fb2893ae-9265-11e8-90d8-e03f496e733b', 'c232ab00-9414-11ec-b3c8-9f6bdeced846', '13814000-1dd2-11b2-8000-000000000000',
                   '00000000-0000-1000-8000-000000000000', 'ffffffff-ffff-1fff-bfff-ffffffffffff']::uuid_v1[]) AS id;
+-- The epoch is rounded once: the nearest there is to the exact quotient.
+SELECT count(*) FILTER (WHERE uuid_v1_get_epoch(id) <> (x - 122192928000000000)::numeric / 10000000) AS not_nearest
+FROM (SELECT x, (lpad(to_hex(x & 4294967295), 8, '0') || lpad(to_hex(x >> 32 & 65535), 4, '0') || '1' || lpad(to_hex(x >> 48), 3, '0') || '8000000000000000')::uuid_v1 AS id
+      FROM (SELECT 139000000000000000 + n * 7919000003 AS x FROM generate_series(1, 20000) AS n) AS t) AS v;
 
 -- Time first, then clock sequence, then node: the three examples of P4 are in
 -- order, though the third has the smallest time_low; and six neighbours are, too.
