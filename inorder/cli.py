@@ -22,7 +22,7 @@ from inorder.lab.machine import available_cores
 from inorder.lab.results import Result, load
 from inorder.lab.stats import LEAST_ROUNDS
 from inorder.report import formats, html, terminal
-from inorder.report.generators import generators_table, summarise_generators, text_table
+from inorder.report.generators import generators_table, summarise_generators, task_table
 from inorder.report.summary import headline, memory_note, summarise
 from inorder.report.uuid_v1 import summarise_uuid_v1, uuid_v1_table
 from inorder.servers import Server, find_server
@@ -233,7 +233,7 @@ def show(result: Result, output: str, page: Path | None) -> None:
     if page and result.experiment != insert.NAME:
         raise InputError(f"there is no page for the experiment '{result.experiment}' yet")
     if result.experiment == generators.NAME:
-        show_rows(output, summarise_generators(result), generators_table(result), "", text_table(result))
+        show_rows(output, summarise_generators(result), generators_table(result), "", task_table(result))
     elif result.experiment == uuid_v1.NAME:
         show_rows(output, summarise_uuid_v1(result), uuid_v1_table(result))
     elif result.experiment == insert.NAME:

@@ -15,6 +15,9 @@ CALL_SETTINGS = {
     "max_wal_size": "16GB",
     "checkpoint_timeout": "1h",
     "max_parallel_workers_per_gather": "0",
+    "work_mem": "2GB",
+    "enable_mergejoin": "off",
+    "enable_nestloop": "off",
 }
 SETUP = (
     "CREATE EXTENSION inorder",
@@ -27,6 +30,11 @@ SETUP = (
     "CREATE FUNCTION pg_temp.repeat_text_io(regtype, text, int, boolean) RETURNS void "
     "AS '$libdir/inorder' LANGUAGE C VOLATILE STRICT",
 )
+QUERIES = {
+    "sort": "SELECT id FROM {table} ORDER BY id OFFSET {values}",
+    "group": "SELECT count(*) FROM (SELECT id FROM {table} GROUP BY id) AS g",
+    "join": "SELECT count(*) FROM {table} AS a JOIN {table} AS b USING (id)",
+}
 EXAMPLE = "fb2893ae-9265-11e8-90d8-e03f496e733b"
 
 
@@ -35,6 +43,7 @@ class CallBench:
 
     def __init__(self, cluster: Cluster) -> None:
         self.major = cluster.server.major
+        self.shuffled = 0
         cluster.start(CALL_SETTINGS)
         self.connection = connect(cluster.dsn)
         for statement in SETUP:
@@ -50,11 +59,32 @@ class CallBench:
         """Evaluate it once a row; count() of it costs the same for every one."""
         return self.timed(f"SELECT count({expression}) FROM generate_series(1, {values})")
 
-    def text(self, name: str, values: int) -> dict[str, float]:
-        """Call a type's input or output function in a loop inside the server."""
-        type_name, direction = name.split()
-        arguments = f"'{type_name}', '{EXAMPLE}', {values // 1000}, {direction == 'out'}"
-        return self.timed(f"SELECT pg_temp.repeat_text_io({arguments})")
+    def task(self, name: str, values: int) -> dict[str, float]:
+        """Call a type's input or output function in a loop inside the server, or sort, group or join its values."""
+        type_name, task = name.split()
+        if task in ("in", "out"):
+            arguments = f"'{type_name}', '{EXAMPLE}', {values // 1000}, {task == 'out'}"
+            return self.timed(f"SELECT pg_temp.repeat_text_io({arguments})")
+        self.shuffle(values)
+        self.connection.execute(f"SET enable_sort = {task == 'sort'}".encode())
+        measured = self.timed(QUERIES[task].format(table=f"{SCHEMA}.shuffled_{type_name}", values=values))
+        self.connection.execute("RESET enable_sort")
+        return measured
+
+    def shuffle(self, values: int) -> None:
+        """The same version-1 values in the same random order, a table for each type; made once."""
+        if self.shuffled == values:
+            return
+        self.connection.execute(f"DROP TABLE IF EXISTS {SCHEMA}.shuffled_uuid_v1, {SCHEMA}.shuffled_uuid".encode())
+        keys = f"SELECT uuid_v1_nextval() AS id FROM generate_series(1, {values})"
+        for statement in (
+            f"CREATE TABLE {SCHEMA}.shuffled_uuid_v1 AS SELECT id FROM ({keys} OFFSET 0) AS k ORDER BY md5(id::text)",
+            f"CREATE TABLE {SCHEMA}.shuffled_uuid AS SELECT id::uuid FROM {SCHEMA}.shuffled_uuid_v1",
+            f"VACUUM ANALYZE {SCHEMA}.shuffled_uuid_v1",
+            f"VACUUM ANALYZE {SCHEMA}.shuffled_uuid",
+        ):
+            self.connection.execute(statement.encode())
+        self.shuffled = values
 
     def insert(self, expression: str, rows: int) -> dict[str, float]:
         """Insert into an empty table with a primary key, just after a checkpoint."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from inorder.lab.experiments.generators import BASELINE_CALL, BASELINE_INSERT, FLOOR, TEXTS
+from inorder.lab.experiments.generators import BASELINE_CALL, BASELINE_INSERT, FLOOR, TYPES
 from inorder.lab.results import Result
 from inorder.lab.stats import Estimate, estimate, paired_ratio
 from inorder.report.terminal import interval_text, plain_table
@@ -12,6 +12,9 @@ from inorder.report.terminal import interval_text, plain_table
 # As narrow as a terminal of 80 columns needs.
 COLUMNS = ("generator", "ns/value", "of random", "bulk ns", "vs nextval")
 NANOSECONDS = 1e9
+TASK_LABELS = {
+    "in": "text in", "out": "text out", "sort": "ORDER BY", "group": "GROUP BY, hashed", "join": "hash join",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ def common(values: list[float], base: list[float]) -> Estimate | None:
 
 def summarise_generators(result: Result) -> list[GeneratorSummary]:
     """Every generator that was timed, by name."""
-    runs = sorted((run for run in result.runs if run.step != "text"), key=lambda run: (run.step, run.round, run.kind))
+    runs = sorted((run for run in result.runs if run.step != "task"), key=lambda run: (run.step, run.round, run.kind))
     names = dict.fromkeys(run.kind for run in runs)
     random = above_floor(result, BASELINE_CALL)
     bulk = costs(result, "insert", BASELINE_INSERT)
@@ -63,15 +66,16 @@ def summarise_generators(result: Result) -> list[GeneratorSummary]:
     return [summary for summary in summaries if summary.name != FLOOR]
 
 
-def text_table(result: Result) -> Table:
-    """Text input and output of the types, for the terminal."""
-    table = plain_table("Text input and output, median and interval")
-    for name in ("function", "ns/value", "vs uuid"):
-        table.add_column(name, justify="left" if name == "function" else "right", no_wrap=True)
-    for name in TEXTS:
-        values, base = costs(result, "text", name), costs(result, "text", f"uuid {name.split()[1]}")
-        if values:
-            table.add_row(name, interval_text(estimate(values), 1), interval_text(common(values, base), 2))
+def task_table(result: Result) -> Table:
+    """What is done with values of uuid_v1 and of uuid, for the terminal."""
+    table = plain_table("Work with values, CPU ns a value")
+    for name in ("task", *TYPES, "ratio"):
+        table.add_column(name, justify="left" if name == "task" else "right", no_wrap=True)
+    for task, label in TASK_LABELS.items():
+        base, own = (costs(result, "task", f"{type_name} {task}") for type_name in TYPES)
+        if base and own:
+            times = [interval_text(estimate(one), 0) for one in (base, own)]
+            table.add_row(label, *times, interval_text(common(own, base), 2))
     return table
 
 

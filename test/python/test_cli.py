@@ -115,6 +115,8 @@ def test_a_small_generators_run(tmp_path: Path, server: Server) -> None:
     assert done.returncode == 0, done.stderr
     for name in ("gen_random_uuid", "uuid_v7_nextval", "uuid_xact_nextval", "uuid_time_nextval", "nextval"):
         assert f"\n{name} " in done.stdout
+    for label in ("text in", "text out", "ORDER BY", "GROUP BY, hashed", "hash join"):
+        assert f"\n{label} " in done.stdout
     assert len(load(tmp_path / "inorder-generators.json").select("call", "floor")) == 2
 
 

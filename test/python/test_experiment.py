@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from inorder.lab.experiments.generators import CALLS, INSERTS, TEXTS, GeneratorsPlan, run_generators
+from inorder.lab.experiments.generators import CALLS, INSERTS, TASKS, TYPES, GeneratorsPlan, run_generators
 from inorder.lab.experiments.insert import InsertPlan, run_insert
 from inorder.lab.progress import Progress, Silent
 from inorder.lab.results import Result, Run
@@ -132,7 +132,7 @@ def test_generators_warm_up_and_time_the_floor_in_every_round() -> None:
             self.made += 1
             return {"cpu_seconds": 1.0}
 
-        def text(self, name: str, values: int) -> dict[str, float]:
+        def task(self, name: str, values: int) -> dict[str, float]:
             self.made += 1
             return {"cpu_seconds": 1.0}
 
@@ -143,6 +143,6 @@ def test_generators_warm_up_and_time_the_floor_in_every_round() -> None:
     plan, bench = GeneratorsPlan(rounds=3), Calls()
     result = result_of(plan)
     run_generators(plan, bench, result, Silent(), lambda: None)
-    assert bench.made == 4 * (len(CALLS) + len(INSERTS) + len(TEXTS))
+    assert bench.made == 4 * (len(CALLS) + len(INSERTS) + len(TYPES) * len(TASKS))
     assert [run.round for run in result.select("call", "floor")] == [1, 2, 3]
     assert Counter(run.kind for run in result.select("insert")) == dict.fromkeys(INSERTS, 3)

@@ -36,8 +36,9 @@ INSERTS = (
     "uuid_sequence_nextval",
     "gen_random_uuid",
 )
-# Text input and output of a type: <type> <direction>.
-TEXTS = ("uuid in", "uuid_v1 in", "uuid out", "uuid_v1 out")
+# What is done with values of the types besides making them: <type> <task>.
+TYPES = ("uuid", "uuid_v1")
+TASKS = ("in", "out", "sort", "group", "join")
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,8 @@ class GeneratorsBench(Protocol):
     def call(self, expression: str, values: int) -> dict[str, float]:
         """Time an expression over that many values."""
 
-    def text(self, name: str, values: int) -> dict[str, float]:
-        """Time a type's text input or output that many times."""
+    def task(self, name: str, values: int) -> dict[str, float]:
+        """Time a type's text input or output, sort, hash aggregate or hash join, over that many values."""
 
     def insert(self, expression: str, rows: int) -> dict[str, float]:
         """Time an insert of that many rows into an empty table with a primary key."""
@@ -77,13 +78,13 @@ def run_generators(
     shuffler = random.Random(plan.seed)
     calls = bench.calls()
     work = [("call", name) for name in calls] + [("insert", name) for name in INSERTS]
-    work += [("text", name) for name in TEXTS]
+    work += [("task", f"{type_name} {task}") for type_name in TYPES for task in TASKS]
     progress.total((plan.rounds + 1) * len(work))
     for number in range(plan.rounds + 1):
         for step, name in shuffler.sample(work, len(work)):
             progress.step(f"round {number} of {plan.rounds}: {step} {name}")
             amount = plan.rows if step == "insert" else plan.values
-            do = {"call": bench.call, "insert": bench.insert, "text": bench.text}[step]
+            do = {"call": bench.call, "insert": bench.insert, "task": bench.task}[step]
             metrics = do(calls.get(name, name), amount)
             if number > 0:  # round 0 warms up: libraries, caches, files
                 result.runs.append(Run(step, name, amount, number, metrics))
