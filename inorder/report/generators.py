@@ -86,7 +86,7 @@ def generators_table(result: Result) -> Table:
     if floor:
         title += f". Floor, subtracted: {estimate(floor).median:.0f} ns a value"
     caption = (
-        "of random: of gen_random_uuid(). bulk: a row of INSERT … SELECT with a primary key,\n"
+        "of random: of gen_random_uuid(). bulk: a row of INSERT … SELECT with a primary key, "
         "against bigint by nextval of a sequence with CACHE 100."
     )
     table = plain_table(title, caption)
