@@ -71,10 +71,10 @@ v1_bound(TimestampTz us)
 {
 	UuidV1		bound = {0, 0};
 
-	if (us > V1_US_MAX - V1_UNIX_EPOCH_US - POSTGRES_EPOCH_US)
+	if (us > V1_US_MAX - V1_POSTGRES_EPOCH_US)
 		bound.time = V1_ABOVE_ALL;
-	else if (us > -V1_UNIX_EPOCH_US - POSTGRES_EPOCH_US)
-		bound.time = (uint64) (us + V1_UNIX_EPOCH_US + POSTGRES_EPOCH_US) * V1_TICKS_PER_US;
+	else if (us > -V1_POSTGRES_EPOCH_US)
+		bound.time = (uint64) (us + V1_POSTGRES_EPOCH_US) * V1_TICKS_PER_US;
 	return bound;
 }
 
@@ -160,7 +160,7 @@ v1_checked_arg(FunctionCallInfo fcinfo)
 {
 	TimestampTz us = PG_GETARG_TIMESTAMPTZ(0);
 
-	check_time(us, -V1_UNIX_EPOCH_US - POSTGRES_EPOCH_US, V1_US_MAX - V1_UNIX_EPOCH_US - POSTGRES_EPOCH_US,
+	check_time(us, -V1_POSTGRES_EPOCH_US, V1_US_MAX - V1_POSTGRES_EPOCH_US,
 			   "version-1", V1_RANGE_TEXT);
 	return us;
 }

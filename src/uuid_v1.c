@@ -161,7 +161,7 @@ uuid_v1_get_timestamp(PG_FUNCTION_ARGS)
 {
 	int64		us = (int64) (PG_GETARG_UUID_V1(0).time / V1_TICKS_PER_US);
 
-	PG_RETURN_TIMESTAMPTZ(us - V1_UNIX_EPOCH_US - POSTGRES_EPOCH_US);
+	PG_RETURN_TIMESTAMPTZ(us - V1_POSTGRES_EPOCH_US);
 }
 
 /* uuid_v1_get_epoch(uuid_v1) -> seconds since 1970 */

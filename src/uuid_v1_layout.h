@@ -30,6 +30,7 @@
 
 /* 1582-10-15 to 1970-01-01: 141427 days (RFC 9562, section 5.1: 0x01B21DD213814000 ticks) */
 #define V1_UNIX_EPOCH_US	(INT64CONST(141427) * 86400 * 1000000)
+#define V1_POSTGRES_EPOCH_US (V1_UNIX_EPOCH_US + POSTGRES_EPOCH_US)
 
 /* The last microsecond since 1582 that a value can hold: 5236-03-31 21:21:00.684697 UTC */
 #define V1_US_MAX			((int64) (V1_TICK_MAX / V1_TICKS_PER_US))
