@@ -19,6 +19,7 @@ from inorder.lab import session
 from inorder.lab.experiments import generators, insert, uuid_v1
 from inorder.lab.keys import KEY_KINDS, kinds_named
 from inorder.lab.machine import available_cores
+from inorder.lab.progress import Progress
 from inorder.lab.results import Result, load
 from inorder.lab.stats import LEAST_ROUNDS
 from inorder.report import formats, html, terminal
@@ -26,13 +27,12 @@ from inorder.report.generators import generators_table, summarise_generators, ta
 from inorder.report.summary import headline, memory_note, summarise
 from inorder.report.uuid_v1 import summarise_uuid_v1, uuid_v1_table
 from inorder.servers import Server, find_server
-from inorder.units import parse_bytes, parse_count
+from inorder.units import MB, parse_bytes, parse_count
 
 INTERRUPTED = 130  # as a shell reports SIGINT
 TERMINATED = 143
-LOWEST_MEMORY = 1024 * 1024
+LOWEST_MEMORY = MB
 FILE_WIDTH = 140
-MB = 1024 * 1024
 
 bindir_option = click.option(
     "--bindir",
@@ -145,13 +145,10 @@ def lab_run_generators(
     )
     server = find_server(bindir)
     result = session.generators_result(server, plan)
-    check_writable(out)
-    try:
-        with Display(f"starting {server.name}", lambda: generators_table(result)) as display:
-            session.generators_session(server, plan, result, display, out)
-    finally:
-        if result.runs:
-            show(result, output, None)
+    run_and_show(
+        lambda display: session.generators_session(server, plan, result, display, out),
+        lambda: generators_table(result), server, result, out, None, output,
+    )  # fmt: skip
 
 
 @lab_run.command("uuid-v1")
@@ -173,14 +170,10 @@ def lab_run_uuid_v1(
     plan = uuid_v1.UuidV1Plan(count, rounds, parse_bytes(memory, "--memory", LOWEST_MEMORY), seed)
     server = find_server(bindir)
     result = session.uuid_v1_result(server, plan)
-    check_writable(out)
-    Console(stderr=True).print(f"{server.name}, private, removed afterwards · {memory_note(result)}", highlight=False)
-    try:
-        with Display(f"starting {server.name}", lambda: uuid_v1_table(result)) as display:
-            session.uuid_v1_session(server, plan, result, display, out)
-    finally:
-        if result.runs:
-            show(result, output, None)
+    run_and_show(
+        lambda display: session.uuid_v1_session(server, plan, result, display, out),
+        lambda: uuid_v1_table(result), server, result, out, None, output,
+    )  # fmt: skip
 
 
 @lab.command("report")
@@ -197,22 +190,36 @@ def lab_report(file: Path, page: Path | None, output: str) -> None:
 
 
 def run_insert_command(server: Server, plan: insert.InsertPlan, out: Path, page: Path | None, output: str) -> None:
-    """Run the insert experiment; what was measured is shown and kept however it ends."""
+    """Run the insert experiment."""
     result = session.insert_result(server, plan)
+    run_and_show(
+        lambda display: session.insert_session(server, plan, result, display, out),
+        lambda: Group(*terminal.insert_tables(summarise(result))), server, result, out, page, output,
+    )  # fmt: skip
+
+
+def run_and_show(
+    work: Callable[[Progress], None],
+    figures: Callable[[], RenderableType],
+    server: Server,
+    result: Result,
+    out: Path,
+    page: Path | None,
+    output: str,
+) -> None:
+    """Run an experiment under a live display; what was measured is shown and kept however it ends."""
     check_writable(out, page)
-    Console(stderr=True).print(f"{server.name}, private, removed afterwards · {memory_note(result)}", highlight=False)
-
-    def figures() -> RenderableType:
-        return Group(*terminal.insert_tables(summarise(result)))
-
+    aside = Console(stderr=True)
+    note = f" · {memory_note(result)}" if "memory_bytes" in result.plan else ""
+    aside.print(f"{server.name}, private, removed afterwards{note}", highlight=False)
     try:
         with Display(f"starting {server.name}", figures) as display:
-            session.insert_session(server, plan, result, display, out)
+            work(display)
     finally:
-        if result.select("insert"):
+        if any(run.step != "fill" for run in result.runs):
             show(result, output, page)
             written = [str(path) for path in (out, page) if path and path.exists()]
-            Console(stderr=True).print(f"Written: {', '.join(written)}", highlight=False)
+            aside.print(f"Written: {', '.join(written)}", highlight=False)
 
 
 def check_writable(*paths: Path | None) -> None:

@@ -5,6 +5,7 @@ from decimal import Decimal
 
 from inorder.errors import InputError
 
+MB = 2**20
 COUNT_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 BYTE_UNITS = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
 NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Z]*)")

@@ -14,16 +14,3 @@ class Progress(Protocol):
 
     def done(self, text: str = "") -> None:
         """The step ended; text says what it found."""
-
-
-class Silent:
-    """Tells nobody."""
-
-    def total(self, steps: int) -> None:
-        """Nothing."""
-
-    def step(self, text: str) -> None:
-        """Nothing."""
-
-    def done(self, text: str = "") -> None:
-        """Nothing."""

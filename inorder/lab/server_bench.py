@@ -17,6 +17,7 @@ from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.keys import KEY_KINDS, SCHEMA, KeyKind
 from inorder.lab.progress import Progress
 from inorder.lab.results import Run
+from inorder.servers import Server
 from inorder.temporary import takes_direct_io
 
 # Rows of one INSERT while filling: about half a second, which is how soon a cancel is heard.
@@ -30,6 +31,11 @@ FILL_SETTINGS = {
     "max_wal_size": "16GB",
     "checkpoint_timeout": "1h",
 }
+
+
+def reads_directly(server: Server, folder: Path) -> bool:
+    """Whether a server whose data are there can bypass the page cache."""
+    return server.has_direct_io and takes_direct_io(folder)
 
 
 def fill_memory() -> int:
@@ -64,7 +70,7 @@ class ServerBench:
         self.plan = plan
         self.rows = dict.fromkeys(plan.kinds, 0)
         self.filling = False
-        self.direct_io = cluster.server.has_direct_io and takes_direct_io(cluster.folder)
+        self.direct_io = reads_directly(cluster.server, cluster.folder)
 
     def connection(self) -> Connection:
         """A new connection to the server."""

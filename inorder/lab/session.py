@@ -15,10 +15,10 @@ from inorder.lab.call_bench import CallBench
 from inorder.lab.experiments import generators, insert, uuid_v1
 from inorder.lab.progress import Progress
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result
-from inorder.lab.server_bench import ServerBench
+from inorder.lab.server_bench import ServerBench, reads_directly
 from inorder.lab.uuid_v1_bench import FileBench
 from inorder.servers import Server
-from inorder.temporary import service_account, takes_direct_io, temporary_folder
+from inorder.temporary import service_account, temporary_folder
 
 # Heap and index of a uuid key with random keys' free space, as measured at 10 M rows: 83 bytes; and the WAL kept of it.
 BYTES_PER_ROW = 83
@@ -58,8 +58,7 @@ def require_free(needed: int, what: str) -> None:
 
 def reading_method(server: Server) -> str:
     """How "larger than memory" is made with this server."""
-    direct = server.has_direct_io and takes_direct_io(temporary_folder(service_account()))
-    return DIRECT_IO if direct else EXACT_COUNTERS
+    return DIRECT_IO if reads_directly(server, temporary_folder(service_account())) else EXACT_COUNTERS
 
 
 def insert_result(server: Server, plan: insert.InsertPlan) -> Result:

@@ -18,9 +18,8 @@ from inorder.lab.experiments import uuid_v1 as experiment
 from inorder.lab.experiments.uuid_v1 import KINDS, UuidV1Plan
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.machine import available_cores
-from inorder.lab.server_bench import measuring_settings
+from inorder.lab.server_bench import measuring_settings, reads_directly
 from inorder.lab.uuid_v1_data import SETS, keys_query
-from inorder.temporary import takes_direct_io
 
 # Beside the measuring settings: every kind makes its WAL files anew, instead of
 # the later ones reusing those of the first; and one process builds an index.
@@ -36,7 +35,7 @@ class FileBench:
         self.cluster = cluster
         self.plan = plan
         self.folder = cluster.folder / "keys"
-        direct_io = cluster.server.has_direct_io and takes_direct_io(cluster.folder)
+        direct_io = reads_directly(cluster.server, cluster.folder)
         cluster.start(measuring_settings(plan.memory_bytes, direct_io) | OWN_SETTINGS)
         self.control = self.connection()
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from inorder.lab.keys import BASELINE, KEY_KINDS
 from inorder.lab.results import DIRECT_IO, Result, Run
 from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
-
-BYTES_PER_MB = 1024 * 1024
+from inorder.units import MB
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def summarise_kind(result: Result, kind: str, rows: int) -> KindSummary | None:
         wal_ratio=paired(result, kind, rows, "wal_bytes"),
         fpi_per_row=estimate([per_insert(run, "full_page_images") for run in runs]).median,
         index_hit_percent=estimate([hit_percent(run) for run in runs]).median,
-        index_mb=filled["index_bytes"] / BYTES_PER_MB if "index_bytes" in filled else None,
+        index_mb=filled["index_bytes"] / MB if "index_bytes" in filled else None,
         leaf_density=sizes.get("leaf_density"),
         tps_by_round=tuple(run.metrics["tps"] for run in runs),
     )
@@ -101,7 +100,7 @@ def headline(kinds: list[KindSummary]) -> str:
 
 def memory_note(result: Result) -> str:
     """How "larger than memory" was made, for the reader to judge the speeds by."""
-    memory = f"{result.plan['memory_bytes'] / BYTES_PER_MB:.0f} MB of shared buffers"
+    memory = f"{result.plan['memory_bytes'] / MB:.0f} MB of shared buffers"
     if result.method == DIRECT_IO:
         return f"{memory} without a page cache behind them: a block that is not there is read from the device."
     return (
@@ -113,7 +112,7 @@ def memory_note(result: Result) -> str:
 
 def times_memory(result: Result, kinds: list[KindSummary]) -> str:
     """How the indexes compare with the memory, before the first round."""
-    sizes = [kind.index_mb * BYTES_PER_MB / result.plan["memory_bytes"] for kind in kinds if kind.index_mb]
+    sizes = [kind.index_mb * MB / result.plan["memory_bytes"] for kind in kinds if kind.index_mb]
     if not sizes:
         return ""
     return f"The smallest index is {min(sizes):.1f}, the largest {max(sizes):.1f} times as large as that memory."

@@ -9,9 +9,8 @@ from inorder.lab.experiments.uuid_v1 import BASELINE, KINDS, STEPS, SUBJECT
 from inorder.lab.results import Result
 from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
 from inorder.report.terminal import plain_table
-from inorder.units import short
+from inorder.units import MB, short
 
-MB = 1024 * 1024
 MEDIAN_DIGITS = 2
 MOST_TOLD = 1000  # a ratio above it says that the other has next to nothing
 

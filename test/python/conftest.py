@@ -59,6 +59,19 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
         report.sections.append(("server log", running.log_tail()))
 
 
+class Silent:
+    """A ``lab.progress.Progress`` that tells nobody."""
+
+    def total(self, steps: int) -> None:
+        """Nothing."""
+
+    def step(self, text: str) -> None:
+        """Nothing."""
+
+    def done(self, text: str = "") -> None:
+        """Nothing."""
+
+
 def scalar(connection: psycopg.Connection[tuple[object, ...]], statement: str, *parameters: object) -> object:
     """The one value of a query."""
     row = connection.execute(statement.encode(), parameters or None).fetchone()

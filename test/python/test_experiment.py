@@ -6,8 +6,10 @@ from collections.abc import Callable
 import pytest
 from inorder.lab.experiments.generators import CALLS, INSERTS, TASKS, TYPES, GeneratorsPlan, run_generators
 from inorder.lab.experiments.insert import InsertPlan, run_insert
-from inorder.lab.progress import Progress, Silent
+from inorder.lab.progress import Progress
 from inorder.lab.results import Result, Run
+
+from conftest import Silent
 
 KINDS = ("bigint", "v7", "random")
 

@@ -15,14 +15,13 @@ import pytest
 from inorder.cluster import Cluster
 from inorder.lab.experiments import uuid_v1 as experiment
 from inorder.lab.experiments.uuid_v1 import KINDS, STEPS, UuidV1Plan, run_uuid_v1
-from inorder.lab.progress import Silent
 from inorder.lab.results import Result, Run, load
 from inorder.lab.uuid_v1_bench import FileBench
 from inorder.report.uuid_v1 import PUBLISHED, SOURCE, UuidV1Row, certainty, summarise_uuid_v1, uuid_v1_table
 from inorder.servers import Server
 from rich.console import Console
 
-from conftest import scalar
+from conftest import Silent, scalar
 from test_cli import inorder, surroundings
 
 ROWS = 5000

@@ -5,9 +5,10 @@ import pytest
 from inorder.cluster import Cluster
 from inorder.database import connect
 from inorder.lab.experiments.insert import InsertPlan
-from inorder.lab.progress import Silent
 from inorder.lab.server_bench import ServerBench
 from inorder.servers import Server
+
+from conftest import Silent
 
 pytestmark = pytest.mark.server
 ROWS = 60_000
