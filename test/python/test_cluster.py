@@ -91,6 +91,26 @@ def test_nothing_is_left_after_a_signal(server: Server, shared_folder: Path, how
     assert list(shared_folder.iterdir()) == []
 
 
+def test_an_interrupt_while_the_server_ends_stays_an_interrupt(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server is gone when it is to be killed: that must not hide the Ctrl-C behind an error of its own."""
+    with pytest.raises(KeyboardInterrupt), Cluster(server) as cluster:
+        cluster.start()
+        process = cluster.process
+        assert process is not None
+        wait = process.wait
+
+        def interrupted(seconds: float | None = None) -> int:
+            ended = wait(seconds)
+            if seconds is not None:
+                raise KeyboardInterrupt
+            return ended
+
+        monkeypatch.setattr(process, "wait", interrupted)
+        cluster.stop()
+
+
 def test_sweep_spares_the_living(tmp_path: Path) -> None:
     """Only a folder that says whose it is, and whose owner holds it no more, is removed."""
     folders = {name: tmp_path / f"{PREFIX}{name}" for name in ("living", "dead", "unknown")}
