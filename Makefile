@@ -13,11 +13,11 @@ EXTENSION   = inorder
 MODULE_big  = inorder
 OBJS        = src/inorder.o src/entropy.o src/uuid_datum.o src/sequential.o src/v7.o src/xact.o \
               src/uuid_v1.o src/uuid_v1_ops.o src/uuid_v1_nextval.o src/time_bounds.o src/uuid_min_max.o \
-              src/lab.o
+              src/snapshot.o src/guard.o src/lab.o
 PG_CPPFLAGS = -DINORDER_VERSION='"$(EXTVERSION)"'
 
 # The install script is the sources joined, in this order.
-SQL_SOURCES = header.sql keys.sql uuid_v1.sql time_bounds.sql uuid_extras.sql
+SQL_SOURCES = header.sql keys.sql uuid_v1.sql time_bounds.sql uuid_extras.sql snapshot.sql feed_tables.sql feed.sql count.sql feeds.sql
 DATA_built  = inorder--$(EXTVERSION).sql
 
 REGRESS        = install sequence_keys time_keys v7 xact uuid_v1 time_bounds uuid_extras

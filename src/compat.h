@@ -33,6 +33,13 @@
 #define may_execute(function) (pg_proc_aclcheck(function, GetUserId(), ACL_EXECUTE) == ACLCHECK_OK)
 #endif
 
+/* 16 lets making a range report an error without raising it */
+#if PG_VERSION_NUM >= 160000
+#define serialize_range(type, lower, upper) range_serialize(type, lower, upper, false, NULL)
+#else
+#define serialize_range(type, lower, upper) range_serialize(type, lower, upper, false)
+#endif
+
 /* 18 skips over values of a leading index column */
 #if PG_VERSION_NUM >= 180000
 #include "utils/skipsupport.h"

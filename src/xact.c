@@ -17,9 +17,11 @@
 
 #include "entropy.h"
 #include "uuid_datum.h"
+#include "xact.h"
 
 PG_FUNCTION_INFO_V1(uuid_xact_nextval);
 PG_FUNCTION_INFO_V1(xact_id);
+PG_FUNCTION_INFO_V1(xact_id_generated);
 PG_FUNCTION_INFO_V1(uuid_xact_id);
 PG_FUNCTION_INFO_V1(uuid_xact_floor);
 
@@ -30,14 +32,29 @@ PG_FUNCTION_INFO_V1(uuid_xact_floor);
 static uint64 tail_xact = 0;	/* InvalidTransactionId */
 static XactTail tail;
 
-static void
-check_number(const char *name, int64 number)
+void
+check_xact_number(const char *name, int64 number)
 {
 	if (unlikely(number < 0 || number > (int64) XACT_NUMBER_MAX))
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("%s must be between 0 and %llu, not %lld", name,
 						(unsigned long long) XACT_NUMBER_MAX, (long long) number)));
+}
+
+/* Neither part exceeds 2^48 when this runs on any server, so the sum is safe. */
+uint64
+xact_plus_base(uint64 xact, int64 base)
+{
+	check_xact_number("base", base);
+	if (unlikely(xact > XACT_NUMBER_MAX - (uint64) base))
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("transaction id %llu plus base %lld exceeds %llu",
+						(unsigned long long) xact, (long long) base,
+						(unsigned long long) XACT_NUMBER_MAX),
+				 errdetail("A key holds 48 bits of transaction number.")));
+	return xact + (uint64) base;
 }
 
 static uint64
@@ -47,19 +64,10 @@ current_xact(const char *function_name)
 	return U64FromFullTransactionId(GetTopFullTransactionId());
 }
 
-/* Neither part exceeds 2^48 when this runs on any server, so the sum is safe. */
-static uint64
-number_of(uint64 xact, int64 base)
+uint64
+current_xact_number(int64 base, const char *function_name)
 {
-	check_number("base", base);
-	if (unlikely(xact > XACT_NUMBER_MAX - (uint64) base))
-		ereport(ERROR,
-				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("transaction id %llu plus base %lld exceeds %llu",
-						(unsigned long long) xact, (long long) base,
-						(unsigned long long) XACT_NUMBER_MAX),
-				 errdetail("A key holds 48 bits of transaction number.")));
-	return xact + (uint64) base;
+	return xact_plus_base(current_xact(function_name), base);
 }
 
 static void
@@ -86,7 +94,7 @@ Datum
 uuid_xact_nextval(PG_FUNCTION_ARGS)
 {
 	uint64		xact = current_xact("uuid_xact_nextval()");
-	uint64		number = number_of(xact, PG_GETARG_INT64(0));
+	uint64		number = xact_plus_base(xact, PG_GETARG_INT64(0));
 
 	advance_tail(xact);
 	return uuid_datum(xact_key(number, tail));
@@ -96,7 +104,21 @@ uuid_xact_nextval(PG_FUNCTION_ARGS)
 Datum
 xact_id(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_INT64((int64) number_of(current_xact("xact_id()"), PG_GETARG_INT64(0)));
+	PG_RETURN_INT64((int64) current_xact_number(PG_GETARG_INT64(0), "xact_id()"));
+}
+
+/*
+ * xact_id_generated(base bigint) -> bigint
+ *
+ * The same number under another label.  A generated column takes an immutable
+ * function only, and the executor folds that one when it starts a statement:
+ * never in a cached plan, so each statement has the number of its transaction.
+ * Anywhere else the label would be a lie; hence a function of its own.
+ */
+Datum
+xact_id_generated(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64((int64) current_xact_number(PG_GETARG_INT64(0), "xact_id_generated()"));
 }
 
 /* uuid_xact_id(uuid) -> the transaction number in a key */
@@ -115,6 +137,6 @@ uuid_xact_floor(PG_FUNCTION_ARGS)
 	int64		number = PG_GETARG_INT64(0);
 	XactTail	lowest = {0, 0};
 
-	check_number("transaction number", number);
+	check_xact_number("transaction number", number);
 	return uuid_datum(xact_key((uint64) number, lowest));
 }
