@@ -29,30 +29,46 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON exact_count_part TO PUBLIC;
 CREATE POLICY see ON exact_count_part FOR SELECT USING (feed_may_read(relid));
 CREATE POLICY change ON exact_count_part USING (feed_may_change(relid));
 
-CREATE FUNCTION exact_count_storage(part regclass)
+CREATE FUNCTION exact_count_storage(relid regclass, part regclass)
 RETURNS text
-LANGUAGE sql STABLE
-RETURN split_part(@extschema@.server_origin(), '/', 1) || '/' || pg_relation_filenode(part)
-    || coalesce((SELECT string_agg('/' || i.xmin, '' ORDER BY inhrelid) FROM pg_partition_ancestors(part) AS a(relid) JOIN pg_inherits i ON inhrelid = a.relid), '');
-COMMENT ON FUNCTION exact_count_storage(regclass) IS 'System identifier, file, and when it was attached: what a stored number is valid for. Not for use by hand.';
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    storage text := split_part(@extschema@.server_origin(), '/', 1) || '/' || pg_relation_filenode(part);
+BEGIN
+    IF part <> relid THEN
+        SELECT concat(storage, string_agg('/' || i.xmin::text, '' ORDER BY inhrelid)) INTO storage
+        FROM pg_partition_ancestors(part) AS a(relid) JOIN pg_inherits AS i ON inhrelid = a.relid;
+    END IF;
+    RETURN storage;
+END $$;
+COMMENT ON FUNCTION exact_count_storage(regclass, regclass) IS 'System identifier, file, and by which transactions a partition was attached: what a stored number is valid for. Not for use by hand.';
 
 CREATE FUNCTION exact_count_leaves("table" regclass)
 RETURNS regclass[]
-LANGUAGE sql STABLE
-RETURN CASE (SELECT relkind FROM pg_class WHERE oid = "table")
-       WHEN 'p' THEN (SELECT coalesce(array_agg(relid), '{}') FROM pg_partition_tree("table") WHERE isleaf AND level > 0)
-       ELSE ARRAY["table"] END;
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF (SELECT relkind FROM pg_class WHERE oid = "table") = 'r' THEN
+        RETURN ARRAY["table"];
+    END IF;
+    RETURN ARRAY(SELECT relid FROM pg_partition_tree("table") WHERE isleaf AND level > 0);
+END $$;
 COMMENT ON FUNCTION exact_count_leaves(regclass) IS 'The tables that hold the rows. Not for use by hand.';
 
 CREATE FUNCTION exact_count_rows(t feed_table, part regclass, numbers int8multirange)
 RETURNS text
-LANGUAGE sql STABLE
-RETURN CASE (SELECT count(*) FROM unnest(numbers))
-       WHEN 0 THEN '0'
-       WHEN 1 THEN format('(SELECT count(*) FROM ONLY %s AS e WHERE %s)', part, @extschema@.feed_between(t, lower(numbers)::text, upper(numbers)::text))
-       ELSE format('(SELECT count(*) FROM unnest(%L::int8multirange) AS b(numbers) CROSS JOIN LATERAL (SELECT FROM ONLY %s AS e WHERE %s OFFSET 0) AS e)',
-                   numbers, part, @extschema@.feed_between(t, 'lower(b.numbers)', 'upper(b.numbers)'))
-       END;
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF isempty(numbers) THEN
+        RETURN '0';
+    ELSIF numbers = int8multirange(range_merge(numbers)) THEN
+        RETURN format('(SELECT count(*) FROM ONLY %s AS e WHERE %s)', part, @extschema@.feed_between(t, lower(numbers)::text, upper(numbers)::text));
+    END IF;
+    RETURN format('(SELECT count(*) FROM unnest(%L::int8multirange) AS b(numbers) CROSS JOIN LATERAL (SELECT FROM ONLY %s AS e WHERE %s OFFSET 0) AS e)',
+                  numbers, part, @extschema@.feed_between(t, 'lower(b.numbers)', 'upper(b.numbers)'));
+END $$;
 COMMENT ON FUNCTION exact_count_rows(feed_table, regclass, int8multirange) IS 'The expression that counts rows of a set of transactions. Not for use by hand.';
 
 CREATE FUNCTION exact_count_rest(counted int8multirange)
@@ -61,16 +77,22 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN '{[0,281474976710655)}'::int8multirange - counted;
 COMMENT ON FUNCTION exact_count_rest(int8multirange) IS 'All numbers but these. Not for use by hand.';
 
-CREATE FUNCTION exact_count_known(t feed_table)
-RETURNS SETOF exact_count_part
-LANGUAGE sql STABLE ROWS 10
--- Numbers beyond those of the server are of the one that it was restored from.
-BEGIN ATOMIC
-    SELECT p.* FROM exact_count_part AS p
-    WHERE p.relid = t.relid AND p.storage = exact_count_storage(p.part)
-      AND (pg_is_in_recovery() OR upper(p.counted) <= next_transaction(t.base));
-END;
-COMMENT ON FUNCTION exact_count_known(feed_table) IS 'The stored numbers of a table that are valid. Not for use by hand.';
+CREATE FUNCTION exact_count_known(t feed_table, leaf regclass)
+RETURNS exact_count_part
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    p @extschema@.exact_count_part;
+BEGIN
+    SELECT * INTO p FROM @extschema@.exact_count_part AS e WHERE e.relid = t.relid AND e.part = leaf;
+    -- Numbers beyond those of the server are of the one that it was restored from.
+    IF p.storage = @extschema@.exact_count_storage(t.relid, leaf)
+       AND (pg_is_in_recovery() OR NOT upper(p.counted) > @extschema@.next_transaction(t.base)) THEN
+        RETURN p;
+    END IF;
+    RETURN NULL;
+END $$;
+COMMENT ON FUNCTION exact_count_known(feed_table, regclass) IS 'The stored number of a table or partition, null if it has none that is valid. Not for use by hand.';
 
 CREATE FUNCTION exact_count_lost("table" regclass)
 RETURNS feed_table
@@ -89,7 +111,9 @@ SET search_path = pg_catalog, pg_temp SET jit = off SET enable_memoize = off
 AS $$
 DECLARE
     t @extschema@.feed_table;
-    expression text;
+    leaf regclass;
+    known @extschema@.exact_count_part;
+    expression text := '0';
     rows bigint;
 BEGIN
     SELECT * INTO t FROM @extschema@.feed_table AS f
@@ -98,11 +122,15 @@ BEGIN
         PERFORM @extschema@.exact_count_lost("table");
     END IF;
     PERFORM @extschema@.feed_check_table(t);
-    SELECT string_agg(CASE WHEN k.part IS NULL THEN format('(SELECT count(*) FROM ONLY %s)', leaf)
-                           ELSE k.rows || ' + ' || @extschema@.exact_count_rows(t, leaf, @extschema@.exact_count_rest(k.counted)) END, ' + ')
-    INTO expression
-    FROM unnest(@extschema@.exact_count_leaves("table")) AS leaf LEFT JOIN @extschema@.exact_count_known(t) AS k ON k.part = leaf;
-    EXECUTE 'SELECT ' || coalesce(expression, '0') INTO rows;
+    FOREACH leaf IN ARRAY @extschema@.exact_count_leaves("table") LOOP
+        known := @extschema@.exact_count_known(t, leaf);
+        IF known.part IS NULL THEN
+            expression := expression || format(' + (SELECT count(*) FROM ONLY %s)', leaf);
+        ELSE
+            expression := expression || format(' + %s + %s', known.rows, @extschema@.exact_count_rows(t, leaf, @extschema@.exact_count_rest(known.counted)));
+        END IF;
+    END LOOP;
+    EXECUTE 'SELECT ' || expression INTO rows;
     RETURN rows;
 END $$;
 COMMENT ON FUNCTION exact_count(regclass) IS
@@ -136,8 +164,8 @@ BEGIN
     DELETE FROM @extschema@.exact_count_part AS p
     WHERE p.relid = "table" AND p.part <> "table" AND p.part <> ALL (leaves);
     FOREACH leaf IN ARRAY leaves LOOP
-        SELECT * INTO known FROM @extschema@.exact_count_known(t) AS k WHERE k.part = leaf;
-        IF NOT FOUND THEN
+        known := @extschema@.exact_count_known(t, leaf);
+        IF known.part IS NULL THEN
             folded := folded + @extschema@.exact_count_afresh(t, leaf);
             CONTINUE;
         END IF;
@@ -169,7 +197,7 @@ BEGIN
                     SELECT numbers, (SELECT count(*) FROM ONLY %s) - (SELECT count(*) FROM unnest(@extschema@.exact_count_rest(numbers)) AS b(numbers)
                         CROSS JOIN LATERAL (SELECT FROM ONLY %2$s AS e WHERE %s OFFSET 0) AS e) FROM ended',
                    t.base, leaf, @extschema@.feed_between(t, 'lower(b.numbers)', 'upper(b.numbers)')) INTO ended, amount;
-    INSERT INTO @extschema@.exact_count_part AS p VALUES (t.relid, leaf, @extschema@.exact_count_storage(leaf), ended, amount, clock_timestamp())
+    INSERT INTO @extschema@.exact_count_part AS p VALUES (t.relid, leaf, @extschema@.exact_count_storage(t.relid, leaf), ended, amount, clock_timestamp())
     ON CONFLICT (relid, part) DO UPDATE SET storage = excluded.storage, counted = excluded.counted, rows = excluded.rows, folded = excluded.folded;
     RETURN amount;
 END $$;
@@ -180,13 +208,13 @@ RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM @extschema@.feed_enable("table", coalesce("column", (SELECT number_column FROM @extschema@.feed_table WHERE relid = "table")));
+    PERFORM @extschema@.feed_ensure("table", "column");
     -- A partitioned table without partitions has a count, too: its own row says so.
     INSERT INTO @extschema@.exact_count_part VALUES ("table", "table", '', '{}', 0, clock_timestamp()) ON CONFLICT DO NOTHING;
     RETURN @extschema@.exact_count_fold("table");
 END $$;
 COMMENT ON FUNCTION exact_count_start(regclass, name) IS
-'Start an exact count: make the table readable and guarded by feed_enable, and count the rows that are there, once. Returns that number. Costs one count(*), during which writers wait: see docs/count.md for a table in use.
+'Start an exact count: make the table readable and guarded by feed_enable, and count the rows that are there, once. Returns that number. Costs one count(*); in a table that no feed_enable was called for, writers wait until the transaction ends: call that first, in a transaction of its own.
 Owner only. Errors of feed_enable.';
 
 CREATE FUNCTION exact_count_stop("table" regclass)

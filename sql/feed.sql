@@ -54,8 +54,8 @@ COMMENT ON COLUMN feed.moved IS 'when the position moved last';
 
 ALTER TABLE feed OWNER TO @extowner@;
 ALTER TABLE feed ENABLE ROW LEVEL SECURITY;
-GRANT SELECT, INSERT, UPDATE, DELETE ON feed TO PUBLIC;
 -- Who may read a table may read its feeds, and so move them; who owns it may make and drop them.
+GRANT SELECT, INSERT, DELETE, UPDATE (position, batch, pending, moved) ON feed TO PUBLIC;
 CREATE POLICY read ON feed FOR SELECT USING (feed_may_read(relid));
 CREATE POLICY move ON feed FOR UPDATE USING (feed_may_read(relid));
 CREATE POLICY make ON feed FOR INSERT WITH CHECK (feed_may_change(relid));
@@ -73,36 +73,63 @@ RETURN format(CASE WHEN t.is_uuid
               ELSE 'e.%1$I >= %2$s AND e.%1$I < %3$s' END, t.number_column, from_number, below);
 COMMENT ON FUNCTION feed_between(feed_table, text, text) IS 'The condition that rows e have a number in a range: one range of one index. Not for use by hand.';
 
+CREATE FUNCTION feed_columns(columns name[])
+RETURNS text
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    names text;
+    "column" name;
+BEGIN
+    FOREACH "column" IN ARRAY columns LOOP
+        names := concat_ws(', ', names, format('e.%I', "column"));
+    END LOOP;
+    RETURN names;
+END $$;
+COMMENT ON FUNCTION feed_columns(name[]) IS 'The given columns of rows e, as text of a query; null for none. Not for use by hand.';
+
 CREATE FUNCTION feed_order(t feed_table)
 RETURNS text
 LANGUAGE sql STABLE
-RETURN (SELECT string_agg(format('e.%I', c), ', ' ORDER BY place)
-        FROM unnest(CASE WHEN t.is_uuid THEN t.order_columns ELSE t.number_column || t.order_columns END) WITH ORDINALITY AS k(c, place));
+RETURN feed_columns(CASE WHEN t.is_uuid THEN t.order_columns ELSE t.number_column || t.order_columns END);
 COMMENT ON FUNCTION feed_order(feed_table) IS 'The columns by which rows e are delivered. Not for use by hand.';
+
+CREATE FUNCTION feed_literals("values" text[])
+RETURNS text
+LANGUAGE sql STABLE
+RETURN (SELECT string_agg(quote_literal(v), ', ' ORDER BY place) FROM unnest("values") WITH ORDINALITY AS k(v, place));
+COMMENT ON FUNCTION feed_literals(text[]) IS 'Values as text of a query. Not for use by hand.';
 
 CREATE FUNCTION feed_slice(t feed_table, number bigint, above text[], up_to text[], columns text)
 RETURNS text
-LANGUAGE sql STABLE
-RETURN (SELECT format('(SELECT %s FROM %s AS e WHERE %s%s%s ORDER BY %s)', columns, t.relid,
-                      @extschema@.feed_between(t, number::text, (number + 1)::text),
-                      ' AND (' || names || ') > (' || (SELECT string_agg(quote_literal(v), ', ' ORDER BY i) FROM unnest(above) WITH ORDINALITY AS a(v, i)) || ')',
-                      ' AND (' || names || ') <= (' || (SELECT string_agg(quote_literal(v), ', ' ORDER BY i) FROM unnest(up_to) WITH ORDINALITY AS a(v, i)) || ')',
-                      @extschema@.feed_order(t))
-        FROM (SELECT string_agg(format('e.%I', c), ', ' ORDER BY place) AS names FROM unnest(t.order_columns) WITH ORDINALITY AS k(c, place)) AS k);
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    key text := @extschema@.feed_columns(t.order_columns);
+BEGIN
+    RETURN format('(SELECT %s FROM %s AS e WHERE %s', columns, t.relid, @extschema@.feed_between(t, number::text, (number + 1)::text))
+        || coalesce(format(' AND (%s) > (', key) || @extschema@.feed_literals(above) || ')', '')
+        || coalesce(format(' AND (%s) <= (', key) || @extschema@.feed_literals(up_to) || ')', '')
+        || format(' ORDER BY %s)', @extschema@.feed_order(t));
+END $$;
 COMMENT ON FUNCTION feed_slice(feed_table, bigint, text[], text[], text) IS 'The query for rows of one transaction above and up to a key; null leaves a side open. Not for use by hand.';
 
 CREATE FUNCTION feed_ranges(t feed_table, numbers int8multirange, columns text)
 RETURNS text
-LANGUAGE sql STABLE
--- One range at a time, in order, each by one scan of the index: OFFSET 0 keeps the planner from joining
--- the set with the table, for which it would read the whole index.
-RETURN CASE (SELECT count(*) FROM unnest(numbers))
-       WHEN 0 THEN NULL
-       WHEN 1 THEN format('(SELECT %s FROM %s AS e WHERE %s ORDER BY %s)', columns, t.relid,
-                          @extschema@.feed_between(t, lower(numbers)::text, upper(numbers)::text), @extschema@.feed_order(t))
-       ELSE format('(SELECT %s FROM unnest(%L::int8multirange) AS b(numbers) CROSS JOIN LATERAL (SELECT * FROM %s AS e WHERE %s ORDER BY %s OFFSET 0) AS e)',
-                   columns, numbers, t.relid, @extschema@.feed_between(t, 'lower(b.numbers)', 'upper(b.numbers)'), @extschema@.feed_order(t))
-       END;
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF isempty(numbers) THEN
+        RETURN NULL;
+    ELSIF numbers = int8multirange(range_merge(numbers)) THEN
+        RETURN format('(SELECT %s FROM %s AS e WHERE %s ORDER BY %s)', columns, t.relid,
+                      @extschema@.feed_between(t, lower(numbers)::text, upper(numbers)::text), @extschema@.feed_order(t));
+    END IF;
+    -- One range at a time, in order, each by one scan of the index: OFFSET 0 keeps the planner from joining
+    -- the set with the table, for which it would read the whole index.
+    RETURN format('(SELECT %s FROM unnest(%L::int8multirange) AS b(numbers) CROSS JOIN LATERAL (SELECT * FROM %s AS e WHERE %s ORDER BY %s OFFSET 0) AS e)',
+                  columns, numbers, t.relid, @extschema@.feed_between(t, 'lower(b.numbers)', 'upper(b.numbers)'), @extschema@.feed_order(t));
+END $$;
 COMMENT ON FUNCTION feed_ranges(feed_table, int8multirange, text) IS 'The query for all rows of a set of transactions, by number; null for none. Not for use by hand.';
 
 CREATE FUNCTION feed_one(number bigint)
@@ -113,15 +140,23 @@ COMMENT ON FUNCTION feed_one(bigint) IS 'The set of one transaction, or of none 
 
 CREATE FUNCTION feed_select(t feed_table, b feed_batch, columns text)
 RETURNS text
-LANGUAGE sql STABLE
-RETURN coalesce(
-    nullif(concat_ws(' UNION ALL ',
-        CASE WHEN b.resumed IS NOT NULL
-             THEN @extschema@.feed_slice(t, b.resumed, b.resumed_after, CASE WHEN b.cut = b.resumed THEN b.cut_after END, columns) END,
-        @extschema@.feed_ranges(t, b.transactions - @extschema@.feed_one(b.resumed) - @extschema@.feed_one(b.cut), columns),
-        CASE WHEN b.cut IS NOT NULL AND b.cut IS DISTINCT FROM b.resumed
-             THEN @extschema@.feed_slice(t, b.cut, NULL, b.cut_after, columns) END), ''),
-    format('SELECT %s FROM %s AS e WHERE false', columns, t.relid));
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    query text;
+BEGIN
+    IF b.resumed IS NULL AND b.cut IS NULL THEN
+        query := @extschema@.feed_ranges(t, b.transactions, columns);
+    ELSE
+        query := concat_ws(' UNION ALL ',
+            CASE WHEN b.resumed IS NOT NULL
+                 THEN @extschema@.feed_slice(t, b.resumed, b.resumed_after, CASE WHEN b.cut = b.resumed THEN b.cut_after END, columns) END,
+            @extschema@.feed_ranges(t, b.transactions - @extschema@.feed_one(b.resumed) - @extschema@.feed_one(b.cut), columns),
+            CASE WHEN b.cut IS NOT NULL AND b.cut IS DISTINCT FROM b.resumed
+                 THEN @extschema@.feed_slice(t, b.cut, NULL, b.cut_after, columns) END);
+    END IF;
+    RETURN coalesce(query, format('SELECT %s FROM %s AS e WHERE false', columns, t.relid));
+END $$;
 COMMENT ON FUNCTION feed_select(feed_table, feed_batch, text) IS 'The query for the rows of a batch, in their order: the rest of the transaction that the last batch stopped in, whole transactions, the first part of one. Not for use by hand.';
 
 ---------------------------------------------------------------------------
@@ -165,8 +200,7 @@ DECLARE
     last_key text[];
     query text := format('SELECT %s, ARRAY[%s]::text[] FROM (%%s) AS e OFFSET %s LIMIT 1',
         format(CASE WHEN t.is_uuid THEN '@extschema@.uuid_xact_id(e.%I)' ELSE 'e.%I' END, t.number_column),
-        (SELECT string_agg(format('e.%I', c), ', ' ORDER BY place) FROM unnest(t.order_columns) WITH ORDINALITY AS k(c, place)),
-        max_rows - 1);
+        @extschema@.feed_columns(t.order_columns), max_rows - 1);
 BEGIN
     LOOP
         -- Without an index in order, every try sorts what it looks at: so look at a few numbers first, and at
@@ -231,8 +265,13 @@ COMMENT ON FUNCTION feed_check_members(feed_table, feed_position, regclass[]) IS
 
 CREATE FUNCTION feed_plan_for(t feed_table)
 RETURNS void
-LANGUAGE sql VOLATILE
-RETURN (SELECT set_config('enable_bitmapscan', 'on', true) WHERE NOT t.ordered)::text::void;
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT t.ordered THEN
+        PERFORM set_config('enable_bitmapscan', 'on', true);
+    END IF;
+END $$;
 COMMENT ON FUNCTION feed_plan_for(feed_table) IS 'Let a BRIN index be read, which only a bitmap can, until the calling function ends. Not for use by hand.';
 
 CREATE FUNCTION feed_next(t feed_table, p feed_position, max_rows int)
@@ -428,7 +467,7 @@ BEGIN
     IF feed_create.name IS NULL OR feed_create.name = '' THEN
         RAISE 'a feed must have a name' USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    PERFORM @extschema@.feed_enable("table", "column");
+    PERFORM @extschema@.feed_ensure("table", "column");
     -- One whose table is gone may be left over.
     DELETE FROM @extschema@.feed AS f WHERE f.name = feed_create.name AND NOT EXISTS (SELECT FROM pg_class WHERE oid = f.relid);
     INSERT INTO @extschema@.feed (name, relid, position)

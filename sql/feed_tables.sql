@@ -192,14 +192,30 @@ BEGIN
     RETURN t;
 END $$;
 COMMENT ON FUNCTION feed_enable(regclass, name) IS
-'Make a table readable by feeds and exact counts: find its column with the transaction number (by name where there are several) and its index, and guard both. feed_create and exact_count_start call it. Call it again after renaming a column or changing the index.
+'Make a table readable by feeds and exact counts: find its column with the transaction number (by name where there are several) and its index, and guard both. feed_create and exact_count_start call it if nobody did. Call it again after renaming a column or changing the index.
 Owner only. Takes SHARE ROW EXCLUSIVE for a moment, waiting for writers. Errors: undefined_column, ambiguous_column, undefined_object (no index), wrong_object_type, insufficient_privilege.';
+
+CREATE FUNCTION feed_ensure("table" regclass, "column" name)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM @extschema@.feed_check_owner("table");
+    IF NOT EXISTS (SELECT FROM @extschema@.feed_table AS t WHERE t.relid = "table" AND t.number_column = coalesce("column", t.number_column))
+       OR NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = "table" AND tgname = 'zz_inorder_guard' AND tgenabled = 'A') THEN
+        PERFORM @extschema@.feed_enable("table", "column");
+    END IF;
+END $$;
+COMMENT ON FUNCTION feed_ensure(regclass, name) IS 'feed_enable, unless that was done: then no writer need wait. Not for use by hand.';
 
 CREATE FUNCTION feed_beyond(t feed_table)
 RETURNS text
-LANGUAGE sql STABLE
-RETURN format('SELECT EXISTS (SELECT FROM %s AS e WHERE e.%I >= ' || CASE WHEN t.is_uuid THEN '@extschema@.uuid_xact_floor(%s)' ELSE '%s' END || ')',
-              t.relid, t.number_column, format('@extschema@.next_transaction(%s)', t.base));
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN format(CASE WHEN t.is_uuid THEN 'SELECT EXISTS (SELECT FROM %s AS e WHERE e.%I >= @extschema@.uuid_xact_floor(@extschema@.next_transaction(%s)))'
+                       ELSE 'SELECT EXISTS (SELECT FROM %s AS e WHERE e.%I >= @extschema@.next_transaction(%s))' END, t.relid, t.number_column, t.base);
+END $$;
 COMMENT ON FUNCTION feed_beyond(feed_table) IS 'The query whether a table has numbers that no transaction of this server has had yet. Not for use by hand.';
 
 CREATE FUNCTION feed_say_beyond("table" regclass)
