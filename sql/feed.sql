@@ -186,6 +186,39 @@ RETURN (SELECT range_agg(CASE WHEN before + upper(r) - lower(r) > amount THEN in
         WHERE before < amount);
 COMMENT ON FUNCTION feed_first(int8multirange, bigint) IS 'The smallest so many numbers of a set. Not for use by hand.';
 
+CREATE FUNCTION feed_window(t feed_table, numbers int8multirange, max_rows int)
+RETURNS int8multirange
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    amount bigint := 1;
+    total bigint := (SELECT sum(upper(n) - lower(n)) FROM unnest(numbers) AS n);
+    too_few bigint := 0;
+    too_many bigint := total + 1;
+    tried int8multirange;
+    found bigint;
+BEGIN
+    -- What is looked at has to be sorted, so it should be little more than is wanted: try one transaction, then as many as
+    -- its rows suggest. The true number is between the two bounds, and every try moves one: it ends when they meet.
+    LOOP
+        tried := @extschema@.feed_first(numbers, amount);
+        EXECUTE format('SELECT count(*) FROM (SELECT FROM unnest(%L::int8multirange) AS b(numbers) CROSS JOIN LATERAL (SELECT FROM %s AS e WHERE %s OFFSET 0) AS e LIMIT %s) AS e',
+                       tried, t.relid, @extschema@.feed_between(t, 'lower(b.numbers)', 'upper(b.numbers)'), max_rows * 4::bigint) INTO found;
+        IF found < max_rows THEN
+            EXIT WHEN amount >= total;
+            too_few := amount;
+            amount := least(CASE found WHEN 0 THEN amount * 32 ELSE 1 + amount::float8 * max_rows * 1.25 / found END,
+                            greatest((amount + too_many + 1) / 2, amount + 1), total);
+        ELSE
+            EXIT WHEN found < max_rows * 4::bigint OR amount - too_few <= 1;
+            too_many := amount;
+            amount := greatest(amount / 4, too_few + 1);
+        END IF;
+    END LOOP;
+    RETURN tried;
+END $$;
+COMMENT ON FUNCTION feed_window(feed_table, int8multirange, int) IS 'The smallest numbers of a set that have so many rows, or a few times as many; all of it if it has not. Not for use by hand: feed_cut calls it where the index gives no order.';
+
 CREATE FUNCTION feed_cut(t feed_table, b feed_batch, max_rows int)
 RETURNS feed_batch
 LANGUAGE plpgsql VOLATILE
@@ -195,23 +228,16 @@ SET datestyle = 'ISO' SET intervalstyle = 'iso_8601' SET extra_float_digits = 1
 AS $$
 DECLARE
     part @extschema@.feed_batch := b;
-    amount bigint := 64;
     number bigint;
     last_key text[];
-    query text := format('SELECT %s, ARRAY[%s]::text[] FROM (%%s) AS e OFFSET %s LIMIT 1',
-        format(CASE WHEN t.is_uuid THEN '@extschema@.uuid_xact_id(e.%I)' ELSE 'e.%I' END, t.number_column),
-        @extschema@.feed_columns(t.order_columns), max_rows - 1);
 BEGIN
-    LOOP
-        -- Without an index in order, every try sorts what it looks at: so look at a few numbers first, and at
-        -- four times as many each time. It ends when that is all of them.
-        IF NOT t.ordered THEN
-            part.transactions := @extschema@.feed_one(b.resumed) + @extschema@.feed_first(b.transactions - @extschema@.feed_one(b.resumed), amount);
-            amount := amount * 4;
-        END IF;
-        EXECUTE format(query, @extschema@.feed_select(t, part, @extschema@.feed_order(t))) INTO number, last_key;
-        EXIT WHEN number IS NOT NULL OR part.transactions IS NOT DISTINCT FROM b.transactions;
-    END LOOP;
+    IF NOT t.ordered THEN
+        part.transactions := @extschema@.feed_one(b.resumed) + @extschema@.feed_window(t, b.transactions - @extschema@.feed_one(b.resumed), max_rows);
+    END IF;
+    EXECUTE format('SELECT %s, ARRAY[%s]::text[] FROM (%s) AS e OFFSET %s LIMIT 1',
+                   format(CASE WHEN t.is_uuid THEN '@extschema@.uuid_xact_id(e.%I)' ELSE 'e.%I' END, t.number_column),
+                   @extschema@.feed_columns(t.order_columns), @extschema@.feed_select(t, part, @extschema@.feed_order(t)), max_rows - 1)
+    INTO number, last_key;
     IF number IS NULL THEN
         RETURN b;
     END IF;

@@ -10,7 +10,9 @@
  *	  uuid_datum.c	between those bits and uuid values of the server
  *	  sequential.c	uuid_sequence_nextval, uuid_time_nextval
  *	  v7.c			uuid_v7_nextval, uuid_v7_time, uuid_v7_floor
- *	  xact.c		uuid_xact_nextval, xact_id, uuid_xact_id, uuid_xact_floor
+ *	  xact.c		uuid_xact_nextval, xact_id and its like, uuid_xact_id, uuid_xact_floor
+ *	  snapshot.c	which transactions have ended: ground of feed and count
+ *	  guard.c		the trigger that keeps a table readable
  *	  uuid_v1.c		the type uuid_v1: text, binary, casts, parts
  *	  uuid_v1_ops.c	its comparisons, sorting, hashing, index support
  *	  uuid_v1_nextval.c	its generator
