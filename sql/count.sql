@@ -106,7 +106,7 @@ COMMENT ON FUNCTION exact_count_lost(regclass) IS 'The error about a table witho
 
 CREATE FUNCTION exact_count("table" regclass)
 RETURNS bigint
-LANGUAGE plpgsql STABLE STRICT
+LANGUAGE plpgsql STABLE STRICT PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp SET jit = off SET enable_memoize = off
 AS $$
 DECLARE

@@ -318,7 +318,9 @@ BEGIN
     b.resumed := p.partial;
     b.resumed_after := p.last_key;
     IF NOT pg_is_in_recovery() AND upper(p.transactions) > @extschema@.next_transaction(t.base) THEN
-        PERFORM @extschema@.feed_say_beyond(t.relid);
+        RAISE 'this position on % is ahead of the server', t.relid USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = format('It has read transactions up to %s, and the next one is %s.', upper(p.transactions) - 1, @extschema@.next_transaction(t.base)),
+              HINT = format('After a restore call feed_rebase(%L): it lets numbers go on above those of the feeds of the table.', t.relid);
     END IF;
     -- A standby may not have come so far yet as the one that the position is from.
     IF isempty(b.transactions) OR NOT b.transactions @> p.partial THEN
