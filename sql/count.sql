@@ -64,10 +64,10 @@ BEGIN
     IF isempty(numbers) THEN
         RETURN '0';
     ELSIF numbers = int8multirange(range_merge(numbers)) THEN
-        RETURN format('(SELECT count(*) FROM ONLY %s AS e WHERE %s)', part, @extschema@.feed_between(t, lower(numbers)::text, upper(numbers)::text));
+        RETURN format('(SELECT count(*) FROM %s%s)', @extschema@.feed_part(t.relid, part), @extschema@.feed_between(t, lower(numbers)::text, upper(numbers)::text));
     END IF;
-    RETURN format('(SELECT count(*) FROM unnest(%L::int8multirange) AS b(numbers) CROSS JOIN LATERAL (SELECT FROM ONLY %s AS e WHERE %s OFFSET 0) AS e)',
-                  numbers, part, @extschema@.feed_between(t, 'lower(b.numbers)', 'upper(b.numbers)'));
+    RETURN format('(SELECT count(*) FROM unnest(%L::int8multirange) AS b(numbers) CROSS JOIN LATERAL (SELECT FROM %s%s OFFSET 0) AS e)',
+                  numbers, @extschema@.feed_part(t.relid, part), @extschema@.feed_between(t, 'lower(b.numbers)', 'upper(b.numbers)'));
 END $$;
 COMMENT ON FUNCTION exact_count_rows(feed_table, regclass, int8multirange) IS 'The expression that counts rows of a set of transactions. Not for use by hand.';
 
@@ -125,7 +125,7 @@ BEGIN
     FOREACH leaf IN ARRAY @extschema@.exact_count_leaves("table") LOOP
         known := @extschema@.exact_count_known(t, leaf);
         IF known.part IS NULL THEN
-            expression := expression || format(' + (SELECT count(*) FROM ONLY %s)', leaf);
+            expression := expression || format(' + (SELECT count(*) FROM %strue)', @extschema@.feed_part(t.relid, leaf));
         ELSE
             expression := expression || format(' + %s + %s', known.rows, @extschema@.exact_count_rows(t, leaf, @extschema@.exact_count_rest(known.counted)));
         END IF;
@@ -194,9 +194,9 @@ DECLARE
 BEGIN
     -- One statement, one snapshot: all rows but those of transactions that are not in the set.
     EXECUTE format('WITH ended AS MATERIALIZED (SELECT @extschema@.ended_transactions(%s) AS numbers)
-                    SELECT numbers, (SELECT count(*) FROM ONLY %s) - (SELECT count(*) FROM unnest(@extschema@.exact_count_rest(numbers)) AS b(numbers)
-                        CROSS JOIN LATERAL (SELECT FROM ONLY %2$s AS e WHERE %s OFFSET 0) AS e) FROM ended',
-                   t.base, leaf, @extschema@.feed_between(t, 'lower(b.numbers)', 'upper(b.numbers)')) INTO ended, amount;
+                    SELECT numbers, (SELECT count(*) FROM %strue) - (SELECT count(*) FROM unnest(@extschema@.exact_count_rest(numbers)) AS b(numbers)
+                        CROSS JOIN LATERAL (SELECT FROM %2$s%s OFFSET 0) AS e) FROM ended',
+                   t.base, @extschema@.feed_part(t.relid, leaf), @extschema@.feed_between(t, 'lower(b.numbers)', 'upper(b.numbers)')) INTO ended, amount;
     INSERT INTO @extschema@.exact_count_part AS p VALUES (t.relid, leaf, @extschema@.exact_count_storage(t.relid, leaf), ended, amount, clock_timestamp())
     ON CONFLICT (relid, part) DO UPDATE SET storage = excluded.storage, counted = excluded.counted, rows = excluded.rows, folded = excluded.folded;
     RETURN amount;

@@ -45,7 +45,7 @@ CREATE TABLE feed (
     moved timestamptz
 );
 CREATE INDEX ON feed (relid);
-SELECT pg_extension_config_dump('feed', '');
+SELECT pg_extension_config_dump('feed', 'WHERE EXISTS (SELECT FROM pg_catalog.pg_class WHERE oid = relid)');
 
 COMMENT ON TABLE feed IS 'Feeds made by feed_create(); the view feeds shows them.';
 COMMENT ON COLUMN feed.batch IS 'number of the last batch handed out by feed_next_batch(), from 1 on; without gaps';
@@ -234,9 +234,11 @@ BEGIN
     IF NOT t.ordered THEN
         part.transactions := @extschema@.feed_one(b.resumed) + @extschema@.feed_window(t, b.transactions - @extschema@.feed_one(b.resumed), max_rows);
     END IF;
+    -- As text by the type's own output, not by a cast: anyone may make one of those for a type of his.
     EXECUTE format('SELECT %s, ARRAY[%s]::text[] FROM (%s) AS e OFFSET %s LIMIT 1',
                    format(CASE WHEN t.is_uuid THEN '@extschema@.uuid_xact_id(e.%I)' ELSE 'e.%I' END, t.number_column),
-                   @extschema@.feed_columns(t.order_columns), @extschema@.feed_select(t, part, @extschema@.feed_order(t)), max_rows - 1)
+                   (SELECT string_agg(format('concat(e.%I)', c), ', ' ORDER BY place) FROM unnest(t.order_columns) WITH ORDINALITY AS k(c, place)),
+                   @extschema@.feed_select(t, part, @extschema@.feed_order(t)), max_rows - 1)
     INTO number, last_key;
     IF number IS NULL THEN
         RETURN b;
@@ -254,13 +256,29 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION feed_cut(feed_table, feed_batch, int) IS 'A batch that stops after so many rows; where nothing tells rows of one transaction apart, after the transaction that reaches them. Not for use by hand.';
 
+CREATE FUNCTION feed_lacks(t feed_table)
+RETURNS name
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT c FROM unnest(t.number_column || t.order_columns) AS c
+            WHERE NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = t.relid AND attname = c AND NOT attisdropped) LIMIT 1);
+END $$;
+COMMENT ON FUNCTION feed_lacks(feed_table) IS 'A column that a table is read by and has no more, or null. Not for use by hand.';
+
 CREATE FUNCTION feed_check_table(t feed_table)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    gone name := @extschema@.feed_lacks(t);
 BEGIN
-    IF NOT EXISTS (SELECT FROM pg_class WHERE oid = t.relid) THEN
-        RAISE 'the table of this feed, once oid %, is gone', t.relid::oid USING ERRCODE = 'undefined_table', HINT = 'Call feed_drop().';
+    IF gone IS NOT NULL THEN
+        IF NOT EXISTS (SELECT FROM pg_class WHERE oid = t.relid) THEN
+            RAISE 'the table of this feed, once oid %, is gone', t.relid::oid USING ERRCODE = 'undefined_table', HINT = 'Call feed_drop().';
+        END IF;
+        RAISE 'table % has no column % any more, which its feed relies on', t.relid, quote_ident(gone) USING ERRCODE = 'undefined_column',
+              HINT = format('Give the column its name back, or let the owner call feed_enable(%L) again.', t.relid);
     END IF;
     IF row_security_active(t.relid) THEN
         RAISE 'row security hides rows of % from this role', t.relid USING ERRCODE = 'object_not_in_prerequisite_state',
@@ -269,19 +287,37 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION feed_check_table(feed_table) IS 'Error if the table is gone or row security hides rows of it. Not for use by hand.';
 
+CREATE FUNCTION feed_part("table" regclass, member regclass)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF member = "table" OR has_table_privilege(member, 'SELECT') AND NOT row_security_active(member) THEN
+        RETURN format('ONLY %s AS e WHERE ', member);
+    END IF;
+    -- Who may read a table reads its partitions through it, whatever rights they have themselves.
+    RETURN format('%s AS e WHERE e.tableoid = %s AND (%s) AND ', "table", member::oid, coalesce(pg_get_partition_constraintdef(member), 'true'));
+END $$;
+COMMENT ON FUNCTION feed_part(regclass, regclass) IS 'The part of a query that says: rows e of this partition, and. Not for use by hand.';
+
 CREATE FUNCTION feed_check_members(t feed_table, p feed_position, tables regclass[])
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    known regclass[] := p.tables;
+    member regclass;
+    source text;
     passed boolean;
 BEGIN
-    FOR t.relid IN SELECT member FROM unnest(tables) AS member WHERE member <> ALL (known) LOOP
-        EXECUTE format('SELECT EXISTS (%s)', @extschema@.feed_select(
-            t, ROW(p.transactions + @extschema@.feed_one(p.partial), NULL, NULL, p.partial, p.last_key, NULL, NULL)::@extschema@.feed_batch, '1')) INTO passed;
+    FOR member IN SELECT m FROM unnest(tables) AS m WHERE m <> ALL (coalesce(p.tables, '{}')) LOOP
+        source := @extschema@.feed_part(t.relid, member);
+        EXECUTE format('SELECT EXISTS (SELECT FROM unnest(%L::int8multirange) AS b(numbers) CROSS JOIN LATERAL (SELECT FROM %s%s OFFSET 0) AS e)',
+                       p.transactions, source, @extschema@.feed_between(t, 'lower(b.numbers)', 'upper(b.numbers)'))
+            || CASE WHEN p.partial IS NULL THEN '' ELSE format(
+                   ' OR EXISTS (SELECT FROM %s%s AND (%s) <= (%s))', source, @extschema@.feed_between(t, p.partial::text, (p.partial + 1)::text),
+                   @extschema@.feed_columns(t.order_columns), @extschema@.feed_literals(p.last_key)) END INTO passed;
         IF passed THEN
-            RAISE 'partition % came with rows of transactions that the feed has passed', t.relid
+            RAISE 'partition % came with rows of transactions that the feed has passed', member
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   HINT = 'Detach it, then give its rows new numbers (UPDATE … SET column = DEFAULT) and attach it again in one transaction; or leave them out by feed_seek(name, ''here'').';
         END IF;
@@ -324,8 +360,8 @@ BEGIN
     END IF;
     -- A standby may not have come so far yet as the one that the position is from.
     IF isempty(b.transactions) OR NOT b.transactions @> p.partial THEN
-        b.transactions := '{}';
-        RETURN b;
+        -- No rows, and the position stays where it is.
+        RETURN ROW('{}', p.partial, p.last_key, p.partial, p.last_key, p.tables, NULL)::@extschema@.feed_batch;
     END IF;
     PERFORM @extschema@.feed_plan_for(t);
     EXECUTE @extschema@.feed_beyond(t) INTO beyond;
@@ -408,6 +444,9 @@ AS $$
 DECLARE
     b @extschema@.feed_batch;
 BEGIN
+    IF "position".transactions IS NULL THEN
+        RAISE 'position must not be null' USING ERRCODE = 'null_value_not_allowed', HINT = 'feed_start() gives one to begin with.';
+    END IF;
     PERFORM @extschema@.feed_check_origin("position".origin);
     b := @extschema@.feed_next(@extschema@.feed_table_of("table"), "position", max_rows);
     b.origin := @extschema@.server_origin();
@@ -453,6 +492,9 @@ AS $$
 DECLARE
     t @extschema@.feed_table := @extschema@.feed_table_of("table");
 BEGIN
+    IF batch.transactions IS NULL THEN
+        RAISE 'batch must not be null' USING ERRCODE = 'null_value_not_allowed', HINT = 'feed_batch_after() gives one.';
+    END IF;
     PERFORM @extschema@.feed_check_table(t);
     PERFORM @extschema@.feed_check_origin(batch.origin);
     PERFORM @extschema@.feed_check_snapshot(t, batch);

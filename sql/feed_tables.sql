@@ -10,7 +10,8 @@ CREATE TABLE feed_table (
     base bigint NOT NULL CHECK (base BETWEEN 0 AND 281474976710655),
     ordered boolean NOT NULL
 );
-SELECT pg_extension_config_dump('feed_table', '');
+-- Of a table that is gone the dump would have an oid, which is another table's where it is restored.
+SELECT pg_extension_config_dump('feed_table', 'WHERE EXISTS (SELECT FROM pg_catalog.pg_class WHERE oid = relid)');
 
 COMMENT ON TABLE feed_table IS 'Tables made readable by feed_enable(), one row each.';
 COMMENT ON COLUMN feed_table.number_column IS 'column with the transaction number: a uuid by uuid_xact_nextval(), or a bigint';
@@ -79,7 +80,9 @@ DECLARE
     problem text;
 BEGIN
     SELECT CASE WHEN relkind NOT IN ('r', 'p') THEN 'is not a table'
-                WHEN relpersistence <> 'p' THEN 'is not permanent: a crash or the end of a session empties it' END
+                WHEN relpersistence <> 'p' THEN 'is not permanent: a crash or the end of a session empties it'
+                WHEN relkind = 'r' AND EXISTS (SELECT FROM pg_inherits WHERE inhparent = "table")
+                THEN 'has tables that inherit from it, into which rows come without its guard' END
     INTO problem FROM pg_class WHERE oid = "table";
     IF problem IS NOT NULL THEN
         RAISE 'cannot read % by transactions: it %', "table", problem USING ERRCODE = 'wrong_object_type';
@@ -116,8 +119,11 @@ BEGIN
         USING ERRCODE = 'undefined_object', HINT = 'A btree or a BRIN index on the whole table is needed, a valid one.';
     END IF;
 
-    SELECT array_agg(attname ORDER BY place) INTO t.order_columns
-    FROM pg_index CROSS JOIN unnest(indkey::smallint[]) WITH ORDINALITY AS k(attnum, place) JOIN pg_attribute a USING (attnum)
+    -- Neither columns that are only included, nor types whose operators (citext's, uuid_v1's) the pinned search_path does not find:
+    -- their rows would be cut by another order than they come in.
+    SELECT CASE WHEN bool_and(opcnamespace = 'pg_catalog'::regnamespace) THEN array_agg(attname ORDER BY place) END INTO t.order_columns
+    FROM pg_index CROSS JOIN ROWS FROM (unnest(indkey::smallint[]), unnest(indclass::oid[])) WITH ORDINALITY AS k(attnum, class, place)
+    JOIN pg_attribute a USING (attnum) JOIN pg_opclass o ON o.oid = class
     WHERE indrelid = "table" AND attrelid = "table" AND indisprimary AND attnum <> number;
     t.order_columns := CASE WHEN t.is_uuid THEN ARRAY[t.number_column] ELSE coalesce(t.order_columns, '{}') END;
     RETURN t;
@@ -167,13 +173,16 @@ COMMENT ON FUNCTION feed_unguard(regclass) IS 'Drop the guard''s triggers. Not f
 
 CREATE FUNCTION feed_enable("table" regclass, "column" name DEFAULT NULL)
 RETURNS feed_table
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET client_min_messages = warning SET enable_seqscan = off
 AS $$
 DECLARE
     t @extschema@.feed_table;
     statement text;
     beyond boolean;
 BEGIN
+    IF "table" IS NULL THEN
+        RAISE 'table must not be null' USING ERRCODE = 'null_value_not_allowed';
+    END IF;
     PERFORM @extschema@.feed_check_owner("table");
     -- Waits for writers, so that all rows that came without the guard are there to be looked at.
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', "table");
@@ -182,6 +191,8 @@ BEGIN
     IF beyond THEN
         PERFORM @extschema@.feed_say_beyond(t.relid);
     END IF;
+    PERFORM @extschema@.feed_check_numbers(t);
+    PERFORM @extschema@.feed_check_alone(t.relid);
     PERFORM @extschema@.feed_unguard("table");
     FOR statement IN SELECT * FROM @extschema@.feed_guard_statements(t) LOOP
         EXECUTE statement;
@@ -217,6 +228,42 @@ BEGIN
                        ELSE 'SELECT EXISTS (SELECT FROM %s AS e WHERE e.%I >= @extschema@.next_transaction(%s))' END, t.relid, t.number_column, t.base);
 END $$;
 COMMENT ON FUNCTION feed_beyond(feed_table) IS 'The query whether a table has numbers that no transaction of this server has had yet. Not for use by hand.';
+
+CREATE FUNCTION feed_check_numbers(t feed_table)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+AS $$
+DECLARE
+    outside boolean;
+BEGIN
+    EXECUTE format('SELECT EXISTS (SELECT FROM %1$s AS e WHERE e.%2$I IS NULL) OR EXISTS (SELECT FROM %1$s AS e WHERE e.%2$I < %3$s)',
+                   t.relid, t.number_column, CASE WHEN t.is_uuid THEN '@extschema@.uuid_xact_floor(0)' ELSE '0' END) INTO outside;
+    IF outside THEN
+        RAISE 'table % has rows without a transaction number in column %', t.relid, quote_ident(t.number_column)
+        USING ERRCODE = 'check_violation', DETAIL = 'They are in no batch: no feed would ever deliver them.',
+              HINT = format('Before the guard is there, give them one: UPDATE %s SET %I = %s.', t.relid, t.number_column,
+                            CASE WHEN t.is_uuid THEN 'DEFAULT' ELSE '0' END);
+    END IF;
+END $$;
+COMMENT ON FUNCTION feed_check_numbers(feed_table) IS 'Error (check_violation) if rows have no number, or a negative one. Not for use by hand.';
+
+CREATE FUNCTION feed_check_alone("table" regclass)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    other regclass;
+BEGIN
+    SELECT f.relid INTO other FROM @extschema@.feed_table AS f
+    WHERE f.relid <> "table" AND EXISTS (SELECT FROM pg_class WHERE oid = f.relid)
+      AND ("table" = ANY (@extschema@.feed_tree(f.relid)) OR f.relid = ANY (@extschema@.feed_tree("table")))
+    ORDER BY 1 LIMIT 1;
+    IF FOUND THEN
+        RAISE 'table % is in one tree of partitions with %, which is readable already', "table", other
+        USING ERRCODE = 'object_not_in_prerequisite_state', HINT = format('Use that one, or call feed_disable(%L) first.', other);
+    END IF;
+END $$;
+COMMENT ON FUNCTION feed_check_alone(regclass) IS 'Error if a partition or a parent of the table has a guard of its own. Not for use by hand.';
 
 CREATE FUNCTION feed_say_beyond("table" regclass)
 RETURNS void
@@ -336,9 +383,10 @@ BEGIN
             FROM tree JOIN pg_inherits ON inhparent = tree.oid JOIN pg_class c ON c.oid = inhrelid
         )
         SELECT oid::regclass AS relid, relkind, parent,
-               left(relname, 30) || '_' || oid || '_number' AS index,
+               -- Ten characters are at most 40 of the 63 bytes.
+               left(relname, 10) || '_' || oid || '_number' AS index,
                (SELECT nspname FROM pg_namespace n WHERE n.oid = relnamespace) AS schema,
-               (SELECT format('%I.%I', nspname, left(p.relname, 30) || '_' || p.oid || '_number')
+               (SELECT format('%I.%I', nspname, left(p.relname, 10) || '_' || p.oid || '_number')
                 FROM pg_class p JOIN pg_namespace n ON n.oid = p.relnamespace WHERE p.oid = parent) AS above
         FROM tree ORDER BY depth, oid
     LOOP

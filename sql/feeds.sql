@@ -9,7 +9,8 @@ DECLARE
     plan json;
     piece int8range;
 BEGIN
-    IF NOT EXISTS (SELECT FROM pg_class WHERE oid = t.relid) THEN
+    -- One table that is gone or changed must not hide the other feeds.
+    IF t.relid IS NULL OR @extschema@.feed_lacks(t) IS NOT NULL THEN
         RETURN;
     END IF;
     transactions := 0;
