@@ -510,6 +510,16 @@ Errors: object_not_in_prerequisite_state if the batch is newer than the snapshot
 -- With the position in the database
 ---------------------------------------------------------------------------
 
+CREATE FUNCTION feed_say_unknown(feed_name text)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'feed % does not exist, or % may not read its table', coalesce(quote_literal(feed_name), 'null'), quote_ident(current_user)
+    USING ERRCODE = 'undefined_object';
+END $$;
+COMMENT ON FUNCTION feed_say_unknown(text) IS 'The error about a feed that is not to be seen. Not for use by hand.';
+
 CREATE FUNCTION feed_lock(feed_name text)
 RETURNS feed
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -522,8 +532,7 @@ BEGIN
     PERFORM pg_advisory_xact_lock(hashtext('inorder.feed'), hashtext(feed_name));
     SELECT * INTO f FROM @extschema@.feed WHERE name = feed_name;
     IF NOT FOUND THEN
-        RAISE 'feed % does not exist, or % may not read its table', coalesce(quote_literal(feed_name), 'null'), quote_ident(current_user)
-        USING ERRCODE = 'undefined_object';
+        PERFORM @extschema@.feed_say_unknown(feed_name);
     END IF;
     RETURN f;
 END $$;
@@ -755,6 +764,9 @@ DECLARE
     b @extschema@.feed_batch;
 BEGIN
     SELECT * INTO f FROM @extschema@.feed WHERE feed.name = feed_batch_rows.name;
+    IF NOT FOUND THEN
+        PERFORM @extschema@.feed_say_unknown(feed_batch_rows.name);
+    END IF;
     b := @extschema@.feed_pending(f, feed_batch_rows.batch);
     t := @extschema@.feed_table_of(f.relid);
     PERFORM @extschema@.feed_check_table(t);
@@ -765,7 +777,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION feed_batch_rows(text, bigint, anyelement) IS
 'The rows of the unfinished batch with this number, in the order of feed_read; any number of times.
-Errors: invalid_parameter_value (no such unfinished batch), datatype_mismatch, object_not_in_prerequisite_state if the batch is newer than the snapshot.';
+Errors: undefined_object, invalid_parameter_value (no such unfinished batch), datatype_mismatch, object_not_in_prerequisite_state if the batch is newer than the snapshot.';
 
 CREATE FUNCTION feed_finish_batch(name text, batch bigint)
 RETURNS boolean

@@ -120,8 +120,8 @@ BEGIN
     END IF;
 
     -- Neither columns that are only included, nor types whose operators (citext's, uuid_v1's) the pinned search_path does not find:
-    -- their rows would be cut by another order than they come in.
-    SELECT CASE WHEN bool_and(opcnamespace = 'pg_catalog'::regnamespace) THEN array_agg(attname ORDER BY place) END INTO t.order_columns
+    -- their rows would be cut by another order than they come in. Nor composite types, which take no literal beside their operators.
+    SELECT CASE WHEN bool_and(opcnamespace = 'pg_catalog'::regnamespace AND opcintype <> 'record'::regtype) THEN array_agg(attname ORDER BY place) END INTO t.order_columns
     FROM pg_index CROSS JOIN ROWS FROM (unnest(indkey::smallint[]), unnest(indclass::oid[])) WITH ORDINALITY AS k(attnum, class, place)
     JOIN pg_attribute a USING (attnum) JOIN pg_opclass o ON o.oid = class
     WHERE indrelid = "table" AND attrelid = "table" AND indisprimary AND attnum <> number;
@@ -164,6 +164,9 @@ AS $$
 DECLARE
     member regclass;
 BEGIN
+    IF NOT EXISTS (SELECT FROM pg_class WHERE oid = "table") THEN
+        RETURN;
+    END IF;
     FOREACH member IN ARRAY @extschema@.feed_tree("table") LOOP
         EXECUTE format('DROP TRIGGER IF EXISTS zz_inorder_truncate ON %s', member);
     END LOOP;
@@ -316,8 +319,9 @@ BEGIN
         USING ERRCODE = 'object_not_in_prerequisite_state',
               HINT = 'Its rows are one new batch: start feeds again by feed_seek(name, ''beginning'') or feed_seek(name, ''now'').';
     END IF;
-    EXECUTE format(CASE WHEN t.is_uuid THEN 'SELECT @extschema@.uuid_xact_id(max(%I)) FROM %s' ELSE 'SELECT max(%I) FROM %s' END,
-                   t.number_column, "table") INTO highest;
+    -- Not max(uuid), which most servers lack.
+    EXECUTE format(CASE WHEN t.is_uuid THEN 'SELECT @extschema@.uuid_xact_id(%1$I)' ELSE 'SELECT %1$I' END
+                   || ' FROM %2$s WHERE %1$I IS NOT NULL ORDER BY %1$I DESC LIMIT 1', t.number_column, "table") INTO highest;
     SELECT max(number) INTO highest
     FROM (SELECT highest
           UNION ALL SELECT upper((position).transactions) - 1 FROM @extschema@.feed WHERE relid = "table"

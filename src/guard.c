@@ -24,13 +24,21 @@
 
 PG_FUNCTION_INFO_V1(feed_guard);
 
+/* Anyone may make a trigger of it by hand. */
+static void
+refuse_trigger(Trigger *trigger, const char *fault)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+			 errmsg("trigger \"%s\" %s", trigger->tgname, fault),
+			 errhint("feed_enable() makes the right ones.")));
+}
+
 static int64
 base_of(Trigger *trigger)
 {
 	if (trigger->tgnargs < 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("trigger \"%s\" has no base among its arguments", trigger->tgname)));
+		refuse_trigger(trigger, "has no base among its arguments");
 	return pg_strtoint64(trigger->tgargs[0]);
 }
 
@@ -47,6 +55,8 @@ column_of(Trigger *trigger, Relation table, int i)
 
 	if (trigger->tgnattr > 0)
 		return trigger->tgattr[i];
+	if (i + 1 >= trigger->tgnargs)
+		refuse_trigger(trigger, "names no column");
 	column = SPI_fnumber(RelationGetDescr(table), trigger->tgargs[i + 1]);
 	if (column == SPI_ERROR_NOATTRIBUTE)
 		ereport(ERROR,
@@ -172,6 +182,9 @@ feed_guard(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("feed_guard() must be called as a trigger")));
+	if ((TRIGGER_FIRED_BY_INSERT(data->tg_event) || TRIGGER_FIRED_BY_UPDATE(data->tg_event)) &&
+		!TRIGGER_FIRED_FOR_ROW(data->tg_event))
+		refuse_trigger(data->tg_trigger, "is not for each row");
 	if (TRIGGER_FIRED_BY_INSERT(data->tg_event))
 		check_insert(data);
 	else if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))

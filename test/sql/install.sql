@@ -15,15 +15,16 @@ CREATE EXTENSION inorder;
 CREATE VIEW members AS
 SELECT d.classid, d.objid FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
 WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e' AND extname = 'inorder';
--- All are immutable, strict and safe in parallel but for these and the aggregates.
+-- What users call is immutable, strict and safe in parallel but for these and the aggregates.
 SELECT p.oid::regprocedure AS function, provolatile AS volatility, proparallel AS parallel, proisstrict AS strict
 FROM members JOIN pg_proc p ON p.oid = objid AND classid = 'pg_proc'::regclass
 WHERE prokind = 'f' AND (provolatile, proparallel, proisstrict) <> ('i', 's', true)
-ORDER BY 1::text COLLATE "C";
+  AND obj_description(p.oid, 'pg_proc') NOT LIKE '%Not for use by hand%'
+ORDER BY p.oid::regprocedure::text COLLATE "C";
 -- Nothing is without a comment, and what users call tells its ranges.
 SELECT pg_describe_object(classid, objid, 0) AS undescribed FROM members
 WHERE obj_description(objid, classid::regclass::name) IS NULL
-  AND classid NOT IN ('pg_opclass'::regclass, 'pg_opfamily'::regclass, 'pg_cast'::regclass) AND pg_describe_object(classid, objid, 0) NOT LIKE 'type uuid_v1[]';
+  AND classid NOT IN ('pg_opclass'::regclass, 'pg_opfamily'::regclass, 'pg_cast'::regclass) AND NOT (classid = 'pg_type'::regclass AND EXISTS (SELECT FROM pg_type t LEFT JOIN pg_class c ON c.oid = typrelid WHERE t.oid = objid AND (typcategory = 'A' OR relkind <> 'c')));
 SELECT p.oid::regprocedure AS no_range_told FROM members JOIN pg_proc p ON p.oid = objid AND classid = 'pg_proc'::regclass
 WHERE proname ~ '(nextval|floor|ceiling|xact_id|_time)$' AND obj_description(objid, 'pg_proc') !~ 'Range|RFC 9562|operator|281474976710655';
 DROP VIEW members;

@@ -1,0 +1,408 @@
+-- Feeds: every committed row exactly once, on each form of table.
+
+-- Five transactions of 7, 14, … 35 rows, read 10 at a time in every way there is: all deliver the same rows in the same
+-- pieces, and each piece can be read again at the end.
+CREATE TABLE got (piece int, place bigint, number bigint, n int);
+CREATE TABLE pieces (piece int, batch feed_batch, rows int[]);
+CREATE TABLE applied (n int);
+CREATE PROCEDURE exercise(label text, definition text, index text, number text) LANGUAGE plpgsql AS $$
+DECLARE
+    kept feed_position;
+    next feed_batch;
+    old record;
+    read_rows int[];
+    other int[];
+    same boolean := true;
+    batch bigint;
+    changed boolean;
+    sizes int[] := '{}';
+    n int := 0;
+BEGIN
+    TRUNCATE got, pieces, applied;
+    EXECUTE format('CREATE TABLE events (n int, %s)', definition);
+    EXECUTE coalesce(index, 'SELECT 1');
+    PERFORM feed_create(f, 'events') FROM unnest('{read,steps,applied}'::text[]) AS f;
+    kept := feed_start('events');
+    COMMIT;
+    FOR size IN 1 .. 5 LOOP
+        EXECUTE format('INSERT INTO events (n) SELECT generate_series(%s, %s)', n + 1, n + 7 * size);
+        n := n + 7 * size;
+        COMMIT;
+    END LOOP;
+    FOR piece IN 1 .. 100 LOOP
+        next := feed_batch_after('events', kept, 10);
+        EXECUTE format('WITH e AS MATERIALIZED (SELECT row_number() OVER () AS place, * FROM feed_read(''read'', null::events, 10)),
+                        i AS (INSERT INTO got SELECT %s, place, %s, n FROM e) SELECT array_agg(n ORDER BY place) FROM e', piece, number) INTO read_rows;
+        EXECUTE 'SELECT array_agg(n) FROM feed_rows(''events'', $1, null::events)' INTO other USING next;
+        same := same AND read_rows IS NOT DISTINCT FROM other;
+        INSERT INTO pieces VALUES (piece, next, other);
+        kept := feed_advance(kept, next);
+        batch := feed_next_batch('steps', 10);
+        COMMIT;
+        IF batch IS NOT NULL THEN
+            same := same AND batch = feed_next_batch('steps', 1) AND batch = piece;
+            EXECUTE format('SELECT array_agg(n) FROM feed_batch_rows(''steps'', %s, null::events)', batch) INTO other;
+            changed := feed_finish_batch('steps', batch);
+            same := same AND changed AND read_rows = other;
+        END IF;
+        DELETE FROM applied;
+        PERFORM feed_apply('applied', 'INSERT INTO applied SELECT n FROM batch', 10);
+        same := same AND read_rows IS NOT DISTINCT FROM (SELECT array_agg(a.n) FROM applied AS a);
+        EXIT WHEN read_rows IS NULL;
+        sizes := sizes || cardinality(read_rows);
+        COMMIT;
+    END LOOP;
+    EXECUTE 'INSERT INTO events (n) VALUES (0)';
+    COMMIT;
+    FOR old IN SELECT p.batch, p.rows FROM pieces AS p LOOP
+        EXECUTE 'SELECT array_agg(n) FROM feed_rows(''events'', $1, null::events)' INTO other USING old.batch;
+        same := same AND old.rows IS NOT DISTINCT FROM other;
+    END LOOP;
+    RAISE INFO '%: pieces %, same %, lost %, repeated %, disorder %', label, sizes, same,
+        (SELECT count(*) FROM generate_series(1, 105) AS g(n) WHERE NOT EXISTS (SELECT FROM got WHERE got.n = g.n)),
+        (SELECT count(*) - count(DISTINCT got.n) FROM got),
+        (SELECT count(*) FROM (SELECT got.number, lag(got.number) OVER (ORDER BY piece, place) AS before FROM got) AS o WHERE o.number < before);
+    PERFORM feed_drop(f) FROM unnest('{read,steps,applied}'::text[]) AS f;
+    DROP TABLE events;
+    COMMIT;
+END $$;
+CALL exercise('uuid key, btree', 'id uuid PRIMARY KEY DEFAULT uuid_xact_nextval()', NULL, 'uuid_xact_id(id)');
+CALL exercise('uuid, BRIN', 'id uuid DEFAULT uuid_xact_nextval()', 'CREATE INDEX ON events USING brin (id)', 'uuid_xact_id(id)');
+CALL exercise('default, key, btree', 'id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, xact bigint DEFAULT xact_id()', 'CREATE INDEX ON events (xact)', 'xact');
+CALL exercise('default, key, btree on both', 'id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, xact bigint DEFAULT xact_id()', 'CREATE INDEX ON events (xact, id)', 'xact');
+CALL exercise('default, key, BRIN', 'id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, xact bigint DEFAULT xact_id()', 'CREATE INDEX ON events USING brin (xact)', 'xact');
+CALL exercise('generated, key, btree', 'id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED', 'CREATE INDEX ON events (xact)', 'xact');
+CALL exercise('generated, key, BRIN', 'id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED', 'CREATE INDEX ON events USING brin (xact)', 'xact');
+CALL exercise('number in the key', 'xact bigint DEFAULT xact_id(), id int GENERATED ALWAYS AS IDENTITY, PRIMARY KEY (xact, id)', NULL, 'xact');
+CALL exercise('key that includes', 'id int GENERATED ALWAYS AS IDENTITY, payload text, xact bigint DEFAULT xact_id(), PRIMARY KEY (id) INCLUDE (payload)', 'CREATE INDEX ON events (xact)', 'xact');
+CALL exercise('base', 'id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(1000000)', NULL, 'uuid_xact_id(id)');
+-- Nothing tells rows of one transaction apart, or not in an order that the server's own operators know: they come together.
+CALL exercise('no key, btree', 'xact bigint DEFAULT xact_id()', 'CREATE INDEX ON events (xact)', 'xact');
+CALL exercise('no key, BRIN', 'xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED', 'CREATE INDEX ON events USING brin (xact)', 'xact');
+CALL exercise('key of a type of ours', 'id uuid_v1 PRIMARY KEY DEFAULT uuid_v1_nextval(), xact bigint DEFAULT xact_id()', 'CREATE INDEX ON events (xact)', 'xact');
+DROP TABLE got, pieces, applied;
+
+-- One transaction, row by row, by a key of awkward types and values, while the session's formats change.
+CREATE TABLE awkward (
+    a text COLLATE "C", at timestamptz, b bytea, n numeric, f float8, d date, i interval, c char(4), o boolean, l text[], j jsonb,
+    xact bigint DEFAULT xact_id(), PRIMARY KEY (a, at, b, n, f, d, i, c, o, l, j));
+CREATE INDEX ON awkward USING brin (xact);
+SELECT feed_create('awkward', 'awkward');
+INSERT INTO awkward
+SELECT a, at, b, n, n::float8 / 3, at::date, i, left(a, 4), n > 0, CASE b WHEN '\x' THEN ARRAY['x', '"', ',', NULL] ELSE '{}' END, jsonb_build_object('a', a)
+FROM unnest(ARRAY['', ' ', '''', '"', E'back\\slash', '%s', '$1', E'new\nline', 'é', '{a,b}', 'NULL', '(1)']) AS a,
+     unnest(ARRAY['-infinity', '0044-03-15 12:00:00 BC', '1890-01-02 03:04:05.678901', '2024-02-01 00:00:00+02', '12024-02-01', 'infinity']::timestamptz[]) AS at,
+     unnest(ARRAY['\x', '\x00275c']::bytea[]) AS b,
+     unnest(ARRAY['NaN', '-1e-20', '123456789012345678901234567890.1']::numeric[]) AS n,
+     unnest(ARRAY['-1 mon +2 days -03:04:05.6', '1 year']::interval[]) AS i;
+CREATE TABLE got AS TABLE awkward WITH NO DATA;
+CREATE PROCEDURE read_awkward() LANGUAGE plpgsql AS $$
+DECLARE
+    styles text[] := '{"ISO, MDY","SQL, DMY",German,"Postgres, MDY","ISO, DMY"}';
+    zones text[] := '{UTC,Asia/Kathmandu,Europe/Amsterdam,America/St_Johns}';
+    intervals text[] := '{postgres,postgres_verbose,sql_standard,iso_8601}';
+    pieces int := 0;
+BEGIN
+    LOOP
+        PERFORM set_config('datestyle', styles[1 + pieces % 5], false), set_config('timezone', zones[1 + pieces % 4], false),
+                set_config('intervalstyle', intervals[1 + pieces % 4], false), set_config('extra_float_digits', (pieces % 3 - 2)::text, false),
+                set_config('bytea_output', CASE pieces % 2 WHEN 0 THEN 'hex' ELSE 'escape' END, false);
+        INSERT INTO got SELECT * FROM feed_read('awkward', null::awkward, 1 + pieces % 7);
+        EXIT WHEN NOT FOUND;
+        pieces := pieces + 1;
+        COMMIT;
+    END LOOP;
+END $$;
+CALL read_awkward();
+RESET ALL;
+SELECT (SELECT count(*) FROM awkward) AS rows, (SELECT count(*) FROM got) AS delivered,
+       (SELECT count(*) FROM (TABLE awkward EXCEPT TABLE got) AS lost) AS lost;
+SELECT feed_drop('awkward');
+DROP TABLE awkward, got;
+DROP PROCEDURE read_awkward;
+
+-- A cast of one's own to text is nobody's text of a key.
+CREATE TYPE pair AS (a int, b int);
+CREATE TABLE cast_away (id pair PRIMARY KEY, xact bigint DEFAULT xact_id());
+CREATE INDEX ON cast_away (xact);
+CREATE FUNCTION never(pair) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE 'called'; END $$;
+CREATE CAST (pair AS text) WITH FUNCTION never(pair);
+SELECT feed_create('cast', 'cast_away');
+INSERT INTO cast_away SELECT ROW(g, g)::pair FROM generate_series(1, 5) AS g;
+SELECT id FROM feed_read('cast', null::cast_away, 3);
+SELECT id FROM feed_read('cast', null::cast_away, 3);
+SELECT feed_drop('cast');
+DROP TABLE cast_away;
+DROP TYPE pair CASCADE;
+
+-- Positions move with the transaction, and several feeds do not know of each other.
+CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
+INSERT INTO events (n) VALUES (1), (2);
+SELECT feed_create('all', 'events'), feed_create('new', 'events', 'now'), feed_create('late', 'events', start => 'beginning', "column" => 'id');
+INSERT INTO events (n) VALUES (3);
+BEGIN;
+SELECT n FROM feed_read('all', null::events, 2);
+ROLLBACK;
+SELECT n FROM feed_read('all', null::events, 2);
+SELECT n FROM feed_read('new', null::events);
+-- A subtransaction that is rolled back takes the position with it.
+DO $$
+BEGIN
+    PERFORM feed_read('all', null::events);
+    RAISE 'undone';
+EXCEPTION WHEN raise_exception THEN
+END $$;
+SELECT n FROM feed_read('all', null::events);
+SELECT n FROM feed_read('all', null::events);
+-- Own rows come once the own transaction has ended, although savepoints above it have.
+BEGIN;
+INSERT INTO events (n) VALUES (4);
+SAVEPOINT s;
+INSERT INTO events (n) VALUES (99);
+ROLLBACK TO s;
+SELECT n FROM feed_read('all', null::events);
+INSERT INTO events (n) VALUES (5);
+COMMIT;
+SELECT n FROM feed_read('all', null::events);
+-- A created feed in a transaction that writes.
+BEGIN;
+INSERT INTO events (n) VALUES (6);
+SELECT feed_create('own', 'events', 'now');
+COMMIT;
+SELECT n FROM feed_read('own', null::events);
+
+-- feed_apply: the caller's statement, rights and search_path; null and nothing run when there is nothing new.
+CREATE TABLE sums (n bigint);
+SELECT feed_apply('all', 'INSERT INTO sums SELECT sum(n) FROM batch');
+SELECT feed_apply('all', 'INSERT INTO sums SELECT 1 / 0 FROM batch') IS NULL AS nothing_new;
+INSERT INTO events (n) VALUES (7), (8), (9);
+SELECT error_of($$SELECT feed_apply('all', 'INSERT INTO sums SELECT 1 / 0 FROM batch')$$);
+SELECT feed_apply('all', 'INSERT INTO sums SELECT n FROM batch', 2);
+SELECT feed_apply('all', 'INSERT INTO sums SELECT a.n + b.n FROM batch AS a, batch AS b', 2);
+SELECT * FROM sums;
+DROP TABLE sums;
+
+-- Two steps: the batch stays until it is finished.
+SELECT feed_seek('late', 'now');
+SELECT feed_next_batch('late') AS nothing_new;
+INSERT INTO events (n) SELECT generate_series(10, 14);
+SELECT feed_next_batch('late', 3);
+INSERT INTO events (n) VALUES (15);
+SELECT feed_next_batch('late', 1);
+SELECT n FROM feed_batch_rows('late', 1, null::events);
+SELECT n FROM feed_batch_rows('late', 1, null::events);
+SELECT error_of($$SELECT feed_read('late', null::events)$$);
+SELECT error_of($$SELECT feed_apply('late', 'SELECT 1')$$);
+SELECT error_of($$SELECT feed_batch_rows('late', 2, null::events)$$);
+SELECT error_of($$SELECT feed_batch_rows('late', NULL, null::events)$$);
+SELECT error_of($$SELECT feed_finish_batch('late', 2)$$);
+SELECT feed_finish_batch('late', 1), feed_finish_batch('late', 1) AS finished_before, feed_finish_batch('late', NULL) AS null;
+SELECT error_of($$SELECT feed_batch_rows('late', 1, null::events)$$);
+SELECT error_of($$SELECT feed_finish_batch('late', 0)$$);
+SELECT feed_next_batch('late');
+SELECT n FROM feed_batch_rows('late', 2, null::events);
+-- Forgotten, it comes again under the next number.
+SELECT feed_seek('late', 'here');
+SELECT feed_next_batch('late', 2);
+SELECT n FROM feed_batch_rows('late', 3, null::events);
+SELECT feed_finish_batch('late', 3);
+SELECT n FROM feed_read('late', null::events);
+
+-- Seeking.
+SELECT feed_seek('late', 'beginning');
+SELECT count(*) FROM feed_read('late', null::events, 4);
+SELECT feed_seek('late', 'here');
+SELECT count(*) FROM feed_read('late', null::events);
+SELECT feed_seek('late', ended_transactions() - int8multirange(int8range(uuid_xact_id(id), uuid_xact_id(id), '[]'))) FROM events WHERE n = 3;
+SELECT n FROM feed_read('late', null::events);
+SELECT feed_seek('late', 'now');
+SELECT count(*) FROM feed_read('late', null::events);
+SELECT error_of($$SELECT feed_seek('late', 'end')$$);
+SELECT regexp_replace(error_of($$SELECT feed_seek('late', '{[0,281474976710655)}'::int8multirange)$$), '\d{3,}', 'N', 'g');
+SELECT error_of($$SELECT feed_seek('late', '{[-5,3)}'::int8multirange)$$);
+SELECT regexp_replace(error_of($$SELECT feed_seek('late', '{(,)}'::int8multirange)$$), '\d{3,}', 'N', 'g');
+SELECT feed_seek('late', NULL::text) IS NULL AND feed_seek('late', NULL::int8multirange) IS NULL AS null_for_null;
+
+-- Without state: what is empty moves nothing, also in the middle of a transaction and in an old snapshot.
+CREATE TABLE kept (p feed_position);
+INSERT INTO kept SELECT feed_start('events');
+UPDATE kept SET p = feed_advance(p, feed_batch_after('events', p, 3));
+SELECT (p).partial IS NOT NULL AS inside FROM kept;
+BEGIN;
+DO $$
+DECLARE
+    was feed_position := (SELECT p FROM kept);
+    b feed_batch := feed_batch_after('events', ROW((SELECT ended_transactions()), NULL, NULL, NULL, server_origin())::feed_position);
+BEGIN
+    ASSERT isempty(b.transactions) AND NOT EXISTS (SELECT FROM feed_rows('events', b, null::events));
+    -- A snapshot that has not come so far as the position: all that has ended in it was read, but for the one it stopped in.
+    was.transactions := ended_transactions() - int8multirange(int8range(was.partial, was.partial, '[]')) + '{[0,1)}';
+    was.partial := xact_id();
+    b := feed_batch_after('events', was);
+    ASSERT isempty(b.transactions), 'a batch';
+    ASSERT NOT EXISTS (SELECT FROM feed_rows('events', b, null::events)), 'rows';
+    ASSERT feed_advance(was, b) IS NOT DISTINCT FROM was, 'moved';
+END $$;
+ROLLBACK;
+SELECT error_of($$SELECT feed_batch_after('events', NULL)$$);
+SELECT error_of($$SELECT feed_rows('events', NULL, null::events)$$);
+SELECT error_of($$SELECT feed_start('events', 'end')$$);
+SELECT feed_start(NULL) IS NULL AND feed_start('events', NULL) IS NULL AS null_for_null;
+SELECT regexp_replace(error_of($$SELECT feed_batch_after('events', ROW('{}', NULL, NULL, NULL, '1/1')::feed_position)$$), '\d{3,}/\d+', 'N/N', 'g');
+SELECT regexp_replace(error_of($$SELECT feed_rows('events', ROW('{}', NULL, NULL, NULL, NULL, NULL, '1/1')::feed_batch, null::events)$$), '\d{3,}/\d+', 'N/N', 'g');
+SELECT regexp_replace(error_of($$SELECT feed_rows('events', ROW(int8multirange(int8range(0, next_transaction() + 1)), NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, null::events)$$), '\d{3,}', 'N', 'g');
+SELECT regexp_replace(error_of($$SELECT feed_batch_after('events', ROW(int8multirange(int8range(0, next_transaction() + 10)), NULL, NULL, NULL, NULL)::feed_position)$$), '\d{3,}', 'N', 'g');
+DROP TABLE kept;
+
+-- feed_advance refuses a batch that does not follow.
+SELECT feed_advance(ROW('{[0,5)}', NULL, NULL, NULL, 'a')::feed_position, ROW('{[5,9)}', NULL, NULL, 8, '{k}', NULL, 'b')::feed_batch);
+SELECT feed_advance(ROW('{[0,8)}', 8, '{k}', NULL, NULL)::feed_position, ROW('{[8,9)}', 8, '{k}', NULL, NULL, NULL, NULL)::feed_batch);
+SELECT feed_advance(ROW('{[0,8)}', 8, '{k}', NULL, NULL)::feed_position, ROW('{[8,9)}', 8, '{k}', 8, '{m}', NULL, NULL)::feed_batch);
+SELECT error_of($$SELECT feed_advance(ROW('{[0,5)}', NULL, NULL, NULL, NULL)::feed_position, ROW('{[4,9)}', NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch)$$);
+SELECT error_of($$SELECT feed_advance(ROW('{[0,8)}', 8, '{k}', NULL, NULL)::feed_position, ROW('{[8,9)}', NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch)$$);
+SELECT error_of($$SELECT feed_advance(ROW('{[0,8)}', NULL, NULL, NULL, NULL)::feed_position, ROW('{[8,9)}', 8, '{k}', NULL, NULL, NULL, NULL)::feed_batch)$$);
+SELECT error_of($$SELECT feed_advance(ROW('{[0,8)}', 8, '{k}', NULL, NULL)::feed_position, ROW('{[8,9)}', 8, '{l}', NULL, NULL, NULL, NULL)::feed_batch)$$);
+
+-- Errors.
+SELECT error_of($$SELECT feed_read('none', null::events)$$);
+SELECT error_of($$SELECT feed_read(NULL, null::events)$$);
+SELECT error_of($$SELECT feed_next_batch('none')$$);
+SELECT error_of($$SELECT feed_apply('none', 'SELECT 1')$$);
+SELECT error_of($$SELECT feed_seek('none', 'now')$$);
+SELECT error_of($$SELECT feed_drop('none')$$);
+SELECT error_of($$SELECT feed_finish_batch('none', 1)$$);
+SELECT error_of($$SELECT feed_batch_rows('none', 1, null::events)$$);
+SELECT error_of($$SELECT feed_read('late', null::pg_class)$$);
+SELECT error_of($$SELECT feed_read('late', 1)$$);
+SELECT error_of(format('SELECT feed_read(''late'', null::events, %s)', n)) FROM unnest(ARRAY[0, -1, -2147483648]) AS n;
+SELECT count(*) FROM feed_read('late', null::events, 2147483647);
+SELECT error_of($$SELECT feed_create('late', 'events')$$);
+SELECT error_of($$SELECT feed_create('', 'events')$$);
+SELECT error_of($$SELECT feed_create(NULL, 'events')$$);
+SELECT error_of($$SELECT feed_create('x', NULL)$$);
+SELECT error_of($$SELECT feed_create('x', 'events', 'end')$$);
+SELECT error_of($$SELECT feed_create('x', 'events', "column" => 'n')$$);
+SELECT error_of($$SELECT feed_enable(NULL)$$);
+SELECT error_of($$SELECT feed_disable('events')$$);
+SELECT error_of($$SELECT feed_guard()$$);
+
+-- Tables that cannot be read.
+CREATE TABLE bad (id int PRIMARY KEY);
+SELECT error_of($$SELECT feed_create('bad', 'bad')$$);
+ALTER TABLE bad ADD xact bigint DEFAULT xact_id(), ADD other uuid DEFAULT uuid_xact_nextval();
+SELECT error_of($$SELECT feed_create('bad', 'bad')$$);
+SELECT error_of($$SELECT feed_create('bad', 'bad', "column" => 'xact')$$);
+CREATE INDEX ON bad (xact) WHERE id > 0;
+CREATE INDEX ON bad (id, xact);
+SELECT error_of($$SELECT feed_create('bad', 'bad', "column" => 'xact')$$);
+-- Rows that are in no batch.
+CREATE INDEX ON bad USING brin (xact);
+INSERT INTO bad VALUES (1, NULL);
+SELECT error_of($$SELECT feed_create('bad', 'bad', "column" => 'xact')$$);
+UPDATE bad SET xact = -1;
+SELECT error_of($$SELECT feed_create('bad', 'bad', "column" => 'xact')$$);
+UPDATE bad SET xact = 0;
+SELECT feed_create('bad', 'bad', "column" => 'xact');
+SELECT id FROM feed_read('bad', null::bad);
+SELECT feed_drop('bad');
+SELECT feed_disable('bad');
+CREATE INDEX ON bad (other);
+UPDATE bad SET other = '00000000-0000-0000-0000-000000000000';
+SELECT error_of($$SELECT feed_create('bad', 'bad', "column" => 'other')$$);
+UPDATE bad SET other = 'ffffffff-0000-4000-8000-000000000000';
+SELECT regexp_replace(error_of($$SELECT feed_create('bad', 'bad', "column" => 'other')$$), '\d{3,}', 'N', 'g');
+DROP TABLE bad;
+CREATE UNLOGGED TABLE bad (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval());
+SELECT error_of($$SELECT feed_create('bad', 'bad')$$);
+DROP TABLE bad;
+CREATE VIEW bad AS SELECT * FROM events;
+SELECT error_of($$SELECT feed_create('bad', 'bad')$$);
+DROP VIEW bad;
+-- Plain inheritance: children have neither the index nor the guard.
+CREATE TABLE bad (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval());
+CREATE TABLE child () INHERITS (bad);
+SELECT error_of($$SELECT feed_create('bad', 'bad')$$);
+DROP TABLE bad CASCADE;
+
+-- Columns come and go.
+SELECT feed_seek('new', 'now');
+ALTER TABLE events ADD a text DEFAULT 'a', ADD b int;
+ALTER TABLE events DROP COLUMN b, ADD c int;
+INSERT INTO events (n, c) VALUES (20, 1);
+SELECT n, a, c FROM feed_read('new', null::events);
+INSERT INTO events (n, c) VALUES (21, 2);
+ALTER TABLE events DROP COLUMN a;
+SELECT n, c FROM feed_read('new', null::events);
+INSERT INTO events (n, c) VALUES (22, 3);
+ALTER TABLE events ADD d int DEFAULT 4;
+SELECT n, c, d FROM feed_read('new', null::events);
+-- The table is renamed, and moves to another schema.
+CREATE SCHEMA elsewhere;
+ALTER TABLE events RENAME TO moved;
+ALTER TABLE moved SET SCHEMA elsewhere;
+INSERT INTO elsewhere.moved (n) VALUES (23);
+SELECT n FROM feed_read('new', null::elsewhere.moved);
+ALTER TABLE elsewhere.moved SET SCHEMA public;
+ALTER TABLE moved RENAME TO events;
+DROP SCHEMA elsewhere;
+-- A column that it is read by is renamed: an error that says what to do, and the other feeds are still to be seen.
+ALTER TABLE events RENAME id TO ident;
+INSERT INTO events (n) VALUES (24);
+SELECT error_of($$SELECT feed_read('new', null::events)$$);
+SELECT error_of($$UPDATE events SET ident = uuid_xact_nextval() WHERE n = 24$$);
+SELECT name, backlog_rows_estimated FROM feeds WHERE name = 'new';
+SELECT (feed_enable('events')).number_column;
+SELECT n FROM feed_read('new', null::events);
+-- A second index, another one, none: slower, and right.
+CREATE INDEX ON events USING brin (ident);
+ALTER TABLE events DROP CONSTRAINT events_pkey;
+INSERT INTO events (n) VALUES (25), (26);
+SELECT n FROM feed_read('new', null::events, 1);
+SELECT (feed_enable('events')).ordered;
+SELECT n FROM feed_read('new', null::events, 1);
+-- The table is dropped.
+SELECT oid AS gone FROM pg_class WHERE oid = 'events'::regclass \gset
+DROP TABLE events;
+SELECT replace(error_of($$SELECT feed_read('new', null::pg_class)$$), :'gone', 'N');
+SELECT name, position IS NOT NULL AS has_position, backlog_rows_estimated, writers FROM feeds ORDER BY name;
+SELECT feed_drop('new');
+CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
+INSERT INTO events (n) VALUES (1);
+SELECT feed_create('all', 'events');
+SELECT n FROM feed_read('all', null::events);
+SELECT feed_drop(name) FROM feed;
+SELECT count(*) FROM feed;
+SELECT feed_disable('events');
+DELETE FROM events;
+DROP TABLE events;
+
+-- Names with quotes, dots, capitals, percent signs, and as long as they may be.
+CREATE SCHEMA "S.x ""1""";
+CREATE TABLE "S.x ""1"""."T'q.%s" ("i""d %" uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), "N'" int);
+CREATE TABLE "S.x ""1"""."abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ-.12345%I" ("K'.%1$s" text, "b" int, "e" int, "numbers" int, "X %L" bigint DEFAULT xact_id(), PRIMARY KEY ("K'.%1$s", "numbers"));
+CREATE INDEX ON "S.x ""1"""."abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ-.12345%I" ("X %L");
+SELECT feed_create($$O'Neil."x" %s$$, $$"S.x ""1"""."T'q.%s"$$);
+SELECT feed_create('long', $$"S.x ""1"""."abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ-.12345%I"$$);
+INSERT INTO "S.x ""1"""."T'q.%s" ("N'") SELECT generate_series(1, 3);
+INSERT INTO "S.x ""1"""."abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ-.12345%I" ("K'.%1$s", "numbers") SELECT 'k''' || g, g FROM generate_series(1, 3) AS g;
+SELECT "N'" FROM feed_read($$O'Neil."x" %s$$, null::"S.x ""1"""."T'q.%s", 2);
+SELECT feed_apply($$O'Neil."x" %s$$, 'SELECT 1 FROM batch', 1);
+SELECT "K'.%1$s" FROM feed_read('long', null::"S.x ""1"""."abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ-.12345%I", 2);
+SELECT feed_next_batch('long', 5);
+SELECT "K'.%1$s" FROM feed_batch_rows('long', 1, null::"S.x ""1"""."abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ-.12345%I");
+SELECT name, "table", number_column, unfinished_batch, backlog_rows_estimated IS NOT NULL AS estimated FROM feeds ORDER BY name COLLATE "C";
+SELECT exact_count_start($$"S.x ""1"""."T'q.%s"$$);
+SELECT exact_count_fold($$"S.x ""1"""."T'q.%s"$$);
+SELECT exact_count($$"S.x ""1"""."T'q.%s"$$);
+SELECT exact_count_start($$"S.x ""1"""."abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ-.12345%I"$$);
+SELECT feed_rebase($$"S.x ""1"""."T'q.%s"$$), feed_rebase($$"S.x ""1"""."abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ-.12345%I"$$);
+SELECT error_of($$SELECT feed_next_batch('no ''"%s')$$), error_of($$SELECT feed_disable('"S.x ""1"""."T''q.%s"')$$);
+SELECT feed_drop(name) FROM feed;
+SELECT exact_count_stop(relid) FROM (SELECT DISTINCT relid FROM exact_count_part) AS c;
+SELECT count(*) > 2 AS gone_ones_too, count(feed_disable(relid)) > 2 AS disabled FROM feed_table;
+SELECT count(*) FROM feed_table;
+\set VERBOSITY terse
+SET client_min_messages = warning;
+DROP SCHEMA "S.x ""1""" CASCADE;
+RESET client_min_messages;
+DROP PROCEDURE exercise;

@@ -1,0 +1,199 @@
+-- The guard: a row carries the number of the transaction that inserts it, and keeps it, whatever the way in.
+CREATE FUNCTION refused(statement text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    place text;
+    hint text;
+BEGIN
+    EXECUTE statement;
+    RETURN 'no error';
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS place = COLUMN_NAME, hint = PG_EXCEPTION_HINT;
+    RETURN regexp_replace(regexp_replace(SQLSTATE || ' ' || SQLERRM, '[0-9a-f]{8}-[0-9a-f-]{27}', 'KEY'), 'number \d+', 'number N')
+        || coalesce(' [' || nullif(place, '') || ']', '') || CASE WHEN SQLSTATE = '23514' THEN ' (' || hint || ')' ELSE '' END;
+END $$;
+CREATE FUNCTION floor_key(number bigint) RETURNS uuid LANGUAGE sql AS $$ SELECT uuid_xact_floor(number) $$;
+
+-- A key drawn ahead, by this session and by another transaction.
+CREATE TABLE k (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int UNIQUE, note text);
+CREATE TABLE d (id int, part int, xact bigint DEFAULT xact_id(), note text, PRIMARY KEY (part, id));
+CREATE INDEX ON d USING brin (xact);
+CREATE TABLE g (id int PRIMARY KEY, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED, note text);
+CREATE INDEX ON g (xact);
+SELECT uuid_xact_nextval() AS drawn, xact_id() AS drawn_number \gset
+SELECT number_column, is_uuid, is_generated, order_columns, base, ordered FROM feed_enable('k');
+SELECT number_column, is_uuid, is_generated, order_columns, base, ordered FROM feed_enable('d');
+SELECT number_column, is_uuid, is_generated, order_columns, base, ordered FROM feed_enable('g');
+-- Twice is once.
+SELECT count(*) FROM (SELECT feed_enable(t) FROM unnest('{k,d,g}'::regclass[]) AS t) AS enabled;
+SELECT tgrelid::regclass AS table, tgname, tgenabled, tgtype, tgattr FROM pg_trigger WHERE tgfoid = 'feed_guard'::regproc ORDER BY tgrelid::regclass::text, tgname;
+
+INSERT INTO k (n) VALUES (1), (2), (3);
+INSERT INTO d VALUES (1, 1), (2, 1), (3, 2);
+INSERT INTO g VALUES (1), (2), (3);
+-- Keys that are not this transaction's.
+SELECT refused(format('INSERT INTO k VALUES (%L, 4)', :'drawn'));
+SELECT refused('INSERT INTO k VALUES (floor_key(next_transaction() + 5), 4)');
+SELECT refused('INSERT INTO k VALUES (floor_key(0), 4)');
+SELECT refused('INSERT INTO k VALUES (NULL, 4)');
+SELECT refused('INSERT INTO k VALUES (gen_random_uuid(), 4)');
+SELECT refused('INSERT INTO k VALUES (uuid_v7_nextval(), 4)');
+SELECT refused('INSERT INTO k VALUES (uuid_xact_nextval(1), 4)');
+-- The right number in a key of another version.
+SELECT refused('INSERT INTO k SELECT overlay(uuid_xact_nextval()::text PLACING ''7'' FROM 15)::uuid, 4');
+SELECT refused('WITH moved AS (SELECT id FROM k WHERE n = 1) INSERT INTO k SELECT id, 4 FROM moved');
+SELECT refused(format('INSERT INTO d VALUES (4, 1, %s)', :'drawn_number'));
+SELECT refused('INSERT INTO d VALUES (4, 1, NULL)');
+SELECT refused('INSERT INTO d VALUES (4, 1, -1)');
+SELECT refused('INSERT INTO d VALUES (4, 1, xact_id() + 4294967296)');
+SELECT refused('INSERT INTO d VALUES (4, 1, xact_id(1))');
+SELECT refused(format('INSERT INTO g VALUES (4, %s)', :'drawn_number'));
+SELECT error_of($$INSERT INTO d VALUES (4, 1, 1)$$) ~ '23514 .*says 1, the current one is \d+' AS detail;
+-- Its own, drawn first or inserted straight, in savepoints too.
+BEGIN;
+SELECT uuid_xact_nextval() AS mine, xact_id() AS mine_number \gset
+SAVEPOINT s;
+INSERT INTO k VALUES (:'mine', 4);
+INSERT INTO d VALUES (4, 1, :mine_number);
+RELEASE s;
+COMMIT;
+SELECT refused(format('INSERT INTO k VALUES (%L, 5)', :'mine'));
+
+-- Other ways in.
+SELECT refused('INSERT INTO k VALUES (floor_key(7), 1) ON CONFLICT DO NOTHING');
+SELECT refused('INSERT INTO k VALUES (floor_key(7), 1) ON CONFLICT (n) DO UPDATE SET note = ''upserted''');
+INSERT INTO k (n) VALUES (1) ON CONFLICT (n) DO UPDATE SET note = 'upserted';
+SELECT refused('INSERT INTO k (n) VALUES (1) ON CONFLICT (n) DO UPDATE SET id = excluded.id');
+INSERT INTO k (n) VALUES (1) ON CONFLICT DO NOTHING;
+SELECT refused('MERGE INTO k USING (VALUES (5)) AS v (n) ON k.n = v.n WHEN NOT MATCHED THEN INSERT VALUES (floor_key(7), v.n)');
+MERGE INTO k USING (VALUES (5)) AS v (n) ON k.n = v.n WHEN NOT MATCHED THEN INSERT (n) VALUES (v.n);
+MERGE INTO k USING (VALUES (5)) AS v (n) ON k.n = v.n WHEN MATCHED THEN UPDATE SET note = 'merged';
+SELECT refused('MERGE INTO k USING (VALUES (5)) AS v (n) ON k.n = v.n WHEN MATCHED THEN UPDATE SET id = uuid_xact_nextval()');
+SELECT refused('MERGE INTO k USING (VALUES (5)) AS v (n) ON k.n = v.n WHEN MATCHED THEN DELETE');
+-- The detail names the current transaction.
+\set VERBOSITY terse
+COPY k (id, n) FROM stdin;
+00000000-0001-8000-8000-000000000000	6
+\.
+COPY k (n) FROM stdin;
+6
+7
+\.
+COPY d (id, part, xact) FROM stdin;
+9	9	9
+\.
+\set VERBOSITY default
+COPY g (id) FROM stdin;
+4
+\.
+CREATE VIEW through AS SELECT * FROM k;
+SELECT refused('INSERT INTO through VALUES (floor_key(7), 8)');
+INSERT INTO through (n) VALUES (8);
+DROP VIEW through;
+CREATE RULE also AS ON INSERT TO g DO ALSO INSERT INTO k VALUES (floor_key(7), new.id + 100);
+SELECT refused('INSERT INTO g VALUES (5)');
+DROP RULE also ON g;
+SELECT count(*) AS inserted, count(*) FILTER (WHERE note = 'upserted') AS upserted, count(*) FILTER (WHERE note = 'merged') AS merged FROM k;
+
+-- What readers rely on does not change; anything else may.
+SELECT refused('UPDATE k SET id = uuid_xact_nextval() WHERE n = 1');
+SELECT refused('UPDATE k SET id = NULL WHERE n = 1');
+UPDATE k SET id = id, note = 'same' WHERE n = 1;
+UPDATE k SET n = 11, note = 'other' WHERE n = 1;
+SELECT refused('UPDATE d SET xact = xact_id() WHERE id = 1');
+SELECT refused('UPDATE d SET xact = NULL WHERE id = 1');
+SELECT refused('UPDATE d SET id = 10 WHERE id = 1');
+SELECT refused('UPDATE d SET part = 10, note = ''x'' WHERE id = 1');
+UPDATE d SET id = id, note = 'same' WHERE id = 1;
+UPDATE g SET note = 'other';
+SELECT refused('UPDATE g SET id = 10 WHERE id = 1');
+SELECT xact AS before FROM g WHERE id = 1 \gset
+UPDATE g SET xact = DEFAULT WHERE id = 1;
+-- Early versions compute generated columns anew in MERGE: then it is refused, and nothing changed.
+SELECT refused('MERGE INTO g USING (VALUES (1)) AS v (id) ON g.id = v.id WHEN MATCHED THEN UPDATE SET note = ''merged''') IN ('no error', '23001 column "xact" of "g" must not change [xact]') AS known;
+SELECT xact = :before AS unchanged FROM g WHERE id = 1;
+SELECT refused('DELETE FROM ' || t) FROM unnest('{k,d,g}'::regclass[]) AS t;
+SELECT refused('DELETE FROM k WHERE false');
+SELECT refused('TRUNCATE ' || t) FROM unnest('{k,d,g}'::regclass[]) AS t;
+CREATE TABLE parent (id int PRIMARY KEY);
+INSERT INTO parent VALUES (1);
+CREATE TABLE child (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), parent int REFERENCES parent ON DELETE CASCADE);
+SELECT feed_create('child', 'child');
+INSERT INTO child (parent) VALUES (1);
+SELECT refused('DELETE FROM parent');
+SELECT refused('TRUNCATE parent CASCADE');
+SELECT feed_drop('child');
+DROP TABLE child, parent;
+
+-- Logical replication applies rows as a replica, where ordinary triggers do not fire.
+SET session_replication_role = replica;
+SELECT refused('INSERT INTO k VALUES (floor_key(7), 20)');
+SELECT refused('INSERT INTO d VALUES (20, 1, 7)');
+SELECT refused('UPDATE k SET id = uuid_xact_nextval() WHERE n = 2');
+SELECT refused('UPDATE g SET id = 10 WHERE id = 2');
+SELECT refused('DELETE FROM ' || t) FROM unnest('{k,d,g}'::regclass[]) AS t;
+SELECT refused('TRUNCATE ' || t) FROM unnest('{k,d,g}'::regclass[]) AS t;
+RESET session_replication_role;
+
+-- A trigger of the user's that overwrites the number fires before ours.
+CREATE FUNCTION forge() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN new.id := floor_key(7); RETURN new; END $$;
+CREATE TRIGGER z BEFORE INSERT OR UPDATE ON k FOR EACH ROW EXECUTE FUNCTION forge();
+SELECT refused('INSERT INTO k (n) VALUES (21)');
+SELECT refused('UPDATE k SET id = id WHERE n = 2');
+DROP TRIGGER z ON k;
+CREATE FUNCTION skip() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+CREATE TRIGGER a BEFORE INSERT ON k FOR EACH ROW EXECUTE FUNCTION skip();
+INSERT INTO k (n) VALUES (22);
+DROP TRIGGER a ON k;
+-- With a BEFORE UPDATE trigger the server computes generated columns anew.
+CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN new; END $$;
+CREATE TRIGGER touch BEFORE UPDATE ON g FOR EACH ROW EXECUTE FUNCTION keep();
+SELECT refused('UPDATE g SET note = ''touched'' WHERE id = 1');
+DROP TRIGGER touch ON g;
+UPDATE g SET note = 'touched' WHERE id = 1;
+
+-- Columns: renamed, dropped before, of a wrong type, with a base.
+ALTER TABLE g RENAME id TO ident;
+SELECT error_of('UPDATE g SET note = note');
+SELECT (feed_enable('g')).order_columns;
+UPDATE g SET note = note;
+SELECT error_of('ALTER TABLE k ALTER COLUMN id TYPE text') LIKE '0A000 cannot alter type of a column used%' AS refused;
+CREATE TABLE b (gone text, id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(1000), n int);
+ALTER TABLE b DROP COLUMN gone;
+SELECT (feed_enable('b')).base;
+INSERT INTO b (n) VALUES (1);
+SELECT refused('INSERT INTO b VALUES (uuid_xact_nextval(), 2)');
+-- Another default without feed_enable: nothing can be inserted until the two agree.
+ALTER TABLE b ALTER id SET DEFAULT uuid_xact_nextval(2000);
+SELECT refused('INSERT INTO b (n) VALUES (2)');
+SELECT (feed_enable('b')).base;
+INSERT INTO b (n) VALUES (2);
+SELECT feed_disable('b');
+DROP TABLE b;
+-- Made by hand, and wrongly.
+CREATE TABLE b (id text);
+CREATE TRIGGER x BEFORE INSERT ON b FOR EACH ROW EXECUTE FUNCTION feed_guard('0');
+SELECT error_of($$INSERT INTO b VALUES ('x')$$);
+DROP TRIGGER x ON b;
+CREATE TRIGGER x BEFORE INSERT ON b FOR EACH ROW EXECUTE FUNCTION feed_guard('0', 'id');
+SELECT error_of($$INSERT INTO b VALUES ('x')$$);
+DROP TRIGGER x ON b;
+CREATE TRIGGER x BEFORE INSERT ON b FOR EACH ROW EXECUTE FUNCTION feed_guard();
+SELECT error_of($$INSERT INTO b VALUES ('x')$$);
+DROP TRIGGER x ON b;
+CREATE TRIGGER x BEFORE INSERT OR UPDATE ON b EXECUTE FUNCTION feed_guard('0', 'id');
+SELECT error_of($$INSERT INTO b VALUES ('x')$$);
+SELECT error_of($$UPDATE b SET id = 'y'$$);
+DROP TRIGGER x ON b;
+CREATE TRIGGER x BEFORE INSERT ON b FOR EACH ROW EXECUTE FUNCTION feed_guard('x', 'id');
+SELECT error_of($$INSERT INTO b VALUES ('x')$$);
+DROP TABLE b;
+
+-- feed_disable takes all of it away.
+SELECT feed_disable(t) FROM unnest('{k,d,g}'::regclass[]) AS t;
+SELECT count(*) AS triggers FROM pg_trigger WHERE tgfoid = 'feed_guard'::regproc;
+INSERT INTO k VALUES (floor_key(7), 30);
+UPDATE k SET id = floor_key(8) WHERE n = 30;
+DELETE FROM d;
+TRUNCATE k, d, g;
+SELECT feed_disable('k'), feed_disable(NULL) IS NULL AS null_for_null;
+DROP TABLE k, d, g;

@@ -1,0 +1,175 @@
+-- ended_transactions says what the server's own snapshot says, but for the
+-- transaction that asks; and xact_id_generated is right in a generated column.
+CREATE FUNCTION own() RETURNS bigint LANGUAGE sql AS $$
+    SELECT pg_current_xact_id_if_assigned()::text::bigint
+$$;
+CREATE FUNCTION ended_by_snapshot() RETURNS int8multirange LANGUAGE sql STABLE AS $$
+    SELECT int8multirange(int8range(0, pg_snapshot_xmax(s)::text::bigint))
+         - coalesce((SELECT range_agg(int8range(x::text::bigint, x::text::bigint, '[]')) FROM pg_snapshot_xip(s) AS x), '{}')
+    FROM pg_current_snapshot() AS s
+$$;
+CREATE TABLE t (step text, wanted bigint DEFAULT pg_current_xact_id()::text::bigint);
+SELECT ended_transactions() = ended_by_snapshot() AS same, lower(ended_transactions()) AS lowest,
+       upper(ended_transactions()) <= next_transaction() AS below_next;
+
+-- Own transaction: without an id, with one, and with one below the end of the snapshot, which a savepoint rolled back moves.
+BEGIN;
+SELECT ended_transactions() = ended_by_snapshot() AS same, own() IS NULL AS no_id;
+INSERT INTO t VALUES ('own');
+SELECT ended_transactions() @> own() AS own_ended;
+SAVEPOINT s;
+INSERT INTO t VALUES ('savepoint');
+ROLLBACK TO s;
+SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint > own() AS own_below_end, ended_transactions() @> own() AS own_ended,
+       ended_transactions() = ended_by_snapshot() - int8multirange(int8range(own(), own(), '[]')) AS only_own_is_missing;
+SAVEPOINT s;
+INSERT INTO t VALUES ('savepoint kept');
+RELEASE s;
+SELECT ended_transactions() @> own() AS own_ended;
+SELECT own() AS committed \gset
+COMMIT;
+SELECT ended_transactions() @> :committed::bigint AS ended;
+BEGIN;
+INSERT INTO t VALUES ('rolled back');
+SELECT own() AS aborted \gset
+ROLLBACK;
+SELECT ended_transactions() @> :aborted::bigint AS ended_too;
+
+-- The first id of a transaction taken inside a savepoint is not the own number.
+BEGIN;
+SAVEPOINT a;
+SAVEPOINT b;
+INSERT INTO t VALUES ('deep');
+SELECT ended_transactions() @> own() AS own_ended;
+COMMIT;
+
+-- A prepared transaction is in progress until it is committed.
+BEGIN;
+INSERT INTO t VALUES ('prepared');
+SELECT own() AS prepared \gset
+PREPARE TRANSACTION 'inorder snapshot';
+INSERT INTO t VALUES ('later');
+SELECT ended_transactions() @> :prepared::bigint AS ended, ended_transactions() = ended_by_snapshot() AS same,
+       upper(ended_transactions()) > :prepared AS goes_on_above;
+COMMIT PREPARED 'inorder snapshot';
+SELECT ended_transactions() @> :prepared::bigint AS ended;
+
+-- One snapshot in REPEATABLE READ, a new one for each statement otherwise: procedures too.
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT ended_transactions() AS before \gset
+INSERT INTO t VALUES ('repeatable');
+SELECT ended_transactions() = :'before' AS unchanged;
+COMMIT;
+CREATE PROCEDURE steps() LANGUAGE plpgsql AS $$
+DECLARE
+    number bigint;
+BEGIN
+    FOR i IN 1 .. 3 LOOP
+        INSERT INTO t VALUES ('procedure') RETURNING wanted INTO number;
+        ASSERT NOT ended_transactions() @> number;
+        COMMIT;
+        ASSERT ended_transactions() @> number;
+    END LOOP;
+END $$;
+CALL steps();
+
+-- Base.
+SELECT upper(ended_transactions(1000)) - upper(ended_transactions()) AS base, lower(ended_transactions(1000)) AS from,
+       next_transaction(1000) - next_transaction() AS same_base;
+SELECT upper(ended_transactions(281474976710655 - next_transaction())) = 281474976710655
+    OR upper(ended_transactions()) < next_transaction() AS highest, next_transaction(281474976710655 - next_transaction()) AS highest_next;
+SELECT error_of($$SELECT ended_transactions(-1)$$);
+SELECT error_of($$SELECT next_transaction(281474976710656)$$);
+SELECT regexp_replace(error_of('SELECT ended_transactions(281474976710655)'), 'id \d+', 'id N');
+SELECT regexp_replace(error_of('SELECT next_transaction(281474976710655)'), 'id \d+', 'id N');
+SELECT ended_transactions(NULL) IS NULL AND next_transaction(NULL) IS NULL AS null_for_null;
+
+-- next_transaction tells the next id and takes none.
+SELECT next_transaction() AS next \gset
+BEGIN;
+SELECT next_transaction() = :next AS unchanged, own() IS NULL AS no_id;
+SELECT xact_id() = :next AS came;
+COMMIT;
+
+SELECT server_origin() = system_identifier || '/' || timeline_id AS origin FROM pg_control_system(), pg_control_checkpoint();
+SET synchronous_commit = off;
+INSERT INTO t VALUES ('asynchronous');
+SELECT pg_current_wal_insert_lsn() AS place \gset
+SELECT flush_wal();
+-- A new page's header is not yet written when nothing follows it: 40 bytes at most.
+SELECT pg_current_wal_flush_lsn() >= :'place'::pg_lsn - 40 AS flushed;
+RESET synchronous_commit;
+SELECT flush_wal();
+
+-- A generated column has the number of the inserting transaction, whatever inserts.
+CREATE TABLE g (step text, wanted bigint, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED);
+CREATE VIEW wrong AS SELECT * FROM g WHERE xact IS DISTINCT FROM wanted;
+CREATE FUNCTION current_id() RETURNS bigint LANGUAGE sql AS $$ SELECT pg_current_xact_id()::text::bigint $$;
+INSERT INTO g VALUES ('autocommit', current_id());
+BEGIN;
+INSERT INTO g VALUES ('before savepoint', current_id());
+SAVEPOINT a;
+INSERT INTO g VALUES ('in savepoint', current_id());
+ROLLBACK TO a;
+INSERT INTO g VALUES ('after rollback', current_id());
+COMMIT;
+BEGIN;
+SAVEPOINT a;
+INSERT INTO g VALUES ('first in savepoint', current_id());
+COMMIT;
+DO $$
+BEGIN
+    INSERT INTO g VALUES ('exception block', current_id());
+    PERFORM 1 / 0;
+EXCEPTION WHEN division_by_zero THEN
+    INSERT INTO g VALUES ('handler', current_id());
+END $$;
+-- Plans kept from one transaction to the next.
+SET plan_cache_mode = force_generic_plan;
+PREPARE add (text) AS INSERT INTO g VALUES ($1, current_id());
+EXECUTE add('prepared 1');
+EXECUTE add('prepared 2');
+BEGIN; EXECUTE add('prepared 3'); EXECUTE add('prepared 3 again'); COMMIT;
+PREPARE add_returning AS INSERT INTO g VALUES ('returning', current_id()) RETURNING xact = current_id() AS same;
+EXECUTE add_returning;
+EXECUTE add_returning;
+CREATE FUNCTION add_by_function(step text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN INSERT INTO g VALUES (step, current_id()); END $$;
+SELECT add_by_function('function 1');
+SELECT add_by_function('function 2');
+CREATE PROCEDURE add_many() LANGUAGE plpgsql AS $$
+BEGIN
+    FOR i IN 1 .. 10 LOOP
+        INSERT INTO g VALUES ('procedure ' || i, current_id());
+        COMMIT;
+    END LOOP;
+END $$;
+CALL add_many();
+SELECT count(DISTINCT xact) AS transactions FROM g WHERE step LIKE 'procedure%';
+RESET plan_cache_mode;
+BEGIN;
+COPY g (step) FROM stdin;
+copied 1
+copied 2
+\.
+UPDATE g SET wanted = current_id() WHERE step LIKE 'copied%';
+COMMIT;
+BEGIN;
+INSERT INTO g VALUES ('two-phase', current_id());
+PREPARE TRANSACTION 'inorder generated';
+INSERT INTO g VALUES ('in between', current_id());
+COMMIT PREPARED 'inorder generated';
+MERGE INTO g USING (VALUES ('merged')) AS v (step) ON g.step = v.step WHEN NOT MATCHED THEN INSERT (step, wanted) VALUES (v.step, current_id());
+-- UPDATE leaves it alone.
+UPDATE g SET step = step || '.';
+PREPARE change AS UPDATE g SET step = step || '.';
+EXECUTE change;
+EXECUTE change;
+INSERT INTO g SELECT * FROM (VALUES ('a', current_id()), ('b', current_id())) AS v RETURNING xact = wanted AS same;
+SELECT count(*) AS rows FROM g;
+SELECT * FROM wrong;
+SELECT error_of($$INSERT INTO g (step, xact) VALUES ('forged', 1)$$);
+SELECT regexp_replace(error_of($$INSERT INTO g (step, xact) OVERRIDING SYSTEM VALUE VALUES ('forged', 1)$$), E'\n.*', '');
+SELECT error_of($$SELECT xact_id_generated(-1)$$), xact_id_generated(NULL) IS NULL AS null_for_null;
+SELECT xact_id_generated(1000) - xact_id() AS base;
+DROP VIEW wrong;
+DROP TABLE g, t;
