@@ -1,0 +1,156 @@
+"""Who counts, who folds, and who disturbs."""
+
+import time
+
+import psycopg
+from inorder.database import connect
+
+from stress.stateless import TRY_AGAIN
+from stress.world import TABLES, Role, World, token_of, transaction
+from stress.writers import check_count
+
+HELD = "held open"
+# The transaction held open writes to these. The others get an index meanwhile, which waits for writers of its table.
+HELD_TABLES = ("s_generated", "s_number", "s_parts")
+INDEXED_TABLES = ("s_uuid", "s_bare")
+ANNOUNCE_SECONDS = 1.0
+
+
+class Counter(Role):
+    """Compares exact_count with count(*) at every isolation level that the server has."""
+
+    def __init__(self, world: World, name: str, dsn: str, isolations: tuple[str, ...]) -> None:
+        super().__init__(world, name)
+        self.dsn, self.isolations = dsn, isolations
+
+    def work(self) -> None:
+        """Until the round is over; each statement, or several in one transaction; and looks at the view."""
+        with connect(self.dsn) as connection:
+            while not self.world.settled.is_set():
+                try:
+                    with transaction(connection, self.rng.choice(self.isolations)):
+                        for _ in range(self.rng.randint(1, 3)):
+                            check_count(self.world, connection, self.rng.choice(TABLES), self.name)
+                            time.sleep(self.rng.random() * 0.05)
+                    if self.rng.random() < 0.1:
+                        connection.execute("SELECT * FROM feeds")
+                except TRY_AGAIN:
+                    continue
+
+
+class Folder(Role):
+    """Folds, and rolls some of that back."""
+
+    def work(self) -> None:
+        """At an isolation level that it may fail in."""
+        with connect(self.world.primary) as connection:
+            while not self.world.settled.is_set():
+                try:
+                    with transaction(
+                        connection, self.rng.choice(("READ COMMITTED", "READ COMMITTED", "REPEATABLE READ"))
+                    ):
+                        connection.execute("SELECT exact_count_fold(%s)", [self.rng.choice(TABLES)])
+                        if self.rng.random() < 0.2:
+                            connection.execute("ROLLBACK; BEGIN")
+                except psycopg.errors.SerializationFailure:
+                    pass
+                self.pause(0.3)
+
+
+class Vacuum(Role):
+    """VACUUM and ANALYZE, of the extension's tables, too."""
+
+    def work(self) -> None:
+        """One table after the other; not one that is getting an index."""
+        commands = ("VACUUM (SKIP_LOCKED)", "VACUUM (FREEZE, ANALYZE, SKIP_LOCKED)", "ANALYZE (SKIP_LOCKED)")
+        with connect(self.world.primary) as connection:
+            connection.execute("SET client_min_messages = error")
+            while not self.world.stop.is_set():
+                table = self.rng.choice((*TABLES, "feed", "exact_count_part", "pg_inherits", "pg_class"))
+                connection.execute(f"{self.rng.choice(commands)} {table}".encode())
+                self.pause(0.5)
+
+
+class Indexer(Role):
+    """CREATE INDEX CONCURRENTLY and DROP INDEX CONCURRENTLY."""
+
+    def work(self) -> None:
+        """Both wait for the writers of their table. Nobody waits for them."""
+        with connect(self.world.primary) as connection:
+            for number in range(1_000_000):
+                if self.world.stop.is_set():
+                    return
+                connection.execute(
+                    f"CREATE INDEX CONCURRENTLY i{number} ON {self.rng.choice(INDEXED_TABLES)} (token)".encode()
+                )
+                if self.rng.random() < 0.7:
+                    connection.execute(f"DROP INDEX CONCURRENTLY i{number}".encode())
+                self.pause(2)
+
+
+class Partitioner(Role):
+    """Makes partitions, flat and nested, empty and filled, while everybody goes on."""
+
+    def work(self) -> None:
+        """One about every second. Writers hear of it a while later: a statement being planned must not miss it."""
+        self.lane, self.region = next(self.world.lanes), 1
+        with connect(self.world.primary) as connection:
+            while not self.world.stop.wait(ANNOUNCE_SECONDS):
+                self.region += 1
+                name = f"s_parts_{self.region}"
+                filled = self.region % 3 == 0
+                with transaction(connection):
+                    for statement in self.statements(name):
+                        connection.execute(statement.encode())
+                    if filled:
+                        self.fill(connection, name, 0)
+                    connection.execute(
+                        f"ALTER TABLE s_parts ATTACH PARTITION {name} FOR VALUES IN ({self.region})".encode()
+                    )
+                    self.fill(connection, name, 1)
+                tokens = [token_of(self.lane, self.region, row) for row in ((0, 1) if filled else (1,))]
+                self.world.ledger.add({"s_parts": tokens})
+                self.world.stop.wait(ANNOUNCE_SECONDS)
+                self.world.targets += [("s_parts", self.region), (name, self.region)]
+
+    def statements(self, name: str) -> list[str]:
+        """A table like the others, or one with partitions of its own."""
+        if self.region % 2:
+            return [f"CREATE TABLE {name} (LIKE s_parts INCLUDING DEFAULTS INCLUDING INDEXES)"]
+        return [
+            f"CREATE TABLE {name} (LIKE s_parts INCLUDING DEFAULTS INCLUDING INDEXES) PARTITION BY HASH (id)",
+            f"CREATE TABLE {name}a PARTITION OF {name} FOR VALUES WITH (MODULUS 2, REMAINDER 0)",
+            f"CREATE TABLE {name}b PARTITION OF {name} FOR VALUES WITH (MODULUS 2, REMAINDER 1)",
+        ]
+
+    def fill(self, connection: psycopg.Connection[tuple[object, ...]], name: str, row: int) -> None:
+        """A row of the transaction that makes the partition."""
+        token = token_of(self.lane, self.region, row)
+        connection.execute(f"INSERT INTO {name} (region, token) VALUES (%s, %s)".encode(), [self.region, token])
+
+
+def hold_open(world: World) -> dict[str, list[int]]:
+    """Prepare a transaction that stays until the end: its rows, by table."""
+    lane = next(world.lanes)
+    rows = {table: [token_of(lane, 1, row) for row in range(3)] for table in HELD_TABLES}
+    with connect(world.primary) as connection:
+        connection.execute("BEGIN")
+        for table, tokens in rows.items():
+            for token in tokens:
+                connection.execute(f"INSERT INTO {table} (region, token) VALUES (0, %s)".encode(), [token])
+        connection.execute(f"PREPARE TRANSACTION '{HELD}'".encode())
+    return rows
+
+
+def others(world: World) -> list[Role]:
+    """All of them."""
+    return [
+        Counter(world, "counter", world.primary, ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")),
+        Counter(world, "counter 2", world.primary, ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")),
+        Counter(world, "counter on the standby", world.standby, ("READ COMMITTED", "REPEATABLE READ")),
+        Folder(world, "folder"),
+        Folder(world, "folder 2"),
+        Vacuum(world, "vacuum"),
+        Indexer(world, "indexer"),
+        Partitioner(world, "partitioner"),
+    ]

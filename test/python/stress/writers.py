@@ -1,0 +1,199 @@
+"""Sixteen sessions that write in every way there is, and know what they committed."""
+
+import psycopg
+from inorder.database import Connection, connect
+from psycopg import sql
+
+from stress.world import TABLES, Prepared, Role, World, token_of, transaction
+
+WRITERS = 16
+MOST_ROWS = 600
+# With more than 64 savepoints a snapshot no longer lists them ("overflow").
+OVERFLOWING = (65, 150)
+MOST_PREPARED = 20
+ISOLATIONS = ("READ COMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
+
+
+class UndoError(Exception):
+    """The writer changed its mind."""
+
+
+class Draft:
+    """Rows of one transaction that will be there if it commits."""
+
+    def __init__(self, lane: int, number: int) -> None:
+        self.lane, self.number, self.used = lane, number, 0
+        self.rows: dict[str, list[int]] = {}
+
+    def take(self, amount: int) -> range:
+        """So many fresh tokens."""
+        first = token_of(self.lane, self.number, self.used)
+        self.used += amount
+        return range(first, first + amount)
+
+    def keep(self, table: str, tokens: list[int] | range) -> None:
+        """These are rows of the table now."""
+        self.rows.setdefault(table, []).extend(tokens)
+
+    def copy_rows(self) -> dict[str, list[int]]:
+        """As it is now: to return to after ROLLBACK TO SAVEPOINT."""
+        return {table: list(tokens) for table, tokens in self.rows.items()}
+
+
+class Writer(Role):
+    """One session. Its transactions follow each other, so readers must deliver them in this order."""
+
+    def __init__(self, world: World, number: int) -> None:
+        super().__init__(world, f"writer {number}")
+        self.lane = next(world.lanes)
+        self.transactions = 0
+
+    def work(self) -> None:
+        """Transactions of random kinds until it is time."""
+        kinds = [
+            self.row,
+            self.row,
+            self.several,
+            self.savepoints,
+            self.blocks,
+            self.undone,
+            self.two_phase,
+            self.finish,
+            self.long,
+        ]
+        with connect(self.world.primary) as self.connection:
+            while not self.world.stop.is_set():
+                self.rng.choice(kinds)()
+                self.pause(0.05)
+
+    def draft(self, lane: int | None = None) -> Draft:
+        """The next transaction's rows."""
+        self.transactions += 1
+        return Draft(self.lane if lane is None else lane, self.transactions)
+
+    def insert(self, draft: Draft, amount: int) -> None:
+        """So many rows into one table: row by row, by one statement, or by COPY."""
+        table = self.rng.choice(TABLES)
+        target, region = self.world.target(table, self.rng)
+        tokens = draft.take(amount)
+        name = sql.Identifier(target)
+        if self.rng.random() < 0.3:
+            with self.connection.cursor().copy(sql.SQL("COPY {} (region, token) FROM STDIN").format(name)) as copy:
+                for token in tokens:
+                    copy.write_row((region, token))
+        else:
+            statement = "INSERT INTO {} (region, token) SELECT %s, generate_series(%s::bigint, %s)"
+            self.connection.execute(sql.SQL(statement).format(name), [region, tokens[0], tokens[-1]])
+        draft.keep(table, tokens)
+
+    def commit(self, draft: Draft, *steps: object) -> None:
+        """Run a transaction of these steps, calls without arguments; what the server refused is not there."""
+        try:
+            with transaction(self.connection, self.rng.choice(ISOLATIONS)):
+                for step in steps:
+                    assert callable(step)
+                    step()
+        except (psycopg.errors.SerializationFailure, UndoError):
+            return
+        self.world.ledger.add(draft.rows)
+
+    def row(self) -> None:
+        """One row, committed by itself."""
+        draft = self.draft()
+        self.insert(draft, 1)
+        self.world.ledger.add(draft.rows)
+
+    def several(self) -> None:
+        """Batches into one or more tables, and now and then a look at the count with them in it."""
+        draft = self.draft()
+        batch = [lambda: self.insert(draft, self.rng.randint(1, MOST_ROWS))] * self.rng.randint(1, 3)
+        self.commit(draft, *batch, self.count)
+
+    def count(self) -> None:
+        """The exact count includes the own rows."""
+        if self.rng.random() < 0.3:
+            check_count(self.world, self.connection, self.rng.choice(TABLES), self.name)
+
+    def savepoints(self) -> None:
+        """Savepoints, some released, some rolled back, one within another."""
+        draft = self.draft()
+
+        def nest() -> None:
+            for depth in range(self.rng.randint(1, 8)):
+                before = draft.copy_rows()
+                self.connection.execute(f"SAVEPOINT s{depth}".encode())
+                self.insert(draft, self.rng.randint(1, 20))
+                kept = self.rng.random() < 0.6
+                if not kept:
+                    self.connection.execute(f"ROLLBACK TO SAVEPOINT s{depth}".encode())
+                    draft.rows = before
+                if self.rng.random() < 0.5:
+                    self.connection.execute(f"RELEASE SAVEPOINT s{depth}".encode())
+
+        self.commit(draft, nest, self.count)
+
+    def blocks(self) -> None:
+        """PL/pgSQL with EXCEPTION, in more blocks than a snapshot lists; open for a while."""
+        draft = self.draft()
+        table = self.rng.choice(TABLES)
+        target, region = self.world.target(table, self.rng)
+        amount, undone = self.rng.randint(*OVERFLOWING), self.rng.randint(2, 9)
+
+        def fill() -> None:
+            tokens = draft.take(amount)
+            self.connection.execute("SELECT s_blocks(%s, %s, %s, %s, %s)", [target, region, tokens[0], amount, undone])
+            draft.keep(table, [token for i, token in enumerate(tokens) if i % undone != 0])
+
+        self.commit(draft, fill, lambda: self.pause(0.5), lambda: self.insert(draft, 2))
+
+    def undone(self) -> None:
+        """All for nothing."""
+        draft = self.draft()
+
+        def undo() -> None:
+            raise UndoError
+
+        self.commit(draft, lambda: self.insert(draft, self.rng.randint(1, 100)), undo)
+
+    def long(self) -> None:
+        """Open for seconds, writing at both ends."""
+        if self.rng.random() < 0.3:
+            draft = self.draft()
+            self.commit(draft, lambda: self.insert(draft, 10), lambda: self.pause(4), lambda: self.insert(draft, 10))
+
+    def two_phase(self) -> None:
+        """The first phase; with a lane of its own, since the second may be late."""
+        if len(self.world.prepared) < MOST_PREPARED:
+            draft = self.draft(next(self.world.lanes))
+            self.connection.execute("BEGIN")
+            self.insert(draft, self.rng.randint(1, 50))
+            if self.rng.random() < 0.3:
+                self.connection.execute("SELECT s_blocks('s_uuid', 0, %s, 70, 1)", [draft.take(70)[0]])
+            self.connection.execute(f"PREPARE TRANSACTION 'lane {draft.lane}'".encode())
+            self.world.prepared.append(Prepared(f"lane {draft.lane}", draft.rows))
+
+    def finish(self) -> None:
+        """The second phase of anybody's transaction."""
+        if self.world.prepared and self.rng.random() < 0.7:
+            try:
+                chosen = self.world.prepared.pop(self.rng.randrange(len(self.world.prepared)))
+            except (IndexError, ValueError):
+                return  # somebody else was faster
+            finish_prepared(self.world, self.connection, chosen, self.rng.random() < 0.7)
+
+
+def finish_prepared(world: World, connection: Connection, prepared: Prepared, commit: bool) -> None:
+    """COMMIT PREPARED, which is written down, or ROLLBACK PREPARED."""
+    connection.execute(f"{'COMMIT' if commit else 'ROLLBACK'} PREPARED '{prepared.gid}'".encode())
+    if commit:
+        world.ledger.add(prepared.rows)
+
+
+def check_count(world: World, connection: Connection, table: str, who: str) -> None:
+    """Two counts in one statement, which has one snapshot."""
+    statement = sql.SQL("SELECT exact_count({}), count(*) FROM {}").format(sql.Literal(table), sql.Identifier(table))
+    row = connection.execute(statement).fetchone()
+    assert row is not None
+    next(world.checks)
+    if row[0] != row[1]:
+        world.problem(f"{who}: exact_count({table}) is {row[0]}, count(*) {row[1]}")
