@@ -358,7 +358,7 @@ BEGIN
               DETAIL = format('It has read transactions up to %s, and the next one is %s.', upper(p.transactions) - 1, @extschema@.next_transaction(t.base)),
               HINT = format('After a restore call feed_rebase(%L): it lets numbers go on above those of the feeds of the table.', t.relid);
     END IF;
-    -- A standby may not have come so far yet as the one that the position is from.
+    -- A standby may not have come so far yet as the one that the position is from. The batch of nothing leaves the position as it is.
     IF isempty(b.transactions) OR NOT b.transactions @> p.partial THEN
         -- No rows, and the position stays where it is.
         RETURN ROW('{}', p.partial, p.last_key, p.partial, p.last_key, p.tables, NULL)::@extschema@.feed_batch;
