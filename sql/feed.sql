@@ -19,7 +19,7 @@ CREATE TYPE feed_position AS (
     transactions int8multirange,
     partial bigint,
     last_key text[],
-    tables regclass[],
+    tables text[],
     origin text
 );
 COMMENT ON TYPE feed_position IS 'What a reader has read: whole transactions by number, rows of one more (partial) up to a key, the partitions there were, and on which server (see server_origin; null inside the database).';
@@ -30,7 +30,7 @@ CREATE TYPE feed_batch AS (
     resumed_after text[],
     cut bigint,
     cut_after text[],
-    tables regclass[],
+    tables text[],
     origin text
 );
 COMMENT ON TYPE feed_batch IS 'What is read next: transactions by number; of one (resumed) only rows above a key, of one (cut) only rows up to a key. Any later reading gives the same rows.';
@@ -300,7 +300,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION feed_part(regclass, regclass) IS 'The part of a query that says: rows e of this partition, and. Not for use by hand.';
 
-CREATE FUNCTION feed_check_members(t feed_table, p feed_position, tables regclass[])
+CREATE FUNCTION feed_check_members(t feed_table, p feed_position)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -309,7 +309,7 @@ DECLARE
     source text;
     passed boolean;
 BEGIN
-    FOR member IN SELECT m FROM unnest(tables) AS m WHERE m <> ALL (coalesce(p.tables, '{}')) LOOP
+    FOR member IN SELECT * FROM @extschema@.feed_new_members(t.relid, p.tables) LOOP
         source := @extschema@.feed_part(t.relid, member);
         EXECUTE format('SELECT EXISTS (SELECT FROM unnest(%L::int8multirange) AS b(numbers) CROSS JOIN LATERAL (SELECT FROM %s%s OFFSET 0) AS e)',
                        p.transactions, source, @extschema@.feed_between(t, 'lower(b.numbers)', 'upper(b.numbers)'))
@@ -323,7 +323,7 @@ BEGIN
         END IF;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION feed_check_members(feed_table, feed_position, regclass[]) IS 'Error if a partition that was not there at the last batch has rows of transactions read already. Not for use by hand.';
+COMMENT ON FUNCTION feed_check_members(feed_table, feed_position) IS 'Error if a partition that was not there at the last batch has rows of transactions read already. Not for use by hand.';
 
 CREATE FUNCTION feed_plan_for(t feed_table)
 RETURNS void
@@ -344,13 +344,15 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_memoize = off
 AS $$
 DECLARE
     b @extschema@.feed_batch;
+    ended int8multirange;
     beyond boolean;
 BEGIN
     IF max_rows < 1 THEN
         RAISE 'max_rows must be 1 or more, not %', max_rows USING ERRCODE = 'invalid_parameter_value';
     END IF;
     PERFORM @extschema@.feed_check_table(t);
-    b.transactions := @extschema@.ended_transactions(t.base) - p.transactions;
+    ended := @extschema@.ended_transactions(t.base);
+    b.transactions := ended - p.transactions;
     b.resumed := p.partial;
     b.resumed_after := p.last_key;
     IF NOT pg_is_in_recovery() AND upper(p.transactions) > @extschema@.next_transaction(t.base) THEN
@@ -368,10 +370,14 @@ BEGIN
     IF beyond THEN
         PERFORM @extschema@.feed_say_beyond(t.relid);
     END IF;
-    IF (SELECT relhassubclass FROM pg_class WHERE oid = t.relid) THEN
-        b.tables := @extschema@.feed_tree(t.relid);
+    IF (SELECT relhassubclass OR relkind = 'p' FROM pg_class WHERE oid = t.relid) THEN
+        b.tables := @extschema@.feed_members(t.relid);
         IF p.tables <> b.tables THEN
-            PERFORM @extschema@.feed_check_members(t, p, b.tables);
+            PERFORM @extschema@.feed_check_members(t, p);
+            -- A standby behind the position may not have the partitions yet that it remembers: they are not to be forgotten.
+            IF NOT p.transactions <@ ended THEN
+                b.tables := ARRAY(SELECT unnest(b.tables) UNION SELECT unnest(p.tables) ORDER BY 1);
+            END IF;
         END IF;
     END IF;
     RETURN CASE WHEN max_rows IS NULL THEN b ELSE @extschema@.feed_cut(t, b, max_rows) END;
@@ -412,8 +418,8 @@ BEGIN
     END IF;
     PERFORM @extschema@.feed_check_table(t);
     p.transactions := CASE start WHEN 'now' THEN @extschema@.ended_transactions(t.base) ELSE '{}' END;
-    IF (SELECT relhassubclass FROM pg_class WHERE oid = "table") THEN
-        p.tables := @extschema@.feed_tree("table");
+    IF (SELECT relhassubclass OR relkind = 'p' FROM pg_class WHERE oid = "table") THEN
+        p.tables := @extschema@.feed_members("table");
     END IF;
     p.origin := @extschema@.server_origin();
     PERFORM @extschema@.flush_wal();
@@ -587,7 +593,7 @@ BEGIN
               DETAIL = 'A feed that had read them would miss their rows.';
     END IF;
     UPDATE @extschema@.feed
-    SET position = ROW(transactions, NULL, NULL, @extschema@.feed_tree(f.relid), NULL)::@extschema@.feed_position, pending = NULL, moved = clock_timestamp()
+    SET position = ROW(transactions, NULL, NULL, @extschema@.feed_members(f.relid), NULL)::@extschema@.feed_position, pending = NULL, moved = clock_timestamp()
     WHERE feed.name = feed_seek.name;
 END $$;
 COMMENT ON FUNCTION feed_seek(text, int8multirange) IS
@@ -606,7 +612,7 @@ BEGIN
         WHEN 'beginning' THEN PERFORM @extschema@.feed_seek(feed_seek.name, '{}'::int8multirange);
         WHEN 'now' THEN PERFORM @extschema@.feed_seek(feed_seek.name, @extschema@.ended_transactions(t.base));
         WHEN 'here' THEN
-            UPDATE @extschema@.feed SET position.tables = @extschema@.feed_tree(f.relid), pending = NULL WHERE feed.name = feed_seek.name;
+            UPDATE @extschema@.feed SET position.tables = @extschema@.feed_members(f.relid), pending = NULL WHERE feed.name = feed_seek.name;
         ELSE RAISE 'start must be ''beginning'', ''now'' or ''here'', not %', quote_literal(start) USING ERRCODE = 'invalid_parameter_value';
     END CASE;
 END $$;

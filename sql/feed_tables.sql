@@ -69,6 +69,29 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION feed_tree(regclass) IS 'The table and all its partitions, by oid. Not for use by hand.';
 
+CREATE FUNCTION feed_members("table" regclass)
+RETURNS text[]
+LANGUAGE sql STABLE STRICT
+-- As regclass[], a position that its reader keeps as text could not be read any more where one of them is gone or
+-- not there yet. The oid stays when one is renamed, the name when a dump is restored.
+BEGIN ATOMIC
+    SELECT array_agg(format('%s %I.%I', c.oid, nspname, relname) ORDER BY c.oid)
+    FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace
+    WHERE c.oid = ANY (feed_tree("table")::oid[]);
+END;
+COMMENT ON FUNCTION feed_members(regclass) IS 'The table and its partitions, each as oid and name, for a position to remember. Not for use by hand.';
+
+CREATE FUNCTION feed_new_members("table" regclass, known text[])
+RETURNS SETOF regclass
+LANGUAGE sql STABLE STRICT
+BEGIN ATOMIC
+    SELECT split_part(member, ' ', 1)::oid::regclass FROM unnest(feed_members("table")) AS member
+    WHERE NOT EXISTS (SELECT FROM unnest(known) AS k
+                      WHERE split_part(k, ' ', 1) = split_part(member, ' ', 1)
+                         OR substr(k, strpos(k, ' ')) = substr(member, strpos(member, ' ')));
+END;
+COMMENT ON FUNCTION feed_new_members(regclass, text[]) IS 'Partitions that a position does not remember, by neither oid nor name. Not for use by hand.';
+
 CREATE FUNCTION feed_describe("table" regclass, "column" name DEFAULT NULL)
 RETURNS feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
