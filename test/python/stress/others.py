@@ -13,7 +13,7 @@ HELD = "held open"
 # The transaction held open writes to these. The others get an index meanwhile, which waits for writers of its table.
 HELD_TABLES = ("s_generated", "s_number", "s_parts")
 INDEXED_TABLES = ("s_uuid", "s_bare")
-ANNOUNCE_SECONDS = 1.0
+ANNOUNCE_SECONDS = 0.7
 
 
 class Counter(Role):

@@ -25,7 +25,7 @@ SETTINGS = {
     "deadlock_timeout": "200ms",
 }
 # The standby is behind, as real ones are.
-LAG = {"recovery_min_apply_delay": "200ms"}
+LAG = {"recovery_min_apply_delay": "500ms"}
 REREAD = 50
 PATIENCE_SECONDS = 300
 

@@ -190,10 +190,21 @@ def finish_prepared(world: World, connection: Connection, prepared: Prepared, co
 
 
 def check_count(world: World, connection: Connection, table: str, who: str) -> None:
-    """Two counts in one statement, which has one snapshot."""
+    """Two counts in one statement, which has one snapshot.
+
+    The server plans count(*) before it takes that snapshot: it misses a partition attached in between. Then nothing
+    can be said.
+    """
     statement = sql.SQL("SELECT exact_count({}), count(*) FROM {}").format(sql.Literal(table), sql.Identifier(table))
+    before = partitions(connection)
     row = connection.execute(statement).fetchone()
     assert row is not None
-    next(world.checks)
-    if row[0] != row[1]:
+    if row[0] == row[1]:
+        next(world.checks)
+    elif table != "s_parts" or partitions(connection) == before:
         world.problem(f"{who}: exact_count({table}) is {row[0]}, count(*) {row[1]}")
+
+
+def partitions(connection: Connection) -> object:
+    """How many there are in the next statement's snapshot."""
+    return connection.execute("SELECT count(*) FROM pg_inherits").fetchone()

@@ -1,0 +1,118 @@
+"""Positions that their reader keeps as text, over partitions that come and go."""
+
+import uuid
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+
+from conftest import scalar
+
+pytestmark = pytest.mark.server
+
+
+class Parts:
+    """A partitioned table in a schema of its own, and a reader that keeps its position as text."""
+
+    def __init__(self, connection: Connection, first: tuple[int, ...]) -> None:
+        self.connection = connection
+        connection.execute("CREATE TABLE events (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)")
+        for n in first:
+            connection.execute(f"CREATE TABLE events_{n} PARTITION OF events FOR VALUES IN ({n})".encode())
+        connection.execute("CREATE INDEX ON events (id); SELECT feed_enable('events')")
+        self.position = str(scalar(connection, "SELECT feed_start('events')::text"))
+
+    def insert(self, n: int) -> None:
+        """A row."""
+        self.connection.execute("INSERT INTO events (n) VALUES (%s)", [n])
+
+    def read(self) -> list[object]:
+        """What is new."""
+        after = "SELECT feed_batch_after('events', %s::feed_position)::text"
+        batch = str(scalar(self.connection, after, self.position))
+        advance = "SELECT feed_advance(%s::feed_position, %s::feed_batch)::text"
+        self.position = str(scalar(self.connection, advance, self.position, batch))
+        rows = self.connection.execute("SELECT n FROM feed_rows('events', %s::feed_batch, null::events)", [batch])
+        return [n for (n,) in rows]
+
+    def filled(self, n: int) -> None:
+        """A table with a row of its own, not yet a partition."""
+        self.connection.execute(f"CREATE TABLE events_{n} (LIKE events INCLUDING DEFAULTS)".encode())
+        self.connection.execute(f"INSERT INTO events_{n} (n) VALUES ({n})".encode())
+
+    def attach(self, n: int) -> None:
+        """Make it one."""
+        self.connection.execute(f"ALTER TABLE events ATTACH PARTITION events_{n} FOR VALUES IN ({n})".encode())
+
+
+@pytest.fixture
+def in_schema(cluster: Cluster) -> Iterator[Connection]:
+    """A connection whose tables are its own."""
+    with connect(cluster.dsn) as connection:
+        name = f"s{uuid.uuid4().hex}"
+        connection.execute(f"CREATE SCHEMA {name}; SET search_path = {name}, public".encode())
+        yield connection
+        connection.execute(f"SET client_min_messages = error; DROP SCHEMA {name} CASCADE".encode())
+
+
+def test_a_position_outlives_a_partition(in_schema: Connection) -> None:
+    """Dropped, detached or renamed: the text can still be read, and nothing is taken for new."""
+    parts = Parts(in_schema, (1, 2, 3, 4))
+    for n in (1, 2, 3, 4):
+        parts.insert(n)
+    assert parts.read() == [1, 2, 3, 4]
+    in_schema.execute("DROP TABLE events_1; ALTER TABLE events DETACH PARTITION events_2")
+    in_schema.execute("ALTER TABLE events_3 RENAME TO events_of_old")
+    parts.insert(4)
+    assert parts.read() == [4]
+
+
+def test_a_position_means_the_same_in_every_session(cluster: Cluster, in_schema: Connection) -> None:
+    """Whatever its search_path finds."""
+    parts = Parts(in_schema, (1,))
+    parts.insert(1)
+    assert parts.read() == [1]
+    with connect(cluster.dsn) as elsewhere:
+        after = "SELECT isempty((feed_batch_after(%s::regclass, %s::feed_position)).transactions) IS NOT NULL"
+        name = scalar(in_schema, "SELECT format('%I.events', current_schema)")
+        assert scalar(elsewhere, after, name, parts.position) is True
+
+
+def test_a_restored_position_knows_its_partitions_by_name(in_schema: Connection) -> None:
+    """After a dump and restore they have other oids."""
+    parts = Parts(in_schema, (1, 2))
+    parts.insert(1)
+    assert parts.read() == [1]
+    other_oids = (
+        "SELECT (r.transactions, r.partial, r.last_key, ARRAY(SELECT regexp_replace(m, '^\\d+', '1') "
+        "FROM unnest(r.tables) AS m), r.origin)::feed_position::text FROM (SELECT (%s::feed_position).*) AS r"
+    )
+    parts.position = str(scalar(in_schema, other_oids, parts.position))
+    parts.insert(2)
+    assert parts.read() == [2]
+
+
+@pytest.mark.parametrize("partitions", [(), (1,)])
+def test_a_filled_partition_is_noticed(in_schema: Connection, partitions: tuple[int, ...]) -> None:
+    """Its rows have passed: an error, also if it is the first one, and after polls that found nothing."""
+    parts = Parts(in_schema, partitions)
+    parts.filled(7)
+    assert parts.read() == []
+    assert parts.read() == []
+    parts.attach(7)
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="events_7 came with rows"):
+        parts.read()
+
+
+def test_a_partition_filled_anew_is_read(in_schema: Connection) -> None:
+    """What the error's hint says: new numbers and ATTACH in one transaction."""
+    parts = Parts(in_schema, (1,))
+    parts.filled(7)
+    assert parts.read() == []
+    in_schema.execute("BEGIN; UPDATE events_7 SET id = DEFAULT")
+    parts.attach(7)
+    in_schema.execute("COMMIT")
+    assert parts.read() == [7]
+    assert parts.read() == []

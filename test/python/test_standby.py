@@ -1,0 +1,233 @@
+"""The feed and the exact count on a hot standby: each trap here lost or repeated rows once."""
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+from inorder.servers import Server
+from psycopg import sql
+
+from conftest import SETTINGS, scalar
+from standby import Standby
+
+pytestmark = pytest.mark.server
+
+BATCH = "SELECT feed_batch_after('events', %s::feed_position, %s)::text"
+ADVANCE = "SELECT feed_advance(%s::feed_position, %s::feed_batch)::text"
+ROWS = "SELECT n FROM feed_rows('events', %s::feed_batch, null::events)"
+
+
+@pytest.fixture(scope="module")
+def pair(server: Server) -> Iterator[tuple[Cluster, Standby]]:
+    """A primary and its standby."""
+    with Cluster(server) as primary:
+        primary.start(SETTINGS)
+        with connect(primary.dsn) as connection:
+            connection.execute("CREATE EXTENSION inorder")
+        with Standby(primary) as standby:
+            standby.start(SETTINGS)
+            yield primary, standby
+
+
+class Two:
+    """A session on the primary and one on the standby, with a table."""
+
+    def __init__(self, primary: Connection, standby: Connection, server: Standby) -> None:
+        self.primary, self.standby, self.server = primary, standby, server
+
+    def catch_up(self) -> None:
+        """Let the standby have everything."""
+        self.server.catch_up()
+
+    def insert(self, *numbers: int) -> None:
+        """Rows of one transaction."""
+        self.primary.execute("INSERT INTO events (n) SELECT unnest(%s::int[])", [list(numbers)])
+
+    def batch(self, connection: Connection, position: str, max_rows: int | None = None) -> tuple[list[object], str]:
+        """The rows of the next batch, and the position after it."""
+        batch = str(scalar(connection, BATCH, position, max_rows))
+        rows = [n for (n,) in connection.execute(ROWS.encode(), [batch])]
+        return rows, str(scalar(connection, ADVANCE, position, batch))
+
+
+@pytest.fixture
+def two(pair: tuple[Cluster, Standby]) -> Iterator[Two]:
+    """Both sessions, and an empty table that a feed and a count are on."""
+    with connect(pair[0].dsn) as primary, connect(pair[1].dsn) as standby:
+        primary.execute("CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)")
+        primary.execute("SELECT feed_create('f', 'events'), exact_count_start('events')")
+        made = Two(primary, standby, pair[1])
+        made.catch_up()
+        yield made
+        if standby.closed or not scalar(standby, "SELECT pg_is_in_recovery()"):
+            return
+        standby.execute("SELECT pg_wal_replay_resume()")
+        primary.execute("DROP TABLE events; SELECT feed_drop('f')")
+
+
+SAVEPOINTS = """
+DO $$ BEGIN FOR i IN 1 .. {} LOOP
+    BEGIN INSERT INTO events (n) VALUES (i); EXCEPTION WHEN division_by_zero THEN NULL; END;
+END LOOP; END $$
+"""
+
+
+@pytest.mark.parametrize("savepoints", [0, 1, 64, 65, 200])
+@pytest.mark.parametrize("prepared", [False, True])
+def test_transactions_in_progress_have_not_ended_on_a_standby(two: Two, savepoints: int, prepared: bool) -> None:
+    """Though pg_current_snapshot() shows none of them there, and not all savepoints are in a snapshot."""
+    with connect(two.server.primary.dsn) as writer:
+        writer.execute("BEGIN")
+        writer.execute("INSERT INTO events (n) VALUES (0)")
+        writer.execute(SAVEPOINTS.format(savepoints).encode())
+        number = scalar(writer, "SELECT xact_id()")
+        if prepared:
+            writer.execute("PREPARE TRANSACTION 'p'")
+        two.insert(-1)  # a later one that has ended
+        two.catch_up()
+        ended = "SELECT ended_transactions() @> %s::bigint"
+        assert scalar(two.standby, "SELECT upper(ended_transactions()) > %s", number) is True
+        assert scalar(two.standby, ended, number) is False
+        assert scalar(two.standby, "SELECT count(*) FROM pg_snapshot_xip(pg_current_snapshot())") == 0
+        position = str(scalar(two.standby, "SELECT feed_start('events')::text"))
+        rows, position = two.batch(two.standby, position)
+        assert rows == [-1]
+        assert two.standby.execute("SELECT exact_count('events'), count(*) FROM events").fetchone() == (1, 1)
+        writer.execute("COMMIT PREPARED 'p'" if prepared else "COMMIT")
+        two.catch_up()
+        assert scalar(two.standby, ended, number) is True
+        rows, _ = two.batch(two.standby, position)
+        assert rows == [0, *range(1, savepoints + 1)]
+        counts = two.standby.execute("SELECT exact_count('events'), count(*) FROM events").fetchone()
+        assert counts == (savepoints + 2, savepoints + 2)
+
+
+def test_the_own_transaction_has_not_ended(two: Two) -> None:
+    """A reader that writes to the table it reads gets its later rows with the next batch."""
+    two.primary.execute("BEGIN")
+    two.insert(1)
+    number = scalar(two.primary, "SELECT xact_id()")
+    two.primary.execute("SELECT pg_current_xact_id()")
+    with connect(two.server.primary.dsn) as other:
+        other.execute("INSERT INTO events (n) VALUES (2)")
+    assert scalar(two.primary, "SELECT ended_transactions() @> %s::bigint", number) is False
+    read = "SELECT n FROM feed_read('f', null::events)"
+    assert two.primary.execute(read.encode()).fetchall() == [(2,)]
+    two.insert(3)
+    two.primary.execute("COMMIT")
+    assert two.primary.execute(read.encode()).fetchall() == [(1,), (3,)]
+
+
+def test_counts_follow_folds_to_the_standby(two: Two) -> None:
+    """A fold with one transaction open, seen on the standby before and after that commits."""
+    with connect(two.server.primary.dsn) as writer:
+        writer.execute("BEGIN; INSERT INTO events (n) VALUES (1)")
+        two.insert(2, 3)
+        assert scalar(two.primary, "SELECT exact_count_fold('events')") == 2
+        two.catch_up()
+        assert scalar(two.standby, "SELECT exact_count('events')") == 2
+        two.insert(4)
+        two.catch_up()
+        assert scalar(two.standby, "SELECT exact_count('events')") == 3
+        writer.execute("COMMIT")
+    two.catch_up()
+    for isolation in ("READ COMMITTED", "REPEATABLE READ"):
+        two.standby.execute(f"BEGIN ISOLATION LEVEL {isolation}".encode())
+        assert scalar(two.standby, "SELECT exact_count('events')") == 4
+        two.standby.execute("COMMIT")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "count(*) FROM feed_read('f', null::events)",
+        "feed_next_batch('f')",
+        "feed_apply('f', 'SELECT FROM batch')",
+        "feed_seek('f', 'now')",
+        "feed_drop('f')",
+        "exact_count_fold('events')",
+    ],
+)
+def test_what_moves_a_position_is_refused_on_a_standby(two: Two, call: str) -> None:
+    """As read-only, with the code for it."""
+    two.insert(1)
+    two.catch_up()
+    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction, match=r"in a read-only transaction|during recovery"):
+        two.standby.execute(sql.SQL("SELECT ") + sql.SQL(call))
+
+
+def test_a_batch_from_the_future_is_refused(two: Two) -> None:
+    """As long as the standby has not replayed its transactions; then it gives the rows."""
+    two.standby.execute("SELECT pg_wal_replay_pause()")
+    two.insert(1, 2)
+    position = str(scalar(two.primary, "SELECT feed_start('events')::text"))
+    batch = str(scalar(two.primary, BATCH, position, None))
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="newer than what this transaction sees"):
+        two.standby.execute(ROWS.encode(), [batch])
+    two.standby.execute("SELECT pg_wal_replay_resume()")
+    two.catch_up()
+    assert two.standby.execute(ROWS.encode(), [batch]).fetchall() == [(1,), (2,)]
+
+
+def test_a_standby_behind_keeps_the_place_inside_a_transaction(two: Two) -> None:
+    """The position stopped after row 2 of one transaction, on the primary; the standby has not even its first row."""
+    position = str(scalar(two.primary, "SELECT feed_start('events')::text"))
+    two.standby.execute("SELECT pg_wal_replay_pause()")
+    two.insert(1, 2, 3, 4, 5)
+    rows, position = two.batch(two.primary, position, 2)
+    assert rows == [1, 2]
+    rows, position = two.batch(two.standby, position, 2)
+    assert rows == []
+    rows, position = two.batch(two.primary, position, 2)
+    assert rows == [3, 4]
+    two.standby.execute("SELECT pg_wal_replay_resume()")
+    two.catch_up()
+    rows, position = two.batch(two.standby, position, 2)
+    assert rows == [5]
+
+
+def test_a_standby_behind_keeps_partitions_in_mind(two: Two) -> None:
+    """A partition that the standby has not got yet is neither unknown to it nor new to the primary afterwards."""
+    two.primary.execute("DROP TABLE events; SELECT feed_drop('f')")
+    two.primary.execute("CREATE TABLE events (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)")
+    two.primary.execute("CREATE TABLE events_1 PARTITION OF events FOR VALUES IN (1); CREATE INDEX ON events (id)")
+    two.primary.execute("SELECT feed_create('f', 'events')")
+    two.insert(1)
+    two.catch_up()
+    position = str(scalar(two.primary, "SELECT feed_start('events')::text"))
+    two.standby.execute("SELECT pg_wal_replay_pause()")
+    two.primary.execute("CREATE TABLE events_2 PARTITION OF events FOR VALUES IN (2)")
+    two.insert(2)
+    rows, position = two.batch(two.primary, position)
+    assert rows == [1, 2]
+    two.insert(1)
+    rows, position = two.batch(two.standby, position)
+    assert rows == []
+    two.primary.execute("INSERT INTO events (n) VALUES (2)")
+    rows, position = two.batch(two.primary, position)
+    assert rows == [1, 2]
+
+
+def test_a_promoted_standby_asks_before_it_goes_on(two: Two) -> None:
+    """A position of the old timeline is refused, and goes on without its origin. The last test: it ends the pair."""
+    position = str(scalar(two.primary, "SELECT feed_start('events')::text"))
+    two.insert(1)
+    rows, position = two.batch(two.primary, position)
+    assert rows == [1]
+    batch = str(scalar(two.primary, BATCH, position, None))
+    two.insert(2)
+    two.catch_up()
+    two.server.promote()
+    for statement, parameters in ((BATCH, [position, None]), (ROWS, [batch])):
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another server or timeline"):
+            two.standby.execute(statement.encode(), parameters)
+    without = "SELECT ((p.r).transactions, (p.r).partial, (p.r).last_key, (p.r).tables, null)::feed_position::text "
+    position = str(scalar(two.standby, without + "FROM (SELECT %s::feed_position AS r) AS p", position))
+    rows, position = two.batch(two.standby, position)
+    assert rows == [2]
+    two.standby.execute("INSERT INTO events (n) VALUES (3)")
+    rows, _ = two.batch(two.standby, position)
+    assert rows == [3]
+    assert two.standby.execute("SELECT exact_count('events'), count(*) FROM events").fetchone() == (3, 3)
