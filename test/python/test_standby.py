@@ -61,9 +61,13 @@ def two(pair: tuple[Cluster, Standby]) -> Iterator[Two]:
         made = Two(primary, standby, pair[1])
         made.catch_up()
         yield made
+        primary.execute("SET client_min_messages = error; ROLLBACK")  # what a test left that failed
+        for (gid,) in primary.execute("SELECT gid FROM pg_prepared_xacts").fetchall():
+            primary.execute(sql.SQL("ROLLBACK PREPARED {}").format(sql.Literal(gid)))
         if standby.closed or not scalar(standby, "SELECT pg_is_in_recovery()"):
             return
         standby.execute("SELECT pg_wal_replay_resume()")
+        standby.execute("ROLLBACK")
         primary.execute("DROP TABLE events; SELECT feed_drop('f')")
 
 

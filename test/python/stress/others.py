@@ -25,7 +25,7 @@ class Counter(Role):
 
     def work(self) -> None:
         """Until the round is over; each statement, or several in one transaction; and looks at the view."""
-        with connect(self.dsn) as connection:
+        with self.session(self.dsn) as connection:
             while not self.world.settled.is_set():
                 try:
                     with transaction(connection, self.rng.choice(self.isolations)):
@@ -43,7 +43,7 @@ class Folder(Role):
 
     def work(self) -> None:
         """At an isolation level that it may fail in."""
-        with connect(self.world.primary) as connection:
+        with self.session(self.world.primary) as connection:
             while not self.world.settled.is_set():
                 try:
                     with transaction(
@@ -63,7 +63,7 @@ class Vacuum(Role):
     def work(self) -> None:
         """One table after the other; not one that is getting an index."""
         commands = ("VACUUM (SKIP_LOCKED)", "VACUUM (FREEZE, ANALYZE, SKIP_LOCKED)", "ANALYZE (SKIP_LOCKED)")
-        with connect(self.world.primary) as connection:
+        with self.session(self.world.primary) as connection:
             connection.execute("SET client_min_messages = error")
             while not self.world.stop.is_set():
                 table = self.rng.choice((*TABLES, "feed", "exact_count_part", "pg_inherits", "pg_class"))
@@ -76,7 +76,7 @@ class Indexer(Role):
 
     def work(self) -> None:
         """Both wait for the writers of their table. Nobody waits for them."""
-        with connect(self.world.primary) as connection:
+        with self.session(self.world.primary) as connection:
             for number in range(1_000_000):
                 if self.world.stop.is_set():
                     return
@@ -94,7 +94,7 @@ class Partitioner(Role):
     def work(self) -> None:
         """One about every second. Writers hear of it a while later: a statement being planned must not miss it."""
         self.lane, self.region = next(self.world.lanes), 1
-        with connect(self.world.primary) as connection:
+        with self.session(self.world.primary) as connection:
             while not self.world.stop.wait(ANNOUNCE_SECONDS):
                 self.region += 1
                 name = f"s_parts_{self.region}"
@@ -129,6 +129,30 @@ class Partitioner(Role):
         connection.execute(f"INSERT INTO {name} (region, token) VALUES (%s, %s)".encode(), [self.region, token])
 
 
+WAITS = """
+SELECT a.application_name, coalesce(b.application_name, 'prepared transaction'), a.wait_event, a.query
+FROM pg_stat_activity AS a CROSS JOIN LATERAL unnest(pg_blocking_pids(a.pid)) AS p(pid)
+LEFT JOIN pg_stat_activity AS b ON b.pid = p.pid
+WHERE a.wait_event_type = 'Lock' AND a.wait_event <> 'extend' AND (p.pid = 0 OR b.pid IS NOT NULL)
+"""
+# These wait for writers by their nature, or take turns.
+MAY_WAIT = ("indexer", "vacuum", "partitioner", "folder")
+
+
+class Watcher(Role):
+    """Looks who waits for whom: no reader, writer or counter for anybody, but two readers of one feed take turns."""
+
+    def work(self) -> None:
+        """A sample ten times a second."""
+        with self.session(self.world.primary) as connection:
+            while not self.world.released.wait(0.1):
+                for waiting, holding, event, statement in connection.execute(WAITS):
+                    taking_turns = event == "advisory" and holding in (f"{waiting} 2", str(waiting).removesuffix(" 2"))
+                    # Its lock on the partition that has just appeared is about to go.
+                    if not (taking_turns or str(waiting).startswith(MAY_WAIT) or holding == "partitioner"):
+                        self.world.problem(f"{waiting} waited for {holding} ({event}): {statement}")
+
+
 def hold_open(world: World) -> dict[str, list[int]]:
     """Prepare a transaction that stays until the end: its rows, by table."""
     lane = next(world.lanes)
@@ -153,4 +177,5 @@ def others(world: World) -> list[Role]:
         Vacuum(world, "vacuum"),
         Indexer(world, "indexer"),
         Partitioner(world, "partitioner"),
+        Watcher(world, "watcher"),
     ]

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass, field
 
 import psycopg
-from inorder.database import Connection, connect
+from inorder.database import Connection
 from psycopg import sql
 
 from stress.world import ROW_BITS, TABLES, TRANSACTION_BITS, Role, World, token_of, transaction
@@ -94,7 +94,7 @@ class Reader(Role):
 
     def connect(self) -> None:
         """Open what it needs."""
-        self.connection = connect(self.world.primary)
+        self.connection = self.session(self.world.primary)
 
     def close(self) -> None:
         """Close that."""

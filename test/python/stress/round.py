@@ -23,6 +23,8 @@ SETTINGS = {
     "max_prepared_transactions": "40",
     "max_connections": "120",
     "deadlock_timeout": "200ms",
+    # SERIALIZABLE remembers every page that a reader looked at.
+    "max_pred_locks_per_transaction": "2000",
 }
 # The standby is behind, as real ones are.
 LAG = {"recovery_min_apply_delay": "500ms"}

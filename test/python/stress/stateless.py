@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import psycopg
-from inorder.database import Connection, connect
+from inorder.database import Connection
 from psycopg import sql
 
 from stress.readers import Reader
@@ -48,7 +48,7 @@ class Stateless(Reader):
 
     def connect(self) -> None:
         """One connection to each server."""
-        self.connections = [connect(server) for server in self.servers]
+        self.connections = [self.session(server) for server in self.servers]
 
     def close(self) -> None:
         """All of them."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import psycopg
-from inorder.database import Connection
+from inorder.database import Connection, connect
 
 # Every form of a number: in the key; generated, in order and not; a plain column with and without a key; partitions.
 TABLES = ("s_uuid", "s_generated", "s_number", "s_bare", "s_parts")
@@ -139,6 +139,12 @@ class Role(threading.Thread):
     def work(self) -> None:
         """The role itself."""
         raise NotImplementedError
+
+    def session(self, dsn: str) -> Connection:
+        """A connection that bears the name of the role."""
+        connection = connect(dsn)
+        connection.execute("SELECT set_config('application_name', %s, false)", [self.name])
+        return connection
 
     def pause(self, seconds: float) -> None:
         """Up to so long, but not beyond the end of the writers."""

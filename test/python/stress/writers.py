@@ -1,7 +1,7 @@
 """Sixteen sessions that write in every way there is, and know what they committed."""
 
 import psycopg
-from inorder.database import Connection, connect
+from inorder.database import Connection
 from psycopg import sql
 
 from stress.world import TABLES, Prepared, Role, World, token_of, transaction
@@ -61,7 +61,7 @@ class Writer(Role):
             self.finish,
             self.long,
         ]
-        with connect(self.world.primary) as self.connection:
+        with self.session(self.world.primary) as self.connection:
             while not self.world.stop.is_set():
                 self.rng.choice(kinds)()
                 self.pause(0.05)
