@@ -181,7 +181,7 @@ COMMENT ON FUNCTION feed_table_of(regclass) IS 'How a table is read: as feed_ena
 CREATE FUNCTION feed_first(numbers int8multirange, amount bigint)
 RETURNS int8multirange
 LANGUAGE sql STABLE
-RETURN (SELECT range_agg(CASE WHEN before + upper(r) - lower(r) > amount THEN int8range(lower(r), lower(r) + amount - before) ELSE r END)
+RETURN (SELECT coalesce(range_agg(CASE WHEN before + upper(r) - lower(r) > amount THEN int8range(lower(r), lower(r) + amount - before) ELSE r END), '{}')
         FROM (SELECT r, (sum(upper(r) - lower(r)) OVER (ORDER BY r))::bigint - (upper(r) - lower(r)) AS before FROM unnest(numbers) AS r) AS counted
         WHERE before < amount);
 COMMENT ON FUNCTION feed_first(int8multirange, bigint) IS 'The smallest so many numbers of a set. Not for use by hand.';
@@ -192,7 +192,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     amount bigint := 1;
-    total bigint := (SELECT sum(upper(n) - lower(n)) FROM unnest(numbers) AS n);
+    total bigint := (SELECT coalesce(sum(upper(n) - lower(n)), 0) FROM unnest(numbers) AS n);
     too_few bigint := 0;
     too_many bigint := total + 1;
     tried int8multirange;
