@@ -20,7 +20,7 @@ PG_CPPFLAGS = -DINORDER_VERSION='"$(EXTVERSION)"'
 SQL_SOURCES = header.sql keys.sql uuid_v1.sql time_bounds.sql uuid_extras.sql snapshot.sql feed_tables.sql feed.sql count.sql feeds.sql
 DATA_built  = inorder--$(EXTVERSION).sql
 
-REGRESS        = install sequence_keys time_keys v7 xact uuid_v1 time_bounds uuid_extras snapshot feed guard feed_partitions feed_prepare exact_count feed_rights feeds
+REGRESS        = install sequence_keys time_keys v7 xact uuid_v1 time_bounds snapshot feed guard feed_partitions feed_prepare exact_count feed_rights feeds uuid_extras
 REGRESS_OPTS   = --inputdir=$(HERE)test
 ISOLATION      = xact_order shared_sequence
 ISOLATION_OPTS = --inputdir=$(HERE)test
