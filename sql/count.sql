@@ -14,7 +14,7 @@ CREATE TABLE exact_count_part (
     folded timestamptz NOT NULL,
     PRIMARY KEY (relid, part)
 ) WITH (fillfactor = 50);
-SELECT pg_extension_config_dump('exact_count_part', '');
+SELECT pg_extension_config_dump('exact_count_part', 'WHERE EXISTS (SELECT FROM pg_catalog.pg_class WHERE oid = relid) AND EXISTS (SELECT FROM pg_catalog.pg_class WHERE oid = part)');
 
 COMMENT ON TABLE exact_count_part IS 'What exact_count() goes on from, a row for each table or partition.';
 COMMENT ON COLUMN exact_count_part.relid IS 'table that exact_count_start() was called for';

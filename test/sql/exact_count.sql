@@ -1,0 +1,214 @@
+-- exact_count is count(*) in the same snapshot, whenever and wherever it is called.
+CREATE FUNCTION same("table" text DEFAULT 'counted') RETURNS text LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    plain bigint;
+BEGIN
+    EXECUTE format('SELECT count(*) FROM %s', "table") INTO plain;
+    RETURN CASE WHEN plain = exact_count("table"::regclass) THEN 'exact ' ELSE 'wrong: ' || exact_count("table"::regclass) || ' for ' END || plain;
+END $$;
+CREATE TABLE counted (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
+SELECT error_of($$SELECT exact_count('counted')$$);
+SELECT error_of($$SELECT exact_count_fold('counted')$$);
+SELECT error_of($$SELECT exact_count_stop('counted')$$);
+SELECT error_of($$SELECT exact_count_start(NULL)$$);
+SELECT exact_count(NULL) IS NULL AND exact_count_fold(NULL) IS NULL AND exact_count_stop(NULL) IS NULL AS null_for_null;
+SELECT exact_count_start('counted');
+SELECT same();
+SELECT exact_count_fold('counted');
+INSERT INTO counted (n) SELECT generate_series(1, 100);
+SELECT same();
+SELECT exact_count_fold('counted') AS folded;
+SELECT exact_count_fold('counted') AS nothing_new;
+SELECT same();
+SELECT rows FROM exact_count_part WHERE relid = 'counted'::regclass;
+
+-- Own rows that are not committed, savepoints kept and rolled back, folds in between.
+BEGIN;
+INSERT INTO counted (n) VALUES (101);
+SELECT same();
+SELECT exact_count_fold('counted') AS not_yet;
+SAVEPOINT a;
+INSERT INTO counted (n) VALUES (102), (103);
+SELECT same();
+SAVEPOINT b;
+INSERT INTO counted (n) VALUES (104);
+SELECT exact_count_fold('counted') AS not_yet;
+SELECT same();
+ROLLBACK TO b;
+SELECT same();
+RELEASE a;
+INSERT INTO counted (n) VALUES (105);
+SELECT same();
+COMMIT;
+SELECT same();
+SELECT exact_count_fold('counted') AS folded;
+BEGIN;
+INSERT INTO counted (n) VALUES (106);
+SELECT same();
+ROLLBACK;
+SELECT same();
+-- In every isolation level; a fold in the transaction itself.
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT same();
+INSERT INTO counted (n) VALUES (107);
+SELECT same();
+SELECT exact_count_fold('counted');
+SELECT same();
+COMMIT;
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+INSERT INTO counted (n) VALUES (108);
+SELECT same();
+COMMIT;
+BEGIN READ ONLY;
+SELECT same();
+COMMIT;
+BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+SELECT same();
+COMMIT;
+-- A prepared transaction's rows are not there, and are not lost to a fold.
+BEGIN;
+INSERT INTO counted (n) VALUES (109);
+PREPARE TRANSACTION 'inorder count';
+INSERT INTO counted (n) VALUES (110);
+SELECT exact_count_fold('counted') AS folded;
+SELECT (SELECT count(*) FROM unnest(counted)) AS ranges FROM exact_count_part;
+SELECT same();
+COMMIT PREPARED 'inorder count';
+SELECT same();
+SELECT exact_count_fold('counted') AS folded;
+SELECT (SELECT count(*) FROM unnest(counted)) AS ranges FROM exact_count_part;
+SELECT same();
+-- By the statement that inserts, and by a query over the rows.
+WITH added AS (INSERT INTO counted (n) VALUES (111) RETURNING 1) SELECT exact_count('counted') = (SELECT count(*) FROM counted) AS same FROM added;
+SELECT DISTINCT exact_count('counted') - count(*) OVER () AS difference FROM counted;
+-- Forced through workers and without index scans.
+SET max_parallel_workers_per_gather = 2;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SET enable_indexscan = off;
+SELECT same(), exact_count_fold('counted') AS folded;
+SELECT same();
+RESET ALL;
+
+-- Other files: counted afresh until the next fold.
+VACUUM FULL counted;
+INSERT INTO counted (n) VALUES (112);
+SELECT same();
+SELECT exact_count_fold('counted') = (SELECT count(*) FROM counted) AS all_again;
+SELECT same();
+CLUSTER counted USING counted_pkey;
+SELECT same();
+SELECT exact_count_stop('counted');
+SELECT error_of($$SELECT exact_count('counted')$$);
+SELECT feed_disable('counted');
+TRUNCATE counted;
+INSERT INTO counted (n) SELECT generate_series(1, 10);
+-- A filled table starts exact, also within a transaction that has rows of its own in it.
+BEGIN;
+INSERT INTO counted (n) VALUES (11);
+SELECT exact_count_start('counted') AS of_others;
+SELECT same();
+INSERT INTO counted (n) VALUES (12);
+SELECT same();
+COMMIT;
+SELECT same();
+SELECT exact_count_fold('counted') AS folded;
+SELECT exact_count_start('counted') AS nothing_new;
+SELECT same();
+SELECT error_of($$SELECT feed_disable('counted')$$);
+DROP TABLE counted;
+SELECT count(*) AS left_over FROM exact_count_part;
+SELECT exact_count_stop(relid) FROM exact_count_part;
+SELECT count(*) AS left_over FROM exact_count_part;
+
+-- The other forms and indexes.
+CREATE PROCEDURE exercise(definition text, index text) LANGUAGE plpgsql AS $$
+DECLARE
+    answers text[];
+BEGIN
+    EXECUTE 'CREATE TABLE counted (n int, ' || definition || ')';
+    EXECUTE index;
+    EXECUTE 'INSERT INTO counted (n) SELECT generate_series(1, 50)';
+    COMMIT;
+    PERFORM exact_count_start('counted');
+    COMMIT;
+    FOR i IN 1 .. 4 LOOP
+        EXECUTE 'INSERT INTO counted (n) SELECT generate_series(1, $1)' USING i;
+        answers := answers || same();
+        IF i % 2 = 0 THEN
+            PERFORM exact_count_fold('counted');
+        END IF;
+        answers := answers || same();
+        COMMIT;
+        answers := answers || same();
+    END LOOP;
+    RAISE INFO '% %: %', definition, coalesce(index, ''), answers;
+    PERFORM exact_count_stop('counted');
+    DROP TABLE counted;
+END $$;
+CALL exercise('xact bigint DEFAULT xact_id()', 'CREATE INDEX ON counted (xact)');
+CALL exercise('xact bigint DEFAULT xact_id()', 'CREATE INDEX ON counted USING brin (xact) WITH (pages_per_range = 1)');
+CALL exercise('xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED', 'CREATE INDEX ON counted (xact)');
+CALL exercise('xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED', 'CREATE INDEX ON counted USING brin (xact)');
+CALL exercise('id uuid DEFAULT uuid_xact_nextval()', 'CREATE INDEX ON counted USING brin (id)');
+CALL exercise('xact bigint DEFAULT xact_id(1000000)', 'CREATE INDEX ON counted (xact)');
+DROP PROCEDURE exercise;
+
+-- Partitions come, go and are emptied.
+CREATE TABLE counted (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n)) PARTITION BY LIST (n);
+SELECT exact_count_start('counted');
+SELECT same();
+CREATE TABLE c1 PARTITION OF counted FOR VALUES IN (1);
+CREATE TABLE c2 PARTITION OF counted FOR VALUES IN (2) PARTITION BY RANGE (id);
+CREATE TABLE c2_all PARTITION OF c2 DEFAULT;
+INSERT INTO counted (n) SELECT 1 + g % 2 FROM generate_series(1, 20) AS g;
+SELECT same();
+SELECT exact_count_fold('counted') AS folded;
+INSERT INTO c1 (n) VALUES (1), (1);
+INSERT INTO c2_all (n) VALUES (2);
+SELECT same();
+CREATE TABLE c3 PARTITION OF counted FOR VALUES IN (3);
+INSERT INTO counted (n) VALUES (3), (1);
+SELECT same();
+SELECT exact_count_fold('counted') AS folded;
+SELECT same();
+ALTER TABLE counted DETACH PARTITION c1;
+SELECT same();
+INSERT INTO c1 (n) SELECT 1 FROM generate_series(1, 5);
+ALTER TABLE counted ATTACH PARTITION c1 FOR VALUES IN (1);
+SELECT same();
+SELECT exact_count_fold('counted') > 0 AS c1_again;
+SELECT same();
+ALTER TABLE counted DETACH PARTITION c1;
+-- Rows deleted and attached again between two folds, with the number of rows the same or not.
+DELETE FROM c1 WHERE ctid IN (SELECT ctid FROM c1 LIMIT 3);
+ALTER TABLE counted ATTACH PARTITION c1 FOR VALUES IN (1);
+SELECT same();
+CREATE TABLE c4 (LIKE counted INCLUDING DEFAULTS);
+INSERT INTO c4 (n) SELECT 4 FROM generate_series(1, 7);
+ALTER TABLE counted ATTACH PARTITION c4 FOR VALUES IN (4);
+SELECT same();
+SELECT exact_count_fold('counted') > 0 AS both_again;
+SELECT same();
+DROP TABLE c3;
+SELECT same();
+VACUUM FULL c4;
+SELECT same();
+ALTER TABLE c4 DISABLE TRIGGER ALL;
+TRUNCATE c4;
+SELECT same();
+ALTER TABLE c4 ENABLE TRIGGER ALL;
+-- A subtree that is detached and attached as a whole.
+ALTER TABLE counted DETACH PARTITION c2;
+DELETE FROM c2 WHERE ctid IN (SELECT ctid FROM c2_all LIMIT 2);
+ALTER TABLE counted ATTACH PARTITION c2 FOR VALUES IN (2);
+SELECT same();
+SELECT exact_count_fold('counted') IS NOT NULL AS folded;
+SELECT same();
+SELECT array_agg(part::text ORDER BY part::text) AS parts FROM exact_count_part;
+-- A count of a partition alone has a guard already, from above.
+SELECT error_of($$SELECT exact_count_start('c1')$$);
+SELECT exact_count_stop('counted');
+DROP TABLE counted;
+DROP FUNCTION same;

@@ -1,0 +1,67 @@
+-- Making an existing table readable, of any key, without a rewrite.
+-- psql would show the statements with their oids.
+CREATE VIEW steps AS SELECT null::text AS step;
+CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n int);
+INSERT INTO orders (n) SELECT generate_series(1, 1000);
+SELECT pg_relation_filenode('orders') AS before \gset
+-- Names of indexes hold the table's oid.
+CREATE FUNCTION prepared("table" regclass, "column" name DEFAULT 'xact', method name DEFAULT 'brin') RETURNS SETOF text LANGUAGE sql AS $$
+    SELECT regexp_replace(s, '_\d{4,}_number', '_OID_number', 'g') FROM feed_prepare("table", "column", method) AS s
+$$;
+SELECT prepared('orders');
+SELECT prepared('orders', 'Number', 'btree');
+\set ECHO none
+SELECT feed_prepare('orders') \gexec
+\set ECHO all
+SELECT pg_relation_filenode('orders') = :before AS no_rewrite, attnotnull, atthasmissing FROM pg_attribute WHERE attrelid = 'orders'::regclass AND attname = 'xact';
+SELECT prepared('orders');
+-- What was there is one transaction, number 0.
+SELECT count(*), min(xact), max(xact) FROM orders;
+INSERT INTO orders (n) VALUES (1001), (1002);
+SELECT count(*) AS old, count(*) FILTER (WHERE xact > 0) AS new FROM orders;
+SELECT feed_create('all', 'orders'), feed_create('new', 'orders', 'now');
+INSERT INTO orders (n) VALUES (1003);
+SELECT count(*), min(n), max(n) FROM feed_read('all', null::orders, 600);
+SELECT count(*), min(n), max(n) FROM feed_read('all', null::orders, 600);
+SELECT n FROM feed_read('new', null::orders);
+SELECT refused('INSERT INTO orders (n, xact) VALUES (1, 0)'), refused('UPDATE orders SET xact = 0 WHERE n = 1002');
+SELECT feed_drop('all'), feed_drop('new');
+DROP TABLE orders;
+
+-- Half done before: an index, a column with another default, an index that is not valid.
+CREATE TABLE half (id int PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id());
+SELECT prepared('half');
+CREATE INDEX ON half (xact);
+SELECT prepared('half');
+\set ECHO none
+SELECT feed_prepare('half') \gexec
+\set ECHO all
+SELECT error_of($$SELECT feed_prepare('half', 'other', 'hash')$$);
+SELECT error_of($$SELECT feed_prepare('steps')$$);
+SELECT error_of($$SELECT feed_prepare('half_pkey')$$);
+SELECT count(*) AS null_for_null FROM feed_prepare(NULL);
+DROP TABLE half;
+
+-- Partitioned, nested, with names that need quotes or are as long as they may be, in several schemas.
+CREATE SCHEMA "Other one";
+CREATE TABLE "Big 'un %s" (at int, n int) PARTITION BY RANGE (at);
+CREATE TABLE "Other one"."abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ-1234567%I" PARTITION OF "Big 'un %s" FOR VALUES FROM (0) TO (10) PARTITION BY RANGE (at);
+CREATE TABLE "Other one"."数据数据数据数据数据数据数据数据数据数据数" PARTITION OF "Other one"."abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ-1234567%I" FOR VALUES FROM (0) TO (5);
+CREATE TABLE plain PARTITION OF "Big 'un %s" FOR VALUES FROM (10) TO (20);
+INSERT INTO "Big 'un %s" SELECT g % 15, g FROM generate_series(1, 300) AS g WHERE g % 15 < 5 OR g % 15 >= 10;
+SELECT prepared('"Big ''un %s"', 'The "number"', 'btree');
+\set ECHO none
+SELECT feed_prepare('"Big ''un %s"', 'The "number"', 'btree') \gexec
+\set ECHO all
+SELECT indrelid::regclass AS table, indisvalid FROM pg_index WHERE indrelid IN (SELECT relid FROM pg_partition_tree('"Big ''un %s"')) ORDER BY indrelid::regclass::text COLLATE "C";
+INSERT INTO "Big 'un %s" VALUES (1, 301), (11, 302);
+SELECT feed_create('big', '"Big ''un %s"');
+SELECT count(*), max(n) FROM feed_read('big', null::"Big 'un %s", 1);
+SELECT n FROM feed_read('big', null::"Big 'un %s", 1) ORDER BY n;
+SELECT feed_drop('big');
+SET client_min_messages = warning;
+DROP TABLE "Big 'un %s";
+DROP SCHEMA "Other one" CASCADE;
+RESET client_min_messages;
+DROP FUNCTION prepared;
+DROP VIEW steps;

@@ -1,0 +1,170 @@
+-- Who may do what; nothing runs with another's rights.
+DELETE FROM feed_table WHERE NOT EXISTS (SELECT FROM pg_class WHERE oid = relid);
+CREATE ROLE inorder_owner;
+CREATE ROLE inorder_reader;
+CREATE ROLE inorder_nobody;
+CREATE SCHEMA private AUTHORIZATION inorder_owner;
+GRANT USAGE ON SCHEMA private TO inorder_reader, inorder_nobody;
+SET ROLE inorder_owner;
+CREATE TABLE private.events (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n)) PARTITION BY LIST (n);
+CREATE TABLE private.e1 PARTITION OF private.events FOR VALUES IN (1, 2, 3);
+CREATE TABLE private.secret (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
+SELECT feed_create('events', 'private.events'), feed_create('other', 'private.events'), feed_create('secret', 'private.secret');
+SELECT exact_count_start('private.events'), exact_count_start('private.secret');
+INSERT INTO private.events (n) VALUES (1), (2);
+INSERT INTO private.secret (n) VALUES (1);
+GRANT SELECT ON private.events TO inorder_reader;
+
+-- A reader: of the table alone, not of its partitions.
+SET ROLE inorder_reader;
+SELECT name, "table", number_column, backlog_rows_estimated IS NOT NULL AS estimated FROM feeds ORDER BY name;
+SELECT relid FROM feed_table;
+SELECT n FROM feed_read('events', null::private.events, 1);
+SELECT n FROM feed_read('events', null::private.events);
+SELECT exact_count('private.events');
+RESET ROLE;
+CREATE TABLE private.e4 PARTITION OF private.events FOR VALUES IN (4);
+ALTER TABLE private.e4 OWNER TO inorder_owner;
+SET ROLE inorder_owner;
+INSERT INTO private.events (n) VALUES (3), (4);
+SELECT exact_count_fold('private.events');
+INSERT INTO private.events (n) VALUES (4);
+SET ROLE inorder_reader;
+SELECT n FROM feed_read('events', null::private.events, 2);
+SELECT n FROM feed_read('events', null::private.events, 2);
+SELECT exact_count('private.events') = count(*) AS exact FROM private.events;
+SELECT feed_next_batch('other', 1);
+SELECT n FROM feed_batch_rows('other', 1, null::private.events);
+SELECT feed_finish_batch('other', 1);
+SELECT feed_seek('other', 'now');
+SELECT feed_apply('other', 'SELECT n FROM batch') IS NULL AS nothing_new;
+SELECT n FROM feed_rows('private.events', feed_batch_after('private.events', feed_start('private.events')), null::private.events);
+-- But not to make, drop, enable, rebase or fold.
+SELECT error_of($$SELECT feed_create('mine', 'private.events')$$);
+SELECT error_of($$SELECT feed_drop('events')$$);
+SELECT error_of($$SELECT feed_enable('private.events')$$);
+SELECT error_of($$SELECT feed_disable('private.events')$$);
+SELECT error_of($$SELECT feed_rebase('private.events')$$);
+SELECT error_of($$SELECT exact_count_start('private.events')$$);
+SELECT error_of($$SELECT exact_count_fold('private.events')$$);
+SELECT error_of($$SELECT exact_count_stop('private.events')$$);
+-- Nor by writing into the tables of the extension.
+DELETE FROM feed;
+DELETE FROM feed_table;
+DELETE FROM exact_count_part;
+UPDATE feed_table SET base = 7;
+UPDATE exact_count_part SET rows = 7;
+SELECT error_of($$INSERT INTO feed (name, relid, position) SELECT 'mine', relid, position FROM feed LIMIT 1$$);
+SELECT error_of($$INSERT INTO exact_count_part SELECT relid, 'feed', storage, counted, rows, folded FROM exact_count_part LIMIT 1$$);
+SELECT error_of($$UPDATE feed SET relid = 'private.secret'$$);
+
+-- A feed whose table one may not read is as good as not there.
+SELECT error_of($$SELECT feed_read('secret', null::private.secret)$$);
+SELECT error_of($$SELECT feed_apply('secret', 'SELECT 1')$$);
+SELECT error_of($$SELECT feed_next_batch('secret')$$);
+SELECT error_of($$SELECT feed_batch_rows('secret', 1, null::private.secret)$$);
+SELECT error_of($$SELECT feed_seek('secret', 'now')$$);
+SELECT error_of($$SELECT feed_drop('secret')$$);
+SELECT error_of($$SELECT exact_count('private.secret')$$);
+SELECT error_of($$SELECT feed_rows('private.secret', feed_batch_after('private.secret', feed_start('private.secret')), null::private.secret)$$);
+SET ROLE inorder_nobody;
+SELECT count(*) FROM feeds;
+SELECT (SELECT count(*) FROM feed) + (SELECT count(*) FROM feed_table) + (SELECT count(*) FROM exact_count_part) AS seen;
+SELECT error_of($$SELECT feed_read('events', null::private.events)$$);
+-- A statement of feed_apply runs with the rights of the caller.
+SET ROLE inorder_owner;
+INSERT INTO private.events (n) VALUES (1);
+SET ROLE inorder_reader;
+SELECT error_of($$SELECT feed_apply('other', 'INSERT INTO private.secret (n) SELECT n FROM batch')$$);
+-- And finds what the caller's path finds; the functions of the extension do not.
+RESET ROLE;
+CREATE SCHEMA trap AUTHORIZATION inorder_reader;
+SET ROLE inorder_reader;
+CREATE FUNCTION trap.lower(int8multirange) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE 'trapped'; END $$;
+CREATE FUNCTION trap.upper(int8multirange) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE 'trapped'; END $$;
+CREATE FUNCTION trap.isempty(int8multirange) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE 'trapped'; END $$;
+CREATE FUNCTION trap.concat(text, text, text, text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE 'trapped'; END $$;
+CREATE FUNCTION trap.format(text, text, text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE 'trapped'; END $$;
+CREATE FUNCTION trap.quote_ident(name) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE 'trapped'; END $$;
+CREATE FUNCTION trap.has_table_privilege(regclass, text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE 'trapped'; END $$;
+CREATE TABLE trap.feed AS TABLE feed;
+CREATE TABLE trap.pg_class (oid oid, relkind "char");
+CREATE TYPE trap.bigint AS ENUM ('trapped');
+CREATE TYPE trap.text AS ENUM ('trapped');
+GRANT ALL ON ALL TABLES IN SCHEMA trap TO PUBLIC;
+GRANT USAGE ON SCHEMA trap TO PUBLIC;
+RESET ROLE;
+SET search_path = trap, pg_catalog, public;
+SELECT n FROM feed_read('events', null::private.events, 1);
+SELECT public.feed_apply('other', 'SELECT n FROM batch');
+SELECT exact_count_fold('private.events') AS folded, exact_count('private.events') > 0 AS counted;
+SELECT count(*) FROM public.feeds;
+SELECT feed_create('trap', 'private.secret', 'now'), feed_enable('private.secret') IS NOT NULL AS enabled, feed_rebase('private.secret');
+SELECT count(*) FROM feed_prepare('private.secret');
+SELECT feed_next_batch('trap') IS NULL AS nothing_new;
+SELECT public.feed_drop('trap');
+RESET search_path;
+SET client_min_messages = warning;
+DROP SCHEMA trap CASCADE;
+RESET client_min_messages;
+
+-- Row security: hidden rows would be missed, and passed over.
+SET ROLE inorder_owner;
+ALTER TABLE private.events ENABLE ROW LEVEL SECURITY;
+CREATE POLICY ones ON private.events FOR SELECT USING (n = 1);
+SET ROLE inorder_reader;
+SELECT error_of($$SELECT feed_read('events', null::private.events)$$);
+SELECT error_of($$SELECT feed_next_batch('events')$$);
+SELECT error_of($$SELECT feed_apply('events', 'SELECT 1 FROM batch')$$);
+SELECT error_of($$SELECT exact_count('private.events')$$);
+SELECT error_of($$SELECT feed_start('private.events')$$);
+SELECT error_of($$SELECT feed_rows('private.events', ROW('{[0,3)}', NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, null::private.events)$$);
+-- Its owner is not subject to it.
+SET ROLE inorder_owner;
+SELECT exact_count('private.events') = count(*) AS exact FROM private.events;
+ALTER TABLE private.events FORCE ROW LEVEL SECURITY;
+SELECT error_of($$SELECT exact_count('private.events')$$);
+SELECT error_of($$SELECT exact_count_fold('private.events')$$);
+SELECT error_of($$SELECT feed_read('events', null::private.events)$$);
+ALTER TABLE private.events NO FORCE ROW LEVEL SECURITY;
+ALTER TABLE private.events DISABLE ROW LEVEL SECURITY;
+-- That of a partition does not count for who reads through the table.
+ALTER TABLE private.e1 ENABLE ROW LEVEL SECURITY;
+GRANT SELECT ON private.e1 TO inorder_reader;
+INSERT INTO private.events (n) VALUES (2);
+SET ROLE inorder_reader;
+SELECT exact_count('private.events') = count(*) AS exact FROM private.events;
+SELECT count(*) > 0 AS read FROM feed_read('events', null::private.events);
+RESET ROLE;
+REVOKE SELECT ON private.events FROM inorder_reader;
+SET ROLE inorder_reader;
+SELECT error_of($$SELECT feed_read('events', null::private.events)$$);
+RESET ROLE;
+
+-- A member of the owner is an owner.
+GRANT inorder_owner TO inorder_reader;
+SET ROLE inorder_reader;
+SELECT exact_count_fold('private.events') >= 0 AS folded, feed_drop('other');
+RESET ROLE;
+-- When the table is gone, anyone may drop what is left of its feed.
+DROP TABLE private.secret;
+SET ROLE inorder_nobody;
+SELECT name FROM feeds;
+SELECT feed_drop('secret');
+RESET ROLE;
+SELECT feed_drop(name) FROM feed;
+DELETE FROM exact_count_part;
+SET client_min_messages = warning;
+DELETE FROM feed_table;
+DROP OWNED BY inorder_owner, inorder_reader, inorder_nobody;
+DROP ROLE inorder_owner, inorder_reader, inorder_nobody;
+RESET client_min_messages;
+
+-- What the extension is made of.
+SELECT p.oid::regprocedure AS runs_as_its_owner FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND objid = p.oid
+JOIN pg_extension e ON refobjid = e.oid AND refclassid = 'pg_extension'::regclass AND extname = 'inorder' WHERE prosecdef;
+SELECT p.oid::regprocedure AS without_search_path FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND objid = p.oid
+JOIN pg_extension e ON refobjid = e.oid AND refclassid = 'pg_extension'::regclass AND extname = 'inorder' JOIN pg_language l ON l.oid = prolang
+WHERE lanname = 'plpgsql' AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (proconfig), false);
+SELECT relname, relrowsecurity, reloptions FROM pg_class WHERE relname IN ('feed', 'feed_table', 'exact_count_part', 'feeds') AND relkind IN ('r', 'v') ORDER BY relname;
+SELECT relname, c.condition FROM pg_extension, unnest(extconfig, extcondition) AS c(oid, condition) JOIN pg_class USING (oid) WHERE extname = 'inorder' ORDER BY relname;

@@ -1,0 +1,45 @@
+-- The view feeds, and who holds rows back.
+SELECT attname, format_type(atttypid, atttypmod) AS type FROM pg_attribute WHERE attrelid = 'feeds'::regclass AND attnum > 0 ORDER BY attnum;
+CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int) PARTITION BY RANGE (id);
+CREATE TABLE part PARTITION OF events DEFAULT;
+CREATE TABLE other (n int);
+SELECT feed_create('a', 'events'), feed_create('b', 'events', 'now');
+INSERT INTO events (n) SELECT generate_series(1, 1000);
+ANALYZE events;
+ANALYZE part;
+SELECT name, "table", number_column, isempty(position) AS at_beginning, partial, unfinished_batch, created IS NOT NULL AS created, moved,
+       backlog_transactions > 0 AS transactions, backlog_rows_estimated, writers, held_since, holder_pid, holder_application, holder_gid, holder_query
+FROM feeds ORDER BY name;
+SELECT count(*) FROM feed_read('a', null::events, 300);
+SELECT name, partial IS NOT NULL AS partial, moved IS NOT NULL AS moved, backlog_rows_estimated BETWEEN 900 AND 1100 AS all_or_nothing_of_a_transaction FROM feeds WHERE name = 'a';
+SELECT feed_next_batch('b', 10);
+SELECT name, unfinished_batch FROM feeds ORDER BY name;
+SELECT feed_finish_batch('b', 1);
+SELECT count(*) FROM feed_read('a', null::events) AS a, feed_read('b', null::events) AS b;
+SELECT name, partial IS NOT NULL AS partial, unfinished_batch, backlog_rows_estimated FROM feeds ORDER BY name;
+-- The own transaction holds back its rows; one that writes elsewhere, or has no id, does not.
+BEGIN;
+SELECT name, writers FROM feeds ORDER BY name;
+INSERT INTO other VALUES (1);
+SELECT name, writers FROM feeds ORDER BY name;
+INSERT INTO part (n) VALUES (1);
+SET application_name = 'inorder test';
+SELECT name, writers, held_since = now() AS since, holder_pid = pg_backend_pid() AS own, holder_application, holder_gid, holder_query LIKE 'SELECT name, writers%' AS query
+FROM feeds ORDER BY name;
+SELECT pid = pg_backend_pid() AS own, gid, application, number = xact_id() AS number, since = now() AS since, query LIKE 'SELECT pid%' AS query FROM feed_holders('events');
+-- A prepared transaction has no pid.
+PREPARE TRANSACTION 'inorder feeds';
+SELECT name, writers, held_since IS NOT NULL AS since, holder_pid, holder_application, holder_gid, holder_query FROM feeds ORDER BY name;
+-- The oldest of several.
+BEGIN;
+INSERT INTO events (n) VALUES (2);
+SELECT name, writers, holder_gid FROM feeds ORDER BY name;
+SELECT pid = pg_backend_pid() AS own, gid FROM feed_holders('events');
+-- Also of a lock alone: it may write.
+COMMIT;
+COMMIT PREPARED 'inorder feeds';
+SELECT name, writers FROM feeds ORDER BY name;
+SELECT count(*) FROM feed_holders(NULL);
+SELECT feed_drop('a'), feed_drop('b');
+SELECT count(*) FROM feeds;
+DROP TABLE events, other;
