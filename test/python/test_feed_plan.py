@@ -1,0 +1,125 @@
+"""What a read touches: few blocks of the index, whatever the planner is told, by the server's counters."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+from inorder.servers import Server
+
+from conftest import scalar
+
+pytestmark = pytest.mark.server
+
+ROWS, NEW, OPEN = 120_000, 1_000, 15
+INDEXES = {
+    "btree": ("id uuid PRIMARY KEY DEFAULT uuid_xact_nextval()", ""),
+    "btree on a number": (
+        "id int GENERATED ALWAYS AS IDENTITY, xact bigint DEFAULT xact_id()",
+        "CREATE INDEX ON big (xact)",
+    ),
+    "brin": (
+        "id int GENERATED ALWAYS AS IDENTITY, xact bigint DEFAULT xact_id()",
+        "CREATE INDEX big_brin ON big USING brin (xact) WITH (pages_per_range = 8)",
+    ),
+}
+SETTINGS = {
+    "default": "",
+    "free reads": """SET random_page_cost = 0; SET seq_page_cost = 0; SET cpu_index_tuple_cost = 0;
+                     SET effective_cache_size = '1TB'""",
+    "random reads dear": "SET random_page_cost = 1000; SET cpu_index_tuple_cost = 10",
+    "parallel": """SET max_parallel_workers_per_gather = 4; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0;
+                   SET min_parallel_table_scan_size = 0; SET min_parallel_index_scan_size = 0""",
+    "jit": "SET jit = on; SET jit_above_cost = 0; SET jit_inline_above_cost = 0; SET jit_optimize_above_cost = 0",
+    "generic plans": "SET plan_cache_mode = force_generic_plan; SET enable_nestloop = off; SET enable_sort = off",
+}
+
+
+@pytest.fixture(scope="module", params=INDEXES)
+def big(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Connection]:
+    """A table that was read and folded to its end."""
+    columns, index = INDEXES[request.param]
+    with connect(cluster.dsn) as connection:
+        connection.execute(f"CREATE TABLE big ({columns}, n int)".encode())
+        connection.execute((index or "SELECT 1").encode())
+        for _ in range(12):
+            connection.execute(f"INSERT INTO big (n) SELECT generate_series(1, {ROWS // 12})".encode())
+        connection.execute("VACUUM ANALYZE big")
+        connection.execute("SELECT feed_create('big', 'big', 'now'), exact_count_start('big')")
+        yield connection
+        connection.execute("RESET ALL")
+        connection.execute("SELECT feed_drop('big'), exact_count_stop('big')")
+        connection.execute("DROP TABLE big")
+
+
+def touched(connection: Connection, statement: str) -> tuple[int, int]:
+    """Blocks of the table and of its indexes that a statement asked for, of 1,000 or so in each."""
+    counters = """SELECT heap_blks_read + heap_blks_hit, idx_blks_read + idx_blks_hit
+                  FROM pg_stat_force_next_flush(), pg_statio_user_tables WHERE relname = 'big'"""
+    connection.execute("SELECT pg_stat_force_next_flush()")
+    before = connection.execute(counters.encode()).fetchone()
+    connection.execute(statement.encode())
+    connection.execute("SELECT pg_stat_force_next_flush()")
+    after = connection.execute(counters.encode()).fetchone()
+    assert before and after
+    return int(str(after[0])) - int(str(before[0])), int(str(after[1])) - int(str(before[1]))
+
+
+def insert_new(connection: Connection) -> None:
+    """Rows that nobody has read, and an index that knows of them."""
+    connection.execute(f"INSERT INTO big (n) SELECT generate_series(1, {NEW})".encode())
+    if scalar(connection, "SELECT to_regclass('big_brin') IS NOT NULL"):
+        connection.execute("SELECT brin_summarize_new_values('big_brin')")
+
+
+@pytest.mark.parametrize("told", SETTINGS)
+def test_a_read_touches_what_is_new(big: Connection, server: Server, told: str) -> None:
+    """1,000 new rows of 120,000, at once, in pieces, and counted."""
+    big.execute("RESET ALL")
+    big.execute((SETTINGS[told] or "SELECT 1").encode())
+    if told == "parallel":
+        big.execute(b"SET force_parallel_mode = on" if server.major == 15 else b"SET debug_parallel_query = on")
+    everything = int(str(scalar(big, "SELECT relpages FROM pg_class WHERE relname = 'big'")))
+    assert everything > 500
+    for statement in (
+        "SELECT count(*) FROM feed_read('big', null::big)",
+        "SELECT count(*) FROM feed_read('big', null::big, 1000)",
+        "SELECT feed_apply('big', 'SELECT count(*) FROM batch')",
+        "SELECT feed_finish_batch('big', feed_next_batch('big'))",
+        "SELECT exact_count('big')",
+    ):
+        if told == "random reads dear" and ("feed_apply" in statement or "exact_count" in statement):
+            continue  # the one plans as its caller says, the other may rightly read a table in sequence
+        big.execute("SELECT feed_seek('big', 'now'), exact_count_fold('big')")
+        insert_new(big)
+        heap, index = touched(big, statement)
+        assert heap <= 150 and index <= 100, f"{statement}: {heap} blocks of the table, {index} of its indexes"
+    big.execute("SELECT feed_seek('big', 'now')")
+    heap, index = touched(big, "SELECT count(*) FROM feed_read('big', null::big)")
+    assert heap <= 40 and index <= 20, f"idle: {heap} blocks of the table, {index} of its indexes"
+
+
+def test_gaps_cost_a_probe_each(big: Connection, cluster: Cluster) -> None:
+    """Transactions held open between the new ones: as many ranges, each found in the index by itself."""
+    big.execute("RESET ALL")
+    big.execute("SELECT feed_seek('big', 'now'), exact_count_fold('big')")
+    with ExitStack() as held:
+        for _ in range(OPEN):
+            writer = held.enter_context(connect(cluster.dsn))
+            writer.autocommit = False
+            writer.execute("INSERT INTO big (n) VALUES (0)")
+            big.execute(f"INSERT INTO big (n) SELECT generate_series(1, {NEW // OPEN})".encode())
+            held.callback(writer.rollback)
+        if scalar(big, "SELECT to_regclass('big_brin') IS NOT NULL"):
+            big.execute("SELECT brin_summarize_new_values('big_brin')")
+        new = "SELECT unnest(ended_transactions() - (position).transactions) FROM feed WHERE name = 'big'"
+        assert int(str(scalar(big, f"SELECT count(*) FROM ({new}) AS ranges"))) >= OPEN
+        for statement in ("SELECT exact_count('big')", "SELECT count(*) FROM feed_read('big', null::big)"):
+            heap, index = touched(big, statement)
+            said = f"{statement}: {heap} blocks of the table, {index} of its indexes"
+            assert heap <= 60 * OPEN and index <= 40 * OPEN, said
+        # They stay open: what came before is not looked at again.
+        insert_new(big)
+        heap, index = touched(big, "SELECT count(*) FROM feed_read('big', null::big)")
+        assert heap <= 150 and index <= 100, f"after: {heap} blocks of the table, {index} of its indexes"

@@ -1,0 +1,111 @@
+"""Logical replication: applied rows carry no foreign numbers, and a subscriber's own numbers are read as any others."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+from inorder.servers import Server
+from psycopg.conninfo import make_conninfo
+
+from conftest import SETTINGS, scalar
+
+pytestmark = pytest.mark.server
+
+WAIT_SECONDS = 120
+
+
+@pytest.fixture(scope="module")
+def logical(server: Server) -> Iterator[Cluster]:
+    """A server with a publisher and a subscriber among its databases."""
+    with Cluster(server) as running:
+        running.start(SETTINGS | {"wal_level": "logical", "wal_retrieve_retry_interval": "100ms"})
+        with connect(running.dsn) as connection:
+            connection.execute("CREATE DATABASE publisher")
+            connection.execute("CREATE DATABASE subscriber")
+        for name in ("publisher", "subscriber"):
+            with connect(make_conninfo(running.dsn, dbname=name)) as connection:
+                connection.execute("CREATE EXTENSION inorder")
+        yield running
+
+
+@pytest.fixture
+def publisher(logical: Cluster) -> Iterator[Connection]:
+    """Where rows are written."""
+    with connect(make_conninfo(logical.dsn, dbname="publisher")) as connection:
+        yield connection
+
+
+@pytest.fixture
+def subscriber(logical: Cluster) -> Iterator[Connection]:
+    """Where they are applied."""
+    with connect(make_conninfo(logical.dsn, dbname="subscriber")) as connection:
+        yield connection
+
+
+def subscribe(logical: Cluster, publisher: Connection, subscriber: Connection, table: str, options: str = "") -> None:
+    """Replicate a table. The slot is made by hand: within one server CREATE SUBSCRIPTION would wait for itself."""
+    publisher.execute(f"CREATE PUBLICATION {table} FOR TABLE {table}".encode())
+    publisher.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [table])
+    source = make_conninfo(logical.dsn, dbname="publisher")
+    subscriber.execute(
+        f"""CREATE SUBSCRIPTION {table} CONNECTION '{source}' PUBLICATION {table}
+            WITH (create_slot = false, copy_data = false{options})""".encode()
+    )
+
+
+def wait_for(connection: Connection, query: str) -> None:
+    """Until the query is true."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not scalar(connection, query):
+        assert time.monotonic() < deadline, query
+        time.sleep(0.02)
+
+
+def test_foreign_numbers_are_refused(logical: Cluster, publisher: Connection, subscriber: Connection) -> None:
+    """The guard fires for applied rows, and the log says which row and why."""
+    table = "CREATE TABLE foreign_keys (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)"
+    publisher.execute(table.encode())
+    subscriber.execute(table.encode())
+    subscriber.execute("SELECT feed_create('f', 'foreign_keys')")
+    subscribe(logical, publisher, subscriber, "foreign_keys", ", disable_on_error = true")
+    publisher.execute("INSERT INTO foreign_keys (n) VALUES (1)")
+    wait_for(subscriber, "SELECT NOT subenabled FROM pg_subscription WHERE subname = 'foreign_keys'")
+    log = logical.log.read_text()
+    assert "was not made by this transaction" in log
+    assert 'The feed on "foreign_keys" delivers rows by the transaction number in column "id"' in log
+    assert scalar(subscriber, "SELECT count(*) FROM foreign_keys") == 0
+    subscriber.execute("ALTER SUBSCRIPTION foreign_keys SET (slot_name = NONE)")
+    subscriber.execute("DROP SUBSCRIPTION foreign_keys")
+    publisher.execute("SELECT pg_drop_replication_slot('foreign_keys')")
+
+
+def test_a_subscriber_numbers_rows_by_itself(logical: Cluster, publisher: Connection, subscriber: Connection) -> None:
+    """A generated column takes the number of the transaction that applies the row; its feed delivers each once."""
+    publisher.execute("CREATE TABLE applied (id int PRIMARY KEY, note text)")
+    subscriber.execute(
+        """CREATE TABLE applied (id int PRIMARY KEY, note text,
+                                 xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED);
+           CREATE INDEX ON applied (xact);
+           SELECT feed_create('applied', 'applied'), exact_count_start('applied')"""
+    )
+    subscribe(logical, publisher, subscriber, "applied")
+    got: list[object] = []
+    for first in (1, 101, 201):
+        publisher.execute("INSERT INTO applied SELECT generate_series(%s::int, %s::int)", [first, first + 99])
+        wait_for(subscriber, f"SELECT count(*) = {first + 99} FROM applied")
+        got += [row[0] for row in subscriber.execute("SELECT id FROM feed_read('applied', null::applied)")]
+    assert got == list(range(1, 301))
+    assert scalar(subscriber, "SELECT count(DISTINCT xact) FROM applied") == 3
+    # An applied UPDATE leaves the number alone, so the guard lets it through.
+    publisher.execute("UPDATE applied SET note = 'changed'")
+    wait_for(subscriber, "SELECT bool_and(note = 'changed') FROM applied")
+    assert scalar(subscriber, "SELECT count(DISTINCT xact) FROM applied") == 3
+    assert scalar(subscriber, "SELECT count(*) FROM feed_read('applied', null::applied)") == 0
+    assert scalar(subscriber, "SELECT exact_count('applied')") == 300
+    subscriber.execute("ALTER SUBSCRIPTION applied DISABLE")
+    subscriber.execute("ALTER SUBSCRIPTION applied SET (slot_name = NONE)")
+    subscriber.execute("DROP SUBSCRIPTION applied")
+    wait_for(publisher, "SELECT NOT active FROM pg_replication_slots WHERE slot_name = 'applied'")
+    publisher.execute("SELECT pg_drop_replication_slot('applied')")

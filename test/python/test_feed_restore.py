@@ -1,0 +1,261 @@
+"""Dump and restore: positions, guards and counts go on in another server, whatever its transaction ids are."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+from inorder.servers import Server
+from psycopg.conninfo import make_conninfo
+
+from conftest import SETTINGS, scalar
+
+pytestmark = pytest.mark.server
+
+TABLES = """
+CREATE EXTENSION inorder;
+CREATE SCHEMA "Odd.one";
+CREATE TABLE "Odd.one"."Event's" ("The id" uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
+CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n)) PARTITION BY RANGE (n);
+CREATE TABLE parts_low PARTITION OF parts FOR VALUES FROM (0) TO (5);
+CREATE TABLE parts_high PARTITION OF parts FOR VALUES FROM (5) TO (1000) PARTITION BY RANGE (n);
+CREATE TABLE parts_highest PARTITION OF parts_high DEFAULT;
+CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n int, xact bigint DEFAULT xact_id());
+CREATE INDEX ON orders USING brin (xact);
+CREATE TABLE made (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n int,
+                   xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED);
+CREATE INDEX ON made (xact);
+CREATE TABLE gone (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval());
+SELECT feed_create('gone', 'gone');
+DROP TABLE gone;
+"""
+
+# Name of the feed, and its table.
+KEPT = {"keys": """"Odd.one"."Event's\"""", "parts": "parts", "orders": "orders"}
+ALL = KEPT | {"made": "made"}
+NUMBERS = {"keys": 'uuid_xact_id("The id")', "parts": "uuid_xact_id(id)", "orders": "xact"}
+
+
+def dsn_of(cluster: Cluster, database: str, user: str = "postgres") -> str:
+    """The connection string for another database of a cluster."""
+    return make_conninfo(cluster.dsn, dbname=database, user=user)
+
+
+def read(connection: Connection, feed: str, rows: int | None = None) -> list[int]:
+    """What the feed delivers next, by the numbers in column n."""
+    found = connection.execute(f"SELECT n FROM feed_read(%s, null::{ALL[feed]}, %s)".encode(), [feed, rows])
+    return [int(str(row[0])) for row in found]
+
+
+def insert(connection: Connection, first: int, last: int) -> None:
+    """Rows with these numbers into every table, each table in a transaction of its own."""
+    for table in ALL.values():
+        connection.execute(f"INSERT INTO {table} (n) SELECT generate_series({first}, {last})".encode())
+
+
+def fill(connection: Connection) -> dict[str, list[int]]:
+    """Tables, rows, feeds inside a transaction, batches unfinished, counts; returns what was delivered."""
+    connection.execute(TABLES.encode())
+    insert(connection, 1, 3)
+    for feed, table in ALL.items():
+        connection.execute("SELECT feed_create(%s, %s), feed_create(%s || ' steps', %s)", [feed, table, feed, table])
+        connection.execute("SELECT exact_count_start(%s)", [table])
+    insert(connection, 4, 10)
+    delivered = {feed: read(connection, feed, 5) for feed in ALL}
+    for feed in ALL:
+        connection.execute("SELECT feed_next_batch(%s || ' steps', 4)", [feed])
+    insert(connection, 11, 12)
+    return delivered
+
+
+def spend_transactions(connection: Connection, amount: int) -> None:
+    """Let transaction ids grow: every savepoint that writes takes one."""
+    connection.execute("CREATE TEMP TABLE spent (n int)")
+    connection.execute(
+        f"""DO $$ BEGIN FOR i IN 1 .. {amount} LOOP
+                BEGIN INSERT INTO spent VALUES (i); EXCEPTION WHEN division_by_zero THEN NULL; END;
+            END LOOP; END $$""".encode()
+    )
+
+
+def run(cluster: Cluster, program: str, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    """One of the server's programs."""
+    command: list[str | Path] = [cluster.original.program(program), *arguments]
+    return subprocess.run(
+        command, check=False, capture_output=True, text=True, input=stdin, env=cluster.environment(), timeout=300
+    )
+
+
+def copy(
+    source: Cluster, database: str, target: Cluster, into: str, form: str, folder: Path, user: str = "postgres"
+) -> None:
+    """Dump a database and restore it into a new one."""
+    with connect(target.dsn) as connection:
+        connection.execute(f'DROP DATABASE IF EXISTS "{into}"'.encode())
+        connection.execute(f'CREATE DATABASE "{into}"'.encode())
+    file = str(folder / "dump")
+    dumped = run(source, "pg_dump", "-U", user, f"--format={form}", "--no-owner", "-f", file, database)
+    assert dumped.returncode == 0, dumped.stderr
+    if form == "plain":
+        done = run(target, "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", into, "-f", file)
+    else:
+        done = run(target, "pg_restore", "--exit-on-error", "--no-owner", "-d", into, file)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def young(server: Server) -> Iterator[Cluster]:
+    """A server that has had few transactions yet."""
+    with Cluster(server) as running:
+        running.start(SETTINGS)
+        yield running
+
+
+@pytest.fixture
+def filled(cluster: Cluster) -> Iterator[dict[str, list[int]]]:
+    """Database filled in a server whose transaction ids are high."""
+    with connect(cluster.dsn) as connection:
+        spend_transactions(connection, 20_000)
+        connection.execute("CREATE DATABASE filled")
+    with connect(dsn_of(cluster, "filled")) as connection:
+        delivered = fill(connection)
+    yield delivered
+    with connect(cluster.dsn) as connection:
+        connection.execute("DROP DATABASE filled")
+
+
+def check_counts(connection: Connection) -> None:
+    """Every exact count is that of the rows, before and after a fold."""
+    for table in ALL.values():
+        for call in ("exact_count", "exact_count_fold", "exact_count"):
+            counted = scalar(connection, f"SELECT {call}(%s)", table)
+            rows = scalar(connection, f"SELECT count(*) FROM {table}")
+            assert counted == rows or call == "exact_count_fold", f"{table}: {counted}, not {rows}"
+
+
+@pytest.mark.parametrize("form", ["plain", "custom"])
+def test_feeds_go_on_in_a_younger_server(
+    cluster: Cluster, young: Cluster, filled: dict[str, list[int]], form: str, tmp_path: Path
+) -> None:
+    """Reading is an error until feed_rebase; then nothing is lost or repeated, and new numbers go on above."""
+    copy(cluster, "filled", young, "restored", form, tmp_path)
+    with connect(dsn_of(young, "restored")) as connection:
+        check_counts(connection)
+        assert scalar(connection, "SELECT count(*) FROM feed") == 2 * len(ALL), (
+            "the feed of a table that is gone was dumped"
+        )
+        triggers = "SELECT count(*) FROM pg_trigger WHERE tgfoid = 'feed_guard'::regproc AND tgenabled <> 'A'"
+        assert scalar(connection, triggers) == 0
+        for feed, table in KEPT.items():
+            for call in (f"feed_read('{feed}', null::{table})", f"feed_next_batch('{feed}')"):
+                with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
+                    connection.execute(f"SELECT {call}".encode())
+                assert "feed_rebase" in str(refused.value.diag.message_hint)
+            highest = int(str(scalar(connection, f"SELECT max({NUMBERS[feed]}) FROM {table}")))
+            base = int(str(scalar(connection, "SELECT feed_rebase(%s)", table)))
+            assert base > 0
+            assert scalar(connection, "SELECT feed_rebase(%s)", table) == base, "a base that is high enough was raised"
+            connection.execute(f"INSERT INTO {table} (n) VALUES (13)".encode())
+            assert int(str(scalar(connection, f"SELECT {NUMBERS[feed]} FROM {table} WHERE n = 13"))) > highest
+            rest = read(connection, feed, 4)
+            connection.execute(f"INSERT INTO {table} (n) VALUES (14)".encode())
+            rest += read(connection, feed)
+            assert sorted(filled[feed] + rest) == list(range(1, 15)), feed
+            # The batch that was handed out before the dump is the same, and is finished here.
+            kept = f"SELECT array_agg(n) FROM feed_batch_rows('{feed} steps', 1, null::{table})"
+            assert scalar(connection, kept) == [1, 2, 3, 4]
+            assert scalar(connection, f"SELECT feed_finish_batch('{feed} steps', 1)") is True
+            left = f"SELECT array_agg(n ORDER BY n) FROM feed_read('{feed} steps', null::{table})"
+            assert scalar(connection, left) == list(range(5, 15))
+            with pytest.raises(psycopg.errors.RestrictViolation):
+                connection.execute(f"DELETE FROM {table}".encode())
+        check_counts(connection)
+        # Computed anew: all rows are one new batch.
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
+            read(connection, "made")
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="restore computes it anew") as refused:
+            connection.execute("SELECT feed_rebase('made')")
+        assert "feed_seek" in str(refused.value.diag.message_hint)
+        connection.execute("SELECT feed_seek('made', 'beginning'), feed_seek('made steps', 'now')")
+        connection.execute("INSERT INTO made (n) VALUES (13)")
+        assert sorted(read(connection, "made")) == list(range(1, 14))
+        assert scalar(connection, "SELECT count(*) FROM feed_read('made steps', null::made)") == 1
+
+
+def test_feeds_go_on_in_an_older_server(cluster: Cluster, filled: dict[str, list[int]], tmp_path: Path) -> None:
+    """Where transaction ids are higher there is nothing to do."""
+    copy(cluster, "filled", cluster, "again", "custom", tmp_path)
+    with connect(dsn_of(cluster, "again")) as connection:
+        check_counts(connection)
+        insert(connection, 13, 13)
+        for feed, table in KEPT.items():
+            assert sorted(filled[feed] + read(connection, feed)) == list(range(1, 14)), feed
+            assert scalar(connection, "SELECT feed_rebase(%s)", table) == 0
+        check_counts(connection)
+    with connect(cluster.dsn) as connection:
+        connection.execute("DROP DATABASE again")
+
+
+def test_the_owner_of_a_database_can_dump_it(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
+    """The extension is trusted: who installed it without being a superuser dumps its tables, policies and all."""
+    with connect(cluster.dsn) as connection:
+        connection.execute("CREATE ROLE inorder_plain LOGIN")
+        connection.execute("CREATE DATABASE plain OWNER inorder_plain")
+    with connect(dsn_of(cluster, "plain", "inorder_plain")) as connection:
+        delivered = fill(connection)
+    copy(cluster, "plain", young, "plain", "custom", tmp_path, user="inorder_plain")
+    with connect(dsn_of(young, "plain")) as connection:
+        check_counts(connection)
+        for feed, table in KEPT.items():
+            connection.execute("SELECT feed_rebase(%s)", [table])
+            assert sorted(delivered[feed] + read(connection, feed)) == list(range(1, 13)), feed
+    with connect(cluster.dsn) as connection:
+        connection.execute("DROP DATABASE plain")
+        connection.execute("DROP ROLE inorder_plain")
+
+
+def test_data_alone_is_refused_by_the_guard(cluster: Cluster, filled: dict[str, list[int]], tmp_path: Path) -> None:
+    """Into tables that are guarded, rows of other transactions cannot be copied; the error says why."""
+    copy(cluster, "filled", cluster, "data", "plain", tmp_path)
+    dumped = run(cluster, "pg_dump", "--data-only", "--table=orders", "filled")
+    assert dumped.returncode == 0, dumped.stderr
+    done = run(cluster, "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", "data", stdin=dumped.stdout)
+    assert done.returncode != 0
+    assert "was not made by this transaction" in done.stderr
+    with connect(dsn_of(cluster, "data")) as connection:
+        assert scalar(connection, "SELECT count(*) FROM orders") == 12
+    with connect(cluster.dsn) as connection:
+        connection.execute("DROP DATABASE data")
+
+
+def test_another_schema(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
+    """The extension works where it was installed, also in a schema that needs quotes and is in no path."""
+    with connect(cluster.dsn) as connection:
+        connection.execute("CREATE DATABASE elsewhere")
+    with connect(dsn_of(cluster, "elsewhere")) as connection:
+        connection.execute(
+            """CREATE SCHEMA "In Order"; CREATE EXTENSION inorder SCHEMA "In Order";
+               CREATE TABLE events (id uuid PRIMARY KEY DEFAULT "In Order".uuid_xact_nextval(1000), n int);
+               CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n int);
+               SELECT "In Order".feed_create('f', 'events'); SELECT "In Order".exact_count_start('events');
+               INSERT INTO events (n) SELECT generate_series(1, 5)"""
+        )
+        for (statement,) in connection.execute("""SELECT "In Order".feed_prepare('orders')""").fetchall():
+            connection.execute(str(statement).encode())
+        read_rows = """SELECT n FROM "In Order".feed_read('f', null::events, 3)"""
+        assert [row[0] for row in connection.execute(read_rows)] == [1, 2, 3]
+        assert scalar(connection, """SELECT "In Order".feed_apply('f', 'SELECT n FROM batch', 1)""") == 1
+        assert scalar(connection, """SELECT "In Order".exact_count('events')""") == 5
+    copy(cluster, "elsewhere", young, "elsewhere", "plain", tmp_path)
+    with connect(dsn_of(young, "elsewhere")) as connection:
+        assert scalar(connection, """SELECT "In Order".exact_count('events')""") == 5
+        assert int(str(scalar(connection, """SELECT "In Order".feed_rebase('events')"""))) > 1000
+        connection.execute("INSERT INTO events (n) VALUES (6)")
+        assert [row[0] for row in connection.execute(read_rows)] == [5, 6]
+        assert scalar(connection, """SELECT "In Order".feed_next_batch('f')""") is None
+        assert scalar(connection, """SELECT count(*) FROM "In Order".feeds""") == 1
+    with connect(cluster.dsn) as connection:
+        connection.execute("DROP DATABASE elsewhere")
