@@ -47,9 +47,9 @@ class Standby(Cluster):
         super().start(STANDBY_SETTINGS | dict(settings or {}))
 
     def catch_up(self) -> None:
-        """Wait until everything that the primary has written is replayed."""
+        """Wait until everything that is committed on the primary is replayed."""
         with connect(self.primary.dsn) as primary, connect(self.dsn) as standby:
-            row = primary.execute("SELECT pg_current_wal_insert_lsn()").fetchone()
+            row = primary.execute("SELECT pg_current_wal_flush_lsn()").fetchone()
             assert row is not None
             deadline = time.monotonic() + REPLAY_SECONDS
             while time.monotonic() < deadline:

@@ -89,9 +89,13 @@ def test_transactions_in_progress_have_not_ended_on_a_standby(two: Two, savepoin
         number = scalar(writer, "SELECT xact_id()")
         if prepared:
             writer.execute("PREPARE TRANSACTION 'p'")
+        ended = "SELECT ended_transactions() @> %s::bigint"
+        two.primary.execute("SELECT flush_wal()")
+        two.catch_up()
+        for connection in (two.primary, two.standby):  # while nothing later has ended
+            assert scalar(connection, ended, number) is False
         two.insert(-1)  # a later one that has ended
         two.catch_up()
-        ended = "SELECT ended_transactions() @> %s::bigint"
         assert scalar(two.standby, "SELECT upper(ended_transactions()) > %s", number) is True
         assert scalar(two.standby, ended, number) is False
         assert scalar(two.standby, "SELECT count(*) FROM pg_snapshot_xip(pg_current_snapshot())") == 0
@@ -108,12 +112,13 @@ def test_transactions_in_progress_have_not_ended_on_a_standby(two: Two, savepoin
         assert counts == (savepoints + 2, savepoints + 2)
 
 
-def test_the_own_transaction_has_not_ended(two: Two) -> None:
-    """A reader that writes to the table it reads gets its later rows with the next batch."""
+@pytest.mark.parametrize("savepoint", ["", "SAVEPOINT s", "SAVEPOINT s; CREATE TEMP TABLE t () ON COMMIT DROP"])
+def test_the_own_transaction_has_not_ended(two: Two, savepoint: str) -> None:
+    """A reader that writes to the table it reads gets its later rows with the next batch, savepoint or not."""
     two.primary.execute("BEGIN")
     two.insert(1)
     number = scalar(two.primary, "SELECT xact_id()")
-    two.primary.execute("SELECT pg_current_xact_id()")
+    two.primary.execute(savepoint.encode())
     with connect(two.server.primary.dsn) as other:
         other.execute("INSERT INTO events (n) VALUES (2)")
     assert scalar(two.primary, "SELECT ended_transactions() @> %s::bigint", number) is False

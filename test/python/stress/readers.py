@@ -165,11 +165,12 @@ class Fickle(Plain):
         connection, way, own = self.connection, self.rng.random(), []
         writes = not self.world.stop.is_set()
         connection.execute("BEGIN")
-        if writes and self.rng.random() < 0.3:
+        if writes and self.rng.random() < 0.5:
             own.append(self.write(table, 0))
+            time.sleep(self.rng.random() * 0.05)  # for others to end after this one began
         connection.execute("SAVEPOINT s")
         tokens = feed_read(connection, self.feed(table), table, self.max_rows())
-        if writes and self.rng.random() < 0.3 and way < 0.5:
+        if writes and self.rng.random() < 0.7 and way < 0.5:
             own.append(self.write(table, 1))
         self.transactions += 1
         if way < 0.5:
