@@ -203,20 +203,22 @@ def test_a_standby_behind_keeps_partitions_in_mind(two: Two) -> None:
     two.primary.execute("CREATE TABLE events (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)")
     two.primary.execute("CREATE TABLE events_1 PARTITION OF events FOR VALUES IN (1); CREATE INDEX ON events (id)")
     two.primary.execute("SELECT feed_create('f', 'events')")
-    two.insert(1)
-    two.catch_up()
     position = str(scalar(two.primary, "SELECT feed_start('events')::text"))
-    two.standby.execute("SELECT pg_wal_replay_pause()")
-    two.primary.execute("CREATE TABLE events_2 PARTITION OF events FOR VALUES IN (2)")
-    two.insert(2)
-    rows, position = two.batch(two.primary, position)
-    assert rows == [1, 2]
-    two.insert(1)
+    with connect(two.server.primary.dsn) as late:
+        late.execute("BEGIN; SELECT xact_id()")
+        two.insert(1)
+        two.insert(1)
+        two.catch_up()
+        two.standby.execute("SELECT pg_wal_replay_pause()")
+        two.primary.execute("CREATE TABLE events_2 PARTITION OF events FOR VALUES IN (2)")
+        late.execute("INSERT INTO events (n) VALUES (2); COMMIT")
+    # The position has the late one, whose number is the smallest, and the first of the two that the standby has.
+    rows, position = two.batch(two.primary, position, 2)
+    assert rows == [2, 1]
     rows, position = two.batch(two.standby, position)
-    assert rows == []
-    two.primary.execute("INSERT INTO events (n) VALUES (2)")
+    assert rows == [1]
     rows, position = two.batch(two.primary, position)
-    assert rows == [1, 2]
+    assert rows == []
 
 
 def test_a_promoted_standby_asks_before_it_goes_on(two: Two) -> None:
