@@ -16,7 +16,7 @@ from inorder.display import Display
 from inorder.errors import InorderError, InputError
 from inorder.generate.command import generate
 from inorder.lab import session
-from inorder.lab.experiments import generators, insert, uuid_v1
+from inorder.lab.experiments import generators, insert, reader, uuid_v1
 from inorder.lab.keys import KEY_KINDS, kinds_named
 from inorder.lab.machine import available_cores
 from inorder.lab.progress import Progress
@@ -24,6 +24,7 @@ from inorder.lab.results import Result, load
 from inorder.lab.stats import LEAST_ROUNDS
 from inorder.report import formats, html, terminal
 from inorder.report.generators import generators_table, summarise_generators, task_table
+from inorder.report.reader import reader_tables, summarise_reader
 from inorder.report.summary import headline, memory_note, summarise
 from inorder.report.uuid_v1 import summarise_uuid_v1, uuid_v1_table
 from inorder.servers import Server, find_server
@@ -33,6 +34,7 @@ INTERRUPTED = 130  # as a shell reports SIGINT
 TERMINATED = 143
 LOWEST_MEMORY = MB
 FILE_WIDTH = 140
+READER_SECONDS = click.IntRange(1, 300)  # every delivery is kept until the round is judged
 
 bindir_option = click.option(
     "--bindir",
@@ -176,6 +178,21 @@ def lab_run_uuid_v1(
     )  # fmt: skip
 
 
+@lab_run.command("reader")
+@bindir_option
+@click.option("--writers", type=click.IntRange(1, 90), default=16, show_default=True, help="Sessions of pgbench.")
+@click.option("--seconds", type=READER_SECONDS, default=10, show_default=True, help="Seconds of each round.")
+@click.option("--rounds", type=click.IntRange(1, 1000), default=1, show_default=True, help="Times of everything.")
+@seed_option
+@out_option("inorder-reader.json")
+@format_option
+def lab_run_reader(
+    bindir: Path | None, writers: int, seconds: int, rounds: int, seed: int, out: Path, output: str
+) -> None:
+    """Rows that polling readers lose while transactions of mixed lengths write (study P5)."""
+    run_reader_command(find_server(bindir), reader.ReaderPlan(writers, seconds, rounds, seed), out, output)
+
+
 @lab.command("report")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), help="Write the page here, too.")
@@ -195,6 +212,15 @@ def run_insert_command(server: Server, plan: insert.InsertPlan, out: Path, page:
     run_and_show(
         lambda display: session.insert_session(server, plan, result, display, out),
         lambda: Group(*terminal.insert_tables(summarise(result))), server, result, out, page, output,
+    )  # fmt: skip
+
+
+def run_reader_command(server: Server, plan: reader.ReaderPlan, out: Path, output: str) -> None:
+    """Run the reader experiment."""
+    result = session.reader_result(server, plan)
+    run_and_show(
+        lambda display: session.reader_session(server, plan, result, display, out),
+        lambda: Group(*reader_tables(result)), server, result, out, None, output,
     )  # fmt: skip
 
 
@@ -240,9 +266,11 @@ def show(result: Result, output: str, page: Path | None) -> None:
     if page and result.experiment != insert.NAME:
         raise InputError(f"there is no page for the experiment '{result.experiment}' yet")
     if result.experiment == generators.NAME:
-        show_rows(output, summarise_generators(result), generators_table(result), "", task_table(result))
+        show_rows(output, summarise_generators(result), generators_table(result), task_table(result))
     elif result.experiment == uuid_v1.NAME:
         show_rows(output, summarise_uuid_v1(result), uuid_v1_table(result))
+    elif result.experiment == reader.NAME:
+        show_rows(output, summarise_reader(result), *reader_tables(result))
     elif result.experiment == insert.NAME:
         show_insert(result, output)
         if page:
@@ -259,7 +287,9 @@ def output_console() -> Console:
 def show_rows(output: str, rows: Sequence[Any], *tables: RenderableType) -> None:
     """An experiment on stdout: as tables, or the rows as data."""
     if output == "table":
-        output_console().print(*tables)
+        console = output_console()
+        for table in tables:
+            console.print(table, "")
     else:
         click.echo(formats.as_json(rows) if output == "json" else formats.as_csv(rows))
 

@@ -12,8 +12,9 @@ from inorder.database import connect
 from inorder.errors import InputError
 from inorder.lab import machine
 from inorder.lab.call_bench import CallBench
-from inorder.lab.experiments import generators, insert, uuid_v1
+from inorder.lab.experiments import generators, insert, reader, uuid_v1
 from inorder.lab.progress import Progress
+from inorder.lab.reader_bench import PollingBench
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result
 from inorder.lab.server_bench import ServerBench, reads_directly
 from inorder.lab.uuid_v1_bench import FileBench
@@ -107,6 +108,21 @@ def uuid_v1_session(server: Server, plan: uuid_v1.UuidV1Plan, result: Result, pr
         with closing(FileBench(cluster, plan)) as bench:
             describe(cluster, server, result)
             uuid_v1.run_uuid_v1(plan, bench, result, progress, saver(result, path))
+
+
+def reader_result(server: Server, plan: reader.ReaderPlan) -> Result:
+    """The result that ``reader_session`` fills."""
+    return new_result(reader.NAME, plan.as_dict(), server, "commit timestamps")
+
+
+def reader_session(server: Server, plan: reader.ReaderPlan, result: Result, progress: Progress, path: Path) -> None:
+    """The reader experiment; the result is filled and saved as it goes."""
+    server.program("pgbench")
+    with Cluster(server) as cluster:
+        result.machine = machine.describe_machine(cluster.folder)
+        bench = PollingBench(cluster, plan)
+        describe(cluster, server, result)
+        reader.run_reader(plan, bench, result, progress, saver(result, path))
 
 
 def describe(cluster: Cluster, server: Server, result: Result) -> None:

@@ -1,0 +1,81 @@
+"""The readers that the experiment compares: each asks for the rows it has not seen and remembers how far it came.
+
+None of them waits for anything; all read the same table by an index.
+"""
+
+from typing import Protocol
+
+from inorder.database import Connection
+from inorder.lab.keys import SCHEMA
+
+TABLE = f"{SCHEMA}.events"
+
+SETUP = (
+    "CREATE EXTENSION inorder",
+    f"CREATE SCHEMA {SCHEMA}",
+    f"""CREATE TABLE {TABLE} (
+        key uuid PRIMARY KEY DEFAULT uuid_xact_nextval(),
+        id bigserial UNIQUE,
+        created timestamptz NOT NULL DEFAULT clock_timestamp(),
+        v7 uuid NOT NULL UNIQUE DEFAULT uuid_v7_nextval())""",
+    f"CREATE INDEX ON {TABLE} (created)",
+)
+
+
+class Reader(Protocol):
+    """Follows the table."""
+
+    def poll(self, connection: Connection) -> list[int]:
+        """The ids of the rows that are new to it; its place moves on."""
+
+
+class Greatest:
+    """Its place is the greatest value of a column that it has seen: the usual way, and the wrong one."""
+
+    def __init__(self, column: str, start: object) -> None:
+        self.query = f"SELECT id, {column} FROM {TABLE} WHERE {column} > %s ORDER BY {column}".encode()
+        self.last = start
+
+    def poll(self, connection: Connection) -> list[int]:
+        """What is above the place."""
+        rows = connection.execute(self.query, (self.last,)).fetchall()
+        if rows:
+            self.last = rows[-1][1]
+        return ids(rows)
+
+
+class Horizon:
+    """Its place is a transaction number below which every transaction on the server has ended."""
+
+    # In this order: whatever is below the horizon has ended before the rows are read.
+    HORIZON = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+    ROWS = f"SELECT id FROM {TABLE} WHERE key >= uuid_xact_floor(%s) AND key < uuid_xact_floor(%s) ORDER BY key"
+
+    def __init__(self) -> None:
+        self.read_below: object = 0
+
+    def poll(self, connection: Connection) -> list[int]:
+        """What lies between the last horizon and today's."""
+        ((horizon,),) = connection.execute(self.HORIZON).fetchall()
+        rows = connection.execute(self.ROWS.encode(), (self.read_below, horizon)).fetchall()
+        self.read_below = horizon
+        return ids(rows)
+
+
+def ids(rows: list[tuple[object, ...]]) -> list[int]:
+    """The first column.
+
+    >>> ids([(1, 'a'), (2, 'b')])
+    [1, 2]
+    """
+    return [int(str(row[0])) for row in rows]
+
+
+def all_readers() -> dict[str, Reader]:
+    """One of each, at the beginning of the table."""
+    return {
+        "id": Greatest("id", 0),
+        "created": Greatest("created", "-infinity"),
+        "v7": Greatest("v7", "00000000-0000-0000-0000-000000000000"),
+        "horizon": Horizon(),
+    }

@@ -1,0 +1,238 @@
+"""The reader experiment: what counts as lost, the order of its steps, its table, and a small run from start to end."""
+
+import csv
+import io
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inorder.cluster import Cluster
+from inorder.database import connect
+from inorder.errors import InorderError
+from inorder.lab.experiments import reader as experiment
+from inorder.lab.experiments.reader import READ, READERS, ReaderPlan, Reading, compare, run_reader
+from inorder.lab.reader_bench import READER_SETTINGS
+from inorder.lab.readers import SETUP, TABLE, all_readers
+from inorder.lab.results import Result, Run, load
+from inorder.report.reader import reader_tables, summarise_reader
+from inorder.servers import Server
+from rich.console import Console
+
+from conftest import Silent
+from test_cli import inorder, surroundings
+
+LOSING = ("id", "created", "v7")
+KEEPING = tuple(name for name in READERS if name not in LOSING)
+COMMITTED = {1: 100.0, 2: 100.5, 3: 101.0}
+
+
+@pytest.mark.parametrize(
+    ("deliveries", "delivered", "lost", "twice"),
+    [
+        ([], 0, 3, 0),
+        ([(101.0, [1, 2, 3])], 3, 0, 0),
+        ([(101.0, [3]), (102.0, [1, 2])], 3, 0, 0),
+        ([(101.0, [1, 3])], 2, 1, 0),
+        ([(101.0, [1, 2, 3]), (102.0, [2])], 3, 0, 1),
+        ([(101.0, [1, 1, 1])], 1, 2, 1),
+        ([(101.0, [2, 3]), (102.0, [2, 3])], 2, 1, 2),
+    ],
+)
+def test_what_is_lost_and_what_comes_twice(
+    deliveries: list[tuple[float, list[int]]], delivered: int, lost: int, twice: int
+) -> None:
+    """In any order; a row counts once however often it came."""
+    found = compare(COMMITTED, Reading(deliveries))
+    assert (found["committed"], found["delivered"], found["lost"], found["twice"]) == (3, delivered, lost, twice)
+
+
+def test_a_wait_ends_with_the_first_delivery() -> None:
+    """The second one of row 1 does not count; the polls are told in milliseconds."""
+    found = compare(COMMITTED, Reading([(100.25, [1]), (102.0, [2, 3, 1])], polls=7, longest_poll=0.5))
+    assert (found["longest_wait_ms"], found["median_wait_ms"]) == (1500.0, 1000.0)
+    assert (found["polls"], found["longest_poll_ms"]) == (7, 500.0)
+    assert compare({}, Reading())["longest_wait_ms"] == 0.0
+
+
+def test_a_row_that_was_never_committed_is_an_error() -> None:
+    """It would hide a lost one."""
+    with pytest.raises(InorderError, match=r"not committed in this round: \[4\]"):
+        compare(COMMITTED, Reading([(101.0, [1, 2, 4])]))
+
+
+@given(st.lists(st.lists(st.integers(1, 20), min_size=1)))
+def test_delivered_and_lost_make_up_what_was_committed(polls: list[list[int]]) -> None:
+    """Whatever was delivered when."""
+    found = compare(dict.fromkeys(range(1, 21), 0.0), Reading([(1.0, rows) for rows in polls]))
+    assert found["delivered"] + found["lost"] == found["committed"] == 20
+    assert found["twice"] <= found["delivered"]
+
+
+class OnPaper:
+    """A bench that only writes down what it is asked; an interrupt comes after its metrics, as it does in earnest."""
+
+    def __init__(self, interrupt_at: int = 0) -> None:
+        self.asked: list[str] = []
+        self.seeds: list[int] = []
+        self.left = interrupt_at
+
+    def create(self) -> None:
+        """Noted."""
+        self.asked.append("create")
+
+    def measure(
+        self, seed: int, second: Callable[[float], None], keep: Callable[[dict[str, dict[str, float]]], None]
+    ) -> None:
+        """Two seconds told, whatever the plan says."""
+        self.asked.append("measure")
+        self.seeds.append(seed)
+        second(10.0)
+        second(20.0)
+        found = compare(COMMITTED, Reading([(101.5, [1, 2, 3])])) | {"seconds": 3.0}
+        keep(dict.fromkeys(READERS, found))
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+def empty_result(plan: ReaderPlan) -> Result:
+    """Nothing measured yet."""
+    return Result(experiment.NAME, "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
+
+
+def test_every_round_has_every_reader_and_a_load_of_its_own() -> None:
+    """One table, another seed a round, the same again with the same seed; saved after each round."""
+    plan, bench, saves = ReaderPlan(rounds=3), OnPaper(), []
+    result = empty_result(plan)
+    run_reader(plan, bench, result, Silent(), lambda: saves.append(len(result.runs)))
+    assert bench.asked == ["create", "measure", "measure", "measure"] and len(set(bench.seeds)) == 3
+    assert [(run.round, run.kind) for run in result.runs] == [(n, name) for n in (1, 2, 3) for name in READERS]
+    assert saves == [len(READERS) * n for n in (1, 2, 3, 3)] and result.complete
+    again = OnPaper()
+    run_reader(plan, again, empty_result(plan), Silent(), lambda: None)
+    assert again.seeds == bench.seeds
+
+
+def test_an_interrupt_keeps_the_round_it_came_in() -> None:
+    """Incomplete, and the table can be shown."""
+    plan = ReaderPlan(rounds=5)
+    result = empty_result(plan)
+    with pytest.raises(KeyboardInterrupt):
+        run_reader(plan, OnPaper(interrupt_at=2), result, Silent(), lambda: None)
+    assert len(result.runs) == 2 * len(READERS) and not result.complete
+    assert [str(table.title) for table in reader_tables(result)] == [
+        f"Losing rows: 16 writers, 3 s, round {number} of 5" for number in (1, 2)
+    ]
+
+
+@pytest.mark.parametrize("seconds", [1, 2, 10])
+def test_progress_counts_every_second(seconds: int) -> None:
+    """Also where pgbench told fewer or more of them than were asked for."""
+
+    class Counting(Silent):
+        totals = 0
+        ended = 0
+
+        def total(self, steps: int) -> None:
+            self.totals += steps
+
+        def done(self, text: str = "") -> None:
+            self.ended += 1
+
+    plan, counting = ReaderPlan(seconds=seconds, rounds=2), Counting()
+    run_reader(plan, OnPaper(), empty_result(plan), counting, lambda: None)
+    assert counting.ended == counting.totals == 2 * seconds
+
+
+def test_the_table_fits_a_terminal() -> None:
+    """80 columns, with a million rows; the readers in the order of READERS; empty without a run."""
+    plan = ReaderPlan()
+    result = empty_result(plan)
+    assert list(reader_tables(result)) == [] and summarise_reader(result) == []
+    metrics = {
+        "committed": 1234567, "delivered": 1234567, "lost": 12345, "twice": 0, "longest_wait_ms": 9999.0,
+        "median_wait_ms": 1234.0, "longest_poll_ms": 12.34, "polls": 1000, "seconds": 12.1,
+    }  # fmt: skip
+    result.runs = [Run(READ, name, 0, 1, dict(metrics)) for name in reversed(READERS)]
+    assert [row.reader for row in summarise_reader(result)] == list(READERS)
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(*reader_tables(result))
+    text = console.export_text()
+    assert "16 writers, 10 s" in text and "9,999 ms" in text and "12.3 ms" in text and "…" not in text
+    assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
+
+
+@pytest.mark.server
+def test_who_loses_the_row_of_an_open_transaction(server: Server) -> None:
+    """The textbook case, one statement after the other: the first to write is the last to commit."""
+    with Cluster(server) as cluster:
+        cluster.start(READER_SETTINGS)
+        with connect(cluster.dsn) as control, connect(cluster.dsn) as first:
+            for statement in SETUP:
+                control.execute(statement.encode())
+            readers = all_readers()
+            insert = f"INSERT INTO {TABLE} DEFAULT VALUES".encode()
+            with first.transaction():
+                first.execute(insert)
+                control.execute(insert)
+                seen = {name: reader.poll(control) for name, reader in readers.items()}
+            later = {name: reader.poll(control) for name, reader in readers.items()}
+            assert all((seen[name], later[name]) == ([2], []) for name in LOSING)
+            assert seen["horizon"] == [] and later["horizon"] == [1, 2]
+            assert all(reader.poll(control) == [] for reader in readers.values())
+
+
+@pytest.mark.server
+def test_ctrl_c_prints_and_keeps_the_load_so_far(tmp_path: Path, server: Server, shared_folder: Path) -> None:
+    """Exit code 130, a table of the seconds there were, no leftovers."""
+    command = [sys.executable, "-m", "inorder", "lab", "run", "reader", "--seconds", "300"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        env=surroundings(server, shared_folder),
+    ) as running:  # fmt: skip
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and not list(shared_folder.glob("inorder-*/run/.s.*")):
+            time.sleep(0.05)
+        time.sleep(3)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=120)
+    assert running.returncode == 130, err
+    assert "interrupted" in err and "Traceback" not in err
+    assert "Losing rows: 16 writers" in out and "300 s" not in out
+    assert list(shared_folder.iterdir()) == []
+    result = load(tmp_path / "inorder-reader.json")
+    assert not result.complete and [run.kind for run in result.runs] == list(READERS)
+    assert all(run.metrics["lost"] == 0 for run in result.runs if run.kind in KEEPING)
+
+
+@pytest.mark.server
+def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
+    """Who keeps the wrong place loses rows, the others neither lose nor repeat any; reported again in every format."""
+    done = inorder(
+        "lab", "run", "reader", "--seconds", "2", "--rounds", "2",
+        folder=tmp_path, server=server, temporary=shared_folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["inorder-reader.json"]
+    assert list(shared_folder.iterdir()) == []
+    result = load(tmp_path / "inorder-reader.json")
+    assert result.complete and len(result.runs) == 2 * len(READERS)
+    for run in result.runs:
+        assert run.metrics["committed"] > 0 and run.metrics["twice"] == 0
+        assert (run.metrics["lost"] == 0) == (run.kind in KEEPING), run
+    assert len({run.metrics["committed"] for run in result.select(READ) if run.round == 1}) == 1
+    for label in READERS.values():
+        assert done.stdout.count(f"\n{label} ") == 2
+    again = inorder("lab", "report", "inorder-reader.json", folder=tmp_path)
+    assert again.stdout == done.stdout
+    records = json.loads(inorder("lab", "report", "inorder-reader.json", "--format", "json", folder=tmp_path).stdout)
+    assert [record["reader"] for record in records] == 2 * list(READERS)
+    lines = inorder("lab", "report", "inorder-reader.json", "--format", "csv", folder=tmp_path).stdout
+    assert len(list(csv.DictReader(io.StringIO(lines)))) == len(records)
