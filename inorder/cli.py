@@ -65,14 +65,15 @@ def cli() -> None:
 
 @cli.command()
 @bindir_option
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=".", help="Folder for the two files.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=".", help="Folder for its files.")
 @click.option("--rows", default="4M", show_default=True, help="Rows of each table when it is larger than memory.")
 @click.option("--seconds", type=click.IntRange(1, 3600), default=1, show_default=True, help="Seconds of each run.")
 @click.option("--rounds", type=click.IntRange(1, 1000), default=LEAST_ROUNDS, show_default=True, help="Runs of each.")
-def demo(bindir: Path | None, out: Path, rows: str, seconds: int, rounds: int) -> None:
-    """Show in about two minutes what random keys cost, on a server that is thrown away.
+@click.option("--reading", type=READER_SECONDS, default=10, show_default=True, help="Seconds of polling, before that.")
+def demo(bindir: Path | None, out: Path, rows: str, seconds: int, rounds: int, reading: int) -> None:
+    """Show in about two minutes what polling readers lose and what random keys cost, on a server that is thrown away.
 
-    Writes inorder-report.html and inorder-demo.json, and prints the tables.
+    Writes inorder-report.html, inorder-demo.json and inorder-demo-reader.json, and prints the tables.
     """
     large = parse_count(rows, "--rows", 1000, 10**10)
     plan = insert.InsertPlan(
@@ -84,7 +85,9 @@ def demo(bindir: Path | None, out: Path, rows: str, seconds: int, rounds: int) -
         memory_bytes=32 * MB,
     )
     out.mkdir(parents=True, exist_ok=True)
-    run_insert_command(find_server(bindir), plan, out / "inorder-demo.json", out / "inorder-report.html", "table")
+    server = find_server(bindir)
+    run_reader_command(server, reader.ReaderPlan(seconds=reading), out / "inorder-demo-reader.json", "table")
+    run_insert_command(server, plan, out / "inorder-demo.json", out / "inorder-report.html", "table")
 
 
 cli.add_command(generate)

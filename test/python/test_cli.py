@@ -82,13 +82,18 @@ def test_bad_input_is_one_clear_sentence(tmp_path: Path, arguments: tuple[str, .
     assert list(tmp_path.iterdir()) == []
 
 
+DEMO_FILES = ["inorder-demo-reader.json", "inorder-demo.json", "inorder-report.html"]
+
+
 @pytest.mark.server
 def test_a_small_demo_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
     """Tables on stdout, the page and the raw results as files, nothing else left."""
-    small = ("--rows", "32k", "--seconds", "1", "--rounds", "1")
+    small = ("--rows", "32k", "--seconds", "1", "--rounds", "1", "--reading", "1")
     done = inorder("demo", *small, folder=tmp_path, server=server, temporary=shared_folder)
     assert done.returncode == 0, done.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["inorder-demo.json", "inorder-report.html"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == DEMO_FILES
+    assert done.stdout.startswith("Losing rows: 16 writers, 1 s")
+    assert load(tmp_path / "inorder-demo-reader.json").complete
     assert "Inserting into a table of 2,000 rows" in done.stdout
     assert "Inserting into a table of 32,000 rows" in done.stdout
     for label in ("bigint", "xact", "version 7", "time-prefixed", "sequence-prefixed", "random"):
@@ -120,7 +125,7 @@ def test_a_small_generators_run(tmp_path: Path, server: Server) -> None:
     assert len(load(tmp_path / "inorder-generators.json").select("call", "floor")) == 2
 
 
-DEMO = [sys.executable, "-m", "inorder", "demo", "--rows", "16k", "--seconds", "1", "--rounds", "50"]
+DEMO = [sys.executable, "-m", "inorder", "demo", "--rows", "16k", "--seconds", "1", "--rounds", "50", "--reading", "1"]
 
 
 @pytest.mark.server
@@ -141,7 +146,7 @@ def test_ctrl_c_prints_and_keeps_what_was_measured(tmp_path: Path, server: Serve
     result = load(path)
     assert not result.complete and len(result.select("insert")) >= 2
     assert "was interrupted" in (tmp_path / "inorder-report.html").read_text()
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["inorder-demo.json", "inorder-report.html"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == DEMO_FILES
     assert list(shared_folder.iterdir()) == []
 
 
