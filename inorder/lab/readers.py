@@ -9,6 +9,7 @@ from inorder.database import Connection
 from inorder.lab.keys import SCHEMA
 
 TABLE = f"{SCHEMA}.events"
+FEED_ROWS = 10_000  # of one batch, at most
 
 SETUP = (
     "CREATE EXTENSION inorder",
@@ -19,6 +20,7 @@ SETUP = (
         created timestamptz NOT NULL DEFAULT clock_timestamp(),
         v7 uuid NOT NULL UNIQUE DEFAULT uuid_v7_nextval())""",
     f"CREATE INDEX ON {TABLE} (created)",
+    f"SELECT feed_create('reader', '{TABLE}', start => 'beginning')",
 )
 
 
@@ -62,6 +64,17 @@ class Horizon:
         return ids(rows)
 
 
+class Feed:
+    """Its place is the set of transactions it has read; the server keeps it, and moves it as this transaction commits."""
+
+    ROWS = f"SELECT id FROM feed_read('reader', null::{TABLE}, {FEED_ROWS})"
+
+    def poll(self, connection: Connection) -> list[int]:
+        """The rows of transactions that have ended since, in one transaction with whatever would be done with them."""
+        with connection.transaction():
+            return ids(connection.execute(self.ROWS.encode()).fetchall())
+
+
 def ids(rows: list[tuple[object, ...]]) -> list[int]:
     """The first column.
 
@@ -78,4 +91,5 @@ def all_readers() -> dict[str, Reader]:
         "created": Greatest("created", "-infinity"),
         "v7": Greatest("v7", "00000000-0000-0000-0000-000000000000"),
         "horizon": Horizon(),
+        "feed": Feed(),
     }

@@ -186,6 +186,7 @@ def test_who_loses_the_row_of_an_open_transaction(server: Server) -> None:
             later = {name: reader.poll(control) for name, reader in readers.items()}
             assert all((seen[name], later[name]) == ([2], []) for name in LOSING)
             assert seen["horizon"] == [] and later["horizon"] == [1, 2]
+            assert seen["feed"] == [2] and later["feed"] == [1]
             assert all(reader.poll(control) == [] for reader in readers.values())
 
 

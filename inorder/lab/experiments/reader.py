@@ -26,6 +26,7 @@ READERS = {
     "created": "where created > last",
     "v7": "where v7 > last",
     "horizon": "xmin horizon",
+    "feed": "inorder feed",
 }
 
 
