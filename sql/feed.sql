@@ -271,13 +271,13 @@ RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    gone name := @extschema@.feed_lacks(t);
+    columns name[] := CASE WHEN t.is_uuid THEN t.order_columns ELSE t.number_column || t.order_columns END;
 BEGIN
-    IF gone IS NOT NULL THEN
+    IF (SELECT count(*) FROM pg_attribute WHERE attrelid = t.relid AND attname = ANY (columns) AND NOT attisdropped) < cardinality(columns) THEN
         IF NOT EXISTS (SELECT FROM pg_class WHERE oid = t.relid) THEN
             RAISE 'the table of this feed, once oid %, is gone', t.relid::oid USING ERRCODE = 'undefined_table', HINT = 'Call feed_drop().';
         END IF;
-        RAISE 'table % has no column % any more, which its feed relies on', t.relid, quote_ident(gone) USING ERRCODE = 'undefined_column',
+        RAISE 'table % has no column % any more, which its feed relies on', t.relid, quote_ident(@extschema@.feed_lacks(t)) USING ERRCODE = 'undefined_column',
               HINT = format('Give the column its name back, or let the owner call feed_enable(%L) again.', t.relid);
     END IF;
     IF row_security_active(t.relid) THEN

@@ -136,14 +136,14 @@ EXECUTE add_returning;
 CREATE FUNCTION add_by_function(step text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN INSERT INTO g VALUES (step, current_id()); END $$;
 SELECT add_by_function('function 1');
 SELECT add_by_function('function 2');
-CREATE PROCEDURE add_many() LANGUAGE plpgsql AS $$
+CREATE PROCEDURE add_ten() LANGUAGE plpgsql AS $$
 BEGIN
     FOR i IN 1 .. 10 LOOP
         INSERT INTO g VALUES ('procedure ' || i, current_id());
         COMMIT;
     END LOOP;
 END $$;
-CALL add_many();
+CALL add_ten();
 SELECT count(DISTINCT xact) AS transactions FROM g WHERE step LIKE 'procedure%';
 RESET plan_cache_mode;
 BEGIN;
