@@ -65,7 +65,7 @@ class Horizon:
 
 
 class Feed:
-    """Its place is the set of transactions it has read; the server keeps it, and moves it as this transaction commits."""
+    """Its place is the set of transactions it has read; the server moves it as this transaction commits."""
 
     ROWS = f"SELECT id FROM feed_read('reader', null::{TABLE}, {FEED_ROWS})"
 
