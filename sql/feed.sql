@@ -472,7 +472,7 @@ BEGIN
         RAISE 'row_type must be null::%, not of type %', relid, row_type USING ERRCODE = 'datatype_mismatch';
     END IF;
 END $$;
-COMMENT ON FUNCTION feed_check_row_type(regclass, regtype) IS 'Error unless a type is that of a table''s rows. Not for use by hand.';
+COMMENT ON FUNCTION feed_check_row_type(regclass, regtype) IS 'Error unless a type is that of the rows of a table. Not for use by hand.';
 
 CREATE FUNCTION feed_check_snapshot(t feed_table, b feed_batch)
 RETURNS void

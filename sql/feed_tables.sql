@@ -29,12 +29,12 @@ CREATE FUNCTION feed_may_read(relid regclass)
 RETURNS boolean LANGUAGE sql STABLE STRICT PARALLEL SAFE
 -- A table that is gone has no rights: its leftovers may be seen and dropped by all.
 RETURN coalesce(has_table_privilege(relid, 'SELECT'), true);
-COMMENT ON FUNCTION feed_may_read(regclass) IS 'Whether the current role may read the table, or it is gone. Not for use by hand: row security of the feed''s tables calls it.';
+COMMENT ON FUNCTION feed_may_read(regclass) IS 'Whether the current role may read the table, or it is gone. Not for use by hand: row security of feeds and counts calls it.';
 
 CREATE FUNCTION feed_may_change(relid regclass)
 RETURNS boolean LANGUAGE sql STABLE STRICT PARALLEL SAFE
 RETURN coalesce((SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = relid), true);
-COMMENT ON FUNCTION feed_may_change(regclass) IS 'Whether the current role owns the table, or it is gone. Not for use by hand: row security of the feed''s tables calls it.';
+COMMENT ON FUNCTION feed_may_change(regclass) IS 'Whether the current role owns the table, or it is gone. Not for use by hand: row security of feeds and counts calls it.';
 
 CREATE POLICY see ON feed_table FOR SELECT USING (feed_may_read(relid));
 CREATE POLICY change ON feed_table USING (feed_may_change(relid));
@@ -43,7 +43,7 @@ CREATE FUNCTION feed_guard()
 RETURNS trigger
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION feed_guard() IS
-'Trigger on tables with a feed or an exact count: refuses rows with another number than the inserting transaction''s (check_violation), and DELETE, TRUNCATE and UPDATE of what readers rely on (restrict_violation). Not for use by hand: feed_enable makes it.';
+'Trigger on tables with a feed or an exact count: refuses rows that carry the number of another transaction than the one that inserts them (check_violation), and DELETE, TRUNCATE and UPDATE of what readers rely on (restrict_violation). Not for use by hand: feed_enable makes it.';
 
 CREATE FUNCTION feed_check_owner("table" regclass)
 RETURNS void
@@ -195,7 +195,7 @@ BEGIN
     END LOOP;
     EXECUTE format('DROP TRIGGER IF EXISTS zz_inorder_guard ON %s', "table");
 END $$;
-COMMENT ON FUNCTION feed_unguard(regclass) IS 'Drop the guard''s triggers. Not for use by hand: feed_disable calls it.';
+COMMENT ON FUNCTION feed_unguard(regclass) IS 'Drop the triggers of the guard. Not for use by hand: feed_disable calls it.';
 
 CREATE FUNCTION feed_enable("table" regclass, "column" name DEFAULT NULL)
 RETURNS feed_table

@@ -21,7 +21,7 @@ BEGIN
         rows := rows + (plan -> 0 -> 'Plan' ->> 'Plan Rows')::bigint;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION feed_backlog(feed_table, feed_position) IS 'Transactions that have ended since a position, of any table, and the planner''s estimate of their rows. Not for use by hand: the view feeds calls it.';
+COMMENT ON FUNCTION feed_backlog(feed_table, feed_position) IS 'Transactions that have ended since a position, of any table, and how many rows they have as the planner estimates. Not for use by hand: the view feeds calls it.';
 
 CREATE FUNCTION feed_holders("table" regclass)
 RETURNS TABLE (pid int, gid text, application text, number bigint, since timestamptz, query text)
