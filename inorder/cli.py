@@ -12,6 +12,7 @@ import psycopg
 from rich.console import Console, Group, RenderableType
 
 from inorder import __version__
+from inorder.count import count
 from inorder.display import Display
 from inorder.errors import InorderError, InputError
 from inorder.generate.command import generate
@@ -28,6 +29,7 @@ from inorder.report.reader import reader_tables, summarise_reader
 from inorder.report.summary import headline, memory_note, summarise
 from inorder.report.uuid_v1 import summarise_uuid_v1, uuid_v1_table
 from inorder.servers import Server, find_server
+from inorder.tail.command import tail
 from inorder.units import MB, parse_bytes, parse_count
 
 INTERRUPTED = 130  # as a shell reports SIGINT
@@ -90,7 +92,8 @@ def demo(bindir: Path | None, out: Path, rows: str, seconds: int, rounds: int, r
     run_insert_command(server, plan, out / "inorder-demo.json", out / "inorder-report.html", "table")
 
 
-cli.add_command(generate)
+for command in (generate, tail, count):
+    cli.add_command(command)
 
 
 @cli.group()

@@ -11,3 +11,6 @@ class InputError(InorderError):
     """What was asked for cannot be done: a bad value, file or server. Exit code 2."""
 
     exit_code = 2
+
+
+PIPE_CLOSED = 141  # as a shell reports SIGPIPE: the reader has enough

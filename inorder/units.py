@@ -1,4 +1,4 @@
-"""Numbers as people write them: 10M rows, 128MB."""
+"""Numbers as people write them: 10M rows, 128MB, 500ms."""
 
 import re
 from decimal import Decimal
@@ -7,6 +7,7 @@ from inorder.errors import InputError
 
 MB = 2**20
 COUNT_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
+DURATION_UNITS = {"": 1000, "MS": 1, "S": 1000, "M": 60_000, "MIN": 60_000, "H": 3_600_000}
 BYTE_UNITS = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
 NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Z]*)")
 
@@ -41,6 +42,24 @@ def parse_bytes(text: str, what: str, lowest: int = 1, highest: int = 2**50) -> 
     134217728
     """
     return parse(text, BYTE_UNITS, what, lowest, highest)
+
+
+def parse_duration(text: str, what: str, lowest: float = 0.01, highest: float = 86_400) -> float:
+    """Seconds; a plain number is seconds, too. Exact to the millisecond.
+
+    >>> parse_duration("500ms", "time"), parse_duration("5s", "time"), parse_duration("1.5m", "time")
+    (0.5, 5.0, 90.0)
+    >>> parse_duration("soon", "time")
+    Traceback (most recent call last):
+    inorder.errors.InputError: time must be from 0.01 to 86,400 seconds, with ms, s, m, h if you like, not 'soon'
+    """
+    match = NUMBER.fullmatch(text.strip().upper())
+    unit = DURATION_UNITS.get(match.group(2)) if match else None
+    seconds = float(round(Decimal(match.group(1)) * unit)) / 1000 if match and unit else None
+    if seconds is None or not lowest <= seconds <= highest:
+        allowed = f"from {lowest:,} to {highest:,} seconds, with ms, s, m, h if you like"
+        raise InputError(f"{what} must be {allowed}, not '{text}'")
+    return seconds
 
 
 def short(count: int) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from inorder.errors import InputError
+from inorder.errors import PIPE_CLOSED, InputError
 from inorder.generate.encode import ENCODERS
 from inorder.generate.output import opened, write
 from inorder.generate.times import TICKS_PER_DAY, TICKS_PER_SECOND, TICKS_TO_1970, Times, ticks_of
@@ -17,7 +17,6 @@ DEFAULT_DAYS = 365
 MOST_DAYS = 1_000_000
 MOST_LAG = 86_400
 MOST_NODES = 1000
-PIPE_CLOSED = 141  # as a shell reports SIGPIPE
 
 # The ticks that a kind has room for, and how they are called.
 RANGES = {

@@ -1,0 +1,102 @@
+"""``inorder count``: the exact number of rows of a table, kept by the extension."""
+
+import csv
+import json
+import sys
+from datetime import datetime
+from typing import Any
+
+import click
+from psycopg import sql
+
+from inorder.database import query
+from inorder.errors import InputError
+from inorder.reconnect import forever, once
+from inorder.session import Session, Table
+from inorder.units import parse_duration
+
+EVERY_MINUTE = "* * * * *"
+
+SHOW = sql.SQL("SELECT {inorder}.exact_count({table}::oid::regclass)")
+START = sql.SQL("SELECT {inorder}.exact_count_start({table}::oid::regclass)")
+FOLD = sql.SQL("SELECT {inorder}.exact_count_fold({table}::oid::regclass)")
+STOP = sql.SQL("SELECT {inorder}.exact_count_stop({table}::oid::regclass)::text")
+
+
+class Counter:
+    """The count of one table, in a session."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def attach(self, session: Session) -> None:
+        """Find the table."""
+        self.session = session
+        self.table: Table = session.table(self.name)
+
+    def ask(self, statement: sql.SQL) -> int:
+        """The number that a function of the extension returns; 0 for none."""
+        (number,) = self.session.row(statement, table=self.table.oid)
+        return int(str(number)) if number else 0
+
+    def fold(self) -> None:
+        """Take new rows into the stored number, and say so."""
+        if rows := self.ask(FOLD):
+            click.echo(f"{datetime.now():%Y-%m-%d %H:%M:%S}  {self.table.quoted}  +{rows:,} rows", err=True)
+
+    def cron(self, schedule: str) -> str:
+        """The statement that lets pg_cron fold."""
+        parts = {"table": self.table.quoted, "schema": self.session.schema_name, "schedule": schedule}
+        (line,) = self.session.row(query("count_cron"), **parts)
+        return str(line)
+
+
+@click.command()
+@click.argument("table")
+@click.option("--start", is_flag=True, help="Start an exact count: count once, with writers waiting.")
+@click.option("--stop", is_flag=True, help="Forget it.")
+@click.option("--fold", is_flag=True, help="Take the rows that came since the last fold into the stored number.")
+@click.option("--every", metavar="TIME", help="Fold that often until Ctrl-C: 500ms, 5s, 2m.")
+@click.option("--cron", is_flag=True, help="Print the statement that makes pg_cron fold.")
+@click.option("--schedule", help=f"For --cron, when.  [default: '{EVERY_MINUTE}']")
+@click.option("--dsn", default="", help="Connection string, URI or service=NAME.  [default: libpq's environment]")
+@click.option(
+    "--format", "output", type=click.Choice(["text", "json", "csv"]), default="text", show_default=True,
+    help="How to print the number.",
+)  # fmt: skip
+def count(
+    table: str, start: bool, stop: bool, fold: bool, every: str | None, cron: bool, schedule: str | None, dsn: str,
+    output: str,
+) -> None:  # fmt: skip
+    """Print the exact number of rows of an insert-only TABLE, or start, fold or stop its count.
+
+    --start and --fold print how many rows they counted. --every reports on stderr, and waits for a server that
+    restarts.
+    """
+    if sum((start, stop, fold, every is not None, cron)) > 1:
+        raise InputError("--start, --stop, --fold, --every and --cron exclude each other")
+    if schedule is not None and not cron:
+        raise InputError("--schedule is only for --cron")
+    counter = Counter(table)
+    if every is not None:
+        forever(dsn, counter.attach, counter.fold, parse_duration(every, "--every"))
+    elif cron:
+        click.echo(once(dsn, counter.attach, lambda: counter.cron(schedule or EVERY_MINUTE)))
+    elif stop:
+        once(dsn, counter.attach, lambda: counter.ask(STOP))
+    else:
+        statement = START if start else FOLD if fold else SHOW
+        rows = once(dsn, counter.attach, lambda: counter.ask(statement))
+        show(output, {"table": counter.table.quoted, "rows": rows})
+
+
+def show(output: str, result: dict[str, Any]) -> None:
+    """The number, alone or as data."""
+    if output == "text":
+        click.echo(result["rows"])
+    elif output == "json":
+        click.echo(json.dumps(result))
+    else:
+        writer = csv.DictWriter(sys.stdout, list(result), lineterminator="\n")
+        writer.writeheader()
+        writer.writerow(result)

@@ -1,0 +1,35 @@
+"""Work that is better finished than cut off."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def finishing_first() -> Iterator[None]:
+    """An interrupt waits for the end of the block; a second one does not. For the main thread."""
+    caught: list[int] = []
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def later(number: int, _frame: FrameType | None) -> None:
+        if caught:
+            restore()
+            signal.raise_signal(number)
+        caught.append(number)
+
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, later)
+    try:
+        yield
+    finally:
+        restore()
+        if caught:
+            signal.raise_signal(caught[0])

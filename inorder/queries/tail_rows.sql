@@ -1,0 +1,5 @@
+-- The rows of a batch kept by the reader.
+COPY (SELECT {columns}
+      FROM pg_catalog.jsonb_populate_record(NULL::{inorder}.feed_batch, {batch}::jsonb) AS b
+      CROSS JOIN LATERAL {inorder}.feed_rows({table}::oid::regclass, b, NULL::{row_type}) AS e)
+TO STDOUT WITH ({options})

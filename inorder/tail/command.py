@@ -1,0 +1,97 @@
+"""``inorder tail``: reads its options, checks them, calls the rest."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from inorder.errors import PIPE_CLOSED, InputError
+from inorder.tail.run import Plan, run
+from inorder.tail.sources import FORMATS
+from inorder.units import parse_count, parse_duration
+
+MOST_ROWS = 2**31 - 1
+
+
+@click.command()
+@click.argument("table", required=False)
+@click.option(
+    "--position",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file that keeps how far TABLE was read; made if it is not there.",
+)
+@click.option("--feed", help="A feed made by feed_create() to follow instead; the database keeps its position.")
+@click.option("--dsn", default="", help="Connection string, URI or service=NAME.  [default: libpq's environment]")
+@click.option(
+    "--format", "output", type=click.Choice(list(FORMATS)), default="json", show_default=True, help="What to write."
+)
+@click.option(
+    "--follow", is_flag=True, help="Do not end when there is nothing new; wait for the server if it restarts."
+)
+@click.option("--interval", help="With --follow, time between looks for something new: 500ms, 5s, 2m.  [default: 1s]")
+@click.option("--batch-rows", default="10k", show_default=True, help="Rows after which the position moves.")
+@click.option(
+    "--start", type=click.Choice(["beginning", "now"]), help="Where a new position begins.  [default: beginning]"
+)
+@click.option(
+    "--exec", "command", help="Run this shell command for each batch, with the rows as its input; 0 means delivered."
+)
+@click.option(
+    "--accept-origin",
+    is_flag=True,
+    help="Go on though the position is of another server or timeline: after a promotion that lost nothing.",
+)
+def tail(**options: Any) -> None:
+    """Write the rows of an insert-only TABLE in the order of their transactions, from where the last run stopped.
+
+    Each row that commits comes, and nothing else, whatever the order of commits. Into a regular file it comes exactly
+    once, whoever crashes; elsewhere the rows of the last unfinished batch may come again.
+    """
+    plan = plan_of(**options)
+    try:
+        with counter() as told:
+            run(plan, told)
+    except BrokenPipeError:  # the reader has enough
+        raise SystemExit(PIPE_CLOSED) from None
+
+
+def plan_of(
+    table: str | None, position: Path | None, feed: str | None, dsn: str, output: str, follow: bool,
+    interval: str | None, batch_rows: str, start: str | None, command: str | None, accept_origin: bool,
+) -> Plan:  # fmt: skip
+    """The plan that the options ask for; what cannot be done is one sentence."""
+    if feed is None and (table is None or position is None):
+        raise InputError("give a TABLE and --position FILE, or --feed NAME")
+    if feed is not None and (table is not None or position is not None or start or accept_origin):
+        raise InputError("--feed has its table and its position in the database: give no TABLE, --position, "
+                         "--start or --accept-origin")  # fmt: skip
+    if interval is not None and not follow:
+        raise InputError("--interval is only for --follow")
+    return Plan(
+        dsn=dsn,
+        table=table,
+        position=position,
+        feed=feed,
+        output=output,
+        batch_rows=parse_count(batch_rows, "--batch-rows", 1, MOST_ROWS),
+        start=start or "beginning",
+        accept_origin=accept_origin,
+        follow=parse_duration(interval or "1s", "--interval") if follow else None,
+        command=command,
+    )
+
+
+@contextmanager
+def counter() -> Iterator[Callable[[int], None]]:
+    """The number of rows so far, on stderr where that is a terminal and the rows do not go to one."""
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.completed:,} rows"), TimeElapsedColumn())
+    hidden = sys.stdout.isatty() or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
+        task = progress.add_task("rows", total=None)
+        yield lambda rows: progress.advance(task, rows)

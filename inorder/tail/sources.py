@@ -1,0 +1,215 @@
+"""Where rows come from: a table, with the position in a file; or a feed, with the position in the database."""
+
+import json
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from psycopg import sql
+
+from inorder.database import query
+from inorder.errors import InputError
+from inorder.reconnect import InUseError
+from inorder.session import Session, Table
+from inorder.tail.position import Json, Mark, Pending, PositionFile, State
+
+
+@dataclass(frozen=True)
+class Format:
+    """How the server writes a row, as options of its COPY."""
+
+    columns: str
+    options: str
+    has_header: bool
+
+    def parts(self, header: bool) -> dict[str, sql.SQL]:
+        """For the statement."""
+        options = self.options + (", HEADER" if header else "")
+        return {"columns": sql.SQL(self.columns), "options": sql.SQL(options)}
+
+
+# JSON has neither \x01 nor \x02 in it, so that CSV with these leaves it as it is. Line ends are in it only between
+# the parts of a column of type json, as it was put in.
+FORMATS = {
+    "json": Format(
+        r"pg_catalog.translate(pg_catalog.row_to_json(e.*)::text, E'\n\r', '  ')",
+        r"FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02'",
+        has_header=False,
+    ),
+    "csv": Format("e.*", "FORMAT csv", has_header=True),
+}
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch, and the position after it; or the number of one that the database keeps."""
+
+    batch: Json | int
+    after: Json | None = None
+    output: Mark | None = None  # where it begins in the output, if it was begun before
+
+
+class Source(Protocol):
+    """Hands out batches. One that was begun comes again until it is finished."""
+
+    form: Format
+
+    def attach(self, session: Session) -> None:
+        """Go on in this session."""
+
+    def next(self) -> Batch | None:
+        """The next batch, if there is one."""
+
+    def rows(self, batch: Batch, header: bool) -> Generator[bytes, None, None]:
+        """Its rows, as the server writes them; the same each time."""
+
+    def begin(self, batch: Batch, output: Mark | None) -> None:
+        """Remember that its rows are being written."""
+
+    def finish(self, batch: Batch) -> None:
+        """Move the position over it, for good."""
+
+    def skip(self, batch: Batch) -> None:
+        """Move the position over a batch without rows, which may be forgotten."""
+
+    def close(self) -> None:
+        """At the end of a run: what was skipped is kept."""
+
+
+class TableSource:
+    """A table, read without any state in the database."""
+
+    def __init__(self, name: str, file: PositionFile, form: Format, max_rows: int, start: str, accept: bool) -> None:
+        self.name, self.file, self.form, self.max_rows, self.start = name, file, form, max_rows, start
+        self.saved = file.read()
+        self.state = self.saved.without_origin() if self.saved and accept else self.saved
+
+    def attach(self, session: Session) -> None:
+        """Find the table, and the place in it."""
+        self.session = session
+        self.table = table = session.table(self.name)
+        if self.state is None:
+            (position,) = session.row(query("tail_start"), table=table.oid, start=self.start)
+            self.save(State(table.database, table.quoted, as_json(position)))
+        elif (self.state.database, self.state.table) != (table.database, table.quoted):
+            kept = f"{self.state.table} in the database '{self.state.database}'"
+            raise InputError(
+                f"{self.file.asked} is the position in {kept}, not in {table.quoted} in '{table.database}'"
+            )
+
+    @property
+    def present(self) -> State:
+        """The state, once there is one."""
+        assert self.state is not None
+        return self.state
+
+    def save(self, state: State) -> None:
+        """Keep it, here and on the disk."""
+        self.file.save(state)
+        self.state = self.saved = state
+
+    def next(self) -> Batch | None:
+        """The one that was begun, or the next."""
+        if pending := self.present.pending:
+            return Batch(pending.batch, pending.after, pending.output)
+        position = sql.Literal(as_text(self.present.position))
+        empty, batch, after = self.session.row(
+            query("tail_batch"), table=self.table.oid, position=position, max_rows=self.max_rows
+        )
+        return None if empty else Batch(as_json(batch), as_json(after))
+
+    def rows(self, batch: Batch, header: bool) -> Generator[bytes, None, None]:
+        """Read them, in a transaction of their own."""
+        return self.session.copy(
+            self.session.statement(
+                query("tail_rows"), batch=as_text(batch.batch), table=self.table.oid, row_type=self.table.identifier,
+                **self.form.parts(header),
+            )
+        )  # fmt: skip
+
+    def begin(self, batch: Batch, output: Mark | None) -> None:
+        """Write the batch into the file: whatever happens, the next run begins with it."""
+        assert batch.after is not None
+        self.save(replace(self.present, pending=Pending(as_json(batch.batch), batch.after, output)))
+
+    def finish(self, batch: Batch) -> None:
+        """Write the position after it into the file."""
+        assert batch.after is not None
+        self.save(replace(self.present, position=batch.after, pending=None))
+
+    def skip(self, batch: Batch) -> None:
+        """An idle poll writes nothing."""
+        assert batch.after is not None
+        self.state = replace(self.present, position=batch.after, pending=None)
+
+    def close(self) -> None:
+        """Keep what was skipped."""
+        if self.state is not None and self.state != self.saved:
+            self.save(self.state)
+
+
+class FeedSource:
+    """A feed made by feed_create(), read by its form of two steps."""
+
+    def __init__(self, name: str, form: Format, max_rows: int) -> None:
+        self.name, self.form, self.max_rows = name, form, max_rows
+        self.delivered: int | None = None
+
+    def attach(self, session: Session) -> None:
+        """Find the feed's table, and claim the feed."""
+        self.session = session
+        statement = session.statement(query("tail_feed"), name=self.name)
+        row = session.connection.execute(statement).fetchone()
+        if row is None:
+            raise InputError(f"feed '{self.name}' does not exist, or this role may not read its table")
+        if not row[-1]:
+            raise InUseError(f"feed '{self.name}' is in use by another inorder tail")
+        oid, schema, relation, quoted, database, _ = row
+        self.table = Table(int(str(oid)), str(schema), str(relation), str(quoted), str(database))
+
+    def next(self) -> Batch | None:
+        """The unfinished batch, or the next. One that has arrived, and lost its connection then, is finished first."""
+        statement = sql.SQL("SELECT {inorder}.feed_next_batch({name}, {max_rows})")
+        (number,) = self.session.row(statement, name=self.name, max_rows=self.max_rows)
+        assert number is None or isinstance(number, int)
+        if number is not None and number == self.delivered:
+            self.finish(Batch(number))
+            return self.next()
+        return None if number is None else Batch(number)
+
+    def rows(self, batch: Batch, header: bool) -> Generator[bytes, None, None]:
+        """Read them, in a transaction of their own."""
+        return self.session.copy(
+            self.session.statement(
+                query("tail_feed_rows"), name=self.name, batch=batch.batch, row_type=self.table.identifier,
+                **self.form.parts(header),
+            )
+        )  # fmt: skip
+
+    def begin(self, batch: Batch, output: Mark | None) -> None:
+        """The database remembers."""
+
+    def finish(self, batch: Batch) -> None:
+        """Tell the database."""
+        assert isinstance(batch.batch, int)
+        self.delivered = batch.batch
+        statement = sql.SQL("SELECT {inorder}.feed_finish_batch({name}, {batch})")
+        self.session.row(statement, name=self.name, batch=batch.batch)
+
+    def skip(self, batch: Batch) -> None:
+        """Batches of feeds have rows; if these are gone, it is finished all the same."""
+        self.finish(batch)
+
+    def close(self) -> None:
+        """Nothing is kept here."""
+
+
+def as_json(value: object) -> Json:
+    """A composite of the server's, as psycopg read it from JSON."""
+    assert isinstance(value, dict)
+    return value
+
+
+def as_text(value: Any) -> str:
+    """And back, for the server to read."""
+    return json.dumps(value)

@@ -1,0 +1,99 @@
+"""inorder count: each option, in every form, and what it says to a mistake."""
+
+import json
+from pathlib import Path
+
+import pytest
+from inorder.cli import cli
+from inorder.cluster import Cluster
+from inorder.database import Connection
+
+from conftest import ROOT, scalar
+from test_tail import Tail, fresh, insert
+
+__all__ = ["fresh"]
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture
+def count(cluster: Cluster, fresh: Connection, tmp_path: Path) -> Tail:
+    """The tool on the fresh database."""
+    return Tail(cluster, tmp_path, command="count")
+
+
+def test_from_start_to_stop(count: Tail, fresh: Connection) -> None:
+    """Start, show, fold, stop: what each prints, and what it did."""
+    insert(fresh, 1234)
+    assert count("events", "--start") == "1234\n"
+    insert(fresh, 6)
+    assert count("events") == count("public.events") == "1240\n"
+    assert scalar(fresh, "SELECT rows FROM exact_count_part") == 1234
+    assert count("events", "--fold") == "6\n"
+    assert count("events", "--fold") == "0\n"
+    assert scalar(fresh, "SELECT rows FROM exact_count_part") == 1240
+    assert json.loads(count("events", "--format", "json")) == {"table": "public.events", "rows": 1240}
+    assert count("events", "--format", "csv") == "table,rows\npublic.events,1240\n"
+    assert count("events", "--stop") == ""
+    refused = count("events", code=2)
+    assert "table public.events has no exact count" in refused and "HINT:  Its owner starts one by" in refused
+
+
+def test_the_line_for_pg_cron_performs_a_fold(count: Tail, fresh: Connection) -> None:
+    """Names that need quotes on every level; what cron would run folds."""
+    fresh.execute('CREATE SCHEMA "It\'s ""it"""')
+    fresh.execute('ALTER TABLE events SET SCHEMA "It\'s ""it"""')
+    name = '"It\'s ""it""".events'
+    assert count(name, "--start") == "0\n"
+    fresh.execute("CREATE SCHEMA cron")
+    fresh.execute("CREATE TABLE cron.job (name text, schedule text, command text)")
+    fresh.execute("""
+        CREATE FUNCTION cron.schedule(text, text, text) RETURNS void LANGUAGE sql
+        AS 'INSERT INTO cron.job VALUES ($1, $2, $3)'
+    """)
+    fresh.execute(f"INSERT INTO {name} (n) VALUES (1)".encode())
+    fresh.execute(count(name, "--cron").encode())
+    fresh.execute(count(name, "--cron", "--schedule", "*/5 * * * *").encode())
+    jobs = fresh.execute("SELECT * FROM cron.job").fetchall()
+    assert [job[:2] for job in jobs] == [
+        (f"inorder count {name}", "* * * * *"),
+        (f"inorder count {name}", "*/5 * * * *"),
+    ]
+    fresh.execute("SET search_path = pg_catalog")
+    fresh.execute(str(jobs[0][2]).encode())
+    assert scalar(fresh, "SELECT rows FROM public.exact_count_part") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Missing argument 'TABLE'"),
+        (("none",), 'relation "none" does not exist'),
+        (("pg_class", "--start"), "no column with the transaction number"),
+        (("events", "--start", "--stop"), "--start, --stop, --fold, --every and --cron exclude each other"),
+        (("events", "--fold", "--every", "5s"), "--start, --stop, --fold, --every and --cron exclude each other"),
+        (
+            ("events", "--every", "0"),
+            "--every must be from 0.01 to 86,400 seconds, with ms, s, m, h if you like, not '0'",
+        ),
+        (("events", "--every", "often"), "not 'often'"),
+        (("events", "--every", "1s"), "table public.events has no exact count"),
+        (("events", "--fold"), "table public.events has no exact count"),
+        (("events", "--stop"), "table public.events has no exact count"),
+        (("events", "--schedule", "* * * * *"), "--schedule is only for --cron"),
+        (("events", "--format", "table"), "'table' is not one of 'text', 'json', 'csv'"),
+        (("events", "--dsn", "dbname=template1"), "the database 'template1' has no extension inorder"),
+    ],
+)
+def test_bad_input_is_one_clear_sentence(
+    count: Tail, fresh: Connection, arguments: tuple[str, ...], message: str
+) -> None:
+    """Exit code 2."""
+    assert message in count(*arguments, code=2)
+
+
+def test_every_option_is_documented() -> None:
+    """In docs/tail.md."""
+    text = (ROOT / "docs" / "tail.md").read_text()
+    for parameter in cli.commands["count"].params:
+        for name in parameter.opts:
+            assert f" {name}" in text or f"`{name}" in text or name == "table", name

@@ -1,0 +1,639 @@
+"""inorder tail: every row, once, whatever happens to whom; all types; signals; files, pipes and commands."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from inorder.cli import cli
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+
+from conftest import ROOT, scalar
+
+pytestmark = pytest.mark.server
+TOOL = [sys.executable, "-m", "inorder"]
+PATIENCE = 60
+
+
+@pytest.fixture
+def fresh(cluster: Cluster) -> Iterator[Connection]:
+    """A database of its own: transactions of other tests are none of its rows, but its numbers."""
+    with connect(cluster.dsn) as admin:
+        admin.execute("DROP DATABASE IF EXISTS tail WITH (FORCE)")
+        admin.execute("CREATE DATABASE tail")
+    with connect(f"{cluster.dsn} dbname=tail") as connection:
+        connection.execute("CREATE EXTENSION inorder")
+        make_table(connection)
+        yield connection
+
+
+def make_table(connection: Connection) -> None:
+    """The table of most tests."""
+    connection.execute("CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)")
+    connection.execute("SELECT feed_enable('events')")
+
+
+def insert(connection: Connection, count: int, first: int = 1) -> None:
+    """Rows first, first + 1…, in one transaction."""
+    connection.execute("INSERT INTO events (n) SELECT generate_series(%s::int, %s)", (first, first + count - 1))
+
+
+def environment(cluster: Cluster, database: str = "tail") -> dict[str, str]:
+    """How libpq finds the server."""
+    return cluster.environment() | {"PGDATABASE": database, "PYTHONPATH": str(ROOT)}
+
+
+class Tail:
+    """Runs of the tool in a folder against a server."""
+
+    def __init__(self, cluster: Cluster, folder: Path, database: str = "tail", command: str = "tail") -> None:
+        self.command = [*TOOL, command]
+        self.folder = folder
+        self.environment = environment(cluster, database)
+
+    def __call__(self, *arguments: str, code: int = 0) -> str:
+        """Run to the end; what it wrote: to stdout if all went well, else to stderr."""
+        done = subprocess.run(
+            [*self.command, *arguments], check=False, capture_output=True, cwd=self.folder, env=self.environment,
+            timeout=PATIENCE,
+        )  # fmt: skip
+        out, err = done.stdout.decode(), done.stderr.decode()  # by hand: line ends stay as they are
+        assert done.returncode == code and "Traceback" not in err, err
+        assert (out if code else err) == ""
+        return err if code else out
+
+    @contextmanager
+    def started(self, *arguments: str, to: str | None = None) -> Iterator["subprocess.Popen[bytes]"]:
+        """Start it, appending to a file or into a pipe; killed at the end if it is still there."""
+        stdout = (self.folder / to).open("ab") if to else subprocess.PIPE
+        running = subprocess.Popen(
+            [*self.command, *arguments], stdout=stdout, stderr=subprocess.PIPE, cwd=self.folder, env=self.environment
+        )
+        try:
+            yield running
+        finally:
+            running.kill()
+            running.wait()
+            for stream in (running.stdout, running.stderr, stdout):
+                if stream and not isinstance(stream, int):
+                    stream.close()
+
+    def appended(self, *arguments: str, to: str = "out") -> None:
+        """Run to the end, appending to a file."""
+        with self.started(*arguments, to=to) as running:
+            assert running.wait(PATIENCE) == 0, running.stderr and running.stderr.read()
+
+    def rows(self, name: str = "out") -> list[int]:
+        """The numbers in a file of JSON lines."""
+        return numbers((self.folder / name).read_text())
+
+    def state(self, name: str = "p") -> dict[str, object]:
+        """What a position file says."""
+        read: dict[str, object] = json.loads((self.folder / name).read_text())
+        return read
+
+
+@pytest.fixture
+def tail(cluster: Cluster, fresh: Connection, tmp_path: Path) -> Tail:
+    """The tool on the fresh database."""
+    return Tail(cluster, tmp_path)
+
+
+def numbers(text: str) -> list[int]:
+    """The column n of JSON lines."""
+    return [json.loads(line)["n"] for line in text.splitlines()]
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    """Until it is true."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def read_until(running: "subprocess.Popen[bytes]", text: bytes) -> bytes:
+    """What comes on stderr up to a line with this text."""
+    assert running.stderr
+    read = b""
+    for line in running.stderr:
+        read += line
+        if text in line:
+            return read
+    raise AssertionError(read)
+
+
+def test_each_run_goes_on_where_the_last_one_stopped(tail: Tail, fresh: Connection) -> None:
+    """Beginning, new rows, nothing new; transactions in the order of their numbers; batches of any size."""
+    insert(fresh, 25)
+    assert numbers(tail("events", "--position", "p", "--batch-rows", "7")) == list(range(1, 26))
+    assert tail("events", "--position", "p") == ""
+    with connect(fresh.info.dsn) as late, late.transaction():
+        insert(late, 1, 100)
+        insert(fresh, 3, 200)
+        assert numbers(tail("events", "--position", "p", "--batch-rows", "1")) == [200, 201, 202]
+    assert numbers(tail("events", "--position", "p")) == [100]
+    assert numbers(tail("events", "--position", "q")) == [*range(1, 26), 100, 200, 201, 202]
+    assert tail.state()["pending"] is None
+    assert sorted(path.name for path in tail.folder.iterdir()) == ["p", "q"]
+
+
+def test_start_now_leaves_out_what_is_there(tail: Tail, fresh: Connection) -> None:
+    """And is kept though there were no rows."""
+    insert(fresh, 5)
+    assert tail("events", "--position", "p", "--start", "now") == ""
+    insert(fresh, 2, 10)
+    assert numbers(tail("events", "--position", "p", "--start", "beginning")) == [10, 11]
+
+
+def test_a_feed_keeps_its_position_in_the_database(tail: Tail, fresh: Connection) -> None:
+    """Batch by batch, finished when written; no file of ours."""
+    fresh.execute("SELECT feed_create('it''s', 'events')")
+    insert(fresh, 25)
+    assert numbers(tail("--feed", "it's", "--batch-rows", "10")) == list(range(1, 26))
+    assert tail("--feed", "it's") == ""
+    assert scalar(fresh, "SELECT batch FROM feed WHERE pending IS NULL") == 3
+    assert list(tail.folder.iterdir()) == []
+
+
+def test_to_read_a_table_is_enough(tail: Tail, fresh: Connection) -> None:
+    """For a position in a file and for a feed; who may not is told."""
+    fresh.execute("SELECT feed_create('f', 'events')")
+    insert(fresh, 2)
+    fresh.execute("DROP ROLE IF EXISTS tail_reader")
+    fresh.execute("CREATE ROLE tail_reader LOGIN")
+    tail.environment["PGUSER"] = "tail_reader"
+    try:
+        assert "permission denied for table events" in tail("events", "--position", "p", code=2)
+        assert "feed 'f' does not exist, or this role may not read its table" in tail("--feed", "f", code=2)
+        fresh.execute("GRANT SELECT ON events TO tail_reader")
+        assert numbers(tail("events", "--position", "p")) == numbers(tail("--feed", "f")) == [1, 2]
+    finally:
+        fresh.execute("DROP OWNED BY tail_reader")
+        fresh.execute("DROP ROLE tail_reader")
+
+
+def test_connections_are_libpqs(tail: Tail, fresh: Connection, cluster: Cluster) -> None:
+    """String, URI, service; each over the environment."""
+    insert(fresh, 3)
+    tail.environment = {name: value for name, value in tail.environment.items() if not name.startswith("PG")}
+    host = str(cluster.folder / "run")
+    service = tail.folder / "services"
+    service.write_text(f"[shop]\nhost={host}\nuser=postgres\ndbname=tail\n")
+    tail.environment |= {"PGSERVICEFILE": str(service), "PGDATABASE": "postgres"}
+    uri = f"postgresql://postgres@/tail?host={host.replace('/', '%2F')}"
+    for number, dsn in enumerate((f"host={host} user=postgres dbname=tail", uri, "service=shop")):
+        assert numbers(tail("events", "--position", f"p{number}", "--dsn", dsn)) == [1, 2, 3]
+
+
+AWKWARD = r'''
+CREATE TYPE mood AS ENUM ('so so', 'it''s "fine"');
+CREATE TYPE pair AS (a int, "B c" text);
+CREATE DOMAIN small AS numeric CHECK (value < 10);
+CREATE TABLE "Ex.t"."Odd % ""Name""" (
+    id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), e int, "n %" numeric, nan numeric, inf numeric, f float8,
+    f_nan float8, f4 real, i8 int8, b bytea, t text, empty text, nothing text, ts timestamptz, ts_inf timestamptz,
+    d date, iv interval, time_tz timetz, a int[][], ta text[], c pair, ca pair[], m mood, dm small,
+    r tstzrange, nr numrange,
+    mr int8multirange, j json, jb jsonb, bits varbit, net inet, p point, v tsvector,
+    money money, o oid, ch "char", bo bool,
+    class regclass, fixed char(5), uuids uuid[], jp jsonpath);
+SELECT feed_enable('"Ex.t"."Odd % ""Name"""');
+INSERT INTO "Ex.t"."Odd % ""Name""" VALUES (DEFAULT, 7, 12345678901234567890.12345678901234567890, 'NaN', '-Infinity',
+    0.1::float8 + 0.2, 'NaN', 1.1, 9223372036854775807, '\x00ff5c22',
+    E'tab\t nl\n cr\r \\ " '' \u2028 \x01\x02\x7f é 🐘 \\.', '', NULL,
+    '2019-01-01 12:00:00.123456+05:30', '-infinity', '4713-01-01 BC', '1 year 2 mons -3 days 04:05:06.7',
+    '12:00:00+02', '{{1,NULL},{3,4}}', ARRAY['a,b', NULL, '"', '{}'], (1, E'x\n"y"'), ARRAY[(1, NULL)::pair],
+    'it''s "fine"', 9.5, '[2019-01-01,infinity)', '(,3.5]', '{[1,3),[5,6)}',
+    E'{"a":\n 1e5,\r\n\t"a": "\\u00e9\\n"}', '{"k": [1.10, null]}', '10101', '10.0.0.0/8', '(1e300,-0)',
+    'a:1 fat:2B', 12.34, 4294967295, 'x', true, 'pg_class', 'ab',
+    ARRAY['00000000-0000-0000-0000-000000000000'::uuid], '$.a[*]');
+'''
+ODD = '"Ex.t"."Odd % ""Name"""'
+
+
+@pytest.fixture
+def awkward(fresh: Connection) -> Connection:
+    """A row with everything in it, in a table of a name that needs quotes, the extension out of sight."""
+    fresh.execute("ALTER EXTENSION inorder SET SCHEMA public")
+    fresh.execute('CREATE SCHEMA "Ex.t"')
+    fresh.execute(AWKWARD.encode())
+    return fresh
+
+
+def test_json_is_what_the_server_makes_of_every_type(tail: Tail, awkward: Connection) -> None:
+    """Equal to to_jsonb on the server; numbers digit by digit; one line a row, whatever is in it."""
+    line = tail(ODD, "--position", "p")
+    assert line.count("\n") == 1 and line.endswith("\n")
+    assert scalar(
+        awkward, f"SELECT to_jsonb(e.*) = $1::jsonb FROM {ODD} AS e".replace("%", "%%").replace("$1", "%s"), line
+    )
+    assert '"n %":12345678901234567890.12345678901234567890,' in line
+    assert '"f":0.30000000000000004,' in line and '"i8":9223372036854775807,' in line
+    parsed = json.loads(line)
+    assert parsed["nan"] == "NaN" and parsed["ts_inf"] == "-infinity" and parsed["b"] == "\\x00ff5c22"
+    assert parsed["class"] == "pg_class" and parsed["e"] == 7 and parsed["nothing"] is None
+    assert parsed["t"] == "tab\t nl\n cr\r \\ \" ' \u2028 \x01\x02\x7f é 🐘 \\."
+    assert '"j":{"a":  1e5,  \t"a": "\\u00e9\\n"},' in line  # as it was put in, but for line ends
+
+
+def test_text_does_not_depend_on_settings(tail: Tail, awkward: Connection) -> None:
+    """Of the role or the environment; only the time zone is the user's."""
+    first = tail(ODD, "--position", "p")
+    tail.environment |= {
+        "PGOPTIONS": "-c extra_float_digits=0 -c bytea_output=escape -c intervalstyle=iso_8601",
+        "PGDATESTYLE": "German", "PGCLIENTENCODING": "LATIN1", "PGTZ": "GMT",
+    }  # fmt: skip
+    second = tail(ODD, "--position", "q")
+    assert second == first
+    tail.environment["PGTZ"] = "Asia/Kolkata"
+    assert json.loads(tail(ODD, "--position", "r"))["ts"] == "2019-01-01T12:00:00.123456+05:30"
+
+
+def test_csv_loads_into_a_copy_of_the_table(tail: Tail, awkward: Connection) -> None:
+    """All columns equal, by their text; the header names them."""
+    text = tail(ODD, "--position", "p", "--format", "csv")
+    assert text.startswith("id,e,n %,nan,")
+    awkward.execute(f"CREATE TABLE again (LIKE {ODD})".encode())
+    with awkward.cursor().copy("COPY again FROM STDIN (FORMAT csv, HEADER match)") as copy:
+        copy.write(text)
+    same = f"SELECT (SELECT (e.*)::text FROM {ODD} AS e) = (SELECT (a.*)::text FROM again AS a)"
+    assert awkward.execute(same.encode()).fetchone() == (True,)
+
+
+def test_the_extension_may_live_anywhere(tail: Tail, fresh: Connection) -> None:
+    """In a schema of an odd name that is in no search_path."""
+    fresh.execute("DROP EXTENSION inorder CASCADE")
+    fresh.execute("DROP TABLE events")
+    fresh.execute('CREATE SCHEMA "In {order}"')
+    fresh.execute('CREATE EXTENSION inorder SCHEMA "In {order}"')
+    fresh.execute('CREATE TABLE events (id uuid PRIMARY KEY DEFAULT "In {order}".uuid_xact_nextval(), n int)')
+    fresh.execute("SELECT \"In {order}\".feed_create('f', 'events')")
+    insert(fresh, 3)
+    assert numbers(tail("events", "--position", "p")) == numbers(tail("--feed", "f")) == [1, 2, 3]
+
+
+def test_partitions_and_keys_of_ones_own(tail: Tail, fresh: Connection) -> None:
+    """Batches cut within a transaction; partitions in the position, one of them gone meanwhile."""
+    fresh.execute("""
+        CREATE TABLE parts (k text, n int, xact bigint NOT NULL DEFAULT xact_id(), PRIMARY KEY (n, k))
+            PARTITION BY RANGE (n);
+        CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (1) TO (6);
+        CREATE TABLE parts_2 PARTITION OF parts FOR VALUES FROM (6) TO (100);
+        CREATE INDEX ON parts USING brin (xact);
+        SELECT feed_enable('parts');
+        INSERT INTO parts SELECT 'k', generate_series(1, 10);
+    """)
+    arguments = ("parts", "--position", "p", "--batch-rows", "3")
+    with tail.started(*arguments, "--exec", "cat >> out; test $(wc -l < out) -lt 6") as running:
+        assert running.wait(PATIENCE) == 1
+    assert tail.rows() == [1, 2, 3, 4, 5, 6]
+    assert numbers(tail(*arguments)) == [4, 5, 6, 7, 8, 9, 10]  # a batch that failed comes again
+    fresh.execute("ALTER TABLE parts DETACH PARTITION parts_1")
+    fresh.execute("DROP TABLE parts_1")
+    fresh.execute("INSERT INTO parts VALUES ('k', 11)")
+    assert numbers(tail(*arguments)) == [11]
+
+
+def test_the_header_comes_once_a_stream(tail: Tail, fresh: Connection) -> None:
+    """In a file once for all runs, in a pipe at the start of each run with rows, for a command with each batch."""
+    insert(fresh, 4)
+    csv = ("events", "--format", "csv", "--batch-rows", "2", "--position")
+    assert tail(*csv, "p").count("id,n\n") == 1
+    assert tail(*csv, "p") == ""
+    tail.appended(*csv, "q")
+    insert(fresh, 1, 9)
+    tail.appended(*csv, "q")
+    lines = (tail.folder / "out").read_text().splitlines()
+    assert lines[0] == "id,n" and [line[-2:] for line in lines[1:]] == [",1", ",2", ",3", ",4", ",9"]
+    assert tail(*csv, "r", "--exec", "cat").count("id,n\n") == 3
+
+
+def test_a_kill_in_mid_batch_repeats_nothing_in_a_file(tail: Tail, fresh: Connection) -> None:
+    """Half a batch is in the file, the next run takes it back; also after a run into something else."""
+    insert(fresh, 300_000)
+    arguments = ("events", "--position", "p", "--batch-rows", "100k")
+    out = tail.folder / "out"
+    out.write_text("")
+    for batches in (0, 1):
+        with tail.started(*arguments, to="out") as running:
+            wait_for(lambda least=batches: tail_has(out, 100_000 * least + 20_000))
+            running.kill()
+        assert tail.state()["pending"] is not None
+    tail.appended(*arguments)
+    assert tail.rows() == list(range(1, 300_001))
+    assert tail.state()["pending"] is None
+
+
+def tail_has(path: Path, rows: int) -> bool:
+    """Whether a file has come so far."""
+    return path.stat().st_size > rows * len('{"id":"00000000-0000-8000-8000-000000000000","n":100000}\n')
+
+
+def test_kills_at_any_moment_repeat_nothing_in_a_file(tail: Tail, fresh: Connection) -> None:
+    """Small batches: between rows, file and position; also while the position file is replaced."""
+    insert(fresh, 20_000)
+    arguments = ("events", "--position", "p")
+    chance = random.Random(1)
+    for _ in range(8):
+        before = position_of(tail)
+        with tail.started(*arguments, "--batch-rows", "3", to="out") as running:
+            wait_for(lambda old=before: position_of(tail) != old)
+            time.sleep(chance.random() / 20)
+            running.kill()
+    tail.appended(*arguments)
+    assert tail.rows() == list(range(1, 20_001))
+
+
+def position_of(tail: Tail) -> bytes | None:
+    """The bytes of the position file."""
+    with suppress(FileNotFoundError):
+        return (tail.folder / "p").read_bytes()
+    return None
+
+
+def test_a_file_of_someone_elses_is_not_cut(tail: Tail, fresh: Connection) -> None:
+    """An unfinished batch goes into another file whole, and takes nothing of that away."""
+    insert(fresh, 300_000)
+    arguments = ("events", "--position", "p", "--batch-rows", "100k")
+    with tail.started(*arguments, to="out") as running:
+        wait_for(lambda: tail_has(tail.folder / "out", 120_000))
+        running.kill()
+    cut_to = offset_of_the_unfinished_batch(tail)
+    before = b"of another\n" * cut_to
+    (tail.folder / "other").write_bytes(before)
+    tail.appended(*arguments, to="other")
+    other = (tail.folder / "other").read_bytes()
+    whole = (tail.folder / "out").read_bytes()[:cut_to]
+    assert other[: len(before)] == before
+    assert numbers((whole + other[len(before) :]).decode()) == list(range(1, 300_001))
+
+
+def offset_of_the_unfinished_batch(tail: Tail) -> int:
+    """Where its output begins."""
+    pending = tail.state()["pending"]
+    assert isinstance(pending, dict)
+    return int(pending["output"]["offset"])
+
+
+def killed_by_its_command(tail: Tail, *arguments: str) -> str:
+    """A run that dies after its rows have arrived and before the position has moved; what arrived."""
+    got = tail.folder / "got"
+    got.unlink(missing_ok=True)
+    arguments = arguments or ("events", "--position", "p")
+    with tail.started(*arguments, "--exec", "cat >> got; kill -9 $PPID") as running:
+        assert running.wait(PATIENCE) == -signal.SIGKILL
+    return got.read_text()
+
+
+def test_a_kill_between_rows_and_position_repeats_that_batch(tail: Tail, fresh: Connection) -> None:
+    """The very same rows, though there are more by now; for a table and for a feed."""
+    fresh.execute("SELECT feed_create('f', 'events')")
+    insert(fresh, 3)
+    for arguments in (("events", "--position", "p"), ("--feed", "f")):
+        first = killed_by_its_command(tail, *arguments)
+        insert(fresh, 2, 10)
+        assert killed_by_its_command(tail, *arguments) == first
+        rest = tail(*arguments)
+        assert rest.startswith(first) and numbers(rest[len(first) :])[-2:] == [10, 11]
+        assert tail(*arguments) == ""
+
+
+def test_a_command_that_fails_gets_its_batch_again(tail: Tail, fresh: Connection) -> None:
+    """One that reads nothing and is content gets the next."""
+    insert(fresh, 5)
+    arguments = ("events", "--position", "p", "--batch-rows", "2", "--exec")
+    assert "'exit 3' failed with exit code 3" in tail(*arguments, "exit 3", code=1)
+    assert "'kill $$' failed with exit code -15" in tail(*arguments, "kill $$", code=1)
+    assert tail(*arguments, "true") == ""
+    assert tail(*arguments, "cat") == ""
+
+
+def test_a_reader_that_has_enough(tail: Tail, fresh: Connection) -> None:
+    """Exit code 141, quietly, and the batch comes again: what lies in the pipe unread is not delivered."""
+    insert(fresh, 100)
+    with tail.started("events", "--position", "p", "--follow") as running:
+        assert running.stdout and os.read(running.stdout.fileno(), 10) == b'{"id":"000'
+        running.stdout.close()
+        assert running.wait(PATIENCE) == 141
+        assert running.stderr and running.stderr.read() == b""
+    assert numbers(tail("events", "--position", "p")) == list(range(1, 101))
+
+
+def test_a_reader_that_leaves_while_there_is_nothing_new(tail: Tail, fresh: Connection) -> None:
+    """Is noticed without another row, and has what it read."""
+    insert(fresh, 1)
+    with tail.started("events", "--position", "p", "--follow", "--interval", "10ms") as running:
+        assert running.stdout and b'"n":1' in running.stdout.readline()
+        wait_for(lambda: tail.state()["pending"] is None)
+        running.stdout.close()
+        assert running.wait(PATIENCE) == 141
+    assert tail("events", "--position", "p") == ""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_lets_the_batch_be_finished(tail: Tail, fresh: Connection, number: int, code: int) -> None:
+    """So that nothing comes twice; between batches it ends at once."""
+    insert(fresh, 50_000)
+    with tail.started("events", "--position", "p", "--follow", "--batch-rows", "20k") as running:
+        assert running.stdout
+        first = running.stdout.readline()
+        running.send_signal(number)
+        rows = numbers((first + running.stdout.read()).decode())
+        assert running.wait(PATIENCE) == code
+    assert rows == list(range(1, 20_001)) and tail.state()["pending"] is None
+    with tail.started("events", "--position", "p", "--follow", "--interval", "1h", to="out") as running:
+        wait_for(lambda: tail_has(tail.folder / "out", 20_000))
+        wait_for(lambda: tail.state()["pending"] is None)
+        running.send_signal(number)
+        assert running.wait(PATIENCE) == code
+    assert rows + tail.rows() == list(range(1, 50_001))[: len(rows + tail.rows())]
+
+
+def test_a_second_signal_does_not_wait(tail: Tail, fresh: Connection) -> None:
+    """For a reader that does not read; the batch comes again."""
+    insert(fresh, 20_000)
+    with tail.started("events", "--position", "p", "--batch-rows", "20k") as running:
+        wait_for(lambda: (tail.folder / "p").exists() and b'"batch"' in (position_of(tail) or b""))
+        for _ in range(2):
+            running.send_signal(signal.SIGINT)
+            time.sleep(0.2)
+        assert running.wait(PATIENCE) == 130
+    assert numbers(tail("events", "--position", "p")) == list(range(1, 20_001))
+
+
+def test_one_at_a_time(tail: Tail, fresh: Connection) -> None:
+    """On a position file, on a feed, on an output file."""
+    fresh.execute("SELECT feed_create('f', 'events')")
+    insert(fresh, 1)
+    with (
+        tail.started("events", "--position", "p", "--follow") as running,
+        tail.started("--feed", "f", "--follow") as feed,
+    ):
+        for tailing in (running, feed):
+            assert tailing.stdout and b'"n":1' in tailing.stdout.readline()
+        assert tail("events", "--position", "p", code=2) == "inorder: p is in use by another inorder tail\n"
+        assert tail("--feed", "f", code=2) == "inorder: feed 'f' is in use by another inorder tail\n"
+    with tail.started("events", "--position", "q", "--follow", to="out"):
+        wait_for(lambda: (tail.folder / "out").stat().st_size)
+        with tail.started("events", "--position", "r", to="out") as second:
+            assert second.wait(PATIENCE) == 2
+            assert second.stderr and b"another inorder tail writes to this file" in second.stderr.read()
+    assert not (tail.folder / "r").exists()
+
+
+def test_a_position_of_another_server(tail: Tail, fresh: Connection) -> None:
+    """Refused with the server's own words, detail and hint, until it is said to be right."""
+    insert(fresh, 1)
+    assert numbers(killed_by_its_command(tail)) == [1]
+    text = (tail.folder / "p").read_text()
+    origin = str(scalar(fresh, "SELECT server_origin()"))
+    (tail.folder / "p").write_text(text.replace(origin, "12345/1"))
+    refused = tail("events", "--position", "p", code=2)
+    assert "inorder: this position is of another server or timeline\nDETAIL:  It was read on 12345/1, " in refused
+    assert "HINT:  If nothing was lost" in refused and "--accept-origin" in refused
+    assert numbers(tail("events", "--position", "p", "--accept-origin")) == [1]
+    assert tail("events", "--position", "p") == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "cannot use p: it is damaged, or no position file: JSONDecodeError"),
+        ("[]", "cannot use p: it is damaged, or no position file"),
+        ("\x00\xff", "cannot use p: it is damaged, or no position file"),
+        ('{"format": 2, "new": 1}', "cannot use p: its format is 2, this inorder knows 1"),
+        ('{"format": 1, "pending": null}', "cannot use p: it is damaged"),
+        (
+            '{"format": 1, "database": "tail", "table": "public.events", "position": [], "pending": null}',
+            "cannot use p: it is damaged, or no position file: TypeError of a field",
+        ),
+        (
+            '{"format": 1, "database": "tail", "table": "public.events", "position": {"transactions": "x"},'
+            ' "pending": null}',
+            'malformed multirange literal: "x"',
+        ),
+        (
+            '{"format": 1, "database": "tail", "table": "public.other", "position": {}, "pending": null}',
+            "p is the position in public.other in the database 'tail', not in public.events in 'tail'",
+        ),
+        (
+            '{"format": 1, "database": "shop", "table": "public.events", "position": {}, "pending": null}',
+            "p is the position in public.events in the database 'shop', not in public.events in 'tail'",
+        ),
+    ],
+)
+def test_a_position_file_that_is_none(tail: Tail, fresh: Connection, content: str, message: str) -> None:
+    """One sentence, exit code 2, and the file stays as it is."""
+    (tail.folder / "p").write_text(content)
+    assert message in tail("events", "--position", "p", code=2)
+    assert [(path.name, path.read_text()) for path in tail.folder.iterdir()] == [("p", content)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ((), 2, "give a TABLE and --position FILE, or --feed NAME"),
+        (("events",), 2, "give a TABLE and --position FILE, or --feed NAME"),
+        (("events", "--feed", "f"), 2, "--feed has its table and its position in the database"),
+        (("--feed", "f", "--accept-origin"), 2, "--feed has its table and its position in the database"),
+        (("--feed", "f"), 2, "feed 'f' does not exist, or this role may not read its table"),
+        (("none", "--position", "p"), 2, 'relation "none" does not exist'),
+        (("a b", "--position", "p"), 2, "invalid name syntax"),
+        (("pg_class", "--position", "p"), 2, "no column with the transaction number\nDETAIL:  It is recognised by"),
+        (("events", "--position", "no/such"), 2, "cannot open no/such: No such file or directory"),
+        (("events", "--position", "."), 2, "is a directory"),
+        (
+            ("events", "--position", "p", "--batch-rows", "0"),
+            2,
+            "--batch-rows must be a number from 1 to 2,147,483,647",
+        ),
+        (("events", "--position", "p", "--batch-rows", "2147483648"), 2, "--batch-rows must be a number from 1 to"),
+        (("events", "--position", "p", "--interval", "1s"), 2, "--interval is only for --follow"),
+        (("events", "--position", "p", "--follow", "--interval", "1ms"), 2, "--interval must be from 0.01 to 86,400 s"),
+        (("events", "--position", "p", "--follow", "--interval", "25h"), 2, "with ms, s, m, h if you like, not '25h'"),
+        (("events", "--position", "p", "--start", "here"), 2, "'here' is not one of 'beginning', 'now'"),
+        (("events", "--position", "p", "--dsn", "dbname=template1"), 2, "the database 'template1' has no extension"),
+        (("events", "--position", "p", "--dsn", "dbname=nowhere"), 1, 'database "nowhere" does not exist'),
+        (("events", "--position", "p", "--follow", "--dsn", "host=/nowhere"), 1, "No such file or directory"),
+        (("events", "--position", "p", "--dsn", "nonsense"), 1, 'missing "=" after "nonsense"'),
+    ],
+)
+def test_bad_input_is_one_clear_sentence(
+    tail: Tail, fresh: Connection, arguments: tuple[str, ...], code: int, message: str
+) -> None:
+    """The exit code, and no file left."""
+    assert message in tail(*arguments, code=code)
+    assert list(tail.folder.iterdir()) == []
+
+
+def test_the_position_file_stays_what_it_was(tail: Tail, fresh: Connection) -> None:
+    """A link, with its mode; an empty one is a new one."""
+    insert(fresh, 2)
+    real = tail.folder / "real"
+    real.write_text("")
+    real.chmod(0o640)
+    (tail.folder / "p").symlink_to("real")
+    assert numbers(tail("events", "--position", "p")) == [1, 2]
+    assert (tail.folder / "p").is_symlink() and real.stat().st_mode & 0o777 == 0o640
+    assert tail("events", "--position", "real") == ""
+
+
+def test_only_a_regular_file_is_touched(tail: Tail, fresh: Connection) -> None:
+    """A named pipe stays, and an empty file that was there before, when a run fails."""
+    os.mkfifo(tail.folder / "fifo")
+    assert tail("events", "--position", "fifo", code=2) == "inorder: fifo is not a regular file\n"
+    (tail.folder / "empty").write_text("")
+    assert 'relation "none" does not exist' in tail("none", "--position", "empty", code=2)
+    assert sorted(path.name for path in tail.folder.iterdir()) == ["empty", "fifo"]
+    assert (tail.folder / "fifo").is_fifo()
+
+
+def test_memory_does_not_grow_with_the_batch(tail: Tail, fresh: Connection) -> None:
+    """Ten times the rows in a batch, hardly more memory."""
+    fresh.execute("CREATE TABLE wide (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), t text)")
+    program = (
+        "import resource, sys\nfrom inorder.cli import cli\ncli(sys.argv[1:], standalone_mode=False)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+    )
+    peaks = []
+    for rows in (2000, 20_000):
+        fresh.execute("INSERT INTO wide (t) SELECT repeat('x', 10000) FROM generate_series(1, %s)", (rows,))
+        with (tail.folder / "out").open("wb") as out:
+            done = subprocess.run(
+                [sys.executable, "-c", program, "tail", "wide", "--position", "p", "--batch-rows", "1M"],
+                check=True, stdout=out, stderr=subprocess.PIPE, cwd=tail.folder, env=tail.environment,
+            )  # fmt: skip
+        assert (tail.folder / "out").stat().st_size > 10_000 * rows
+        peaks.append(int(done.stderr) * 1024)
+    assert peaks[1] - peaks[0] < 10_000_000
+
+
+def test_an_idle_poll_writes_nothing(tail: Tail, fresh: Connection) -> None:
+    """Though transactions of other tables end all the time."""
+    insert(fresh, 1)
+    with tail.started("events", "--position", "p", "--follow", "--interval", "10ms") as running:
+        assert running.stdout and b'"n":1' in running.stdout.readline()
+        wait_for(lambda: tail.state()["pending"] is None)
+        before = (tail.folder / "p").stat().st_mtime_ns
+        for _ in range(20):
+            fresh.execute("SELECT pg_current_xact_id()")
+            time.sleep(0.01)
+        assert (tail.folder / "p").stat().st_mtime_ns == before
+        insert(fresh, 1, 2)
+        assert b'"n":2' in running.stdout.readline()
+
+
+def test_every_option_is_documented() -> None:
+    """In the table of docs/tail.md."""
+    text = (ROOT / "docs" / "tail.md").read_text()
+    for parameter in cli.commands["tail"].params:
+        assert all(f"`{name}" in text for name in parameter.opts if name.startswith("-")), parameter.name

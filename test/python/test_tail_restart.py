@@ -1,0 +1,222 @@
+"""inorder tail and inorder count over restarts and crashes of the server, with writers that wait for no disk."""
+
+import collections
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psycopg
+import pytest
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+from inorder.servers import Server
+
+from conftest import SETTINGS, scalar
+from test_tail import PATIENCE, Tail, insert, make_table, numbers, read_until, wait_for
+
+pytestmark = pytest.mark.server
+
+# What commits without waiting is on disk after seconds, unless somebody sees to it.
+LAZY = SETTINGS | {"shared_buffers": "64MB", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB"}
+CRASHES = 20
+WRITERS = 4
+POLL = ("--follow", "--interval", "20ms")
+
+
+@pytest.fixture
+def private(server: Server) -> Iterator[Cluster]:
+    """A server to stop and kill."""
+    with Cluster(server) as running:
+        running.start(LAZY)
+        with connect(running.dsn) as connection:
+            connection.execute("CREATE EXTENSION inorder")
+            make_table(connection)
+        yield running
+
+
+def crash(cluster: Cluster) -> None:
+    """Kill the server and all its processes at once, and start it again."""
+    assert cluster.process
+    postmaster = cluster.process.pid
+    children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+    os.kill(postmaster, signal.SIGKILL)
+    for child in children:
+        with suppress(ProcessLookupError):
+            os.kill(int(child), signal.SIGKILL)
+    cluster.process.wait()
+    wait_for(lambda: not any(lives(child) for child in children))
+    cluster.start(LAZY)
+
+
+def lives(process: str) -> bool:
+    """Whether a process runs; a zombie, which init has not fetched yet, does not."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+class Writers:
+    """Sessions that insert and roll back, each on its own, until told to stop."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+        self.stopped = threading.Event()
+        self.threads = [threading.Thread(target=self.write, args=(number,)) for number in range(WRITERS)]
+
+    def __enter__(self) -> "Writers":
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopped.set()
+        for thread in self.threads:
+            thread.join()
+
+    def write(self, number: int) -> None:
+        """Go on over crashes."""
+        while not self.stopped.is_set():
+            with suppress(psycopg.OperationalError), connect(self.dsn) as connection:
+                connection.execute("SET synchronous_commit = off")
+                self.transactions(connection, number)
+            time.sleep(0.01)
+
+    def transactions(self, connection: Connection, number: int) -> None:
+        """Of different lengths; one in five is rolled back."""
+        turn = number
+        while not self.stopped.is_set():
+            turn += 1
+            connection.execute("BEGIN")
+            insert(connection, 1 + turn % 3)
+            time.sleep(turn % 7 / 1000)
+            insert(connection, 1)
+            connection.execute("ROLLBACK" if turn % 5 == 0 else "COMMIT")
+
+
+def test_twenty_crashes_under_load(private: Cluster, tmp_path: Path) -> None:
+    """The file has each row of the table once and no other: none that a crash took back was ever delivered."""
+    tail = Tail(private, tmp_path, "postgres")
+    with tail.started("events", "--position", "p", *POLL, to="out") as running:
+        with Writers(private.dsn):
+            for number in range(CRASHES):
+                before = (tmp_path / "out").stat().st_size
+                wait_for(lambda size=before: (tmp_path / "out").stat().st_size > size)
+                time.sleep(number % 5 / 20)
+                crash(private)
+        with connect(private.dsn) as connection:
+            kept = [str(row[0]) for row in connection.execute("SELECT id FROM events ORDER BY id").fetchall()]
+        wait_for(lambda: (tmp_path / "out").read_bytes().endswith(b"\n") and len(ids(tmp_path)) >= len(kept))
+        running.send_signal(signal.SIGINT)
+        assert running.wait(PATIENCE) == 130
+    delivered = collections.Counter(ids(tmp_path))
+    assert len(kept) > CRASHES
+    assert [key for key in kept if key not in delivered] == []
+    assert [key for key, times in delivered.items() if times > 1] == []
+    assert delivered.keys() - set(kept) == set()
+
+
+def ids(folder: Path) -> list[str]:
+    """The keys in the output."""
+    return [line[7:43] for line in (folder / "out").read_text().splitlines()]
+
+
+def test_what_is_handed_out_is_on_disk(private: Cluster) -> None:
+    """The WAL is flushed past the commit that a batch has rows of."""
+    with connect(private.dsn) as connection:
+        connection.execute("SET synchronous_commit = off")
+        for _ in range(20):
+            insert(connection, 1)
+            written = scalar(connection, "SELECT pg_current_wal_insert_lsn()")
+            connection.execute("SELECT feed_batch_after('events', feed_start('events'))")
+            # The place may lie behind a page header that is not written yet, which is at most 40 bytes long.
+            assert scalar(connection, "SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn - 40", written)
+
+
+@pytest.mark.parametrize("how", ["table", "feed"])
+def test_a_restart_in_mid_batch(private: Cluster, tmp_path: Path, how: str) -> None:
+    """It goes on after the last row, into a pipe, too: the reader does not notice."""
+    tail = Tail(private, tmp_path, "postgres")
+    with connect(private.dsn) as connection:
+        insert(connection, 200_000)
+        connection.execute("SELECT feed_create('f', 'events')")
+    source = ("events", "--position", "p") if how == "table" else ("--feed", "f")
+    with tail.started(*source, *POLL, "--batch-rows", "1M", "--format", "json") as running:
+        assert running.stdout
+        first = running.stdout.readline()
+        private.stop(signal.SIGQUIT)
+        private.start(LAZY)
+        lines = [first] + [running.stdout.readline() for _ in range(199_999)]
+        assert numbers(b"".join(lines).decode()) == list(range(1, 200_001))
+        with connect(private.dsn) as connection:
+            insert(connection, 1, 7)
+        assert running.stdout.readline().endswith(b'"n":7}\n')
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(PATIENCE) == 143
+        assert running.stderr
+        said = running.stderr.read().decode()
+    assert said.startswith("inorder: lost the server, trying again: ") and said.count("\n") == 3
+    assert "\ninorder: reconnected\n" in said
+
+
+@pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")])
+def test_a_connection_lost_between_rows_and_position(private: Cluster, tmp_path: Path, source: tuple[str, ...]) -> None:
+    """What has arrived does not come again: the next session is told that it has."""
+    tail = Tail(private, tmp_path, "postgres")
+    with connect(private.dsn) as connection:
+        connection.execute("SELECT feed_create('f', 'events')")
+        insert(connection, 4)
+    others = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+    )
+    (tmp_path / "cut.py").write_text(f"import psycopg\npsycopg.connect('').execute({others!r})\n")
+    cut = f"cat >> got; mkdir once || exit 0; {sys.executable} cut.py"
+    with tail.started(*source, *POLL, "--batch-rows", "3", "--exec", cut) as running:
+        read_until(running, b"reconnected")
+        wait_for(lambda: len(tail.rows("got")) >= 4)
+        running.send_signal(signal.SIGINT)
+        assert running.wait(PATIENCE) == 130
+    assert tail.rows("got") == [1, 2, 3, 4]
+
+
+def test_without_follow_a_lost_server_is_an_error(private: Cluster, tmp_path: Path) -> None:
+    """Exit code 1, one sentence; the next run goes on."""
+    tail = Tail(private, tmp_path, "postgres")
+    with connect(private.dsn) as connection:
+        insert(connection, 100_000)
+    with tail.started("events", "--position", "p", "--batch-rows", "1M") as running:
+        assert running.stdout and running.stderr
+        running.stdout.readline()
+        private.stop(signal.SIGQUIT)
+        running.stdout.read()
+        assert running.wait(PATIENCE) == 1
+        said = running.stderr.read().decode()
+        assert said.startswith("inorder: ") and "Traceback" not in said
+    assert "No such file or directory" in tail("events", "--position", "p", code=1)
+    private.start(LAZY)
+    assert numbers(tail("events", "--position", "p")) == list(range(1, 100_001))
+
+
+def test_a_count_goes_on_folding(private: Cluster, tmp_path: Path) -> None:
+    """Over a restart, until Ctrl-C."""
+    count = Tail(private, tmp_path, "postgres", command="count")
+    with connect(private.dsn) as connection:
+        connection.execute("SELECT exact_count_start('events')")
+    with count.started("events", "--every", "20ms") as running:
+        with connect(private.dsn) as connection:
+            insert(connection, 1200)
+        read_until(running, b"public.events  +1,200 rows")
+        private.restart(LAZY)
+        read_until(running, b"reconnected")
+        with connect(private.dsn) as connection:
+            insert(connection, 3)
+        read_until(running, b"public.events  +3 rows")
+        running.send_signal(signal.SIGINT)
+        assert running.wait(PATIENCE) == 130
+    with connect(private.dsn) as connection:
+        assert scalar(connection, "SELECT rows FROM exact_count_part") == 1203
