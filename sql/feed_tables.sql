@@ -42,8 +42,7 @@ CREATE POLICY change ON feed_table USING (feed_may_change(relid));
 CREATE FUNCTION feed_guard()
 RETURNS trigger
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
-COMMENT ON FUNCTION feed_guard() IS
-'Trigger on tables with a feed or an exact count: refuses rows that carry the number of another transaction than the one that inserts them (check_violation), and DELETE, TRUNCATE and UPDATE of what readers rely on (restrict_violation). Not for use by hand: feed_enable makes it.';
+COMMENT ON FUNCTION feed_guard() IS 'Trigger on tables with a feed or an exact count: refuses rows that carry the number of another transaction than the one that inserts them (check_violation), and DELETE, TRUNCATE and UPDATE of what readers rely on (restrict_violation). Not for use by hand: feed_enable makes it.';
 
 CREATE FUNCTION feed_check_owner("table" regclass)
 RETURNS void
