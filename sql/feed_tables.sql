@@ -87,9 +87,11 @@ BEGIN ATOMIC
     SELECT split_part(member, ' ', 1)::oid::regclass FROM unnest(feed_members("table")) AS member
     WHERE NOT EXISTS (SELECT FROM unnest(known) AS k
                       WHERE split_part(k, ' ', 1) = split_part(member, ' ', 1)
-                         OR substr(k, strpos(k, ' ')) = substr(member, strpos(member, ' ')));
+                         -- By name only where the table itself has another oid, too: in a restored database, not one made anew here.
+                         OR substr(k, strpos(k, ' ')) = substr(member, strpos(member, ' '))
+                            AND NOT EXISTS (SELECT FROM unnest(known) AS r WHERE split_part(r, ' ', 1) = "table"::oid::text));
 END;
-COMMENT ON FUNCTION feed_new_members(regclass, text[]) IS 'Partitions that a position does not remember, by neither oid nor name. Not for use by hand.';
+COMMENT ON FUNCTION feed_new_members(regclass, text[]) IS 'Partitions that a position does not remember, by oid or, in a restored database, by name. Not for use by hand.';
 
 CREATE FUNCTION feed_describe("table" regclass, "column" name DEFAULT NULL)
 RETURNS feed_table
