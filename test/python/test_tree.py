@@ -32,7 +32,7 @@ def behind_other_objects(source: str) -> set[str]:
     """Functions that types, operators, operator classes, aggregates and the planner call, and users do not."""
     used = r"(?:FUNCTION|INPUT|OUTPUT|RECEIVE|SEND|SFUNC) = (\w+)|FUNCTION \d+ (\w+)\(|SUPPORT (\w+)"
     named = {name for found in re.findall(used, source) for name in found if name}
-    by_hand = re.findall(r"COMMENT ON FUNCTION (\w+)\([^)]*\) IS '[^']*Not for use by hand", source)
+    by_hand = re.findall(r"COMMENT ON FUNCTION (\w+)\([^)]*\) IS\s'(?:[^']|'')*Not for use by hand", source)
     return named | set(by_hand)
 
 
