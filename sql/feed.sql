@@ -291,12 +291,18 @@ CREATE FUNCTION feed_part("table" regclass, member regclass)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    bounds text;
 BEGIN
-    IF member = "table" OR has_table_privilege(member, 'SELECT') AND NOT row_security_active(member) THEN
+    IF member = "table" OR has_table_privilege(member, 'SELECT') AND NOT row_security_active(member)
+       AND (SELECT has_schema_privilege(relnamespace, 'USAGE') FROM pg_class WHERE oid = member) THEN
         RETURN format('ONLY %s AS e WHERE ', member);
     END IF;
-    -- Who may read a table reads its partitions through it, whatever rights they have themselves.
-    RETURN format('%s AS e WHERE e.tableoid = %s AND (%s) AND ', "table", member::oid, coalesce(pg_get_partition_constraintdef(member), 'true'));
+    -- Who may read a table reads its partitions through it, whatever rights they have themselves. Its bounds let the planner
+    -- leave out the others; not where they name a type by its schema, which may be closed to the reader.
+    bounds := pg_get_partition_constraintdef(member);
+    RETURN format('%s AS e WHERE e.tableoid = %s AND (%s) AND ', "table", member::oid,
+                  CASE WHEN bounds ~ '::("([^"]|"")+"|\w+)\.' THEN 'true' ELSE coalesce(bounds, 'true') END);
 END $$;
 COMMENT ON FUNCTION feed_part(regclass, regclass) IS 'The part of a query that says: rows e of this partition, and. Not for use by hand.';
 

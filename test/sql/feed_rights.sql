@@ -141,6 +141,35 @@ SET ROLE inorder_reader;
 SELECT error_of($$SELECT feed_read('events', null::private.events)$$);
 RESET ROLE;
 
+-- Partitions in a schema that the reader may not use, with bounds of a type from there.
+CREATE SCHEMA hidden;
+CREATE TYPE hidden.kind AS ENUM ('a', 'b');
+CREATE TABLE deep (id uuid DEFAULT uuid_xact_nextval(), n int, numbers hidden.kind, PRIMARY KEY (id, n, numbers)) PARTITION BY LIST (numbers);
+CREATE TABLE hidden.a PARTITION OF deep FOR VALUES IN ('a') PARTITION BY HASH (n);
+CREATE TABLE hidden.a0 PARTITION OF hidden.a FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE hidden.a1 PARTITION OF hidden.a FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+SELECT feed_create('deep', 'deep'), exact_count_start('deep');
+INSERT INTO deep (n, numbers) SELECT generate_series(1, 10), 'a';
+CREATE TABLE hidden.others PARTITION OF deep DEFAULT;
+INSERT INTO deep (n, numbers) SELECT generate_series(11, 13), 'b';
+GRANT SELECT ON deep TO inorder_reader;
+SET ROLE inorder_reader;
+SELECT count(*) FROM feed_read('deep', null::deep, 5);
+SELECT exact_count('deep') = count(*) AS exact FROM deep;
+RESET ROLE;
+GRANT SELECT ON ALL TABLES IN SCHEMA hidden TO inorder_reader;
+SELECT exact_count_fold('deep');
+INSERT INTO deep (n, numbers) VALUES (14, 'a'), (15, 'b');
+SET ROLE inorder_reader;
+SELECT count(*) FROM feed_read('deep', null::deep);
+SELECT exact_count('deep') = count(*) AS exact FROM deep;
+RESET ROLE;
+SET client_min_messages = warning;
+SELECT feed_drop('deep'), exact_count_stop('deep');
+DROP TABLE deep;
+DROP SCHEMA hidden CASCADE;
+RESET client_min_messages;
+
 -- A member of the owner is an owner.
 GRANT inorder_owner TO inorder_reader;
 SET ROLE inorder_reader;
