@@ -261,3 +261,25 @@ def test_another_schema(cluster: Cluster, young: Cluster, tmp_path: Path) -> Non
         assert scalar(connection, """SELECT count(*) FROM "In Order".feeds""") == 1
     with connect(cluster.dsn) as connection:
         connection.execute("DROP DATABASE elsewhere")
+
+
+def test_a_position_may_be_above_all_rows(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
+    """It has passed transactions of other tables, too: the base goes above those, or new rows would be passed."""
+    with connect(cluster.dsn) as connection:
+        spend_transactions(connection, 20_000)
+        connection.execute("CREATE DATABASE above")
+    with connect(dsn_of(cluster, "above")) as connection:
+        connection.execute(TABLES.encode())
+        insert(connection, 1, 2)
+        spend_transactions(connection, 1_000)
+        for feed, table in KEPT.items():
+            connection.execute("SELECT feed_create(%s, %s)", [feed, table])
+            assert sorted(read(connection, feed)) == [1, 2]
+    copy(cluster, "above", young, "above", "custom", tmp_path)
+    with connect(dsn_of(young, "above")) as connection:
+        for feed, table in KEPT.items():
+            connection.execute("SELECT feed_rebase(%s)", [table])
+            connection.execute(f"INSERT INTO {table} (n) VALUES (3)".encode())
+            assert read(connection, feed) == [3], feed
+    with connect(cluster.dsn) as connection:
+        connection.execute("DROP DATABASE above")
