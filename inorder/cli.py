@@ -17,13 +17,14 @@ from inorder.display import Display
 from inorder.errors import InorderError, InputError
 from inorder.generate.command import generate
 from inorder.lab import session
-from inorder.lab.experiments import generators, insert, reader, uuid_v1
+from inorder.lab.experiments import feed, generators, insert, reader, uuid_v1
 from inorder.lab.keys import KEY_KINDS, kinds_named
 from inorder.lab.machine import available_cores
 from inorder.lab.progress import Progress
 from inorder.lab.results import Result, load
 from inorder.lab.stats import LEAST_ROUNDS
 from inorder.report import formats, html, terminal
+from inorder.report.feed import feed_tables, summarise_feed
 from inorder.report.generators import generators_table, summarise_generators, task_table
 from inorder.report.reader import reader_tables, summarise_reader
 from inorder.report.summary import headline, memory_note, summarise
@@ -172,9 +173,7 @@ def lab_run_uuid_v1(
     bindir: Path | None, rows: str | None, quick: bool, rounds: int, memory: str, seed: int, out: Path, output: str
 ) -> None:
     """Version-1 UUIDs in time order or not: COPY, VACUUM, REINDEX of a table (study P4)."""
-    if quick and rows:
-        raise InputError("--quick and --rows exclude each other")
-    count = parse_count(rows or ("1M" if quick else "10M"), "--rows", 1000, 10**10)
+    count = rows_or_quick(rows, quick, "10M", 1000)
     plan = uuid_v1.UuidV1Plan(count, rounds, parse_bytes(memory, "--memory", LOWEST_MEMORY), seed)
     server = find_server(bindir)
     result = session.uuid_v1_result(server, plan)
@@ -197,6 +196,34 @@ def lab_run_reader(
 ) -> None:
     """Rows that polling readers lose while transactions of mixed lengths write (study P5)."""
     run_reader_command(find_server(bindir), reader.ReaderPlan(writers, seconds, rounds, seed), out, output)
+
+
+@lab_run.command("feed")
+@bindir_option
+@click.option("--rows", help="Rows of each table before the looks.  [default: 20M]")
+@click.option("--quick", is_flag=True, help="1M rows instead.")
+@click.option("--rounds", type=click.IntRange(1, 1000), default=LEAST_ROUNDS, show_default=True, help="Times of each.")
+@seed_option
+@out_option("inorder-feed.json")
+@format_option
+def lab_run_feed(
+    bindir: Path | None, rows: str | None, quick: bool, rounds: int, seed: int, out: Path, output: str
+) -> None:
+    """What a feed and an exact count cost writers, readers, and who looks at a large table (study P5)."""
+    plan = feed.FeedPlan(rows_or_quick(rows, quick, "20M", 10_000), rounds, seed)
+    server = find_server(bindir)
+    result = session.feed_result(server, plan)
+    run_and_show(
+        lambda display: session.feed_session(server, plan, result, display, out),
+        lambda: Group(*feed_tables(result)), server, result, out, None, output,
+    )  # fmt: skip
+
+
+def rows_or_quick(rows: str | None, quick: bool, default: str, lowest: int) -> int:
+    """How many rows: those asked for, a million if it is to be quick, or the default."""
+    if quick and rows:
+        raise InputError("--quick and --rows exclude each other")
+    return parse_count(rows or ("1M" if quick else default), "--rows", lowest, 10**10)
 
 
 @lab.command("report")
@@ -277,6 +304,8 @@ def show(result: Result, output: str, page: Path | None) -> None:
         show_rows(output, summarise_uuid_v1(result), uuid_v1_table(result))
     elif result.experiment == reader.NAME:
         show_rows(output, summarise_reader(result), *reader_tables(result))
+    elif result.experiment == feed.NAME:
+        show_rows(output, summarise_feed(result), *feed_tables(result))
     elif result.experiment == insert.NAME:
         show_insert(result, output)
         if page:

@@ -1,13 +1,10 @@
 """What the generators experiment does, done to a throw-away server."""
 
-import time
-from pathlib import Path
-
 from inorder.cluster import Cluster
 from inorder.database import connect
-from inorder.errors import InorderError
 from inorder.lab.experiments.generators import CALLS, SERVER_CALLS
 from inorder.lab.keys import SCHEMA
+from inorder.lab.timing import ServerProcess
 
 CALL_SETTINGS = {
     "shared_buffers": "1GB",
@@ -48,7 +45,7 @@ class CallBench:
         self.connection = connect(cluster.dsn)
         for statement in SETUP:
             self.connection.execute(statement.encode())
-        self.accounting = Path(f"/proc/{self.connection.info.backend_pid}/schedstat")
+        self.process = ServerProcess(self.connection)
 
     def calls(self) -> dict[str, str]:
         """The extension's generators, and the server's own where it has them."""
@@ -95,16 +92,4 @@ class CallBench:
 
     def timed(self, statement: str) -> dict[str, float]:
         """Wall-clock seconds, and CPU seconds of the server process, which a busy machine disturbs less."""
-        cpu, wall = self.cpu_seconds(), time.perf_counter()
-        self.connection.execute(statement.encode())
-        return {"seconds": time.perf_counter() - wall, "cpu_seconds": self.cpu_seconds() - cpu}
-
-    def cpu_seconds(self) -> float:
-        """CPU time of the server process so far: the first field of schedstat, in nanoseconds."""
-        try:
-            nanoseconds = int(self.accounting.read_text(encoding="ascii").split()[0])
-        except OSError as error:
-            raise InorderError(f"cannot read the server process's CPU time from {self.accounting}: {error}") from error
-        if nanoseconds == 0:
-            raise InorderError(f"this kernel accounts no CPU time in {self.accounting}")
-        return nanoseconds / 1e9
+        return self.process.timed(lambda: self.connection.execute(statement.encode()))

@@ -12,7 +12,8 @@ from inorder.database import connect
 from inorder.errors import InputError
 from inorder.lab import machine
 from inorder.lab.call_bench import CallBench
-from inorder.lab.experiments import generators, insert, reader, uuid_v1
+from inorder.lab.experiments import feed, generators, insert, reader, uuid_v1
+from inorder.lab.feed_bench import ServerFeedBench
 from inorder.lab.progress import Progress
 from inorder.lab.reader_bench import PollingBench
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result
@@ -27,6 +28,9 @@ WAL_BYTES_PER_ROW = 170
 
 # The uuid-v1 experiment's: the files of all sets of keys, and the largest table with its index and its WAL.
 UUID_V1_BYTES_PER_ROW = 600
+
+# The feed experiment's: two tables of 256 bytes a row with their indexes, what arrives later, and the WAL kept of it.
+FEED_BYTES_PER_ROW = 1200
 
 
 def new_result(experiment: str, plan: dict[str, Any], server: Server, method: str) -> Result:
@@ -123,6 +127,21 @@ def reader_session(server: Server, plan: reader.ReaderPlan, result: Result, prog
         bench = PollingBench(cluster, plan)
         describe(cluster, server, result)
         reader.run_reader(plan, bench, result, progress, saver(result, path))
+
+
+def feed_result(server: Server, plan: feed.FeedPlan) -> Result:
+    """The result that ``feed_session`` fills."""
+    return new_result(feed.NAME, plan.as_dict(), server, "CPU time and latency")
+
+
+def feed_session(server: Server, plan: feed.FeedPlan, result: Result, progress: Progress, path: Path) -> None:
+    """The feed experiment; the result is filled and saved as it goes."""
+    require_free(plan.rows * FEED_BYTES_PER_ROW, f"{plan.rows:,} rows of two tables")
+    with Cluster(server) as cluster:
+        result.machine = machine.describe_machine(cluster.folder)
+        with closing(ServerFeedBench(cluster, plan)) as bench:
+            describe(cluster, server, result)
+            feed.run_feed(plan, bench, result, progress, saver(result, path))
 
 
 def describe(cluster: Cluster, server: Server, result: Result) -> None:

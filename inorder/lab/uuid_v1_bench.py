@@ -4,8 +4,6 @@ import os
 import re
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 
 from psycopg.errors import Diagnostic
@@ -17,7 +15,7 @@ from inorder.lab.counters import read_counters, read_leaf_density, read_sizes
 from inorder.lab.experiments import uuid_v1 as experiment
 from inorder.lab.experiments.uuid_v1 import KINDS, UuidV1Plan
 from inorder.lab.keys import SCHEMA, KeyKind
-from inorder.lab.machine import available_cores
+from inorder.lab.parallel import execute_all
 from inorder.lab.server_bench import measuring_settings, reads_directly
 from inorder.lab.uuid_v1_data import SETS, keys_query
 
@@ -58,32 +56,15 @@ class FileBench:
         self.control.execute(f"CREATE SCHEMA {SCHEMA}".encode())
         rows, total = self.plan.rows, self.plan.rows + self.plan.more_rows
         parts = {experiment.COPY_FROM: (1, rows), experiment.COPY_MORE: (rows + 1, total)}
-        self.execute_all(
+        execute_all(
+            self.cluster.dsn,
             [
                 f"COPY ({keys_query(keys, low, high, total, self.plan.seed)}) TO '{quoted(self.file(keys, step))}'"
                 for step, (low, high) in parts.items()
                 for keys in dict.fromkeys(SETS.values())
-            ]
+            ],
         )
         os.sync()  # or the files would be written back while COPY is measured
-
-    def execute_all(self, statements: list[str]) -> None:
-        """Several at a time; an interrupt cancels them all."""
-        with ExitStack() as stack:
-            connections = [stack.enter_context(self.connection()) for _ in statements]
-            pool = stack.enter_context(ThreadPoolExecutor(available_cores()))
-            try:
-                jobs = [
-                    pool.submit(connection.execute, statement.encode())
-                    for connection, statement in zip(connections, statements, strict=True)
-                ]
-                for job in jobs:
-                    job.result()
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                for connection in connections:
-                    connection.cancel()
-                raise
 
     def file(self, keys: str, step: str) -> Path:
         """Where one part of a set of keys is."""
