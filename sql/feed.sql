@@ -94,13 +94,19 @@ LANGUAGE sql STABLE
 RETURN feed_columns(CASE WHEN t.is_uuid THEN t.order_columns ELSE t.number_column || t.order_columns END);
 COMMENT ON FUNCTION feed_order(feed_table) IS 'The columns by which rows e are delivered. Not for use by hand.';
 
+CREATE FUNCTION feed_order_by(t feed_table, in_order boolean)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN CASE WHEN in_order THEN ' ORDER BY ' || feed_order(t) ELSE '' END;
+COMMENT ON FUNCTION feed_order_by(feed_table, boolean) IS 'The end of a query for rows e, in their order or as they come. Not for use by hand.';
+
 CREATE FUNCTION feed_literals("values" text[])
 RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT string_agg(quote_literal(v), ', ' ORDER BY place) FROM unnest("values") WITH ORDINALITY AS k(v, place));
 COMMENT ON FUNCTION feed_literals(text[]) IS 'Values as text of a query. Not for use by hand.';
 
-CREATE FUNCTION feed_slice(t feed_table, number bigint, above text[], up_to text[], columns text)
+CREATE FUNCTION feed_slice(t feed_table, number bigint, above text[], up_to text[], columns text, in_order boolean)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -110,27 +116,29 @@ BEGIN
     RETURN format('(SELECT %s FROM %s AS e WHERE %s', columns, t.relid, @extschema@.feed_between(t, number::text, (number + 1)::text))
         || coalesce(format(' AND (%s) > (', key) || @extschema@.feed_literals(above) || ')', '')
         || coalesce(format(' AND (%s) <= (', key) || @extschema@.feed_literals(up_to) || ')', '')
-        || format(' ORDER BY %s)', @extschema@.feed_order(t));
+        || @extschema@.feed_order_by(t, in_order) || ')';
 END $$;
-COMMENT ON FUNCTION feed_slice(feed_table, bigint, text[], text[], text) IS 'The query for rows of one transaction above and up to a key; null leaves a side open. Not for use by hand.';
+COMMENT ON FUNCTION feed_slice(feed_table, bigint, text[], text[], text, boolean) IS 'The query for rows of one transaction above and up to a key; null leaves a side open. Not for use by hand.';
 
-CREATE FUNCTION feed_ranges(t feed_table, numbers int8multirange, columns text)
+CREATE FUNCTION feed_ranges(t feed_table, numbers int8multirange, columns text, in_order boolean)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF isempty(numbers) THEN
         RETURN NULL;
-    ELSIF numbers = int8multirange(range_merge(numbers)) THEN
-        RETURN format('(SELECT %s FROM %s AS e WHERE %s ORDER BY %s)', columns, t.relid,
-                      @extschema@.feed_between(t, lower(numbers)::text, upper(numbers)::text), @extschema@.feed_order(t));
+    -- A BRIN index is read by a bitmap, whose price the planner puts as high as that of the whole table: only where
+    -- sequential scans are off, or in a join from which there is no other way out, does it take it.
+    ELSIF numbers = int8multirange(range_merge(numbers)) AND (in_order OR t.ordered) THEN
+        RETURN format('(SELECT %s FROM %s AS e WHERE %s%s)', columns, t.relid,
+                      @extschema@.feed_between(t, lower(numbers)::text, upper(numbers)::text), @extschema@.feed_order_by(t, in_order));
     END IF;
     -- One range at a time, in order, each by one scan of the index: OFFSET 0 keeps the planner from joining
     -- the set with the table, for which it would read the whole index.
-    RETURN format('(SELECT %s FROM unnest(%L::int8multirange) AS b(numbers) CROSS JOIN LATERAL (SELECT * FROM %s AS e WHERE %s ORDER BY %s OFFSET 0) AS e)',
-                  columns, numbers, t.relid, @extschema@.feed_between(t, 'lower(b.numbers)', 'upper(b.numbers)'), @extschema@.feed_order(t));
+    RETURN format('(SELECT %s FROM unnest(%L::int8multirange) AS b(numbers) CROSS JOIN LATERAL (SELECT * FROM %s AS e WHERE %s%s OFFSET 0) AS e)',
+                  columns, numbers, t.relid, @extschema@.feed_between(t, 'lower(b.numbers)', 'upper(b.numbers)'), @extschema@.feed_order_by(t, in_order));
 END $$;
-COMMENT ON FUNCTION feed_ranges(feed_table, int8multirange, text) IS 'The query for all rows of a set of transactions, by number; null for none. Not for use by hand.';
+COMMENT ON FUNCTION feed_ranges(feed_table, int8multirange, text, boolean) IS 'The query for all rows of a set of transactions, by number if in order; null for none. Not for use by hand.';
 
 CREATE FUNCTION feed_one(number bigint)
 RETURNS int8multirange
@@ -138,7 +146,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN number IS NULL THEN '{}'::int8multirange ELSE int8multirange(int8range(number, number + 1)) END;
 COMMENT ON FUNCTION feed_one(bigint) IS 'The set of one transaction, or of none for null. Not for use by hand.';
 
-CREATE FUNCTION feed_select(t feed_table, b feed_batch, columns text)
+CREATE FUNCTION feed_select(t feed_table, b feed_batch, columns text, in_order boolean DEFAULT true)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -146,18 +154,18 @@ DECLARE
     query text;
 BEGIN
     IF b.resumed IS NULL AND b.cut IS NULL THEN
-        query := @extschema@.feed_ranges(t, b.transactions, columns);
+        query := @extschema@.feed_ranges(t, b.transactions, columns, in_order);
     ELSE
         query := concat_ws(' UNION ALL ',
             CASE WHEN b.resumed IS NOT NULL
-                 THEN @extschema@.feed_slice(t, b.resumed, b.resumed_after, CASE WHEN b.cut = b.resumed THEN b.cut_after END, columns) END,
-            @extschema@.feed_ranges(t, b.transactions - @extschema@.feed_one(b.resumed) - @extschema@.feed_one(b.cut), columns),
+                 THEN @extschema@.feed_slice(t, b.resumed, b.resumed_after, CASE WHEN b.cut = b.resumed THEN b.cut_after END, columns, in_order) END,
+            @extschema@.feed_ranges(t, b.transactions - @extschema@.feed_one(b.resumed) - @extschema@.feed_one(b.cut), columns, in_order),
             CASE WHEN b.cut IS NOT NULL AND b.cut IS DISTINCT FROM b.resumed
-                 THEN @extschema@.feed_slice(t, b.cut, NULL, b.cut_after, columns) END);
+                 THEN @extschema@.feed_slice(t, b.cut, NULL, b.cut_after, columns, in_order) END);
     END IF;
     RETURN coalesce(query, format('SELECT %s FROM %s AS e WHERE false', columns, t.relid));
 END $$;
-COMMENT ON FUNCTION feed_select(feed_table, feed_batch, text) IS 'The query for the rows of a batch, in their order: the rest of the transaction that the last batch stopped in, whole transactions, the first part of one. Not for use by hand.';
+COMMENT ON FUNCTION feed_select(feed_table, feed_batch, text, boolean) IS 'The query for the rows of a batch, in their order or as they come: the rest of the transaction that the last batch stopped in, whole transactions, the first part of one. Not for use by hand.';
 
 ---------------------------------------------------------------------------
 -- The next batch
@@ -683,9 +691,9 @@ BEGIN
     t := @extschema@.feed_table_of(taken.relid);
     batch := @extschema@.feed_next(t, taken.position, max_rows);
     PERFORM @extschema@.feed_plan_for(t);
-    EXECUTE format('SELECT EXISTS (%s)', @extschema@.feed_select(t, batch, '1')) INTO filled;
+    EXECUTE format('SELECT EXISTS (%s)', @extschema@.feed_select(t, batch, '1', false)) INTO filled;
     IF filled THEN
-        query := @extschema@.feed_select(t, batch, 'e.*');
+        query := @extschema@.feed_select(t, batch, 'e.*', false);
     END IF;
 END $$;
 COMMENT ON FUNCTION feed_take(text, int) IS 'A feed, locked, its next batch and the query for its rows; null if there are none. Not for use by hand.';
