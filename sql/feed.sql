@@ -243,7 +243,8 @@ BEGIN
         part.transactions := @extschema@.feed_one(b.resumed) + @extschema@.feed_window(t, b.transactions - @extschema@.feed_one(b.resumed), max_rows);
     END IF;
     -- As text by the type's own output, not by a cast: anyone may make one of those for a type of his.
-    EXECUTE format('SELECT %s, ARRAY[%s]::text[] FROM (%s) AS e OFFSET %s LIMIT 1',
+    -- Inside out, so that it is done for the last row and not for those before it.
+    EXECUTE format('SELECT %s, ARRAY[%s]::text[] FROM (SELECT e.* FROM (%s) AS e OFFSET %s LIMIT 1) AS e',
                    format(CASE WHEN t.is_uuid THEN '@extschema@.uuid_xact_id(e.%I)' ELSE 'e.%I' END, t.number_column),
                    (SELECT string_agg(format('concat(e.%I)', c), ', ' ORDER BY place) FROM unnest(t.order_columns) WITH ORDINALITY AS k(c, place)),
                    @extschema@.feed_select(t, part, @extschema@.feed_order(t)), max_rows - 1)
