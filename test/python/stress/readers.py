@@ -161,7 +161,7 @@ class Fickle(Plain):
         self.refused: dict[str, set[int]] = {table: set() for table in TABLES}
 
     def poll(self, table: str) -> int:
-        """BEGIN, perhaps a row, feed_read, perhaps a row, COMMIT or ROLLBACK (also of a savepoint only)."""
+        """Perhaps a row, feed_read, perhaps a row; COMMIT, also in two phases, or ROLLBACK, also of a savepoint."""
         connection, way, own = self.connection, self.rng.random(), []
         writes = not self.world.stop.is_set()
         connection.execute("BEGIN")
@@ -174,7 +174,9 @@ class Fickle(Plain):
             own.append(self.write(table, 1))
         self.transactions += 1
         if way < 0.5:
-            connection.execute("COMMIT")
+            if way < 0.1:
+                connection.execute(f"PREPARE TRANSACTION '{self.name}'".encode())
+            connection.execute(f"COMMIT PREPARED '{self.name}'".encode() if way < 0.1 else b"COMMIT")
             self.accept(table, tokens)
         elif way < 0.75:
             connection.execute("ROLLBACK TO SAVEPOINT s; COMMIT")

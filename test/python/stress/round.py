@@ -108,6 +108,8 @@ def wait_until_drained(world: World, readers: Sequence[Reader]) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     for reader in readers:
         while reader.is_alive() and not reader.drained.wait(0.1):
+            if world.broken.is_set():
+                return
             if time.monotonic() > deadline:
                 world.problem(f"{reader.name} does not run dry")
                 return
@@ -126,6 +128,14 @@ def finish_all(world: World) -> None:
             finish_prepared(world, connection, world.prepared.pop(), world.seed % 2 == 0)
 
 
+def release(world: World, held: dict[str, list[int]]) -> None:
+    """Commit the transaction that is held open."""
+    with connect(world.primary) as connection:
+        connection.execute(f"COMMIT PREPARED '{HELD}'".encode())
+    world.ledger.add(held)
+    held.clear()
+
+
 def play(world: World, standby: Standby, readers: Sequence[Reader], seconds: float) -> None:
     """Everybody at once; then the writers end, the readers drain, and the held transaction commits."""
     held = hold_open(world)
@@ -136,6 +146,9 @@ def play(world: World, standby: Standby, readers: Sequence[Reader], seconds: flo
             thread.start()
         world.broken.wait(seconds)
         world.stop.set()
+        if world.broken.is_set():  # perhaps somebody waits for these
+            release(world, held)
+            finish_all(world)
         wait_for(world, writers)
         wait_for(world, [thread for thread in background if thread.name == "partitioner"])
         finish_all(world)
@@ -143,9 +156,8 @@ def play(world: World, standby: Standby, readers: Sequence[Reader], seconds: flo
         world.settled.set()
         wait_until_drained(world, readers)
         note_waiting(world, readers)
-        with connect(world.primary) as connection:
-            connection.execute(f"COMMIT PREPARED '{HELD}'".encode())
-        world.ledger.add(held)
+        if held:
+            release(world, held)
         standby.catch_up()
     finally:
         for event in (world.stop, world.settled, world.released):

@@ -112,8 +112,9 @@ class World:
         return random.Random(f"{self.seed} {who}")
 
     def problem(self, text: str) -> None:
-        """Something is wrong."""
+        """Something is wrong: that ends the round."""
         self.problems.append(text)
+        self.broken.set()
 
     def target(self, table: str, rng: random.Random) -> tuple[str, int]:
         """Where a row for this table is inserted: the table, or one of its partitions; and its region."""
@@ -134,7 +135,6 @@ class Role(threading.Thread):
             self.work()
         except Exception as error:
             self.world.problem(f"{self.name}: {type(error).__name__}: {error}")
-            self.world.broken.set()
 
     def work(self) -> None:
         """The role itself."""
