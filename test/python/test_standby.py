@@ -228,6 +228,7 @@ def test_a_promoted_standby_asks_before_it_goes_on(two: Two) -> None:
     rows, position = two.batch(two.primary, position)
     assert rows == [1]
     batch = str(scalar(two.primary, BATCH, position, None))
+    two.primary.execute("BEGIN; INSERT INTO events (n) VALUES (4); PREPARE TRANSACTION 'p'")
     two.insert(2)
     two.catch_up()
     two.server.promote()
@@ -239,6 +240,31 @@ def test_a_promoted_standby_asks_before_it_goes_on(two: Two) -> None:
     rows, position = two.batch(two.standby, position)
     assert rows == [2]
     two.standby.execute("INSERT INTO events (n) VALUES (3)")
-    rows, _ = two.batch(two.standby, position)
+    rows, position = two.batch(two.standby, position)
     assert rows == [3]
-    assert two.standby.execute("SELECT exact_count('events'), count(*) FROM events").fetchone() == (3, 3)
+    two.standby.execute("COMMIT PREPARED 'p'")
+    rows, _ = two.batch(two.standby, position)
+    assert rows == [4]
+    assert two.standby.execute("SELECT exact_count('events'), count(*) FROM events").fetchone() == (4, 4)
+
+
+def test_a_snapshot_of_the_standby_outlives_its_promotion(server: Server) -> None:
+    """It still says what was in progress when it was taken."""
+    with Cluster(server) as primary:
+        primary.start(SETTINGS)
+        with Standby(primary) as standby:
+            standby.start(SETTINGS)
+            with connect(primary.dsn) as writer, connect(standby.dsn) as reader:
+                writer.execute("CREATE EXTENSION inorder")
+                writer.execute("BEGIN; SELECT xact_id(); SAVEPOINT s; CREATE TABLE t ()")
+                number = scalar(writer, "SELECT xact_id()")
+                with connect(primary.dsn) as other:
+                    other.execute("SELECT xact_id()")
+                standby.catch_up()
+                reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+                ended = "SELECT ended_transactions() @> %s::bigint"
+                assert scalar(reader, ended, number) is False
+                standby.promote()
+                assert scalar(reader, ended, number) is False
+                reader.execute("COMMIT")
+                assert scalar(reader, ended, number) is True  # it was lost with the primary
