@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from inorder.cluster import Cluster
@@ -123,9 +124,19 @@ def note_waiting(world: World, readers: Sequence[Reader]) -> None:
 
 def finish_all(world: World) -> None:
     """The second phase of whatever waits for it, but for the one that is held."""
-    with connect(world.primary) as connection:
+    with connect(world.primary) as connection, suppress(IndexError):  # somebody else was faster
         while world.prepared:
             finish_prepared(world, connection, world.prepared.pop(), world.seed % 2 == 0)
+
+
+def wait_for_writers(world: World, writers: Sequence[Role], held: dict[str, list[int]]) -> None:
+    """As wait_for; in a broken round somebody may wait for a prepared transaction: finish those."""
+    while world.broken.is_set() and any(writer.is_alive() for writer in writers):
+        if held:
+            release(world, held)
+        finish_all(world)
+        time.sleep(0.1)
+    wait_for(world, writers)
 
 
 def release(world: World, held: dict[str, list[int]]) -> None:
@@ -146,10 +157,7 @@ def play(world: World, standby: Standby, readers: Sequence[Reader], seconds: flo
             thread.start()
         world.broken.wait(seconds)
         world.stop.set()
-        if world.broken.is_set():  # perhaps somebody waits for these
-            release(world, held)
-            finish_all(world)
-        wait_for(world, writers)
+        wait_for_writers(world, writers, held)
         wait_for(world, [thread for thread in background if thread.name == "partitioner"])
         finish_all(world)
         standby.catch_up()
