@@ -259,7 +259,7 @@ def test_a_snapshot_of_the_standby_outlives_its_promotion(server: Server) -> Non
                 writer.execute("BEGIN; SELECT xact_id(); SAVEPOINT s; CREATE TABLE t ()")
                 number = scalar(writer, "SELECT xact_id()")
                 with connect(primary.dsn) as other:
-                    other.execute("SELECT xact_id()")
+                    other.execute("CREATE TABLE u ()")  # a later one that has ended, and is flushed as it writes
                 standby.catch_up()
                 reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
                 ended = "SELECT ended_transactions() @> %s::bigint"
