@@ -66,8 +66,7 @@ BEGIN
     ELSIF numbers = int8multirange(range_merge(numbers)) THEN
         RETURN format('(SELECT count(*) FROM %s%s)', @extschema@.feed_part(t.relid, part), @extschema@.feed_between(t, lower(numbers)::text, upper(numbers)::text));
     END IF;
-    RETURN format('(SELECT count(*) FROM unnest(%L::int8multirange) AS b(numbers) CROSS JOIN LATERAL (SELECT FROM %s%s OFFSET 0) AS e)',
-                  numbers, @extschema@.feed_part(t.relid, part), @extschema@.feed_between(t, 'lower(b.numbers)', 'upper(b.numbers)'));
+    RETURN format('(SELECT count(*) %s)', @extschema@.feed_from(t, @extschema@.feed_part(t.relid, part), numbers, ''));
 END $$;
 COMMENT ON FUNCTION exact_count_rows(feed_table, regclass, int8multirange) IS 'The expression that counts rows of a set of transactions. Not for use by hand.';
 

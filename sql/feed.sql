@@ -120,6 +120,38 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION feed_slice(feed_table, bigint, text[], text[], text, boolean) IS 'The query for rows of one transaction above and up to a key; null leaves a side open. Not for use by hand.';
 
+CREATE FUNCTION feed_number(t feed_table)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN format(CASE WHEN t.is_uuid THEN '@extschema@.uuid_xact_id(e.%I)' ELSE 'e.%I' END, t.number_column);
+COMMENT ON FUNCTION feed_number(feed_table) IS 'The transaction number of rows e. Not for use by hand.';
+
+CREATE FUNCTION feed_near(numbers int8multirange)
+RETURNS int8multirange
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN (SELECT range_agg(int8range(lower(r), upper(r) + 100)) FROM unnest(numbers) AS r) * int8multirange(range_merge(numbers));
+COMMENT ON FUNCTION feed_near(int8multirange) IS 'A set of numbers with gaps of up to 100 closed. Not for use by hand.';
+
+CREATE FUNCTION feed_from(t feed_table, source text, numbers int8multirange, ending text)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    looks int8multirange := numbers;
+    and_in text := '';
+BEGIN
+    -- A look into a BRIN index reads all of it, and all pages that it has not summarised: so near ranges have one together.
+    IF NOT t.ordered THEN
+        looks := @extschema@.feed_near(numbers);
+        and_in := format(' AND %L::int8multirange @> ', numbers) || @extschema@.feed_number(t);
+    END IF;
+    -- One range at a time, in order, each by one scan of the index: OFFSET 0 keeps the planner from joining
+    -- the set with the table, for which it would read the whole index, and from reading the whole table.
+    RETURN format('FROM unnest(%L::int8multirange) AS b(numbers) CROSS JOIN LATERAL (SELECT * FROM %s%s%s%s OFFSET 0) AS e',
+                  looks, source, @extschema@.feed_between(t, 'lower(b.numbers)', 'upper(b.numbers)'), and_in, ending);
+END $$;
+COMMENT ON FUNCTION feed_from(feed_table, text, int8multirange, text) IS 'The end of a query for rows e of a set of transactions, where source is: a table AS e WHERE. Not for use by hand.';
+
 CREATE FUNCTION feed_ranges(t feed_table, numbers int8multirange, columns text, in_order boolean)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -133,10 +165,7 @@ BEGIN
         RETURN format('(SELECT %s FROM %s AS e WHERE %s%s)', columns, t.relid,
                       @extschema@.feed_between(t, lower(numbers)::text, upper(numbers)::text), @extschema@.feed_order_by(t, in_order));
     END IF;
-    -- One range at a time, in order, each by one scan of the index: OFFSET 0 keeps the planner from joining
-    -- the set with the table, for which it would read the whole index.
-    RETURN format('(SELECT %s FROM unnest(%L::int8multirange) AS b(numbers) CROSS JOIN LATERAL (SELECT * FROM %s AS e WHERE %s%s OFFSET 0) AS e)',
-                  columns, numbers, t.relid, @extschema@.feed_between(t, 'lower(b.numbers)', 'upper(b.numbers)'), @extschema@.feed_order_by(t, in_order));
+    RETURN format('(SELECT %s %s)', columns, @extschema@.feed_from(t, format('%s AS e WHERE ', t.relid), numbers, @extschema@.feed_order_by(t, in_order)));
 END $$;
 COMMENT ON FUNCTION feed_ranges(feed_table, int8multirange, text, boolean) IS 'The query for all rows of a set of transactions, by number if in order; null for none. Not for use by hand.';
 
@@ -210,8 +239,8 @@ BEGIN
     -- its rows suggest. The true number is between the two bounds, and every try moves one: it ends when they meet.
     LOOP
         tried := @extschema@.feed_first(numbers, amount);
-        EXECUTE format('SELECT count(*) FROM (SELECT FROM unnest(%L::int8multirange) AS b(numbers) CROSS JOIN LATERAL (SELECT FROM %s AS e WHERE %s OFFSET 0) AS e LIMIT %s) AS e',
-                       tried, t.relid, @extschema@.feed_between(t, 'lower(b.numbers)', 'upper(b.numbers)'), max_rows * 4::bigint) INTO found;
+        EXECUTE format('SELECT count(*) FROM (SELECT %s LIMIT %s) AS e',
+                       @extschema@.feed_from(t, format('%s AS e WHERE ', t.relid), tried, ''), max_rows * 4::bigint) INTO found;
         IF found < max_rows THEN
             EXIT WHEN amount >= total;
             too_few := amount;
@@ -245,7 +274,7 @@ BEGIN
     -- As text by the type's own output, not by a cast: anyone may make one of those for a type of his.
     -- Inside out, so that it is done for the last row and not for those before it.
     EXECUTE format('SELECT %s, ARRAY[%s]::text[] FROM (SELECT e.* FROM (%s) AS e OFFSET %s LIMIT 1) AS e',
-                   format(CASE WHEN t.is_uuid THEN '@extschema@.uuid_xact_id(e.%I)' ELSE 'e.%I' END, t.number_column),
+                   @extschema@.feed_number(t),
                    (SELECT string_agg(format('concat(e.%I)', c), ', ' ORDER BY place) FROM unnest(t.order_columns) WITH ORDINALITY AS k(c, place)),
                    @extschema@.feed_select(t, part, @extschema@.feed_order(t)), max_rows - 1)
     INTO number, last_key;
@@ -326,8 +355,7 @@ DECLARE
 BEGIN
     FOR member IN SELECT * FROM @extschema@.feed_new_members(t.relid, p.tables) LOOP
         source := @extschema@.feed_part(t.relid, member);
-        EXECUTE format('SELECT EXISTS (SELECT FROM unnest(%L::int8multirange) AS b(numbers) CROSS JOIN LATERAL (SELECT FROM %s%s OFFSET 0) AS e)',
-                       p.transactions, source, @extschema@.feed_between(t, 'lower(b.numbers)', 'upper(b.numbers)'))
+        EXECUTE format('SELECT EXISTS (SELECT %s)', @extschema@.feed_from(t, source, p.transactions, ''))
             || CASE WHEN p.partial IS NULL THEN '' ELSE format(
                    ' OR EXISTS (SELECT FROM %s%s AND (%s) <= (%s))', source, @extschema@.feed_between(t, p.partial::text, (p.partial + 1)::text),
                    @extschema@.feed_columns(t.order_columns), @extschema@.feed_literals(p.last_key)) END INTO passed;
