@@ -758,7 +758,7 @@ BEGIN
     RETURN affected;
 END $$;
 COMMENT ON FUNCTION feed_apply(text, text, int) IS
-'Run a statement over the rows that feed_read would return, as the table "batch", and move the position with it: SELECT feed_apply(''hourly'', ''INSERT INTO hourly SELECT date_trunc(hour, at), count(*) FROM batch GROUP BY 1''). The rows are not copied on the way. Returns the rows that the statement processed, null if there was nothing new (and it did not run).
+'Run a statement over the rows that feed_read would return, as the table "batch", and move the position with it: SELECT feed_apply(''hourly'', ''INSERT INTO hourly SELECT date_trunc(hour, at), count(*) FROM batch GROUP BY 1''). The rows come in no order, and are not copied on the way. Returns the rows that the statement processed, null if there was nothing new (and it did not run).
 The statement runs with the caller''s rights and search_path. Range and errors as feed_read.';
 
 CREATE FUNCTION feed_next_batch(name text, max_rows int DEFAULT NULL)

@@ -106,7 +106,9 @@ BEGIN
     SELECT CASE WHEN relkind NOT IN ('r', 'p') THEN 'is not a table'
                 WHEN relpersistence <> 'p' THEN 'is not permanent: a crash or the end of a session empties it'
                 WHEN relkind = 'r' AND EXISTS (SELECT FROM pg_inherits WHERE inhparent = "table")
-                THEN 'has tables that inherit from it, into which rows come without its guard' END
+                THEN 'has tables that inherit from it, into which rows come without its guard'
+                WHEN EXISTS (SELECT FROM unnest(@extschema@.feed_tree("table")) AS m JOIN pg_class AS c ON c.oid = m WHERE c.relkind = 'f')
+                THEN 'has foreign tables among its partitions, whose transactions are another server''s' END
     INTO problem FROM pg_class WHERE oid = "table";
     IF problem IS NOT NULL THEN
         RAISE 'cannot read % by transactions: it %', "table", problem USING ERRCODE = 'wrong_object_type';

@@ -188,3 +188,13 @@ SELECT feed_drop('a');
 DROP TABLE events;
 RESET client_min_messages;
 DROP VIEW guards;
+
+-- Transactions of another server have numbers of their own.
+CREATE FOREIGN DATA WRAPPER elsewhere;
+CREATE SERVER elsewhere FOREIGN DATA WRAPPER elsewhere;
+CREATE TABLE far (id uuid DEFAULT uuid_xact_nextval(), k int) PARTITION BY LIST (k);
+CREATE INDEX ON far (id);
+CREATE FOREIGN TABLE far_1 PARTITION OF far FOR VALUES IN (1) SERVER elsewhere;
+SELECT error_of($$SELECT feed_create('far', 'far')$$);
+DROP TABLE far;
+DROP FOREIGN DATA WRAPPER elsewhere CASCADE;

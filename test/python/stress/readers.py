@@ -21,7 +21,7 @@ class Delivery:
     kind: str
     tokens: dict[str, list[int]] = field(default_factory=lambda: {table: [] for table in TABLES})
     waiting: int = 0
-    shared: bool = False
+    ordered: bool = True  # not where two readers share it, nor where a statement takes rows as they come
     longest: float = 0.0
     polls: int = 0
 
@@ -30,9 +30,9 @@ class Delivery:
         self.tokens[table].extend(tokens)
 
     def disordered(self) -> int:
-        """How often a row came before one that its writer had committed earlier; two readers mix theirs."""
+        """How often a row came before one that its writer had committed earlier."""
         found = 0
-        for tokens in () if self.shared else self.tokens.values():
+        for tokens in self.tokens.values() if self.ordered else ():
             last: dict[int, int] = {}
             for token in tokens:
                 lane, number = token >> TRANSACTION_BITS + ROW_BITS, token >> ROW_BITS
@@ -49,7 +49,7 @@ class Reader(Role):
         self.kind = kind
         self.delivery = delivery or Delivery(kind)
         self.joins = delivery is not None  # the feeds of another reader
-        self.delivery.shared = self.joins
+        self.delivery.ordered = not self.joins
         self.drained = threading.Event()
 
     def feed(self, table: str) -> str:
@@ -265,6 +265,7 @@ class Applying(Plain):
     def make_feeds(self, connection: Connection) -> None:
         """And the tables of copies."""
         super().make_feeds(connection)
+        self.delivery.ordered = False
         for table in TABLES:
             connection.execute(f"CREATE TABLE {table}_copy (n bigserial, token bigint)".encode())
 
