@@ -20,9 +20,9 @@ PG_CPPFLAGS = -DINORDER_VERSION='"$(EXTVERSION)"'
 SQL_SOURCES = header.sql keys.sql uuid_v1.sql time_bounds.sql uuid_extras.sql snapshot.sql feed_tables.sql feed.sql count.sql feeds.sql
 DATA_built  = inorder--$(EXTVERSION).sql
 
-REGRESS        = install sequence_keys time_keys v7 xact uuid_v1 time_bounds snapshot feed guard feed_partitions feed_prepare exact_count feed_rights feeds uuid_extras
+REGRESS        = install sequence_keys time_keys v7 xact uuid_v1 time_bounds snapshot feed guard feed_partitions feed_prepare feed_changes exact_count feed_rights feeds uuid_extras
 REGRESS_OPTS   = --inputdir=$(HERE)test
-ISOLATION      = xact_order shared_sequence feed_own_rows feed_gap_uuid feed_gap_default feed_gap_generated feed_isolation feed_two_readers feed_failing_consumer feed_nobody_waits exact_count_fold
+ISOLATION      = xact_order shared_sequence feed_own_rows feed_gap_uuid feed_gap_default feed_gap_generated feed_isolation feed_two_readers feed_failing_consumer feed_nobody_waits feed_detach exact_count_fold
 ISOLATION_OPTS = --inputdir=$(HERE)test
 
 # Out of tree the folder of the objects does not exist yet; as a target it would

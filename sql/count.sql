@@ -27,7 +27,8 @@ ALTER TABLE exact_count_part OWNER TO @extowner@;
 ALTER TABLE exact_count_part ENABLE ROW LEVEL SECURITY;
 GRANT SELECT, INSERT, UPDATE, DELETE ON exact_count_part TO PUBLIC;
 CREATE POLICY see ON exact_count_part FOR SELECT USING (feed_may_read(relid));
-CREATE POLICY change ON exact_count_part USING (feed_may_change(relid));
+CREATE POLICY change ON exact_count_part USING (feed_may_change(relid))
+    WITH CHECK (feed_may_change(relid) AND EXISTS (SELECT FROM pg_class WHERE oid = relid));
 
 CREATE FUNCTION exact_count_storage(relid regclass, part regclass)
 RETURNS text

@@ -57,20 +57,23 @@ ALTER TABLE feed ENABLE ROW LEVEL SECURITY;
 -- Who may read a table may read its feeds, and so move them; who owns it may make and drop them.
 GRANT SELECT, INSERT, DELETE, UPDATE (position, batch, pending, moved) ON feed TO PUBLIC;
 CREATE POLICY read ON feed FOR SELECT USING (feed_may_read(relid));
-CREATE POLICY move ON feed FOR UPDATE USING (feed_may_read(relid));
-CREATE POLICY make ON feed FOR INSERT WITH CHECK (feed_may_change(relid));
+CREATE POLICY move ON feed FOR UPDATE USING (feed_may_read(relid) AND (SELECT has_schema_privilege(relnamespace, 'USAGE') FROM pg_class WHERE oid = relid));
+CREATE POLICY make ON feed FOR INSERT WITH CHECK (feed_may_change(relid) AND EXISTS (SELECT FROM pg_class WHERE oid = relid));
 CREATE POLICY remove ON feed FOR DELETE USING (feed_may_change(relid));
 
 ---------------------------------------------------------------------------
 -- The text of queries: slices of a table by number
+--
+-- feed_apply() runs them under the search_path of its caller, in which anyone may have put operators
+-- and functions: so all that is not quoted as data or found in the table names its schema.
 ---------------------------------------------------------------------------
 
 CREATE FUNCTION feed_between(t feed_table, from_number text, below text)
 RETURNS text
 LANGUAGE sql STABLE
 RETURN format(CASE WHEN t.is_uuid
-              THEN 'e.%1$I >= @extschema@.uuid_xact_floor(%2$s) AND e.%1$I < @extschema@.uuid_xact_floor(%3$s)'
-              ELSE 'e.%1$I >= %2$s AND e.%1$I < %3$s' END, t.number_column, from_number, below);
+              THEN 'e.%1$I OPERATOR(pg_catalog.>=) @extschema@.uuid_xact_floor(%2$s) AND e.%1$I OPERATOR(pg_catalog.<) @extschema@.uuid_xact_floor(%3$s)'
+              ELSE 'e.%1$I OPERATOR(pg_catalog.>=) %2$s AND e.%1$I OPERATOR(pg_catalog.<) %3$s' END, t.number_column, from_number, below);
 COMMENT ON FUNCTION feed_between(feed_table, text, text) IS 'The condition that rows e have a number in a range: one range of one index. Not for use by hand.';
 
 CREATE FUNCTION feed_columns(columns name[])
@@ -91,7 +94,7 @@ COMMENT ON FUNCTION feed_columns(name[]) IS 'The given columns of rows e, as tex
 CREATE FUNCTION feed_order(t feed_table)
 RETURNS text
 LANGUAGE sql STABLE
-RETURN feed_columns(CASE WHEN t.is_uuid THEN t.order_columns ELSE t.number_column || t.order_columns END);
+RETURN feed_columns(feed_key(t));
 COMMENT ON FUNCTION feed_order(feed_table) IS 'The columns by which rows e are delivered. Not for use by hand.';
 
 CREATE FUNCTION feed_order_by(t feed_table, in_order boolean)
@@ -114,8 +117,8 @@ DECLARE
     key text := @extschema@.feed_columns(t.order_columns);
 BEGIN
     RETURN format('(SELECT %s FROM %s AS e WHERE %s', columns, t.relid, @extschema@.feed_between(t, number::text, (number + 1)::text))
-        || coalesce(format(' AND (%s) > (', key) || @extschema@.feed_literals(above) || ')', '')
-        || coalesce(format(' AND (%s) <= (', key) || @extschema@.feed_literals(up_to) || ')', '')
+        || coalesce(format(' AND (%s) OPERATOR(pg_catalog.>) (', key) || @extschema@.feed_literals(above) || ')', '')
+        || coalesce(format(' AND (%s) OPERATOR(pg_catalog.<=) (', key) || @extschema@.feed_literals(up_to) || ')', '')
         || @extschema@.feed_order_by(t, in_order) || ')';
 END $$;
 COMMENT ON FUNCTION feed_slice(feed_table, bigint, text[], text[], text, boolean) IS 'The query for rows of one transaction above and up to a key; null leaves a side open. Not for use by hand.';
@@ -143,12 +146,12 @@ BEGIN
     -- A look into a BRIN index reads all of it, and all pages that it has not summarised: so near ranges have one together.
     IF NOT t.ordered THEN
         looks := @extschema@.feed_near(numbers);
-        and_in := format(' AND %L::int8multirange @> ', numbers) || @extschema@.feed_number(t);
+        and_in := format(' AND %L::pg_catalog.int8multirange OPERATOR(pg_catalog.@>) ', numbers) || @extschema@.feed_number(t);
     END IF;
     -- One range at a time, in order, each by one scan of the index: OFFSET 0 keeps the planner from joining
     -- the set with the table, for which it would read the whole index, and from reading the whole table.
-    RETURN format('FROM unnest(%L::int8multirange) AS b(numbers) CROSS JOIN LATERAL (SELECT * FROM %s%s%s%s OFFSET 0) AS e',
-                  looks, source, @extschema@.feed_between(t, 'lower(b.numbers)', 'upper(b.numbers)'), and_in, ending);
+    RETURN format('FROM pg_catalog.unnest(%L::pg_catalog.int8multirange) AS b(numbers) CROSS JOIN LATERAL (SELECT * FROM %s%s%s%s OFFSET 0) AS e',
+                  looks, source, @extschema@.feed_between(t, 'pg_catalog.lower(b.numbers)', 'pg_catalog.upper(b.numbers)'), and_in, ending);
 END $$;
 COMMENT ON FUNCTION feed_from(feed_table, text, int8multirange, text) IS 'The end of a query for rows e of a set of transactions, where source is: a table AS e WHERE. Not for use by hand.';
 
@@ -309,21 +312,30 @@ RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    columns name[] := CASE WHEN t.is_uuid THEN t.order_columns ELSE t.number_column || t.order_columns END;
+    problem text := @extschema@.feed_problem(t.relid);
+    lacks name;
 BEGIN
-    IF (SELECT count(*) FROM pg_attribute WHERE attrelid = t.relid AND attname = ANY (columns) AND NOT attisdropped) < cardinality(columns) THEN
+    IF problem IS NOT NULL THEN
+        RAISE 'cannot read % by transactions: it %', t.relid, problem USING ERRCODE = 'wrong_object_type';
+    ELSIF row_security_active(t.relid) THEN
+        RAISE 'row security hides rows of % from this role', t.relid USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = 'A feed and an exact count speak of all rows, hidden ones too.';
+    ELSIF NOT @extschema@.feed_is_guarded(t.relid, @extschema@.feed_key(t), t.is_generated)
+          AND EXISTS (SELECT FROM @extschema@.feed_table AS f WHERE f.relid = t.relid) THEN
         IF NOT EXISTS (SELECT FROM pg_class WHERE oid = t.relid) THEN
             RAISE 'the table of this feed, once oid %, is gone', t.relid::oid USING ERRCODE = 'undefined_table', HINT = 'Call feed_drop().';
         END IF;
-        RAISE 'table % has no column % any more, which its feed relies on', t.relid, quote_ident(@extschema@.feed_lacks(t)) USING ERRCODE = 'undefined_column',
-              HINT = format('Give the column its name back, or let the owner call feed_enable(%L) again.', t.relid);
-    END IF;
-    IF row_security_active(t.relid) THEN
-        RAISE 'row security hides rows of % from this role', t.relid USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'A feed and an exact count speak of all rows, hidden ones too.';
+        lacks := @extschema@.feed_lacks(t);
+        IF lacks IS NOT NULL THEN
+            RAISE 'table % has no column % any more, which its feed relies on', t.relid, quote_ident(lacks) USING ERRCODE = 'undefined_column',
+                  HINT = format('Give the column its name back, or let the owner call feed_enable(%L) again.', t.relid);
+        END IF;
+        RAISE 'table % has lost the guard of column %', t.relid, quote_ident(t.number_column) USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = 'Its triggers were disabled or dropped, or another column has this name now. Rows that came meanwhile may have numbers that readers have passed.',
+              HINT = format('Let the owner call feed_enable(%L).', t.relid);
     END IF;
 END $$;
-COMMENT ON FUNCTION feed_check_table(feed_table) IS 'Error if the table is gone or row security hides rows of it. Not for use by hand.';
+COMMENT ON FUNCTION feed_check_table(feed_table) IS 'Error if the table is gone, cannot be read by transactions any more, is not guarded, or row security hides rows of it. Not for use by hand.';
 
 CREATE FUNCTION feed_part("table" regclass, member regclass)
 RETURNS text
@@ -353,6 +365,7 @@ DECLARE
     source text;
     passed boolean;
 BEGIN
+    PERFORM @extschema@.feed_check_numbers(t);
     FOR member IN SELECT * FROM @extschema@.feed_new_members(t.relid, p.tables) LOOP
         source := @extschema@.feed_part(t.relid, member);
         EXECUTE format('SELECT EXISTS (SELECT %s)', @extschema@.feed_from(t, source, p.transactions, ''))
@@ -362,7 +375,8 @@ BEGIN
         IF passed THEN
             RAISE 'partition % came with rows of transactions that the feed has passed', member
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                  HINT = 'Detach it, then give its rows new numbers (UPDATE … SET column = DEFAULT) and attach it again in one transaction; or leave them out by feed_seek(name, ''here'').';
+                  DETAIL = 'It was attached, or detached and attached again, since the last read.',
+                  HINT = 'If the feed has had its rows, or is to leave them out, go on by feed_seek(name, ''here''). Otherwise detach it, then give its rows new numbers (UPDATE … SET column = DEFAULT) and attach it again in one transaction.';
         END IF;
     END LOOP;
 END $$;
@@ -401,7 +415,7 @@ BEGIN
     IF NOT pg_is_in_recovery() AND upper(p.transactions) > @extschema@.next_transaction(t.base) THEN
         RAISE 'this position on % is ahead of the server', t.relid USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = format('It has read transactions up to %s, and the next one is %s.', upper(p.transactions) - 1, @extschema@.next_transaction(t.base)),
-              HINT = format('After a restore call feed_rebase(%L): it lets numbers go on above those of the feeds of the table.', t.relid);
+              HINT = format('After a restore call feed_rebase(%L, %s): it lets numbers go on above these.', t.relid, upper(p.transactions) - 1);
     END IF;
     -- A standby may not have come so far yet as the one that the position is from. The batch of nothing leaves the position as it is.
     IF isempty(b.transactions) OR NOT b.transactions @> p.partial THEN
@@ -579,7 +593,8 @@ BEGIN
     -- Readers of one feed take turns. The lock is a statement of its own: the next one has a snapshot that
     -- knows the position left behind. A row lock would take a transaction id, and a WAL flush, at each idle poll.
     PERFORM pg_advisory_xact_lock(hashtext('inorder.feed'), hashtext(feed_name));
-    SELECT * INTO f FROM @extschema@.feed WHERE name = feed_name;
+    SELECT * INTO f FROM @extschema@.feed AS known
+    WHERE name = feed_name AND coalesce((SELECT has_schema_privilege(relnamespace, 'USAGE') FROM pg_class WHERE oid = known.relid), true);
     IF NOT FOUND THEN
         PERFORM @extschema@.feed_say_unknown(feed_name);
     END IF;
@@ -660,7 +675,7 @@ BEGIN
     END CASE;
 END $$;
 COMMENT ON FUNCTION feed_seek(text, text) IS
-'Set a feed''s position: ''beginning'' (nothing read), ''now'' (all that has ended is read) or ''here'' (as it is; partitions attached since are taken as read where their transactions are). An unfinished batch is forgotten.
+'Set a feed''s position: ''beginning'' (nothing read), ''now'' (all that has ended is read) or ''here'' (as it is; partitions attached since are taken as read where their transactions are). An unfinished batch is forgotten: its rows come again, under the next number.
 Errors: undefined_object, invalid_parameter_value.';
 
 CREATE FUNCTION feed_check_pending(f feed)
@@ -670,7 +685,7 @@ AS $$
 BEGIN
     IF (f.pending).transactions IS NOT NULL THEN
         RAISE 'feed % has an unfinished batch, %', quote_literal(f.name), f.batch USING ERRCODE = 'object_not_in_prerequisite_state',
-              HINT = format('Read it by feed_batch_rows() and call feed_finish_batch(%L, %s), or forget it by feed_seek(%1$L, ''here'').', f.name, f.batch);
+              HINT = format('Read it by feed_batch_rows() and call feed_finish_batch(%L, %s), or forget it by feed_seek(%1$L, ''here''): its rows come again, in batches of other numbers.', f.name, f.batch);
     END IF;
 END $$;
 COMMENT ON FUNCTION feed_check_pending(feed) IS 'Error if a batch is unfinished. Not for use by hand.';

@@ -37,7 +37,9 @@ RETURN coalesce((SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid =
 COMMENT ON FUNCTION feed_may_change(regclass) IS 'Whether the current role owns the table, or it is gone. Not for use by hand: row security of feeds and counts calls it.';
 
 CREATE POLICY see ON feed_table FOR SELECT USING (feed_may_read(relid));
-CREATE POLICY change ON feed_table USING (feed_may_change(relid));
+-- But nothing may be left there for a table to come.
+CREATE POLICY change ON feed_table USING (feed_may_change(relid))
+    WITH CHECK (feed_may_change(relid) AND EXISTS (SELECT FROM pg_class WHERE oid = relid));
 
 CREATE FUNCTION feed_guard()
 RETURNS trigger
@@ -62,7 +64,8 @@ BEGIN ATOMIC
     WITH RECURSIVE tree AS (
         SELECT "table"::oid AS relid
         UNION ALL
-        SELECT inhrelid FROM tree JOIN pg_inherits ON inhparent = relid
+        -- While DETACH … CONCURRENTLY waits for others, no new query reads the partition.
+        SELECT inhrelid FROM tree JOIN pg_inherits ON inhparent = relid AND NOT inhdetachpending
     )
     SELECT array_agg(relid::regclass ORDER BY relid) FROM tree;
 END;
@@ -72,26 +75,67 @@ CREATE FUNCTION feed_members("table" regclass)
 RETURNS text[]
 LANGUAGE sql STABLE STRICT
 -- As regclass[], a position that its reader keeps as text could not be read any more where one of them is gone or
--- not there yet. The oid stays when one is renamed, the name when a dump is restored.
+-- not there yet. The oid stays when one is renamed, the name when a dump is restored; detached, filled and attached again
+-- it is another, which only the transactions show that attached it and those above it.
 BEGIN ATOMIC
-    SELECT array_agg(format('%s %I.%I', c.oid, nspname, relname) ORDER BY c.oid)
-    FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace
-    WHERE c.oid = ANY (feed_tree("table")::oid[]);
+    WITH RECURSIVE tree AS (
+        SELECT "table"::oid AS relid, split_part(server_origin(), '/', 1) AS attached
+        UNION ALL
+        SELECT inhrelid, concat(CASE WHEN relid <> "table" THEN attached || '/' END, i.xmin)
+        FROM tree JOIN pg_inherits AS i ON inhparent = relid AND NOT inhdetachpending
+    )
+    SELECT array_agg(format('%s/%s %I.%I', c.oid, attached, nspname, relname) ORDER BY c.oid)
+    FROM tree JOIN pg_class AS c ON c.oid = relid JOIN pg_namespace AS n ON n.oid = relnamespace;
 END;
-COMMENT ON FUNCTION feed_members(regclass) IS 'The table and its partitions, each as oid and name, for a position to remember. Not for use by hand.';
+COMMENT ON FUNCTION feed_members(regclass) IS 'The table with its system identifier, and its partitions with the transactions that attached them, each as oid/… and name, for a position to remember. Not for use by hand.';
 
 CREATE FUNCTION feed_new_members("table" regclass, known text[])
 RETURNS SETOF regclass
 LANGUAGE sql STABLE STRICT
 BEGIN ATOMIC
-    SELECT split_part(member, ' ', 1)::oid::regclass FROM unnest(feed_members("table")) AS member
+    SELECT split_part(member, '/', 1)::oid::regclass FROM unnest(feed_members("table")) AS member
     WHERE NOT EXISTS (SELECT FROM unnest(known) AS k
                       WHERE split_part(k, ' ', 1) = split_part(member, ' ', 1)
-                         -- By name only where the table itself has another oid, too: in a restored database, not one made anew here.
+                         -- By name only where the table itself is another, too: in a restored database, not one made anew here.
                          OR substr(k, strpos(k, ' ')) = substr(member, strpos(member, ' '))
-                            AND NOT EXISTS (SELECT FROM unnest(known) AS r WHERE split_part(r, ' ', 1) = "table"::oid::text));
+                            AND NOT EXISTS (SELECT FROM unnest(known) AS r
+                                            WHERE split_part(r, ' ', 1) = concat("table"::oid, '/', split_part(server_origin(), '/', 1))));
 END;
-COMMENT ON FUNCTION feed_new_members(regclass, text[]) IS 'Partitions that a position does not remember, by oid or, in a restored database, by name. Not for use by hand.';
+COMMENT ON FUNCTION feed_new_members(regclass, text[]) IS 'Partitions that a position does not remember as they are attached now or, in a restored database, by name. Not for use by hand.';
+
+CREATE FUNCTION feed_problem("table" regclass)
+RETURNS text
+LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    relation pg_class;
+    kinds text;
+BEGIN
+    SELECT * INTO relation FROM pg_class WHERE oid = "table";
+    IF relation.relkind = 'p' THEN
+        SELECT string_agg(concat(relkind, relpersistence), '') INTO kinds FROM pg_class WHERE oid = ANY (@extschema@.feed_tree("table"));
+    END IF;
+    RETURN CASE WHEN relation.relkind NOT IN ('r', 'p') THEN 'is not a table'
+                WHEN relation.relpersistence <> 'p' THEN 'is not permanent: a crash or the end of a session empties it'
+                WHEN relation.relkind = 'r' AND relation.relhassubclass AND EXISTS (SELECT FROM pg_inherits WHERE inhparent = "table")
+                THEN 'has tables that inherit from it, into which rows come without its guard'
+                WHEN kinds ~ 'f' THEN 'has foreign tables among its partitions, whose transactions are another server''s'
+                WHEN kinds ~ '[ut]' THEN 'has partitions that are not permanent: a crash or the end of a session empties them' END;
+END $$;
+COMMENT ON FUNCTION feed_problem(regclass) IS 'Why a table cannot be read by its transactions whatever columns it has, or null. Not for use by hand.';
+
+CREATE FUNCTION feed_number_columns("table" regclass)
+RETURNS SETOF smallint
+LANGUAGE sql STABLE STRICT
+BEGIN ATOMIC
+    SELECT attnum FROM pg_attribute JOIN pg_attrdef AS d ON adrelid = attrelid AND adnum = attnum
+    WHERE attrelid = "table" AND NOT attisdropped AND atttypid IN ('uuid'::regtype, 'bigint'::regtype)
+      AND EXISTS (
+          SELECT FROM pg_depend
+          WHERE classid = 'pg_attrdef'::regclass AND objid = d.oid AND refclassid = 'pg_proc'::regclass
+            AND refobjid IN ('uuid_xact_nextval(bigint)'::regprocedure, 'xact_id(bigint)'::regprocedure, 'xact_id_generated(bigint)'::regprocedure));
+END;
+COMMENT ON FUNCTION feed_number_columns(regclass) IS 'Columns, by their number, whose default or generation expression makes transaction numbers. Not for use by hand.';
 
 CREATE FUNCTION feed_describe("table" regclass, "column" name DEFAULT NULL)
 RETURNS feed_table
@@ -103,13 +147,7 @@ DECLARE
     found int;
     problem text;
 BEGIN
-    SELECT CASE WHEN relkind NOT IN ('r', 'p') THEN 'is not a table'
-                WHEN relpersistence <> 'p' THEN 'is not permanent: a crash or the end of a session empties it'
-                WHEN relkind = 'r' AND EXISTS (SELECT FROM pg_inherits WHERE inhparent = "table")
-                THEN 'has tables that inherit from it, into which rows come without its guard'
-                WHEN EXISTS (SELECT FROM unnest(@extschema@.feed_tree("table")) AS m JOIN pg_class AS c ON c.oid = m WHERE c.relkind = 'f')
-                THEN 'has foreign tables among its partitions, whose transactions are another server''s' END
-    INTO problem FROM pg_class WHERE oid = "table";
+    problem := @extschema@.feed_problem("table");
     IF problem IS NOT NULL THEN
         RAISE 'cannot read % by transactions: it %', "table", problem USING ERRCODE = 'wrong_object_type';
     END IF;
@@ -118,16 +156,10 @@ BEGIN
     SELECT count(*) OVER (), a.attnum, a.attname, a.atttypid = 'uuid'::regtype, a.attgenerated = 's',
            coalesce(substring(pg_get_expr(adbin, adrelid) FROM 'xact_(?:nextval|id|id_generated)\(+''?(\d+)')::bigint, 0)
     INTO found, number, t.number_column, t.is_uuid, t.is_generated, t.base
-    FROM pg_attribute a
-    JOIN pg_attrdef d ON adrelid = attrelid AND adnum = attnum
-    WHERE attrelid = "table" AND NOT attisdropped AND atttypid IN ('uuid'::regtype, 'bigint'::regtype)
-      AND ("column" IS NULL OR attname = "column")
-      AND EXISTS (
-          SELECT FROM pg_depend
-          WHERE classid = 'pg_attrdef'::regclass AND objid = d.oid AND refclassid = 'pg_proc'::regclass
-            AND refobjid IN ('@extschema@.uuid_xact_nextval(bigint)'::regprocedure,
-                             '@extschema@.xact_id(bigint)'::regprocedure,
-                             '@extschema@.xact_id_generated(bigint)'::regprocedure))
+    FROM @extschema@.feed_number_columns("table") AS n
+    JOIN pg_attribute a ON a.attrelid = "table" AND a.attnum = n
+    JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
+    WHERE "column" IS NULL OR attname = "column"
     ORDER BY a.attnum;
     IF coalesce(found, 0) <> 1 THEN
         RAISE 'table % has % with the transaction number', "table",
@@ -156,26 +188,32 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION feed_describe(regclass, name) IS 'How a table is read, from the catalog: its column with the transaction number, the base, the index. Not for use by hand: feed_enable keeps the answer.';
 
+CREATE FUNCTION feed_key(t feed_table)
+RETURNS name[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN t.is_uuid THEN t.order_columns ELSE t.number_column || t.order_columns END;
+COMMENT ON FUNCTION feed_key(feed_table) IS 'The columns that readers rely on, the one with the number first. Not for use by hand.';
+
+CREATE FUNCTION feed_is_guarded("table" regclass, columns name[], is_generated boolean)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
+COMMENT ON FUNCTION feed_is_guarded(regclass, name[], boolean) IS 'Whether the triggers are on a table, always enabled, and for these columns, the first generated or not. Not for use by hand.';
+
 CREATE FUNCTION feed_guard_statements(t feed_table)
 RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    columns name[] := CASE WHEN t.is_uuid THEN t.order_columns ELSE t.number_column || t.order_columns END;
     names text;
+    guard text;
 BEGIN
-    -- A BEFORE UPDATE trigger would make the server compute a generated column anew at every update.
-    IF t.is_generated THEN
-        SELECT string_agg(', ' || quote_literal(c), '') INTO names FROM unnest(columns) AS c;
-        RETURN NEXT format('CREATE TRIGGER zz_inorder_guard AFTER DELETE OR UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION @extschema@.feed_guard(%s%s)',
-                           t.relid, quote_literal(t.base), names);
-    ELSE
-        -- Triggers fire by name: nothing changes the key after this one.
-        SELECT string_agg(quote_ident(c), ', ') INTO names FROM unnest(columns) AS c;
-        RETURN NEXT format('CREATE TRIGGER zz_inorder_guard BEFORE INSERT OR DELETE OR UPDATE OF %s ON %s FOR EACH ROW EXECUTE FUNCTION @extschema@.feed_guard(%s)',
-                           names, t.relid, quote_literal(t.base));
-    END IF;
-    RETURN NEXT format('ALTER TABLE %s ENABLE ALWAYS TRIGGER zz_inorder_guard', t.relid);
+    SELECT string_agg(quote_ident(c), ', ') INTO names FROM unnest(@extschema@.feed_key(t)) AS c;
+    guard := format(' ON %s FOR EACH ROW EXECUTE FUNCTION @extschema@.feed_guard(%s)', t.relid, quote_literal(t.base));
+    -- Triggers fire by name: nothing changes the key after these. Nobody gives a generated column a value,
+    -- and a BEFORE UPDATE trigger would make the server compute it anew at every update.
+    RETURN NEXT concat('CREATE TRIGGER zz_inorder_guard ', CASE WHEN t.is_generated THEN 'AFTER DELETE' ELSE 'BEFORE INSERT OR DELETE' END, ' OR UPDATE OF ', names, guard);
+    RETURN NEXT concat('CREATE TRIGGER zz_inorder_update ', CASE WHEN t.is_generated THEN 'AFTER' ELSE 'BEFORE' END, ' UPDATE', guard);
+    RETURN NEXT format('ALTER TABLE %s ENABLE ALWAYS TRIGGER zz_inorder_guard, ENABLE ALWAYS TRIGGER zz_inorder_update', t.relid);
     -- Those of rows come to partitions by themselves, those of statements do not.
     RETURN QUERY SELECT statement FROM unnest(@extschema@.feed_tree(t.relid)) AS member,
         LATERAL (VALUES (format('CREATE TRIGGER zz_inorder_truncate BEFORE TRUNCATE ON %s EXECUTE FUNCTION @extschema@.feed_guard(%s)', member, quote_literal(t.base))),
@@ -197,6 +235,7 @@ BEGIN
         EXECUTE format('DROP TRIGGER IF EXISTS zz_inorder_truncate ON %s', member);
     END LOOP;
     EXECUTE format('DROP TRIGGER IF EXISTS zz_inorder_guard ON %s', "table");
+    EXECUTE format('DROP TRIGGER IF EXISTS zz_inorder_update ON %s', "table");
 END $$;
 COMMENT ON FUNCTION feed_unguard(regclass) IS 'Drop the triggers of the guard. Not for use by hand: feed_disable calls it.';
 
@@ -213,6 +252,10 @@ BEGIN
         RAISE 'table must not be null' USING ERRCODE = 'null_value_not_allowed';
     END IF;
     PERFORM @extschema@.feed_check_owner("table");
+    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        RAISE 'feed_enable needs READ COMMITTED, not %', upper(current_setting('transaction_isolation')) USING ERRCODE = 'active_sql_transaction',
+              DETAIL = 'Rows that came without the guard since this transaction began would not be looked at.';
+    END IF;
     -- Waits for writers, so that all rows that came without the guard are there to be looked at.
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', "table");
     t := @extschema@.feed_describe("table", "column");
@@ -233,7 +276,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION feed_enable(regclass, name) IS
 'Make a table readable by feeds and exact counts: find its column with the transaction number (by name where there are several) and its index, and guard both. feed_create and exact_count_start call it if nobody did. Call it again after renaming a column or changing the index.
-Owner only. Takes SHARE ROW EXCLUSIVE for a moment, waiting for writers. Errors: undefined_column, ambiguous_column, undefined_object (no index), wrong_object_type, insufficient_privilege.';
+Owner only. Takes SHARE ROW EXCLUSIVE for a moment, waiting for writers. Errors: undefined_column, ambiguous_column, undefined_object (no index), wrong_object_type, insufficient_privilege, active_sql_transaction in REPEATABLE READ and SERIALIZABLE.';
 
 CREATE FUNCTION feed_ensure("table" regclass, "column" name)
 RETURNS void
@@ -241,8 +284,9 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM @extschema@.feed_check_owner("table");
-    IF NOT EXISTS (SELECT FROM @extschema@.feed_table AS t WHERE t.relid = "table" AND t.number_column = coalesce("column", t.number_column))
-       OR NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = "table" AND tgname = 'zz_inorder_guard' AND tgenabled = 'A') THEN
+    IF NOT EXISTS (SELECT FROM @extschema@.feed_table AS t
+                   WHERE t.relid = "table" AND t.number_column = coalesce("column", t.number_column) 
+                     AND @extschema@.feed_is_guarded(t.relid, @extschema@.feed_key(t), t.is_generated)) THEN
         PERFORM @extschema@.feed_enable("table", "column");
     END IF;
 END $$;
@@ -270,8 +314,8 @@ BEGIN
     IF outside THEN
         RAISE 'table % has rows without a transaction number in column %', t.relid, quote_ident(t.number_column)
         USING ERRCODE = 'check_violation', DETAIL = 'They are in no batch: no feed would ever deliver them.',
-              HINT = format('Before the guard is there, give them one: UPDATE %s SET %I = %s.', t.relid, t.number_column,
-                            CASE WHEN t.is_uuid THEN 'DEFAULT' ELSE '0' END);
+              HINT = format('While the guard is not on them (before feed_enable, in a partition before it is attached) give them one: UPDATE %s SET %I = %s.',
+                            t.relid, t.number_column, CASE WHEN t.is_uuid THEN 'DEFAULT' ELSE '0' END);
     END IF;
 END $$;
 COMMENT ON FUNCTION feed_check_numbers(feed_table) IS 'Error (check_violation) if rows have no number, or a negative one. Not for use by hand.';
@@ -302,7 +346,7 @@ BEGIN
     RAISE 'table % has transaction numbers that this server has not reached', "table"
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = format('The next one is %s. Rows restored from another server look newer than anything to come.', @extschema@.next_transaction()),
-          HINT = format('Call feed_rebase(%L): it lets numbers go on above those in the table.', "table");
+          HINT = format('If they are such rows, call feed_rebase(%1$L): it lets numbers go on above those in the table. Keys of another kind say no transaction: feed_prepare(%1$L, ''xact'') shows how to add a column that does.', "table");
 END $$;
 COMMENT ON FUNCTION feed_say_beyond(regclass) IS 'The error about a restored table. Not for use by hand.';
 
@@ -327,7 +371,7 @@ END $$;
 COMMENT ON FUNCTION feed_disable(regclass) IS
 'Undo feed_enable: drop the guard, so that rows may be updated and deleted again. Owner only. Errors: dependent_objects_still_exist while the table has a feed or an exact count.';
 
-CREATE FUNCTION feed_rebase("table" regclass)
+CREATE FUNCTION feed_rebase("table" regclass, beyond bigint DEFAULT 0)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE STRICT SET search_path = pg_catalog, pg_temp
 AS $$
@@ -337,6 +381,9 @@ DECLARE
     raised bigint;
 BEGIN
     PERFORM @extschema@.feed_check_owner("table");
+    IF beyond NOT BETWEEN 0 AND 281474976710655 THEN
+        RAISE 'beyond must be between 0 and 281474976710655, not %', beyond USING ERRCODE = 'numeric_value_out_of_range';
+    END IF;
     -- No row of an unfinished transaction may carry the old base: this waits for all of them.
     EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', "table");
     t := @extschema@.feed_describe("table", (SELECT number_column FROM @extschema@.feed_table WHERE relid = "table"));
@@ -349,7 +396,8 @@ BEGIN
     EXECUTE format(CASE WHEN t.is_uuid THEN 'SELECT @extschema@.uuid_xact_id(%1$I)' ELSE 'SELECT %1$I' END
                    || ' FROM %2$s WHERE %1$I IS NOT NULL ORDER BY %1$I DESC LIMIT 1', t.number_column, "table") INTO highest;
     SELECT max(number) INTO highest
-    FROM (SELECT highest
+    FROM (SELECT highest UNION ALL SELECT beyond
+          UNION ALL SELECT (position).partial FROM @extschema@.feed WHERE relid = "table"
           UNION ALL SELECT upper((position).transactions) - 1 FROM @extschema@.feed WHERE relid = "table"
           UNION ALL SELECT upper((pending).transactions) - 1 FROM @extschema@.feed WHERE relid = "table"
           UNION ALL SELECT upper(counted) - 1 FROM @extschema@.exact_count_part WHERE relid = "table") AS n(number);
@@ -361,9 +409,9 @@ BEGIN
     PERFORM @extschema@.feed_enable("table", t.number_column);
     RETURN raised;
 END $$;
-COMMENT ON FUNCTION feed_rebase(regclass) IS
-'After a restore into a server with lower transaction ids: raise the base in the column default and the guard, so that new numbers go on above those in the table and in the positions of its feeds, which stay as they are. Returns the base; one that is high enough is kept.
-Owner only. Takes ACCESS EXCLUSIVE, waiting for everyone; reads the highest number by the index if it is a btree, otherwise the whole table. Error object_not_in_prerequisite_state for a generated column, which a restore computes anew.';
+COMMENT ON FUNCTION feed_rebase(regclass, bigint) IS
+'After a restore into a server with lower transaction ids: raise the base in the column default and the guard, so that new numbers go on above those in the table, in the positions of its feeds, which stay as they are, and above beyond, for positions that readers keep themselves. Returns the base; one that is high enough is kept.
+Range: beyond 0 to 281474976710655. Owner only. Takes ACCESS EXCLUSIVE, waiting for everyone; reads the highest number by the index if it is a btree, otherwise the whole table. Errors: object_not_in_prerequisite_state for a generated column, which a restore computes anew; numeric_value_out_of_range; those of feed_enable.';
 
 CREATE FUNCTION feed_prepare("table" regclass, "column" name DEFAULT 'xact', method name DEFAULT 'brin')
 RETURNS SETOF text
@@ -381,7 +429,10 @@ BEGIN
         RAISE '% is not a table', "table" USING ERRCODE = 'wrong_object_type';
     END IF;
     SELECT attnum INTO number FROM pg_attribute WHERE attrelid = "table" AND attname = "column" AND NOT attisdropped;
-    IF number IS NULL THEN
+    IF number IS NOT NULL AND number NOT IN (SELECT @extschema@.feed_number_columns("table")) THEN
+        RAISE 'column % of % is there already and has no default that gives transaction numbers', quote_ident("column"), "table" USING ERRCODE = 'duplicate_column',
+              HINT = 'Name another column to be added; or, if this one holds such numbers, give it its default, xact_id() or uuid_xact_nextval().';
+    ELSIF number IS NULL THEN
         -- Constant at first, which takes no rewrite: what is there counts as transaction 0.
         RETURN NEXT format('ALTER TABLE %s ADD COLUMN %I bigint NOT NULL DEFAULT 0, ALTER COLUMN %2$I SET DEFAULT @extschema@.xact_id()', "table", "column");
     END IF;
@@ -394,7 +445,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION feed_prepare(regclass, name, name) IS
 'The statements that make an existing table of any key readable, one a row, each online: a bigint column with xact_id() as default (no rewrite; rows that are there count as transaction 0), its index (brin or btree) concurrently, ANALYZE, and feed_enable. In psql, \gexec instead of the semicolon performs them. What is there already is left out.
-The first takes ACCESS EXCLUSIVE for a moment; set lock_timeout. Errors: invalid_parameter_value (method), wrong_object_type.';
+The first takes ACCESS EXCLUSIVE for a moment; set lock_timeout. Errors: invalid_parameter_value (method), wrong_object_type, duplicate_column (a column of this name without such a default).';
 
 CREATE FUNCTION feed_prepare_index("table" regclass, "column" name, method name)
 RETURNS SETOF text

@@ -4,15 +4,20 @@
  *
  * A feed and an exact count pass over a transaction for good once it has
  * ended.  So a row must carry the number of the transaction that inserts it,
- * and must neither lose it nor vanish afterwards.  The trigger's first argument
- * is the base; its columns (UPDATE OF …) are those the readers rely on, the
- * one with the number first.  Where that is a generated column no list of columns
- * would ever fire, and their names are the further arguments.
+ * and must neither lose it nor vanish afterwards.
+ *
+ * Two triggers fire for rows.  The first, for INSERT and DELETE, has the base as
+ * its argument, and names the columns that readers rely on, the one with the number
+ * first, as UPDATE OF …: so the server follows them when they are renamed, and
+ * into partitions where they have other numbers.  The second fires for every
+ * UPDATE, since UPDATE OF does not when another trigger changes the column.
  */
 #include "postgres.h"
 
+#include "access/relation.h"
+#include "catalog/pg_type_d.h"
 #include "commands/trigger.h"
-#include "executor/spi.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
@@ -23,6 +28,7 @@
 #include "xact.h"
 
 PG_FUNCTION_INFO_V1(feed_guard);
+PG_FUNCTION_INFO_V1(feed_is_guarded);
 
 /* Anyone may make a trigger of it by hand. */
 static void
@@ -42,29 +48,19 @@ base_of(Trigger *trigger)
 	return pg_strtoint64(trigger->tgargs[0]);
 }
 
-static int
-columns_of(Trigger *trigger)
+/* The trigger that names the columns */
+static Trigger *
+columns_of(TriggerData *data)
 {
-	return trigger->tgnattr > 0 ? trigger->tgnattr : trigger->tgnargs - 1;
-}
+	TriggerDesc *all = data->tg_relation->trigdesc;
 
-static AttrNumber
-column_of(Trigger *trigger, Relation table, int i)
-{
-	int			column;
-
-	if (trigger->tgnattr > 0)
-		return trigger->tgattr[i];
-	if (i + 1 >= trigger->tgnargs)
-		refuse_trigger(trigger, "names no column");
-	column = SPI_fnumber(RelationGetDescr(table), trigger->tgargs[i + 1]);
-	if (column == SPI_ERROR_NOATTRIBUTE)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_COLUMN),
-				 errmsg("table \"%s\" has no column \"%s\", which its feed relies on",
-						RelationGetRelationName(table), trigger->tgargs[i + 1]),
-				 errhint("Give the column its name back, or call feed_enable() again.")));
-	return column;
+	if (data->tg_trigger->tgnattr > 0)
+		return data->tg_trigger;
+	for (int i = 0; all != NULL && i < all->numtriggers; i++)
+		if (all->triggers[i].tgfoid == data->tg_trigger->tgfoid && all->triggers[i].tgnattr > 0)
+			return &all->triggers[i];
+	refuse_trigger(data->tg_trigger, "names no column");
+	return NULL;
 }
 
 /* Every refusal speaks of a table and a column. */
@@ -117,7 +113,7 @@ static void
 check_insert(TriggerData *data)
 {
 	Relation	table = data->tg_relation;
-	AttrNumber	column = column_of(data->tg_trigger, table, 0);
+	AttrNumber	column = columns_of(data)->tgattr[0];
 	uint64		current = current_xact_number(base_of(data->tg_trigger), "feed_guard()");
 	bool		is_null;
 	Datum		value = slot_getattr(data->tg_trigslot, column, &is_null);
@@ -140,10 +136,11 @@ static void
 check_update(TriggerData *data)
 {
 	Relation	table = data->tg_relation;
+	Trigger    *columns = columns_of(data);
 
-	for (int i = 0; i < columns_of(data->tg_trigger); i++)
+	for (int i = 0; i < columns->tgnattr; i++)
 	{
-		AttrNumber	column = column_of(data->tg_trigger, table, i);
+		AttrNumber	column = columns->tgattr[i];
 		Form_pg_attribute type = TupleDescAttr(RelationGetDescr(table), column - 1);
 		bool		was_null,
 					is_null;
@@ -168,7 +165,7 @@ refuse_removal(TriggerData *data, const char *command)
 			(errcode(ERRCODE_RESTRICT_VIOLATION),
 			 errmsg("cannot %s \"%s\": it is insert-only", command, RelationGetRelationName(data->tg_relation)),
 			 errdetail("A feed or an exact count relies on its rows."),
-			 errhint("Detach or drop whole partitions, or call feed_disable() first."),
+			 errhint("Moving a row to another partition deletes it from this one. Detach or drop whole partitions, or call feed_disable() first."),
 			 errtable(data->tg_relation)));
 }
 
@@ -194,4 +191,48 @@ feed_guard(PG_FUNCTION_ARGS)
 	else
 		refuse_removal(data, "truncate");
 	return PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple);
+}
+
+static Trigger *
+trigger_always(Relation table, const char *name)
+{
+	TriggerDesc *all = table->trigdesc;
+
+	for (int i = 0; all != NULL && i < all->numtriggers; i++)
+		if (strcmp(all->triggers[i].tgname, name) == 0 && all->triggers[i].tgenabled == TRIGGER_FIRES_ALWAYS)
+			return &all->triggers[i];
+	return NULL;
+}
+
+static bool
+guards_columns(Trigger *guard, Relation table, ArrayType *names)
+{
+	Datum	   *column;
+	int			count;
+
+	deconstruct_array(names, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &column, NULL, &count);
+	if (guard->tgnattr != count)
+		return false;
+	for (int i = 0; i < count; i++)
+		if (get_attnum(RelationGetRelid(table), NameStr(*DatumGetName(column[i]))) != guard->tgattr[i])
+			return false;
+	return true;
+}
+
+/* feed_is_guarded(table regclass, columns name[], is_generated boolean) -> boolean */
+Datum
+feed_is_guarded(PG_FUNCTION_ARGS)
+{
+	Relation	table = try_relation_open(PG_GETARG_OID(0), AccessShareLock);
+	Trigger    *guard;
+	bool		result;
+
+	if (table == NULL)
+		PG_RETURN_BOOL(false);
+	guard = trigger_always(table, "zz_inorder_guard");
+	result = guard != NULL && trigger_always(table, "zz_inorder_update") != NULL &&
+		guards_columns(guard, table, PG_GETARG_ARRAYTYPE_P(1)) &&
+		(TupleDescAttr(RelationGetDescr(table), guard->tgattr[0] - 1)->attgenerated != '\0') == PG_GETARG_BOOL(2);
+	relation_close(table, NoLock);
+	PG_RETURN_BOOL(result);
 }

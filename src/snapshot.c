@@ -72,7 +72,7 @@ compare_numbers(const void *a, const void *b)
 static Snapshot
 current_snapshot(void)
 {
-	Snapshot	snapshot = GetActiveSnapshot();
+	Snapshot	snapshot = ActiveSnapshotSet() ? GetActiveSnapshot() : NULL;
 
 	if (snapshot == NULL || snapshot->snapshot_type != SNAPSHOT_MVCC)
 		ereport(ERROR,

@@ -40,6 +40,9 @@ SELECT error_of($$SELECT feed_prepare('half', 'other', 'hash')$$);
 SELECT error_of($$SELECT feed_prepare('steps')$$);
 SELECT error_of($$SELECT feed_prepare('half_pkey')$$);
 SELECT count(*) AS null_for_null FROM feed_prepare(NULL);
+-- A column of that name that says something else.
+ALTER TABLE half ADD taken bigint, ADD text text DEFAULT 'x';
+SELECT error_of(format('SELECT feed_prepare(''half'', %L)', c)) FROM unnest('{taken,text,id}'::name[]) AS c;
 DROP TABLE half;
 
 -- Partitioned, nested, with names that need quotes or are as long as they may be, in several schemas.

@@ -57,6 +57,59 @@ UPDATE exact_count_part SET rows = 7;
 SELECT error_of($$INSERT INTO feed (name, relid, position) SELECT 'mine', relid, position FROM feed LIMIT 1$$);
 SELECT error_of($$INSERT INTO exact_count_part SELECT relid, 'feed', storage, counted, rows, folded FROM exact_count_part LIMIT 1$$);
 SELECT error_of($$UPDATE feed SET relid = 'private.secret'$$);
+-- Nor by leaving something there for a table to come.
+SELECT error_of($$INSERT INTO feed_table VALUES (4294967295, 'id', true, false, '{id}', 0, true)$$);
+SELECT error_of($$INSERT INTO feed (name, relid, position) VALUES ('mine', 4294967295, ROW('{}', NULL, NULL, NULL, NULL))$$);
+SELECT error_of($$INSERT INTO exact_count_part VALUES (4294967295, 4294967295, '', '{}', 7, now())$$);
+-- What feed_apply runs is the caller's, but not what it reads by: operators and functions on the caller's path.
+RESET ROLE;
+CREATE SCHEMA evil;
+GRANT USAGE ON SCHEMA evil TO inorder_reader;
+DO $$
+DECLARE o text; t text;
+BEGIN
+    FOREACH t IN ARRAY '{uuid,bigint,int}'::text[] LOOP
+        EXECUTE format('CREATE FUNCTION evil.caught(%s, %1$s) RETURNS boolean LANGUAGE plpgsql AS ''BEGIN RAISE ''''caught as %%'''', current_user; END''', t);
+        FOREACH o IN ARRAY '{<,<=,>,>=,=}'::text[] LOOP
+            EXECUTE format('CREATE OPERATOR evil.%s (LEFTARG = %s, RIGHTARG = %2$s, FUNCTION = evil.caught)', o, t);
+        END LOOP;
+    END LOOP;
+END $$;
+CREATE FUNCTION evil.contains(int8multirange, bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE 'caught as %', current_user; END $$;
+CREATE OPERATOR evil.@> (LEFTARG = int8multirange, RIGHTARG = bigint, FUNCTION = evil.contains);
+CREATE FUNCTION evil.lower(int8range) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RAISE 'caught as %', current_user; END $$;
+CREATE FUNCTION evil.upper(int8range) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RAISE 'caught as %', current_user; END $$;
+CREATE FUNCTION evil.unnest(int8multirange) RETURNS SETOF int8range LANGUAGE plpgsql AS $$ BEGIN RAISE 'caught as %', current_user; END $$;
+CREATE TYPE evil.int8multirange AS (x int);
+CREATE TABLE private.numbers (id int PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id());
+CREATE INDEX ON private.numbers USING brin (xact);
+ALTER TABLE private.numbers OWNER TO inorder_owner;
+SELECT feed_create('numbers', 'private.numbers');
+CREATE PROCEDURE fill() LANGUAGE plpgsql AS $$
+BEGIN
+    FOR i IN 1 .. 4 LOOP
+        INSERT INTO private.events (n) VALUES (1), (2), (3);
+        INSERT INTO private.numbers SELECT i * 10 + g FROM generate_series(1, 3) AS g;
+        COMMIT;
+    END LOOP;
+END $$;
+CALL fill();
+GRANT SELECT ON private.numbers TO inorder_reader;
+-- With gaps in the set.
+SELECT feed_seek(f, (SELECT range_agg(int8range(xact, xact + 1)) FROM private.numbers WHERE id IN (21, 41))) FROM unnest('{other,numbers}'::text[]) AS f;
+SET ROLE inorder_reader;
+SET search_path = evil, pg_catalog, public;
+SELECT feed_apply(f, 'SELECT FROM batch', s) > 0 AS rows FROM unnest('{other,numbers}'::text[]) AS f, LATERAL (VALUES (2), (2), (3), (NULL)) AS t(s);
+SELECT error_of('SELECT 1::bigint < 2::bigint');
+RESET search_path;
+RESET ROLE;
+SELECT feed_drop('numbers'), feed_disable('private.numbers');
+SET client_min_messages = warning;
+DROP TABLE private.numbers;
+DROP SCHEMA evil CASCADE;
+RESET client_min_messages;
+DROP PROCEDURE fill;
+SET ROLE inorder_reader;
 
 -- A feed whose table one may not read is as good as not there.
 SELECT error_of($$SELECT feed_read('secret', null::private.secret)$$);
@@ -181,6 +234,17 @@ SET ROLE inorder_nobody;
 SELECT name FROM feeds;
 SELECT feed_drop('secret');
 RESET ROLE;
+-- SELECT on a table in a schema that is closed: nothing to be read, and nothing to be moved.
+REVOKE inorder_owner FROM inorder_reader;
+REVOKE USAGE ON SCHEMA private FROM inorder_reader;
+GRANT SELECT ON private.events TO inorder_reader;
+SET ROLE inorder_reader;
+SELECT error_of(format('SELECT feed_next_batch(%L)', name)) FROM feed;
+SELECT error_of(format('SELECT feed_seek(%L, ''now'')', name)) FROM feed;
+SELECT error_of(format('SELECT feed_finish_batch(%L, 1)', name)) FROM feed;
+UPDATE feed SET position = ROW('{}', NULL, NULL, NULL, NULL);
+RESET ROLE;
+SELECT count(*) AS moved FROM feed WHERE isempty((position).transactions);
 SELECT feed_drop(name) FROM feed;
 DELETE FROM exact_count_part;
 SET client_min_messages = warning;
