@@ -96,10 +96,13 @@ END $$;
 CALL fill();
 GRANT SELECT ON private.numbers TO inorder_reader;
 -- With gaps in the set.
+SELECT int8range(xact, xact + 1)::int8multirange AS middle FROM private.numbers WHERE id = 21 \gset
 SELECT feed_seek(f, (SELECT range_agg(int8range(xact, xact + 1)) FROM private.numbers WHERE id IN (21, 41))) FROM unnest('{other,numbers}'::text[]) AS f;
 SET ROLE inorder_reader;
 SET search_path = evil, pg_catalog, public;
 SELECT feed_apply(f, 'SELECT FROM batch', s) > 0 AS rows FROM unnest('{other,numbers}'::text[]) AS f, LATERAL (VALUES (2), (2), (3), (NULL)) AS t(s);
+SELECT public.feed_seek('numbers', :'middle'::pg_catalog.int8multirange);
+SELECT feed_apply(f, 'SELECT FROM batch') > 0 AS rows FROM (VALUES ('numbers')) AS n(f);
 SELECT error_of('SELECT 1::bigint < 2::bigint');
 RESET search_path;
 RESET ROLE;
