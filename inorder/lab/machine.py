@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from inorder.database import Connection, query
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect, query
 from inorder.installation import source_folder
+from inorder.lab.results import Result
 from inorder.servers import Server
 from inorder.temporary import filesystem_of
 
@@ -65,3 +67,9 @@ def describe_server(server: Server, connection: Connection) -> dict[str, Any]:
     """The server's version, origin and the settings that decide what an insert costs."""
     settings = {str(name): str(value) for name, value in connection.execute(query("settings"))}
     return {"version": server.version, "origin": server.origin, "settings": settings}
+
+
+def note_server(cluster: Cluster, result: Result) -> None:
+    """Note the settings of the server as it is measured."""
+    with connect(cluster.dsn) as connection:
+        result.server = describe_server(cluster.original, connection)

@@ -5,7 +5,7 @@ Written anew after every run, so that an interruption loses nothing that was mea
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,18 @@ class Result:
             if run.step == step and kind in (None, run.kind) and rows in (None, run.rows)
         )
         return sorted(chosen, key=lambda run: run.round)
+
+    def has(self, step: str, kind: str, rows: int, number: int) -> bool:
+        """Whether this was measured in this round."""
+        return any((run.step, run.kind, run.rows, run.round) == (step, kind, rows, number) for run in self.runs)
+
+    def forget(self, kind: str, number: int, steps: Container[str] | None = None) -> None:
+        """Take out what was measured of a kind in a round, in all steps or these."""
+        self.runs = [
+            run
+            for run in self.runs
+            if (run.kind, run.round) != (kind, number) or (steps is not None and run.step not in steps)
+        ]
 
     def metric(self, name: str, runs: Iterable[Run]) -> list[float]:
         """One metric of the given runs; runs without it are left out."""

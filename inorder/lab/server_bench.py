@@ -17,50 +17,10 @@ from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.keys import KEY_KINDS, SCHEMA, KeyKind
 from inorder.lab.progress import Progress
 from inorder.lab.results import Run
-from inorder.servers import Server
-from inorder.temporary import takes_direct_io
+from inorder.lab.serving import FILL_SETTINGS, fill_memory, measuring_settings, reads_directly
 
 # Rows of one INSERT while filling: about half a second, which is how soon a cancel is heard.
 FILL_BATCH = 250_000
-
-# The fill is not measured: it may use memory and skip every flush.
-FILL_SETTINGS = {
-    "fsync": "off",
-    "synchronous_commit": "off",
-    "full_page_writes": "off",
-    "max_wal_size": "16GB",
-    "checkpoint_timeout": "1h",
-}
-
-
-def reads_directly(server: Server, folder: Path) -> bool:
-    """Whether a server whose data are there can bypass the page cache."""
-    return server.has_direct_io and takes_direct_io(folder)
-
-
-def fill_memory() -> int:
-    """shared_buffers while filling, in bytes: 1 GB, but at most a quarter of what the machine has."""
-    return min(2**30, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4)
-
-
-def measuring_settings(memory_bytes: int, direct_io: bool) -> dict[str, str]:
-    """The state that is measured.
-
-    Commits do not wait for the disk (synchronous_commit off): the wait is the
-    same for every key and would hide what differs. Checkpoints come only when
-    the experiment asks for one.
-    """
-    settings = {
-        "shared_buffers": f"{memory_bytes // 8192}",
-        "fsync": "on",
-        "synchronous_commit": "off",
-        "full_page_writes": "on",
-        "max_wal_size": "64GB",
-        "checkpoint_timeout": "1h",
-        "checkpoint_completion_target": "0.9",
-    }
-    return settings | ({"debug_io_direct": "data"} if direct_io else {})
-
 
 class ServerBench:
     """An InsertBench over a Cluster."""

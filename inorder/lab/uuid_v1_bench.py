@@ -16,7 +16,7 @@ from inorder.lab.experiments import uuid_v1 as experiment
 from inorder.lab.experiments.uuid_v1 import KINDS, UuidV1Plan
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.parallel import execute_all
-from inorder.lab.server_bench import measuring_settings, reads_directly
+from inorder.lab.serving import measuring_settings, reads_directly
 from inorder.lab.uuid_v1_data import SETS, keys_query
 
 # Beside the measuring settings: every kind makes its WAL files anew, instead of

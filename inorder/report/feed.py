@@ -32,7 +32,8 @@ from inorder.lab.experiments.feed import (
 )
 from inorder.lab.results import Result
 from inorder.lab.stats import Estimate, estimate, paired_ratio
-from inorder.report.terminal import interval_text, plain_table
+from inorder.report.section import interval_text
+from inorder.report.terminal import plain_table
 
 # What was aimed at: ratios to the baseline, and milliseconds of a look at 20 million rows.
 GUARDED_TARGETS = {SINGLE: 1.1, BATCH: 0.95}

@@ -30,17 +30,23 @@ def flat(row: Any) -> dict[str, Any]:
     return columns
 
 
-def as_json(rows: Sequence[Any]) -> str:
+def as_json(records: Sequence[dict[str, Any]]) -> str:
     """A JSON array of objects."""
-    return json.dumps([flat(row) for row in rows], indent=1)
+    return json.dumps(list(records), indent=1)
 
 
-def as_csv(rows: Sequence[Any]) -> str:
-    """CSV with a header; every column that any row has."""
-    records = [flat(row) for row in rows]
+def as_csv(records: Sequence[dict[str, Any]]) -> str:
+    """CSV with a header; every column that any row has.
+
+    >>> as_csv([{"a": 1}, {"a": 2, "b": 3}]).splitlines()
+    ['a,b', '1,', '2,3']
+    """
     columns = list(dict.fromkeys(name for record in records for name in record))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(records)
     return text.getvalue().rstrip("\n")
+
+
+WRITERS = {"json": as_json, "csv": as_csv}

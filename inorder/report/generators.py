@@ -7,7 +7,8 @@ from rich.table import Table
 from inorder.lab.experiments.generators import BASELINE_CALL, BASELINE_INSERT, FLOOR, TYPES
 from inorder.lab.results import Result
 from inorder.lab.stats import Estimate, estimate, paired_ratio
-from inorder.report.terminal import interval_text, plain_table
+from inorder.report.section import interval_text
+from inorder.report.terminal import plain_table
 
 # As narrow as a terminal of 80 columns needs.
 COLUMNS = ("generator", "ns/value", "of random", "bulk ns", "vs nextval")

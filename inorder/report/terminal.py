@@ -5,26 +5,11 @@ from collections.abc import Iterator
 from rich.table import Table
 
 from inorder.lab.keys import BASELINE
-from inorder.lab.stats import Estimate
+from inorder.report.section import Section, interval_text
 from inorder.report.summary import KindSummary
 
 # As narrow as a terminal of 80 columns needs.
 COLUMNS = ("key", "inserts/s", "vs bigint", "WAL/row", "FPI/row", "hits", "index", "leaf")
-
-
-def interval_text(value: Estimate | None, digits: int) -> str:
-    """A median with its interval in brackets.
-
-    >>> interval_text(Estimate(0.4132, 0.40, 0.44, 6), 2), interval_text(Estimate(0.4, None, None, 1), 2)
-    ('0.41 [0.40–0.44]', '0.40 (once)')
-    >>> interval_text(None, 2)
-    ''
-    """
-    if value is None:
-        return ""
-    if value.low is None or value.high is None:
-        return f"{value.median:,.{digits}f} (once)"
-    return f"{value.median:,.{digits}f} [{value.low:,.{digits}f}–{value.high:,.{digits}f}]"
 
 
 def percent(value: float | None) -> str:
@@ -76,3 +61,13 @@ def insert_tables(sizes: dict[int, list[KindSummary]]) -> Iterator[Table]:
     """One table a size."""
     for rows, kinds in sizes.items():
         yield insert_table(rows, kinds)
+
+
+def section_table(section: Section) -> Table:
+    """A section for the terminal."""
+    table = plain_table(section.title, section.caption)
+    for column, place in zip(section.columns, range(len(section.columns)), strict=True):
+        table.add_column(column.name, justify="right" if place else "left", no_wrap=True, vertical="bottom")
+    for row in section.shown():
+        table.add_row(*row)
+    return table

@@ -64,7 +64,7 @@ def test_every_command_and_option_has_help(words: tuple[str, ...]) -> None:
         (("lab", "run", "insert", "--rows", "0"), "--rows must be a number from 1,000"),
         (("lab", "run", "insert", "--memory", "1kB"), "--memory must be a number from 1,048,576"),
         (("lab", "run", "insert", "--rows", "100G"), "are free"),
-        (("lab", "run", "insert", "--clients", "91"), "91 is not in the range"),
+        (("lab", "run", "insert", "--clients", "91"), "--clients must be a number from 1 to 90"),
         (("lab", "run", "insert", "--out", "no/such/r.json"), "cannot write no/such/r.json: No such file"),
         (("lab", "run", "insert", "--html", "no/such/p.html"), "cannot write no/such/p.html: No such file"),
         (("lab", "run", "insert", "--out", "/proc/r.json"), "cannot write /proc/r.json: "),

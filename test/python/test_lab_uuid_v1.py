@@ -194,7 +194,7 @@ def test_the_data_and_what_is_deleted(server: Server) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--quick", "--rows", "2M"), "--quick and --rows exclude each other"),
+        (("--quick", "--full"), "--quick and --full exclude each other"),
         (("--rows", "999"), "--rows must be a number from 1,000"),
         (("--rows", "10G"), "10,000,000,000 rows, their files and their WAL need about"),
         (("--memory", "1kB"), "--memory must be a number from"),

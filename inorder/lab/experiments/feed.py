@@ -149,13 +149,23 @@ def run_feed(plan: FeedPlan, bench: FeedBench, result: Result, progress: Progres
             writes = step in WRITES
             label = f"{WRITTEN[kind]}, {WRITES[step]}" if writes else f"{READERS[kind]}, {SUMMARIES[step]}"
             progress.step(f"round {number} of {plan.rounds}: {label}")
+            rows = plan.written[step] if writes else plan.read_rows
+            if result.has(step, kind, rows, number):
+                progress.done()
+                continue
             metrics = (bench.write if writes else bench.read)(step, kind)
             if number > 0:
-                rows = plan.written[step] if writes else plan.read_rows
                 result.runs.append(Run(step, kind, rows, number, metrics))
                 save()
             progress.done()
     for number in range(1, plan.rounds + 1):
+        if all(result.has(step, looked(form, ENDED), plan.looked_at[step], number) for form in FORMS for step in LOOKS):
+            for _ in range(2 * (1 + len(FORMS) * len(LOOKS))):
+                progress.done()
+            continue
+        for form in FORMS:  # a round that was cut off begins anew
+            for state in (HELD, ENDED):
+                result.forget(looked(form, state), number, LOOKS)
         look_around(plan, number, shuffler, bench, result, progress, save)
     result.complete = True
     save()

@@ -84,6 +84,9 @@ def run_generators(
         for step, name in shuffler.sample(work, len(work)):
             progress.step(f"round {number} of {plan.rounds}: {step} {name}")
             amount = plan.rows if step == "insert" else plan.values
+            if result.has(step, name, amount, number):
+                progress.done()
+                continue
             do = {"call": bench.call, "insert": bench.insert, "task": bench.task}[step]
             metrics = do(calls.get(name, name), amount)
             if number > 0:  # round 0 warms up: libraries, caches, files

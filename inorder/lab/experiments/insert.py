@@ -3,12 +3,13 @@
 ``run_insert`` is the experiment; what it does to a real server is ``ServerBench``.
 """
 
-import random
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
+from inorder.lab.experiment import Metrics, Series, Turn, run_rounds
 from inorder.lab.keys import KEY_KINDS
+from inorder.lab.machine import available_cores
 from inorder.lab.progress import Progress
 from inorder.lab.results import Result, Run
 
@@ -25,9 +26,9 @@ class InsertPlan:
     seconds: int = 10
     inserts: int | None = None
     clients: int = 8
-    threads: int = 2
+    threads: int = field(default_factory=available_cores)
     memory_bytes: int = 128 * 1024 * 1024
-    fill_workers: int = 2
+    fill_workers: int = field(default_factory=available_cores)
     seed: int = 1
 
     def as_dict(self) -> dict[str, Any]:
@@ -63,33 +64,48 @@ def run_insert(
     plan: InsertPlan, bench: InsertBench, result: Result, progress: Progress, save: Callable[[], None]
 ) -> None:
     """Fill, then measure round by round in shuffled order; everything is saved as soon as it is known."""
-    shuffler = random.Random(plan.seed)
     progress.total(plan.steps)
     bench.create(plan.kinds)
     for rows in sorted(plan.rows):
         fill_all(plan, rows, bench, result, progress)
         bench.serve_for_measuring()
-        for number in range(1, plan.rounds + 1):
-            for kind in shuffler.sample(plan.kinds, len(plan.kinds)):
-                progress.step(f"{rows:,} rows, round {number} of {plan.rounds}: {KEY_KINDS[kind].label}")
-                run = bench.measure(kind, shuffler.randrange(2**31), progress)
-                result.runs.append(Run("insert", kind, rows, number, run.metrics, run.series))
-                save()
-                progress.done(f"{run.metrics['tps']:,.0f} inserts/s")
+        turns = [turn_of(kind, rows, bench, progress) for kind in plan.kinds]
+        run_rounds(turns, plan.rounds, plan.seed, result, progress, save, speed_text)
         for kind in plan.kinds:
             progress.step(f"{rows:,} rows: sizes of {KEY_KINDS[kind].label}")
-            result.runs.append(Run("sizes", kind, rows, 1, bench.sizes(kind)))
-            save()
+            if not result.has("sizes", kind, rows, 1):
+                result.runs.append(Run("sizes", kind, rows, 1, bench.sizes(kind)))
+                save()
             progress.done()
     result.complete = True
     save()
+
+
+def speed_text(metrics: Metrics) -> str:
+    """What a turn has found.
+
+    >>> speed_text({"tps": 1234.5})
+    '1,234 inserts/s'
+    """
+    return f"{metrics['tps']:,.0f} inserts/s"
+
+
+def turn_of(kind: str, rows: int, bench: InsertBench, progress: Progress) -> Turn:
+    """One kind's turn at one size."""
+
+    def measure(seed: int) -> tuple[Metrics, Series]:
+        run = bench.measure(kind, seed, progress)
+        return run.metrics, run.series
+
+    return Turn("insert", kind, rows, f"{rows:,} rows: {KEY_KINDS[kind].label}", measure)
 
 
 def fill_all(plan: InsertPlan, rows: int, bench: InsertBench, result: Result, progress: Progress) -> None:
     """Fill every table up to rows, noting how long each took and how large it became."""
 
     def filled(kind: str, metrics: dict[str, float]) -> None:
-        result.runs.append(Run("fill", kind, rows, 1, metrics))
+        if not result.has("fill", kind, rows, 1):
+            result.runs.append(Run("fill", kind, rows, 1, metrics))
         progress.done(f"{KEY_KINDS[kind].label} filled")
 
     progress.step(f"filling {len(plan.kinds)} tables to {rows:,} rows")

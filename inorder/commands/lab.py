@@ -1,0 +1,123 @@
+"""inorder lab: run experiments, go on with interrupted ones, report their results."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from inorder.commands.options import (
+    FILE,
+    Setting,
+    bindir_option,
+    count_setting,
+    counts_setting,
+    experiment_command,
+    format_option,
+    memory_setting,
+    page_option,
+)
+from inorder.commands.show import run_and_show, run_experiment, show
+from inorder.errors import InputError
+from inorder.lab.catalogue import EXPERIMENTS
+from inorder.lab.keys import kinds_named
+from inorder.lab.results import load
+from inorder.servers import find_server
+
+KEYS = Setting(
+    "kinds",
+    "Kinds of key, comma-separated.",
+    lambda text: tuple(kind.name for kind in kinds_named(text)),
+    ",".join,
+    "--keys",
+)
+
+# What each experiment does, and its options; those of every experiment are added.
+COMMANDS = {
+    "insert": (
+        "Insert TPS and WAL per row, by kind of key and size of table.",
+        (
+            KEYS,
+            counts_setting("rows", "Rows in the table, several comma-separated.", 1000, 10**11),
+            count_setting("seconds", "Seconds of each run.", 1, 86_400),
+            count_setting("inserts", "Inserts of each run, instead of seconds: makes counts comparable.", 1, 10**12),
+            count_setting("clients", "Sessions of pgbench.", 1, 90),
+            memory_setting(),
+        ),
+    ),
+    "generators": (
+        "CPU time to make a key, above a function that returns a constant, and of a bulk insert.",
+        (
+            count_setting("values", "Values of one call.", 1000, 10**9),
+            count_setting("rows", "Rows of one INSERT … SELECT.", 1000, 10**9),
+        ),
+    ),
+    "uuid-v1": (
+        "Version-1 UUIDs in time order or not: COPY, VACUUM, REINDEX of a table.",
+        (
+            count_setting("rows", "Rows of the first COPY; the second has a tenth of them.", 1000, 10**10),
+            memory_setting(),
+        ),
+    ),
+    "reader": (
+        "Rows that polling readers lose while transactions of mixed lengths write.",
+        (
+            count_setting("writers", "Sessions of pgbench.", 1, 90),
+            count_setting("seconds", "Seconds of each round; every delivery is kept until then.", 1, 300),
+        ),
+    ),
+    "feed": (
+        "What a feed and an exact count cost writers, readers, and who looks at a large table.",
+        (count_setting("rows", "Rows of each table before the looks.", 10_000, 10**10),),
+    ),
+}
+
+
+@click.group()
+def lab() -> None:
+    """Measure: run experiments, report their results."""
+
+
+@lab.group("run")
+def lab_run() -> None:
+    """Run an experiment on a throw-away server."""
+
+
+for experiment in EXPERIMENTS.values():
+    words, settings = COMMANDS[experiment.name]
+    lab_run.add_command(experiment_command(experiment, words, settings, run_experiment))
+
+
+@lab.command("resume")
+@click.argument("file", type=FILE)
+@bindir_option
+@page_option
+@format_option
+def lab_resume(file: Path, bindir: Path | None, page: Path | None, output: str) -> None:
+    """Go on with an interrupted run: what FILE has is kept, the rest is measured on a new server and added to it."""
+    result = load(file)
+    if result.experiment not in EXPERIMENTS:
+        raise InputError(f"this inorder knows no experiment '{result.experiment}'")
+    if result.complete:
+        raise InputError(f"{file} is complete")
+    experiment, server = EXPERIMENTS[result.experiment], find_server(bindir)
+    check_same_server(result.server, server.version)
+    run_and_show(experiment, experiment.plan_in(result), server, result, file, page, output)
+
+
+def check_same_server(described: dict[str, Any], version: str) -> None:
+    """Half of a result must not come from another server."""
+    if described.get("version") != version:
+        raise InputError(f"the file is of PostgreSQL {described.get('version')}, and this would be {version}")
+
+
+@lab.command("report")
+@click.argument("file", type=FILE)
+@page_option
+@format_option
+def lab_report(file: Path, page: Path | None, output: str) -> None:
+    """Show a result file again."""
+    result = load(file)
+    try:
+        show(result, output, page)
+    except (KeyError, TypeError, ZeroDivisionError) as error:
+        raise InputError(f"{file} is damaged: {type(error).__name__} {error}") from error

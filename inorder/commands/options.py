@@ -1,0 +1,161 @@
+"""Options that the lab's commands share, and how the settings of a plan become options."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from inorder.errors import InputError
+from inorder.lab.experiment import Experiment
+from inorder.report import formats
+from inorder.units import parse_bytes, parse_count, short
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+bindir_option = click.option(
+    "--bindir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of the PostgreSQL programs to run. "
+    "Default: that of PG_CONFIG, a system PostgreSQL with headers, the embedded one.",
+)
+format_option = click.option(
+    "--format", "output", type=click.Choice(formats.FORMATS), default="table", show_default=True, help="What to print."
+)
+page_option = click.option("--html", "page", type=FILE, help="Write the page here, too.")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An option that sets a field of a plan: how its text is read, and how a value is shown in the help."""
+
+    field: str
+    help: str
+    parse: Callable[[str], Any]
+    show: Callable[[Any], str] = str
+    flag: str = ""
+
+    @property
+    def option(self) -> str:
+        """As it is written."""
+        return self.flag or "--" + self.field.replace("_", "-")
+
+
+def typed(count: int) -> str:
+    """A number as one would type it.
+
+    >>> typed(2_000_000)
+    '2M'
+    """
+    return short(count).replace(" ", "")
+
+
+def whole(option: str, lowest: int, highest: int) -> Callable[[str], int]:
+    """Reads a number: 8, 10k, 2M."""
+    return lambda text: parse_count(text, option, lowest, highest)
+
+
+def listed(read: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
+    """Reads several, comma-separated, each once.
+
+    >>> listed(int)("2,1,2")
+    (2, 1)
+    """
+    return lambda text: tuple(dict.fromkeys(read(part.strip()) for part in text.split(",")))
+
+
+def counts_setting(field: str, help: str, lowest: int, highest: int, flag: str = "") -> Setting:
+    """Several numbers."""
+    option = flag or f"--{field}"
+    return Setting(field, help, listed(whole(option, lowest, highest)), lambda many: ",".join(map(typed, many)), flag)
+
+
+def count_setting(field: str, help: str, lowest: int, highest: int, flag: str = "") -> Setting:
+    """A number."""
+    return Setting(field, help, whole(flag or "--" + field.replace("_", "-"), lowest, highest), typed, flag)
+
+
+def memory_setting(help: str = "shared_buffers while measuring.") -> Setting:
+    """Bytes of memory."""
+    return Setting(
+        "memory_bytes",
+        help,
+        lambda text: parse_bytes(text, "--memory", 2**20),
+        lambda size: f"{size // 2**20}MB",
+        "--memory",
+    )
+
+
+def choice_setting(field: str, help: str, known: Sequence[str], flag: str = "") -> Setting:
+    """Several of the known names."""
+    option = flag or f"--{field}"
+
+    def read(name: str) -> str:
+        if name not in known:
+            raise InputError(f"{option} has unknown {name!r}; there are {', '.join(known)}")
+        return name
+
+    return Setting(field, help, listed(read), ",".join, flag)
+
+
+COMMON = (
+    count_setting("rounds", "Times of each.", 1, 1000),
+    Setting(
+        "seed", "Seed of the order, and of pgbench.", lambda text: parse_count(text, "--seed", 0, 2**31 - 1)
+    ),
+)
+
+
+def described(setting: Setting, experiment: Experiment) -> str:
+    """The help of an option: with its value in each size of run."""
+    values = {size: getattr(experiment.plan_of(size), setting.field) for size in ("", "quick", "full")}
+    shown = [f"{size} {setting.show(value)}".strip() for size, value in values.items()
+             if value is not None and (not size or value != values[""])]  # fmt: skip
+    return setting.help + (f"  [{'; '.join(shown)}]" if shown else "")
+
+
+def experiment_command(
+    experiment: Experiment,
+    text: str,
+    settings: Sequence[Setting],
+    run: Callable[[Experiment, Any, dict[str, Any]], None],
+) -> click.Command:
+    """The command that runs an experiment: its settings as options, and those of every experiment."""
+    every = (*settings, *COMMON)
+
+    def call(quick: bool, full: bool, **options: Any) -> None:
+        if quick and full:
+            raise InputError("--quick and --full exclude each other")
+        given = {s.field: s.parse(value) for s in every if (value := options.pop("set_" + s.field)) is not None}
+        run(experiment, experiment.plan_of("quick" if quick else "full" if full else "", **given), options)
+
+    command: Any = call
+    for option in reversed(
+        [
+            bindir_option,
+            click.option("--quick", is_flag=True, help="A short run."),
+            click.option("--full", is_flag=True, help="The published sizes: hours."),
+            *(click.option(s.option, "set_" + s.field, help=described(s, experiment)) for s in every),
+            click.option(
+                "--out",
+                type=FILE,
+                default=f"inorder-{experiment.name}.json",
+                show_default=True,
+                help="The result file.",
+            ),
+            page_option,
+            format_option,
+        ]
+    ):
+        command = option(command)
+    return click.command(experiment.name, help=f"{text.removesuffix('.')} ({studies(experiment.study)}).")(command)
+
+
+def studies(names: str) -> str:
+    """As the help says it.
+
+    >>> studies("P1, P3"), studies("P5")
+    ('studies P1, P3', 'study P5')
+    """
+    return f"{'studies' if ',' in names else 'study'} {names}"

@@ -1,0 +1,128 @@
+"""Every experiment of the lab by name, bound to the servers it runs on."""
+
+from collections.abc import Callable
+from contextlib import closing
+
+from inorder.cluster import Cluster
+from inorder.lab.call_bench import CallBench
+from inorder.lab.experiment import Experiment
+from inorder.lab.experiments import feed, generators, insert, reader, uuid_v1
+from inorder.lab.feed_bench import ServerFeedBench
+from inorder.lab.machine import note_server
+from inorder.lab.progress import Progress
+from inorder.lab.reader_bench import PollingBench
+from inorder.lab.results import Result
+from inorder.lab.server_bench import ServerBench
+from inorder.lab.serving import reading_method
+from inorder.lab.uuid_v1_bench import FileBench
+
+# Heap and index of a uuid key with random keys' free space, as measured at 10 M rows: 83 bytes; and the WAL kept of it.
+INSERT_BYTES_PER_ROW = 83 + 170
+
+# The files of all sets of keys, and the largest table with its index and its WAL.
+UUID_V1_BYTES_PER_ROW = 600
+
+# Two tables of 256 bytes a row with their indexes, what arrives later, and the WAL kept of it.
+FEED_BYTES_PER_ROW = 1200
+
+Save = Callable[[], None]
+
+
+def run_insert(plan: insert.InsertPlan, cluster: Cluster, result: Result, progress: Progress, save: Save) -> None:
+    """The insert experiment on a server of its own."""
+    bench = ServerBench(cluster, plan)
+    bench.serve_for_measuring()
+    note_server(cluster, result)
+    insert.run_insert(plan, bench, result, progress, save)
+
+
+def run_generators(
+    plan: generators.GeneratorsPlan, cluster: Cluster, result: Result, progress: Progress, save: Save
+) -> None:
+    """The generators experiment on a server of its own."""
+    bench = CallBench(cluster)
+    note_server(cluster, result)
+    generators.run_generators(plan, bench, result, progress, save)
+
+
+def run_uuid_v1(plan: uuid_v1.UuidV1Plan, cluster: Cluster, result: Result, progress: Progress, save: Save) -> None:
+    """The uuid-v1 experiment on a server of its own."""
+    with closing(FileBench(cluster, plan)) as bench:
+        note_server(cluster, result)
+        uuid_v1.run_uuid_v1(plan, bench, result, progress, save)
+
+
+def run_reader(plan: reader.ReaderPlan, cluster: Cluster, result: Result, progress: Progress, save: Save) -> None:
+    """The reader experiment on a server of its own."""
+    bench = PollingBench(cluster, plan)
+    note_server(cluster, result)
+    reader.run_reader(plan, bench, result, progress, save)
+
+
+def run_feed(plan: feed.FeedPlan, cluster: Cluster, result: Result, progress: Progress, save: Save) -> None:
+    """The feed experiment on a server of its own."""
+    with closing(ServerFeedBench(cluster, plan)) as bench:
+        note_server(cluster, result)
+        feed.run_feed(plan, bench, result, progress, save)
+
+
+EXPERIMENTS = {
+    experiment.name: experiment
+    for experiment in (
+        Experiment(
+            name=insert.NAME,
+            study="P1, P3",
+            plan=insert.InsertPlan,
+            run=run_insert,
+            needs=lambda plan: (
+                max(plan.rows) * len(plan.kinds) * INSERT_BYTES_PER_ROW,
+                f"{max(plan.rows):,} rows of {len(plan.kinds)} key kinds",
+            ),
+            method=reading_method,
+            quick={"rows": (250_000, 2_000_000), "seconds": 1, "memory_bytes": 32 * 2**20},
+            full={"rows": (1000, 1_000_000, 10_000_000, 50_000_000, 100_000_000), "seconds": 60},
+        ),
+        Experiment(
+            name=generators.NAME,
+            study="P2",
+            plan=generators.GeneratorsPlan,
+            run=run_generators,
+            needs=lambda plan: (plan.rows * INSERT_BYTES_PER_ROW, f"{plan.rows:,} rows"),
+            method=lambda server: "CPU time",
+            quick={"rounds": 3},
+            full={"values": 5_000_000, "rounds": 15},
+            programs=(),
+        ),
+        Experiment(
+            name=uuid_v1.NAME,
+            study="P4",
+            plan=uuid_v1.UuidV1Plan,
+            run=run_uuid_v1,
+            needs=lambda plan: (plan.rows * UUID_V1_BYTES_PER_ROW, f"{plan.rows:,} rows, their files and their WAL"),
+            method=reading_method,
+            quick={"rows": 1_000_000},
+            full={"rows": 200_000_000},
+            programs=(),
+        ),
+        Experiment(
+            name=reader.NAME,
+            study="P5",
+            plan=reader.ReaderPlan,
+            run=run_reader,
+            needs=lambda plan: (2**30, "its rows"),
+            method=lambda server: "commit timestamps",
+            full={"seconds": 60, "rounds": 6},
+        ),
+        Experiment(
+            name=feed.NAME,
+            study="P5",
+            plan=feed.FeedPlan,
+            run=run_feed,
+            needs=lambda plan: (plan.rows * FEED_BYTES_PER_ROW, f"{plan.rows:,} rows of two tables"),
+            method=lambda server: "CPU time and latency",
+            quick={"rows": 1_000_000},
+            full={"rounds": 9},
+            programs=(),
+        ),
+    )
+}

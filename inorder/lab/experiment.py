@@ -1,0 +1,100 @@
+"""What every experiment is: a plan, a way to run it on a server, and what it needs; and the order of its turns."""
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from inorder.cluster import Cluster
+from inorder.errors import InputError
+from inorder.lab.progress import Progress
+from inorder.lab.results import Result, Run
+from inorder.servers import Server
+
+Metrics = dict[str, float]
+Series = dict[str, list[float]]
+Measured = Metrics | tuple[Metrics, Series]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One experiment of the lab.
+
+    ``plan`` is a frozen dataclass of tuples, numbers and strings; its defaults are the usual run, ``quick`` and
+    ``full`` what differs in the short one and in the one of the published sizes. ``run`` takes the plan, the server
+    that is not started yet, the result to fill, the progress to tell, and what saves the result; it leaves out what
+    the result has. ``needs`` says how many bytes on disk, and for what.
+    """
+
+    name: str
+    study: str
+    plan: type[Any]
+    run: Callable[[Any, Cluster, Result, Progress, Callable[[], None]], None]
+    needs: Callable[[Any], tuple[int, str]]
+    method: Callable[[Server], str]
+    quick: Mapping[str, Any] = field(default_factory=dict)
+    full: Mapping[str, Any] = field(default_factory=dict)
+    programs: tuple[str, ...] = ("pgbench",)
+
+    def plan_of(self, size: str = "", **given: Any) -> Any:
+        """The plan of a size ("", "quick" or "full"), but for what is given."""
+        return replace(self.plan(), **{**{"quick": self.quick, "full": self.full}.get(size, {}), **given})
+
+    def plan_in(self, result: Result) -> Any:
+        """The plan that a result file was made by; JSON has lists for tuples."""
+        values = {name: tuple(value) if isinstance(value, list) else value for name, value in result.plan.items()}
+        try:
+            return self.plan(**values)
+        except TypeError as error:
+            raise InputError(f"the result's plan is not one of the experiment '{self.name}': {error}") from error
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One of the things that take turns in a round; ``measure`` is given a seed."""
+
+    step: str
+    kind: str
+    rows: int
+    label: str
+    measure: Callable[[int], Measured]
+
+
+def seed_of(seed: int, *place: object) -> int:
+    """A seed for one place of an experiment, the same whatever was left out before it.
+
+    >>> seed_of(1, "insert", 2) == seed_of(1, "insert", 2) != seed_of(1, "insert", 3)
+    True
+    """
+    return random.Random(repr((seed, *place))).randrange(2**31)
+
+
+def shuffled(turns: Iterable[Turn], seed: int, number: int) -> list[Turn]:
+    """The turns of a round in an order of its own, which does not depend on the rounds before."""
+    turns = list(turns)
+    random.Random(repr((seed, "order", number, [(turn.step, turn.rows) for turn in turns]))).shuffle(turns)
+    return turns
+
+
+def run_rounds(
+    turns: Sequence[Turn],
+    rounds: int,
+    seed: int,
+    result: Result,
+    progress: Progress,
+    save: Callable[[], None],
+    found: Callable[[Metrics], str] = lambda metrics: "",
+) -> None:
+    """Each turn once a round, in shuffled order, saved as soon as it is measured; what the result has is left out."""
+    for number in range(1, rounds + 1):
+        for turn in shuffled(turns, seed, number):
+            if result.has(turn.step, turn.kind, turn.rows, number):
+                progress.step(f"round {number} of {rounds}: {turn.label}")
+                progress.done("in the file already")
+                continue
+            progress.step(f"round {number} of {rounds}: {turn.label}")
+            measured = turn.measure(seed_of(seed, turn.step, turn.kind, turn.rows, number))
+            metrics, series = measured if isinstance(measured, tuple) else (measured, {})
+            result.runs.append(Run(turn.step, turn.kind, turn.rows, number, metrics, series))
+            save()
+            progress.done(found(metrics))

@@ -1,0 +1,127 @@
+"""What every report is made of: sections of a table each, which any writer can show.
+
+A section is pure: columns with their meaning, rows of values, charts of the same
+values. None is what was not measured, and is shown empty.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from inorder.lab.stats import LEAST_ROUNDS, Estimate
+
+Value = Estimate | float | int | str | None
+
+
+def interval_text(value: Estimate | None, digits: int = 2) -> str:
+    """A median with its interval in brackets.
+
+    >>> interval_text(Estimate(0.4132, 0.40, 0.44, 6)), interval_text(Estimate(0.4, None, None, 1)), interval_text(None)
+    ('0.41 [0.40–0.44]', '0.40 (once)', '')
+    """
+    if value is None:
+        return ""
+    if value.low is None or value.high is None:
+        return f"{value.median:,.{digits}f} (once)"
+    return f"{value.median:,.{digits}f} [{value.low:,.{digits}f}–{value.high:,.{digits}f}]"
+
+
+def number(digits: int = 0, unit: str = "", interval: bool = False) -> Callable[[Any], str]:
+    """How a column shows a number or an estimate.
+
+    >>> show = number(1, "ms")
+    >>> show(1234.56), show(Estimate(2.0, 1.0, 3.0, 6)), show(None), show("all")
+    ('1,234.6 ms', '2.0 ms', '', 'all')
+    >>> number(2, interval=True)(Estimate(2.0, 1.0, 3.0, 6))
+    '2.00 [1.00–3.00]'
+    """
+
+    def show(value: Value) -> str:
+        if value is None or isinstance(value, str):
+            return value or ""
+        if isinstance(value, Estimate):
+            if interval:
+                return interval_text(value, digits)
+            value = value.median
+        return f"{value:,.{digits}f}" + (f" {unit}" if unit else "")
+
+    return show
+
+
+def text(value: Value) -> str:
+    """How a column shows words."""
+    return "" if value is None else str(value)
+
+
+def ratio(value: Value) -> str:
+    """How a column shows a ratio: with its interval, and a word where it cannot be told from 1.
+
+    >>> ratio(Estimate(0.5, 0.4, 0.6, 6)), ratio(Estimate(1.02, 0.9, 1.1, 6)), ratio(Estimate(0.5, 0.4, 0.6, 3))
+    ('0.50 [0.40–0.60]', '1.02 [0.90–1.10] no difference', '0.50 [0.40–0.60]')
+    """
+    if not isinstance(value, Estimate):
+        return number(2)(value)
+    unresolved = value.rounds >= LEAST_ROUNDS and not value.differs_from(1.0)
+    return interval_text(value) + (" no difference" if unresolved else "")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its name, what it means and where it comes from, and how its values are shown."""
+
+    name: str
+    meaning: str
+    show: Callable[[Any], str] = text
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture of some of the section's values."""
+
+    caption: str
+    svg: Markup
+
+
+@dataclass(frozen=True)
+class Section:
+    """One table, with a name for links and data; the first value of a row is its label."""
+
+    name: str
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Value]]
+    caption: str = ""
+    charts: Sequence[Chart] = ()
+
+    def shown(self) -> list[list[str]]:
+        """The rows as text.
+
+        >>> Section("s", "S", [Column("a", ""), Column("b", "", number(1))], [["x", 2.0]]).shown()
+        [['x', '2.0']]
+        """
+        return [[column.show(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
+
+    def records(self) -> list[dict[str, Any]]:
+        """The rows as data: an estimate becomes three columns.
+
+        >>> Section("s", "S", [Column("a", ""), Column("b", "")], [["x", Estimate(2.0, 1.0, 3.0, 6)]]).records()
+        [{'table': 's', 'a': 'x', 'b': 2.0, 'b_low': 1.0, 'b_high': 3.0}]
+        """
+        return [
+            {"table": self.name}
+            | {
+                name: part
+                for column, value in zip(self.columns, row, strict=True)
+                for name, part in parts(column.name, value)
+            }
+            for row in self.rows
+        ]
+
+
+def parts(name: str, value: Value) -> list[tuple[str, Any]]:
+    """A value as columns of data."""
+    if isinstance(value, Estimate):
+        return [(name, value.median), (f"{name}_low", value.low), (f"{name}_high", value.high)]
+    return [(name, value)]
