@@ -31,6 +31,17 @@ KEYS = Setting(
     "--keys",
 )
 
+
+
+def on_or_off(text: str) -> str:
+    """Reads a switch."""
+    if text not in ("on", "off"):
+        raise InputError(f"--synchronous-commit is on or off, not '{text}'")
+    return text
+
+
+SYNCHRONOUS_COMMIT = Setting("synchronous_commit", "Whether commits wait for the disk: on or off.", on_or_off)
+
 # What each experiment does, and its options; those of every experiment are added.
 COMMANDS = {
     "insert": (
@@ -68,6 +79,16 @@ COMMANDS = {
     "feed": (
         "What a feed and an exact count cost writers, readers, and who looks at a large table.",
         (count_setting("rows", "Rows of each table before the looks.", 10_000, 10**10),),
+    ),
+    "sequence": (
+        "TPS of nextval, alone and in inserts, by CACHE of the sequence and number of clients.",
+        (
+            counts_setting("clients", "Sessions of pgbench, several comma-separated.", 1, 1000),
+            counts_setting("caches", "CACHE of the sequences.", 1, 10**6, "--cache"),
+            count_setting("rows", "Rows of one INSERT … SELECT.", 1000, 10**9),
+            count_setting("seconds", "Seconds of each turn.", 1, 86_400),
+            SYNCHRONOUS_COMMIT,
+        ),
     ),
 }
 

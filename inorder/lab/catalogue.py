@@ -6,12 +6,13 @@ from contextlib import closing
 from inorder.cluster import Cluster
 from inorder.lab.call_bench import CallBench
 from inorder.lab.experiment import Experiment
-from inorder.lab.experiments import feed, generators, insert, reader, uuid_v1
+from inorder.lab.experiments import feed, generators, insert, reader, sequence, uuid_v1
 from inorder.lab.feed_bench import ServerFeedBench
 from inorder.lab.machine import note_server
 from inorder.lab.progress import Progress
 from inorder.lab.reader_bench import PollingBench
 from inorder.lab.results import Result
+from inorder.lab.sequence_bench import SequenceBench
 from inorder.lab.server_bench import ServerBench
 from inorder.lab.serving import reading_method
 from inorder.lab.uuid_v1_bench import FileBench
@@ -24,6 +25,9 @@ UUID_V1_BYTES_PER_ROW = 600
 
 # Two tables of 256 bytes a row with their indexes, what arrives later, and the WAL kept of it.
 FEED_BYTES_PER_ROW = 1200
+
+# A table of small rows and the WAL until the next turn's checkpoint.
+SEQUENCE_BYTES = 2**30
 
 Save = Callable[[], None]
 
@@ -64,6 +68,15 @@ def run_feed(plan: feed.FeedPlan, cluster: Cluster, result: Result, progress: Pr
     with closing(ServerFeedBench(cluster, plan)) as bench:
         note_server(cluster, result)
         feed.run_feed(plan, bench, result, progress, save)
+
+
+def run_sequence(
+    plan: sequence.SequencePlan, cluster: Cluster, result: Result, progress: Progress, save: Save
+) -> None:
+    """The sequence experiment on a server of its own."""
+    with closing(SequenceBench(cluster, plan)) as bench:
+        note_server(cluster, result)
+        sequence.run_sequence(plan, bench, result, progress, save)
 
 
 EXPERIMENTS = {
@@ -123,6 +136,17 @@ EXPERIMENTS = {
             quick={"rows": 1_000_000},
             full={"rounds": 9},
             programs=(),
+        ),
+        Experiment(
+            name=sequence.NAME,
+            study="P2",
+            plan=sequence.SequencePlan,
+            run=run_sequence,
+            needs=lambda plan: (SEQUENCE_BYTES, "its WAL"),
+            method=lambda server: "TPS and CPU time",
+            # Six rounds, since fewer allow no difference; so fewer clients and sequences.
+            quick={"clients": (1, 10), "caches": (1, 100), "seconds": 1},
+            full={"rounds": 15},
         ),
     )
 }

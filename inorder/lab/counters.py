@@ -50,6 +50,39 @@ def read_counters(connection: Connection, kind: KeyKind) -> Counters:
     return Counters(*(int(str(value)) for value in row))
 
 
+@dataclass(frozen=True)
+class Wal:
+    """WAL written since the server's statistics began; a difference of two is one step's."""
+
+    wal_bytes: int
+    wal_records: int
+    full_page_images: int
+
+    def __sub__(self, before: "Wal") -> "Wal":
+        """What has been written since.
+
+        >>> (Wal(9, 8, 7) - Wal(1, 2, 3)).as_metrics()
+        {'wal_bytes': 8, 'wal_records': 6, 'full_page_images': 4}
+        """
+        return Wal(
+            self.wal_bytes - before.wal_bytes,
+            self.wal_records - before.wal_records,
+            self.full_page_images - before.full_page_images,
+        )
+
+    def as_metrics(self) -> dict[str, float]:
+        """By name, as a run records them."""
+        return asdict(self)
+
+
+def read_wal(connection: Connection) -> Wal:
+    """The WAL as it stands, once every other session has ended; for steps on tables without an index."""
+    wait_for_other_sessions(connection)
+    row = connection.execute(query("wal")).fetchone()
+    assert row is not None
+    return Wal(*(int(str(value)) for value in row))
+
+
 def wait_for_other_sessions(connection: Connection) -> None:
     """A session adds its counters to the server's when it ends, a moment after its client is gone."""
     deadline = time.monotonic() + SETTLE_SECONDS

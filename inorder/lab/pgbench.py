@@ -19,23 +19,25 @@ FACTS = {
 
 @dataclass(frozen=True)
 class Load:
-    """How hard to push: clients, threads, and either seconds or transactions per client."""
+    """How hard to push: clients, threads, either seconds or transactions per client, and the query protocol."""
 
     clients: int
     threads: int
     seconds: int | None = None
     transactions: int | None = None
+    protocol: str = "prepared"
 
     def arguments(self) -> list[str]:
         """As pgbench takes them.
 
         >>> Load(8, 2, seconds=3).arguments()
-        ['-c', '8', '-j', '2', '-T', '3']
-        >>> Load(8, 2, transactions=1000).arguments()
-        ['-c', '8', '-j', '2', '-t', '1000']
+        ['-M', 'prepared', '-c', '8', '-j', '2', '-T', '3']
+        >>> Load(8, 2, transactions=1000, protocol="simple").arguments()
+        ['-M', 'simple', '-c', '8', '-j', '2', '-t', '1000']
         """
         length = ["-T", str(self.seconds)] if self.transactions is None else ["-t", str(self.transactions)]
-        return ["-c", str(self.clients), "-j", str(min(self.threads, self.clients)), *length]
+        threads = str(min(self.threads, self.clients))
+        return ["-M", self.protocol, "-c", str(self.clients), "-j", threads, *length]
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def run(
     on_progress: Callable[[float], None] = lambda _tps: None,
 ) -> PgbenchResult:
     """Run pgbench to its end, telling TPS each second; it never outlives this call."""
-    command = [str(program), "-n", "-M", "prepared", "-P", "1", f"--random-seed={seed}", "-f", str(script)]
+    command = [str(program), "-n", "-P", "1", f"--random-seed={seed}", "-f", str(script)]
     with subprocess.Popen(
         [*command, *load.arguments()], env=dict(environment), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:

@@ -6,13 +6,14 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from inorder.lab.experiments import feed, generators, insert, reader, uuid_v1
+from inorder.lab.experiments import feed, generators, insert, reader, sequence, uuid_v1
 from inorder.lab.results import Result
 from inorder.report.feed import feed_tables, summarise_feed
 from inorder.report.formats import flat
 from inorder.report.generators import generators_table, summarise_generators, task_table
 from inorder.report.reader import reader_tables, summarise_reader
 from inorder.report.section import Section
+from inorder.report.sequence import sequence_headline, sequence_sections
 from inorder.report.summary import KindSummary, headline, summarise
 from inorder.report.terminal import insert_tables, section_table
 from inorder.report.uuid_v1 import summarise_uuid_v1, uuid_v1_table
@@ -66,4 +67,5 @@ REPORTS = {
     uuid_v1.NAME: of_rows(summarise_uuid_v1, lambda result: [uuid_v1_table(result)]),
     reader.NAME: of_rows(summarise_reader, lambda result: list(reader_tables(result))),
     feed.NAME: of_rows(summarise_feed, lambda result: list(feed_tables(result))),
+    sequence.NAME: of_sections(sequence_sections, sequence_headline),
 }

@@ -1,0 +1,170 @@
+"""The sequence experiment as sections: TPS by statement and clients, and one bulk statement; with P2 beside."""
+
+from statistics import median
+
+from inorder.lab.experiments.sequence import BULK, CONSTANT, INSERT, SELECT, STATEMENTS, kind_of, step_of
+from inorder.lab.results import Result
+from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
+from inorder.report.published import SEQUENCE_BULK_MS, SEQUENCE_BULK_ROWS, SEQUENCE_TPS
+from inorder.report.section import Column, Section, Value, number, ratio
+
+PUBLISHED_CLIENTS = (1, 10, 100)
+PUBLISHED_CACHES = (1, 100)
+SQL = {SELECT: "select {}", INSERT: "insert {}"}
+
+
+def label(kind: str) -> str:
+    """Where the value comes from, for a reader.
+
+    >>> label("constant"), label("cache_100")
+    ('1', 'nextval, CACHE 100')
+    """
+    return "1" if kind == CONSTANT else f"nextval, CACHE {kind.removeprefix('cache_')}"
+
+
+def kinds(result: Result) -> list[str]:
+    """Those of the plan and those published, in order of CACHE."""
+    return [CONSTANT, *map(kind_of, sorted({*PUBLISHED_CACHES, *result.plan["caches"]}))]
+
+
+def by_round(result: Result, step: str, kind: str, metric: str) -> dict[int, float]:
+    """One metric of the runs there are."""
+    return {run.round: run.metrics[metric] for run in result.select(step, kind) if metric in run.metrics}
+
+
+def measured(result: Result, step: str, kind: str, metric: str, scale: float = 1.0) -> Estimate | None:
+    """Over the rounds there are; None where nothing was measured."""
+    values = by_round(result, step, kind, metric)
+    return estimate([scale * value for value in values.values()]) if values else None
+
+
+def to_constant(result: Result, step: str, kind: str, metric: str) -> Estimate | None:
+    """The ratio to the same statement with a constant, paired within the round."""
+    values, base = (by_round(result, step, one, metric) for one in (kind, CONSTANT))
+    rounds = sorted(values.keys() & base.keys())
+    return paired_ratio([values[n] for n in rounds], [base[n] for n in rounds]) if rounds and kind != CONSTANT else None
+
+
+def wal_each(result: Result, step: str, kind: str) -> Estimate | None:
+    """Bytes of WAL a transaction."""
+    runs = result.select(step, kind)
+    return estimate([run.metrics["wal_bytes"] / run.metrics["transactions"] for run in runs]) if runs else None
+
+
+def load_row(result: Result, statement: str, kind: str, clients: int) -> list[Value]:
+    """One statement with so many clients."""
+    step, published = step_of(statement, clients), SEQUENCE_TPS.get((statement, kind), {}).get(clients)
+    base = SEQUENCE_TPS[statement, CONSTANT].get(clients)
+    return [
+        SQL[statement].format(label(kind)),
+        clients,
+        measured(result, step, kind, "tps"),
+        to_constant(result, step, kind, "tps"),
+        published,
+        published / base if published and base and kind != CONSTANT else None,
+        wal_each(result, step, kind),
+    ]
+
+
+def load_section(result: Result) -> Section:
+    """Every statement, its kinds, and its numbers of clients."""
+    many = sorted({*PUBLISHED_CLIENTS, *result.plan["clients"]})
+    columns = (
+        Column("statement", "what each transaction does; insert: into a table of one bigint without an index"),
+        Column("clients", "sessions of pgbench", number()),
+        Column("TPS", "median of the rounds; pgbench, without connection time", number()),
+        Column("ratio", "of TPS to that with a constant in the same round and with as many clients", ratio),
+        Column("publ. TPS", "P2", number()),
+        Column("publ. ratio", "P2, of the figures beside", number(2)),
+        Column("WAL B", "bytes of write-ahead log a transaction; pg_stat_wal", number(1)),
+    )
+    rows = [
+        load_row(result, statement, kind, clients) for statement in STATEMENTS for clients in many
+        for kind in kinds(result)
+    ]  # fmt: skip
+    wait = "wait" if result.plan["synchronous_commit"] == "on" else "do not wait"
+    caption = (
+        f"ratio: to the same statement with 1 instead of nextval. publ.: study P2, PostgreSQL 9.3.4 on 4 cores. Empty: "
+        f"not measured, or not published. Commits {wait} for the disk. {certainty(result)}"
+    )
+    title = f"nextval or a constant: pgbench, simple protocol, {result.plan['seconds']} s a turn"
+    return Section("sequence-tps", title, columns, rows, caption)
+
+
+def bulk_row(result: Result, kind: str) -> list[Value]:
+    """One kind in bulk."""
+    comparable = int(result.plan["rows"]) == SEQUENCE_BULK_ROWS
+    published = median(SEQUENCE_BULK_MS[kind]) if comparable and kind in SEQUENCE_BULK_MS else None
+    base = median(SEQUENCE_BULK_MS[CONSTANT])
+    return [
+        label(kind),
+        measured(result, BULK, kind, "seconds", 1000.0),
+        to_constant(result, BULK, kind, "seconds"),
+        to_constant(result, BULK, kind, "cpu_seconds"),
+        published,
+        published / base if published and kind != CONSTANT else None,
+    ]
+
+
+def bulk_section(result: Result) -> Section:
+    """One INSERT … SELECT."""
+    columns = (
+        Column("value", "what is inserted"),
+        Column("ms", "median of the rounds, by the wall clock", number(1)),
+        Column("ratio", "of that time to that with a constant in the same round", ratio),
+        Column("CPU ratio", "the same of the server process's CPU time", ratio),
+        Column("publ. ms", "P2, median of its three runs", number(1)),
+        Column("publ. ratio", "P2, of the figures beside", number(2)),
+    )
+    title = f"{int(result.plan['rows']):,} rows by one INSERT … SELECT, without an index"
+    return Section("sequence-bulk", title, columns, [bulk_row(result, kind) for kind in kinds(result)])
+
+
+def sequence_sections(result: Result) -> list[Section]:
+    """The tables of the report."""
+    return [load_section(result), bulk_section(result)]
+
+
+def certainty(result: Result) -> str:
+    """What the number of rounds allows to say."""
+    rounds = int(result.plan["rounds"])
+    if rounds < LEAST_ROUNDS:
+        return f"{rounds} rounds: no difference is claimed below {LEAST_ROUNDS}."
+    return f"{rounds} rounds: brackets hold an interval of 95 %."
+
+
+def sequence_headline(result: Result) -> str:
+    """What is to be said of P2's conclusion, from the plainest sequence measured: one row a statement, and many."""
+    kind = kind_of(min(int(cache) for cache in result.plan["caches"]))
+    inserts = {
+        int(clients): found for clients in sorted(result.plan["clients"])
+        if (found := to_constant(result, step_of(INSERT, clients), kind, "tps"))
+    }  # fmt: skip
+    if not inserts:
+        return ""
+    told = ", ".join(f"{many} client{'s' if many > 1 else ''} {ratio(found)}" for many, found in inserts.items())
+    bulk = to_constant(result, BULK, kind, "cpu_seconds")
+    cost = f"; one INSERT … SELECT takes {ratio(bulk)} of the CPU time" if bulk else ""
+    return (
+        f"P2 found that nextval is not the bottleneck of inserts. {verdict(list(inserts.values()))} "
+        f"Ratio of {label(kind)} to a constant in TPS of inserts of one row: {told}{cost}."
+    )
+
+
+def verdict(inserts: list[Estimate]) -> str:
+    """Whether nextval slows inserts of one row, as far as the rounds can tell.
+
+    >>> verdict([Estimate(0.99, 0.9, 1.1, 6)])
+    'Here: no difference from a constant; a loss of more than 10 % of TPS is ruled out.'
+    >>> verdict([Estimate(0.97, 0.95, 0.99, 6), Estimate(1.0, 0.9, 1.1, 6)])
+    'Here it takes up to 3 % of TPS.'
+    >>> verdict([Estimate(0.5, 0.4, 0.6, 3)])
+    'Here: too few rounds to tell, no difference is claimed below 6.'
+    """
+    if any(found.rounds < LEAST_ROUNDS for found in inserts):
+        return f"Here: too few rounds to tell, no difference is claimed below {LEAST_ROUNDS}."
+    slower = [found for found in inserts if found.differs_from(1.0) and found.median < 1]
+    if slower:
+        return f"Here it takes up to {100 * (1 - min(found.median for found in slower)):.0f} % of TPS."
+    lowest = min(found.low or 0.0 for found in inserts)
+    return f"Here: no difference from a constant; a loss of more than {100 * (1 - lowest):.0f} % of TPS is ruled out."

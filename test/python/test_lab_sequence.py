@@ -1,0 +1,171 @@
+"""The sequence experiment: its turns, its tables beside P2, what its sentence claims, and a small run."""
+
+import json
+from pathlib import Path
+
+import pytest
+from inorder.cluster import Cluster
+from inorder.errors import InorderError
+from inorder.lab.catalogue import EXPERIMENTS
+from inorder.lab.experiment import Metrics
+from inorder.lab.experiments.sequence import BULK, CONSTANT, NAME, SequencePlan, run_sequence
+from inorder.lab.results import Result, Run, load
+from inorder.lab.sequence_bench import TABLE, SequenceBench
+from inorder.report.sequence import bulk_section, load_section, sequence_headline, sequence_sections
+from inorder.servers import Server
+
+from conftest import Silent, scalar
+from test_cli import inorder
+
+SMALL = SequencePlan(clients=(1, 10), caches=(1, 100), rounds=2)
+
+
+class OnPaper:
+    """A bench that writes down what it is asked; nextval has half the TPS, and takes twice the time."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[object, ...]] = []
+
+    def create(self) -> None:
+        """Noted."""
+        self.asked.append(("create",))
+
+    def load(self, statement: str, kind: str, clients: int, seed: int) -> Metrics:
+        """Noted."""
+        self.asked.append((statement, kind, clients))
+        tps = 1000.0 * clients * (1.0 if kind == CONSTANT else 0.5)
+        return {"tps": tps, "transactions": 100, "wal_bytes": 9800}
+
+    def bulk(self, kind: str) -> Metrics:
+        """Noted."""
+        self.asked.append((BULK, kind))
+        seconds = 0.05 if kind == CONSTANT else 0.1
+        return {"seconds": seconds, "cpu_seconds": seconds, "wal_bytes": 1}
+
+
+def run_on_paper(plan: SequencePlan, result: Result | None = None) -> tuple[Result, OnPaper]:
+    """A whole experiment without a server."""
+    bench, result = OnPaper(), result or Result(NAME, "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
+    run_sequence(plan, bench, result, Silent(), lambda: None)
+    return result, bench
+
+
+def test_every_statement_takes_its_turn_in_every_round() -> None:
+    """Six statements by two numbers of clients, and the bulk form of each kind, in another order each round."""
+    result, bench = run_on_paper(SMALL)
+    turns = {(statement, kind, clients) for statement in ("select", "insert")
+             for kind in ("constant", "cache_1", "cache_100") for clients in (1, 10)}  # fmt: skip
+    turns |= {(BULK, kind) for kind in ("constant", "cache_1", "cache_100")}  # type: ignore[misc]
+    first, second = bench.asked[1:16], bench.asked[16:]
+    assert bench.asked[0] == ("create",) and len(bench.asked) == 31
+    assert set(first) == set(second) == turns and first != second
+    assert result.complete and all(run.rows == SMALL.rows for run in result.select(BULK))
+
+
+def test_what_the_file_has_is_not_measured_again() -> None:
+    """A resumed run does the rest only, in the order it would have had."""
+    whole, bench = run_on_paper(SMALL)
+    part = Result(NAME, "now", "0", 1, SMALL.as_dict(), {}, {}, "mock", runs=whole.runs[:20])
+    resumed, rest = run_on_paper(SMALL, part)
+    assert resumed.runs == whole.runs and rest.asked == [("create",), *bench.asked[21:]]
+
+
+def test_plans_are_those_published() -> None:
+    """P2's seconds, clients and rows; the short run keeps the six rounds that a difference needs, in two minutes."""
+    experiment = EXPERIMENTS[NAME]
+    for plan in (experiment.plan_of(), experiment.plan_of("full")):
+        assert (plan.clients, plan.seconds, plan.rows) == ((1, 10, 100), 2, 100_000)
+        assert plan.caches == (1, 100, 1000)
+    quick = experiment.plan_of("quick")
+    turns = 2 * len(quick.clients) * len(quick.kinds)
+    assert quick.rounds >= 6 and quick.rounds * turns * quick.seconds < 90
+
+
+def test_published_figures_stand_beside() -> None:
+    """With their ratios; what was not run is empty, and what was not published, too."""
+    result, _ = run_on_paper(SMALL)
+    rows = {(row[0], row[1]): row[2:] for row in load_section(result).shown()}
+    assert len(rows) == 2 * 3 * 3
+    assert rows["select nextval, CACHE 1", "1"] == ["500", "0.50 [0.50–0.50]", "17,336", "0.64", "98.0"]
+    assert rows["insert 1", "10"] == ["10,000", "", "19,792", "", "98.0"]
+    assert rows["insert nextval, CACHE 100", "100"] == ["", "", "28,701", "0.93", ""]
+    thousand, _ = run_on_paper(SequencePlan(clients=(4,), caches=(1000,), rounds=1))
+    row = {(row[0], row[1]): row[2:] for row in load_section(thousand).shown()}["insert nextval, CACHE 1000", "4"]
+    assert row == ["2,000", "0.50 (once)", "", "", "98.0"]
+
+
+def test_published_milliseconds_are_those_of_as_many_rows() -> None:
+    """And left out beside another number of rows."""
+    result, _ = run_on_paper(SMALL)
+    assert bulk_section(result).shown()[1] == [
+        "nextval, CACHE 1", "100.0", "2.00 [2.00–2.00]", "2.00 [2.00–2.00]", "183.7", "1.18"
+    ]  # fmt: skip
+    other, _ = run_on_paper(SequencePlan(rows=1000, rounds=1))
+    assert bulk_section(other).shown()[1][4:] == ["", ""]
+
+
+def test_an_empty_result_has_its_tables_but_claims_nothing() -> None:
+    """As an interrupted one may be."""
+    result = Result(NAME, "now", "0", 1, SMALL.as_dict(), {}, {}, "mock")
+    assert [len(section.shown()) for section in sequence_sections(result)] == [18, 3]
+    assert sequence_headline(result) == ""
+
+
+@pytest.mark.parametrize(
+    ("rounds", "tps", "claim"),
+    [
+        (2, [500.0] * 2, "too few rounds to tell"),
+        (6, [500.0] * 6, "takes up to 50 % of TPS"),
+        (6, [900.0, 1100.0] * 3, "no difference from a constant; a loss of more than 10 % of TPS is ruled out"),
+        (6, [1500.0] * 6, "no difference from a constant"),
+    ],
+)
+def test_what_the_headline_claims(rounds: int, tps: list[float], claim: str) -> None:
+    """A loss only where the interval shows it."""
+    plan = SequencePlan(clients=(1,), caches=(1,), rounds=rounds)
+    result = Result(NAME, "now", "0", 1, plan.as_dict(), {}, {}, "mock")
+    for number, value in enumerate(tps, 1):
+        result.runs.append(Run("insert_1", CONSTANT, 0, number, {"tps": 1000.0}))
+        result.runs.append(Run("insert_1", "cache_1", 0, number, {"tps": value}))
+    assert claim in sequence_headline(result)
+
+
+@pytest.mark.server
+def test_what_is_run_is_what_is_said(server: Server) -> None:
+    """More clients than a server takes by default; CACHE as said; WAL of nextval by its 32 values a record."""
+    plan = SequencePlan(clients=(110,), caches=(1, 100), rows=9600, seconds=1)
+    with Cluster(server) as cluster:
+        bench = SequenceBench(cluster, plan)
+        bench.create()
+        found = bench.load("insert", "cache_1", 110, 1)
+        assert found["transactions"] == scalar(bench.control, f"SELECT count(*) FROM {TABLE}")
+        constant, each, hundred = (bench.bulk(kind)["wal_records"] for kind in plan.kinds)
+        # Of 9,600 values: CACHE 1 logs 1 + 32 at once and goes on from there, CACHE 100 logs 100 at each refill.
+        assert 9600 / 33 - 5 <= each - constant <= 9600 / 32 + 20
+        assert 96 / 2 <= hundred - constant <= 96 + 20
+        with pytest.raises(InorderError, match="instead of"):
+            bench.check("cache_1", 1)
+        bench.close()
+
+
+@pytest.mark.server
+def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
+    """All turns, both tables, the sentence; the same again from the file."""
+    done = inorder(
+        "lab", "run", "sequence", "--clients", "1", "--cache", "1", "--seconds", "1", "--rounds", "1", "--rows", "1k",
+        "--synchronous-commit", "off", folder=tmp_path, server=server, temporary=shared_folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert list(shared_folder.iterdir()) == []
+    result = load(tmp_path / "inorder-sequence.json")
+    assert result.complete and len(result.runs) == 6
+    assert result.server["settings"]["synchronous_commit"] == "off" and "do not wait" in done.stdout
+    assert "too few rounds to tell" in done.stdout
+    again = inorder("lab", "report", "inorder-sequence.json", "--format", "json", folder=tmp_path)
+    assert {record["table"] for record in json.loads(again.stdout)} == {"sequence-tps", "sequence-bulk"}
+
+
+def test_a_switch_is_on_or_off(tmp_path: Path) -> None:
+    """Anything else is one sentence."""
+    done = inorder("lab", "run", "sequence", "--synchronous-commit", "maybe", folder=tmp_path)
+    assert done.returncode == 2 and "--synchronous-commit is on or off, not 'maybe'" in done.stderr
