@@ -1,5 +1,6 @@
 """inorder lab: run experiments, go on with interrupted ones, report their results."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from inorder.commands.options import (
     FILE,
     Setting,
     bindir_option,
+    choice_setting,
     count_setting,
     counts_setting,
     experiment_command,
@@ -19,6 +21,7 @@ from inorder.commands.options import (
 from inorder.commands.show import run_and_show, run_experiment, show
 from inorder.errors import InputError
 from inorder.lab.catalogue import EXPERIMENTS
+from inorder.lab.experiments import bulk
 from inorder.lab.keys import kinds_named
 from inorder.lab.results import load
 from inorder.servers import find_server
@@ -79,6 +82,14 @@ COMMANDS = {
     "feed": (
         "What a feed and an exact count cost writers, readers, and who looks at a large table.",
         (count_setting("rows", "Rows of each table before the looks.", 10_000, 10**10),),
+    ),
+    "bulk": (
+        "INSERT … SELECT, building indexes and COPY, by kind of key: time, WAL, sizes.",
+        (
+            choice_setting("kinds", "Kinds of key, comma-separated.", tuple(bulk.KINDS), "--keys"),
+            counts_setting("rows", "Rows of the table, several comma-separated.", 1000, 10**10),
+            replace(memory_setting("shared_buffers; the page cache stays behind them."), field="shared_buffers"),
+        ),
     ),
     "sequence": (
         "TPS of nextval, alone and in inserts, by CACHE of the sequence and number of clients.",

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from contextlib import closing
 
 from inorder.cluster import Cluster
+from inorder.lab.bulk_bench import BulkBench
 from inorder.lab.call_bench import CallBench
 from inorder.lab.experiment import Experiment
-from inorder.lab.experiments import feed, generators, insert, reader, sequence, uuid_v1
+from inorder.lab.experiments import bulk, feed, generators, insert, reader, sequence, uuid_v1
 from inorder.lab.feed_bench import ServerFeedBench
 from inorder.lab.machine import note_server
 from inorder.lab.progress import Progress
@@ -25,6 +26,9 @@ UUID_V1_BYTES_PER_ROW = 600
 
 # Two tables of 256 bytes a row with their indexes, what arrives later, and the WAL kept of it.
 FEED_BYTES_PER_ROW = 1200
+
+# A table of char(32) with its index, the WAL of inserting both, and the file that COPY writes.
+BULK_BYTES_PER_ROW = 600
 
 # A table of small rows and the WAL until the next turn's checkpoint.
 SEQUENCE_BYTES = 2**30
@@ -77,6 +81,13 @@ def run_sequence(
     with closing(SequenceBench(cluster, plan)) as bench:
         note_server(cluster, result)
         sequence.run_sequence(plan, bench, result, progress, save)
+
+
+def run_bulk(plan: bulk.BulkPlan, cluster: Cluster, result: Result, progress: Progress, save: Save) -> None:
+    """The bulk experiment on a server of its own."""
+    with closing(BulkBench(cluster, plan)) as bench:
+        note_server(cluster, result)
+        bulk.run_bulk(plan, bench, result, progress, save)
 
 
 EXPERIMENTS = {
@@ -135,6 +146,17 @@ EXPERIMENTS = {
             method=lambda server: "CPU time and latency",
             quick={"rows": 1_000_000},
             full={"rounds": 9},
+            programs=(),
+        ),
+        Experiment(
+            name=bulk.NAME,
+            study="P1",
+            plan=bulk.BulkPlan,
+            run=run_bulk,
+            needs=lambda plan: (max(plan.rows) * BULK_BYTES_PER_ROW, f"{max(plan.rows):,} rows with their WAL"),
+            method=lambda server: "time and WAL",
+            quick={"rows": (200_000,), "rounds": 3},
+            full={"rows": (1_000_000, 50_000_000)},
             programs=(),
         ),
         Experiment(

@@ -6,8 +6,9 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from inorder.lab.experiments import feed, generators, insert, reader, sequence, uuid_v1
+from inorder.lab.experiments import bulk, feed, generators, insert, reader, sequence, uuid_v1
 from inorder.lab.results import Result
+from inorder.report.bulk import bulk_headline, bulk_sections
 from inorder.report.feed import feed_tables, summarise_feed
 from inorder.report.formats import flat
 from inorder.report.generators import generators_table, summarise_generators, task_table
@@ -67,5 +68,6 @@ REPORTS = {
     uuid_v1.NAME: of_rows(summarise_uuid_v1, lambda result: [uuid_v1_table(result)]),
     reader.NAME: of_rows(summarise_reader, lambda result: list(reader_tables(result))),
     feed.NAME: of_rows(summarise_feed, lambda result: list(feed_tables(result))),
+    bulk.NAME: of_sections(bulk_sections, bulk_headline),
     sequence.NAME: of_sections(sequence_sections, sequence_headline),
 }

@@ -1,0 +1,239 @@
+"""The bulk experiment: the order of its steps, its tables beside P1, and small runs on a server."""
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+from inorder.cluster import Cluster
+from inorder.errors import InorderError
+from inorder.lab.bulk_bench import BulkBench
+from inorder.lab.catalogue import EXPERIMENTS
+from inorder.lab.experiment import Metrics
+from inorder.lab.experiments import bulk as experiment
+from inorder.lab.experiments.bulk import BUILDS, KINDS, LEAVE_KEY, NAME, STEPS, BulkPlan, run_bulk
+from inorder.lab.results import Result, load
+from inorder.report.bulk import bulk_headline, bulk_sections
+from inorder.report.section import Section
+from inorder.report.terminal import section_table
+from inorder.servers import Server
+from rich.console import Console
+
+from conftest import Silent, scalar
+from test_cli import inorder
+
+SMALL = BulkPlan(kinds=("bigint", "random_char", "time_char"), rows=(1000, 2000), rounds=2)
+FACTORS = {"bigint": 1.0, "random_char": 4.0, "time_char": 2.0}
+
+
+class OnPaper:
+    """A bench that writes down what it is asked; random keys take four times as long as bigint."""
+
+    def __init__(self, interrupt_at: int = 0, density: bool = True) -> None:
+        self.asked: list[tuple[object, ...]] = []
+        self.left = interrupt_at
+        self.density = density
+
+    def prepare(self) -> None:
+        """Noted."""
+        self.asked.append(("prepare",))
+
+    def measure(self, kind: str, step: str, rows: int) -> Metrics:
+        """Noted; the interrupt comes here."""
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        self.asked.append((kind, step, rows))
+        seconds = FACTORS.get(kind, 1.0) * (1.5 if step == experiment.PLAIN else 1.0)
+        metrics = {
+            "seconds": seconds, "cpu_seconds": seconds, "wal_bytes": 100.0 * rows, "full_page_images": rows / 100,
+            "table_bytes": 1e6, "total_bytes": 2e6 * FACTORS.get(kind, 1.0),
+        }  # fmt: skip
+        if step in LEAVE_KEY:
+            metrics |= {"index_bytes": 1e6} | ({"leaf_density": 90.0} if self.density else {})
+        return metrics | ({"file_bytes": 5e5} if step == experiment.COPY_OUT else {})
+
+    def clear(self) -> None:
+        """Noted."""
+        self.asked.append(("clear",))
+
+
+def empty_result(plan: BulkPlan) -> Result:
+    """Nothing measured yet."""
+    return Result(NAME, "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
+
+
+def run_on_paper(plan: BulkPlan, bench: OnPaper | None = None) -> tuple[Result, OnPaper]:
+    """A whole experiment without a server."""
+    result, bench = empty_result(plan), bench or OnPaper()
+    run_bulk(plan, bench, result, Silent(), lambda: None)
+    return result, bench
+
+
+def lives_of(bench: OnPaper) -> list[list[tuple[object, ...]]]:
+    """What was asked between one clearing and the next."""
+    lives: list[list[tuple[object, ...]]] = [[]]
+    for asked in bench.asked[1:]:
+        lives[-1].append(asked)
+        if asked == ("clear",):
+            lives.append([])
+    return lives[:-1]
+
+
+def test_every_kind_goes_through_all_steps() -> None:
+    """Each in one go, small tables first, the kinds in an order of each round's own; the builds take turns, too."""
+    result, bench = run_on_paper(SMALL)
+    lives = lives_of(bench)
+    assert len(lives) == 2 * 2 * 3 and result.complete
+    for life in lives:
+        assert len({(kind, rows) for kind, _, rows in life[:-1]}) == 1
+        steps = [str(step) for _, step, _ in life[:-1]]
+        assert sorted(steps) == sorted(STEPS) and set(steps[3:6]) == set(BUILDS)
+        assert steps[:3] + steps[6:] == [step for step in STEPS if step not in BUILDS]
+    assert [life[0][2] for life in lives] == 6 * [1000] + 6 * [2000]
+    orders = [tuple(life[0][0] for life in lives[start : start + 3]) for start in range(0, 12, 3)]
+    assert all(set(order) == set(SMALL.kinds) for order in orders) and len(set(orders)) > 1
+    assert len({tuple(step for _, step, _ in life[3:6]) for life in lives}) > 1
+
+
+def test_a_life_that_was_cut_off_begins_anew() -> None:
+    """What was complete is kept, whatever else is measured again; nothing comes twice."""
+    result, cut = empty_result(SMALL), OnPaper(interrupt_at=len(STEPS) + 3)
+    with pytest.raises(KeyboardInterrupt):
+        run_bulk(SMALL, cut, result, Silent(), lambda: None)
+    assert not result.complete and len(result.runs) == len(STEPS) + 2
+    kept, rest = result.runs[: len(STEPS)], OnPaper()
+    run_bulk(SMALL, rest, result, Silent(), lambda: None)
+    whole, bench = run_on_paper(SMALL)
+    assert result.runs == whole.runs and result.runs[: len(STEPS)] == kept
+    assert lives_of(rest) == lives_of(bench)[1:]
+
+
+def test_progress_counts_every_step() -> None:
+    """Also those the file has already."""
+
+    class Counting(Silent):
+        totals = ended = 0
+
+        def total(self, steps: int) -> None:
+            self.totals += steps
+
+        def done(self, text: str = "") -> None:
+            self.ended += 1
+
+    result, counting = empty_result(SMALL), Counting()
+    for _ in range(2):
+        run_bulk(SMALL, OnPaper(), result, counting, lambda: None)
+    assert counting.ended == counting.totals == 2 * 12 * len(STEPS)
+
+
+def section(result: Result, name: str) -> Section:
+    """One table of the report."""
+    return next(one for one in bulk_sections(result) if one.name == name)
+
+
+def test_published_figures_stand_beside() -> None:
+    """Of as many rows where they were measured, else of the most there are; with both ratios to bigint."""
+    result, _ = run_on_paper(BulkPlan(kinds=SMALL.kinds, rows=(1_000_000, 2_000_000), rounds=2))
+    rows = section(result, "bulk-published").shown()
+    assert rows[0] == ["with key, s", "random, char(32)", "1 M", "4.00", "4.00 [4.00–4.00]", "1 M", "43.4", "4.43"]
+    assert rows[4][2:] == ["2 M", "2.00", "2.00 [2.00–2.00]", "50 M", "454.0", "1.29"]
+    assert rows[8][2:] == ["2 M", "1.00", "", "50 M", "148.1", ""]
+    assert rows[9][0] == "table and key, MB" and rows[9][6:] == ["6,072.0", "2.17"]
+    without, _ = run_on_paper(BulkPlan(kinds=("random",), rounds=1))
+    assert section(without, "bulk-published").shown()[0][2:] == ["", "", "", "1 M", "43.4", "4.43"]
+
+
+def test_the_tables_of_one_size() -> None:
+    """A line a kind; per row where it is of WAL; the index kinds with P1's ratio beside the key that P1 had."""
+    result, _ = run_on_paper(SMALL)
+    assert section(result, "bulk-seconds-1000").shown()[1][:5] == ["random, char(32)", "4.00", "4.00", "4.00", "6.00"]
+    assert section(result, "bulk-wal-2000").shown()[0][1:] == ["100.0"] * len(STEPS)
+    assert section(result, "bulk-fpi-2000").shown()[0][1:] == ["10.00"] * len(STEPS)
+    kinds = {row[0]: row[3:] for row in section(result, "bulk-indexes-1000").shown()}
+    assert kinds["random, char(32)"][0] == "1.50 [1.50–1.50]" and kinds["random, char(32)"][-1] == "2.07"
+    assert kinds["bigint"][-1] == ""
+    sizes = section(result, "bulk-sizes-1000")
+    assert len(sizes.rows) == 9 and sizes.shown()[2][5:] == ["90.0", "0.5"]
+    assert "4.00 [4.00–4.00]" in bulk_headline(result) and "P1 has 2.07" in bulk_headline(result)
+
+
+def test_what_the_server_cannot_tell_is_left_out_and_named() -> None:
+    """No leaf density without pgstattuple, and no word of that where there is one."""
+    result, _ = run_on_paper(SMALL, OnPaper(density=False))
+    assert all(row[5] == "" for row in section(result, "bulk-sizes-1000").shown())
+    assert "no pgstattuple" in section(result, "bulk-sizes-1000").caption
+    assert section(run_on_paper(SMALL)[0], "bulk-sizes-1000").caption == ""
+
+
+@pytest.mark.parametrize("rounds", [0, 6])
+def test_the_tables_fit_a_page(rounds: int) -> None:
+    """140 columns, with all kinds of key; also before the first run, when nothing is claimed."""
+    plan = BulkPlan(rounds=rounds)
+    result, _ = run_on_paper(plan)
+    console = Console(width=140, record=True, file=io.StringIO())
+    console.print(*map(section_table, bulk_sections(result)))
+    assert "…" not in console.export_text(clear=False).replace("INSERT … SELECT", "")
+    assert bool(bulk_headline(result)) == bool(rounds)
+
+
+def test_plans_are_those_published() -> None:
+    """The sizes of P1 in the full run."""
+    assert EXPERIMENTS[NAME].plan_of("full").rows == (1_000_000, 50_000_000)
+    assert EXPERIMENTS[NAME].plan_of("quick").rounds == 3
+
+
+@pytest.mark.server
+def test_each_step_does_what_it_says(server: Server) -> None:
+    """WAL, sizes and files that cannot be otherwise; a wrong number of rows is an error."""
+    rows = 5000
+    plan = BulkPlan(kinds=("random_char",), rows=(rows,), shared_buffers=2**24)
+    with Cluster(server) as cluster:
+        bench = BulkBench(cluster, plan)
+        bench.prepare()
+        steps = experiment.steps_of(1, rows, "random_char", 1)
+        found = {step: bench.measure("random_char", step, rows) for step in steps}
+        table = KINDS["random_char"].table
+        assert scalar(bench.control, f"SELECT count(DISTINCT id) FROM {table}") == rows
+        assert scalar(bench.control, f"SELECT every(length(id) = 32) FROM {table}") is True
+        with pytest.raises(InorderError, match=r"COPY TO a file: 1 rows instead of 5,000"):
+            bench.check(experiment.COPY_OUT, 1, rows)
+        bench.clear()
+        assert not bench.file.exists()
+        bench.close()
+    assert found["copy_out"]["file_bytes"] == 33 * rows
+    assert found["with_key"]["wal_records"] >= 2 * rows  # table and index
+    assert rows <= found["no_index"]["wal_records"] < 1.1 * rows
+    for step in LEAVE_KEY:
+        assert found[step]["index_bytes"] > 33 * rows
+        assert found[step]["total_bytes"] >= found[step]["index_bytes"] + found[step]["table_bytes"]
+    for step in (experiment.ADD_KEY, *BUILDS):  # built indexes are logged as whole pages
+        assert found[step]["full_page_images"] >= 33 * rows / 8192
+    assert all("index_bytes" not in found[step] for step in (*BUILDS, experiment.NO_INDEX))
+    if "leaf_density" in found["add_key"]:
+        assert found["add_key"]["leaf_density"] > 85 > found["with_key"]["leaf_density"]
+
+
+@pytest.mark.server
+def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
+    """Every kind and step; nothing left; the same again from the file."""
+    done = inorder(
+        "lab", "run", "bulk", "--rows", "1k", "--rounds", "1", "--memory", "16MB",
+        folder=tmp_path, server=server, temporary=shared_folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["inorder-bulk.json"]
+    assert list(shared_folder.iterdir()) == []
+    result = load(tmp_path / "inorder-bulk.json")
+    assert result.complete and {(run.kind, run.step) for run in result.runs} == {(k, s) for k in KINDS for s in STEPS}
+    assert result.server["settings"]["shared_buffers"] == "2048 8kB"
+    again = inorder("lab", "report", "inorder-bulk.json", folder=tmp_path)
+    assert again.stdout == done.stdout
+    data = inorder("lab", "report", "inorder-bulk.json", "--format", "csv", folder=tmp_path).stdout
+    assert len({row["table"] for row in csv.DictReader(io.StringIO(data))}) == 7
+
+
+def test_an_unknown_kind_is_one_sentence(tmp_path: Path) -> None:
+    """With the known ones."""
+    done = inorder("lab", "run", "bulk", "--keys", "v6", folder=tmp_path)
+    assert done.returncode == 2 and "--keys has unknown 'v6'; there are bigint, xact" in done.stderr
