@@ -20,7 +20,7 @@ from types import TracebackType
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from inorder.errors import InorderError
+from inorder.errors import InorderError, InputError
 from inorder.installation import private_installation
 from inorder.servers import Server
 from inorder.temporary import PREFIX, claim, remove, service_account, sweep, temporary_folder
@@ -94,6 +94,7 @@ class Cluster:
         self.process: subprocess.Popen[bytes] | None = None
         self.folder = Path()
         self.surroundings = ExitStack()
+        self.folders_outside = ExitStack()
 
     def __enter__(self) -> "Cluster":
         parent = temporary_folder(self.account)
@@ -123,6 +124,7 @@ class Cluster:
             try:
                 self.stop(signal.SIGQUIT, QUIT_SECONDS)
             finally:
+                self.folders_outside.close()
                 remove(self.folder)
 
     @property
@@ -139,6 +141,22 @@ class Cluster:
     def dsn(self) -> str:
         """A libpq connection string for the superuser."""
         return make_conninfo(host=str(self.folder / "run"), port=PORT, user="postgres", dbname="postgres")
+
+    def outside(self, parent: Path) -> Path:
+        """A folder of the server's below one of the user's, for a tablespace; it is removed with the cluster."""
+        sweep(parent)
+        try:
+            folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+        except OSError as error:
+            raise InputError(f"cannot make a folder in {parent}: {error.strerror}") from error
+        self.folders_outside.callback(remove, folder)
+        self.folders_outside.enter_context(claim(folder))
+        inner = folder / "tablespace"
+        inner.mkdir(mode=0o700)
+        folder.chmod(0o755)
+        if self.account:
+            os.chown(inner, self.account.pw_uid, self.account.pw_gid)
+        return inner
 
     def environment(self) -> dict[str, str]:
         """An environment in which libpq programs reach this server, whatever the caller's says."""

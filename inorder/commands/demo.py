@@ -38,6 +38,7 @@ def demo(bindir: Path | None, out: Path, rows: str, seconds: int, rounds: int, r
         threads=available_cores(),
         fill_workers=available_cores(),
         memory_bytes=32 * MB,
+        dump_wal=False,
     )
     out.mkdir(parents=True, exist_ok=True)
     server = find_server(bindir)

@@ -13,6 +13,7 @@ from inorder.commands.options import (
     choice_setting,
     count_setting,
     counts_setting,
+    existing_folder,
     experiment_command,
     format_option,
     memory_setting,
@@ -22,7 +23,7 @@ from inorder.commands.show import run_and_show, run_experiment, show
 from inorder.errors import InputError
 from inorder.lab.catalogue import EXPERIMENTS
 from inorder.lab.experiments import bulk
-from inorder.lab.keys import kinds_named
+from inorder.lab.keys import INDEX_KINDS, kinds_named
 from inorder.lab.results import load
 from inorder.servers import find_server
 
@@ -54,8 +55,10 @@ COMMANDS = {
             counts_setting("rows", "Rows in the table, several comma-separated.", 1000, 10**11),
             count_setting("seconds", "Seconds of each run.", 1, 86_400),
             count_setting("inserts", "Inserts of each run, instead of seconds: makes counts comparable.", 1, 10**12),
-            count_setting("clients", "Sessions of pgbench.", 1, 90),
+            counts_setting("clients", "Sessions of pgbench, several comma-separated.", 1, 90),
             memory_setting(),
+            choice_setting("indexes", "Kinds of index on the key.", tuple(INDEX_KINDS), "--index"),
+            Setting("tablespace", "A folder for the indexes.", existing_folder, flag="--index-tablespace"),
         ),
     ),
     "generators": (

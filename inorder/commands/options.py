@@ -99,6 +99,14 @@ def choice_setting(field: str, help: str, known: Sequence[str], flag: str = "") 
     return Setting(field, help, listed(read), ",".join, flag)
 
 
+def existing_folder(text: str) -> str:
+    """An absolute path of a folder that is there."""
+    folder = Path(text).absolute()
+    if not folder.is_dir():
+        raise InputError(f"{folder} is not a folder")
+    return str(folder)
+
+
 COMMON = (
     count_setting("rounds", "Times of each.", 1, 1000),
     Setting(

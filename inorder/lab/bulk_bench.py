@@ -134,7 +134,4 @@ def drop_index() -> str:
 
 def statements(key: KeyKind, with_key: bool) -> list[str]:
     """The empty table. NOT NULL in any case: adding the key then has no column to check, whatever the kind."""
-    if with_key:
-        return key.statements()
-    setup = [key.setup.format(schema=SCHEMA)] if key.setup else []
-    return [*setup, f"CREATE TABLE {key.table} (id {key.column.format(schema=SCHEMA)} NOT NULL)"]
+    return key.statements() if with_key else key.table_statements()

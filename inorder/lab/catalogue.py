@@ -99,8 +99,8 @@ EXPERIMENTS = {
             plan=insert.InsertPlan,
             run=run_insert,
             needs=lambda plan: (
-                max(plan.rows) * len(plan.kinds) * INSERT_BYTES_PER_ROW,
-                f"{max(plan.rows):,} rows of {len(plan.kinds)} key kinds",
+                max(plan.rows) * len(plan.variants) * INSERT_BYTES_PER_ROW,
+                f"{max(plan.rows):,} rows of {len(plan.variants)} key kinds",
             ),
             method=reading_method,
             quick={"rows": (250_000, 2_000_000), "seconds": 1, "memory_bytes": 32 * 2**20},

@@ -44,9 +44,9 @@ class Counters:
 def read_counters(connection: Connection, kind: KeyKind) -> Counters:
     """The counters as they stand, once every other session has ended and so reported its own."""
     wait_for_other_sessions(connection)
-    row = connection.execute(query("counters"), {"index": kind.index}).fetchone()
+    row = connection.execute(query("counters"), {"table": kind.table, "index": kind.index}).fetchone()
     if row is None:
-        raise InorderError(f"the server has no statistics of {kind.index}")
+        raise InorderError(f"the server has no statistics of {kind.table}")
     return Counters(*(int(str(value)) for value in row))
 
 
@@ -102,8 +102,41 @@ def read_sizes(connection: Connection, kind: KeyKind) -> dict[str, float]:
 
 def read_leaf_density(connection: Connection, kind: KeyKind) -> dict[str, float]:
     """How full the index's leaf pages are, in percent; nothing where the server has no pgstattuple."""
+    if not kind.index_statements():
+        return {}
     try:
         row = connection.execute(query("leaf_density"), {"index": kind.index}).fetchone()
     except psycopg.errors.UndefinedFunction:
         return {}  # left out, and the report says so
     return {} if row is None else {"leaf_density": float(str(row[0]))}
+
+
+def wal_place(connection: Connection) -> str:
+    """Where the next WAL record goes."""
+    row = connection.execute(query("wal_place")).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+class CheckpointMarks:
+    """In which seconds of a run a checkpoint ended: asked once a second, each time one more second has passed."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.seconds: list[float] = []
+        self.now = 0
+        self.last = self.redo()
+
+    def redo(self) -> str:
+        """Where the last checkpoint that has ended begins."""
+        row = self.connection.execute("SELECT redo_lsn::text FROM pg_control_checkpoint()").fetchone()
+        assert row is not None
+        return str(row[0])
+
+    def look(self) -> None:
+        """A second has passed."""
+        self.now += 1
+        redo = self.redo()
+        if redo != self.last:
+            self.last = redo
+            self.seconds.append(float(self.now))

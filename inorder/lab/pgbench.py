@@ -3,8 +3,10 @@
 import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import numpy as np
 
 from inorder.errors import InorderError
 
@@ -15,6 +17,10 @@ FACTS = {
     "latency_ms": re.compile(r"^latency average = ([\d.]+) ms", re.M),
     "tps": re.compile(r"^tps = ([\d.]+) \(without initial connection time\)", re.M),
 }
+
+# One in ten transactions tells its latency: the log of all would be a load of its own.
+SAMPLED = 0.1
+PERCENTILES = {"p50_ms": 50.0, "p90_ms": 90.0, "p95_ms": 95.0, "p99_ms": 99.0, "p99_9_ms": 99.9}
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,7 @@ class PgbenchResult:
     tps: float
     latency_ms: float
     tps_by_second: tuple[float, ...]
+    percentiles_ms: dict[str, float] = field(default_factory=dict)
 
 
 def parse(report: str, progress: Sequence[float]) -> PgbenchResult:
@@ -84,9 +91,15 @@ def run(
     seed: int,
     environment: Mapping[str, str],
     on_progress: Callable[[float], None] = lambda _tps: None,
+    log: Path | None = None,
 ) -> PgbenchResult:
-    """Run pgbench to its end, telling TPS each second; it never outlives this call."""
+    """Run pgbench to its end, telling TPS each second; it never outlives this call.
+
+    With ``log``, the beginning of a file name, every tenth transaction is logged there for the percentiles of latency.
+    """
     command = [str(program), "-n", "-P", "1", f"--random-seed={seed}", "-f", str(script)]
+    if log is not None:
+        command += ["-l", f"--sampling-rate={SAMPLED}", f"--log-prefix={log}"]
     with subprocess.Popen(
         [*command, *load.arguments()], env=dict(environment), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -107,4 +120,26 @@ def run(
             raise
     if status != 0:
         raise InorderError(f"pgbench ended with status {status}:\n{''.join(messages)}")
-    return parse(report, progress)
+    result = parse(report, progress)
+    return result if log is None else replace(result, percentiles_ms=take_percentiles(log))
+
+
+def take_percentiles(log: Path) -> dict[str, float]:
+    """Percentiles of the latencies in pgbench's logs, in milliseconds; the logs are removed."""
+    latencies = []
+    for file in sorted(log.parent.glob(f"{log.name}.*")):
+        latencies += [int(line.split()[2]) for line in file.read_text(encoding="ascii").splitlines()]
+        file.unlink()
+    return percentiles(latencies)
+
+
+def percentiles(microseconds: Sequence[int]) -> dict[str, float]:
+    """p50 to p99.9, in milliseconds; nothing of nothing, and no percentile above which no value lies.
+
+    >>> percentiles(range(1, 101))
+    {'p50_ms': 0.0505, 'p90_ms': 0.0901, 'p95_ms': 0.09505, 'p99_ms': 0.09901}
+    >>> percentiles([])
+    {}
+    """
+    known = {name: part for name, part in PERCENTILES.items() if len(microseconds) * (100 - part) >= 100}
+    return {name: round(float(np.percentile(microseconds, part)) / 1000, 6) for name, part in known.items()}

@@ -8,19 +8,25 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from pathlib import Path
 
+from psycopg import sql
+
 from inorder.cluster import Cluster
-from inorder.database import Connection, connect
+from inorder.database import Connection, connect, query
 from inorder.errors import InorderError
-from inorder.lab import pgbench
-from inorder.lab.counters import read_counters, read_leaf_density, read_sizes
+from inorder.lab import pgbench, waldump
+from inorder.lab.counters import CheckpointMarks, read_counters, read_leaf_density, read_sizes, wal_place
+from inorder.lab.device import look
+from inorder.lab.experiment import Metrics, Series
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.keys import KEY_KINDS, SCHEMA, KeyKind
 from inorder.lab.progress import Progress
-from inorder.lab.results import Run
 from inorder.lab.serving import FILL_SETTINGS, fill_memory, measuring_settings, reads_directly
 
 # Rows of one INSERT while filling: about half a second, which is how soon a cancel is heard.
 FILL_BATCH = 250_000
+
+TABLESPACE = sql.Identifier("inorder_indexes")
+BLOCK_BYTES = 8192
 
 class ServerBench:
     """An InsertBench over a Cluster."""
@@ -28,7 +34,7 @@ class ServerBench:
     def __init__(self, cluster: Cluster, plan: InsertPlan) -> None:
         self.cluster = cluster
         self.plan = plan
-        self.rows = dict.fromkeys(plan.kinds, 0)
+        self.rows = dict.fromkeys(plan.variants, 0)
         self.filling = False
         self.direct_io = reads_directly(cluster.server, cluster.folder)
 
@@ -60,8 +66,9 @@ class ServerBench:
             if (self.cluster.server.sharedir / "extension" / "pgstattuple.control").exists():
                 connection.execute("CREATE EXTENSION IF NOT EXISTS pgstattuple")
             connection.execute(f"CREATE SCHEMA {SCHEMA}".encode())
+            tablespace = self.make_tablespace(connection)
             for kind in kinds:
-                for statement in KEY_KINDS[kind].statements():
+                for statement in KEY_KINDS[kind].statements(tablespace):
                     connection.execute(statement.encode())
 
     def fill(self, kinds: tuple[str, ...], rows: int, filled: Callable[[str, dict[str, float]], None]) -> None:
@@ -88,32 +95,68 @@ class ServerBench:
             sizes = read_sizes(connection, kind)
         return {"seconds": time.monotonic() - started, **sizes}
 
-    def measure(self, kind: str, seed: int, progress: Progress) -> Run:
+    def make_tablespace(self, connection: Connection) -> str:
+        """A tablespace in the folder that the plan names, or "" if it names none; its files go with the cluster."""
+        if not self.plan.tablespace:
+            return ""
+        folder = self.cluster.outside(Path(self.plan.tablespace))
+        connection.execute(sql.SQL("CREATE TABLESPACE {} LOCATION {}").format(TABLESPACE, sql.Literal(str(folder))))
+        return TABLESPACE.as_string(connection)
+
+    def measure(self, kind: str, clients: int, seed: int, progress: Progress) -> tuple[Metrics, Series]:
         """One run of pgbench between a checkpoint and a last look at the counters."""
         key = KEY_KINDS[kind]
         with self.connection() as connection:
             connection.execute("CHECKPOINT")
-            before = read_counters(connection, key)
+            before, device, start = read_counters(connection, key), look(self.device_folder), wal_place(connection)
+            checkpoints = CheckpointMarks(connection)
+
+            def second(tps: float) -> None:
+                checkpoints.look()
+                progress.step(f"{key.label}: {tps:,.0f} inserts/s")
+
             load = pgbench.run(
                 self.cluster.original.program("pgbench"),
                 self.workload(key),
-                self.load(),
+                self.load(clients),
                 seed,
                 self.cluster.environment(),
-                lambda tps: progress.step(f"{key.label}: {tps:,.0f} inserts/s"),
+                second,
+                self.cluster.folder / "latency",
             )
             counted = read_counters(connection, key) - before
+            busy = after.since(device) if device and (after := look(self.device_folder)) else {}
+            wal, series = self.dumped(connection, key, start)
         if load.transactions == 0:
             raise InorderError(f"pgbench inserted nothing into {key.table} in {self.plan.seconds} s")
         self.rows[kind] += load.transactions
         metrics = {"tps": load.tps, "latency_ms": load.latency_ms, "inserts": load.transactions}
-        return Run("insert", kind, 0, 0, metrics | counted.as_metrics(), {"tps": list(load.tps_by_second)})
+        series |= {"tps": list(load.tps_by_second), "checkpoints": checkpoints.seconds}
+        return metrics | counted.as_metrics() | load.percentiles_ms | busy | wal, series
 
-    def load(self) -> pgbench.Load:
+    @property
+    def device_folder(self) -> Path:
+        """What the indexes are on."""
+        return Path(self.plan.tablespace or self.cluster.data)
+
+    def dumped(self, connection: Connection, key: KeyKind, start: str) -> tuple[Metrics, Series]:
+        """What is in the WAL since a place: bytes of records and images, and which blocks of the index changed."""
+        if not self.plan.dump_wal:
+            return {}, {}
+        folder = self.cluster.data / "pg_wal"
+        span = waldump.Span(self.cluster.original.program("pg_waldump"), folder, start, wal_place(connection))
+        metrics, row = waldump.split(span), connection.execute(query("relation_file"), {"index": key.index}).fetchone()
+        if row is None:
+            return metrics, {}
+        blocks = waldump.touched(span, str(row[0]))
+        size = int(read_sizes(connection, key)["index_bytes"]) // BLOCK_BYTES
+        return metrics | {"touched_blocks": len(blocks)}, {"page_map": waldump.page_map(blocks, size)}
+
+    def load(self, clients: int) -> pgbench.Load:
         """The plan's load, a fixed number of inserts being shared among the clients."""
         plan = self.plan
-        each = None if plan.inserts is None else max(1, plan.inserts // plan.clients)
-        return pgbench.Load(plan.clients, plan.threads, plan.seconds, each)
+        each = None if plan.inserts is None else max(1, plan.inserts // clients)
+        return pgbench.Load(clients, plan.threads, plan.seconds, each)
 
     def workload(self, key: KeyKind) -> Path:
         """The pgbench script for one table."""

@@ -1,17 +1,18 @@
 """The report as one HTML file: no network, no script, light and dark, raw numbers inside."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
-from inorder.lab.keys import KEY_KINDS
+from inorder.lab.keys import INDEX_KINDS, KEY_KINDS
 from inorder.lab.results import Result
 from inorder.lab.stats import LEAST_ROUNDS
 from inorder.report import charts
-from inorder.report.summary import KindSummary, headline, memory_note, summarise, times_memory
+from inorder.report.summary import KindSummary, headline, memory_note, summarise, times_memory, variants_of
 from inorder.report.terminal import COLUMNS, cells
 
 TERMS = {
@@ -31,10 +32,10 @@ TERMS = {
 def css_class(kind: str) -> str:
     """The style of a kind's marks.
 
-    >>> css_class("v7")
-    'kind-v7'
+    >>> css_class("v7"), css_class("v7_plain")
+    ('kind-v7', 'kind-v7')
     """
-    return f"kind-{kind}"
+    return f"kind-{kind.removesuffix(INDEX_KINDS[KEY_KINDS[kind].index_kind][0])}"
 
 
 def speed_bars(kinds: list[KindSummary]) -> Markup:
@@ -62,7 +63,7 @@ def wal_bars(kinds: list[KindSummary]) -> Markup:
     return charts.bar_chart("WAL bytes per inserted row", bars)
 
 
-def size_lines(sizes: dict[int, list[KindSummary]], kinds: list[str]) -> Markup:
+def size_lines(sizes: dict[int, list[KindSummary]], kinds: Sequence[str]) -> Markup:
     """Inserts per second by rows in the table; nothing for a single size."""
     if len(sizes) < 2:
         return Markup("")
@@ -110,7 +111,7 @@ def render_insert(result: Result) -> str:
             }
             for rows, kinds in reversed(sizes.items())
         ],
-        by_size=size_lines(sizes, result.plan["kinds"]),
+        by_size=size_lines(sizes, variants_of(result)),
         raw=embedded_json(result),
     )
 

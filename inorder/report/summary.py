@@ -5,7 +5,7 @@ Pure: a Result in, dataclasses out. Every view shows these and computes nothing.
 
 from dataclasses import dataclass
 
-from inorder.lab.keys import BASELINE, KEY_KINDS
+from inorder.lab.keys import KEY_KINDS, PRIMARY, with_indexes
 from inorder.lab.results import DIRECT_IO, Result, Run
 from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
 from inorder.units import MB
@@ -32,7 +32,7 @@ class KindSummary:
 def paired(result: Result, kind: str, rows: int, metric: str) -> Estimate | None:
     """The ratio of a per-row or per-second metric to the baseline's, over the rounds both have."""
     values = {run.round: per_insert(run, metric) for run in result.select("insert", kind, rows)}
-    base = {run.round: per_insert(run, metric) for run in result.select("insert", BASELINE, rows)}
+    base = {run.round: per_insert(run, metric) for run in result.select("insert", KEY_KINDS[kind].baseline, rows)}
     common = sorted(values.keys() & base.keys())
     return paired_ratio([values[n] for n in common], [base[n] for n in common]) if common else None
 
@@ -75,10 +75,15 @@ def summarise(result: Result) -> dict[int, list[KindSummary]]:
     """By size of table, smallest first: the kinds in the order they were asked for."""
     sizes = {}
     for rows in sorted(result.plan["rows"]):
-        kinds = [summarise_kind(result, kind, rows) for kind in result.plan["kinds"]]
+        kinds = [summarise_kind(result, kind, rows) for kind in variants_of(result)]
         if any(kinds):
             sizes[rows] = [kind for kind in kinds if kind is not None]
     return sizes
+
+
+def variants_of(result: Result) -> tuple[str, ...]:
+    """The kinds of key with each of their indexes."""
+    return with_indexes(tuple(result.plan["kinds"]), tuple(result.plan.get("indexes", (PRIMARY,))))
 
 
 def headline(kinds: list[KindSummary]) -> str:

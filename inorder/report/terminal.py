@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
+from rich.markup import escape
 from rich.table import Table
 
-from inorder.lab.keys import BASELINE
+from inorder.lab.keys import KEY_KINDS
 from inorder.report.section import Section, interval_text
 from inorder.report.summary import KindSummary
 
@@ -30,7 +31,7 @@ def cells(kind: KindSummary) -> list[str]:
     return [
         kind.label,
         f"{kind.tps.median:,.0f}",
-        "1" if kind.kind == BASELINE else interval_text(kind.ratio, 2),
+        "1" if kind.kind == KEY_KINDS[kind.kind].baseline else interval_text(kind.ratio, 2),
         f"{kind.wal_per_row.median:,.0f} B",
         f"{kind.fpi_per_row:.4f}",
         percent(kind.index_hit_percent),
@@ -42,7 +43,7 @@ def cells(kind: KindSummary) -> list[str]:
 def plain_table(title: str, caption: str = "") -> Table:
     """A table without lines, one blank between columns."""
     return Table(
-        title=title, caption=caption, title_justify="left", caption_justify="left",
+        title=escape(title), caption=escape(caption), title_justify="left", caption_justify="left",
         box=None, padding=(0, 1, 0, 0), pad_edge=False,
     )  # fmt: skip
 
@@ -69,5 +70,5 @@ def section_table(section: Section) -> Table:
     for column, place in zip(section.columns, range(len(section.columns)), strict=True):
         table.add_column(column.name, justify="right" if place else "left", no_wrap=True, vertical="bottom")
     for row in section.shown():
-        table.add_row(*row)
+        table.add_row(*map(escape, row))
     return table

@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
+from inorder.lab.experiment import Metrics, Series
 from inorder.lab.experiments.generators import CALLS, INSERTS, TASKS, TYPES, GeneratorsPlan, run_generators
 from inorder.lab.experiments.insert import InsertPlan, run_insert
 from inorder.lab.progress import Progress
-from inorder.lab.results import Result, Run
+from inorder.lab.results import Result
 
 from conftest import Silent
 
@@ -36,13 +37,13 @@ class WrittenDown:
         """Noted."""
         self.steps.append(("serve",))
 
-    def measure(self, kind: str, seed: int, progress: Progress) -> Run:
+    def measure(self, kind: str, clients: int, seed: int, progress: Progress) -> tuple[Metrics, Series]:
         """Noted; the interrupt comes here."""
         self.measured += 1
         if self.measured == self.fail_at:
             raise KeyboardInterrupt
         self.steps.append(("measure", kind))
-        return Run("insert", kind, 0, 0, {"tps": float(seed)})
+        return {"tps": float(seed)}, {}
 
     def sizes(self, kind: str) -> dict[str, float]:
         """Noted."""
@@ -119,6 +120,21 @@ def test_progress_counts_every_step() -> None:
     plan, counting = InsertPlan(kinds=KINDS, rows=(1000, 2000), rounds=3), Counting()
     run_insert(plan, WrittenDown(), result_of(plan), counting, lambda: None)
     assert counting.ended == counting.totals
+
+
+def test_what_the_file_has_is_left_out() -> None:
+    """Resumed with the same plan, the rest comes in the same order, and nothing is measured twice."""
+    plan = InsertPlan(kinds=KINDS, rows=(1000,), rounds=4, indexes=("primary", "none"), clients=(8, 1))
+    whole, _, _ = measured(plan)
+    result, cut_off = result_of(plan), WrittenDown(fail_at=20)
+    with pytest.raises(KeyboardInterrupt):
+        run_insert(plan, cut_off, result, Silent(), lambda: None)
+    rest = WrittenDown()
+    run_insert(plan, rest, result, Silent(), lambda: None)
+    taken = [[step for step in one.steps if step[0] == "measure"] for one in (whole, cut_off, rest)]
+    assert taken[0] == taken[1] + taken[2] and len(taken[1]) == 19
+    assert len(result.runs) == len({(run.step, run.kind, run.rows, run.round) for run in result.runs})
+    assert result.complete and len(result.select("insert@1", "v7_none")) == 4
 
 
 def test_generators_warm_up_and_time_the_floor_in_every_round() -> None:

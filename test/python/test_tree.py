@@ -9,7 +9,7 @@ from pathlib import Path
 
 import inorder
 import pytest
-from inorder.lab.keys import KEY_KINDS
+from inorder.lab.keys import BASE_KINDS
 
 from conftest import ROOT
 
@@ -130,7 +130,7 @@ def test_every_dependency_has_its_reason() -> None:
 
 def test_every_kind_of_key_is_documented_and_styled() -> None:
     """In docs/lab.md, and with a colour of its own in the page."""
-    for name in KEY_KINDS:
+    for name in BASE_KINDS:
         assert f"`{name}`" in text("docs/lab.md")
         assert f".kind-{name} " in text("inorder/report/page/style.css")
 

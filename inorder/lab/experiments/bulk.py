@@ -11,22 +11,13 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from inorder.lab.experiment import Metrics
-from inorder.lab.keys import KEY_KINDS, KeyKind
+from inorder.lab.keys import KEY_KINDS, USUAL_KINDS
 from inorder.lab.progress import Progress
 from inorder.lab.results import Result, Run
 
 NAME = "bulk"
 
-# P1's storage of a UUID: its 32 hexadecimal digits.
-HEX = "char(32) DEFAULT replace({function}::text, '-', '')"
-
-KINDS = KEY_KINDS | {
-    kind.name: kind
-    for kind in (
-        KeyKind("time_char", "time, char(32)", HEX.format(function="uuid_time_nextval(1)")),
-        KeyKind("random_char", "random, char(32)", HEX.format(function="gen_random_uuid()")),
-    )
-}
+KINDS = {name: KEY_KINDS[name] for name in (*USUAL_KINDS, "time_char", "random_char")}
 
 # In this order, but that the indexes built for comparison are so in shuffled order.
 WITH_KEY = "with_key"

@@ -8,27 +8,36 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from inorder.lab.experiment import Metrics, Series, Turn, run_rounds
-from inorder.lab.keys import KEY_KINDS
+from inorder.lab.keys import KEY_KINDS, PRIMARY, USUAL_KINDS, with_indexes
 from inorder.lab.machine import available_cores
 from inorder.lab.progress import Progress
 from inorder.lab.results import Result, Run
 
 NAME = "insert"
+INSERT = "insert"
 
 
 @dataclass(frozen=True)
 class InsertPlan:
-    """What to run. Rows are per key kind; memory is shared_buffers while measuring, in bytes."""
+    """What to run.
 
-    kinds: tuple[str, ...] = tuple(KEY_KINDS)
+    Rows are per key kind and kind of index; memory is shared_buffers while
+    measuring, in bytes; ``tablespace`` a folder for the indexes, "" for none of
+    their own; ``dump_wal`` whether pg_waldump says what is in the WAL of each turn.
+    """
+
+    kinds: tuple[str, ...] = USUAL_KINDS
+    indexes: tuple[str, ...] = (PRIMARY,)
     rows: tuple[int, ...] = (10_000_000,)
     rounds: int = 6
     seconds: int = 10
     inserts: int | None = None
-    clients: int = 8
+    clients: tuple[int, ...] = (8,)
     threads: int = field(default_factory=available_cores)
     memory_bytes: int = 128 * 1024 * 1024
     fill_workers: int = field(default_factory=available_cores)
+    tablespace: str = ""
+    dump_wal: bool = True
     seed: int = 1
 
     def as_dict(self) -> dict[str, Any]:
@@ -38,7 +47,20 @@ class InsertPlan:
     @property
     def steps(self) -> int:
         """How many steps of progress it takes: fill, measure, and size each kind at each number of rows."""
-        return len(self.rows) * len(self.kinds) * (self.rounds + 2)
+        return len(self.rows) * len(self.variants) * (self.rounds * len(self.clients) + 2)
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """Each kind of key with each kind of index."""
+        return with_indexes(self.kinds, self.indexes)
+
+    def step_of(self, clients: int) -> str:
+        """The step of so many clients: the first number's is the plain one.
+
+        >>> InsertPlan(clients=(8, 1)).step_of(1)
+        'insert@1'
+        """
+        return INSERT if clients == self.clients[0] else f"{INSERT}@{clients}"
 
 
 class InsertBench(Protocol):
@@ -53,7 +75,7 @@ class InsertBench(Protocol):
     def serve_for_measuring(self) -> None:
         """Put the server into the state that is measured."""
 
-    def measure(self, kind: str, seed: int, progress: Progress) -> Run:
+    def measure(self, kind: str, clients: int, seed: int, progress: Progress) -> tuple[Metrics, Series]:
         """Checkpoint, then insert under load between two readings of the counters."""
 
     def sizes(self, kind: str) -> dict[str, float]:
@@ -65,13 +87,17 @@ def run_insert(
 ) -> None:
     """Fill, then measure round by round in shuffled order; everything is saved as soon as it is known."""
     progress.total(plan.steps)
-    bench.create(plan.kinds)
+    bench.create(plan.variants)
     for rows in sorted(plan.rows):
         fill_all(plan, rows, bench, result, progress)
         bench.serve_for_measuring()
-        turns = [turn_of(kind, rows, bench, progress) for kind in plan.kinds]
+        turns = [
+            turn_of(plan, kind, rows, clients, bench, progress)
+            for clients in plan.clients
+            for kind in plan.variants
+        ]
         run_rounds(turns, plan.rounds, plan.seed, result, progress, save, speed_text)
-        for kind in plan.kinds:
+        for kind in plan.variants:
             progress.step(f"{rows:,} rows: sizes of {KEY_KINDS[kind].label}")
             if not result.has("sizes", kind, rows, 1):
                 result.runs.append(Run("sizes", kind, rows, 1, bench.sizes(kind)))
@@ -90,14 +116,10 @@ def speed_text(metrics: Metrics) -> str:
     return f"{metrics['tps']:,.0f} inserts/s"
 
 
-def turn_of(kind: str, rows: int, bench: InsertBench, progress: Progress) -> Turn:
-    """One kind's turn at one size."""
-
-    def measure(seed: int) -> tuple[Metrics, Series]:
-        run = bench.measure(kind, seed, progress)
-        return run.metrics, run.series
-
-    return Turn("insert", kind, rows, f"{rows:,} rows: {KEY_KINDS[kind].label}", measure)
+def turn_of(plan: InsertPlan, kind: str, rows: int, clients: int, bench: InsertBench, progress: Progress) -> Turn:
+    """One kind's turn at one size with so many clients."""
+    label = f"{rows:,} rows: {KEY_KINDS[kind].label}" + (f", {clients} clients" if len(plan.clients) > 1 else "")
+    return Turn(plan.step_of(clients), kind, rows, label, lambda seed: bench.measure(kind, clients, seed, progress))
 
 
 def fill_all(plan: InsertPlan, rows: int, bench: InsertBench, result: Result, progress: Progress) -> None:
@@ -108,5 +130,5 @@ def fill_all(plan: InsertPlan, rows: int, bench: InsertBench, result: Result, pr
             result.runs.append(Run("fill", kind, rows, 1, metrics))
         progress.done(f"{KEY_KINDS[kind].label} filled")
 
-    progress.step(f"filling {len(plan.kinds)} tables to {rows:,} rows")
-    bench.fill(plan.kinds, rows, filled)
+    progress.step(f"filling {len(plan.variants)} tables to {rows:,} rows")
+    bench.fill(plan.variants, rows, filled)

@@ -1,0 +1,103 @@
+"""What is in the WAL between two places: records and full-page images by size, and which blocks of an index changed.
+
+From pg_waldump, which reads the files of a server on this machine. Exact: the
+same inserts give the same numbers however busy the machine is.
+"""
+
+import re
+import subprocess
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from inorder.errors import InorderError
+
+TOTAL = re.compile(r"^Total\s+(\d+)\s+(\d+) \[.*?\]\s+(\d+) \[", re.M)
+BLOCK = re.compile(r"blkref #\d+: rel (\S+)(?: fork (\w+))? blk (\d+)")
+
+# The map of an index is drawn with so many cells.
+CELLS = 256
+
+
+@dataclass(frozen=True)
+class Span:
+    """Which part of whose WAL: its folder, and its first and last place."""
+
+    program: Path
+    folder: Path
+    start: str
+    end: str
+
+    def arguments(self) -> list[str]:
+        """As pg_waldump takes them."""
+        return [str(self.program), "-p", str(self.folder), "-s", self.start, "-e", self.end]
+
+
+def split(span: Span) -> dict[str, float]:
+    """Bytes of records and of full-page images."""
+    if span.start == span.end:
+        return {"record_bytes": 0, "image_bytes": 0}
+    done = subprocess.run([*span.arguments(), "--stats"], check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise InorderError(f"pg_waldump failed: {done.stderr.strip()}")
+    return split_of(done.stdout)
+
+
+def split_of(statistics: str) -> dict[str, float]:
+    """Read the last line of pg_waldump --stats.
+
+    >>> split_of("Total      40098       3204630 [90.00%]      350000 [10.00%]      3554630 [100%]")
+    {'record_bytes': 3204630, 'image_bytes': 350000}
+    """
+    total = TOTAL.search(statistics)
+    if total is None:
+        raise InorderError(f"pg_waldump gave no total:\n{statistics[-500:]}")
+    return {"record_bytes": int(total.group(2)), "image_bytes": int(total.group(3))}
+
+
+def touched(span: Span, relation: str) -> Counter[int]:
+    """How many records changed each block of a relation ("tablespace/database/file", by number)."""
+    blocks: Counter[int] = Counter()
+    if span.start == span.end:
+        return blocks
+    command = [*span.arguments(), f"--relation={relation}"]
+    with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout and process.stderr
+        try:
+            for line in process.stdout:
+                blocks.update(blocks_of(line, relation))
+            fault = process.stderr.read()
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode != 0:
+        raise InorderError(f"pg_waldump failed: {fault.strip()}")
+    return blocks
+
+
+def blocks_of(line: str, relation: str) -> list[int]:
+    """The blocks of a relation's main fork that one record changed.
+
+    >>> blocks_of("desc: SPLIT_R …, blkref #0: rel 1663/5/9 blk 7, blkref #1: rel 1663/5/9 blk 8", "1663/5/9")
+    [7, 8]
+    >>> blocks_of("blkref #0: rel 1663/5/9 fork fsm blk 2 FPW, blkref #1: rel 1663/5/8 blk 3", "1663/5/9")
+    []
+    """
+    found = BLOCK.findall(line)
+    return [int(block) for name, fork, block in found if name == relation and fork in ("", "main")]
+
+
+def page_map(blocks: Counter[int], size: int, cells: int = CELLS) -> list[float]:
+    """Changes in each of so many equal parts of an index of ``size`` blocks.
+
+    >>> page_map(Counter({0: 3, 9: 2}), 10, 5)
+    [3.0, 0.0, 0.0, 0.0, 2.0]
+    >>> page_map(Counter({1: 1}), 2, 5)
+    [0.0, 1.0]
+    """
+    cells = min(cells, size)
+    counts = [0.0] * cells
+    for block, changes in blocks.items():
+        counts[min(block * cells // max(size, 1), cells - 1)] += changes
+    return counts
+
