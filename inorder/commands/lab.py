@@ -23,6 +23,7 @@ from inorder.commands.show import run_and_show, run_experiment, show
 from inorder.errors import InputError
 from inorder.lab.catalogue import EXPERIMENTS
 from inorder.lab.experiments import bulk
+from inorder.lab.experiments.writers import FORMS as WRITER_FORMS
 from inorder.lab.keys import INDEX_KINDS, kinds_named
 from inorder.lab.results import load
 from inorder.servers import find_server
@@ -102,6 +103,14 @@ COMMANDS = {
             count_setting("rows", "Rows of one INSERT … SELECT.", 1000, 10**9),
             count_setting("seconds", "Seconds of each turn.", 1, 86_400),
             SYNCHRONOUS_COMMIT,
+        ),
+    ),
+    "writers": (
+        "Ways of writing that keep ids in order for readers: rows a second, WAL, and whether they do.",
+        (
+            choice_setting("forms", "Forms of writing, comma-separated.", tuple(WRITER_FORMS)),
+            count_setting("clients", "Sessions that write at once.", 2, 90),
+            count_setting("seconds", "Seconds of each turn.", 1, 86_400),
         ),
     ),
 }

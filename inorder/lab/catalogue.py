@@ -7,7 +7,7 @@ from inorder.cluster import Cluster
 from inorder.lab.bulk_bench import BulkBench
 from inorder.lab.call_bench import CallBench
 from inorder.lab.experiment import Experiment
-from inorder.lab.experiments import bulk, feed, generators, insert, reader, sequence, uuid_v1
+from inorder.lab.experiments import bulk, feed, generators, insert, reader, sequence, uuid_v1, writers
 from inorder.lab.feed_bench import ServerFeedBench
 from inorder.lab.machine import note_server
 from inorder.lab.progress import Progress
@@ -17,6 +17,7 @@ from inorder.lab.sequence_bench import SequenceBench
 from inorder.lab.server_bench import ServerBench
 from inorder.lab.serving import reading_method
 from inorder.lab.uuid_v1_bench import FileBench
+from inorder.lab.writers_bench import SerialBench
 
 # Heap and index of a uuid key with random keys' free space, as measured at 10 M rows: 83 bytes; and the WAL kept of it.
 INSERT_BYTES_PER_ROW = 83 + 170
@@ -32,6 +33,9 @@ BULK_BYTES_PER_ROW = 600
 
 # A table of small rows and the WAL until the next turn's checkpoint.
 SEQUENCE_BYTES = 2**30
+
+# A second of the fastest form, 1.2 million rows measured: table, index, sort, the WAL of this turn and the last.
+WRITERS_BYTES_PER_SECOND = 5 * 2**28
 
 Save = Callable[[], None]
 
@@ -88,6 +92,13 @@ def run_bulk(plan: bulk.BulkPlan, cluster: Cluster, result: Result, progress: Pr
     with closing(BulkBench(cluster, plan)) as bench:
         note_server(cluster, result)
         bulk.run_bulk(plan, bench, result, progress, save)
+
+
+def run_writers(plan: writers.WritersPlan, cluster: Cluster, result: Result, progress: Progress, save: Save) -> None:
+    """The writers experiment on a server of its own."""
+    bench = SerialBench(cluster, plan)
+    note_server(cluster, result)
+    writers.run_writers(plan, bench, result, progress, save)
 
 
 EXPERIMENTS = {
@@ -169,6 +180,16 @@ EXPERIMENTS = {
             # Six rounds, since fewer allow no difference; so fewer clients and sequences.
             quick={"clients": (1, 10), "caches": (1, 100), "seconds": 1},
             full={"rounds": 15},
+        ),
+        Experiment(
+            name=writers.NAME,
+            study="P5",
+            plan=writers.WritersPlan,
+            run=run_writers,
+            needs=lambda plan: (plan.seconds * WRITERS_BYTES_PER_SECOND, f"the rows of {plan.seconds} s"),
+            method=lambda server: "rows per second, and the order of their ids",
+            quick={"seconds": 1, "rounds": 2},
+            full={"seconds": 20, "rounds": 9},
         ),
     )
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from inorder.lab.experiments import bulk, feed, generators, insert, reader, sequence, uuid_v1
+from inorder.lab.experiments import bulk, feed, generators, insert, reader, sequence, uuid_v1, writers
 from inorder.lab.results import Result
 from inorder.report.bulk import bulk_headline, bulk_sections
 from inorder.report.feed import feed_tables, summarise_feed
@@ -18,6 +18,7 @@ from inorder.report.sequence import sequence_headline, sequence_sections
 from inorder.report.summary import KindSummary, headline, summarise
 from inorder.report.terminal import insert_tables, section_table
 from inorder.report.uuid_v1 import summarise_uuid_v1, uuid_v1_table
+from inorder.report.writers import writers_sections
 
 
 @dataclass(frozen=True)
@@ -70,4 +71,5 @@ REPORTS = {
     feed.NAME: of_rows(summarise_feed, lambda result: list(feed_tables(result))),
     bulk.NAME: of_sections(bulk_sections, bulk_headline),
     sequence.NAME: of_sections(sequence_sections, sequence_headline),
+    writers.NAME: of_sections(writers_sections),
 }

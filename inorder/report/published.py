@@ -36,3 +36,14 @@ BULK_TOTAL_MB: dict[str, float] = {"random_char": 6072, "time_char": 6072, "bigi
 BULK_INDEX_KIND = "random_char"
 BULK_INDEX_ROWS = 10_000_000
 BULK_INDEX_SECONDS: dict[str, float] = {"plain": 316.0, "unique": 153.0}
+
+# P5, writing a log: rows a second by form, rows of a statement and number of sessions.
+WRITERS_ROWS_PER_SECOND = {
+    ("plain", 1, 1): 10_796.0,
+    ("plain", 600, 1): 76_300.0,
+    ("cached", 600, 1): 88_613.0,
+    ("lock", 1, 16): 3_863.0,
+    ("lock", 600, 16): 79_800.0,
+}
+# And the time of one of its transactions, of which 3.88 ms were the wait for the lock.
+WRITERS_LATENCY_MS = {("lock", 1, 16): 4.1}

@@ -1,0 +1,89 @@
+"""What the writers experiment does, done to a throw-away server."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from psycopg import sql
+
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect, query
+from inorder.errors import InorderError
+from inorder.lab import pgbench
+from inorder.lab.counters import wait_for_other_sessions
+from inorder.lab.experiment import Metrics
+from inorder.lab.experiments.writers import WritersPlan
+from inorder.lab.keys import SCHEMA
+from inorder.lab.serving import fill_memory, measuring_settings
+from inorder.lab.writer_tables import WRITER_FORMS, WriterForm
+
+WAL = ("wal_bytes", "wal_records", "full_page_images")
+
+
+def count_misplaced(connection: Connection, tables: Iterable[str]) -> tuple[int, int]:
+    """The rows of all the tables, and how many have another place by id than by transaction, within each table."""
+    rows = misplaced = 0
+    for table in tables:
+        statement = query("misplaced").format(table=sql.Identifier(*table.split(".")))
+        found = connection.execute(statement).fetchone()
+        assert found is not None
+        rows, misplaced = rows + int(str(found[0])), misplaced + int(str(found[1]))
+    return rows, misplaced
+
+
+def read_wal(connection: Connection) -> dict[str, float]:
+    """The server's WAL counters, once every other session has ended and so reported its own."""
+    wait_for_other_sessions(connection)
+    row = connection.execute(query("wal")).fetchone()
+    assert row is not None
+    return {name: int(str(value)) for name, value in zip(WAL, row, strict=True)}
+
+
+class SerialBench:
+    """A WritersBench over a Cluster: pgbench writes, into tables that are made for the turn."""
+
+    def __init__(self, cluster: Cluster, plan: WritersPlan) -> None:
+        self.cluster = cluster
+        self.plan = plan
+        # Much memory: the table is new, and what is measured is how writers wait for one another.
+        cluster.start(measuring_settings(fill_memory(), direct_io=False) | {"work_mem": "256MB"})
+        with self.connection() as connection:
+            connection.execute("CREATE EXTENSION inorder")
+
+    def connection(self) -> Connection:
+        """A new connection to the server."""
+        return connect(self.cluster.dsn)
+
+    def create(self, connection: Connection, form: WriterForm, clients: int) -> None:
+        """The form's empty tables instead of those there are."""
+        connection.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE".encode())
+        connection.execute(f"CREATE SCHEMA {SCHEMA}".encode())
+        for statement in form.setup(clients):
+            connection.execute(statement.encode())
+
+    def script(self, form: WriterForm, clients: int, rows: int) -> Path:
+        """What each writer does again and again."""
+        path = self.cluster.folder / "writer.sql"
+        path.write_text("\n".join(form.script(clients, rows)) + "\n", encoding="utf-8")
+        return path
+
+    def measure(self, form: str, clients: int, rows: int, seed: int, told: Callable[[float], None]) -> Metrics:
+        """One run of pgbench between a checkpoint and a look at the counters; then what it wrote is checked."""
+        how = WRITER_FORMS[form]
+        with self.connection() as connection:
+            self.create(connection, how, clients)
+            connection.execute("CHECKPOINT")
+            before = read_wal(connection)
+            done = pgbench.run(
+                self.cluster.original.program("pgbench"),
+                self.script(how, clients, rows),
+                pgbench.Load(clients, self.plan.threads, self.plan.seconds),
+                seed,
+                self.cluster.environment(),
+                told,
+            )
+            wal = {name: value - before[name] for name, value in read_wal(connection).items()}
+            written, misplaced = count_misplaced(connection, how.tables(clients))
+        if written != done.transactions * rows or written == 0:
+            raise InorderError(f"{form}: {written:,} rows of {done.transactions:,} statements of {rows}")
+        speed = {"rows_per_second": done.tps * rows, "tps": done.tps, "latency_ms": done.latency_ms}
+        return speed | {"written": written, "misplaced": misplaced} | wal

@@ -1,0 +1,103 @@
+"""The writers experiment: how fast each form of writing is, what it costs, and whether its ids are in order."""
+
+from collections.abc import Iterator, Mapping
+
+from inorder.lab.experiments.writers import ALONE, BASELINE, FORMS, STATEMENT_ROWS, TOGETHER, XACT
+from inorder.lab.results import Result, Run
+from inorder.lab.stats import Estimate, estimate, paired_ratio
+from inorder.report.published import WRITERS_LATENCY_MS, WRITERS_ROWS_PER_SECOND
+from inorder.report.section import Column, Section, Value, number, ratio
+
+FORM = Column("form", "How the rows are written.")
+SESSIONS = Column("sessions", "Sessions of pgbench that write at once.", number())
+PUBLISHED = Column("publ.", "The published figure, of other hardware.", number())
+
+SPEED = (
+    FORM,
+    SESSIONS,
+    Column("rows/s", "Transactions a second times rows of a statement (pgbench).", number()),
+    Column("vs one table", "To plain inserts by as many sessions in the same round.", ratio),
+    PUBLISHED,
+)
+ORDER = (
+    FORM,
+    SESSIONS,
+    Column("latency", "Of a transaction, with its wait for the lock (pgbench).", number(2, "ms")),
+    Column("publ. ms", "The published latency, of other hardware.", number(1)),
+    Column("WAL/row", "Bytes of write-ahead log to a row (pg_stat_wal).", number(0, "B")),
+    Column("rows", "Written in all rounds.", number()),
+    Column("misplaced", "Rows with another place by id than by (transaction, id), within their table.", number()),
+)
+SPEED_CAPTION = "vs one table: to plain inserts by as many sessions in the same round, median and interval."
+ORDER_CAPTION = (
+    "misplaced: rows whose rank by id is not their rank by (xmin, id), within the writer's table where it has one. "
+    f"Where writers are not serial, 0 does not mean that polling by id is safe: {FORMS[XACT]} needs a feed."
+)
+
+
+def metric(runs: list[Run], name: str) -> dict[int, float]:
+    """One metric by round."""
+    return {run.round: run.metrics[name] for run in runs}
+
+
+def ratio_to(values: Mapping[int, float], base: Mapping[int, float]) -> Estimate | None:
+    """Paired within the rounds that have both; None without any."""
+    rounds = sorted(values.keys() & base.keys())
+    return paired_ratio([values[n] for n in rounds], [base[n] for n in rounds]) if rounds else None
+
+
+def lines(result: Result, rows: int) -> Iterator[tuple[str, str, int, list[Run]]]:
+    """What was measured with so many rows a statement: step, form, sessions, runs."""
+    for step in (ALONE, TOGETHER):
+        sessions = 1 if step == ALONE else int(result.plan["clients"])
+        for form in FORMS:
+            runs = result.select(step, form, rows)
+            if runs:
+                yield step, form, sessions, runs
+
+
+def speed_section(result: Result, rows: int) -> Section:
+    """Rows a second of each form."""
+    shown: list[list[Value]] = []
+    for step, form, sessions, runs in lines(result, rows):
+        speed = metric(runs, "rows_per_second")
+        base = metric(result.select(step, BASELINE, rows), "rows_per_second")
+        to_base = None if form == BASELINE else ratio_to(speed, base)
+        published = WRITERS_ROWS_PER_SECOND.get((form, rows, sessions))
+        shown.append([FORMS[form], sessions, estimate(list(speed.values())), to_base, published])
+    return Section(f"writers_speed_{rows}", f"Writing a log, {rows_text(rows)}", SPEED, shown, SPEED_CAPTION)
+
+
+def order_section(result: Result, rows: int) -> Section:
+    """What each form costs, and whether its ids are in order."""
+    shown: list[list[Value]] = []
+    for _, form, sessions, runs in lines(result, rows):
+        written = [run.metrics["written"] for run in runs]
+        wal = [run.metrics["wal_bytes"] / run.metrics["written"] for run in runs]
+        shown.append(
+            [
+                FORMS[form],
+                sessions,
+                estimate([run.metrics["latency_ms"] for run in runs]),
+                WRITERS_LATENCY_MS.get((form, rows, sessions)),
+                estimate(wal),
+                sum(written),
+                sum(run.metrics["misplaced"] for run in runs),
+            ]
+        )
+    return Section(f"writers_order_{rows}", f"Order of its ids, {rows_text(rows)}", ORDER, shown, ORDER_CAPTION)
+
+
+def rows_text(rows: int) -> str:
+    """How large a statement is.
+
+    >>> rows_text(1), rows_text(600)
+    ('one row a statement', '600 rows a statement')
+    """
+    return "one row a statement" if rows == 1 else f"{rows} rows a statement"
+
+
+def writers_sections(result: Result) -> list[Section]:
+    """Speed and order, by rows of a statement; what has no run yet is left out."""
+    sections = [make(result, rows) for make in (speed_section, order_section) for rows in STATEMENT_ROWS]
+    return [section for section in sections if section.rows]
