@@ -17,6 +17,7 @@ FACTS = {
     "latency_ms": re.compile(r"^latency average = ([\d.]+) ms", re.M),
     "tps": re.compile(r"^tps = ([\d.]+) \(without initial connection time\)", re.M),
 }
+STATEMENT = re.compile(r"^ +([\d.]+) +\d+ +\S", re.M)  # of the report by statement: latency, failures, text
 
 # One in ten transactions tells its latency: the log of all would be a load of its own.
 SAMPLED = 0.1
@@ -48,13 +49,14 @@ class Load:
 
 @dataclass(frozen=True)
 class PgbenchResult:
-    """What one pgbench run reports, and its TPS second by second."""
+    """What one pgbench run reports, its TPS second by second, and each statement's latency where asked for."""
 
     transactions: int
     tps: float
     latency_ms: float
     tps_by_second: tuple[float, ...]
     percentiles_ms: dict[str, float] = field(default_factory=dict)
+    statements_ms: tuple[float, ...] = ()
 
 
 def parse(report: str, progress: Sequence[float]) -> PgbenchResult:
@@ -67,8 +69,9 @@ def parse(report: str, progress: Sequence[float]) -> PgbenchResult:
         found[name] = match.group(1)
     if int(found["failed"]) > 0:
         raise InorderError(f"pgbench reported {found['failed']} failed transactions:\n{report}")
+    statements = tuple(float(latency) for latency in STATEMENT.findall(report))
     return PgbenchResult(
-        int(found["transactions"]), float(found["tps"]), float(found["latency_ms"]), tuple(progress)
+        int(found["transactions"]), float(found["tps"]), float(found["latency_ms"]), tuple(progress), statements
     )
 
 
@@ -100,6 +103,11 @@ def run(
     command = [str(program), "-n", "-P", "1", f"--random-seed={seed}", "-f", str(script)]
     if log is not None:
         command += ["-l", f"--sampling-rate={SAMPLED}", f"--log-prefix={log}"]
+    by_statement: bool = False,
+) -> PgbenchResult:
+    """Run pgbench to its end, telling TPS each second; it never outlives this call."""
+    command = [str(program), "-n", "-M", "prepared", "-P", "1", f"--random-seed={seed}", "-f", str(script)]
+    command += ["-r"] if by_statement else []
     with subprocess.Popen(
         [*command, *load.arguments()], env=dict(environment), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:

@@ -11,7 +11,7 @@ from inorder.errors import InorderError
 from inorder.lab import pgbench
 from inorder.lab.counters import wait_for_other_sessions
 from inorder.lab.experiment import Metrics
-from inorder.lab.experiments.writers import WritersPlan
+from inorder.lab.experiments.writers import LOCKS, WritersPlan
 from inorder.lab.keys import SCHEMA
 from inorder.lab.serving import fill_memory, measuring_settings
 from inorder.lab.writer_tables import WRITER_FORMS, WriterForm
@@ -66,6 +66,10 @@ class SerialBench:
         path.write_text("\n".join(form.script(clients, rows)) + "\n", encoding="utf-8")
         return path
 
+    def load(self, clients: int) -> pgbench.Load:
+        """What each turn does to the server."""
+        return pgbench.Load(clients, self.plan.threads, self.plan.seconds)
+
     def measure(self, form: str, clients: int, rows: int, seed: int, told: Callable[[float], None]) -> Metrics:
         """One run of pgbench between a checkpoint and a look at the counters; then what it wrote is checked."""
         how = WRITER_FORMS[form]
@@ -76,14 +80,17 @@ class SerialBench:
             done = pgbench.run(
                 self.cluster.original.program("pgbench"),
                 self.script(how, clients, rows),
-                pgbench.Load(clients, self.plan.threads, self.plan.seconds),
+                self.load(clients),
                 seed,
                 self.cluster.environment(),
                 told,
+                by_statement=True,
             )
             wal = {name: value - before[name] for name, value in read_wal(connection).items()}
             written, misplaced = count_misplaced(connection, how.tables(clients))
         if written != done.transactions * rows or written == 0:
             raise InorderError(f"{form}: {written:,} rows of {done.transactions:,} statements of {rows}")
         speed = {"rows_per_second": done.tps * rows, "tps": done.tps, "latency_ms": done.latency_ms}
+        if form in LOCKS:
+            speed["lock_ms"] = done.statements_ms[0]
         return speed | {"written": written, "misplaced": misplaced} | wal

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from inorder.lab.experiments.writers import ALONE, BASELINE, FORMS, STATEMENT_ROWS, TOGETHER, XACT
 from inorder.lab.results import Result, Run
 from inorder.lab.stats import Estimate, estimate, paired_ratio
-from inorder.report.published import WRITERS_LATENCY_MS, WRITERS_ROWS_PER_SECOND
+from inorder.report.published import WRITERS_LATENCY_MS, WRITERS_LOCK_MS, WRITERS_ROWS_PER_SECOND
 from inorder.report.section import Column, Section, Value, number, ratio
 
 FORM = Column("form", "How the rows are written.")
@@ -22,11 +22,17 @@ SPEED = (
 ORDER = (
     FORM,
     SESSIONS,
-    Column("latency", "Of a transaction, with its wait for the lock (pgbench).", number(2, "ms")),
-    Column("publ. ms", "The published latency, of other hardware.", number(1)),
     Column("WAL/row", "Bytes of write-ahead log to a row (pg_stat_wal).", number(0, "B")),
     Column("rows", "Written in all rounds.", number()),
     Column("misplaced", "Rows with another place by id than by (transaction, id), within their table.", number()),
+)
+LATENCY = (
+    FORM,
+    SESSIONS,
+    Column("ms", "A transaction, with its wait for the lock (pgbench).", number(2)),
+    Column("publ.", "The published time, of other hardware.", number(2)),
+    Column("lock ms", "The statement that takes the lock (pgbench).", number(2)),
+    Column("publ. lock", "The published time of that statement.", number(2)),
 )
 SPEED_CAPTION = "vs one table: to plain inserts by as many sessions in the same round, median and interval."
 ORDER_CAPTION = (
@@ -36,8 +42,8 @@ ORDER_CAPTION = (
 
 
 def metric(runs: list[Run], name: str) -> dict[int, float]:
-    """One metric by round."""
-    return {run.round: run.metrics[name] for run in runs}
+    """One metric by round, of the runs that have it."""
+    return {run.round: run.metrics[name] for run in runs if name in run.metrics}
 
 
 def ratio_to(values: Mapping[int, float], base: Mapping[int, float]) -> Estimate | None:
@@ -78,14 +84,23 @@ def order_section(result: Result, rows: int) -> Section:
             [
                 FORMS[form],
                 sessions,
-                estimate([run.metrics["latency_ms"] for run in runs]),
-                WRITERS_LATENCY_MS.get((form, rows, sessions)),
                 estimate(wal),
                 sum(written),
                 sum(run.metrics["misplaced"] for run in runs),
             ]
         )
     return Section(f"writers_order_{rows}", f"Order of its ids, {rows_text(rows)}", ORDER, shown, ORDER_CAPTION)
+
+
+def latency_section(result: Result, rows: int) -> Section:
+    """How long a transaction of each form takes."""
+    shown: list[list[Value]] = []
+    for _, form, sessions, runs in lines(result, rows):
+        case, locks = (form, rows, sessions), list(metric(runs, "lock_ms").values())
+        latency, lock = estimate(list(metric(runs, "latency_ms").values())), estimate(locks) if locks else None
+        published = [WRITERS_LATENCY_MS.get(case), WRITERS_LOCK_MS.get(case)]
+        shown.append([FORMS[form], sessions, latency, published[0], lock, published[1]])
+    return Section(f"writers_latency_{rows}", f"Time of a transaction, {rows_text(rows)}", LATENCY, shown)
 
 
 def rows_text(rows: int) -> str:
@@ -98,6 +113,7 @@ def rows_text(rows: int) -> str:
 
 
 def writers_sections(result: Result) -> list[Section]:
-    """Speed and order, by rows of a statement; what has no run yet is left out."""
-    sections = [make(result, rows) for make in (speed_section, order_section) for rows in STATEMENT_ROWS]
+    """Speed, time and order, by rows of a statement; what has no run yet is left out."""
+    makers = (speed_section, latency_section, order_section)
+    sections = [make(result, rows) for make in makers for rows in STATEMENT_ROWS]
     return [section for section in sections if section.rows]

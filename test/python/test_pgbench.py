@@ -35,6 +35,14 @@ def test_recorded_runs_by_number() -> None:
     assert parse(sample("pgbench-18-transactions.out"), []).tps == 187090.739008
 
 
+def test_the_report_by_statement() -> None:
+    """In the order of the script, none where nobody asked."""
+    report = "statement latencies in milliseconds and failures:\n"
+    report += "         3.880           0  SELECT pg_advisory_lock(1);\n         0.008           0  \\endif\n"
+    assert parse(sample("pgbench-18.out") + report, []).statements_ms == (3.88, 0.008)
+    assert parse(sample("pgbench-18.out"), []).statements_ms == ()
+
+
 def test_failed_transactions_are_an_error() -> None:
     """A run with failures measures something else."""
     failed = sample("pgbench-18.out").replace("failed transactions: 0", "failed transactions: 7")

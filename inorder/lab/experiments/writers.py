@@ -48,6 +48,7 @@ FORMS = {
     LOCK_KEPT: "lock, CACHE 1000",
     XACT: "uuid_xact_nextval()",
 }
+LOCKS = (LOCK, LOCK_CACHED, LOCK_KEPT)  # the first statement of a transaction takes it
 ALONE_FORMS = (BASELINE, CACHED)  # the others are about several writers
 
 

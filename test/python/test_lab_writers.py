@@ -1,0 +1,419 @@
+"""The writers experiment: what the order check counts, what each form writes, the turns, the tables of the report."""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+from inorder.errors import InorderError
+from inorder.lab import pgbench, writer_tables
+from inorder.lab.experiment import Metrics
+from inorder.lab.experiments import writers as experiment
+from inorder.lab.experiments.writers import (
+    ALONE,
+    ALONE_FORMS,
+    BASELINE,
+    CACHED,
+    FORMS,
+    LOCK,
+    LOCK_CACHED,
+    LOCK_KEPT,
+    LOCKS,
+    PARTITION_TRIGGER,
+    STATEMENT_ROWS,
+    TOGETHER,
+    XACT,
+    WritersPlan,
+    run_writers,
+)
+from inorder.lab.results import Result, Run, load
+from inorder.lab.writer_tables import TABLE, WRITER_FORMS
+from inorder.lab.writers_bench import SerialBench, count_misplaced
+from inorder.report import published
+from inorder.report.section import Section
+from inorder.report.writers import writers_sections
+from inorder.servers import Server
+
+from conftest import Silent, scalar
+from test_cli import inorder
+
+CLIENTS = 4
+TRANSACTIONS = 5
+CONCURRENT = (BASELINE, CACHED, LOCK_KEPT)  # nothing puts their ids in order
+
+
+# --- the order check ----------------------------------------------------------
+
+
+@pytest.fixture
+def log(connection: Connection) -> Iterator[Connection]:
+    """An empty table of ids."""
+    connection.execute("CREATE TABLE ids (id bigint)")
+    yield connection
+    connection.execute("DROP TABLE ids")
+
+
+def misplaced(connection: Connection, transactions: Sequence[Sequence[int]]) -> int:
+    """The count after these transactions, each with its ids."""
+    for ids in transactions:
+        connection.execute("INSERT INTO ids SELECT unnest(%s::bigint[])", (list(ids),))
+    rows, found = count_misplaced(connection, ["ids"])
+    assert rows == sum(map(len, transactions))
+    return found
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("transactions", "expected"),
+    [
+        ([], 0),
+        ([[1], [2], [3]], 0),
+        ([[10], [20, 30], [500]], 0),  # gaps
+        ([[3, 2, 1], [6, 5, 4]], 0),  # within a transaction the order of writing does not count
+        ([[2], [1]], 2),
+        ([[1], [3], [2], [4]], 2),
+        ([[1, 3], [2, 4]], 2),
+        ([[2], [3], [4], [1]], 4),  # one late row moves all that it was before
+        ([[1001, 1002], [1, 2, 3]], 5),
+    ],
+)
+def test_what_is_misplaced(log: Connection, transactions: list[list[int]], expected: int) -> None:
+    """Rows whose rank by id is not their rank by transaction and id."""
+    assert misplaced(log, transactions) == expected
+
+
+@pytest.mark.server
+def test_every_row_that_a_shuffle_moves_is_misplaced(log: Connection) -> None:
+    """A transaction a row: the places that do not have their own number."""
+    ids = random.Random(5).sample(range(60), 60)
+    assert misplaced(log, [[number] for number in ids]) == sum(place != number for place, number in enumerate(ids)) > 0
+
+
+@pytest.mark.server
+def test_tables_are_ranked_each_by_itself(log: Connection) -> None:
+    """One writer's ids may be anywhere among another's."""
+    log.execute("CREATE TABLE other_ids (id bigint)")
+    try:
+        log.execute("INSERT INTO ids VALUES (7)")
+        log.execute("INSERT INTO other_ids VALUES (1)")
+        assert count_misplaced(log, ["ids", "other_ids"]) == (2, 0)
+        log.execute("INSERT INTO ids TABLE other_ids")
+        assert count_misplaced(log, ["ids", "other_ids"]) == (3, 2)
+    finally:
+        log.execute("DROP TABLE other_ids")
+
+
+@pytest.mark.server
+def test_transactions_are_in_order_across_the_end_of_32_bits(server: Server) -> None:
+    """The number of the later transaction is the smaller one there."""
+    with Cluster(server) as cluster:
+        cluster.start()
+        with connect(cluster.dsn) as connection:
+            connection.execute("VACUUM (FREEZE)")
+        cluster.stop()
+        resetwal = [server.program("pg_resetwal"), "-D", cluster.data, "-x", str(2**32 - 8)]
+        done = cluster._run(resetwal)
+        assert done.returncode == 0, done.stderr
+        segment = cluster.data / "pg_xact" / "0FFF"
+        segment.write_bytes(bytes(2**18))
+        segment.chmod(0o666)
+        cluster.start()
+        with connect(cluster.dsn) as connection:
+            connection.execute("CREATE TABLE ids (id bigint)")
+            assert misplaced(connection, [[number] for number in range(30)]) == 0
+            numbers = [int(str(row[0])) for row in connection.execute("SELECT xmin FROM ids ORDER BY id")]
+            assert numbers[0] > 2**31 > numbers[-1]
+
+
+# --- what each form does to a server ------------------------------------------
+
+
+class Few(SerialBench):
+    """So many transactions of each writer instead of seconds."""
+
+    def load(self, clients: int) -> pgbench.Load:
+        """A number that the rows can be told from."""
+        return pgbench.Load(clients, CLIENTS, transactions=TRANSACTIONS)
+
+
+@pytest.fixture(scope="module")
+def bench(server: Server) -> Iterator[Few]:
+    """On a server of its own: the schema is made anew for each turn."""
+    with Cluster(server) as cluster:
+        yield Few(cluster, WritersPlan(clients=CLIENTS))
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("rows", STATEMENT_ROWS)
+@pytest.mark.parametrize("form", FORMS)
+def test_each_form_writes_its_rows_where_they_belong(bench: Few, form: str, rows: int) -> None:
+    """All rows, each writer's in its own table; in order where the form says so, with WAL and time."""
+    found = bench.measure(form, CLIENTS, rows, 1, lambda tps: None)
+    assert found["written"] == CLIENTS * TRANSACTIONS * rows
+    assert form in CONCURRENT or found["misplaced"] == 0
+    assert found["wal_bytes"] > 200 * found["written"] and found["tps"] > 0
+    assert found["rows_per_second"] == found["tps"] * rows
+    assert ("lock_ms" in found) == (form in LOCKS) and found.get("lock_ms", 0) <= found["latency_ms"]
+    tables = WRITER_FORMS[form].tables(CLIENTS)
+    assert len(tables) in (1, CLIENTS)
+    with bench.connection() as connection:
+        assert [scalar(connection, f"SELECT count(*) FROM {table}") for table in tables] == (
+            [found["written"] / len(tables)] * len(tables)
+        )
+        assert scalar(connection, f"SELECT count(DISTINCT (c1, c2, c5)) FROM {tables[0]}") == 1
+        if len(tables) > 1 and form != experiment.OWN_TABLE:
+            assert scalar(connection, f"SELECT count(DISTINCT id) FROM {TABLE}") == found["written"]
+            assert scalar(connection, f"SELECT bool_and(writer = 2) FROM {tables[2]}") is True
+        if form == PARTITION_TRIGGER:
+            assert scalar(connection, f"SELECT count(*) FROM ONLY {TABLE}") == 0
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(("form", "ids", "expected"), [(LOCK_KEPT, [1, 1001, 2, 1002], 2), (LOCK, [1, 2, 3, 4], 0)])
+def test_a_lock_alone_does_not_order_cached_ids(bench: Few, form: str, ids: list[int], expected: int) -> None:
+    """Two writers, one after the other: each has ids of its own in store, unless it forgets them."""
+    assert alternately(bench, form) == (ids, expected)
+
+
+@pytest.mark.server
+def test_forgotten_ids_are_lost(bench: Few) -> None:
+    """A lock and DISCARD put cached ids in order; each statement uses up all that were in store."""
+    assert alternately(bench, LOCK_CACHED) == ([1, 1001, 2001, 3001], 0)
+
+
+def alternately(bench: Few, form: str) -> tuple[list[int], int]:
+    """The ids in order of writing, where two sessions run the form's script by turns, and how many are misplaced."""
+    how = WRITER_FORMS[form]
+    with bench.connection() as first, bench.connection() as second:
+        bench.create(first, how, 2)
+        for session in (first, second, first, second):
+            for statement in how.script(2, 1):
+                session.execute(statement.encode())
+        rows = first.execute(f"SELECT id FROM {TABLE} ORDER BY c11".encode()).fetchall()
+        return [int(str(row[0])) for row in rows], count_misplaced(first, [TABLE])[1]
+
+
+@pytest.mark.server
+def test_the_feeds_form_is_guarded_and_can_be_read(bench: Few) -> None:
+    """All rows come; a key of one's own is refused."""
+    bench.measure(XACT, CLIENTS, 1, 1, lambda tps: None)
+    with bench.connection() as connection:
+        connection.execute(f"SELECT feed_create('writers', '{TABLE}', start => 'beginning')".encode())
+        read = scalar(connection, f"SELECT count(DISTINCT id) FROM feed_read('writers', null::{TABLE})")
+        assert read == CLIENTS * TRANSACTIONS
+        with pytest.raises(Exception, match="transaction"):
+            connection.execute(f"INSERT INTO {TABLE} (id) VALUES (uuid_xact_floor(1))".encode())
+
+
+@pytest.mark.server
+def test_rows_that_are_missing_are_an_error(bench: Few, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever else was measured."""
+    monkeypatch.setitem(
+        writer_tables.WRITER_FORMS, BASELINE, writer_tables.one_table(behind=(f"DELETE FROM {TABLE} WHERE id = 3",))
+    )
+    with pytest.raises(InorderError, match="plain: 19 rows of 20 statements of 1"):
+        bench.measure(BASELINE, CLIENTS, 1, 1, lambda tps: None)
+
+
+# --- the turns ----------------------------------------------------------------
+
+
+class OnPaper:
+    """A bench that writes down what it is asked."""
+
+    def __init__(self, interrupt_at: int = 0) -> None:
+        self.asked: list[tuple[str, int, int]] = []
+        self.seeds: list[int] = []
+        self.interrupt_at = interrupt_at
+
+    def measure(self, form: str, clients: int, rows: int, seed: int, told: Callable[[float], None]) -> Metrics:
+        """Noted."""
+        if len(self.asked) + 1 == self.interrupt_at:
+            raise KeyboardInterrupt
+        self.asked.append((form, clients, rows))
+        self.seeds.append(seed)
+        told(10.0)
+        return turn_metrics(100.0)
+
+
+def turn_metrics(speed: float, misplaced: float = 0) -> Metrics:
+    """What a turn measures."""
+    return {
+        "rows_per_second": speed, "tps": speed, "latency_ms": 1.5, "written": 200, "misplaced": misplaced,
+        "wal_bytes": 80_000, "wal_records": 600, "full_page_images": 2,
+    }  # fmt: skip
+
+
+def empty_result(plan: WritersPlan) -> Result:
+    """Nothing measured yet."""
+    return Result(experiment.NAME, "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
+
+
+def every_turn(clients: int) -> Counter[tuple[str, int, int]]:
+    """Of one round."""
+    alone = [(form, 1, rows) for form in ALONE_FORMS for rows in STATEMENT_ROWS]
+    return Counter(alone + [(form, clients, rows) for form in FORMS for rows in STATEMENT_ROWS])
+
+
+def test_every_round_has_every_form() -> None:
+    """In an order of its own, saved after each turn, the same again with the same seed."""
+    plan, bench, saves = WritersPlan(clients=5, rounds=3), OnPaper(), []
+    result = empty_result(plan)
+    run_writers(plan, bench, result, Silent(), lambda: saves.append(len(result.runs)))
+    turns = len(ALONE_FORMS) * 2 + len(FORMS) * 2
+    rounds = [bench.asked[start : start + turns] for start in range(0, 3 * turns, turns)]
+    assert len(bench.asked) == 3 * turns and all(Counter(one) == every_turn(5) for one in rounds)
+    assert rounds[0] != rounds[1] != rounds[2] and len(set(bench.seeds)) == 3 * turns
+    assert saves == [*range(1, 3 * turns + 1), 3 * turns] and result.complete
+    again = OnPaper()
+    run_writers(plan, again, empty_result(plan), Silent(), lambda: None)
+    assert (again.asked, again.seeds) == (bench.asked, bench.seeds)
+
+
+def test_only_the_forms_that_are_asked_for() -> None:
+    """One session only where that says something."""
+    plan, bench = WritersPlan(forms=(BASELINE, LOCK), rounds=1), OnPaper()
+    run_writers(plan, bench, empty_result(plan), Silent(), lambda: None)
+    plain = [(BASELINE, clients, rows) for clients in (1, 16) for rows in STATEMENT_ROWS]
+    assert sorted(bench.asked) == [(LOCK, 16, 1), (LOCK, 16, 600), *plain]
+
+
+def test_an_interrupted_run_goes_on_where_it_was() -> None:
+    """Nothing twice, nothing left out, each turn with the seed it would have had."""
+    plan, first, second, whole = WritersPlan(rounds=2), OnPaper(interrupt_at=31), OnPaper(), OnPaper()
+    result = empty_result(plan)
+    with pytest.raises(KeyboardInterrupt):
+        run_writers(plan, first, result, Silent(), lambda: None)
+    assert len(result.runs) == 30 and not result.complete
+    run_writers(plan, second, result, Silent(), lambda: None)
+    run_writers(plan, whole, empty_result(plan), Silent(), lambda: None)
+    assert result.complete and first.asked + second.asked == whole.asked and first.seeds + second.seeds == whole.seeds
+
+
+def test_progress_counts_every_turn() -> None:
+    """The total told is the number of turns done."""
+
+    class Counting(Silent):
+        totals = 0
+        ended = 0
+
+        def total(self, steps: int) -> None:
+            self.totals += steps
+
+        def done(self, text: str = "") -> None:
+            self.ended += 1
+
+    plan, counting = WritersPlan(rounds=2), Counting()
+    run_writers(plan, OnPaper(), empty_result(plan), counting, lambda: None)
+    assert counting.ended == counting.totals == 2 * every_turn(16).total()
+
+
+# --- the report ---------------------------------------------------------------
+
+
+def a_result(clients: int = 16) -> Result:
+    """Six rounds that differ in speed; the lock at half of it, and out of order where the ids are kept."""
+    result = empty_result(WritersPlan(clients=clients))
+    for number in range(1, 7):
+        for form, speed, wrong in ((BASELINE, 1000.0, 7), (LOCK, 500.0, 0), (LOCK_KEPT, 500.0, 200)):
+            metrics = turn_metrics(speed * number, wrong) | ({"lock_ms": 1.25} if form != BASELINE else {})
+            result.runs.append(Run(TOGETHER, form, 1, number, metrics))
+        result.runs.append(Run(ALONE, BASELINE, 1, number, turn_metrics(2000.0)))
+    return result
+
+
+def section(result: Result, name: str) -> Section:
+    """One of them."""
+    return next(one for one in writers_sections(result) if one.name == name)
+
+
+def test_speeds_stand_beside_published_ones() -> None:
+    """Ratios are paired within their round; a figure of 16 sessions says nothing of 15."""
+    assert section(a_result(), "writers_speed_1").shown() == [
+        ["one table", "1", "2,000", "", "10,796"],
+        ["one table", "16", "3,500", "", ""],
+        ["lock + DISCARD", "16", "1,750", "0.50 [0.50–0.50]", "3,863"],
+        ["lock, CACHE 1000", "16", "1,750", "0.50 [0.50–0.50]", ""],
+    ]
+    fifteen = section(a_result(clients=15), "writers_speed_1").shown()
+    assert [row[-1] for row in fifteen] == ["10,796", "", "", ""] and fifteen[2][1] == "15"
+
+
+def test_misplaced_rows_are_summed_over_the_rounds() -> None:
+    """Beside all that were written; WAL is to a row."""
+    assert section(a_result(), "writers_order_1").shown() == [
+        ["one table", "1", "400 B", "1,200", "0"],
+        ["one table", "16", "400 B", "1,200", "42"],
+        ["lock + DISCARD", "16", "400 B", "1,200", "0"],
+        ["lock, CACHE 1000", "16", "400 B", "1,200", "1,200"],
+    ]
+
+
+def test_the_wait_for_the_lock_is_told_where_there_is_one() -> None:
+    """Beside the published one, which is of the first lock form only."""
+    assert section(a_result(), "writers_latency_1").shown()[1:] == [
+        ["one table", "16", "1.50", "", "", ""],
+        ["lock + DISCARD", "16", "1.50", "4.10", "1.25", "3.88"],
+        ["lock, CACHE 1000", "16", "1.50", "", "1.25", ""],
+    ]
+
+
+def test_what_was_not_measured_is_not_shown() -> None:
+    """No section of 600 rows without a run of them; no ratio without the plain form."""
+    result = a_result()
+    names = [one.name for one in writers_sections(result)]
+    assert names == ["writers_speed_1", "writers_latency_1", "writers_order_1"]
+    result.forget(BASELINE, 1)
+    lock = section(result, "writers_speed_1").rows[2]
+    assert lock[3] is not None and getattr(lock[3], "rounds", 0) == 5
+    result.runs = [run for run in result.runs if run.kind != BASELINE]
+    assert [row[3] for row in section(result, "writers_speed_1").rows] == [None, None]
+    assert writers_sections(empty_result(WritersPlan())) == []
+
+
+def test_published_figures_are_of_turns_that_there_are() -> None:
+    """A name or size that nothing measures would never be shown."""
+    turns = set(every_turn(16))
+    for figures in (published.WRITERS_ROWS_PER_SECOND, published.WRITERS_LATENCY_MS, published.WRITERS_LOCK_MS):
+        assert {(form, clients, rows) for form, rows, clients in figures} <= turns
+
+
+# --- the command --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--forms", "plain,fly"), "--forms has unknown 'fly'; there are plain, cached, own_table"),
+        (("--clients", "1"), "--clients must be a number from 2 to 90"),
+        (("--seconds", "86400"), "are free"),
+    ],
+)
+def test_bad_input_is_one_clear_sentence(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    """Exit code 2, before any server is made."""
+    done = inorder("lab", "run", "writers", *arguments, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "") and message in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.server
+def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
+    """One form, reported again just so; no leftovers."""
+    done = inorder(
+        "lab", "run", "writers", "--forms", "lock", "--seconds", "1", "--rounds", "1", "--clients", "2",
+        folder=tmp_path, server=server, temporary=shared_folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["inorder-writers.json"]
+    assert list(shared_folder.iterdir()) == []
+    result = load(tmp_path / "inorder-writers.json")
+    assert result.complete and result.server["settings"]["synchronous_commit"] == "off"
+    assert {(run.step, run.kind, run.rows) for run in result.runs} == {
+        (TOGETHER, LOCK, rows) for rows in STATEMENT_ROWS
+    }
+    assert all(run.metrics["written"] > 0 and run.metrics["misplaced"] == 0 for run in result.runs)
+    assert "Writing a log, one row a statement" in done.stdout and "\nlock + DISCARD " in done.stdout
+    assert inorder("lab", "report", "inorder-writers.json", folder=tmp_path).stdout == done.stdout
