@@ -55,8 +55,8 @@ class PgbenchResult:
     tps: float
     latency_ms: float
     tps_by_second: tuple[float, ...]
-    percentiles_ms: dict[str, float] = field(default_factory=dict)
     statements_ms: tuple[float, ...] = ()
+    percentiles_ms: dict[str, float] = field(default_factory=dict)
 
 
 def parse(report: str, progress: Sequence[float]) -> PgbenchResult:
@@ -94,6 +94,7 @@ def run(
     seed: int,
     environment: Mapping[str, str],
     on_progress: Callable[[float], None] = lambda _tps: None,
+    by_statement: bool = False,
     log: Path | None = None,
 ) -> PgbenchResult:
     """Run pgbench to its end, telling TPS each second; it never outlives this call.
@@ -101,13 +102,9 @@ def run(
     With ``log``, the beginning of a file name, every tenth transaction is logged there for the percentiles of latency.
     """
     command = [str(program), "-n", "-P", "1", f"--random-seed={seed}", "-f", str(script)]
+    command += ["-r"] if by_statement else []
     if log is not None:
         command += ["-l", f"--sampling-rate={SAMPLED}", f"--log-prefix={log}"]
-    by_statement: bool = False,
-) -> PgbenchResult:
-    """Run pgbench to its end, telling TPS each second; it never outlives this call."""
-    command = [str(program), "-n", "-M", "prepared", "-P", "1", f"--random-seed={seed}", "-f", str(script)]
-    command += ["-r"] if by_statement else []
     with subprocess.Popen(
         [*command, *load.arguments()], env=dict(environment), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:

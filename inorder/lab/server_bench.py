@@ -122,7 +122,7 @@ class ServerBench:
                 seed,
                 self.cluster.environment(),
                 second,
-                self.cluster.folder / "latency",
+                log=self.cluster.folder / "latency",
             )
             counted = read_counters(connection, key) - before
             busy = after.since(device) if device and (after := look(self.device_folder)) else {}
