@@ -115,7 +115,7 @@ def test_an_empty_result_has_its_tables_but_claims_nothing() -> None:
     ("rounds", "tps", "claim"),
     [
         (2, [500.0] * 2, "too few rounds to tell"),
-        (6, [500.0] * 6, "takes up to 50 % of TPS"),
+        (6, [500.0] * 6, "takes 50 to 50 % of TPS with 1 client"),
         (6, [900.0, 1100.0] * 3, "no difference from a constant; a loss of more than 10 % of TPS is ruled out"),
         (6, [1500.0] * 6, "no difference from a constant"),
     ],
