@@ -10,7 +10,7 @@ from inorder.lab.counters import read_wal
 from inorder.lab.experiment import Metrics
 from inorder.lab.experiments.sequence import CONSTANT, INSERT, SELECT, SequencePlan, kind_of
 from inorder.lab.keys import SCHEMA
-from inorder.lab.timing import ServerProcess
+from inorder.lab.timing import EndedSessions, ServerProcess
 
 TABLE = f"{SCHEMA}.tb1"
 SPARE_CONNECTIONS = 20  # beside the load's: this tool's own, and those the server reserves
@@ -45,6 +45,8 @@ class SequenceBench:
         self.plan = plan
         cluster.start(settings(plan))
         self.control = self.connection()
+        assert cluster.process is not None
+        self.ended = EndedSessions(cluster.process.pid)
 
     def close(self) -> None:
         """End the session that looks at the counters."""
@@ -69,7 +71,7 @@ class SequenceBench:
     def load(self, statement: str, kind: str, clients: int, seed: int) -> Metrics:
         """pgbench with the simple protocol, as published."""
         self.clear()
-        before = read_wal(self.control)
+        before, cpu_before = read_wal(self.control), self.ended.cpu_seconds()
         load = pgbench.run(
             self.cluster.original.program("pgbench"),
             self.script(statement, kind),
@@ -77,9 +79,12 @@ class SequenceBench:
             seed,
             self.cluster.environment(),
         )
-        written = read_wal(self.control) - before
+        written, cpu = read_wal(self.control) - before, self.ended.cpu_seconds() - cpu_before
+        if load.transactions == 0:
+            raise InorderError(f"pgbench did nothing in {self.plan.seconds} s")
         self.check(kind, load.transactions if statement == INSERT else 0)
         metrics = {"tps": load.tps, "latency_ms": load.latency_ms, "transactions": load.transactions}
+        metrics["cpu_us"] = 1e6 * cpu / load.transactions
         return metrics | written.as_metrics()
 
     def script(self, statement: str, kind: str) -> Path:

@@ -1,5 +1,6 @@
 """How long the server takes: CPU time of one of its processes, and the wall clock around single calls."""
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,8 @@ from psycopg.pq.abc import PGresult
 
 from inorder.database import Connection
 from inorder.errors import InorderError
+
+ENDING_SECONDS = 10
 
 
 class ServerProcess:
@@ -32,6 +35,44 @@ class ServerProcess:
         cpu, wall = self.cpu_seconds(), time.perf_counter()
         work()
         return {"seconds": time.perf_counter() - wall, "cpu_seconds": self.cpu_seconds() - cpu}
+
+
+class EndedSessions:
+    """CPU time of the server's processes that have ended, as the kernel adds it up for their parent.
+
+    It has that of pgbench's sessions, the whole of it, once they are gone.
+    """
+
+    def __init__(self, server: int) -> None:
+        self.accounting = Path(f"/proc/{server}/stat")
+        self.children = Path(f"/proc/{server}/task/{server}/children")
+        self.lasting = self.running()
+
+    def running(self) -> int:
+        """How many processes the server has."""
+        try:
+            return len(self.children.read_text(encoding="ascii").split())
+        except OSError as error:
+            raise InorderError(f"cannot read the server's processes from {self.children}: {error}") from error
+
+    def cpu_seconds(self) -> float:
+        """So far, once there are no more processes than there were in the beginning."""
+        deadline = time.monotonic() + ENDING_SECONDS
+        while self.running() > self.lasting:
+            if time.monotonic() > deadline:
+                raise InorderError(f"sessions of the server have not ended after {ENDING_SECONDS} s")
+            time.sleep(0.005)
+        return ended_seconds(self.accounting.read_text(encoding="utf-8"), os.sysconf("SC_CLK_TCK"))
+
+
+def ended_seconds(stat: str, ticks: int) -> float:
+    """cutime and cstime, the 16th and 17th field of a process's stat; the 2nd, in brackets, may hold anything.
+
+    >>> ended_seconds("7 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 150 50 15", 100)
+    2.0
+    """
+    fields = stat.rpartition(")")[2].split()
+    return (int(fields[13]) + int(fields[14])) / ticks
 
 
 class Prepared:

@@ -61,6 +61,7 @@ def load_row(result: Result, statement: str, kind: str, clients: int) -> list[Va
         clients,
         measured(result, step, kind, "tps"),
         to_constant(result, step, kind, "tps"),
+        to_constant(result, step, kind, "cpu_us"),
         published,
         published / base if published and base and kind != CONSTANT else None,
         wal_each(result, step, kind),
@@ -75,6 +76,7 @@ def load_section(result: Result) -> Section:
         Column("clients", "sessions of pgbench", number()),
         Column("TPS", "median of the rounds; pgbench, without connection time", number()),
         Column("ratio", "of TPS to that with a constant in the same round and with as many clients", ratio),
+        Column("CPU ratio", "of the CPU time of the server's sessions a transaction, their start included", ratio),
         Column("publ. TPS", "P2", number()),
         Column("publ. ratio", "P2, of the figures beside", number(2)),
         Column("WAL B", "bytes of write-ahead log a transaction; pg_stat_wal", number(1)),
@@ -145,7 +147,7 @@ def sequence_headline(result: Result) -> str:
         return ""
     told = ", ".join(f"{clients_text(many)} {ratio(found)}" for many, found in inserts.items())
     bulk = to_constant(result, BULK, kind, "cpu_seconds")
-    cost = f"; one INSERT … SELECT takes {ratio(bulk)} of the CPU time" if bulk else ""
+    cost = f"; in CPU time of one INSERT … SELECT: {ratio(bulk)}" if bulk else ""
     return (
         f"P2 found that nextval is not the bottleneck of inserts. {verdict(inserts)} "
         f"Ratio of {label(kind)} to a constant in TPS of inserts of one row: {told}{cost}."

@@ -156,7 +156,7 @@ def test_the_tables_of_one_size() -> None:
     sizes = section(result, "bulk-sizes-1000")
     assert len(sizes.rows) == 9 and sizes.shown()[2][5:] == ["90.0", "0.5"]
     assert "random, char(32) 4.00 [4.00–4.00] (P1: 4.43); time, char(32) 2.00" in bulk_headline(result)
-    assert "1.50 [1.50–1.50] of the time of a unique index (P1: 2.07)." in bulk_headline(result)
+    assert "to a unique index: 1.50 [1.50–1.50] (P1: 2.07)." in bulk_headline(result)
 
 
 def test_what_the_server_cannot_tell_is_left_out_and_named() -> None:

@@ -1,6 +1,8 @@
 """The sequence experiment: its turns, its tables beside P2, what its sentence claims, and a small run."""
 
+import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,9 @@ from inorder.lab.experiments.sequence import BULK, CONSTANT, NAME, SequencePlan,
 from inorder.lab.results import Result, Run, load
 from inorder.lab.sequence_bench import TABLE, SequenceBench
 from inorder.report.sequence import bulk_section, load_section, sequence_headline, sequence_sections
+from inorder.report.terminal import section_table
 from inorder.servers import Server
+from rich.console import Console
 
 from conftest import Silent, scalar
 from test_cli import inorder
@@ -34,7 +38,7 @@ class OnPaper:
         """Noted."""
         self.asked.append((statement, kind, clients))
         tps = 1000.0 * clients * (1.0 if kind == CONSTANT else 0.5)
-        return {"tps": tps, "transactions": 100, "wal_bytes": 9800}
+        return {"tps": tps, "cpu_us": 2e6 / tps, "transactions": 100, "wal_bytes": 9800}
 
     def bulk(self, kind: str) -> Metrics:
         """Noted."""
@@ -86,12 +90,13 @@ def test_published_figures_stand_beside() -> None:
     result, _ = run_on_paper(SMALL)
     rows = {(row[0], row[1]): row[2:] for row in load_section(result).shown()}
     assert len(rows) == 2 * 3 * 3
-    assert rows["select nextval, CACHE 1", "1"] == ["500", "0.50 [0.50–0.50]", "17,336", "0.64", "98.0"]
-    assert rows["insert 1", "10"] == ["10,000", "", "19,792", "", "98.0"]
-    assert rows["insert nextval, CACHE 100", "100"] == ["", "", "28,701", "0.93", ""]
+    slower = ["0.50 [0.50–0.50]", "2.00 [2.00–2.00]"]
+    assert rows["select nextval, CACHE 1", "1"] == ["500", *slower, "17,336", "0.64", "98.0"]
+    assert rows["insert 1", "10"] == ["10,000", "", "", "19,792", "", "98.0"]
+    assert rows["insert nextval, CACHE 100", "100"] == ["", "", "", "28,701", "0.93", ""]
     thousand, _ = run_on_paper(SequencePlan(clients=(4,), caches=(1000,), rounds=1))
     row = {(row[0], row[1]): row[2:] for row in load_section(thousand).shown()}["insert nextval, CACHE 1000", "4"]
-    assert row == ["2,000", "0.50 (once)", "", "", "98.0"]
+    assert row == ["2,000", "0.50 (once)", "2.00 (once)", "", "", "98.0"]
 
 
 def test_published_milliseconds_are_those_of_as_many_rows() -> None:
@@ -102,6 +107,18 @@ def test_published_milliseconds_are_those_of_as_many_rows() -> None:
     ]  # fmt: skip
     other, _ = run_on_paper(SequencePlan(rows=1000, rounds=1))
     assert bulk_section(other).shown()[1][4:] == ["", ""]
+
+
+def test_the_tables_fit_a_page() -> None:
+    """140 columns, with six rounds that tell no difference."""
+    result, _ = run_on_paper(SequencePlan(rounds=6))
+    for run in result.runs:
+        run.metrics["tps"] = 100_000.0 + run.round
+        run.metrics["cpu_us"] = 10.0
+    console = Console(width=140, record=True, file=io.StringIO())
+    console.print(*map(section_table, sequence_sections(result)))
+    text = console.export_text()
+    assert "no difference" in text and "…" not in text.replace("INSERT … SELECT", "")
 
 
 def test_an_empty_result_has_its_tables_but_claims_nothing() -> None:
@@ -139,6 +156,8 @@ def test_what_is_run_is_what_is_said(server: Server) -> None:
         bench.create()
         found = bench.load("insert", "cache_1", 110, 1)
         assert found["transactions"] == scalar(bench.control, f"SELECT count(*) FROM {TABLE}")
+        # Each session's CPU time was more than nothing, and all of them had no more than the machine has.
+        assert 1 <= found["cpu_us"] <= 1e6 * (os.cpu_count() or 1) * 10 / found["transactions"]
         constant, each, hundred = (bench.bulk(kind)["wal_records"] for kind in plan.kinds)
         # Of 9,600 values: CACHE 1 logs 1 + 32 at once and goes on from there, CACHE 100 logs 100 at each refill.
         assert 9600 / 33 - 5 <= each - constant <= 9600 / 32 + 20
