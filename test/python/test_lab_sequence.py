@@ -133,7 +133,8 @@ def test_an_empty_result_has_its_tables_but_claims_nothing() -> None:
     [
         (2, [500.0] * 2, "too few rounds to tell"),
         (6, [500.0] * 6, "takes 50 to 50 % of TPS with 1 client"),
-        (6, [900.0, 1100.0] * 3, "no difference from a constant; a loss of more than 10 % of TPS is ruled out"),
+        (6, [900.0, 1100.0] * 3, "no difference from a constant in TPS; a loss of more than 10 % is ruled out"),
+        (6, [300.0, 3000.0] * 3, "so unsteady that a loss of 70 % is not ruled out"),
         (6, [1500.0] * 6, "no difference from a constant"),
     ],
 )
@@ -142,9 +143,10 @@ def test_what_the_headline_claims(rounds: int, tps: list[float], claim: str) -> 
     plan = SequencePlan(clients=(1,), caches=(1,), rounds=rounds)
     result = Result(NAME, "now", "0", 1, plan.as_dict(), {}, {}, "mock")
     for number, value in enumerate(tps, 1):
-        result.runs.append(Run("insert_1", CONSTANT, 0, number, {"tps": 1000.0}))
-        result.runs.append(Run("insert_1", "cache_1", 0, number, {"tps": value}))
+        result.runs.append(Run("insert_1", CONSTANT, 0, number, {"tps": 1000.0, "cpu_us": 5.0}))
+        result.runs.append(Run("insert_1", "cache_1", 0, number, {"tps": value, "cpu_us": 10.0}))
     assert claim in sequence_headline(result)
+    assert "its CPU time: 2.00 [2.00–2.00]" in sequence_headline(result)
 
 
 @pytest.mark.server
@@ -189,3 +191,11 @@ def test_a_switch_is_on_or_off(tmp_path: Path) -> None:
     """Anything else is one sentence."""
     done = inorder("lab", "run", "sequence", "--synchronous-commit", "maybe", folder=tmp_path)
     assert done.returncode == 2 and "--synchronous-commit is on or off, not 'maybe'" in done.stderr
+
+
+@pytest.mark.parametrize(("field", "value"), [("rows", 10**9), ("seconds", 86_400)])
+def test_the_space_it_asks_for(field: str, value: int) -> None:
+    """Grows with what is asked for most."""
+    needed, _ = EXPERIMENTS[NAME].needs(EXPERIMENTS[NAME].plan_of(**{field: value}))
+    small, _ = EXPERIMENTS[NAME].needs(EXPERIMENTS[NAME].plan_of("quick"))
+    assert needed >= 130 * 10**9 and small < 10**9
