@@ -25,6 +25,8 @@ from inorder.lab.catalogue import EXPERIMENTS
 from inorder.lab.experiments import bulk
 from inorder.lab.experiments.writers import FORMS as WRITER_FORMS
 from inorder.lab.keys import INDEX_KINDS, kinds_named
+from inorder.lab.experiments import mixed
+from inorder.lab.keys import kinds_named
 from inorder.lab.results import load
 from inorder.servers import find_server
 
@@ -111,6 +113,16 @@ COMMANDS = {
             choice_setting("forms", "Forms of writing, comma-separated.", tuple(WRITER_FORMS)),
             count_setting("clients", "Sessions that write at once.", 2, 90),
             count_setting("seconds", "Seconds of each turn.", 1, 86_400),
+        ),
+    ),
+    "mixed": (
+        "A table full of random keys switched to another generator, before and after REINDEX.",
+        (
+            choice_setting("kinds", "What it is switched to, comma-separated.", tuple(mixed.KINDS), "--keys"),
+            count_setting("rows", "Random keys there are.", 1000, 10**10),
+            count_setting("more", "Rows that come, and again after REINDEX: a fifth of those unless given.", 8, 10**10),
+            count_setting("clients", "Sessions of pgbench.", 1, 90),
+            memory_setting(),
         ),
     ),
 }

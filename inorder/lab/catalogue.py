@@ -8,8 +8,10 @@ from inorder.lab.bulk_bench import BulkBench
 from inorder.lab.call_bench import CallBench
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments import bulk, feed, generators, insert, reader, sequence, uuid_v1, writers
+from inorder.lab.experiments import feed, generators, insert, mixed, reader, uuid_v1
 from inorder.lab.feed_bench import ServerFeedBench
 from inorder.lab.machine import note_server
+from inorder.lab.mixed_bench import GrownBench
 from inorder.lab.progress import Progress
 from inorder.lab.reader_bench import PollingBench
 from inorder.lab.results import Result
@@ -37,6 +39,9 @@ SEQUENCE_ROWS_PER_SECOND = 200_000
 
 # A second of the fastest form, 1.2 million rows measured: table, index, sort, the WAL of this turn and the last.
 WRITERS_BYTES_PER_SECOND = 5 * 2**28
+
+# One table at a time: heap, index and the copy that REINDEX makes, and the WAL kept of it; full-page images included.
+MIXED_BYTES_PER_ROW = 800
 
 Save = Callable[[], None]
 
@@ -100,6 +105,13 @@ def run_writers(plan: writers.WritersPlan, cluster: Cluster, result: Result, pro
     bench = SerialBench(cluster, plan)
     note_server(cluster, result)
     writers.run_writers(plan, bench, result, progress, save)
+
+
+def run_mixed(plan: mixed.MixedPlan, cluster: Cluster, result: Result, progress: Progress, save: Save) -> None:
+    """The mixed experiment on a server of its own."""
+    bench = GrownBench(cluster, plan)
+    note_server(cluster, result)
+    mixed.run_mixed(plan, bench, result, progress, save)
 
 
 EXPERIMENTS = {
@@ -194,6 +206,19 @@ EXPERIMENTS = {
             method=lambda server: "rows per second, and the order of their ids",
             quick={"seconds": 1, "rounds": 2},
             full={"seconds": 20, "rounds": 9},
+        ),
+        Experiment(
+            name=mixed.NAME,
+            study="P3",
+            plan=mixed.MixedPlan,
+            run=run_mixed,
+            needs=lambda plan: (
+                (plan.rows + 2 * plan.inserts) * MIXED_BYTES_PER_ROW,
+                f"{plan.rows + 2 * plan.inserts:,} rows and their WAL",
+            ),
+            method=reading_method,
+            quick={"rows": 500_000},
+            full={"rows": 20_000_000, "rounds": 6, "memory_bytes": 256 * 2**20},
         ),
     )
 }

@@ -140,3 +140,12 @@ class CheckpointMarks:
         if redo != self.last:
             self.last = redo
             self.seconds.append(float(self.now))
+
+
+def read_index_pages(connection: Connection, kind: KeyKind) -> dict[str, float]:
+    """Leaf density in percent, and the number of leaf pages; nothing where the server has no pgstattuple."""
+    try:
+        row = connection.execute(query("index_pages"), {"index": kind.index}).fetchone()
+    except psycopg.errors.UndefinedFunction:
+        return {}  # left out, and the report says so
+    return {} if row is None else {"leaf_density": float(str(row[0])), "leaf_pages": float(str(row[1]))}
