@@ -1,12 +1,8 @@
 """What the uuid-v1 experiment does, done to a throw-away server."""
 
 import os
-import re
 import time
-from collections.abc import Callable
 from pathlib import Path
-
-from psycopg.errors import Diagnostic
 
 from inorder.cluster import Cluster
 from inorder.database import Connection, connect
@@ -18,12 +14,11 @@ from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.parallel import execute_all
 from inorder.lab.serving import measuring_settings, reads_directly
 from inorder.lab.uuid_v1_data import SETS, keys_query
+from inorder.lab.vacuum import index_pages, primary_message
 
 # Beside the measuring settings: every kind makes its WAL files anew, instead of
 # the later ones reusing those of the first; and one process builds an index.
 OWN_SETTINGS = {"wal_recycle": "off", "max_parallel_maintenance_workers": "0"}
-
-FREED = re.compile(r'index "[^"]*": pages: \d+ in total, (\d+) newly deleted')
 
 
 class FileBench:
@@ -97,7 +92,7 @@ class FileBench:
         counted = read_counters(self.control, key) - before
         self.check_copied(step, rows)
         if step in (experiment.VACUUM_OLDEST, experiment.VACUUM_RANDOM):
-            found["pages_freed"] = pages_freed(notices)
+            found["pages_freed"] = index_pages(notices).newly_deleted
         return {"seconds": seconds, **counted.as_metrics(), **found}
 
     def statement(self, key: KeyKind, step: str) -> str:
@@ -148,23 +143,3 @@ class FileBench:
 def quoted(path: Path) -> str:
     """For between quotes in SQL."""
     return str(path).replace("'", "''")
-
-
-def primary_message(notices: list[str]) -> Callable[[Diagnostic], None]:
-    """A handler that keeps each notice's first part."""
-    return lambda diagnostic: notices.append(diagnostic.message_primary or "")
-
-
-def pages_freed(notices: list[str]) -> int:
-    """Index pages that VACUUM VERBOSE says it has deleted.
-
-    >>> pages_freed(['finished\\nindex "t_pkey": pages: 30 in total, 3 newly deleted, 4 currently deleted, 0 reusable'])
-    3
-    >>> pages_freed([])
-    Traceback (most recent call last):
-    inorder.errors.InorderError: VACUUM VERBOSE does not say how many index pages it freed: []
-    """
-    found = FREED.findall("\n".join(notices))
-    if not found:
-        raise InorderError(f"VACUUM VERBOSE does not say how many index pages it freed: {notices}")
-    return sum(int(pages) for pages in found)
