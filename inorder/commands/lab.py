@@ -26,9 +26,11 @@ from inorder.lab.experiments import bulk
 from inorder.lab.experiments.writers import FORMS as WRITER_FORMS
 from inorder.lab.keys import INDEX_KINDS, kinds_named
 from inorder.lab.experiments import mixed
+from inorder.lab.experiments import mixed, reuse
 from inorder.lab.keys import kinds_named
 from inorder.lab.results import load
 from inorder.servers import find_server
+from inorder.units import parse_duration
 
 KEYS = Setting(
     "kinds",
@@ -113,6 +115,20 @@ COMMANDS = {
             choice_setting("forms", "Forms of writing, comma-separated.", tuple(WRITER_FORMS)),
             count_setting("clients", "Sessions that write at once.", 2, 90),
             count_setting("seconds", "Seconds of each turn.", 1, 86_400),
+        ),
+    ),
+    "reuse": (
+        "The size of an index while rows come and as many go: who reuses emptied pages.",
+        (
+            choice_setting("kinds", "Kinds of key, comma-separated.", tuple(reuse.KINDS), "--keys"),
+            count_setting("rows", "Rows in the table; a tenth comes and goes in a turn.", 1000, 10**9),
+            count_setting("turns", "Turns: ten replace all rows, if the oldest go.", 1, 10_000),
+            Setting(
+                "pace",
+                "Least time of a turn of time-prefixed keys, whose blocks are of a second.",
+                lambda text: parse_duration(text, "--pace"),
+                lambda seconds: f"{seconds:g}s",
+            ),
         ),
     ),
     "mixed": (

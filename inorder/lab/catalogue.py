@@ -9,6 +9,7 @@ from inorder.lab.call_bench import CallBench
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments import bulk, feed, generators, insert, reader, sequence, uuid_v1, writers
 from inorder.lab.experiments import feed, generators, insert, mixed, reader, uuid_v1
+from inorder.lab.experiments import feed, generators, insert, mixed, reader, reuse, uuid_v1
 from inorder.lab.feed_bench import ServerFeedBench
 from inorder.lab.machine import note_server
 from inorder.lab.mixed_bench import GrownBench
@@ -16,6 +17,8 @@ from inorder.lab.progress import Progress
 from inorder.lab.reader_bench import PollingBench
 from inorder.lab.results import Result
 from inorder.lab.sequence_bench import SequenceBench
+from inorder.lab.results import EXACT_COUNTERS, Result
+from inorder.lab.reuse_bench import TurningBench
 from inorder.lab.server_bench import ServerBench
 from inorder.lab.serving import reading_method
 from inorder.lab.uuid_v1_bench import FileBench
@@ -42,6 +45,9 @@ WRITERS_BYTES_PER_SECOND = 5 * 2**28
 
 # One table at a time: heap, index and the copy that REINDEX makes, and the WAL kept of it; full-page images included.
 MIXED_BYTES_PER_ROW = 800
+
+# One table at a time, its index grown as ordered keys' does when rows of any age go, and the WAL kept of it.
+REUSE_BYTES_PER_ROW = 800
 
 Save = Callable[[], None]
 
@@ -112,6 +118,13 @@ def run_mixed(plan: mixed.MixedPlan, cluster: Cluster, result: Result, progress:
     bench = GrownBench(cluster, plan)
     note_server(cluster, result)
     mixed.run_mixed(plan, bench, result, progress, save)
+
+
+def run_reuse(plan: reuse.ReusePlan, cluster: Cluster, result: Result, progress: Progress, save: Save) -> None:
+    """The reuse experiment on a server of its own."""
+    bench = TurningBench(cluster, plan)
+    note_server(cluster, result)
+    reuse.run_reuse(plan, bench, result, progress, save)
 
 
 EXPERIMENTS = {
@@ -219,6 +232,20 @@ EXPERIMENTS = {
             method=reading_method,
             quick={"rows": 500_000},
             full={"rows": 20_000_000, "rounds": 6, "memory_bytes": 256 * 2**20},
+        ),
+        Experiment(
+            name=reuse.NAME,
+            study="P3",
+            plan=reuse.ReusePlan,
+            run=run_reuse,
+            needs=lambda plan: (
+                plan.rows * REUSE_BYTES_PER_ROW,
+                f"{plan.rows:,} rows, an index six times as large as it need be, and their WAL",
+            ),
+            method=lambda server: EXACT_COUNTERS,
+            quick={"rows": 100_000, "turns": 40, "pace": 0.25},
+            full={"rows": 10_000_000, "turns": 100, "pace": 4.0},
+            programs=(),
         ),
     )
 }

@@ -8,6 +8,7 @@ from rich.console import RenderableType
 
 from inorder.lab.experiments import bulk, feed, generators, insert, reader, sequence, uuid_v1, writers
 from inorder.lab.experiments import feed, generators, insert, mixed, reader, uuid_v1
+from inorder.lab.experiments import feed, generators, insert, mixed, reader, reuse, uuid_v1
 from inorder.lab.results import Result
 from inorder.report.bulk import bulk_headline, bulk_sections
 from inorder.report.feed import feed_tables, summarise_feed
@@ -15,6 +16,7 @@ from inorder.report.formats import flat
 from inorder.report.generators import generators_table, summarise_generators, task_table
 from inorder.report.mixed import mixed_headline, mixed_sections
 from inorder.report.reader import reader_tables, summarise_reader
+from inorder.report.reuse import reuse_sections
 from inorder.report.section import Section
 from inorder.report.sequence import sequence_headline, sequence_sections
 from inorder.report.summary import KindSummary, headline, summarise
@@ -75,4 +77,5 @@ REPORTS = {
     sequence.NAME: of_sections(sequence_sections, sequence_headline),
     writers.NAME: of_sections(writers_sections),
     mixed.NAME: of_sections(mixed_sections, mixed_headline),
+    reuse.NAME: of_sections(reuse_sections),
 }

@@ -20,9 +20,9 @@ GROWTH_COLUMNS = (
     Column("after", "Size of the index after the inserts.", number(1, "MB")),
     Column("growth", "By how much it grew.", number(1, "%")),
     Column("B/row", "Bytes it grew by for each new row; 31 is a packed index.", number(0)),
-    Column("leaf before", "How full its leaf pages were (pgstatindex).", number(1, "%")),
-    Column("leaf after", "How full its leaf pages are (pgstatindex).", number(1, "%")),
-    Column("new part", "Bytes used in leaf pages that came, per byte of leaf pages that came.", number(0, "%")),
+    Column("leaf was", "How full its leaf pages were (pgstatindex).", number(1, "%")),
+    Column("leaf is", "How full its leaf pages are (pgstatindex).", number(1, "%")),
+    Column("new", "Bytes used in leaf pages that came, per byte of leaf pages that came.", number(0, "%")),
 )
 COST_COLUMNS = (
     Column("key", "What the column's default was switched to."),
@@ -103,7 +103,7 @@ def mixed_sections(result: Result) -> list[Section]:
             continue
         rows = int(result.select(BEFORE[step], kinds[0])[0].metrics["rows"])
         inserts = int(result.select(step, kinds[0])[0].metrics["inserts"])
-        title = f"{rows:,} rows{' after REINDEX' if step == AGAIN else ', all random'}, then {inserts:,} more"
+        title = f"{rows:,} rows{' after REINDEX' if step == AGAIN else ' with random keys'}, then {inserts:,} more"
         sections += [
             Section(
                 f"mixed_growth_{step}",
@@ -127,7 +127,7 @@ def growth_caption(result: Result, step: str) -> str:
     known = any(looks(result, step, kind, "leaf_pages") for kind in KINDS)
     if not known:
         return "The server has no pgstattuple: leaf density is not known."
-    return "new part: of random there is none, since its rows go into the pages there are."
+    return "new: how full the leaf pages are that came; of random unknown, since it fills those there were, too."
 
 
 def verdict(value: float, claimed: tuple[float, float]) -> str:

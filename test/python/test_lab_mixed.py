@@ -1,0 +1,179 @@
+"""The mixed experiment: order of steps, growth and its verdict, sections with gaps, and a small run."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from inorder.lab.experiments import mixed as experiment
+from inorder.lab.experiments.mixed import AGAIN, FILL, KINDS, REINDEX, STEPS, SWITCH, MixedPlan, run_mixed
+from inorder.lab.results import Result, Run, load
+from inorder.report.mixed import growth, mixed_headline, mixed_sections
+from inorder.report.terminal import section_table
+from inorder.servers import Server
+from rich.console import Console
+
+from conftest import Silent
+from test_cli import inorder
+
+ROWS, MORE = 20_000, 4_000
+
+
+class OnPaper:
+    """A bench that only writes down what it is asked."""
+
+    def __init__(self, interrupt_at: int = 0) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self.left = interrupt_at
+
+    def measure(self, kind: str, step: str, seed: int) -> dict[str, float]:
+        """Noted; the interrupt comes here."""
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        self.asked.append((kind, step))
+        return {"index_bytes": 8192.0}
+
+    def drop(self, kind: str) -> None:
+        """Noted."""
+        self.asked.append((kind, "drop"))
+
+
+def empty_result(plan: MixedPlan) -> Result:
+    """Nothing measured yet."""
+    return Result(experiment.NAME, "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
+
+
+def a_result(leaf: bool = True) -> Result:
+    """Version 7 grows by three tenths, half full; of the others only random is measured, and that without REINDEX."""
+    result = empty_result(MixedPlan(rows=1000, more=200))
+    inserted = {"inserts": 200.0, "tps": 100.0, "wal_bytes": 40_000.0, "full_page_images": 2.0, "index_reads": 4.0}
+    looks = (
+        ("random", FILL, {"rows": 1000.0, "index_bytes": 1000.0, "leaf_density": 70.0, "leaf_pages": 10.0}),
+        ("random", SWITCH, {"rows": 1200.0, "index_bytes": 1100.0, "leaf_density": 75.0, "leaf_pages": 11.0}),
+        ("v7", FILL, {"rows": 1000.0, "index_bytes": 1000.0, "leaf_density": 70.0, "leaf_pages": 10.0}),
+        ("v7", SWITCH, {"rows": 1200.0, "index_bytes": 1300.0, "leaf_density": 850 / 13, "leaf_pages": 13.0}),
+        ("v7", REINDEX, {"rows": 1200.0, "index_bytes": 900.0}),
+    )
+    for kind, step, look in looks:
+        metrics = look | (inserted if step == SWITCH else {"seconds": 1.0})
+        if not leaf:
+            metrics = {name: value for name, value in metrics.items() if not name.startswith("leaf")}
+        result.runs.append(Run(step, kind, 1000, 1, metrics))
+    return result
+
+
+def test_every_kind_goes_through_all_steps_in_order() -> None:
+    """Each kind once a round, no two kinds' steps mixed, in changing order; saved after each step."""
+    plan, bench, saves = MixedPlan(rounds=8), OnPaper(), []
+    result = empty_result(plan)
+    run_mixed(plan, bench, result, Silent(), lambda: saves.append(len(result.runs)))
+    life = len(STEPS) + 1
+    lives = [bench.asked[start : start + life] for start in range(0, len(bench.asked), life)]
+    assert all([step for _, step in one] == [*STEPS, "drop"] and len({kind for kind, _ in one}) == 1 for one in lives)
+    turns = [one[0][0] for one in lives]
+    rounds = [tuple(turns[start : start + len(KINDS)]) for start in range(0, len(turns), len(KINDS))]
+    assert all(sorted(one) == sorted(KINDS) for one in rounds) and len(set(rounds)) > 2
+    assert saves == [*range(1, len(result.runs) + 1), len(result.runs)] and result.complete
+
+
+@pytest.mark.parametrize("interrupt_at", [1, 3, 6, 16])
+def test_a_life_that_was_cut_off_begins_anew(interrupt_at: int) -> None:
+    """What was whole is kept; every step is there once in the end; progress counts the same."""
+
+    class Counting(Silent):
+        totals = 0
+        ended = 0
+
+        def total(self, steps: int) -> None:
+            self.totals += steps
+
+        def done(self, text: str = "") -> None:
+            self.ended += 1
+
+    plan, resumed, counting = MixedPlan(), OnPaper(), Counting()
+    result = empty_result(plan)
+    with pytest.raises(KeyboardInterrupt):
+        run_mixed(plan, OnPaper(interrupt_at), result, Silent(), lambda: None)
+    assert not result.complete and len(result.runs) == interrupt_at - 1
+    run_mixed(plan, resumed, result, counting, lambda: None)
+    whole = (interrupt_at - 1) // len(STEPS)
+    assert len(resumed.asked) == (len(KINDS) - whole) * (len(STEPS) + 1)
+    assert sorted((run.kind, run.step) for run in result.runs) == sorted((k, s) for k in KINDS for s in STEPS)
+    assert counting.ended == counting.totals
+
+
+@pytest.mark.parametrize(("rows", "more", "clients", "inserts"), [(1000, None, 8, 200), (99, 30, 8, 24), (9, 1, 8, 8)])
+def test_every_client_inserts_as_many(rows: int, more: int | None, clients: int, inserts: int) -> None:
+    """A fifth unless said otherwise."""
+    assert MixedPlan(rows=rows, more=more, clients=clients).inserts == inserts
+
+
+def test_growth_is_that_of_the_pages_that_came() -> None:
+    """Three pages of 50 % each; random's are not told from those there were."""
+    grown = growth(a_result(), SWITCH, "v7")
+    assert (grown["percent"], grown["bytes"]) == (30.0, 1.5)
+    assert grown["density"] == pytest.approx(50.0)
+    assert growth(a_result(), SWITCH, "random")["density"] is None
+    assert set(growth(a_result(), SWITCH, "time").values()) == {None}
+
+
+def test_the_headline_judges_the_claim() -> None:
+    """Either part of it; only the part that was measured; nothing of nothing."""
+    assert mixed_headline(a_result()) == (
+        "Switched to version 7 the index grew by 30 % for 20 % more rows (claimed: about a fifth; more than claimed), "
+        "its new part being 50 % full (claimed: half empty; as claimed)."
+    )
+    assert "its new part" not in mixed_headline(a_result(leaf=False))
+    assert mixed_headline(empty_result(MixedPlan())) == ""
+
+
+def test_what_was_not_measured_is_empty() -> None:
+    """No section before its first run, no row of a kind that did not run, no cell without its counter."""
+    assert mixed_sections(empty_result(MixedPlan())) == []
+    grown, cost = mixed_sections(a_result())
+    assert [row[0] for row in grown.shown()] == [KINDS[kind].label for kind in ("random", "v7")]
+    assert grown.shown()[0][-1] == "" and grown.shown()[1][-1] == "50 %"
+    assert cost.shown()[1] == ["version 7", "100", "1.00 (once)", "200 B", "0.0100", "0.0200"]
+    without, _ = mixed_sections(a_result(leaf=False))
+    assert [row[-3:] for row in without.shown()] == [["", "", ""]] * 2 and "no pgstattuple" in without.caption
+
+
+def test_the_tables_fit_a_terminal_of_80_columns() -> None:
+    """With the largest figures that are likely."""
+    result = a_result()
+    for run in result.runs:
+        run.metrics["index_bytes"] *= 2**20
+        run.metrics["tps"] = 123_456.0
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(*(section_table(section) for section in mixed_sections(result)))
+    assert "…" not in console.export_text()
+
+
+@pytest.mark.server
+def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
+    """All start from the same index; the order of new keys decides how much it grows."""
+    done = inorder(
+        "lab", "run", "mixed", "--rows", str(ROWS), "--more", str(MORE), "--clients", "2",
+        folder=tmp_path, server=server, temporary=shared_folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert list(shared_folder.iterdir()) == []
+    result = load(tmp_path / "inorder-mixed.json")
+    assert result.complete and len(result.runs) == len(KINDS) * len(STEPS)
+    metrics = {(run.kind, run.step): run.metrics for run in result.runs}
+    assert len({metrics[kind, FILL]["index_bytes"] for kind in KINDS}) == 1
+    for step, rows in {FILL: ROWS, SWITCH: ROWS + MORE, REINDEX: ROWS + MORE, AGAIN: ROWS + 2 * MORE}.items():
+        assert {metrics[kind, step]["rows"] for kind in KINDS} == {rows}
+    size = {kind: metrics[kind, SWITCH]["index_bytes"] for kind in KINDS}
+    assert size["after"] < size["time"] < size["v7"] and metrics["v7", FILL]["index_bytes"] < size["after"]
+    images = {kind: metrics[kind, SWITCH]["full_page_images"] for kind in KINDS}
+    assert images["random"] > 5 * max(images["v7"], images["time"], images["after"])
+    assert len({metrics[kind, REINDEX]["index_bytes"] for kind in KINDS}) == 1
+    if "leaf_density" in metrics["v7", FILL]:
+        fresh = {kind: growth(result, SWITCH, kind)["density"] or 0 for kind in ("v7", "after")}
+        assert 40 < fresh["v7"] < 65 and 80 < fresh["after"] < 95
+    assert done.stdout.count("\nversion 7 ") == 4 and "Switched to version 7 the index grew" in done.stdout
+    assert inorder("lab", "report", "inorder-mixed.json", folder=tmp_path).stdout == done.stdout
+    records = json.loads(inorder("lab", "report", "inorder-mixed.json", "--format", "json", folder=tmp_path).stdout)
+    assert len(records) == 4 * len(KINDS)

@@ -1,0 +1,131 @@
+"""The reuse experiment: its plan and order, its sections with gaps, and a small run from start to end."""
+
+import io
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from inorder.lab.catalogue import EXPERIMENTS
+from inorder.lab.experiment import Measured
+from inorder.lab.experiments import reuse as experiment
+from inorder.lab.experiments.reuse import BATCHES, BLOCKS, DELETED, KINDS, OLDEST, SCATTERED, ReusePlan, run_reuse
+from inorder.lab.results import Result, Run, load
+from inorder.report.reuse import reuse_sections
+from inorder.report.terminal import section_table
+from inorder.servers import Server
+from rich.console import Console
+
+from conftest import Silent
+from test_cli import inorder
+
+ROWS, TURNS = 10_000, 20
+PLAN = ReusePlan(rows=ROWS, turns=TURNS)
+
+
+class OnPaper:
+    """A bench that only writes down what it is asked."""
+
+    def __init__(self, interrupt_at: int = 0) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self.seeds: set[int] = set()
+        self.left = interrupt_at
+
+    def measure(self, kind: str, deleted: str, seed: int, told: Callable[[str], None]) -> Measured:
+        """Noted; the interrupt comes here."""
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        self.asked.append((deleted, kind))
+        self.seeds.add(seed)
+        return {"index_bytes_filled": 8192.0, "index_bytes": 8192.0}, {"index_bytes": [8192.0]}
+
+
+def empty_result(plan: ReusePlan) -> Result:
+    """Nothing measured yet."""
+    return Result(experiment.NAME, "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
+
+
+def test_every_kind_with_either_way_to_delete_once_a_round() -> None:
+    """In changing order; all lose the same rows; after an interrupt only the rest is done."""
+    plan, bench = ReusePlan(rounds=3), OnPaper()
+    result = empty_result(plan)
+    with pytest.raises(KeyboardInterrupt):
+        run_reuse(plan, OnPaper(interrupt_at=6), result, Silent(), lambda: None)
+    assert len(result.runs) == 5 and not result.complete
+    run_reuse(plan, bench, result, Silent(), lambda: None)
+    every = {(deleted, kind) for deleted in DELETED for kind in KINDS}
+    assert len(bench.asked) == 3 * len(every) - 5 and result.complete and len(bench.seeds) == 1
+    for number in (1, 2, 3):
+        assert Counter((r.step, r.kind) for r in result.runs if r.round == number) == dict.fromkeys(every, 1)
+    orders = [[(r.step, r.kind) for r in result.runs if r.round == number] for number in (2, 3)]
+    assert orders[0] != orders[1]
+
+
+@pytest.mark.parametrize("size", ["", "quick", "full"])
+def test_prefixes_wrap_within_the_run_and_not_before_the_oldest_rows_are_gone(size: str) -> None:
+    """In each size of run, twice at least; the kind that shall not wrap does not."""
+
+    plan = EXPERIMENTS[experiment.NAME].plan_of(size)
+    values = plan.rows + plan.turns * plan.batch
+    assert 1.2 * plan.rows < plan.block_size * BLOCKS < values / 2
+    assert 1.2 * BATCHES * plan.pace < plan.interval_count < (BATCHES + plan.turns) * plan.pace / 2
+    assert values < plan.block_size * 65536 and plan.column("sequence_on").count(",") == 1
+    assert all(plan.column(kind) for kind in KINDS)
+
+
+def test_what_was_not_measured_is_empty() -> None:
+    """No section before its first run, no row of a kind that did not run, no cell without its counter."""
+    result = empty_result(PLAN)
+    assert reuse_sections(result) == []
+    counted = {"pages_freed": 9.0, "pages_taken_again": 7.0, "wal_bytes": 1000.0, "inserts": 10.0}
+    sizes = {"index_bytes_filled": 1234.5 * 2**20, "index_bytes": 2469.0 * 2**20}
+    result.runs = [
+        Run(SCATTERED, "sequence_on", ROWS, 1, sizes | counted, {"index_bytes": [2.0**20, 2.0**21]}),
+        Run(SCATTERED, "bigint", ROWS, 1, sizes, {}),
+    ]
+    (section,) = reuse_sections(result)
+    assert section.shown() == [
+        ["bigint", "1,234.5 MB", "2,469.0 MB", "2.00", "", "", "", "", ""],
+        ["sequence, no wrap", "1,234.5 MB", "2,469.0 MB", "2.00", "", "9", "7", "100 B", ""],
+    ]
+    assert "no pgstattuple" in section.caption
+    (chart,) = section.charts
+    assert chart.svg.count('<path class="line ') == 1 and "sequence, no wrap" in chart.svg
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(section_table(section))
+    assert "…" not in console.export_text()
+
+
+@pytest.mark.server
+def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
+    """Ordered keys reuse emptied pages; half-empty ones only those that come back into the range."""
+    done = inorder(
+        "lab", "run", "reuse", "--rows", str(ROWS), "--turns", str(TURNS), "--pace", "20ms",
+        folder=tmp_path, server=server, temporary=shared_folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert list(shared_folder.iterdir()) == []
+    result = load(tmp_path / "inorder-reuse.json")
+    assert result.complete and len(result.runs) == len(DELETED) * len(KINDS)
+    for run in result.runs:
+        assert all(len(series) == TURNS + 1 for series in run.series.values())
+        assert run.series["index_bytes"][-1] == run.metrics["index_bytes"] > 0
+        assert run.metrics["inserts"] == TURNS * ROWS // BATCHES and run.metrics["wal_bytes"] > 0
+        assert ("leaf_density" in run.metrics) == ("leaf_density" in run.series)
+    oldest, scattered = (
+        {run.kind: run.metrics | {"grown": run.metrics["index_bytes"] / run.metrics["index_bytes_filled"]}
+         for run in result.select(deleted)} for deleted in (OLDEST, SCATTERED)
+    )  # fmt: skip
+    for kind in ("bigint", "xact", "v7", "sequence_on"):
+        assert oldest[kind]["pages_taken_again"] > 20 and oldest[kind]["grown"] < 1.5
+        assert scattered[kind]["grown"] > 2
+    assert oldest["random"]["pages_freed"] == scattered["random"]["pages_freed"] == 0
+    assert oldest["random"]["grown"] < 1.5 and scattered["random"]["grown"] < 1.5
+    assert oldest["sequence"]["wraps"] == pytest.approx((1 + TURNS / BATCHES) / 1.6, rel=0.01)
+    assert scattered["sequence"]["index_bytes"] < 0.75 * scattered["sequence_on"]["index_bytes"]
+    assert done.stdout.count("\nsequence, no wrap ") == 2
+    assert inorder("lab", "report", "inorder-reuse.json", folder=tmp_path).stdout == done.stdout
+    records = json.loads(inorder("lab", "report", "inorder-reuse.json", "--format", "json", folder=tmp_path).stdout)
+    assert [record["key"] for record in records] == 2 * list(KINDS.values())
