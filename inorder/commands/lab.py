@@ -22,12 +22,9 @@ from inorder.commands.options import (
 from inorder.commands.show import run_and_show, run_experiment, show
 from inorder.errors import InputError
 from inorder.lab.catalogue import EXPERIMENTS
-from inorder.lab.experiments import bulk
+from inorder.lab.experiments import bulk, mixed, reuse
 from inorder.lab.experiments.writers import FORMS as WRITER_FORMS
 from inorder.lab.keys import INDEX_KINDS, kinds_named
-from inorder.lab.experiments import mixed
-from inorder.lab.experiments import mixed, reuse
-from inorder.lab.keys import kinds_named
 from inorder.lab.results import load
 from inorder.servers import find_server
 from inorder.units import parse_duration

@@ -7,18 +7,15 @@ from inorder.cluster import Cluster
 from inorder.lab.bulk_bench import BulkBench
 from inorder.lab.call_bench import CallBench
 from inorder.lab.experiment import Experiment
-from inorder.lab.experiments import bulk, feed, generators, insert, reader, sequence, uuid_v1, writers
-from inorder.lab.experiments import feed, generators, insert, mixed, reader, uuid_v1
-from inorder.lab.experiments import feed, generators, insert, mixed, reader, reuse, uuid_v1
+from inorder.lab.experiments import bulk, feed, generators, insert, mixed, reader, reuse, sequence, uuid_v1, writers
 from inorder.lab.feed_bench import ServerFeedBench
 from inorder.lab.machine import note_server
 from inorder.lab.mixed_bench import GrownBench
 from inorder.lab.progress import Progress
 from inorder.lab.reader_bench import PollingBench
-from inorder.lab.results import Result
-from inorder.lab.sequence_bench import SequenceBench
 from inorder.lab.results import EXACT_COUNTERS, Result
 from inorder.lab.reuse_bench import TurningBench
+from inorder.lab.sequence_bench import SequenceBench
 from inorder.lab.server_bench import ServerBench
 from inorder.lab.serving import reading_method
 from inorder.lab.uuid_v1_bench import FileBench

@@ -9,14 +9,12 @@ from inorder.cluster import Cluster
 from inorder.database import Connection, connect, query
 from inorder.errors import InorderError
 from inorder.lab import pgbench
-from inorder.lab.counters import wait_for_other_sessions
+from inorder.lab.counters import read_wal
 from inorder.lab.experiment import Metrics
 from inorder.lab.experiments.writers import LOCKS, WritersPlan
 from inorder.lab.keys import SCHEMA
 from inorder.lab.serving import fill_memory, measuring_settings
 from inorder.lab.writer_tables import WRITER_FORMS, WriterForm
-
-WAL = ("wal_bytes", "wal_records", "full_page_images")
 
 
 def count_misplaced(connection: Connection, tables: Iterable[str]) -> tuple[int, int]:
@@ -28,14 +26,6 @@ def count_misplaced(connection: Connection, tables: Iterable[str]) -> tuple[int,
         assert found is not None
         rows, misplaced = rows + int(str(found[0])), misplaced + int(str(found[1]))
     return rows, misplaced
-
-
-def read_wal(connection: Connection) -> dict[str, float]:
-    """The server's WAL counters, once every other session has ended and so reported its own."""
-    wait_for_other_sessions(connection)
-    row = connection.execute(query("wal")).fetchone()
-    assert row is not None
-    return {name: int(str(value)) for name, value in zip(WAL, row, strict=True)}
 
 
 class SerialBench:
@@ -86,7 +76,7 @@ class SerialBench:
                 told,
                 by_statement=True,
             )
-            wal = {name: value - before[name] for name, value in read_wal(connection).items()}
+            wal = (read_wal(connection) - before).as_metrics()
             written, misplaced = count_misplaced(connection, how.tables(clients))
         if written != done.transactions * rows or written == 0:
             raise InorderError(f"{form}: {written:,} rows of {done.transactions:,} statements of {rows}")

@@ -6,9 +6,7 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from inorder.lab.experiments import bulk, feed, generators, insert, reader, sequence, uuid_v1, writers
-from inorder.lab.experiments import feed, generators, insert, mixed, reader, uuid_v1
-from inorder.lab.experiments import feed, generators, insert, mixed, reader, reuse, uuid_v1
+from inorder.lab.experiments import bulk, feed, generators, insert, mixed, reader, reuse, sequence, uuid_v1, writers
 from inorder.lab.results import Result
 from inorder.report.bulk import bulk_headline, bulk_sections
 from inorder.report.feed import feed_tables, summarise_feed
