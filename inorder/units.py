@@ -1,4 +1,4 @@
-"""Numbers as people write them: 10M rows, 128MB, 500ms."""
+"""Numbers as people write them: 10M or 1e7 rows, 128MB, 500ms."""
 
 import re
 from decimal import Decimal
@@ -8,8 +8,8 @@ from inorder.errors import InputError
 MB = 2**20
 COUNT_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 DURATION_UNITS = {"": 1000, "MS": 1, "S": 1000, "M": 60_000, "MIN": 60_000, "H": 3_600_000}
-BYTE_UNITS = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
-NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Z]*)")
+BYTE_UNITS = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
+NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:E\d\d?)?)\s*([A-Z]*)")
 
 
 def parse(text: str, units: dict[str, int], what: str, lowest: int, highest: int) -> int:
@@ -26,8 +26,8 @@ def parse(text: str, units: dict[str, int], what: str, lowest: int, highest: int
 def parse_count(text: str, what: str, lowest: int = 1, highest: int = 10**12) -> int:
     """A count: 500k is 500,000.
 
-    >>> parse_count("10M", "rows"), parse_count("1.5k", "rows"), parse_count("20,000", "rows")
-    (10000000, 1500, 20000)
+    >>> [parse_count(text, "rows") for text in ("10M", "1.5k", "20,000", "1e9")]
+    [10000000, 1500, 20000, 1000000000]
     >>> parse_count("ten", "rows")
     Traceback (most recent call last):
     inorder.errors.InputError: rows must be a number from 1 to 1,000,000,000,000, with K, M, G if you like, not 'ten'

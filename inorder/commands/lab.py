@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from inorder.commands.model import lab_model
 from inorder.commands.options import (
     FILE,
     Setting,
@@ -144,6 +145,9 @@ COMMANDS = {
 @click.group()
 def lab() -> None:
     """Measure: run experiments, report their results."""
+
+
+lab.add_command(lab_model)
 
 
 @lab.group("run")

@@ -129,8 +129,13 @@ class ServerBench:
             wal, series = self.dumped(connection, key, start)
         if load.transactions == 0:
             raise InorderError(f"pgbench inserted nothing into {key.table} in {self.plan.seconds} s")
+        metrics = {
+            "tps": load.tps,
+            "latency_ms": load.latency_ms,
+            "inserts": load.transactions,
+            "rows_before": self.rows[kind],
+        }
         self.rows[kind] += load.transactions
-        metrics = {"tps": load.tps, "latency_ms": load.latency_ms, "inserts": load.transactions}
         series |= {"tps": list(load.tps_by_second), "checkpoints": checkpoints.seconds}
         return metrics | counted.as_metrics() | load.percentiles_ms | busy | wal, series
 

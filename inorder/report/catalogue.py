@@ -13,6 +13,7 @@ from inorder.report.feed import feed_tables, summarise_feed
 from inorder.report.formats import flat
 from inorder.report.generators import generators_table, summarise_generators, task_table
 from inorder.report.mixed import mixed_headline, mixed_sections
+from inorder.report.model import model_sections
 from inorder.report.reader import reader_tables, summarise_reader
 from inorder.report.reuse import reuse_sections
 from inorder.report.section import Section
@@ -63,7 +64,7 @@ def insert_headline(result: Result) -> str:
 
 REPORTS = {
     insert.NAME: Report(
-        lambda result: list(insert_tables(summarise(result))),
+        lambda result: [*insert_tables(summarise(result)), *map(section_table, model_sections(result))],
         lambda result: [flat(kind) for kind in all_kinds(result)],
         insert_headline,
     ),

@@ -1,0 +1,62 @@
+"""inorder lab model: what an insert costs by calculation, for tables of any size."""
+
+from typing import Any
+
+import click
+
+from inorder.commands.options import format_option
+from inorder.commands.show import show_tables
+from inorder.lab.keys import kinds_named
+from inorder.lab.model import Conditions
+from inorder.report import formats
+from inorder.report.model import prediction_section
+from inorder.report.terminal import section_table
+from inorder.units import parse_bytes, parse_count, parse_duration
+
+
+@click.command("model")
+@click.option("--keys", help="Kinds of key, comma-separated.  [all]")
+@click.option("--rows", default="100e9", show_default=True, help="Rows in the table.")
+@click.option("--rate", default="20000", show_default=True, help="Rows inserted a second.")
+@click.option("--memory", default="256GB", show_default=True, help="Memory that holds pages of this index.")
+@click.option("--checkpoint", default="5min", show_default=True, help="Time between two checkpoints.")
+@click.option("--block-size", default="65536", show_default=True, help="Of uuid_sequence_nextval: rows of a block.")
+@click.option("--block-count", default="65536", show_default=True, help="Of uuid_sequence_nextval: blocks.")
+@click.option("--interval-length", default="60", show_default=True, help="Of uuid_time_nextval: seconds of a block.")
+@click.option("--interval-count", default="65536", show_default=True, help="Of uuid_time_nextval: blocks.")
+@format_option
+def lab_model(keys: str | None, output: str, **given: Any) -> None:
+    """What an insert costs, by calculation: pages, full-page images, WAL, buffer misses, index size.
+
+    The formulas and how far they are from measurement: docs/model.md.
+    """
+    conditions = conditions_of(**given)
+    kinds = [kind.name for kind in kinds_named(keys)] if keys is not None else None
+    section = prediction_section(conditions, kinds)
+    if output == "table":
+        show_tables([section_table(section)], "")
+    else:
+        click.echo(formats.WRITERS[output](section.records()))
+
+
+def conditions_of(
+    rows: str,
+    rate: str,
+    memory: str,
+    checkpoint: str,
+    block_size: str,
+    block_count: str,
+    interval_length: str,
+    interval_count: str,
+) -> Conditions:
+    """The conditions in a command line; what is out of range is an error that names the range."""
+    return Conditions(
+        rows=parse_count(rows, "--rows", 1, 10**15),
+        rate=parse_count(rate, "--rate", 1, 10**9),
+        memory_bytes=parse_bytes(memory, "--memory", 2**20),
+        checkpoint=parse_duration(checkpoint, "--checkpoint", 1),
+        block_size=parse_count(block_size, "--block-size", 1, 2**31 - 1),
+        block_count=parse_count(block_count, "--block-count", 1, 2**31 - 1),
+        interval_length=parse_count(interval_length, "--interval-length", 1, 2**31 - 1),
+        interval_count=parse_count(interval_count, "--interval-count", 1, 2**31 - 1),
+    )

@@ -1,0 +1,286 @@
+"""What an insert costs by calculation: pages touched, full-page images, WAL, buffer misses, size of the index.
+
+Closed formulas over PostgreSQL's page and record layouts, derived in docs/model.md.
+Pure, and without a server: this is how the lab speaks of tables it cannot fill.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import exp, expm1, log, log1p
+
+from inorder.lab.keys import KEY_KINDS
+
+PAGE = 8192
+
+# A btree page: PageHeaderData of 24 bytes, BTPageOpaqueData of 16, an IndexTuple of 8 and its key, an ItemIdData each.
+BTREE_PAGE_FIXED = 24 + 16
+INDEX_TUPLE_HEADER = 8
+LINE_POINTER = 4
+LEAF_FILLFACTOR = 0.90  # BTREE_DEFAULT_FILLFACTOR: where the last leaf page is split
+UPPER_FILLFACTOR = 0.70  # BTREE_NONLEAF_FILLFACTOR
+RANDOM_FILL = log(2)  # of pages that split in the middle, over their life
+
+# A heap tuple of one column: HeapTupleHeaderData padded to 24 bytes, one of them not in the record, which has
+# xl_heap_header (5) instead of the other 23.
+TUPLE_HEADER = 24
+TUPLE_HEADER_LOGGED = 5 + 1
+
+# Parts of WAL records: XLogRecord, a block's header with its RelFileLocator and number, one of the same relation
+# without it, the short header of the main data; and that data of xl_heap_insert, xl_btree_insert, xl_btree_split.
+RECORD = 24
+BLOCK = 4 + 12 + 4
+SAME_RELATION_BLOCK = 4 + 4
+MAIN_DATA = 2
+HEAP_INSERT = 3
+BTREE_INSERT = 2
+BTREE_SPLIT = 10
+IMAGE_HEADER = 5  # XLogRecordBlockImageHeader
+COMMIT_RECORD = RECORD + MAIN_DATA + 8  # MinSizeOfXactCommit: nothing but the time
+SEQUENCE_RECORD = 99  # RECORD, BLOCK, an xl_seq_rec of 12 bytes and the sequence's tuple
+VALUES_PER_SEQUENCE_RECORD = 33  # SEQ_LOG_VALS of 32 and the one asked for
+
+KEY_BYTES = {kind: 16 for kind in KEY_KINDS} | {"bigint": 8}
+WITH_SEQUENCE = ("bigint", "sequence")
+IN_BLOCKS = ("time", "sequence")
+
+PHASES = 50  # where in a block a checkpoint may fall, when nothing is known of it
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What is asked of the model.
+
+    ``rows`` in the table at the checkpoint, ``rate`` of rows a second, ``memory_bytes`` for this index, seconds between
+    two ``checkpoint``s. A sequence's block has ``block_size`` rows, a block of time ``interval_length`` seconds; after
+    ``block_count`` or ``interval_count`` of them the prefix begins again. ``position`` is how many rows of the present
+    block are there, None for somewhere in it.
+    """
+
+    rows: float
+    rate: float
+    memory_bytes: float
+    checkpoint: float
+    block_size: float = 65536
+    block_count: float = 65536
+    interval_length: float = 60
+    interval_count: float = 65536
+    position: float | None = None
+
+    @property
+    def inserts(self) -> float:
+        """Rows between two checkpoints."""
+        return self.rate * self.checkpoint
+
+    def block(self, kind: str) -> tuple[float, float]:
+        """Rows of a block, and how many blocks before the prefix begins again."""
+        if kind == "time":
+            return self.rate * self.interval_length, self.interval_count
+        return self.block_size, self.block_count
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What one kind of key costs; per row where it says so. Pages and images are of a checkpoint interval."""
+
+    kind: str
+    leaf_pages_touched: float
+    images: float
+    images_per_row: float
+    record_bytes_per_row: float
+    image_bytes_per_row: float
+    misses_per_row: float
+    index_bytes: float
+    leaf_density: float
+
+    @property
+    def wal_per_row(self) -> float:
+        """Records and images."""
+        return self.record_bytes_per_row + self.image_bytes_per_row
+
+
+def distinct(pages: float, inserts: float) -> float:
+    """How many of so many pages are hit when each insert goes to any of them: P(1 − (1 − 1/P)^n).
+
+    >>> round(distinct(1000, 1000)), round(distinct(1e9, 1000)), round(distinct(10, 1000)), distinct(0, 10)
+    (632, 1000, 10, 0.0)
+    """
+    if pages <= 1:
+        return float(pages)
+    return -pages * expm1(inserts * log1p(-1 / pages))
+
+
+def index_tuple(kind: str) -> int:
+    """Bytes of an entry without its line pointer."""
+    return INDEX_TUPLE_HEADER + KEY_BYTES[kind]
+
+
+def leaf_capacity(kind: str) -> int:
+    """Entries of a full leaf page: beside them it holds the high key.
+
+    >>> leaf_capacity("bigint"), leaf_capacity("random")
+    (406, 290)
+    """
+    return (PAGE - BTREE_PAGE_FIXED) // (index_tuple(kind) + LINE_POINTER) - 1
+
+
+def leaf_fill(kind: str, block: float = 0.0, passed: bool = False) -> float:
+    """The share of a leaf page that is in use.
+
+    Keys in order leave 90 %, random keys ln 2. A block's first page is the last of the index and is split at 90 %,
+    all splits after that are in the middle: the smaller the block, the more of its pages are as the first.
+
+    >>> [round(leaf_fill("sequence", block), 2) for block in (1, 256, 65536)]
+    [0.9, 0.78, 0.69]
+    """
+    if kind == "random" or passed:
+        return RANDOM_FILL
+    if kind in IN_BLOCKS:
+        return RANDOM_FILL + (LEAF_FILLFACTOR - RANDOM_FILL) * exp(-block / leaf_capacity(kind))
+    return LEAF_FILLFACTOR
+
+
+def upper_levels(kind: str, leaf_pages: float) -> Iterator[float]:
+    """Pages of each level above the leaves, up to the root."""
+    fill = RANDOM_FILL if kind == "random" else UPPER_FILLFACTOR
+    pages = leaf_pages
+    while pages > 1:
+        pages = max(1.0, pages / (fill * leaf_capacity(kind)))
+        yield pages
+
+
+def page_bytes(fill: float) -> float:
+    """What an image holds of a page: all but the hole between pd_lower and pd_upper."""
+    return BTREE_PAGE_FIXED + fill * (PAGE - BTREE_PAGE_FIXED)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The index of a kind of key under given conditions."""
+
+    kind: str
+    block: float
+    earlier: float  # rows that each block has from earlier passes of the prefix
+    fill: float
+    leaf_pages: float
+    levels: tuple[float, ...]
+
+    @property
+    def rows_per_leaf(self) -> float:
+        """On average."""
+        return self.fill * leaf_capacity(self.kind)
+
+    @property
+    def splits_per_row(self) -> float:
+        """A page more for every ``rows_per_leaf`` rows more."""
+        return 1 / self.rows_per_leaf
+
+
+def shape_of(kind: str, conditions: Conditions) -> Shape:
+    """The index as it is at the checkpoint."""
+    block, earlier = 0.0, 0.0
+    if kind in IN_BLOCKS:
+        block, count = conditions.block(kind)
+        earlier = conditions.rows // (block * count) * block
+    fill = leaf_fill(kind, block, earlier > 0)
+    leaf_pages = max(1.0, conditions.rows / (fill * leaf_capacity(kind)))
+    return Shape(kind, block, earlier, fill, leaf_pages, tuple(upper_levels(kind, leaf_pages)))
+
+
+def touched_in_blocks(shape: Shape, conditions: Conditions, position: float) -> float:
+    """Old leaf pages that get an insert, when ``position`` rows of the present block are there at the checkpoint.
+
+    The rest of the present block goes to the pages it has; a whole block and what is left of the inserts after the
+    last one go to the pages that these blocks have from earlier passes of the prefix: none if this is the first.
+    """
+    inserts = conditions.inserts
+    here = min(inserts, shape.block - position)
+    blocks, rest = divmod(inserts - here, shape.block)
+    present, old = (rows / shape.rows_per_leaf for rows in (position + shape.earlier, shape.earlier))
+    return distinct(present, here) + blocks * distinct(old, shape.block) + distinct(old, rest)
+
+
+def touched(shape: Shape, conditions: Conditions) -> float:
+    """Distinct leaf pages that were there at the checkpoint and get an insert before the next one."""
+    if shape.kind == "random":
+        return distinct(shape.leaf_pages, conditions.inserts)
+    if shape.kind not in IN_BLOCKS:
+        return 1.0
+    if conditions.position is not None:
+        positions = [conditions.position]
+    else:
+        positions = [shape.block * (phase + 0.5) / PHASES for phase in range(PHASES)]
+    found = sum(touched_in_blocks(shape, conditions, position) for position in positions) / len(positions)
+    return min(max(1.0, found), shape.leaf_pages)
+
+
+def images_above(shape: Shape, conditions: Conditions) -> float:
+    """Images of upper pages: a split of a leaf adds an entry to its parent, a split of that to the next level."""
+    splits = conditions.inserts * shape.splits_per_row
+    images = 0.0
+    for pages in shape.levels:
+        images += distinct(pages, splits) if shape.kind == "random" else min(1.0, splits)
+        splits *= shape.splits_per_row
+    return images
+
+
+def record_bytes(shape: Shape) -> float:
+    """Bytes of WAL records per row, as if there were no full-page images: heap, leaf, commit, splits, sequence."""
+    key, entry = KEY_BYTES[shape.kind], index_tuple(shape.kind)
+    heap = RECORD + BLOCK + MAIN_DATA + HEAP_INSERT + TUPLE_HEADER_LOGGED + key
+    leaf = RECORD + BLOCK + MAIN_DATA + BTREE_INSERT + entry
+    parent = leaf + SAME_RELATION_BLOCK  # the child, whose flag INCOMPLETE_SPLIT is cleared
+    # The right page's entries are in the record: what fillfactor keeps off the left page, or half of them.
+    in_order = shape.kind not in ("random", *IN_BLOCKS)
+    moved = leaf_capacity(shape.kind) * (1 - LEAF_FILLFACTOR if in_order else 0.5) + 1
+    split = RECORD + BLOCK + SAME_RELATION_BLOCK + MAIN_DATA + BTREE_SPLIT + entry + moved * entry
+    sequence = SEQUENCE_RECORD / VALUES_PER_SEQUENCE_RECORD if shape.kind in WITH_SEQUENCE else 0.0
+    # The split's record stands for that of the insert that caused it.
+    return heap + leaf + COMMIT_RECORD + sequence + shape.splits_per_row * (split - leaf + parent)
+
+
+def misses(shape: Shape, conditions: Conditions) -> float:
+    """Index pages read per row, once memory is full: upper levels stay, leaves share what is left of it.
+
+    >>> small, large = (Conditions(1e9, 1e4, memory, 300) for memory in (2**20, 2**40))
+    >>> [round(misses(shape_of("random", one), one), 1) for one in (small, large)]
+    [2.0, 0.0]
+    >>> misses(shape_of("v7", small), small)
+    0.0
+    """
+    if shape.kind != "random" and shape.kind not in IN_BLOCKS:
+        return 0.0
+    memory = conditions.memory_bytes / PAGE
+    if shape.kind in IN_BLOCKS:
+        # A page from an earlier pass is read when its block comes round again, unless the whole index is in memory;
+        # more often if not even one block fits.
+        working = max(1.0, (shape.earlier + shape.block) / shape.rows_per_leaf)
+        first = distinct(shape.earlier / shape.rows_per_leaf, shape.block) / shape.block
+        return max(first * max(0.0, 1 - memory / shape.leaf_pages), 1 - memory / working, 0.0)
+    missed = 0.0
+    for pages in (*reversed(shape.levels), shape.leaf_pages):
+        missed += max(0.0, 1 - memory / pages)
+        memory = max(0.0, memory - pages)
+    return missed
+
+
+def predict(kind: str, conditions: Conditions) -> Prediction:
+    """What one kind of key costs under these conditions."""
+    shape = shape_of(kind, conditions)
+    pages = touched(shape, conditions)
+    tail = 1.0  # the heap's last page; the pages after it are new, and new pages need no image
+    if kind in IN_BLOCKS:
+        tail += 1.0  # the index's last page, where the next block begins
+    images = pages + images_above(shape, conditions) + tail
+    # An image takes the place of the tuple in the record.
+    image = page_bytes(shape.fill) + IMAGE_HEADER - index_tuple(kind)
+    return Prediction(
+        kind=kind,
+        leaf_pages_touched=pages,
+        images=images,
+        images_per_row=images / conditions.inserts,
+        record_bytes_per_row=record_bytes(shape),
+        image_bytes_per_row=images * image / conditions.inserts,
+        misses_per_row=misses(shape, conditions),
+        index_bytes=(1 + shape.leaf_pages + sum(shape.levels)) * PAGE,  # and the metapage
+        leaf_density=100 * shape.fill,
+    )
