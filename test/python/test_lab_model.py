@@ -1,0 +1,237 @@
+"""The model: its formulas against simulation, its command, and what it says beside what a server counts."""
+
+import bisect
+import csv
+import io
+import json
+import random
+import time
+from dataclasses import replace
+from math import exp
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inorder.cluster import Cluster
+from inorder.commands.model import lab_model
+from inorder.errors import InputError
+from inorder.lab.experiments.insert import NAME, InsertPlan
+from inorder.lab.keys import KEY_KINDS
+from inorder.lab.model import Conditions, distinct, leaf_capacity, leaf_fill, predict, record_bytes, shape_of
+from inorder.lab.results import Result, Run
+from inorder.lab.server_bench import ServerBench
+from inorder.report.model import FEW_IMAGES, model_sections
+from inorder.servers import Server
+
+from conftest import Silent
+from test_cli import inorder
+
+USUAL = Conditions(rows=1e8, rate=10_000, memory_bytes=2**30, checkpoint=300)
+IN_ORDER = ("bigint", "xact", "v7")
+TOLERANCE = 15  # percent
+
+
+def simulated_fill(inserts: int, block: int, capacity: int) -> float:
+    """The share of its leaf pages that a btree uses after so many inserts in blocks (0 for none), played through.
+
+    The last page is split at 90 %, the others in the middle.
+    """
+    generator = random.Random(1)
+    lows, pages = [-1.0], [list[float]()]
+    for number in range(inserts):
+        key = (number // block if block else 0) + generator.random()
+        place = bisect.bisect_right(lows, key) - 1
+        page = pages[place]
+        bisect.insort(page, key)
+        if len(page) > capacity:
+            at = round(capacity * 0.9) if block and place == len(pages) - 1 else len(page) // 2
+            pages.insert(place + 1, page[at:])
+            lows.insert(place + 1, page[at])
+            del page[at:]
+    return inserts / len(pages) / capacity
+
+
+@pytest.mark.parametrize("block", [1, 64, 256, 1024, 8192, 0])
+def test_how_full_leaf_pages_are(block: int) -> None:
+    """As a btree played through: within 8 %, for the density swings with the number of rows."""
+    capacity = leaf_capacity("sequence")
+    expected = leaf_fill("sequence", block) if block else leaf_fill("random")
+    assert simulated_fill(140_000, block, capacity) == pytest.approx(expected, rel=0.08)
+
+
+@pytest.mark.parametrize(("pages", "inserts"), [(10, 5), (1000, 300), (1000, 3000)])
+def test_distinct_pages(pages: int, inserts: int) -> None:
+    """As drawn: the mean of a hundred draws, within 3 %."""
+    generator = random.Random(1)
+    drawn = [len({generator.randrange(pages) for _ in range(inserts)}) for _ in range(100)]
+    assert sum(drawn) / 100 == pytest.approx(distinct(pages, inserts), rel=0.03)
+
+
+@given(st.floats(1, 1e12), st.floats(1, 1e12))
+def test_never_more_distinct_pages_than_there_are_or_than_inserts(pages: float, inserts: float) -> None:
+    """And close to P(1 − e^(−n/P)) for many pages."""
+    found = distinct(pages, inserts)
+    assert 0 < found <= min(pages, inserts) * (1 + 1e-9)
+    if pages > 1e6:
+        assert found == pytest.approx(pages * (1 - exp(-inserts / pages)), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "without_splits"), [("bigint", 63 + 64 + 34 + 3), ("v7", 71 + 72 + 34), ("sequence", 71 + 72 + 34 + 3)]
+)
+def test_records_are_as_long_as_the_server_writes_them(kind: str, without_splits: int) -> None:
+    """Heap insert, leaf insert, commit, and every 33rd value one of the sequence: as pg_waldump shows them."""
+    shape = shape_of(kind, USUAL)
+    full = replace(shape, fill=1e9)  # pages that never split
+    assert record_bytes(full) == pytest.approx(without_splits, abs=0.01)
+    assert record_bytes(shape) > without_splits
+
+
+def test_random_keys_touch_every_page_when_there_are_few_and_another_each_time_when_there_are_many() -> None:
+    """The two ends of the formula; keys in order touch the last one at any size."""
+    small, large = (predict("random", replace(USUAL, rows=rows)) for rows in (1e5, 1e13))
+    assert small.leaf_pages_touched == pytest.approx(1e5 / (290 * 0.693), rel=0.01)
+    assert small.images_per_row < 0.001 and large.images_per_row == pytest.approx(1, abs=0.01)
+    assert large.wal_per_row > 5000 and large.misses_per_row > 0.99
+    for kind in IN_ORDER:
+        assert predict(kind, replace(USUAL, rows=1e13)).images < 10
+
+
+@pytest.mark.parametrize(("position", "pages"), [(0, 1), (20_000, 99), (60_000, 298)])
+def test_a_block_touches_the_pages_it_has(position: int, pages: int) -> None:
+    """Where the sequence stands in its block decides, and not how large the table is."""
+    for rows in (1e6, 1e9):
+        predicted = predict("sequence", replace(USUAL, rows=rows, position=position, checkpoint=10))
+        assert predicted.leaf_pages_touched == pytest.approx(pages, rel=0.05)
+
+
+def test_where_nothing_is_known_of_the_position_it_is_averaged() -> None:
+    """Half a block's pages, once every row between two checkpoints falls into a new block or the present one."""
+    predicted = predict("sequence", USUAL)
+    assert predicted.leaf_pages_touched == pytest.approx(65536 / 2 / (290 * 0.693), rel=0.02)
+
+
+def test_a_prefix_that_begins_again_meets_its_old_pages() -> None:
+    """Before it has wrapped small blocks cost nothing; afterwards each block touches what it had."""
+    once = predict("sequence", replace(USUAL, rows=1e7, block_size=256))
+    again = predict("sequence", replace(USUAL, rows=1e9, block_size=256))
+    assert once.images < 10 and once.misses_per_row == 0
+    # 59 passes: 15,104 rows a block, of whose 75 pages the 256 rows of the next pass touch nearly all.
+    assert again.images_per_row == pytest.approx(73 / 256, rel=0.02) and again.misses_per_row > 0.25
+
+
+@given(
+    st.sampled_from(list(KEY_KINDS)), st.integers(1, 10**15), st.integers(1, 10**9),
+    st.integers(20, 50), st.floats(1, 86_400), st.integers(1, 2**31 - 1), st.integers(1, 2**31 - 1),
+)  # fmt: skip
+def test_every_prediction_is_possible(
+    kind: str, rows: int, rate: int, memory: int, checkpoint: float, block: int, count: int
+) -> None:
+    """Over the whole range that the command takes."""
+    conditions = Conditions(rows, rate, 2**memory, checkpoint, block, count, block, count)
+    found = predict(kind, conditions)
+    assert 1 - 1e-9 <= found.leaf_pages_touched <= found.index_bytes / 8192
+    assert 0 < found.images < 4 * conditions.inserts + 12
+    assert 100 < found.record_bytes_per_row < 4000 and found.image_bytes_per_row > 0
+    assert 0 <= found.misses_per_row < 12
+    assert 69 < found.leaf_density <= 90
+
+
+def a_result(images: float, rows_before: float | None = 1_000_000) -> Result:
+    """One turn of random keys and one of bigint, with 250 bytes of WAL a row."""
+    metrics = {"tps": 50_000.0, "inserts": 100_000.0, "wal_bytes": 25e6}
+    if rows_before is not None:
+        metrics["rows_before"] = rows_before
+    runs = [
+        Run("insert", "random", 1_000_000, 1, metrics | {"full_page_images": images}),
+        Run("insert", "bigint", 1_000_000, 1, metrics | {"full_page_images": 7.0}),
+    ]
+    plan = {"rows": [1_000_000, 4_000_000], "kinds": ["bigint", "random", "v7"], "memory_bytes": 2**27}
+    return Result(NAME, "now", "0", 1, plan, {}, {}, "mock", runs=runs)
+
+
+def test_model_against_measurement() -> None:
+    """One table a size that was measured; a deviation, but not of a handful of images."""
+    (section,) = model_sections(a_result(images=10_000.0))
+    assert section.title == "Model against measurement, 1,000,000 rows"
+    bigint, random_keys = section.shown()
+    assert bigint[0] == "bigint" and bigint[-1] == "few" and str(FEW_IMAGES) in section.caption
+    assert random_keys[0] == "random" and random_keys[1] == "250.0 B" and random_keys[4] == "0.10000"
+    assert float(random_keys[-1].split()[0]) == pytest.approx(-50, abs=1)
+    assert max(sum(map(len, row)) + len(row) for row in section.shown()) <= 80
+
+
+def test_a_file_without_the_rows_before_has_no_comparison() -> None:
+    """Of a tool that did not note them: left out, not guessed."""
+    assert model_sections(a_result(images=1.0, rows_before=None)) == []
+
+
+def test_the_command_speaks_of_a_hundred_billion_rows(tmp_path: Path) -> None:
+    """In all formats, for the kinds asked for."""
+    asked = ("lab", "model", "--rows", "100e9", "--memory", "256GB", "--rate", "20000")
+    done = inorder(*asked, folder=tmp_path)
+    assert done.returncode == 0 and done.stderr == ""
+    assert "100,000,000,000 rows, 6,000,000 more between two checkpoints" in done.stdout
+    assert all(f"\n{kind.label} " in done.stdout for kind in KEY_KINDS.values())
+    assert max(len(line.rstrip()) for line in done.stdout.splitlines()) <= 80
+    records = json.loads(inorder(*asked, "--keys", "random,v7", "--format", "json", folder=tmp_path).stdout)
+    assert [record["key"] for record in records] == ["random", "version 7"]
+    assert records[0]["FPI/row"] == pytest.approx(0.999, abs=0.001)
+    table = inorder(*asked, "--rows", "100G", "--format", "csv", folder=tmp_path).stdout
+    assert len(list(csv.DictReader(io.StringIO(table)))) == len(KEY_KINDS)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "allowed"),
+    [
+        ("--rows", "0", "from 1 to 1,000,000,000,000,000"),
+        ("--rows", "1e99", "from 1 to 1,000,000,000,000,000"),
+        ("--rows", "many", "from 1 to 1,000,000,000,000,000"),
+        ("--rate", "0.2", "from 1 to 1,000,000,000"),
+        ("--memory", "1kB", "from 1,048,576 to"),
+        ("--checkpoint", "0", "from 1 to 86,400 seconds"),
+        ("--block-size", "3G", "from 1 to 2,147,483,647"),
+        ("--block-count", "0", "from 1 to 2,147,483,647"),
+        ("--interval-length", "-1", "from 1 to 2,147,483,647"),
+        ("--interval-count", "x", "from 1 to 2,147,483,647"),
+        ("--keys", "v6", "there are bigint, xact, v7, time, sequence, random"),
+        ("--keys", "", "there are bigint, xact, v7, time, sequence, random"),
+    ],
+)
+def test_bad_input_names_what_is_allowed(option: str, value: str, allowed: str) -> None:
+    """In one sentence."""
+    with pytest.raises(InputError) as error:
+        lab_model.main([option, value], standalone_mode=False)
+    assert allowed in str(error.value) and "\n" not in str(error.value)
+
+
+def test_bad_input_ends_with_code_2(tmp_path: Path) -> None:
+    """Nothing on stdout."""
+    done = inorder("lab", "model", "--rows", "0", folder=tmp_path)
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.startswith("inorder: --rows must be a number from 1 to") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.server
+def test_the_model_says_what_the_server_counts(server: Server) -> None:
+    """WAL and images per row within 15 % for every kind of key; of a handful of images, that they are a handful."""
+    plan = InsertPlan(rows=(230_000,), rounds=1, inserts=20_000)
+    result = Result(NAME, "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
+    with Cluster(server) as cluster:
+        bench = ServerBench(cluster, plan)
+        bench.create(plan.kinds)
+        bench.fill(plan.kinds, plan.rows[0], lambda kind, metrics: None)
+        bench.serve_for_measuring()
+        time.sleep(1)  # so that a block of time, a second, has no rows of the fill
+        for kind in plan.kinds:
+            run = bench.measure(kind, 1, Silent())
+            result.runs.append(replace(run, rows=plan.rows[0], round=1))
+    (section,) = model_sections(result)
+    found = {str(row[0]): row for row in section.rows}
+    assert list(found) == [kind.label for kind in KEY_KINDS.values()]
+    for label, row in found.items():
+        wal, images = row[3], row[6]
+        assert isinstance(wal, float) and abs(wal) < TOLERANCE, section.shown()
+        assert images == "few" or (isinstance(images, float) and abs(images) < TOLERANCE), section.shown()
+        assert (images == "few") == (label not in ("sequence-prefixed", "random")), section.shown()
