@@ -6,7 +6,7 @@ import click
 
 from inorder.commands.options import format_option
 from inorder.commands.show import show_tables
-from inorder.lab.keys import kinds_named
+from inorder.lab.keys import USUAL_KINDS, kinds_named
 from inorder.lab.model import Conditions
 from inorder.report import formats
 from inorder.report.model import prediction_section
@@ -31,7 +31,7 @@ def lab_model(keys: str | None, output: str, **given: Any) -> None:
     The formulas and how far they are from measurement: docs/model.md.
     """
     conditions = conditions_of(**given)
-    kinds = [kind.name for kind in kinds_named(keys)] if keys is not None else None
+    kinds = [kind.name for kind in kinds_named(keys, USUAL_KINDS)] if keys is not None else None
     section = prediction_section(conditions, kinds)
     if output == "table":
         show_tables([section_table(section)], "")

@@ -127,7 +127,7 @@ def with_indexes(kinds: tuple[str, ...], indexes: tuple[str, ...]) -> tuple[str,
     return tuple(KEY_KINDS[kind].with_index(index).name for index in indexes for kind in kinds)
 
 
-def kinds_named(names: str) -> list[KeyKind]:
+def kinds_named(names: str, known: tuple[str, ...] = BASE_KINDS) -> list[KeyKind]:
     """The kinds in a comma-separated list; an error that names the unknown one and the known ones.
 
     >>> [kind.label for kind in kinds_named("v7,bigint")]
@@ -138,8 +138,8 @@ def kinds_named(names: str) -> list[KeyKind]:
     """
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     for name in wanted:
-        if name not in BASE_KINDS:
-            raise InputError(f"unknown key kind '{name}'; there are {', '.join(BASE_KINDS)}")
+        if name not in known:
+            raise InputError(f"unknown key kind '{name}'; there are {', '.join(known)}")
     if not wanted:
-        raise InputError(f"no key kind given; there are {', '.join(BASE_KINDS)}")
+        raise InputError(f"no key kind given; there are {', '.join(known)}")
     return [KEY_KINDS[name] for name in dict.fromkeys(wanted)]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import exp, expm1, log, log1p
 
-from inorder.lab.keys import KEY_KINDS
+from inorder.lab.keys import USUAL_KINDS
 
 PAGE = 8192
 
@@ -39,7 +39,7 @@ COMMIT_RECORD = RECORD + MAIN_DATA + 8  # MinSizeOfXactCommit: nothing but the t
 SEQUENCE_RECORD = 99  # RECORD, BLOCK, an xl_seq_rec of 12 bytes and the sequence's tuple
 VALUES_PER_SEQUENCE_RECORD = 33  # SEQ_LOG_VALS of 32 and the one asked for
 
-KEY_BYTES = {kind: 16 for kind in KEY_KINDS} | {"bigint": 8}
+KEY_BYTES = {kind: 16 for kind in USUAL_KINDS} | {"bigint": 8}
 WITH_SEQUENCE = ("bigint", "sequence")
 IN_BLOCKS = ("time", "sequence")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from inorder.lab.keys import KEY_KINDS
+from inorder.lab.keys import KEY_KINDS, USUAL_KINDS
 from inorder.lab.model import Conditions, Prediction, predict
 from inorder.lab.results import Result, Run
 from inorder.report.section import Column, Section, Value, number, text
@@ -51,7 +51,7 @@ PREDICTED = (
 
 def prediction_section(conditions: Conditions, kinds: Sequence[str] | None = None) -> Section:
     """What the model says of each kind of key."""
-    predictions = [predict(kind, conditions) for kind in kinds or KEY_KINDS]
+    predictions = [predict(kind, conditions) for kind in kinds or USUAL_KINDS]
     return Section(
         "model",
         f"By calculation: {conditions.rows:,.0f} rows, {conditions.inserts:,.0f} more between two checkpoints",
@@ -133,7 +133,7 @@ def model_sections(result: Result) -> list[Section]:
     """Model against measurement, one table a size."""
     sections = []
     for rows in sorted(result.plan["rows"]):
-        found = [compared_row(result, kind, rows) for kind in result.plan["kinds"]]
+        found = [compared_row(result, kind, rows) for kind in result.plan["kinds"] if kind in USUAL_KINDS]
         table = [row for row in found if row is not None]
         if table:
             title = f"Model against measurement, {rows:,} rows"
