@@ -5,13 +5,14 @@ from pathlib import Path
 import click
 
 from inorder.commands.options import bindir_option
-from inorder.commands.show import run_and_show
+from inorder.commands.show import named, run_and_show
 from inorder.lab.catalogue import EXPERIMENTS
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.experiments.reader import ReaderPlan
 from inorder.lab.machine import available_cores
 from inorder.lab.session import new_result
 from inorder.lab.stats import LEAST_ROUNDS
+from inorder.report.beside import Labelled
 from inorder.servers import find_server
 from inorder.units import MB, parse_count
 
@@ -42,8 +43,11 @@ def demo(bindir: Path | None, out: Path, rows: str, seconds: int, rounds: int, r
     )
     out.mkdir(parents=True, exist_ok=True)
     server = find_server(bindir)
-    for experiment, its_plan, file, page in (
-        (EXPERIMENTS["reader"], ReaderPlan(seconds=reading), out / "inorder-demo-reader.json", None),
-        (EXPERIMENTS["insert"], plan, out / "inorder-demo.json", out / "inorder-report.html"),
+    before: list[Labelled] = []
+    for experiment, its_plan, file in (
+        (EXPERIMENTS["reader"], ReaderPlan(seconds=reading), out / "inorder-demo-reader.json"),
+        (EXPERIMENTS["insert"], plan, out / "inorder-demo.json"),
     ):
-        run_and_show(experiment, its_plan, server, new_result(experiment, its_plan, server), file, page, "table")
+        result = new_result(experiment, its_plan, server)
+        run_and_show(experiment, its_plan, server, result, file, out / "inorder-report.html", "table", before)
+        before.append(named(file, result))

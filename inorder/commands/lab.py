@@ -20,13 +20,15 @@ from inorder.commands.options import (
     memory_setting,
     page_option,
 )
-from inorder.commands.show import run_and_show, run_experiment, show
+from inorder.commands.show import named, run_and_show, run_experiment, show
 from inorder.errors import InputError
 from inorder.lab.catalogue import EXPERIMENTS
 from inorder.lab.experiments import bulk, mixed, reuse
 from inorder.lab.experiments.writers import FORMS as WRITER_FORMS
 from inorder.lab.keys import INDEX_KINDS, kinds_named
 from inorder.lab.results import load
+from inorder.report.beside import Labelled
+from inorder.report.catalogue import report_of
 from inorder.servers import find_server
 from inorder.units import parse_duration
 
@@ -184,13 +186,21 @@ def check_same_server(described: dict[str, Any], version: str) -> None:
 
 
 @lab.command("report")
-@click.argument("file", type=FILE)
+@click.argument("files", type=FILE, nargs=-1, required=True, metavar="FILE…")
 @page_option
 @format_option
-def lab_report(file: Path, page: Path | None, output: str) -> None:
-    """Show a result file again."""
+def lab_report(files: tuple[Path, ...], page: Path | None, output: str) -> None:
+    """Show result files again, several one after the other, and on one page with what they share side by side."""
+    show([readable(file) for file in files], output, page)
+
+
+def readable(file: Path) -> Labelled:
+    """A result file whose report can be made; an error that names the file if not."""
     result = load(file)
+    report = report_of(result)
     try:
-        show(result, output, page)
-    except (KeyError, TypeError, ZeroDivisionError) as error:
+        report.sections(result)
+        report.headline(result)
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
         raise InputError(f"{file} is damaged: {type(error).__name__} {error}") from error
+    return named(file, result)

@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group
 
+from inorder.commands.options import studies
 from inorder.display import Display
 from inorder.errors import InputError
+from inorder.lab.catalogue import EXPERIMENTS
 from inorder.lab.experiment import Experiment
-from inorder.lab.experiments import insert
 from inorder.lab.results import Result
 from inorder.lab.session import new_result, run_session
 from inorder.report import formats, html
-from inorder.report.catalogue import REPORTS
+from inorder.report.beside import Labelled, told_apart
+from inorder.report.catalogue import report_of
 from inorder.report.summary import memory_note
 from inorder.servers import Server, find_server
 
@@ -30,11 +32,21 @@ def run_experiment(experiment: Experiment, plan: Any, options: dict[str, Any]) -
 
 
 def run_and_show(
-    experiment: Experiment, plan: Any, server: Server, result: Result, out: Path, page: Path | None, output: str
+    experiment: Experiment,
+    plan: Any,
+    server: Server,
+    result: Result,
+    out: Path,
+    page: Path | None,
+    output: str,
+    before: Sequence[Labelled] = (),
 ) -> None:
-    """Run an experiment under a live display; what was measured is shown and kept however it ends."""
+    """Run an experiment under a live display; what was measured is shown and kept however it ends.
+
+    On the page it stands behind what was measured ``before``.
+    """
     check_writable(out, page)
-    report = REPORTS[experiment.name]
+    report = report_of(result)
     aside = Console(stderr=True)
     note = f" · {memory_note(result)}" if "memory_bytes" in result.plan else ""
     aside.print(f"{server.name}, private, removed afterwards{note}", highlight=False)
@@ -43,7 +55,9 @@ def run_and_show(
             run_session(experiment, plan, server, result, display, out)
     finally:
         if any(run.step != "fill" for run in result.runs):
-            show(result, output, page)
+            show([named(out, result)], output, None)
+            if page:
+                html.write(told_apart([*before, named(out, result)]), page)
             written = [str(path) for path in (out, page) if path and path.exists()]
             aside.print(f"Written: {', '.join(written)}", highlight=False)
 
@@ -61,19 +75,41 @@ def check_writable(*paths: Path | None) -> None:
             raise InputError(f"cannot write {path}: {error.strerror}") from error
 
 
-def show(result: Result, output: str, page: Path | None) -> None:
-    """Print a result as asked, and write its page if asked."""
-    report = REPORTS.get(result.experiment)
-    if report is None:
-        raise InputError(f"this inorder knows no experiment '{result.experiment}'")
-    if page and result.experiment != insert.NAME:
-        raise InputError(f"there is no page for the experiment '{result.experiment}' yet")
+def named(path: Path, result: Result) -> Labelled:
+    """A result by the name of its file."""
+    experiment = EXPERIMENTS.get(result.experiment)
+    return Labelled(path.name, result, studies(experiment.study) if experiment else "")
+
+
+def show(results: Sequence[Labelled], output: str, page: Path | None) -> None:
+    """Print results as asked, one after the other, and write their page if asked."""
+    results = told_apart(results)
     if output == "table":
-        show_tables(report.tables(result), report.headline(result))
+        for one in results:
+            show_tables(one, several=len(results) > 1)
+    elif output == "markdown":
+        click.echo("\n\n".join(markdown(one, several=len(results) > 1) for one in results))
     else:
-        click.echo(formats.WRITERS[output](report.records(result)))
+        click.echo(formats.WRITERS[output](records(results)))
     if page:
-        html.write_insert(result, page)
+        html.write(results, page)
+
+
+def records(results: Sequence[Labelled]) -> list[dict[str, Any]]:
+    """As data; of several each row says which it is of."""
+    return [
+        ({"result": one.label, "experiment": one.result.experiment} if len(results) > 1 else {}) | record
+        for one in results
+        for record in report_of(one.result).records(one.result)
+    ]
+
+
+def markdown(one: Labelled, several: bool) -> str:
+    """A result as Markdown; one of several with its name above."""
+    report = report_of(one.result)
+    parts = [f"# {one.label}: {one.result.experiment}"] if several else []
+    parts += [report.headline(one.result), formats.as_markdown(report.sections(one.result))]
+    return "\n\n".join(part for part in parts if part)
 
 
 def output_console() -> Console:
@@ -81,10 +117,12 @@ def output_console() -> Console:
     return Console(width=None if sys.stdout.isatty() else FILE_WIDTH)
 
 
-def show_tables(tables: Sequence[RenderableType], headline: str) -> None:
-    """An experiment on stdout, as tables."""
-    console = output_console()
-    for table in tables:
+def show_tables(one: Labelled, several: bool) -> None:
+    """An experiment on stdout, as tables; one of several with its name above."""
+    report, console = report_of(one.result), output_console()
+    if several:
+        console.print(f"{one.label}: {one.result.experiment}, {one.result.created}", "", style="bold", highlight=False)
+    for table in report.tables(one.result):
         console.print(table, "")
-    if headline:
-        console.print(headline, highlight=False)
+    if headline := report.headline(one.result):
+        console.print(headline, *[""] * several, highlight=False, sep="\n")

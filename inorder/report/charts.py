@@ -1,6 +1,6 @@
-"""Charts as SVG: bars with intervals, and lines. Pure; colours come from the page's style sheet.
+"""Charts as SVG: bars with intervals, stacked bars, lines. Pure; colours come from the page's style sheet.
 
-Each chart is a picture of a table that stands beside it, so it carries a title
+Each chart is a picture of a table that stands beneath it, so it carries a title
 for screen readers and no numbers that are not in the table.
 """
 
@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 WIDTH = 760
-LABEL_WIDTH = 140
-VALUE_WIDTH = 130
+LABEL_WIDTH = 190
+VALUE_WIDTH = 150
 BAR_HEIGHT = 22
 BAR_STEP = 34
 TOP = 8
-PLOT_HEIGHT = 260
-PLOT_LEFT = 70
-PLOT_RIGHT = 150
-PLOT_BOTTOM = 44
+LEGEND_HEIGHT = 28
+LEGEND_CHARACTER = 7.5  # a character of the style sheet's 12 px, rather too wide than too narrow
+
+# Marks without a colour of their own get one of these by turns.
+SERIES = ("series-1", "series-2", "series-3", "series-4", "series-5", "series-6")
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,21 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Line:
-    """One line through points (x, y)."""
+class Stack:
+    """One bar of several parts, laid end to end."""
 
     label: str
-    points: tuple[tuple[float, float], ...]
-    css: str
+    parts: tuple[float, ...]
+    text: str
+
+
+def series(place: int) -> str:
+    """The style of the n-th mark.
+
+    >>> series(0), series(7)
+    ('series-1', 'series-2')
+    """
+    return SERIES[place % len(SERIES)]
 
 
 def svg(title: str, height: float, body: Sequence[str]) -> Markup:
@@ -52,125 +62,119 @@ def svg(title: str, height: float, body: Sequence[str]) -> Markup:
 
 
 def bar_chart(title: str, bars: Sequence[Bar]) -> Markup:
-    """Horizontal bars from zero, each with its label before and its value behind."""
-    largest = max((max(bar.value, bar.high or 0) for bar in bars), default=0) or 1
-    scale = (WIDTH - LABEL_WIDTH - VALUE_WIDTH) / largest
-    body = []
-    for number, bar in enumerate(bars):
-        top = TOP + number * BAR_STEP
-        body.append(bar_svg(bar, top, scale))
+    """Horizontal bars from zero, each with its label before and its value behind; nothing for none."""
+    if not bars:
+        return Markup("")
+    largest = max(max(bar.value, bar.high or 0) for bar in bars)
+    scale = (WIDTH - LABEL_WIDTH - VALUE_WIDTH) / (largest if largest > 0 else 1)
+    body = [bar_svg(bar, TOP + number * BAR_STEP, scale) for number, bar in enumerate(bars)]
     return svg(title, TOP + len(bars) * BAR_STEP, body)
 
 
 def bar_svg(bar: Bar, top: float, scale: float) -> str:
-    """One bar with its whisker."""
+    """One bar with its whisker; a negative value, below what is measured against, has no length."""
     middle = top + BAR_HEIGHT / 2
     end = LABEL_WIDTH + max(bar.value, bar.high or 0) * scale
     whisker = ""
     if bar.low is not None and bar.high is not None:
-        left, right = LABEL_WIDTH + bar.low * scale, LABEL_WIDTH + bar.high * scale
+        left, right = (LABEL_WIDTH + max(x, 0) * scale for x in (bar.low, bar.high))
         whisker = f'<path class="whisker" d="M{left:.1f} {middle:.1f}H{right:.1f}"/>'
         whisker += "".join(f'<path class="whisker" d="M{x:.1f} {middle - 5:.1f}v10"/>' for x in (left, right))
     return (
-        f'<text class="label" x="{LABEL_WIDTH - 10}" y="{middle + 5:.1f}">{escape(bar.label)}</text>'
-        f'<rect class="{bar.css}" x="{LABEL_WIDTH}" y="{top}" rx="3" width="{max(bar.value * scale, 1):.1f}"'
-        f' height="{BAR_HEIGHT}"/>{whisker}'
-        f'<text class="value" x="{end + 10:.1f}" y="{middle + 5:.1f}">{escape(bar.text)}</text>'
+        label_svg(bar.label, middle)
+        + rect_svg(bar.css, LABEL_WIDTH, top, max(bar.value * scale, 1))
+        + whisker
+        + value_svg(bar.text, max(end, LABEL_WIDTH), middle)
     )
 
 
-def nice_ticks(largest: float, count: int = 4) -> list[float]:
-    """Round numbers from zero to at least the largest value.
-
-    >>> nice_ticks(170_000)
-    [0.0, 50000.0, 100000.0, 150000.0, 200000.0]
-    >>> nice_ticks(0.7)
-    [0.0, 0.2, 0.4, 0.6, 0.8]
-    >>> nice_ticks(0)
-    [0.0, 1.0]
-    """
-    if largest <= 0:
-        return [0.0, 1.0]
-    rough = largest / count
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.9999)
-    return [round(number * step, 10) for number in range(math.ceil(largest / step - 1e-9) + 1)]
+def label_svg(text: str, middle: float) -> str:
+    """What a bar is of, before it."""
+    return f'<text class="label" x="{LABEL_WIDTH - 10}" y="{middle + 5:.1f}">{escape(text)}</text>'
 
 
-def short_number(value: float) -> str:
-    """A number for an axis.
-
-    >>> [short_number(value) for value in (0, 0.25, 800, 150_000, 2_500_000)]
-    ['0', '0.25', '800', '150 k', '2.5 M']
-    """
-    for size, suffix in ((1e6, " M"), (1e3, " k")):
-        if abs(value) >= size:
-            return f"{value / size:g}{suffix}"
-    return f"{value:g}"
+def value_svg(text: str, end: float, middle: float) -> str:
+    """What a bar says, behind it."""
+    return f'<text class="value" x="{end + 10:.1f}" y="{middle + 5:.1f}">{escape(text)}</text>'
 
 
-def line_chart(title: str, x_title: str, y_title: str, lines: Sequence[Line]) -> Markup:
-    """Lines over a linear axis from zero; each named at its end, names kept apart."""
-    drawn = [line for line in lines if line.points]
-    if not drawn:
-        return Markup("")
-    xs = [x for line in drawn for x, _ in line.points]
-    ticks = nice_ticks(max(y for line in drawn for _, y in line.points))
-    low, span = min(xs), (max(xs) - min(xs)) or 1
-    plot_width = WIDTH - PLOT_LEFT - PLOT_RIGHT
-
-    def x_at(x: float) -> float:
-        return PLOT_LEFT + (x - low) / span * plot_width
-
-    def y_at(y: float) -> float:
-        return TOP + PLOT_HEIGHT * (1 - y / ticks[-1])
-
-    body = [grid_line(y_at(tick), short_number(tick)) for tick in ticks]
-    body += [x_label(x_at(x), short_number(x)) for x in x_ticks(sorted(set(xs)))]
-    bottom = TOP + PLOT_HEIGHT + PLOT_BOTTOM
-    body.append(f'<text class="axis" x="{PLOT_LEFT}" y="{bottom - 6}">{escape(x_title)}</text>')
-    heights = keep_apart([y_at(line.points[-1][1]) for line in drawn])
-    for line, height in zip(drawn, heights, strict=True):
-        places = [(x_at(x), y_at(y)) for x, y in line.points]
-        path = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
-        dots = "".join(f'<circle class="{line.css}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in places)
-        body.append(f'<path class="line {line.css}" d="M{path}"/>{dots}')
-        name_x = WIDTH - PLOT_RIGHT + 10
-        body.append(f'<text class="name" x="{name_x}" y="{height + 4:.1f}">{escape(line.label)}</text>')
-    return svg(f"{title}: {y_title} by {x_title}", bottom, body)
-
-
-def x_ticks(xs: list[float], most: int = 8) -> list[float]:
-    """The x values to name: all, or every n-th when there are many.
-
-    >>> x_ticks([1, 2, 3]), x_ticks(list(range(20)))
-    ([1, 2, 3], [0, 3, 6, 9, 12, 15, 18])
-    """
-    return xs[:: math.ceil(len(xs) / most)]
-
-
-def keep_apart(heights: Sequence[float], gap: float = 16) -> list[float]:
-    """Move labels down until none covers another; their order stays.
-
-    >>> keep_apart([10, 12, 50])
-    [10, 26, 50]
-    """
-    placed = list(heights)
-    previous = -math.inf
-    for index in sorted(range(len(placed)), key=lambda i: heights[i]):
-        placed[index] = max(placed[index], previous + gap)
-        previous = placed[index]
-    return placed
-
-
-def grid_line(y: float, text: str) -> str:
-    """A horizontal line of the grid with its value."""
+def rect_svg(css: str, left: float, top: float, width: float) -> str:
+    """The bar itself."""
     return (
-        f'<path class="grid" d="M{PLOT_LEFT} {y:.1f}H{WIDTH - PLOT_RIGHT}"/>'
-        f'<text class="tick" x="{PLOT_LEFT - 8}" y="{y + 4:.1f}">{escape(text)}</text>'
+        f'<rect class="{escape(css)}" x="{left:.1f}" y="{top:.1f}" rx="3" width="{width:.1f}"'
+        f' height="{BAR_HEIGHT}"/>'
     )
 
 
-def x_label(x: float, text: str) -> str:
-    """A value below the x axis."""
-    return f'<text class="x" x="{x:.1f}" y="{TOP + PLOT_HEIGHT + 18}">{escape(text)}</text>'
+def stacked_chart(title: str, names: Sequence[str], stacks: Sequence[Stack]) -> Markup:
+    """Horizontal bars of parts on one scale, with a legend that names the parts; nothing for none."""
+    if not stacks:
+        return Markup("")
+    largest = max(sum(stack.parts) for stack in stacks)
+    scale = (WIDTH - LABEL_WIDTH - VALUE_WIDTH) / (largest if largest > 0 else 1)
+    body = [legend_svg(names)]
+    for number, stack in enumerate(stacks):
+        top, left = LEGEND_HEIGHT + TOP + number * BAR_STEP, float(LABEL_WIDTH)
+        middle = top + BAR_HEIGHT / 2
+        body.append(label_svg(stack.label, middle))
+        for place, part in enumerate(stack.parts):
+            body.append(rect_svg(series(place), left, top, part * scale))
+            left += part * scale
+        body.append(value_svg(stack.text, left, middle))
+    return svg(f"{title}: {', '.join(names)}", LEGEND_HEIGHT + TOP + len(stacks) * BAR_STEP, body)
+
+
+def legend_svg(names: Sequence[str]) -> str:
+    """A square and a name for each series, in a row above the chart."""
+    body, left = [], float(LABEL_WIDTH)
+    for place, name in enumerate(names):
+        body.append(f'<rect class="{series(place)}" x="{left:.1f}" y="{TOP}" width="12" height="12"/>')
+        body.append(f'<text class="axis" x="{left + 18:.1f}" y="{TOP + 11}">{escape(name)}</text>')
+        left += 18 + LEGEND_CHARACTER * len(name) + 20
+    return "".join(body)
+
+
+MAP_COLUMNS = 64
+MAP_CELLS = 512
+MAP_SHADES = 4
+
+
+def shades(touched: Sequence[int], blocks: int, cells: int = MAP_CELLS) -> list[int]:
+    """How often each of at most so many equal ranges of blocks was touched.
+
+    >>> shades([0, 1, 1, 9], 10, 5)
+    [3, 0, 0, 0, 1]
+    >>> shades([2], 3)
+    [0, 0, 1]
+    >>> shades([10], 10)
+    Traceback (most recent call last):
+    ValueError: block 10 is not one of 10
+    """
+    span = math.ceil(blocks / cells) or 1
+    counts = [0] * math.ceil(blocks / span)
+    for block in touched:
+        if not 0 <= block < blocks:
+            raise ValueError(f"block {block} is not one of {blocks}")
+        counts[block // span] += 1
+    return counts
+
+
+def page_map(title: str, touched: Sequence[int], blocks: int) -> Markup:
+    """An index as a grid of its blocks in order, row by row, darker where more often touched."""
+    counts = shades(touched, blocks)
+    if not counts:
+        return Markup("")
+    most, size = max(counts), (WIDTH - 2 * TOP) / MAP_COLUMNS
+    body = []
+    for place, count in enumerate(counts):
+        shade = math.ceil(MAP_SHADES * count / most) if most else 0
+        left, top = TOP + place % MAP_COLUMNS * size, TOP + place // MAP_COLUMNS * size
+        body.append(
+            f'<rect class="shade-{shade}" x="{left:.2f}" y="{top:.2f}" width="{size - 1:.2f}" height="{size - 1:.2f}"/>'
+        )
+    bottom = TOP + math.ceil(len(counts) / MAP_COLUMNS) * size
+    span = math.ceil(blocks / len(counts))
+    cell = "a block" if span == 1 else f"{span:,} blocks"
+    told = f"{len(set(touched)):,} of {blocks:,} blocks touched; a cell is {cell}, the darkest touched {most:,} times"
+    body.append(f'<text class="axis" x="{TOP}" y="{bottom + 16:.1f}">{escape(told)}</text>')
+    return svg(f"{title}: {told}", bottom + 24, body)

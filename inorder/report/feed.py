@@ -1,9 +1,7 @@
-"""The feed experiment as tables: writers, readers, and looks at a large table, each beside what was aimed at."""
+"""The feed experiment as sections: writers, readers, and looks at a large table, each beside what was aimed at."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-from rich.table import Table
 
 from inorder.lab.experiments.feed import (
     BATCH,
@@ -31,9 +29,9 @@ from inorder.lab.experiments.feed import (
     looked,
 )
 from inorder.lab.results import Result
-from inorder.lab.stats import Estimate, estimate, paired_ratio
-from inorder.report.section import interval_text
-from inorder.report.terminal import plain_table
+from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
+from inorder.report import charts
+from inorder.report.section import Chart, Column, Section, Value, data_only, figures, interval_text, text
 
 # What was aimed at: ratios to the baseline, and milliseconds of a look at 20 million rows.
 GUARDED_TARGETS = {SINGLE: 1.1, BATCH: 0.95}
@@ -121,27 +119,6 @@ def summarise_feed(result: Result) -> list[FeedRow]:
     return [row for row in rows if row is not None]
 
 
-def number_text(value: float) -> str:
-    """A number of three digits or a little more.
-
-    >>> [number_text(value) for value in (0.0512, 1.234, 56.78, 1234.5)]
-    ['0.051', '1.23', '56.8', '1,234']
-    """
-    return f"{value:,.{3 if value < 1 else 2 if value < 10 else 1 if value < 100 else 0}f}"
-
-
-def cell(row: FeedRow | None) -> str:
-    """A median."""
-    return "" if row is None else number_text(row.value.median)
-
-
-def ratio_cell(row: FeedRow | None) -> str:
-    """A ratio with its interval; the baseline's is 1."""
-    if row is None:
-        return ""
-    return "1" if row.ratio is None else interval_text(row.ratio, 2)
-
-
 def target_text(*targets: float | None) -> str:
     """What was aimed at.
 
@@ -151,69 +128,169 @@ def target_text(*targets: float | None) -> str:
     return " / ".join(f"{target:g}" for target in targets if target is not None)
 
 
-def table_of(title: str, columns: tuple[str, ...], caption: str = "") -> Table:
-    """An empty table, its first column to the left."""
-    table = plain_table(title, caption)
-    for place, name in enumerate(columns):
-        table.add_column(name, justify="right" if place else "left", no_wrap=True)
-    return table
+def value_of(row: FeedRow | None) -> Estimate | None:
+    """What something took."""
+    return row.value if row else None
 
 
-def write_table(rows: Rows) -> Table:
+def ratio_of(row: FeedRow | None) -> Value:
+    """A ratio; the baseline's is 1."""
+    if row is None:
+        return None
+    return row.ratio or 1
+
+
+def ratio_text(value: Value) -> str:
+    """A ratio with its interval; the baseline's without.
+
+    >>> ratio_text(Estimate(2.0, 1.0, 3.0, 6)), ratio_text(1), ratio_text(None)
+    ('2.00 [1.00–3.00]', '1', '')
+    """
+    return interval_text(value) if isinstance(value, Estimate) else text(value)
+
+
+def look_text(value: Value) -> str:
+    """Milliseconds of a look.
+
+    >>> look_text(Estimate(0.05, 0.04, 0.06, 6)), look_text(Estimate(12.0, None, None, 1)), look_text(None)
+    ('0.050 [0.040–0.060]', '12.0 (once)', '')
+    """
+    return interval_text(value, 3 if value.median < 10 else 1) if isinstance(value, Estimate) else ""
+
+
+TARGET = Column("target", "What was aimed at, for tables of 20 million rows; nothing fails when it is missed.")
+SURE = f"Median and interval of the rounds; below {LEAST_ROUNDS} rounds the range."
+
+
+def ratio_column(base: str, data: str, what: str = "That") -> Column:
+    """A ratio, paired in the round."""
+    return Column("ratio", f"{what} to {base}'s in the same round. {SURE}", ratio_text, data)
+
+
+def bars(rows: Sequence[tuple[str, FeedRow | None]]) -> list[charts.Bar]:
+    """Times with their intervals."""
+    return [
+        charts.Bar(label, one.median, f"{figures(one)} {row.unit.split('/')[0]}", charts.series(0), one.low, one.high)
+        for label, row in rows
+        if row is not None and (one := row.value)
+    ]
+
+
+def write_section(rows: Rows) -> Section:
     """A line a key, both ways to write."""
-    table = table_of(
-        "Writing a log of 256 bytes a row, CPU µs a row, and the ratio to bigserial",
-        ("", "1 row", "ratio", f"{BATCH_ROWS}", "ratio", "target"),
-        f"1 row: one a statement. {BATCH_ROWS}: so many a statement. Each is a transaction. Guarded unless it says no.",
-    )
+    table: list[list[Value]] = []
     for kind, label in WRITTEN.items():
         single, batch = (rows.get((step, kind, CPU)) for step in (SINGLE, BATCH))
         if single or batch:
-            targets = [row.ratio_target for row in (single, batch) if row]
-            table.add_row(
-                label, cell(single), ratio_cell(single), cell(batch), ratio_cell(batch), target_text(*targets)
-            )
-    return table
+            target = target_text(*(row.ratio_target for row in (single, batch) if row))
+            pairs = [value_of(single), ratio_of(single), value_of(batch), ratio_of(batch)]
+            table.append([kind, label, *pairs, target])
+    figure = [
+        Chart(f"CPU µs a row, {words}", charts.bar_chart(f"Writing, {words}", bars(
+            [(label, rows.get((step, kind, CPU))) for kind, label in WRITTEN.items()]
+        )))
+        for step, words in WRITES.items()
+    ]  # fmt: skip
+    return Section(
+        "write",
+        "Writing a log of 256 bytes a row, CPU µs a row, and the ratio to bigserial",
+        [
+            data_only("kind"),
+            Column("", "The key, and whether a guard keeps the table readable by a feed.", data="label"),
+            Column("1 row", "CPU µs of the server for a row, one row a statement and transaction.", figures, SINGLE),
+            ratio_column("bigserial", f"{SINGLE}_ratio"),
+            Column(
+                f"{BATCH_ROWS}", f"CPU µs of the server for a row, {BATCH_ROWS} rows a statement and transaction.",
+                figures, BATCH,
+            ),
+            ratio_column("bigserial", f"{BATCH}_ratio"),
+            TARGET,
+        ],
+        table,
+        f"1 row: one a statement. {BATCH_ROWS}: so many a statement. Each is a transaction. Guarded unless it says no.",
+        figure,
+    )  # fmt: skip
 
 
-def read_table(rows: Rows, step: str) -> Table:
+def read_section(rows: Rows, step: str) -> Section:
     """A line a reader."""
     amount = next((row.rows for row in rows.values() if row.step == step), 0)
-    table = table_of(
-        f"{amount:,} new rows {SUMMARIES[step]}, seconds, and the ratio to a plain query",
-        ("", "CPU", "ratio", "wall", "ratio", "target"),
-    )
+    table: list[list[Value]] = []
     for kind, label in READERS.items():
         cpu, wall = (rows.get((step, kind, metric)) for metric in (CPU, WALL))
         if cpu and wall:
-            target = target_text(cpu.ratio_target)
-            table.add_row(label, cell(cpu), ratio_cell(cpu), cell(wall), ratio_cell(wall), target)
-    return table
+            pairs = [cpu.value, ratio_of(cpu), wall.value, ratio_of(wall)]
+            table.append([kind, label, *pairs, target_text(cpu.ratio_target)])
+    words = f"{amount:,} new rows {SUMMARIES[step]}"
+    return Section(
+        step,
+        f"{words}, seconds, and the ratio to a plain query",
+        [
+            data_only("kind"),
+            Column("", "How the new rows are found.", data="label"),
+            Column("CPU", "CPU seconds of the server.", figures, CPU),
+            ratio_column("the plain query", f"{CPU}_ratio"),
+            Column("wall", "Seconds by the clock.", figures, WALL),
+            ratio_column("the plain query", f"{WALL}_ratio"),
+            TARGET,
+        ],
+        table,
+        charts=[
+            Chart(f"Seconds by the clock, {words}", charts.bar_chart(words, bars(
+                [(label, rows.get((step, kind, WALL))) for kind, label in READERS.items()]
+            )))
+        ],
+    )  # fmt: skip
 
 
-def look_table(result: Result, rows: Rows) -> Table:
+def look_section(result: Result, rows: Rows) -> Section:
     """A line a look and form of table."""
-    table = table_of(
-        f"Looks at a table of {result.plan['rows']:,} rows, milliseconds of a call",
-        ("", "form", "ms", "held: ratio", "target"),
-        "held: the same while one transaction is open since before the newest rows came, to the time without it. "
-        "A median of several calls is a round's sample; a call and its answer included.",
-    )
+    table: list[list[Value]] = []
     for step, label in LOOK_LABELS.items():
         for form in FORMS:
             row, held = (rows.get((step, looked(form, state), WALL)) for state in (ENDED, HELD))
             any_row = row or held
             if any_row:
-                ms = interval_text(row.value, 3 if row.value.median < 10 else 1) if row else ""
-                ratio = ratio_cell(held) if row else ""
-                table.add_row(
-                    label.format(f"{any_row.rows:,}"), FORM_LABELS[form], ms, ratio, target_text(any_row.target)
-                )
-    return table
+                words = label.format(f"{any_row.rows:,}")
+                values = [value_of(row), value_of(held), held.ratio if held else None]
+                table.append([step, words, any_row.rows, FORM_LABELS[form], *values, target_text(any_row.target)])
+    return Section(
+        "looks",
+        f"Looks at a table of {result.plan['rows']:,} rows, milliseconds of a call",
+        [
+            data_only("step"),
+            Column("", "What is asked of the table.", data="label"),
+            data_only("rows"),
+            Column("form", "The key: uuid of the transaction's number, or a number with a BRIN index."),
+            Column("ms", f"Milliseconds of a call and its answer, the middle one of several. {SURE}", look_text),
+            Column("held: ms", f"The same while one transaction is held open. {SURE}", look_text, "held_ms", False),
+            Column(
+                "held: ratio",
+                "Milliseconds while one transaction is open since before the newest rows came, to those without.",
+                ratio_text,
+                "held_ratio",
+            ),
+            TARGET,
+        ],
+        table,
+        "held: the same while one transaction is open since before the newest rows came, to the time without it. "
+        "A median of several calls is a round's sample; a call and its answer included.",
+    )
 
 
-def feed_tables(result: Result) -> Iterator[Table]:
-    """For the terminal, as far as things are measured."""
+def feed_sections(result: Result) -> list[Section]:
+    """As far as things are measured."""
     rows = {(row.step, row.kind, row.metric): row for row in summarise_feed(result)}
-    tables = (write_table(rows), *(read_table(rows, step) for step in SUMMARIES), look_table(result, rows))
-    return (table for table in tables if table.row_count)
+    sections = (write_section(rows), *(read_section(rows, step) for step in SUMMARIES), look_section(result, rows))
+    return [section for section in sections if section.rows]
+
+
+def feed_headline(result: Result) -> str:
+    """What a feed costs who writes single rows, as sure as the rounds allow."""
+    row = next((r for r in summarise_feed(result) if (r.step, r.kind, r.metric) == (SINGLE, UUID, CPU)), None)
+    if row is None or row.ratio is None:
+        return ""
+    what = f"{interval_text(row.ratio)} times the CPU of bigserial for single rows into a table that a feed reads"
+    if row.ratio.rounds < LEAST_ROUNDS:
+        return f"{what}; too few rounds ({row.ratio.rounds}) to claim a difference, {LEAST_ROUNDS} can show one."
+    return f"{what}." if row.ratio.differs_from(1.0) else f"{what}: no difference shows."

@@ -1,33 +1,14 @@
-"""Results as data on stdout: JSON or CSV rows, one a line of the table."""
+"""Results as data on stdout: JSON or CSV rows, one a line of a table; or as Markdown."""
 
 import csv
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
 from typing import Any
 
-from inorder.lab.stats import Estimate
+from inorder.report.section import Section
 
-FORMATS = ("table", "json", "csv")
-
-
-def flat(row: Any) -> dict[str, Any]:
-    """A dataclass as plain columns; an estimate becomes three.
-
-    >>> from inorder.report.generators import GeneratorSummary
-    >>> list(flat(GeneratorSummary("x", Estimate(1.0, 0.5, 1.5, 3), None, None, None)))[:4]
-    ['name', 'call_ns', 'call_ns_low', 'call_ns_high']
-    """
-    assert is_dataclass(row)
-    columns: dict[str, Any] = {}
-    for field in fields(row):
-        value = getattr(row, field.name)
-        if isinstance(value, Estimate):
-            columns |= {field.name: value.median, f"{field.name}_low": value.low, f"{field.name}_high": value.high}
-        elif not isinstance(value, tuple):
-            columns[field.name] = value
-    return columns
+FORMATS = ("table", "json", "csv", "markdown")
 
 
 def as_json(records: Sequence[dict[str, Any]]) -> str:
@@ -47,6 +28,34 @@ def as_csv(records: Sequence[dict[str, Any]]) -> str:
     writer.writeheader()
     writer.writerows(records)
     return text.getvalue().rstrip("\n")
+
+
+def as_markdown(sections: Sequence[Section]) -> str:
+    """A heading and a table for each section, with the columns a page has.
+
+    >>> from inorder.report.section import Column
+    >>> print(as_markdown([Section("s", "S", [Column("a", ""), Column("b|c", "")], [["x", "1"]], "note")]))
+    ## S
+    <BLANKLINE>
+    | a | b\\|c |
+    |---|---:|
+    | x | 1 |
+    <BLANKLINE>
+    note
+    """
+    parts = []
+    for section in sections:
+        shown = section.of_columns(lambda column: column.page)
+        lines = [markdown_line([column.name.replace("\n", " ") for column in shown.columns])]
+        lines.append("|---" + "|---:" * (len(shown.columns) - 1) + "|")
+        lines += [markdown_line(row) for row in shown.shown()]
+        parts += [f"## {section.title}", "\n".join(lines), *([section.caption] if section.caption else [])]
+    return "\n\n".join(parts)
+
+
+def markdown_line(cells: Sequence[str]) -> str:
+    """One line of a table."""
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 WRITERS = {"json": as_json, "csv": as_csv}

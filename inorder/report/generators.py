@@ -1,21 +1,55 @@
-"""The generators experiment as a table: cost per value above the floor, and cost of a bulk insert."""
+"""The generators experiment as sections: cost per value above the floor, and cost of a bulk insert."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-from rich.table import Table
 
 from inorder.lab.experiments.generators import BASELINE_CALL, BASELINE_INSERT, FLOOR, TYPES
 from inorder.lab.results import Result
-from inorder.lab.stats import Estimate, estimate, paired_ratio
-from inorder.report.section import interval_text
-from inorder.report.terminal import plain_table
+from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
+from inorder.report import charts
+from inorder.report.section import Chart, Column, Section, Value, interval_text, number
 
-# As narrow as a terminal of 80 columns needs.
-COLUMNS = ("generator", "ns/value", "of random", "bulk ns", "vs nextval")
 NANOSECONDS = 1e9
 TASK_LABELS = {
     "in": "text in", "out": "text out", "sort": "ORDER BY", "group": "GROUP BY, hashed", "join": "hash join",
 }  # fmt: skip
+
+
+def as_part(value: Value) -> str:
+    """How a column shows a part of something.
+
+    >>> as_part(Estimate(0.2, None, None, 1)), as_part(Estimate(-0.1, None, None, 1)), as_part(None)
+    ('1/5.0', '', '')
+    """
+    return f"1/{1 / value.median:.1f}" if isinstance(value, Estimate) and value.median > 0 else ""
+
+
+SURE = f"Median and interval; below {LEAST_ROUNDS} rounds the range."
+
+# As narrow as a terminal of 80 columns needs.
+CALL_COLUMNS = (
+    Column("generator", "The function, called in one statement for many values.", data="name"),
+    Column(
+        "ns/value",
+        f"CPU nanoseconds of a value, less those of a C function that returns a constant (the floor). {SURE}",
+        number(0, interval=True),
+        "call_ns",
+    ),
+    Column("of random", "That to gen_random_uuid()'s in the same round.", as_part, "part_of_random"),
+    Column(
+        "bulk ns", "CPU nanoseconds of a row of INSERT … SELECT into a table with a primary key.", number(),
+        "insert_ns_per_row",
+    ),
+    Column(
+        "vs nextval", f"That to bigint by nextval of a sequence with CACHE 100, in the same round. {SURE}",
+        interval_text, "insert_ratio",
+    ),
+)  # fmt: skip
+TASK_COLUMNS = (
+    Column("task", "What is done with the values: a million each."),
+    *(Column(name, f"CPU nanoseconds of a value of type {name}. {SURE}", number(0, interval=True)) for name in TYPES),
+    Column("ratio", f"The second to the first, in the same round. {SURE}", interval_text),
+)
 
 
 @dataclass(frozen=True)
@@ -67,39 +101,62 @@ def summarise_generators(result: Result) -> list[GeneratorSummary]:
     return [summary for summary in summaries if summary.name != FLOOR]
 
 
-def task_table(result: Result) -> Table:
-    """What is done with values of uuid_v1 and of uuid, for the terminal."""
-    table = plain_table("Work with values, CPU ns a value")
-    for name in ("task", *TYPES, "ratio"):
-        table.add_column(name, justify="left" if name == "task" else "right", no_wrap=True)
-    for task, label in TASK_LABELS.items():
-        base, own = (costs(result, "task", f"{type_name} {task}") for type_name in TYPES)
-        if base and own:
-            times = [interval_text(estimate(one), 0) for one in (base, own)]
-            table.add_row(label, *times, interval_text(common(own, base), 2))
-    return table
+def bars(rows: Sequence[tuple[str, Estimate | None]]) -> list[charts.Bar]:
+    """Nanoseconds with their intervals; what was not measured has no bar."""
+    return [
+        charts.Bar(label, one.median, f"{one.median:,.0f} ns", charts.series(0), one.low, one.high)
+        for label, one in rows
+        if one is not None
+    ]
 
 
-def generators_table(result: Result) -> Table:
-    """For the terminal."""
+def calls_section(result: Result) -> Section:
+    """What a value and a row cost by each generator."""
     floor = costs(result, "call", FLOOR)
     title = "CPU time of the server process, median and interval"
     if floor:
         title += f". Floor, subtracted: {estimate(floor).median:.0f} ns a value"
-    caption = (
+    summaries = summarise_generators(result)
+    called = [(s.name, s.call_ns) for s in summaries]
+    inserted = [(s.name, s.insert_ns_per_row) for s in summaries]
+    return Section(
+        "generators",
+        title,
+        CALL_COLUMNS,
+        [[s.name, s.call_ns, s.part_of_random, s.insert_ns_per_row, s.insert_ratio] for s in summaries],
         "of random: of gen_random_uuid(). bulk: a row of INSERT … SELECT with a primary key, "
-        "against bigint by nextval of a sequence with CACHE 100."
+        "against bigint by nextval of a sequence with CACHE 100.",
+        [
+            Chart("CPU time of a value, above the floor", charts.bar_chart("CPU time of a value", bars(called))),
+            Chart("CPU time of a row of INSERT … SELECT", charts.bar_chart("CPU time of a row", bars(inserted))),
+        ],
     )
-    table = plain_table(title, caption)
-    for name in COLUMNS:
-        table.add_column(name, justify="left" if name == "generator" else "right", no_wrap=True)
-    for summary in summarise_generators(result):
-        part = summary.part_of_random
-        table.add_row(
-            summary.name,
-            interval_text(summary.call_ns, 0),
-            "" if part is None or part.median <= 0 else f"1/{1 / part.median:.1f}",
-            "" if summary.insert_ns_per_row is None else f"{summary.insert_ns_per_row.median:,.0f}",
-            interval_text(summary.insert_ratio, 2),
-        )
-    return table
+
+
+def task_section(result: Result) -> Section:
+    """What is done with values of uuid_v1 and of uuid."""
+    rows: list[list[Value]] = []
+    for task, label in TASK_LABELS.items():
+        base, own = (costs(result, "task", f"{type_name} {task}") for type_name in TYPES)
+        if base and own:
+            rows.append([label, estimate(base), estimate(own), common(own, base)])
+    return Section("tasks", "Work with values, CPU ns a value", TASK_COLUMNS, rows)
+
+
+def generators_sections(result: Result) -> list[Section]:
+    """Making values, then working with them."""
+    return [section for section in (calls_section(result), task_section(result)) if section.rows]
+
+
+def generators_headline(result: Result) -> str:
+    """The cost of a version-7 key beside a random one, as sure as the rounds allow."""
+    v7 = next((s for s in summarise_generators(result) if s.name == "uuid_v7_nextval"), None)
+    if v7 is None or v7.call_ns is None or v7.part_of_random is None:
+        return ""
+    cost = f"A version-7 key takes {v7.call_ns.median:,.0f} ns of CPU time above the floor"
+    rounds = v7.part_of_random.rounds
+    if rounds < LEAST_ROUNDS:
+        return f"{cost}. Too few rounds ({rounds}) to compare it; {LEAST_ROUNDS} can show a difference."
+    if not v7.part_of_random.differs_from(1.0):
+        return f"{cost}; no difference from gen_random_uuid() shows."
+    return f"{cost}, {interval_text(v7.part_of_random)} times that of gen_random_uuid()."

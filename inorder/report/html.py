@@ -1,85 +1,147 @@
-"""The report as one HTML file: no network, no script, light and dark, raw numbers inside."""
+"""Results as one HTML file: no network, no script, light and dark, printable, raw numbers inside."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
-from inorder.lab.keys import INDEX_KINDS, KEY_KINDS
 from inorder.lab.results import Result
 from inorder.lab.stats import LEAST_ROUNDS
-from inorder.report import charts
-from inorder.report.summary import KindSummary, headline, memory_note, summarise, times_memory, variants_of
-from inorder.report.terminal import COLUMNS, cells
+from inorder.report.beside import Labelled, side_by_side
+from inorder.report.catalogue import report_of
+from inorder.report.section import Section
+from inorder.report.summary import memory_note
+from inorder.units import short
 
-TERMS = {
-    "inserts/s": "Transactions of one INSERT each per second, median of the rounds.",
-    "vs bigint": "Ratio to bigint in the same round: median, and in brackets its interval of 95 % or more "
-    f"(order statistics). Below {LEAST_ROUNDS} rounds the brackets hold their range, and no difference is claimed.",
-    "WAL/row": "Bytes of write-ahead log per inserted row (pg_stat_wal.wal_bytes).",
-    "FPI/row": "Full-page images per inserted row (pg_stat_wal.wal_fpi): pages written whole to the WAL "
-    "because they changed for the first time since a checkpoint.",
-    "hits": "Share of index block accesses that found the block in shared buffers (pg_statio_all_indexes).",
-    "index": "Size of the primary key's index at that number of rows, before the first round.",
-    "leaf": "Leaf density: how full the index's leaf pages are after the last round (pgstatindex). "
-    "Empty: the server has no pgstattuple.",
-}
+INTERLEAVED = (
+    "What is compared takes turns in shuffled order within a round, so that what disturbs a round disturbs all; "
+    "ratios are paired within their round."
+)
+NO_HEADLINE = "No single figure says it; the tables do."
 
 
-def css_class(kind: str) -> str:
-    """The style of a kind's marks.
+class Terms:
+    """Names with their meanings, each to be linked to once; the same name may mean two things in two tables."""
 
-    >>> css_class("v7"), css_class("v7_plain")
-    ('kind-v7', 'kind-v7')
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        self.ids: dict[tuple[str, str], str] = {}
+
+    def link(self, name: str, meaning: str) -> str:
+        """The id of a meaning; "" where there is none."""
+        if not meaning:
+            return ""
+        return self.ids.setdefault((name, meaning), f"{self.prefix}-term-{len(self.ids) + 1}")
+
+    def all(self) -> list[dict[str, str]]:
+        """In the order they were met."""
+        return [{"name": name, "meaning": meaning, "id": id} for (name, meaning), id in self.ids.items()]
+
+
+def table_of(section: Section, prefix: str, terms: Terms) -> dict[str, Any]:
+    """A section as the template wants it."""
+    shown = section.of_columns(lambda column: column.page)
+    rows = shown.shown()
+    heads = []
+    for column in shown.columns:
+        name, _, of = column.name.partition("\n")
+        # Side by side the second line is which result; the meaning is of the first.
+        whole = column.name.replace("\n", " ")
+        term = name if prefix == "both" else whole
+        heads.append({"name": name, "of": of, "link": terms.link(term or "first column", column.meaning)})
+    return {
+        "id": f"{prefix}-{section.name}",
+        "title": section.title,
+        "note": section.note,
+        "caption": section.caption,
+        "charts": [chart for chart in section.charts if chart.svg],
+        "heads": heads,
+        "rows": rows,
+        "gaps": any(cell == "" for row in rows for cell in row[1:]),
+    }
+
+
+def how_sure(result: Result) -> str:
+    """What the number of rounds allows to say."""
+    rounds = result.plan.get("rounds")
+    if not isinstance(rounds, int):
+        return ""
+    done = max((run.round for run in result.runs), default=0)
+    if done == 1:
+        return "One round: counts are exact, but no difference in time is claimed from one sample."
+    if done < LEAST_ROUNDS:
+        return f"{done} rounds: brackets hold their range; no difference in time is claimed below {LEAST_ROUNDS}."
+    return f"{done} rounds: brackets hold an interval of 95 % or more for the median."
+
+
+def setting_text(value: Any) -> str:
+    """A setting of the plan.
+
+    >>> setting_text([1000, 2000000]), setting_text(None), setting_text(True), setting_text("x")
+    ('1 k, 2 M', 'none', 'True', 'x')
     """
-    return f"kind-{kind.removesuffix(INDEX_KINDS[KEY_KINDS[kind].index_kind][0])}"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(setting_text, value))
+    if value is None:
+        return "none"
+    return short(value) if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def speed_bars(kinds: list[KindSummary]) -> Markup:
-    """Inserts per second, with intervals."""
-    bars = [
-        charts.Bar(k.label, k.tps.median, f"{k.tps.median:,.0f}", css_class(k.kind), k.tps.low, k.tps.high)
-        for k in kinds
+def machine_text(machine: dict[str, Any]) -> str:
+    """Where it ran, as far as that is known.
+
+    >>> machine_text({"cpu": "Z80", "cores": 2, "memory_bytes": 2**34, "filesystem": None})
+    'Z80, 2 cores, 16 GB'
+    """
+    cores, memory, kernel = (machine.get(name) for name in ("cores", "memory_bytes", "kernel"))
+    told = [
+        machine.get("cpu"),
+        f"{cores} cores" if cores else None,
+        f"{memory / 2**30:.0f} GB" if memory else None,
+        f"kernel {kernel}" if kernel else None,
+        machine.get("filesystem"),
     ]
-    return charts.bar_chart("Inserts per second", bars)
+    return ", ".join(str(one) for one in told if one)
 
 
-def wal_bars(kinds: list[KindSummary]) -> Markup:
-    """WAL bytes per row, with intervals."""
-    bars = [
-        charts.Bar(
-            k.label,
-            k.wal_per_row.median,
-            f"{k.wal_per_row.median:,.0f} B",
-            css_class(k.kind),
-            k.wal_per_row.low,
-            k.wal_per_row.high,
-        )
-        for k in kinds
-    ]
-    return charts.bar_chart("WAL bytes per inserted row", bars)
+def article(labelled: Labelled, number: int) -> dict[str, Any]:
+    """One result as the template wants it."""
+    result, prefix = labelled.result, f"r{number}"
+    report, terms = report_of(result), Terms(prefix)
+    method = [f"{result.method}."] if result.method else []
+    if "memory_bytes" in result.plan:
+        method.append(memory_note(result))
+    if "rounds" in result.plan:
+        method.append(INTERLEAVED)
+    return {
+        "id": prefix,
+        "label": labelled.label,
+        "study": labelled.study,
+        "result": result,
+        "headline": report.headline(result) or NO_HEADLINE,
+        "sure": how_sure(result),
+        "method": " ".join(method),
+        "sections": [table_of(section, prefix, terms) for section in report.sections(result)],
+        "terms": terms.all(),
+        "plan": {name: setting_text(value) for name, value in result.plan.items()},
+        "machine": machine_text(result.machine),
+        "raw": embedded_json(result),
+    }
 
 
-def size_lines(sizes: dict[int, list[KindSummary]], kinds: Sequence[str]) -> Markup:
-    """Inserts per second by rows in the table; nothing for a single size."""
-    if len(sizes) < 2:
-        return Markup("")
-    lines = []
-    for kind in kinds:
-        points = tuple((rows, k.tps.median) for rows, all_kinds in sizes.items() for k in all_kinds if k.kind == kind)
-        lines.append(charts.Line(KEY_KINDS[kind].label, points, css_class(kind)))
-    return charts.line_chart("Size", "rows in the table before the first round", "inserts per second", lines)
-
-
-def round_lines(kinds: list[KindSummary]) -> Markup:
-    """Inserts per second, round by round: shows drift, and how much a round varies."""
-    lines = [
-        charts.Line(kind.label, tuple(enumerate(kind.tps_by_round, start=1)), css_class(kind.kind)) for kind in kinds
-    ]
-    return charts.line_chart("Rounds", "round", "inserts per second", lines)
+def comparisons(results: Sequence[Labelled]) -> dict[str, Any] | None:
+    """The tables of results of the same experiment side by side; None where there are no two."""
+    terms, tables = Terms("both"), []
+    for name in dict.fromkeys(one.result.experiment for one in results):
+        same = [one for one in results if one.result.experiment == name]
+        pairs = [(one.label, report_of(one.result).sections(one.result)) for one in same]
+        for section in side_by_side(pairs):
+            tables.append(table_of(section, "both", terms) | {"id": f"both-{name}-{section.name}"})
+    return {"sections": tables, "terms": terms.all()} if tables else None
 
 
 def embedded_json(result: Result) -> Markup:
@@ -87,40 +149,20 @@ def embedded_json(result: Result) -> Markup:
     return Markup(json.dumps(asdict(result)).replace("<", "\\u003c"))
 
 
-def render_insert(result: Result) -> str:
-    """The whole page for a result of the insert experiment."""
-    sizes = summarise(result)
-    largest = list(sizes.values())[-1] if sizes else []
+def render(results: Sequence[Labelled]) -> str:
+    """The whole page."""
     environment = Environment(
         loader=PackageLoader("inorder.report", "page"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.get_template("insert.html").render(
-        result=result,
-        headline=headline(largest),
-        memory_note=memory_note(result),
-        columns=COLUMNS,
-        terms=TERMS,
-        sizes=[
-            {
-                "rows": rows,
-                "table": [cells(kind) for kind in kinds],
-                "memory": times_memory(result, kinds),
-                "speed": speed_bars(kinds),
-                "wal": wal_bars(kinds),
-                "by_round": round_lines(kinds),
-            }
-            for rows, kinds in reversed(sizes.items())
-        ],
-        by_size=size_lines(sizes, variants_of(result)),
-        raw=embedded_json(result),
-    )
+    articles = [article(one, number) for number, one in enumerate(results, start=1)]
+    return environment.get_template("report.html").render(articles=articles, both=comparisons(results))
 
 
-def write_insert(result: Result, path: Path) -> None:
+def write(results: Sequence[Labelled], path: Path) -> None:
     """Write the page; a half-written one is never left."""
     partial = path.with_name(path.name + ".partial")
     try:
-        partial.write_text(render_insert(result), encoding="utf-8")
+        partial.write_text(render(results), encoding="utf-8")
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

@@ -1,18 +1,43 @@
-"""The reader experiment as tables, one a round: what each reader lost, and how long it kept rows waiting."""
+"""The reader experiment as sections, one a round: what each reader lost, and how long it kept rows waiting."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-
-from rich.table import Table
 
 from inorder.lab.experiments.reader import READ, READERS
 from inorder.lab.results import Result, Run
-from inorder.report.terminal import plain_table
+from inorder.report import charts
+from inorder.report.section import Chart, Column, Section, data_only, number
 
-COLUMNS = ("committed", "delivered", "lost", "twice", "longest\nwait", "median\nwait", "longest\npoll")
 CAPTION = (
     "lost: committed, never delivered. twice: delivered more than once. wait: from a row's commit to its delivery. "
     "xmin horizon: rows below the oldest open transaction of the server."
+)
+
+
+def milliseconds(value: float) -> str:
+    """With a digit behind the point where it matters.
+
+    >>> milliseconds(2.34), milliseconds(1834.2)
+    ('2.3 ms', '1,834 ms')
+    """
+    return f"{value:,.1f} ms" if value < 100 else f"{value:,.0f} ms"
+
+
+COLUMNS = (
+    data_only("reader"),
+    Column("reader", "How the reader keeps its place: what it has read already.", data="name"),
+    data_only("round"),
+    data_only("seconds"),
+    Column("committed", "Rows that the table holds in the end.", number()),
+    Column("delivered", "Of these, given to the reader at least once.", number()),
+    Column("lost", "Committed, never delivered: the reader's place had moved past them.", number()),
+    Column("twice", "Delivered more than once.", number()),
+    Column(
+        "longest\nwait", "The longest time from a row's commit to its first delivery.", milliseconds, "longest_wait_ms"
+    ),
+    Column("median\nwait", "The median of these times.", milliseconds, "median_wait_ms"),
+    Column("longest\npoll", "The longest time of one query of the reader.", milliseconds, "longest_poll_ms"),
+    Column("polls", "Queries of the reader.", number(), terminal=False),
 )
 
 
@@ -45,33 +70,65 @@ def summarise_reader(result: Result) -> list[ReaderRow]:
     return sorted(map(row_of, result.select(READ)), key=lambda row: (row.round, names.index(row.reader)))
 
 
-def milliseconds(value: float) -> str:
-    """With a digit behind the point where it matters.
+def lost_bars(rows: Sequence[ReaderRow]) -> list[charts.Bar]:
+    """What each reader lost."""
+    return [
+        charts.Bar(READERS[row.reader], row.lost, f"{row.lost:,.0f}", charts.series(5 if row.lost else 0))
+        for row in rows
+    ]
 
-    >>> milliseconds(2.34), milliseconds(1834.2)
-    ('2.3 ms', '1,834 ms')
-    """
-    return f"{value:,.1f} ms" if value < 100 else f"{value:,.0f} ms"
+
+def wait_bars(rows: Sequence[ReaderRow]) -> list[charts.Bar]:
+    """The longest that each reader kept a row waiting."""
+    return [
+        charts.Bar(READERS[row.reader], row.longest_wait_ms, milliseconds(row.longest_wait_ms), charts.series(0))
+        for row in rows
+    ]
 
 
-def round_table(result: Result, rows: list[ReaderRow]) -> Table:
+def round_section(result: Result, rows: Sequence[ReaderRow]) -> Section:
     """One round."""
     writers, rounds = int(result.plan["writers"]), int(result.plan["rounds"])
     seconds = min(rows[0].seconds, float(result.plan["seconds"]))  # less after an interrupt
     which = f", round {rows[0].round} of {rounds}" if rounds > 1 else ""
-    table = plain_table(f"Losing rows: {writers} writers, {seconds:.0f} s{which}", CAPTION)
-    table.add_column("reader", no_wrap=True, vertical="bottom")
-    for name in COLUMNS:
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
-        counts = [f"{count:,}" for count in (row.committed, row.delivered, row.lost, row.twice)]
-        times = [milliseconds(time) for time in (row.longest_wait_ms, row.median_wait_ms, row.longest_poll_ms)]
-        table.add_row(READERS[row.reader], *counts, *times)
-    return table
+    return Section(
+        f"round_{rows[0].round}",
+        f"Losing rows: {writers} writers, {seconds:.0f} s{which}",
+        COLUMNS,
+        [
+            [
+                row.reader, READERS[row.reader], row.round, row.seconds, row.committed, row.delivered,
+                row.lost, row.twice, row.longest_wait_ms, row.median_wait_ms, row.longest_poll_ms, row.polls,
+            ]
+            for row in rows
+        ],
+        CAPTION,
+        [
+            Chart("Rows lost", charts.bar_chart("Rows lost", lost_bars(rows))),
+            Chart("Longest wait from commit to delivery", charts.bar_chart("Longest wait", wait_bars(rows))),
+        ],
+    )  # fmt: skip
 
 
-def reader_tables(result: Result) -> Iterator[Table]:
-    """For the terminal."""
+def reader_sections(result: Result) -> list[Section]:
+    """A table a round."""
     rows = summarise_reader(result)
-    for number in dict.fromkeys(row.round for row in rows):
-        yield round_table(result, [row for row in rows if row.round == number])
+    numbers = dict.fromkeys(row.round for row in rows)
+    return [round_section(result, [row for row in rows if row.round == number]) for number in numbers]
+
+
+def reader_headline(result: Result) -> str:
+    """Who lost rows, of how many, over all rounds.
+
+    What was lost is counted row by row, so it needs no interval; that nothing was is only true of these rounds.
+    """
+    rows = summarise_reader(result)
+    lost = {name: sum(row.lost for row in rows if row.reader == name) for name in dict.fromkeys(r.reader for r in rows)}
+    if not lost:
+        return ""
+    committed = sum(row.committed for row in rows if row.reader == rows[0].reader)
+    losing = [f"'{READERS[name]}' {count:,.0f}" for name, count in lost.items() if count]
+    whole = [f"'{READERS[name]}'" for name, count in lost.items() if not count]
+    told = f"Of {committed:,.0f} rows committed, " + ("; ".join(losing) if losing else "none")
+    told += " were lost for good." if losing else " was lost."
+    return told + (f" Nothing was lost by {', '.join(whole)}." if losing and whole else "")

@@ -5,7 +5,7 @@ values. None is what was not measured, and is shown empty.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from markupsafe import Markup
@@ -67,13 +67,62 @@ def ratio(value: Value) -> str:
     return interval_text(value) + (" no difference" if unresolved else "")
 
 
+def to_base(value: Value) -> str:
+    """How a column shows a ratio to a base that has a row of its own there, which is 1.
+
+    >>> to_base(Estimate(0.5, 0.4, 0.6, 6)), to_base(Estimate(1.0, 1.0, 1.0, 6)), to_base(None)
+    ('0.50 [0.40–0.60]', '1', '')
+    """
+    if isinstance(value, Estimate) and {value.median, value.low, value.high} <= {1.0, None}:
+        return "1"
+    return interval_text(value) if isinstance(value, Estimate) else number()(value)
+
+
+def figures(value: Value) -> str:
+    """How a column shows numbers of very different size: three figures, or all that are whole.
+
+    >>> [figures(value) for value in (0.0512, 1.234, 56.78, 1234.5, 0.0, None)]
+    ['0.051', '1.23', '56.8', '1,234', '0', '']
+    >>> figures(Estimate(2.0, 1.0, 3.0, 6))
+    '2.00'
+    """
+    if value is None or isinstance(value, str):
+        return value or ""
+    one = value.median if isinstance(value, Estimate) else value
+    digits = 0 if one == 0 else 3 if abs(one) < 1 else 2 if abs(one) < 10 else 1 if abs(one) < 100 else 0
+    return f"{one:,.{digits}f}"
+
+
+def percent(value: float | None) -> str:
+    """To a tenth of a percent near the hundred, else whole.
+
+    >>> percent(76.04), percent(99.83), percent(100.0), percent(None)
+    ('76 %', '99.8 %', '100 %', '')
+    """
+    if value is None:
+        return ""
+    return f"{value:.1f} %" if 99 < value < 99.95 else f"{value:.0f} %"
+
+
 @dataclass(frozen=True)
 class Column:
-    """A column: its name, what it means and where it comes from, and how its values are shown."""
+    """A column: its name, what it means and where it comes from, and how its values are shown.
+
+    ``data`` is its name in CSV and JSON, where every column is; a terminal has no room for all, and a page
+    needs none that only programs read.
+    """
 
     name: str
     meaning: str
     show: Callable[[Any], str] = text
+    data: str = ""
+    terminal: bool = True
+    page: bool = True
+
+
+def data_only(name: str) -> Column:
+    """A column that only CSV and JSON have."""
+    return Column(name, "", data=name, terminal=False, page=False)
 
 
 @dataclass(frozen=True)
@@ -86,7 +135,11 @@ class Chart:
 
 @dataclass(frozen=True)
 class Section:
-    """One table, with a name for links and data; the first value of a row is its label."""
+    """One table, with a name for links and data; the first value of a row is its label.
+
+    What repeats other sections in another order is no data; what is long is left to the page and the data.
+    The caption explains the table; the note, on the page only, says what to have in mind about it.
+    """
 
     name: str
     title: str
@@ -94,6 +147,19 @@ class Section:
     rows: Sequence[Sequence[Value]]
     caption: str = ""
     charts: Sequence[Chart] = ()
+    terminal: bool = True
+    data: bool = True
+    note: str = ""
+
+    def of_columns(self, wanted: Callable[[Column], bool]) -> "Section":
+        """The same with some of the columns.
+
+        >>> Section("s", "S", [Column("a", ""), data_only("b")], [["x", 1]]).of_columns(lambda one: one.page).rows
+        [['x']]
+        """
+        places = [place for place, column in enumerate(self.columns) if wanted(column)]
+        rows = [[row[place] for place in places] for row in self.rows]
+        return replace(self, columns=[self.columns[place] for place in places], rows=rows)
 
     def shown(self) -> list[list[str]]:
         """The rows as text.
@@ -114,7 +180,7 @@ class Section:
             | {
                 name: part
                 for column, value in zip(self.columns, row, strict=True)
-                for name, part in parts(column.name, value)
+                for name, part in parts(column.data or column.name, value)
             }
             for row in self.rows
         ]

@@ -1,17 +1,15 @@
-"""The uuid-v1 experiment as a table: a line a step and counter, a column a kind, the published ratios beside."""
+"""The uuid-v1 experiment as sections: a line a step and counter, a column a kind, the published ratios beside."""
 
 from dataclasses import dataclass
-
-from rich.table import Table
 
 from inorder.lab.experiments import uuid_v1 as experiment
 from inorder.lab.experiments.uuid_v1 import BASELINE, KINDS, STEPS, SUBJECT
 from inorder.lab.results import Result
 from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
-from inorder.report.terminal import plain_table
+from inorder.report import charts
+from inorder.report.section import Chart, Column, Section, Value, data_only, figures
 from inorder.units import MB, short
 
-MEDIAN_DIGITS = 2
 MOST_TOLD = 1000  # a ratio above it says that the other has next to nothing
 
 # Ratio of uuid to uuid_v1 as published, by step and metric. 217 M rows on an SSD; of the next rows: 623 k
@@ -56,6 +54,13 @@ LABELS = {
     experiment.VACUUM_RANDOM: "VACUUM random",
     experiment.REINDEX: "REINDEX",
     experiment.SIZES_AFTER: "index then",
+}
+
+MEANINGS = {
+    "uuid_v1": "version-1 UUIDs in the type that sorts them by time",
+    "uuid": "the same values in the built-in type",
+    "uuid_v7": "version-7 UUIDs of the same times in the built-in type",
+    "bigint": "a counter",
 }
 
 # In the table only where they say something; data has them all.
@@ -112,16 +117,6 @@ def summarise_uuid_v1(result: Result) -> list[UuidV1Row]:
     return rows
 
 
-def number_text(value: float, metric: str) -> str:
-    """As many digits as are worth reading.
-
-    >>> number_text(12.345, "seconds"), number_text(1234567.8, "pages_freed"), number_text(0.5, "wal_bytes")
-    ('12.35', '1,234,568', '0.5')
-    """
-    digits = {"seconds": MEDIAN_DIGITS, "pages_freed": 0}.get(metric, 1)
-    return f"{value:,.{digits}f}"
-
-
 def ratio_text(value: Estimate | None) -> str:
     """A ratio, with its interval where there is one; one to next to nothing as what it surely is.
 
@@ -158,19 +153,80 @@ def caption(result: Result) -> str:
     )
 
 
-def uuid_v1_table(result: Result) -> Table:
-    """For the terminal."""
-    rows = int(result.plan["rows"])
-    table = plain_table(f"A table of {short(rows)} + {short(rows // 10)} rows, by kind of key", caption(result))
-    table.add_column("", no_wrap=True)
-    for name in (*(kind.label for kind in KINDS.values()), "ratio", "publ."):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in summarise_uuid_v1(result):
-        counter = row.metric in [metric for metric, _, _ in COUNTED]
-        if counter and row.step not in COUNTED_STEPS:
-            continue
-        inner = counter or row.metric in ("pages_freed", "leaf_density")
-        label = f"  {row.unit}" if inner else f"{LABELS[row.step]}, {row.unit}"
-        cells = ["" if value is None else number_text(value.median, row.metric) for value in row.kinds]
-        table.add_row(label, *cells, ratio_text(row.ratio), row.published)
-    return table
+def columns() -> list[Column]:
+    """Of both tables: the label, then for programs what it is made of, then the kinds."""
+    medians = [
+        Column(kind.label, f"Median of the rounds: {MEANINGS[name]}.", figures, name) for name, kind in KINDS.items()
+    ]
+    return [
+        Column("", "The step, and what of it.", data="label"),
+        *(data_only(name) for name in ("step", "metric", "unit")),
+        *medians,
+        Column(
+            "ratio",
+            "uuid v1 to uuid_v1 in the same round: median, and in brackets its interval; below "
+            f"{LEAST_ROUNDS} rounds their range. Empty where uuid_v1 has nothing.",
+            ratio_text,
+        ),
+        Column("publ.", f"The same ratio as {SOURCE}. Empty: not published.", data="published"),
+        data_only("published_source"),
+    ]
+
+
+def line_of(row: UuidV1Row) -> list[Value]:
+    """As the columns have it; what belongs to a step's first line is indented."""
+    inner = is_counter(row) or row.metric in ("pages_freed", "leaf_density")
+    label = f"  {row.unit}" if inner else f"{LABELS[row.step]}, {row.unit}"
+    return [
+        label, row.step, row.metric, row.unit, *row.kinds, row.ratio, row.published, row.published_source
+    ]  # fmt: skip
+
+
+def is_counter(row: UuidV1Row) -> bool:
+    """Whether it is one of the counters that every step has."""
+    return row.metric in [metric for metric, _, _ in COUNTED]
+
+
+def ratio_bars(rows: list[UuidV1Row]) -> list[charts.Bar]:
+    """The ratios of times; those that uuid_v1 has none for have no bar."""
+    return [
+        charts.Bar(LABELS[row.step], one.median, ratio_text(one), charts.series(0), one.low, one.high)
+        for row in rows
+        if row.metric == "seconds" and (one := row.ratio) is not None
+    ]
+
+
+def uuid_v1_sections(result: Result) -> list[Section]:
+    """The steps, with counters where they say something; and on the page the counters of the others."""
+    amount = int(result.plan["rows"])
+    rows = summarise_uuid_v1(result)
+    aside = [row for row in rows if is_counter(row) and row.step not in COUNTED_STEPS]
+    shown = [row for row in rows if row not in aside]
+    title = f"A table of {short(amount)} + {short(amount // 10)} rows, by kind of key"
+    ratios = charts.bar_chart("Time of uuid v1 to that of uuid_v1", ratio_bars(shown))
+    sections = [
+        Section(
+            "steps", title, columns(), [line_of(row) for row in shown], caption(result),
+            [Chart("How many times as long uuid v1 takes as uuid_v1, by step", ratios)],
+        ),
+        Section(
+            "counters", "Counters of the other steps", columns(),
+            [[f"{LABELS[row.step]}, {row.unit}", *line_of(row)[1:]] for row in aside], terminal=False,
+        ),
+    ]  # fmt: skip
+    return [section for section in sections if section.rows]
+
+
+def uuid_v1_headline(result: Result) -> str:
+    """What the order of time gains in the first COPY, as sure as the rounds allow."""
+    ratio = ratio_to_subject(result, experiment.COPY_FROM, "seconds")
+    if ratio is None:
+        return ""
+    if ratio.rounds < LEAST_ROUNDS:
+        return (
+            f"COPY of version-1 UUIDs took {ratio_text(ratio)} times as long in uuid as in uuid_v1; too few rounds "
+            f"({ratio.rounds}) to claim a difference, {LEAST_ROUNDS} can show one."
+        )
+    if not ratio.differs_from(1.0):
+        return f"No difference shows between COPY of version-1 UUIDs into uuid and into uuid_v1: {ratio_text(ratio)}."
+    return f"COPY of version-1 UUIDs takes {ratio_text(ratio)} times as long in uuid as in uuid_v1."

@@ -28,7 +28,8 @@ from inorder.lab.feed_bench import ServerFeedBench
 from inorder.lab.feed_tables import LOG_FORMS, log_table
 from inorder.lab.results import Result, Run, load
 from inorder.lab.timing import Prepared
-from inorder.report.feed import LOOK_LABELS, FeedRow, feed_tables, summarise_feed
+from inorder.report.catalogue import REPORTS
+from inorder.report.feed import LOOK_LABELS, FeedRow, summarise_feed
 from inorder.servers import Server
 from rich.console import Console
 
@@ -187,7 +188,7 @@ def test_every_look_has_a_label() -> None:
 def test_the_tables_fit_a_terminal() -> None:
     """80 columns, with intervals."""
     console = Console(width=80, record=True, file=io.StringIO())
-    console.print(*feed_tables(made_up()))
+    console.print(*REPORTS[experiment.NAME].tables(made_up()))
     text = console.export_text()
     assert "2.00 [2.00–2.00]" in text and "1.1 / 0.95" in text and "exact_count, 100,000 since" in text
     assert "…" not in text.replace("id > … AND id <= …", "")
@@ -227,7 +228,7 @@ def test_what_arrives_and_what_is_checked(server: Server) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--quick", "--rows", "2M"), "--quick and --rows exclude each other"),
+        (("--quick", "--full"), "--quick and --full exclude each other"),
         (("--rows", "9999"), "--rows must be a number from 10,000"),
         (("--rows", "10G"), "10,000,000,000 rows of two tables need about"),
         (("--out", "no/such/r.json"), "cannot write no/such/r.json"),
@@ -260,6 +261,7 @@ def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_fo
     again = inorder("lab", "report", "inorder-feed.json", folder=tmp_path)
     assert again.stdout == done.stdout
     records = json.loads(inorder("lab", "report", "inorder-feed.json", "--format", "json", folder=tmp_path).stdout)
-    assert {record["step"] for record in records} == {*WRITES, *SUMMARIES, *LOOKS}
+    assert {record["table"] for record in records} == {"write", *SUMMARIES, "looks"}
+    assert {record["step"] for record in records if record["table"] == "looks"} == set(LOOKS)
     lines = inorder("lab", "report", "inorder-feed.json", "--format", "csv", folder=tmp_path).stdout
     assert len(list(csv.DictReader(io.StringIO(lines)))) == len(records)

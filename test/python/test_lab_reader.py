@@ -21,7 +21,8 @@ from inorder.lab.experiments.reader import READ, READERS, ReaderPlan, Reading, c
 from inorder.lab.reader_bench import READER_SETTINGS
 from inorder.lab.readers import SETUP, TABLE, all_readers
 from inorder.lab.results import Result, Run, load
-from inorder.report.reader import reader_tables, summarise_reader
+from inorder.report.catalogue import REPORTS
+from inorder.report.reader import reader_sections, summarise_reader
 from inorder.servers import Server
 from rich.console import Console
 
@@ -127,7 +128,7 @@ def test_an_interrupt_keeps_the_round_it_came_in() -> None:
     with pytest.raises(KeyboardInterrupt):
         run_reader(plan, OnPaper(interrupt_at=2), result, Silent(), lambda: None)
     assert len(result.runs) == 2 * len(READERS) and not result.complete
-    assert [str(table.title) for table in reader_tables(result)] == [
+    assert [section.title for section in reader_sections(result)] == [
         f"Losing rows: 16 writers, 3 s, round {number} of 5" for number in (1, 2)
     ]
 
@@ -155,7 +156,7 @@ def test_the_table_fits_a_terminal() -> None:
     """80 columns, with a million rows; the readers in the order of READERS; empty without a run."""
     plan = ReaderPlan()
     result = empty_result(plan)
-    assert list(reader_tables(result)) == [] and summarise_reader(result) == []
+    assert reader_sections(result) == [] and summarise_reader(result) == []
     metrics = {
         "committed": 1234567, "delivered": 1234567, "lost": 12345, "twice": 0, "longest_wait_ms": 9999.0,
         "median_wait_ms": 1234.0, "longest_poll_ms": 12.34, "polls": 1000, "seconds": 12.1,
@@ -163,7 +164,7 @@ def test_the_table_fits_a_terminal() -> None:
     result.runs = [Run(READ, name, 0, 1, dict(metrics)) for name in reversed(READERS)]
     assert [row.reader for row in summarise_reader(result)] == list(READERS)
     console = Console(width=80, record=True, file=io.StringIO())
-    console.print(*reader_tables(result))
+    console.print(*REPORTS["reader"].tables(result))
     text = console.export_text()
     assert "16 writers, 10 s" in text and "9,999 ms" in text and "12.3 ms" in text and "…" not in text
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80

@@ -17,7 +17,8 @@ from inorder.lab.experiments import uuid_v1 as experiment
 from inorder.lab.experiments.uuid_v1 import KINDS, STEPS, UuidV1Plan, run_uuid_v1
 from inorder.lab.results import Result, Run, load
 from inorder.lab.uuid_v1_bench import FileBench
-from inorder.report.uuid_v1 import PUBLISHED, SOURCE, UuidV1Row, certainty, summarise_uuid_v1, uuid_v1_table
+from inorder.report.catalogue import REPORTS
+from inorder.report.uuid_v1 import PUBLISHED, SOURCE, UuidV1Row, certainty, summarise_uuid_v1, uuid_v1_sections
 from inorder.servers import Server
 from rich.console import Console
 
@@ -91,7 +92,7 @@ def test_an_interrupt_keeps_the_steps_before_it() -> None:
     with pytest.raises(KeyboardInterrupt):
         run_uuid_v1(plan, OnPaper(interrupt_at=4), result, Silent(), lambda: None)
     assert [run.step for run in result.runs] == ["copy_from", "copy_more", "copy_to"] and not result.complete
-    assert uuid_v1_table(result).row_count == 3
+    assert [len(section.rows) for section in uuid_v1_sections(result)] == [3]
 
 
 def made_up(rounds: int) -> Result:
@@ -148,7 +149,7 @@ def test_the_table_fits_a_terminal() -> None:
         Run(r.step, r.kind, r.rows, r.round, {n: v * 100 if n == "seconds" else v for n, v in r.metrics.items()})
         for r in result.runs
     ]
-    console.print(uuid_v1_table(result))
+    console.print(*REPORTS[experiment.NAME].tables(result))
     text = console.export_text()
     assert "8.0 [8.0–8.0]" in text and "7.8" in text and "…" not in text
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80

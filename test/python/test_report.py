@@ -8,11 +8,11 @@ from html.parser import HTMLParser
 import pytest
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result, Run
 from inorder.report import charts
-from inorder.report.formats import as_csv, as_json, flat
-from inorder.report.generators import generators_table
-from inorder.report.html import render_insert
+from inorder.report.beside import Labelled
+from inorder.report.catalogue import REPORTS
+from inorder.report.formats import as_csv, as_json
+from inorder.report.html import render
 from inorder.report.summary import headline, memory_note, summarise, times_memory
-from inorder.report.terminal import insert_tables
 from rich.console import Console
 
 VOID = {"meta", "path", "rect", "circle", "br", "link", "input", "img"}
@@ -51,6 +51,11 @@ def a_result(complete: bool = True, method: str = DIRECT_IO) -> Result:
     machine = {"cpu": "<A & B>", "cores": 2, "memory_bytes": 2**34, "kernel": "6", "filesystem": "ext4", "commit": None}
     server = {"version": "18.6", "origin": "embedded", "settings": {"fsync": "on"}}
     return Result("insert", "now", "0", 1, plan, server, machine, method, [], runs, complete)
+
+
+def page_of(result: Result) -> str:
+    """The page of one result."""
+    return render([Labelled("r.json", result, "study P1")])
 
 
 def test_ratios_are_paired_within_rounds() -> None:
@@ -127,10 +132,10 @@ class Page(HTMLParser):
 
 def test_the_page_is_whole_and_needs_no_network() -> None:
     """Well-formed, nothing fetched, dark and light, charts and table with the same figures."""
-    text = render_insert(a_result())
+    text = page_of(a_result())
     page = Page(text)
     assert page.open == []
-    assert page.fetched == []
+    assert all(link.startswith(("#", "data:,")) for link in page.fetched)
     assert not re.search(r"url\(|@import|https?://", text)
     assert "prefers-color-scheme: dark" in text and "@media print" in text
     assert page.count["svg"] == 3 and page.count["table"] == 1
@@ -140,31 +145,31 @@ def test_the_page_is_whole_and_needs_no_network() -> None:
 
 def test_the_page_holds_every_raw_number() -> None:
     """As JSON that loads."""
-    text = render_insert(a_result())
-    raw = re.search(r'<script type="application/json" id="inorder-result">(.*)</script>', text)
+    text = page_of(a_result())
+    raw = re.search(r'<script type="application/json" id="inorder-result-1">(.*)</script>', text)
     assert raw is not None
     assert len(json.loads(raw.group(1))["runs"]) == len(a_result().runs)
 
 
 def test_an_interrupted_run_says_so() -> None:
     """And only then."""
-    assert "was interrupted" in render_insert(a_result(complete=False))
-    assert "was interrupted" not in render_insert(a_result())
+    assert "was interrupted" in page_of(a_result(complete=False))
+    assert "was interrupted" not in page_of(a_result())
 
 
 def test_a_page_before_the_first_run() -> None:
     """Nothing measured is no crash."""
     result = a_result(complete=False)
     result.runs = []
-    assert "not both measured" in render_insert(result)
+    assert "not both measured" in page_of(result)
 
 
 def test_two_sizes_make_a_line_chart() -> None:
-    """Speed by rows in the table."""
+    """Three charts a size, and speed by rows in the table and by index to memory; no point where no index was measured."""
     result = a_result()
     result.plan["rows"] = [1000, 4000]
     result.runs += [insert_run(kind, 1, 100.0, 17_000.0, rows=4000) for kind in ("bigint", "random")]
-    assert Page(render_insert(result)).count["svg"] == 7
+    assert Page(page_of(result)).count["svg"] == 8
 
 
 def test_bars_are_drawn_to_scale() -> None:
@@ -194,7 +199,7 @@ def test_the_tables_fit_a_terminal_of_80_columns() -> None:
         )
     ]  # fmt: skip
     generators = Result("generators", "now", "0", 1, {}, {}, {}, "CPU time", [], calls)
-    for table in [*insert_tables(summarise(result)), generators_table(generators)]:
+    for table in [*REPORTS["insert"].tables(result), *REPORTS["generators"].tables(generators)]:
         console = Console(file=io.StringIO(), width=80)
         console.print(table)
         assert isinstance(console.file, io.StringIO)
@@ -204,7 +209,7 @@ def test_the_tables_fit_a_terminal_of_80_columns() -> None:
 
 def test_data_formats() -> None:
     """CSV has a header and a line a kind; JSON the same; an estimate is three columns."""
-    records = [flat(kind) for kind in summarise(a_result())[1000]]
+    records = REPORTS["insert"].records(a_result())
     lines = as_csv(records).splitlines()
-    assert len(lines) == 3 and lines[0].startswith("kind,label,rows,tps,tps_low,tps_high,ratio")
+    assert len(lines) == 3 and lines[0].startswith("table,kind,label,rows,tps,tps_low,tps_high,ratio")
     assert '"ratio": 0.25' in as_json(records)

@@ -1,0 +1,69 @@
+"""Several results: what each is called, and tables of the same experiment with their columns side by side."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from inorder.lab.results import Result
+from inorder.report.section import Column, Section, Value
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A result, what it is called, and the published study that it follows ("" if unknown)."""
+
+    label: str
+    result: Result
+    study: str = ""
+
+
+def told_apart(results: Sequence[Labelled]) -> list[Labelled]:
+    """The same, with their date where names are the same, and a number where that is not enough."""
+    names = [one.label for one in results]
+    dated = [f"{one.label}, {one.result.created}" if names.count(one.label) > 1 else one.label for one in results]
+    told = [f"{label} ({n})" if dated.count(label) > 1 else label for n, label in enumerate(dated, start=1)]
+    return [replace(one, label=label) for label, one in zip(told, results, strict=True)]
+
+
+def side_by_side(named: Sequence[tuple[str, Sequence[Section]]]) -> list[Section]:
+    """The tables that more than one of them has, each column once a name.
+
+    Rows belong together that begin alike, and the n-th such row with the n-th; one that a result has not is empty.
+    """
+    sections: dict[str, list[tuple[str, Section]]] = {}
+    for label, some in named:
+        for section in some:
+            sections.setdefault(section.name, []).append((label, section.of_columns(lambda column: column.page)))
+    return [merged(pairs) for pairs in sections.values() if len(pairs) > 1]
+
+
+def merged(pairs: Sequence[tuple[str, Section]]) -> Section:
+    """One table of several."""
+    first = pairs[0][1]
+    heads = list(dict.fromkeys(column.name for _, section in pairs for column in section.columns[1:]))
+    columns, picked = [first.columns[0]], []
+    for head in heads:
+        for place, (label, section) in enumerate(pairs):
+            if column := next((one for one in section.columns[1:] if one.name == head), None):
+                columns.append(Column(f"{head}\n{label}", column.meaning, column.show))
+                picked.append((place, list(section.columns).index(column)))
+    by_key = [numbered(section) for _, section in pairs]
+    keys = list(dict.fromkeys(key for rows in by_key for key in rows))
+    rows: list[list[Value]] = []
+    for key in keys:
+        found = [rows_of.get(key) for rows_of in by_key]
+        rows.append([key[0], *(row[at] if (row := found[place]) else None for place, at in picked)])
+    return replace(first, columns=columns, rows=rows, caption="", charts=(), note="")
+
+
+def numbered(section: Section) -> dict[tuple[Value, int], Sequence[Value]]:
+    """The rows by their label and how many had it before.
+
+    >>> list(numbered(Section("s", "S", [Column("a", "")], [["x"], ["y"], ["x"]])))
+    [('x', 0), ('y', 0), ('x', 1)]
+    """
+    seen: dict[Value, int] = {}
+    rows = {}
+    for row in section.rows:
+        rows[row[0], seen.setdefault(row[0], 0)] = row
+        seen[row[0]] += 1
+    return rows

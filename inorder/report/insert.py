@@ -1,0 +1,188 @@
+"""The insert experiment as sections: a table a size, and the sizes side by side."""
+
+from collections.abc import Callable, Sequence
+
+from inorder.lab.keys import KEY_KINDS
+from inorder.lab.results import Result
+from inorder.lab.stats import LEAST_ROUNDS, Estimate
+from inorder.report import charts, plots
+from inorder.report.section import (
+    Chart,
+    Column,
+    Section,
+    Value,
+    data_only,
+    interval_text,
+    number,
+    percent,
+    to_base,
+)
+from inorder.report.summary import KindSummary, headline, summarise, times_memory
+
+# The names are as narrow as a terminal of 80 columns needs.
+COLUMNS = (
+    data_only("kind"),
+    Column("key", "Kind of key of the table.", data="label"),
+    data_only("rows"),
+    Column(
+        "inserts/s", "Transactions of one INSERT each per second (pgbench), median of the rounds.", number(), "tps"
+    ),
+    Column(
+        "vs bigint",
+        "Ratio to bigint in the same round: median, and in brackets its interval of 95 % or more (order statistics). "
+        f"Below {LEAST_ROUNDS} rounds the brackets hold their range, and no difference is claimed.",
+        to_base,
+        "ratio",
+    ),
+    Column(
+        "WAL/row", "Bytes of write-ahead log per inserted row (pg_stat_wal.wal_bytes).", number(0, "B"), "wal_per_row"
+    ),
+    Column("WAL vs bigint", "Ratio of these bytes to those of bigint in the same round.", to_base, "wal_ratio", False),
+    Column(
+        "FPI/row",
+        "Full-page images per inserted row (pg_stat_wal.wal_fpi): pages written whole to the WAL because they "
+        "changed for the first time since a checkpoint.",
+        number(4),
+        "fpi_per_row",
+    ),
+    Column(
+        "hits",
+        "Share of index block accesses that found the block in shared buffers (pg_statio_all_indexes).",
+        percent,
+        "index_hit_percent",
+    ),
+    Column(
+        "index", "Size of the primary key's index at that number of rows, before the first round.", number(0, "MB"),
+        "index_mb",
+    ),
+    Column(
+        "leaf",
+        "Leaf density: how full the index's leaf pages are after the last round (pgstatindex). "
+        "Empty: the server has no pgstattuple.",
+        percent,
+        "leaf_density",
+    ),
+)  # fmt: skip
+
+
+def css_class(kind: str) -> str:
+    """The style of a kind's marks.
+
+    >>> css_class("v7")
+    'kind-v7'
+    """
+    return f"kind-{kind}"
+
+
+def row_of(kind: KindSummary) -> list[Value]:
+    """As the columns have it."""
+    return [
+        kind.kind, kind.label, kind.rows, kind.tps, kind.ratio, kind.wal_per_row, kind.wal_ratio, kind.fpi_per_row,
+        kind.index_hit_percent, kind.index_mb, kind.leaf_density,
+    ]  # fmt: skip
+
+
+def bars(kinds: Sequence[KindSummary], value: Callable[[KindSummary], Estimate], unit: str = "") -> list[charts.Bar]:
+    """One estimate of every kind, with its interval."""
+    some = [(kind, value(kind)) for kind in kinds]
+    return [
+        charts.Bar(k.label, one.median, number(0, unit)(one.median), css_class(k.kind), one.low, one.high)
+        for k, one in some
+    ]
+
+
+def over_time(result: Result, kinds: Sequence[KindSummary]) -> Chart:
+    """Inserts per second, second by second, a checkpoint before each round; or a point a round where that is all."""
+    caption = "Inserts per second"
+    lines, marks = [], [0.0]
+    for kind in kinds:
+        runs = result.select("insert", kind.kind, kind.rows)
+        starts = [sum(len(run.series.get("tps", ())) for run in runs[:n]) for n in range(len(runs))]
+        marks = max(marks, [float(start) for start in starts], key=len)
+        seconds = [tps for run in runs for tps in run.series.get("tps", ())]
+        lines.append(plots.Line(kind.label, tuple(enumerate(seconds)), css_class(kind.kind)))
+    if any(len(line.points) > len(marks) for line in lines):
+        title = f"{caption}, second by second; the rounds end to end"
+        mark = "a round begins with a checkpoint"
+        return Chart(title, plots.time_chart(caption, caption.lower(), lines, marks, mark))
+    lines = [plots.Line(k.label, tuple(enumerate(k.tps_by_round, start=1)), css_class(k.kind)) for k in kinds]
+    return Chart(f"{caption}, round by round", plots.line_chart("Rounds", "round", caption.lower(), lines))
+
+
+def size_section(result: Result, rows: int, kinds: Sequence[KindSummary]) -> Section:
+    """Every kind at one size of table."""
+    return Section(
+        f"rows_{rows}",
+        f"Inserting into a table of {rows:,} rows",
+        COLUMNS,
+        [row_of(kind) for kind in kinds],
+        charts=[
+            Chart("Inserts per second", charts.bar_chart("Inserts per second", bars(kinds, lambda kind: kind.tps))),
+            Chart(
+                "WAL bytes per inserted row",
+                charts.bar_chart("WAL bytes per inserted row", bars(kinds, lambda kind: kind.wal_per_row, "B")),
+            ),
+            over_time(result, kinds),
+        ],
+        note=times_memory(result, list(kinds)),
+    )
+
+
+def growth_section(result: Result, sizes: dict[int, list[KindSummary]]) -> Section:
+    """Does it get slower as the table grows: the sizes side by side, and the speed over index size to memory."""
+    columns = [Column("key", "Kind of key of the table.")]
+    columns += [
+        Column(f"{rows:,} rows", "Inserts per second into a table of so many rows, median of the rounds.", number())
+        for rows in sizes
+    ]
+    found = {(rows, kind.kind): kind for rows, kinds in sizes.items() for kind in kinds}
+    wanted = [kind for kind in result.plan["kinds"] if any((rows, kind) in found for rows in sizes)]
+    table: list[list[Value]] = []
+    by_rows, by_memory = [], []
+    for name in wanted:
+        some = [found.get((rows, name)) for rows in sizes]
+        label, css = KEY_KINDS[name].label, css_class(name)
+        table.append([label, *(kind.tps if kind else None for kind in some)])
+        there = [kind for kind in some if kind]
+        by_rows.append(plots.Line(label, tuple((kind.rows, kind.tps.median) for kind in there), css))
+        memory = result.plan["memory_bytes"] / 2**20
+        by_memory.append(
+            plots.Line(label, tuple((k.index_mb / memory, k.tps.median) for k in there if k.index_mb), css)
+        )
+    y = "inserts per second"
+    return Section(
+        "growth", "Does it get slower as the table grows?", columns, table, terminal=False, data=False,
+        charts=[
+            Chart("Inserts per second by rows in the table, both logarithmic",
+                  plots.line_chart("Growth", "rows in the table before the first round", y, by_rows, True, True)),
+            Chart("Inserts per second by size of the index, in times the memory of the server, both logarithmic",
+                  plots.line_chart("The cliff", "size of the index / shared buffers", y, by_memory, True, True)),
+        ],
+    )  # fmt: skip
+
+
+def insert_sections(result: Result) -> list[Section]:
+    """Every size, the smallest first; of several the comparison behind them."""
+    sizes = summarise(result)
+    sections = [size_section(result, rows, kinds) for rows, kinds in sizes.items()]
+    return [*sections, growth_section(result, sizes)] if len(sizes) > 1 else sections
+
+
+def insert_headline(result: Result) -> str:
+    """About the largest table: random keys, and then those in order."""
+    sizes = list(summarise(result).values())
+    if not sizes:
+        return headline([])
+    return " ".join([headline(sizes[-1]), *in_order(sizes[-1])])
+
+
+def in_order(kinds: Sequence[KindSummary]) -> list[str]:
+    """How fast the keys in order are beside bigint, where the rounds allow to say it."""
+    told = []
+    for kind in kinds:
+        one = kind.ratio
+        if kind.kind in ("bigint", "random") or one is None or one.rounds < LEAST_ROUNDS:
+            continue
+        same = "" if one.differs_from(1.0) else ", no difference"
+        told.append(f"{kind.label} {interval_text(one)}{same}")
+    return [f"Keys in order, speed to bigint's: {'; '.join(told)}."] if told else []
