@@ -165,7 +165,7 @@ def test_a_page_before_the_first_run() -> None:
 
 
 def test_two_sizes_make_a_line_chart() -> None:
-    """Three charts a size, and speed by rows in the table and by index to memory; no point where no index was measured."""
+    """Three a size, and speed by rows in the table and by index to memory."""
     result = a_result()
     result.plan["rows"] = [1000, 4000]
     result.runs += [insert_run(kind, 1, 100.0, 17_000.0, rows=4000) for kind in ("bigint", "random")]

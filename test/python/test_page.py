@@ -1,0 +1,108 @@
+"""The page in a real browser, where there is one: light, dark, at the width of a phone.
+
+Chromium alone does it: a page that holds the report in a frame as wide as a
+screen looks into it and writes what it found into its own text.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inorder.lab.results import Result
+from inorder.report.beside import Labelled
+from inorder.report.html import render
+from test_report import a_result, insert_run
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+WIDTHS = (360, 768, 1280)
+
+# What is looked at in the frame, once a width; all names are of the DOM.
+PROBE = """
+const frame = document.querySelector("iframe"), found = {};
+frame.onload = () => {
+  const page = frame.contentDocument, look = frame.contentWindow;
+  for (const width of %s) {
+    frame.style.width = width + "px";
+    const root = page.documentElement, regions = [...page.querySelectorAll(".scroll")];
+    const outside = [...page.querySelectorAll("svg")].flatMap(svg => [...svg.querySelectorAll("text, rect")].filter(one => {
+      const box = one.getBBox(), view = svg.viewBox.baseVal;
+      return box.x < -1 || box.y < -1 || box.x + box.width > view.width + 1 || box.y + box.height > view.height + 1;
+    }).map(one => svg.getAttribute("aria-label") + ": " + (one.textContent || one.className.baseVal)));
+    const wide = [...page.body.querySelectorAll("*")].filter(one =>
+      !one.closest(".scroll, script") && one.getBoundingClientRect().right > root.clientWidth + 1);
+    found[width] = {
+      overflow: root.scrollWidth - root.clientWidth, outside, wide: wide.map(one => one.outerHTML.slice(0, 80)),
+      scrolling: regions.filter(one => one.scrollWidth > one.clientWidth).length,
+      unreachable: regions.filter(one => one.tabIndex !== 0 || !one.ariaLabel).length,
+    };
+  }
+  const colour = (selector, name) => look.getComputedStyle(page.querySelector(selector))[name];
+  found.page = colour("body", "backgroundColor");
+  found.text = colour("body", "color");
+  found.links = [...page.querySelectorAll("a[href^='#']")].map(one => one.hash.slice(1))
+    .filter(id => !page.getElementById(id));
+  const ids = [...page.querySelectorAll("[id]")].map(one => one.id);
+  found.twice = ids.filter((id, place) => ids.indexOf(id) !== place);
+  const told = document.createElement("pre");
+  told.id = "found";
+  told.textContent = JSON.stringify(found);
+  document.body.append(told);
+};
+"""
+
+
+def results() -> list[Labelled]:
+    """Two of the same experiment with names that would be markup, one of another, one of nothing."""
+    two = a_result(complete=False)
+    two.plan["rows"] = [1000, 4_000_000]
+    two.runs += [insert_run(kind, 1, 100.0, 17_000.0, rows=4_000_000) for kind in ("bigint", "random")]
+    nothing = Result("generators", "then", "0", 1, {"rounds": 3}, {}, {}, "CPU time", [], [])
+    return [
+        Labelled("<first> & a name as long as some are.json", a_result(), "study P1"),
+        Labelled("second.json", two, "study P1"),
+        Labelled("none.json", nothing),
+    ]
+
+
+def looked_at(folder: Path, page: str, dark: bool) -> tuple[dict[str, Any], str]:
+    """What the probe found, and what the browser complained of."""
+    probe = folder / "probe.html"
+    frame = f'<iframe style="height: 900px; border: 0" srcdoc="{escape(page)}"></iframe>'
+    script = PROBE % json.dumps(WIDTHS)
+    probe.write_text(f"<!DOCTYPE html><meta charset=utf-8><body>{frame}<script>{script}</script>", encoding="utf-8")
+    done = subprocess.run(
+        [
+            str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--dump-dom",
+            "--enable-logging=stderr", "--virtual-time-budget=5000", f"--user-data-dir={folder / 'profile'}",
+            f"--blink-settings=preferredColorScheme={0 if dark else 1}", probe.as_uri(),
+        ],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    found = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert found, done.stderr
+    complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    return json.loads(found.group(1).replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">")), str(complaints)
+
+
+def brightness(colour: str) -> int:
+    """Of a colour as a browser tells it."""
+    return sum(map(int, re.findall(r"\d+", colour)[:3]))
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_page_in_a_browser(tmp_path: Path, dark: bool) -> None:
+    """No overflow at any width, nothing cut off in a chart, all reachable by keyboard, links that lead somewhere."""
+    found, complaints = looked_at(tmp_path, render(results()), dark)
+    assert complaints == "[]"
+    for width in map(str, WIDTHS):
+        assert (found[width]["overflow"], found[width]["wide"], found[width]["outside"]) == (0, [], [])
+        assert found[width]["unreachable"] == 0
+    assert found["360"]["scrolling"] > 0
+    assert found["links"] == [] and found["twice"] == []
+    assert (brightness(found["page"]) < brightness(found["text"])) == dark
