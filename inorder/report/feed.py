@@ -290,7 +290,7 @@ def feed_headline(result: Result) -> str:
     row = next((r for r in summarise_feed(result) if (r.step, r.kind, r.metric) == (SINGLE, UUID, CPU)), None)
     if row is None or row.ratio is None:
         return ""
-    what = f"{interval_text(row.ratio)} times the CPU of bigserial for single rows into a table that a feed reads"
+    what = f"Single rows into a table with a uuid key and a feed cost {interval_text(row.ratio)} times bigserial's CPU"
     if row.ratio.rounds < LEAST_ROUNDS:
         return f"{what}; too few rounds ({row.ratio.rounds}) to claim a difference, {LEAST_ROUNDS} can show one."
     return f"{what}." if row.ratio.differs_from(1.0) else f"{what}: no difference shows."

@@ -1,6 +1,7 @@
 """Results as one HTML file: no network, no script, light and dark, printable, raw numbers inside."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -67,10 +68,10 @@ def table_of(section: Section, prefix: str, terms: Terms) -> dict[str, Any]:
 
 def how_sure(result: Result) -> str:
     """What the number of rounds allows to say."""
-    rounds = result.plan.get("rounds")
-    if not isinstance(rounds, int):
+    if "rounds" not in result.plan or not result.runs:
         return ""
-    done = max((run.round for run in result.runs), default=0)
+    counts = Counter((run.step, run.kind, run.rows) for run in result.runs)
+    done = min((count for count in counts.values() if count > 1), default=1)  # sizes, for one, are taken once
     if done == 1:
         return "One round: counts are exact, but no difference in time is claimed from one sample."
     if done < LEAST_ROUNDS:

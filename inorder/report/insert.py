@@ -94,14 +94,19 @@ def bars(kinds: Sequence[KindSummary], value: Callable[[KindSummary], Estimate],
 def over_time(result: Result, kinds: Sequence[KindSummary]) -> Chart:
     """Inserts per second, second by second, a checkpoint before each round; or a point a round where that is all."""
     caption = "Inserts per second"
-    lines, marks = [], [0.0]
+    rounds: dict[int, dict[str, list[float]]] = {}
     for kind in kinds:
-        runs = result.select("insert", kind.kind, kind.rows)
-        starts = [sum(len(run.series.get("tps", ())) for run in runs[:n]) for n in range(len(runs))]
-        marks = max(marks, [float(start) for start in starts], key=len)
-        seconds = [tps for run in runs for tps in run.series.get("tps", ())]
-        lines.append(plots.Line(kind.label, tuple(enumerate(seconds)), css_class(kind.kind)))
-    if any(len(line.points) > len(marks) for line in lines):
+        for run in result.select("insert", kind.kind, kind.rows):
+            rounds.setdefault(run.round, {})[kind.kind] = run.series.get("tps", [])
+    points: dict[str, list[tuple[float, float]]] = {kind.kind: [] for kind in kinds}
+    marks, start = [], 0
+    for _, by_kind in sorted(rounds.items()):  # as long as the longest in it, so that all begin together
+        marks.append(float(start))
+        for name, speeds in by_kind.items():
+            points[name] += [(start + second, tps) for second, tps in enumerate(speeds)]
+        start += max(map(len, by_kind.values()))
+    if start > len(marks):
+        lines = [plots.Line(kind.label, tuple(points[kind.kind]), css_class(kind.kind)) for kind in kinds]
         title = f"{caption}, second by second; the rounds end to end"
         mark = "a round begins with a checkpoint"
         return Chart(title, plots.time_chart(caption, caption.lower(), lines, marks, mark))

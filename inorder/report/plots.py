@@ -183,7 +183,7 @@ def plot(
     places = [[(x_scale.at(px), y_scale.at(py)) for px, py in line.points] for line in drawn]
     heights = keep_apart([some[-1][1] for some in places], highest=top + PLOT_HEIGHT)
     for line, some, height in zip(drawn, places, heights, strict=True):
-        body.append(line_svg(line, some, path) + name_svg(line.label, height))
+        body.append(line_svg(line, some, path) + name_svg(line, height))
     return svg(f"{title}: {y.title} by {x.title}", bottom, body)
 
 
@@ -202,9 +202,13 @@ def line_svg(line: Line, places: Places, path: Callable[[Places], str]) -> str:
     return f'<path class="line {css}" d="{path(places)}"/>{"".join(dots) if len(dots) <= MOST_DOTS else ""}'
 
 
-def name_svg(text: str, height: float) -> str:
-    """A line's name, behind its end."""
-    return f'<text class="name" x="{WIDTH - PLOT_RIGHT + 10}" y="{height + 4:.1f}">{escape(text)}</text>'
+def name_svg(line: Line, height: float) -> str:
+    """A line's name, behind its end, with a stroke of its colour."""
+    left = WIDTH - PLOT_RIGHT + 8
+    return (
+        f'<path class="line {escape(line.css)}" d="M{left} {height:.1f}h12"/>'
+        f'<text class="name" x="{left + 17}" y="{height + 4:.1f}">{escape(line.label)}</text>'
+    )
 
 
 def mark_svg(x: float, top: float) -> str:

@@ -16,6 +16,7 @@ import pytest
 from inorder.lab.results import Result
 from inorder.report.beside import Labelled
 from inorder.report.html import render
+
 from test_report import a_result, insert_run
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -29,10 +30,10 @@ frame.onload = () => {
   for (const width of %s) {
     frame.style.width = width + "px";
     const root = page.documentElement, regions = [...page.querySelectorAll(".scroll")];
-    const outside = [...page.querySelectorAll("svg")].flatMap(svg => [...svg.querySelectorAll("text, rect")].filter(one => {
-      const box = one.getBBox(), view = svg.viewBox.baseVal;
+    const outside = [...page.querySelectorAll("svg text, svg rect")].filter(one => {
+      const box = one.getBBox(), view = one.ownerSVGElement.viewBox.baseVal;
       return box.x < -1 || box.y < -1 || box.x + box.width > view.width + 1 || box.y + box.height > view.height + 1;
-    }).map(one => svg.getAttribute("aria-label") + ": " + (one.textContent || one.className.baseVal)));
+    }).map(one => one.ownerSVGElement.getAttribute("aria-label") + ": " + one.textContent);
     const wide = [...page.body.querySelectorAll("*")].filter(one =>
       !one.closest(".scroll, script") && one.getBoundingClientRect().right > root.clientWidth + 1);
     found[width] = {

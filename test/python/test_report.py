@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result, Run
 from inorder.report import charts
-from inorder.report.beside import Labelled
+from inorder.report.beside import Labelled, side_by_side, told_apart
 from inorder.report.catalogue import REPORTS
 from inorder.report.formats import as_csv, as_json
 from inorder.report.html import render
@@ -213,3 +213,51 @@ def test_data_formats() -> None:
     lines = as_csv(records).splitlines()
     assert len(lines) == 3 and lines[0].startswith("table,kind,label,rows,tps,tps_low,tps_high,ratio")
     assert '"ratio": 0.25' in as_json(records)
+
+
+def test_results_of_one_experiment_stand_side_by_side() -> None:
+    """A column a result under each name, rows by their label, empty where one has none."""
+    other = a_result()
+    other.plan["kinds"] = ["random", "sequence"]
+    randoms = other.select("insert", "random")
+    other.runs += [Run(run.step, "sequence", run.rows, run.round, run.metrics) for run in randoms]
+    sections = [REPORTS["insert"].sections(result) for result in (a_result(), other)]
+    (both,) = side_by_side([("a", sections[0]), ("b", sections[1])])
+    assert [column.name for column in both.columns[:3]] == ["key", "inserts/s\na", "inserts/s\nb"]
+    assert {row[0]: row[1:3] for row in both.shown()} == {
+        "bigint": ["1,000", ""], "random": ["250", "250"], "sequence-prefixed": ["", "250"]
+    }  # fmt: skip
+    reader = Result("reader", "now", "0", 1, {"writers": 1, "rounds": 1, "seconds": 1}, {}, {}, "m")
+    text = render([Labelled("a", a_result()), Labelled("b", other), Labelled("c", reader)])
+    assert Page(text).open == [] and text.count('<script type="application/json"') == 3
+    assert text.count("<small>a</small>") == len(both.columns) // 2
+    assert "Side by side" not in render([Labelled("a", a_result()), Labelled("c", reader)])
+
+
+def test_results_are_told_apart() -> None:
+    """By file, by date, by number."""
+    one, later = a_result(), a_result()
+    later.created = "later"
+    assert [r.label for r in told_apart([Labelled("a", one), Labelled("b", one)])] == ["a", "b"]
+    assert [r.label for r in told_apart([Labelled("a", one), Labelled("a", later)])] == ["a, now", "a, later"]
+    assert [r.label for r in told_apart([Labelled("a", one), Labelled("a", one)])] == ["a, now (1)", "a, now (2)"]
+
+
+def test_speed_second_by_second_begins_each_round_together() -> None:
+    """Also where one kind's turn was told of a second more."""
+    result = a_result()
+    for run in result.select("insert"):
+        run.series["tps"] = [1.0, 2.0, 3.0] if (run.kind, run.round) == ("random", 1) else [1.0, 2.0]
+    chart = str(REPORTS["insert"].sections(result)[0].charts[2].svg)
+    assert chart.count('class="mark"') == 6
+    marks = re.findall(r'class="mark" d="M([\d.]+)', chart)
+    assert all(chart.count(f'cx="{mark}"') == 2 for mark in marks)
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_nothing_measured_makes_no_section(name: str) -> None:
+    """Nor data, nor a headline that claims something."""
+    plan = {"rows": [1000] if name == "insert" else 1000, "kinds": [], "rounds": 1, "writers": 1, "seconds": 1}
+    result = Result(name, "now", "0", 1, plan, {}, {}, "m")
+    assert (list(REPORTS[name].sections(result)), REPORTS[name].records(result)) == ([], [])
+    assert not re.search(r"\d", REPORTS[name].headline(result))
