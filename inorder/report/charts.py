@@ -167,7 +167,8 @@ def page_map(title: str, touched: Sequence[int], blocks: int) -> Markup:
     most, size = max(counts), (WIDTH - 2 * TOP) / MAP_COLUMNS
     body = []
     for place, count in enumerate(counts):
-        shade = math.ceil(MAP_SHADES * count / most) if most else 0
+        # Logarithmic, so that one block that every insert touches does not hide all others.
+        shade = math.ceil(MAP_SHADES * math.log1p(count) / math.log1p(most)) if most else 0
         left, top = TOP + place % MAP_COLUMNS * size, TOP + place // MAP_COLUMNS * size
         body.append(
             f'<rect class="shade-{shade}" x="{left:.2f}" y="{top:.2f}" width="{size - 1:.2f}" height="{size - 1:.2f}"/>'

@@ -217,12 +217,19 @@ def mark_svg(x: float, top: float) -> str:
 
 
 def x_values(xs: list[float], axis: Axis) -> list[float]:
-    """Where the x axis is named: at every name; at the points there are; of many on a line, at round numbers."""
+    """Where the x axis is named: at every name; at the points where they are few and round; else at round numbers.
+
+    >>> x_values([0.34, 0.47, 1.6, 2.4], Axis("x", True)), x_values([2.5e5, 1e6], Axis("x", True))
+    ([0.5, 1.0, 2.0], [250000.0, 1000000.0])
+    """
     if axis.names:
         return [float(n) for n in range(len(axis.names)) if xs[0] <= n <= xs[-1]]
-    if axis.logarithmic or len(xs) <= MOST_DOTS:
+    if not axis.logarithmic and len(xs) <= MOST_DOTS:
         return xs
-    return [tick for tick in nice_ticks(xs[-1], 6) if xs[0] <= tick <= xs[-1]]
+    if axis.logarithmic and all(float(f"{x:.2g}") == x >= 1 for x in xs):
+        return xs
+    ticks = log_ticks(xs[0], xs[-1]) if axis.logarithmic else nice_ticks(xs[-1], 6)
+    return [tick for tick in ticks if xs[0] <= tick <= xs[-1]] or xs
 
 
 def x_ticks(xs: list[float], most: int = 8) -> list[float]:
