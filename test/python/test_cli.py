@@ -181,6 +181,35 @@ def test_a_damaged_result_is_one_clear_sentence(tmp_path: Path) -> None:
     (tmp_path / "r.json").write_text(json.dumps(content))
     done = inorder("lab", "report", "r.json", folder=tmp_path)
     assert done.returncode == 2 and "r.json is damaged" in done.stderr and "Traceback" not in done.stderr
-    (tmp_path / "r.json").write_text(json.dumps(content | {"experiment": "generators"}))
-    done = inorder("lab", "report", "r.json", "--html", "p.html", folder=tmp_path)
+    (tmp_path / "g.json").write_text(json.dumps(content | {"experiment": "generators"}))
+    done = inorder("lab", "report", "g.json", "r.json", "--html", "p.html", folder=tmp_path)
+    assert done.returncode == 2 and "r.json is damaged" in done.stderr and not (tmp_path / "p.html").exists()
+    done = inorder("lab", "report", "g.json", "--html", "p.html", folder=tmp_path)
     assert done.returncode == 0 and "Nothing was measured" in (tmp_path / "p.html").read_text()
+
+
+def test_several_results_are_told_apart_in_every_format(tmp_path: Path) -> None:
+    """By the name of their file: above the tables, in each row of data, on the page."""
+    plan = {"writers": 16, "seconds": 3, "rounds": 1}
+    metrics = dict.fromkeys(
+        ("seconds", "committed", "delivered", "lost", "twice", "longest_wait_ms", "median_wait_ms", "longest_poll_ms",
+         "polls"), 3,
+    )  # fmt: skip
+    run = {"step": "read", "kind": "feed", "rows": 0, "round": 1, "metrics": metrics}
+    content = {
+        "schema": 1, "experiment": "reader", "created": "now", "inorder": "", "seed": 1, "plan": plan, "server": {},
+        "machine": {}, "method": "", "notes": [], "runs": [run], "complete": True,
+    }  # fmt: skip
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_text(json.dumps(content))
+    done = inorder("lab", "report", "a.json", "b.json", "--html", "p.html", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.index("a.json: reader") < done.stdout.index("b.json: reader")
+    assert done.stdout.count("Losing rows: 16 writers, 3 s") == 2
+    assert "Side by side" in (tmp_path / "p.html").read_text()
+    rows = json.loads(inorder("lab", "report", "a.json", "b.json", "--format", "json", folder=tmp_path).stdout)
+    assert [(row["result"], row["experiment"], row["lost"]) for row in rows] == [
+        ("a.json", "reader", 3), ("b.json", "reader", 3)
+    ]  # fmt: skip
+    words = inorder("lab", "report", "a.json", "b.json", "--format", "markdown", folder=tmp_path).stdout
+    assert "# b.json: reader" in words and words.count("| inorder feed | 3 | 3 | 3 | 3 |") == 2
