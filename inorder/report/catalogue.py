@@ -17,13 +17,23 @@ from inorder.report.section import Section
 from inorder.report.terminal import section_table
 from inorder.report.uuid_v1 import uuid_v1_headline, uuid_v1_sections
 
+TURNS = (
+    "What is compared takes turns in shuffled order within a round, so that what disturbs a round disturbs all; "
+    "ratios are paired within their round."
+)
+TOGETHER = "All readers follow the same load at the same time."
+
 
 @dataclass(frozen=True)
 class Report:
-    """Sections, from which everything is written, and a headline ("" for none): what to use, by how much, how sure."""
+    """Sections, from which everything is written, and a headline ("" for none): what to use, by how much, how sure.
+
+    ``method`` says in which order things were measured.
+    """
 
     sections: Callable[[Result], Sequence[Section]]
     headline: Callable[[Result], str] = lambda result: ""
+    method: str = TURNS
 
     def tables(self, result: Result) -> list[Table]:
         """For a terminal."""
@@ -35,17 +45,19 @@ class Report:
 
 
 def of_sections(
-    sections: Callable[[Result], Sequence[Section]], headline: Callable[[Result], str] = lambda result: ""
+    sections: Callable[[Result], Sequence[Section]],
+    headline: Callable[[Result], str] = lambda result: "",
+    method: str = TURNS,
 ) -> Report:
     """A report made of sections."""
-    return Report(sections, headline)
+    return Report(sections, headline, method)
 
 
 REPORTS = {
     insert.NAME: of_sections(insert_sections, insert_headline),
     generators.NAME: of_sections(generators_sections, generators_headline),
     uuid_v1.NAME: of_sections(uuid_v1_sections, uuid_v1_headline),
-    reader.NAME: of_sections(reader_sections, reader_headline),
+    reader.NAME: of_sections(reader_sections, reader_headline, TOGETHER),
     feed.NAME: of_sections(feed_sections, feed_headline),
 }
 

@@ -72,7 +72,7 @@ def bar_chart(title: str, bars: Sequence[Bar]) -> Markup:
 
 
 def bar_svg(bar: Bar, top: float, scale: float) -> str:
-    """One bar with its whisker; a negative value, below what is measured against, has no length."""
+    """One bar with its whisker; what is not above zero has no length, and the least that is can be seen."""
     middle = top + BAR_HEIGHT / 2
     end = LABEL_WIDTH + max(bar.value, bar.high or 0) * scale
     whisker = ""
@@ -82,7 +82,7 @@ def bar_svg(bar: Bar, top: float, scale: float) -> str:
         whisker += "".join(f'<path class="whisker" d="M{x:.1f} {middle - 5:.1f}v10"/>' for x in (left, right))
     return (
         label_svg(bar.label, middle)
-        + rect_svg(bar.css, LABEL_WIDTH, top, max(bar.value * scale, 1))
+        + rect_svg(bar.css, LABEL_WIDTH, top, max(bar.value * scale, 1) if bar.value > 0 else 0)
         + whisker
         + value_svg(bar.text, max(end, LABEL_WIDTH), middle)
     )

@@ -18,10 +18,6 @@ from inorder.report.section import Section
 from inorder.report.summary import memory_note
 from inorder.units import short
 
-INTERLEAVED = (
-    "What is compared takes turns in shuffled order within a round, so that what disturbs a round disturbs all; "
-    "ratios are paired within their round."
-)
 NO_HEADLINE = "No single figure says it; the tables do."
 
 
@@ -43,17 +39,16 @@ class Terms:
         return [{"name": name, "meaning": meaning, "id": id} for (name, meaning), id in self.ids.items()]
 
 
-def table_of(section: Section, prefix: str, terms: Terms) -> dict[str, Any]:
+def table_of(section: Section, prefix: str, terms: Terms, both: bool = False) -> dict[str, Any]:
     """A section as the template wants it."""
     shown = section.of_columns(lambda column: column.page)
     rows = shown.shown()
     heads = []
     for column in shown.columns:
-        name, _, of = column.name.partition("\n")
-        # Side by side the second line is which result; the meaning is of the first.
-        whole = column.name.replace("\n", " ")
-        term = name if prefix == "both" else whole
-        heads.append({"name": name, "of": of, "link": terms.link(term or "first column", column.meaning)})
+        # Side by side the last line says which result it is of.
+        name, _, of = column.name.rpartition("\n") if both and column is not shown.columns[0] else (column.name, "", "")
+        name = name.replace("\n", " ")
+        heads.append({"name": name, "of": of, "link": terms.link(name or "first column", column.meaning)})
     return {
         "id": f"{prefix}-{section.name}",
         "title": section.title,
@@ -116,8 +111,7 @@ def article(labelled: Labelled, number: int) -> dict[str, Any]:
     method = [f"{result.method}."] if result.method else []
     if "memory_bytes" in result.plan:
         method.append(memory_note(result))
-    if "rounds" in result.plan:
-        method.append(INTERLEAVED)
+    method.append(report.method)
     return {
         "id": prefix,
         "label": labelled.label,
@@ -141,7 +135,7 @@ def comparisons(results: Sequence[Labelled]) -> dict[str, Any] | None:
         same = [one for one in results if one.result.experiment == name]
         pairs = [(one.label, report_of(one.result).sections(one.result)) for one in same]
         for section in side_by_side(pairs):
-            tables.append(table_of(section, "both", terms) | {"id": f"both-{name}-{section.name}"})
+            tables.append(table_of(section, "both", terms, both=True) | {"id": f"both-{name}-{section.name}"})
     return {"sections": tables, "terms": terms.all()} if tables else None
 
 
