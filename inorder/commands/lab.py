@@ -66,6 +66,18 @@ COMMANDS = {
             Setting("tablespace", "A folder for the indexes.", existing_folder, flag="--index-tablespace"),
         ),
     ),
+    "noise": (
+        "What this machine can resolve: equal tables compared with one another, where every difference is noise.",
+        (
+            KEYS,
+            count_setting("tables", "Equal tables of each kind of key.", 2, MOST_TABLES),
+            count_setting("rows", "Rows in each table.", 1000, 10**11),
+            count_setting("seconds", "Seconds of each turn.", 1, 86_400),
+            count_setting("inserts", "Inserts of each turn, instead of seconds.", 1, 10**12),
+            count_setting("clients", "Sessions of pgbench.", 1, 90),
+            memory_setting(),
+        ),
+    ),
     "generators": (
         "CPU time to make a key, above a function that returns a constant, and of a bulk insert.",
         (

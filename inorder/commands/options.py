@@ -157,13 +157,13 @@ def experiment_command(
         ]
     ):
         command = option(command)
-    return click.command(experiment.name, help=f"{text.removesuffix('.')} ({studies(experiment.study)}).")(command)
+    return click.command(experiment.name, help=f"{text.removesuffix('.')}{studies(experiment.study)}.")(command)
 
 
 def studies(names: str) -> str:
     """As the help says it.
 
-    >>> studies("P1, P3"), studies("P5")
-    ('studies P1, P3', 'study P5')
+    >>> studies("P1, P3"), studies("P5"), studies("")
+    (' (studies P1, P3)', ' (study P5)', '')
     """
-    return f"{'studies' if ',' in names else 'study'} {names}"
+    return f" ({'studies' if ',' in names else 'study'} {names})" if names else ""

@@ -57,6 +57,14 @@ def run_insert(plan: insert.InsertPlan, cluster: Cluster, result: Result, progre
     insert.run_insert(plan, bench, result, progress, save)
 
 
+def run_noise(plan: noise.NoisePlan, cluster: Cluster, result: Result, progress: Progress, save: Save) -> None:
+    """The noise experiment on a server of its own."""
+    bench = ServerBench(cluster, plan.insert_plan(), plan.copies())
+    bench.serve_for_measuring()
+    note_server(cluster, result)
+    noise.run_noise(plan, bench, result, progress, save)
+
+
 def run_generators(
     plan: generators.GeneratorsPlan, cluster: Cluster, result: Result, progress: Progress, save: Save
 ) -> None:
@@ -139,6 +147,19 @@ EXPERIMENTS = {
             method=reading_method,
             quick={"rows": (250_000, 2_000_000), "seconds": 1, "memory_bytes": 32 * 2**20},
             full={"rows": (1000, 1_000_000, 10_000_000, 50_000_000, 100_000_000), "seconds": 60},
+        ),
+        Experiment(
+            name=noise.NAME,
+            study="",
+            plan=noise.NoisePlan,
+            run=run_noise,
+            needs=lambda plan: (
+                plan.rows * len(plan.copies()) * INSERT_BYTES_PER_ROW,
+                f"{plan.rows:,} rows of {len(plan.copies())} tables",
+            ),
+            method=reading_method,
+            quick={"rows": 250_000, "rounds": 9, "seconds": 1},
+            full={"rows": 10_000_000, "rounds": 30, "seconds": 10},
         ),
         Experiment(
             name=generators.NAME,

@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from pathlib import Path
@@ -31,7 +31,7 @@ BLOCK_BYTES = 8192
 class ServerBench:
     """An InsertBench over a Cluster."""
 
-    def __init__(self, cluster: Cluster, plan: InsertPlan) -> None:
+    def __init__(self, cluster: Cluster, plan: InsertPlan, keys: Mapping[str, KeyKind] = KEY_KINDS) -> None:
         self.cluster = cluster
         self.plan = plan
         self.rows = dict.fromkeys(plan.variants, 0)
@@ -76,7 +76,7 @@ class ServerBench:
         self.serve_for_filling()
         stop = threading.Event()
         with ThreadPoolExecutor(self.plan.fill_workers) as pool:
-            jobs = [(kind, pool.submit(self._fill_one, KEY_KINDS[kind], rows, stop)) for kind in kinds]
+            jobs = [(kind, pool.submit(self._fill_one, self.keys[kind], rows, stop)) for kind in kinds]
             try:
                 for kind, job in jobs:
                     filled(kind, job.result())
@@ -105,7 +105,7 @@ class ServerBench:
 
     def measure(self, kind: str, clients: int, seed: int, progress: Progress) -> tuple[Metrics, Series]:
         """One run of pgbench between a checkpoint and a last look at the counters."""
-        key = KEY_KINDS[kind]
+        key = self.keys[kind]
         with self.connection() as connection:
             if kind == "time":
                 # Its blocks are seconds. One that the turn before has half filled would cost up to 500 images, in a
@@ -177,6 +177,6 @@ class ServerBench:
     def sizes(self, kind: str) -> dict[str, float]:
         """Sizes with leaf density, and the rows there are."""
         with self.connection() as connection:
-            sizes = read_sizes(connection, KEY_KINDS[kind]) | read_leaf_density(connection, KEY_KINDS[kind])
+            sizes = read_sizes(connection, self.keys[kind]) | read_leaf_density(connection, self.keys[kind])
         return sizes | {"rows": self.rows[kind]}
 

@@ -1,0 +1,110 @@
+"""What this machine can resolve: the insert experiment with every table twice or more (A/A).
+
+Tables of one kind of key are the same but for their names, so whatever
+difference is found between them is noise, and calling it one is wrong.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from itertools import combinations
+from string import ascii_uppercase
+from typing import Any
+
+from inorder.lab.experiment import Turn, run_rounds
+from inorder.lab.experiments.insert import InsertBench, InsertPlan, speed_text, turn_of
+from inorder.lab.keys import KEY_KINDS, KeyKind
+from inorder.lab.machine import available_cores
+from inorder.lab.progress import Progress
+from inorder.lab.results import Result
+
+NAME = "noise"
+STEP = "insert"
+MOST_TABLES = len(ascii_uppercase)
+
+
+@dataclass(frozen=True)
+class NoisePlan:
+    """What to run: how many equal tables of each kind of key, and the turns of the insert experiment."""
+
+    kinds: tuple[str, ...] = ("bigint", "random")
+    tables: int = 3
+    rows: int = 1_000_000
+    rounds: int = 15
+    seconds: int = 3
+    inserts: int | None = None
+    clients: int = 8
+    threads: int = field(default_factory=available_cores)
+    memory_bytes: int = 128 * 1024 * 1024
+    fill_workers: int = field(default_factory=available_cores)
+    seed: int = 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the result file."""
+        return asdict(self)
+
+    def copies(self) -> dict[str, KeyKind]:
+        """Every table as a kind of its own, by name.
+
+        >>> list(NoisePlan(kinds=("v7",), tables=2).copies())
+        ['v7_a', 'v7_b']
+        """
+        copies = [copy_of(KEY_KINDS[kind], letter) for kind in self.kinds for letter in ascii_uppercase[: self.tables]]
+        return {copy.name: copy for copy in copies}
+
+    def pairs(self) -> list[tuple[str, str, str]]:
+        """What is compared: the kind of key, and two of its tables.
+
+        >>> NoisePlan(kinds=("v7",), tables=3).pairs()
+        [('v7', 'v7_a', 'v7_b'), ('v7', 'v7_a', 'v7_c'), ('v7', 'v7_b', 'v7_c')]
+        """
+        return [
+            (kind, copy_of(KEY_KINDS[kind], one).name, copy_of(KEY_KINDS[kind], other).name)
+            for kind in self.kinds
+            for one, other in combinations(ascii_uppercase[: self.tables], 2)
+        ]
+
+    def insert_plan(self) -> InsertPlan:
+        """The same as a plan of the insert experiment."""
+        return InsertPlan(
+            tuple(self.copies()), (self.rows,), self.rounds, self.seconds, self.inserts, self.clients, self.threads,
+            self.memory_bytes, self.fill_workers, self.seed,
+        )  # fmt: skip
+
+
+def copy_of(kind: KeyKind, letter: str) -> KeyKind:
+    """A kind of key under another name, with a sequence of its own.
+
+    >>> copy_of(KEY_KINDS["bigint"], "B").label
+    'bigint B'
+    >>> copy_of(KEY_KINDS["sequence"], "B").setup
+    'CREATE SEQUENCE {schema}.sequence_keys_b'
+    """
+    own = f"sequence_keys_{letter.lower()}"
+    return replace(
+        kind,
+        name=f"{kind.name}_{letter.lower()}",
+        label=f"{kind.label} {letter}",
+        column=kind.column.replace("sequence_keys", own),
+        setup=kind.setup.replace("sequence_keys", own),
+    )
+
+
+def run_noise(
+    plan: NoisePlan, bench: InsertBench, result: Result, progress: Progress, save: Callable[[], None]
+) -> None:
+    """Fill, then measure round by round in shuffled order, as the insert experiment does."""
+    copies = plan.copies()
+    progress.total(len(copies) * (plan.rounds + 1))
+    bench.create(tuple(copies))
+    progress.step(f"filling {len(copies)} tables to {plan.rows:,} rows")
+    bench.fill(tuple(copies), plan.rows, lambda name, metrics: progress.done(f"{copies[name].label} filled"))
+    bench.serve_for_measuring()
+    turns = [turn_of_copy(copy, plan.rows, bench, progress) for copy in copies.values()]
+    run_rounds(turns, plan.rounds, plan.seed, result, progress, save, speed_text)
+    result.complete = True
+    save()
+
+
+def turn_of_copy(copy: KeyKind, rows: int, bench: InsertBench, progress: Progress) -> Turn:
+    """One table's turn."""
+    return turn_of(copy.name, rows, bench, progress, copy.label)

@@ -1,0 +1,165 @@
+"""The noise experiment: equal tables, their order, what is said of them, and a small run from start to end."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from inorder.lab.experiments import noise as experiment
+from inorder.lab.experiments.noise import NoisePlan, run_noise
+from inorder.lab.power import lower_ends, share_found, smallest_found
+from inorder.lab.progress import Progress
+from inorder.lab.results import Result, Run, load
+from inorder.lab.stats import outer_rank, paired_ratio
+from inorder.report.noise import complete_rounds, noise_sections, paired_logs, scatter, words
+from inorder.servers import Server
+
+from conftest import Silent
+from test_cli import inorder
+
+KINDS = ("bigint", "sequence")
+
+
+class OnPaper:
+    """A bench that does nothing but note what was asked of it."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[str, ...]] = []
+
+    def create(self, kinds: tuple[str, ...]) -> None:
+        """Noted."""
+        self.steps.append(("create", *kinds))
+
+    def fill(self, kinds: tuple[str, ...], rows: int, filled: Callable[[str, dict[str, float]], None]) -> None:
+        """Noted."""
+        self.steps.append(("fill", str(rows), *kinds))
+        for kind in kinds:
+            filled(kind, {})
+
+    def serve_for_measuring(self) -> None:
+        """Noted."""
+        self.steps.append(("serve",))
+
+    def measure(self, kind: str, seed: int, progress: Progress) -> Run:
+        """Noted."""
+        self.steps.append(("measure", kind))
+        return Run("insert", kind, 0, 0, {"tps": float(seed)}, {"tps": [1.0]})
+
+    def sizes(self, kind: str) -> dict[str, float]:
+        """Not asked for."""
+        raise NotImplementedError
+
+
+def empty_result(plan: NoisePlan) -> Result:
+    """Nothing measured yet."""
+    return Result(experiment.NAME, "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
+
+
+def noisy_result(plan: NoisePlan, deviation: float, shift: float = 1.0, seed: int = 1) -> Result:
+    """Measured with lognormal noise; the B tables are faster by the shift."""
+    generator, result = np.random.default_rng(seed), empty_result(plan)
+    for number in range(1, plan.rounds + 1):
+        load = generator.lognormal(0, 0.5)  # of the whole round
+        for name in plan.copies():
+            speed = 1000 * load * generator.lognormal(0, deviation) * (shift if name.endswith("_b") else 1.0)
+            result.runs.append(Run("insert", name, plan.rows, number, {"tps": float(speed)}))
+    return result
+
+
+def test_every_table_takes_its_turn_in_every_round() -> None:
+    """Equal tables but for their names, shuffled anew each round, the same again with the same seed."""
+    plan, bench = NoisePlan(kinds=KINDS, tables=3, rounds=20), OnPaper()
+    result = empty_result(plan)
+    run_noise(plan, bench, result, Silent(), lambda: None)
+    names = [f"{kind}_{letter}" for kind in KINDS for letter in "abc"]
+    assert bench.steps[:3] == [("create", *names), ("fill", "1000000", *names), ("serve",)]
+    order = [step[1] for step in bench.steps[3:]]
+    rounds = [tuple(order[start : start + 6]) for start in range(0, len(order), 6)]
+    assert len(rounds) == 20 and all(Counter(one) == Counter(names) for one in rounds) and len(set(rounds)) > 10
+    assert result.complete and [run.round for run in result.select("insert", "bigint_b")] == list(range(1, 21))
+    again = OnPaper()
+    run_noise(plan, again, result, Silent(), lambda: None)
+    assert again.steps == bench.steps[:3]  # the result has all turns
+
+
+def test_equal_tables_differ_in_nothing_but_their_names() -> None:
+    """Also the one with a sequence of its own."""
+    a, b, _ = (copy.statements() for copy in NoisePlan(kinds=("sequence",)).copies().values())
+    assert len(a) == 2 and [line.replace("_a", "_b") for line in a] == b != a
+
+
+def test_words_say_no_difference_or_which() -> None:
+    """And with too few rounds, that there are too few."""
+    plan = NoisePlan(kinds=KINDS, tables=2, rounds=9)
+    assert words(noisy_result(plan, 0.05)) == "No difference in 2 comparisons of equal tables."
+    wrong = words(noisy_result(plan, 0.01, shift=1.5))
+    assert wrong.startswith("2 of 2 comparisons of equal tables wrongly called different: bigint A/B (0.6")
+    assert words(noisy_result(NoisePlan(rounds=5), 0.01, shift=1.5)).startswith("Fewer than 6 rounds")
+    assert words(empty_result(plan)).startswith("Fewer than 6 rounds")
+
+
+def test_what_was_not_measured_is_not_told() -> None:
+    """From no run at all to one round, and a table that lacks a round."""
+    plan = NoisePlan(rounds=9)
+    assert [section.rows for section in noise_sections(empty_result(plan))] == [[], [], []]
+    result = noisy_result(plan, 0.05)
+    result.runs = [run for run in result.runs if run.round == 1]
+    compared, scattered, resolved = noise_sections(result)
+    assert [row[2] for row in compared.rows] == ["too few rounds"] * 6 and resolved.rows == []
+    assert scattered.shown()[0][2:] == ["", ""] and "6 rounds" in resolved.caption
+    result = noisy_result(plan, 0.05)
+    result.runs = [run for run in result.runs if (run.kind, run.round) != ("bigint_c", 4)]
+    assert complete_rounds(result, "bigint").shape == (8, 3) and complete_rounds(result, "random").shape == (9, 3)
+
+
+def test_the_scatter_is_told_apart() -> None:
+    """5 % within rounds, about 65 % between them."""
+    values = complete_rounds(noisy_result(NoisePlan(rounds=400), 0.05), "bigint")
+    within, between = scatter(values)
+    assert within == pytest.approx(5.1, abs=0.4) and between == pytest.approx(65, abs=6)
+    assert len(paired_logs(values)) == 400 * 3
+
+
+@pytest.mark.parametrize("rounds", [6, 9, 15, 30])
+def test_the_smallest_difference_found_is_found_that_often(rounds: int) -> None:
+    """Judged by the very interval that reports use, on fresh noise of the same kind."""
+    logs = list(np.random.default_rng(3).normal(0, 0.07, 2000))
+    size = smallest_found(logs, rounds)
+    assert size is not None
+    fresh = np.random.default_rng(rounds)
+    found = sum(
+        paired_ratio(list(np.exp(fresh.normal(np.log1p(size / 100), 0.07, rounds))), [1.0] * rounds).differs_from(1.0)
+        for _ in range(1500)
+    )
+    assert found / 1500 == pytest.approx(0.8, abs=0.045)
+    assert share_found(logs, rounds, size / 100) == pytest.approx(0.8, abs=0.001)
+
+
+def test_more_rounds_find_smaller_differences() -> None:
+    """And the pool is taken either way round: a lopsided one is no advantage."""
+    logs = list(np.random.default_rng(3).normal(0.05, 0.05, 200))
+    sizes = [smallest_found(logs, rounds) or 0.0 for rounds in (6, 9, 15, 30)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert np.array_equal(lower_ends(logs, 9), lower_ends(logs, 9)) and outer_rank(9) == 1
+
+
+@pytest.mark.server
+def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
+    """Two equal tables of two kinds; the file has every turn; reported again in other formats."""
+    done = inorder(
+        "lab", "run", "noise", "--keys", "v7,sequence", "--tables", "2", "--rows", "1000", "--inserts", "800",
+        "--rounds", "2", folder=tmp_path, server=server, temporary=shared_folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Fewer than 6 rounds" in done.stdout and "version 7 A/B" in done.stdout
+    result = load(tmp_path / "inorder-noise.json")
+    assert result.complete and Counter(run.kind for run in result.runs) == dict.fromkeys(
+        ("v7_a", "v7_b", "sequence_a", "sequence_b"), 2
+    )
+    assert {run.metrics["inserts"] for run in result.runs} == {800}
+    records = json.loads(inorder("lab", "report", "inorder-noise.json", "--format", "json", folder=tmp_path).stdout)
+    assert [record["tables"] for record in records if record["table"] == "noise"] == [
+        "version 7 A/B", "sequence-prefixed A/B",
+    ]  # fmt: skip
