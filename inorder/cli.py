@@ -25,7 +25,8 @@ TERMINATED = 143
 def cli() -> None:
     """Keys that arrive in order: see on a real PostgreSQL what each kind of key costs.
 
-    Exit codes: 0 done, 1 it failed, 2 it cannot be done as asked, 130 interrupted, 143 terminated.
+    Exit codes: 0 done, 1 it failed, 2 it cannot be done as asked, 3 a regression (lab compare),
+    130 interrupted, 143 terminated.
     """
 
 

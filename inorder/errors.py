@@ -13,4 +13,5 @@ class InputError(InorderError):
     exit_code = 2
 
 
+REGRESSION = 3  # lab compare found one
 PIPE_CLOSED = 141  # as a shell reports SIGPIPE: the reader has enough

@@ -19,6 +19,7 @@ from inorder.report import formats, html
 from inorder.report.beside import Labelled, told_apart
 from inorder.report.catalogue import report_of
 from inorder.report.summary import memory_note
+from inorder.report.terminal import section_table
 from inorder.servers import Server, find_server
 
 FILE_WIDTH = 140

@@ -9,6 +9,8 @@ from inorder.lab.stats import LEAST_ROUNDS, outer_rank
 
 FOUND = 0.8  # how often a difference of the told size is to be found
 ROUNDS = (6, 9, 15, 30)
+TO_FIND = 0.1  # the true difference that the lab is to find
+MOST_ROUNDS = 200
 SIMULATIONS = 4000  # a share of 0.8 is then known to 0.6 %
 SEED = 1
 
@@ -48,3 +50,14 @@ def smallest_found(logs: Sequence[float], rounds: int, share: float = FOUND) -> 
     if rounds < LEAST_ROUNDS:
         return None
     return 100 * expm1(float(np.quantile(-lower_ends(logs, rounds), share)))
+
+
+def rounds_for(logs: Sequence[float], difference: float = TO_FIND, share: float = FOUND) -> int | None:
+    """The fewest rounds that find a difference that often; None if MOST_ROUNDS do not.
+
+    >>> rounds_for([0.01, -0.02, 0.015]), rounds_for([1.0, -2.0, 1.5])
+    (6, None)
+    """
+    return next(
+        (n for n in range(LEAST_ROUNDS, MOST_ROUNDS + 1, 3) if share_found(logs, n, difference) >= share), None
+    )

@@ -6,7 +6,7 @@ import numpy as np
 
 from inorder.lab.experiments.noise import STEP, NoisePlan
 from inorder.lab.keys import KEY_KINDS
-from inorder.lab.power import FOUND, ROUNDS, smallest_found
+from inorder.lab.power import FOUND, ROUNDS, TO_FIND, rounds_for, smallest_found
 from inorder.lab.results import Result
 from inorder.lab.stats import ERROR, LEAST_ROUNDS, Estimate, estimate, paired_ratio
 from inorder.report.section import Column, Section, Value, number, ratio
@@ -129,13 +129,14 @@ def resolution_section(result: Result) -> Section:
         values = complete_rounds(result, kind)
         if len(values) >= LEAST_ROUNDS:
             logs = paired_logs(values)
-            rows.append([KEY_KINDS[kind].label, *(smallest_found(logs, rounds) for rounds in ROUNDS)])
+            rows.append([KEY_KINDS[kind].label, *(smallest_found(logs, rounds) for rounds in ROUNDS), rounds_for(logs)])
     return Section(
         "resolution",
         f"The smallest difference found {100 * FOUND:.0f} times in 100",
         (
             Column("key", "kind of key"),
             *(Column(f"{rounds} rounds", f"with {rounds} rounds, %", number(1, "%")) for rounds in ROUNDS),
+            Column(f"for {100 * TO_FIND:.0f} %", "rounds it takes; empty if more than 200", number(0, "rounds")),
         ),
         rows,
         "Simulated: paired ratios of this run drawn again, shifted, and judged by their interval."

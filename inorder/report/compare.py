@@ -1,0 +1,51 @@
+"""The comparison of two results as a section."""
+
+from collections.abc import Sequence
+
+from inorder.lab.compare import FEW, WORSE, Comparison
+from inorder.lab.keys import KEY_KINDS
+from inorder.lab.stats import LEAST_ROUNDS
+from inorder.report.section import Column, Section, Value, number
+from inorder.units import short
+
+PER_ROW = {"wal_bytes": "WAL/row", "full_page_images": "FPI/row", "index_reads": "reads/row"}
+
+
+def significant(value: Value) -> str:
+    """Four digits, grouped.
+
+    >>> significant(123456.7), significant(0.01234), significant(8.5)
+    ('123,457', '0.01234', '8.5')
+    """
+    return f"{value:,.0f}" if isinstance(value, float) and abs(value) >= 1000 else f"{value:.4g}"
+
+
+def row_of(one: Comparison) -> list[Value]:
+    """A line of the table."""
+    label = KEY_KINDS[one.kind].label if one.kind in KEY_KINDS else one.kind
+    where = f"{one.step}, {label}" + (f", {short(one.rows)}" if one.rows else "")
+    return [where, PER_ROW.get(one.metric, one.metric), one.a, one.b, one.ratio, one.verdict]
+
+
+def compare_section(found: Sequence[Comparison], threshold: float, surroundings: Sequence[str]) -> Section:
+    """Everything that was compared, and what differs besides."""
+    caption = (
+        f"worse, better: the whole interval is more than {100 * threshold:g} % beyond 1. The interval is of these "
+        "turns; what changed between the two runs besides, the machine's load for instance, is not in it."
+    )
+    if any(one.verdict == FEW for one in found):
+        caption += f" With fewer than {LEAST_ROUNDS} samples on either side nothing is called worse or better."
+    return Section(
+        "compare",
+        f"B against A: {sum(one.verdict == WORSE for one in found)} of {len(found)} worse",
+        (
+            Column("where", "step, kind and rows"),
+            Column("metric", "counters are per inserted row"),
+            Column("A", "median", significant),
+            Column("B", "median", significant),
+            Column("B/A", "Hodges-Lehmann, with the interval of the Mann-Whitney test", number(2, interval=True)),
+            Column("verdict", "what the interval supports"),
+        ),
+        [row_of(one) for one in found],
+        " ".join([caption, *(f"{what}." for what in surroundings)]),
+    )

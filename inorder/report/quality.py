@@ -1,0 +1,46 @@
+"""Outliers and drifts as a table, to be shown under those of any experiment."""
+
+from inorder.lab.keys import KEY_KINDS
+from inorder.lab.quality import Finding, findings
+from inorder.lab.results import Result
+from inorder.lab.stats import ERROR
+from inorder.report.section import Column, Section, Value
+
+
+def percent(value: Value) -> str:
+    """With its sign.
+
+    >>> percent(-12.34), percent(5.0)
+    ('-12 %', '+5 %')
+    """
+    return "" if value is None or not isinstance(value, float) else f"{value:+.0f} %"
+
+
+def row_of(finding: Finding) -> list[Value]:
+    """One finding."""
+    label = KEY_KINDS[finding.kind].label if finding.kind in KEY_KINDS else finding.kind
+    where = f"{finding.step}, {label}" + (f", {finding.rows:,} rows" if finding.rows else "")
+    which = finding.what if finding.round is None else f"{finding.what} in round {finding.round}"
+    return [where, which, finding.metric, finding.percent, finding.next_step]
+
+
+def quality_sections(result: Result) -> list[Section]:
+    """One section if there is anything to tell, else none."""
+    rows = [row_of(finding) for finding in findings(result)]
+    if not rows:
+        return []
+    return [
+        Section(
+            "quality",
+            "To look at before these figures are believed",
+            (
+                Column("where", "step, kind and rows"),
+                Column("what", "an outlier by median absolute deviation, or a drift by Mann-Kendall over the rounds"),
+                Column("of", "the metric"),
+                Column("by", "outlier: from the kind's median; drift: from the first round to the last", percent),
+                Column("next", "what to do", wrap=True),
+            ),
+            rows,
+            f"On plain noise {100 * ERROR:.0f} reports in 100 would tell of an outlier, and as many of a drift.",
+        )
+    ]

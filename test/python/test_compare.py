@@ -1,0 +1,104 @@
+"""Two results compared: what can be, what is a regression, and the exit codes."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from inorder.errors import InputError
+from inorder.lab.compare import BETTER, FEW, SAME, WITHIN, WORSE, compare, outer_pairs, surroundings
+from inorder.lab.results import Result, Run
+
+from test_cli import inorder
+
+
+def result_of(factor: float = 1.0, rounds: int = 6, seed: int = 1, **plan: object) -> Result:
+    """TPS and WAL of two kinds with 1 % noise; TPS of random times the factor."""
+    generator = np.random.default_rng(seed)
+    settings = {"kinds": ["bigint", "random"], "rows": [1000], "rounds": rounds, "seconds": 1, "seed": seed} | plan
+    runs = [
+        Run("insert", kind, 1000, number, {
+            "tps": float(100 * generator.lognormal(0, 0.01) * (factor if kind == "random" else 1)),
+            "wal_bytes": 10_000.0, "inserts": 100.0,
+        })
+        for kind in ("bigint", "random") for number in range(1, rounds + 1)
+    ]  # fmt: skip
+    return Result("insert", "now", "0", 1, settings, {"version": "18.6"}, {"cores": 2}, "mock", [], runs, True)
+
+
+@pytest.mark.parametrize(
+    ("factor", "rounds", "verdict"),
+    [(0.7, 6, WORSE), (1.5, 6, BETTER), (1.0, 6, SAME), (0.95, 6, WITHIN), (0.1, 5, FEW)],
+)
+def test_what_the_interval_supports(factor: float, rounds: int, verdict: str) -> None:
+    """Of random's TPS; bigint and exact counters are the same."""
+    compared = compare(result_of(rounds=rounds), result_of(factor, rounds, 2), 0.1)
+    found = {(one.kind, one.metric): one for one in compared}
+    assert found["random", "tps"].verdict == verdict
+    assert found["random", "tps"].ratio.median == pytest.approx(factor, rel=0.02)
+    assert found["random", "wal_bytes"].a == 100.0
+    assert found["bigint", "wal_bytes"].verdict == (FEW if rounds < 6 else SAME)
+
+
+def test_more_wal_is_worse() -> None:
+    """Per row, not in all."""
+    other = result_of(seed=2)
+    for run in other.runs:
+        run.metrics.update({"wal_bytes": 30_000.0, "inserts": 200.0})
+    verdicts = {one.verdict for one in compare(result_of(), other, 0.1) if one.metric == "wal_bytes"}
+    assert verdicts == {WORSE}
+    assert {one.verdict for one in compare(result_of(), other, 0.6) if one.metric == "wal_bytes"} == {WITHIN}
+
+
+def test_what_cannot_be_compared_says_why() -> None:
+    """The experiment, a setting, or nothing in common; rounds and seed may differ, lists may overlap."""
+    other = result_of()
+    other.experiment = "reader"
+    with pytest.raises(InputError, match="A is of the experiment 'insert', B of 'reader'"):
+        compare(result_of(), other, 0.1)
+    with pytest.raises(InputError, match="seconds is 1 in A and 2 in B"):
+        compare(result_of(), result_of(seconds=2), 0.1)
+    with pytest.raises(InputError, match="rows is 1000 in A and 2000 in B"):
+        compare(result_of(), result_of(rows=[2000]), 0.1)
+    empty = result_of()
+    empty.runs = []
+    with pytest.raises(InputError, match="nothing in common"):
+        compare(result_of(), empty, 0.1)
+    assert compare(result_of(), result_of(rounds=9, seed=3, rows=[1000, 5000]), 0.1)
+
+
+def test_what_differs_around_it_is_told() -> None:
+    """The server's version, the machine; and an interrupted run."""
+    other = result_of()
+    other.server, other.complete = {"version": "15.1"}, False
+    assert surroundings(result_of(), other) == ["server: 18.6 in A, 15.1 in B", "B was interrupted"]
+
+
+def test_critical_values() -> None:
+    """Of the Mann-Whitney test at 5 %, two-sided, as in any table."""
+    table = {(6, 6): 5, (7, 7): 8, (8, 8): 13, (10, 10): 23, (6, 9): 10, (9, 6): 10, (20, 20): 127}
+    assert {sizes: outer_pairs(*sizes) for sizes in table} == table
+
+
+def test_exit_codes(tmp_path: Path) -> None:
+    """0 without a regression, 3 with one, 2 for what cannot be compared; data in every format."""
+    for name, result in {"a": result_of(), "worse": result_of(0.7, seed=2), "few": result_of(0.1, 3)}.items():
+        result.save(tmp_path / f"{name}.json")
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        done = inorder("lab", "compare", *arguments, folder=tmp_path)
+        return done.returncode, done.stdout, done.stderr
+
+    assert run("a.json", "a.json")[0] == 0
+    status, out, _ = run("a.json", "worse.json")
+    assert status == 3 and "B against A: 1 of 4 worse" in out
+    assert run("worse.json", "a.json")[0] == 0
+    assert run("a.json", "worse.json", "--threshold", "50%")[0] == 0
+    status, out, _ = run("a.json", "few.json")
+    assert status == 0 and "too few samples" in out and "fewer than 6" in " ".join(out.split()).lower()
+    status, out, _ = run("a.json", "worse.json", "--format", "json")
+    assert status == 3 and [one["verdict"] for one in json.loads(out)].count("worse") == 1
+    assert "| random |" not in out and "|---|" in run("a.json", "worse.json", "--format", "markdown")[1]
+    status, _, err = run("a.json", "none.json")
+    assert status == 2 and "cannot read" in err and "Traceback" not in err
+    assert run("a.json", "a.json", "--threshold", "10")[0] == 2

@@ -1,0 +1,75 @@
+"""Outliers and drifts: found where they are, rarely where they are not, and told with a next step."""
+
+import io
+
+import numpy as np
+import pytest
+from inorder.lab.quality import Finding, findings
+from inorder.lab.results import Result, Run
+from inorder.report.quality import quality_sections
+from inorder.report.terminal import section_table
+from rich.console import Console
+
+KINDS = ("bigint", "v7", "random")
+
+
+def result_of(values: dict[str, list[float]], metric: str = "tps") -> Result:
+    """A run a value, a round each."""
+    runs = [
+        Run("insert", kind, 1000, number, {metric: value})
+        for kind, some in values.items()
+        for number, value in enumerate(some, 1)
+    ]
+    return Result("insert", "now", "0", 1, {"kinds": list(values), "rows": [1000]}, {}, {}, "mock", [], runs)
+
+
+def test_an_outlier_is_told_with_its_round_and_number() -> None:
+    """A slow turn, and where its seconds show it, the second."""
+    slow = [100.0, 101.0, 99.0, 100.5, 50.0, 99.5]
+    result = result_of({"bigint": slow, "v7": [100.0, 98.0, 103.0, 99.0, 101.0, 97.0]})
+    (found,) = findings(result)
+    assert (found.what, found.kind, found.round, round(found.percent)) == ("outlier", "bigint", 5, -50)
+    assert found.next_step.startswith("run more rounds")
+    turn = next(run for run in result.runs if run.metrics["tps"] == 50.0)
+    turn.series["tps"] = [100.0, 100.0, 0.0, 99.0]
+    assert findings(result)[0].next_step.startswith("second 3 of round 5 had 0 of 100")
+
+
+@pytest.mark.parametrize(("metric", "why"), [("tps", "caches"), ("seconds", "the table grows")])
+def test_a_drift_is_told_with_its_size(metric: str, why: str) -> None:
+    """More of TPS is faster, more of seconds slower."""
+    (found,) = findings(result_of({"bigint": [100.0, 104.0, 108.0, 113.0, 117.0, 122.0]}, metric))
+    assert isinstance(found, Finding) and (found.what, found.round) == ("drift", None)
+    assert found.percent == pytest.approx(22, abs=1) and found.next_step.startswith(why)
+
+
+def test_too_few_rounds_tell_nothing() -> None:
+    """Four of them, or one, however wild; nor counters."""
+    assert findings(result_of({"bigint": [1.0, 100.0, 1000.0, 10_000.0]})) == []
+    assert findings(result_of({"bigint": [1.0]})) == []
+    assert findings(result_of({"bigint": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}, "wal_bytes")) == []
+    assert findings(result_of({"bigint": [100.0] * 8})) == [] == quality_sections(result_of({"bigint": [100.0] * 8}))
+
+
+@pytest.mark.parametrize("rounds", [5, 6, 9, 15])
+@pytest.mark.parametrize("deviation", [0.02, 0.3])
+def test_false_alarms_are_rare(rounds: int, deviation: float) -> None:
+    """Of reports of three kinds at most 5 in 100 tell of an outlier, and of a drift (three deviations of slack)."""
+    generator, told = np.random.default_rng(rounds), {"outlier": 0, "drift": 0}
+    trials = 400
+    for _ in range(trials):
+        some = {kind: list(1000 * generator.lognormal(0, deviation, rounds)) for kind in KINDS}
+        for what in {found.what for found in findings(result_of(some))}:
+            told[what] += 1
+    slack = 3 * (trials * 0.05 * 0.95) ** 0.5
+    assert told["outlier"] <= trials * 0.05 + slack and told["drift"] <= trials * 0.05 + slack
+
+
+def test_the_table_fits_a_terminal() -> None:
+    """80 columns; the next step wraps and is not cut."""
+    result = result_of({"bigint": [100.0, 101.0, 99.0, 100.5, 50.0, 99.5]})
+    console = Console(width=80, file=io.StringIO())
+    console.print(*map(section_table, quality_sections(result)))
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert "outlier in round 5" in shown and "-50 %" in shown and "…" not in shown and "accident" in shown
