@@ -173,5 +173,6 @@ def drifts(place: Place, turns: Sequence[tuple[Run, str, float]], error: float) 
         return []
     change, metric = drift_percent(values), turns[0][1]
     slower = (change < 0) == (metric in PER_SECOND)
-    why = "the table grows, the device fills or the machine throttles" if slower else "caches were still filling"
-    return [Finding("drift", *place, None, metric, change, f"{why}: trust ratios within rounds only; run more rounds")]
+    why = "a growing table, other load or a throttled machine" if slower else "caches still filling or other load gone"
+    step = f"perhaps {why}: trust ratios within rounds only; run more rounds"
+    return [Finding("drift", *place, None, metric, change, step)]

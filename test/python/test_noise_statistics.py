@@ -11,9 +11,9 @@ from inorder.lab.stats import paired_ratio
 TRIALS = 2000
 
 # The standard deviation of the logarithm of a paired TPS ratio of equal tables, measured by `lab run noise` on the
-# machine these tests were written on: 4 shared cores under load, PostgreSQL 15, 250,000 and 1 M rows, turns of 1
-# and 3 s: 0.13, 0.15, 0.16, 0.17, 0.20, 0.24. The middle of them.
-MEASURED_NOISE = 0.165
+# machine these tests were written on: 4 shared cores under load, PostgreSQL 15 and 18, 250,000 and 1 M rows, turns
+# of 1 and 3 s: 0.13, 0.15, 0.16, 0.17, 0.20, 0.21, 0.24, 0.25. The middle of them.
+MEASURED_NOISE = 0.185
 
 Noise = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray]]
 
@@ -62,7 +62,7 @@ def share_found(rounds: int, true_ratio: float) -> float:
 def test_ten_percent_is_found_with_the_default_number_of_rounds(true_ratio: float) -> None:
     """Of the noise experiment, 80 times in 100; 6 and 15 rounds would not do in such noise."""
     assert share_found(NoisePlan().rounds, true_ratio) >= 0.8
-    assert share_found(15, true_ratio) < 0.5 and share_found(6, true_ratio) < 0.2
+    assert share_found(15, true_ratio) < 0.35 and share_found(6, true_ratio) < 0.2
 
 
 @pytest.mark.parametrize("noise", [normal, lognormal, heavy_tailed])

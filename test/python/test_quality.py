@@ -35,7 +35,7 @@ def test_an_outlier_is_told_with_its_round_and_number() -> None:
     assert findings(result)[0].next_step.startswith("second 3 of round 5 had 0 of 100")
 
 
-@pytest.mark.parametrize(("metric", "why"), [("tps", "caches"), ("seconds", "the table grows")])
+@pytest.mark.parametrize(("metric", "why"), [("tps", "perhaps caches"), ("seconds", "perhaps a growing table")])
 def test_a_drift_is_told_with_its_size(metric: str, why: str) -> None:
     """More of TPS is faster, more of seconds slower."""
     (found,) = findings(result_of({"bigint": [100.0, 104.0, 108.0, 113.0, 117.0, 122.0]}, metric))
