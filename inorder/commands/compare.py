@@ -7,13 +7,11 @@ from pathlib import Path
 import click
 
 from inorder.commands.options import FILE, format_option
-from inorder.commands.show import show_tables
+from inorder.commands.show import show_sections
 from inorder.errors import REGRESSION, InputError
 from inorder.lab.compare import WORSE, compare, surroundings
 from inorder.lab.results import load
-from inorder.report import formats
-from inorder.report.compare import compare_section
-from inorder.report.terminal import section_table
+from inorder.report.compare import compare_records, compare_section
 
 
 def parse_threshold(text: str) -> float:
@@ -48,11 +46,6 @@ def lab_compare(a: Path, b: Path, threshold: str, output: str) -> None:
     except (KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
         raise InputError(f"{a} or {b} is damaged: {type(error).__name__} {error}") from error
     section = compare_section(found, limit, surroundings(first, second))
-    if output == "table":
-        show_tables([section_table(section)], "")
-    elif output == "markdown":
-        click.echo(formats.section_markdown(section))
-    else:
-        click.echo(formats.WRITERS[output]([formats.flat(one) for one in found]))
+    show_sections([section], output, compare_records(found))
     if any(one.verdict == WORSE for one in found):
         sys.exit(REGRESSION)

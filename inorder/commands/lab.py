@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from inorder.commands.compare import lab_compare
 from inorder.commands.model import lab_model
 from inorder.commands.options import (
     FILE,
@@ -24,6 +25,7 @@ from inorder.commands.show import named, run_and_show, run_experiment, show
 from inorder.errors import InputError
 from inorder.lab.catalogue import EXPERIMENTS
 from inorder.lab.experiments import bulk, mixed, reuse
+from inorder.lab.experiments.noise import MOST_TABLES
 from inorder.lab.experiments.writers import FORMS as WRITER_FORMS
 from inorder.lab.keys import INDEX_KINDS, kinds_named
 from inorder.lab.results import load
@@ -162,6 +164,7 @@ def lab() -> None:
 
 
 lab.add_command(lab_model)
+lab.add_command(lab_compare)
 
 
 @lab.group("run")

@@ -5,12 +5,10 @@ from typing import Any
 import click
 
 from inorder.commands.options import format_option
-from inorder.commands.show import show_tables
+from inorder.commands.show import show_sections
 from inorder.lab.keys import USUAL_KINDS, kinds_named
 from inorder.lab.model import Conditions
-from inorder.report import formats
 from inorder.report.model import prediction_section
-from inorder.report.terminal import section_table
 from inorder.units import parse_bytes, parse_count, parse_duration
 
 
@@ -33,10 +31,7 @@ def lab_model(keys: str | None, output: str, **given: Any) -> None:
     conditions = conditions_of(**given)
     kinds = [kind.name for kind in kinds_named(keys, USUAL_KINDS)] if keys is not None else None
     section = prediction_section(conditions, kinds)
-    if output == "table":
-        show_tables([section_table(section)], "")
-    else:
-        click.echo(formats.WRITERS[output](section.records()))
+    show_sections([section], output, section.records())
 
 
 def conditions_of(

@@ -18,6 +18,7 @@ from inorder.lab.session import new_result, run_session
 from inorder.report import formats, html
 from inorder.report.beside import Labelled, told_apart
 from inorder.report.catalogue import report_of
+from inorder.report.section import Section
 from inorder.report.summary import memory_note
 from inorder.report.terminal import section_table
 from inorder.servers import Server, find_server
@@ -94,6 +95,18 @@ def show(results: Sequence[Labelled], output: str, page: Path | None) -> None:
         click.echo(formats.WRITERS[output](records(results)))
     if page:
         html.write(results, page)
+
+
+def show_sections(sections: Sequence[Section], output: str, data: Sequence[dict[str, Any]]) -> None:
+    """Print sections that are of no result file, or their data, as asked."""
+    if output == "table":
+        console = output_console()
+        for section in sections:
+            console.print(section_table(section), "")
+    elif output == "markdown":
+        click.echo(formats.as_markdown(sections))
+    else:
+        click.echo(formats.WRITERS[output](data))
 
 
 def records(results: Sequence[Labelled]) -> list[dict[str, Any]]:

@@ -7,7 +7,19 @@ from inorder.cluster import Cluster
 from inorder.lab.bulk_bench import BulkBench
 from inorder.lab.call_bench import CallBench
 from inorder.lab.experiment import Experiment
-from inorder.lab.experiments import bulk, feed, generators, insert, mixed, reader, reuse, sequence, uuid_v1, writers
+from inorder.lab.experiments import (
+    bulk,
+    feed,
+    generators,
+    insert,
+    mixed,
+    noise,
+    reader,
+    reuse,
+    sequence,
+    uuid_v1,
+    writers,
+)
 from inorder.lab.feed_bench import ServerFeedBench
 from inorder.lab.machine import note_server
 from inorder.lab.mixed_bench import GrownBench

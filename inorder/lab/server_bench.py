@@ -34,7 +34,8 @@ class ServerBench:
     def __init__(self, cluster: Cluster, plan: InsertPlan, keys: Mapping[str, KeyKind] = KEY_KINDS) -> None:
         self.cluster = cluster
         self.plan = plan
-        self.rows = dict.fromkeys(plan.variants, 0)
+        self.keys = keys
+        self.rows = dict.fromkeys(keys, 0)
         self.filling = False
         self.direct_io = reads_directly(cluster.server, cluster.folder)
 
@@ -68,7 +69,7 @@ class ServerBench:
             connection.execute(f"CREATE SCHEMA {SCHEMA}".encode())
             tablespace = self.make_tablespace(connection)
             for kind in kinds:
-                for statement in KEY_KINDS[kind].statements(tablespace):
+                for statement in self.keys[kind].statements(tablespace):
                     connection.execute(statement.encode())
 
     def fill(self, kinds: tuple[str, ...], rows: int, filled: Callable[[str, dict[str, float]], None]) -> None:

@@ -7,15 +7,34 @@ from typing import Any
 from rich.table import Table
 
 from inorder.errors import InputError
-from inorder.lab.experiments import feed, generators, insert, reader, uuid_v1
+from inorder.lab.experiments import (
+    bulk,
+    feed,
+    generators,
+    insert,
+    mixed,
+    noise,
+    reader,
+    reuse,
+    sequence,
+    uuid_v1,
+    writers,
+)  # fmt: skip
 from inorder.lab.results import Result
+from inorder.report.bulk import bulk_headline, bulk_sections
 from inorder.report.feed import feed_headline, feed_sections
 from inorder.report.generators import generators_headline, generators_sections
 from inorder.report.insert import insert_headline, insert_sections
+from inorder.report.mixed import mixed_headline, mixed_sections
+from inorder.report.noise import noise_sections
+from inorder.report.quality import quality_sections
 from inorder.report.reader import reader_headline, reader_sections
+from inorder.report.reuse import reuse_sections
 from inorder.report.section import Section
+from inorder.report.sequence import sequence_headline, sequence_sections
 from inorder.report.terminal import section_table
 from inorder.report.uuid_v1 import uuid_v1_headline, uuid_v1_sections
+from inorder.report.writers import writers_sections
 
 TURNS = (
     "What is compared takes turns in shuffled order within a round, so that what disturbs a round disturbs all; "
@@ -49,8 +68,8 @@ def of_sections(
     headline: Callable[[Result], str] = lambda result: "",
     method: str = TURNS,
 ) -> Report:
-    """A report made of sections."""
-    return Report(sections, headline, method)
+    """A report made of sections, and of what to look at before they are believed."""
+    return Report(lambda result: [*sections(result), *quality_sections(result)], headline, method)
 
 
 REPORTS = {
@@ -59,6 +78,12 @@ REPORTS = {
     uuid_v1.NAME: of_sections(uuid_v1_sections, uuid_v1_headline),
     reader.NAME: of_sections(reader_sections, reader_headline, TOGETHER),
     feed.NAME: of_sections(feed_sections, feed_headline),
+    noise.NAME: of_sections(noise_sections),
+    bulk.NAME: of_sections(bulk_sections, bulk_headline),
+    sequence.NAME: of_sections(sequence_sections, sequence_headline),
+    writers.NAME: of_sections(writers_sections),
+    mixed.NAME: of_sections(mixed_sections, mixed_headline),
+    reuse.NAME: of_sections(reuse_sections),
 }
 
 

@@ -1,11 +1,13 @@
 """The comparison of two results as a section."""
 
 from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
 
 from inorder.lab.compare import FEW, WORSE, Comparison
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.stats import LEAST_ROUNDS
-from inorder.report.section import Column, Section, Value, number
+from inorder.report.section import Column, Section, Value, number, parts
 from inorder.units import short
 
 PER_ROW = {"wal_bytes": "WAL/row", "full_page_images": "FPI/row", "index_reads": "reads/row"}
@@ -25,6 +27,14 @@ def row_of(one: Comparison) -> list[Value]:
     label = KEY_KINDS[one.kind].label if one.kind in KEY_KINDS else one.kind
     where = f"{one.step}, {label}" + (f", {short(one.rows)}" if one.rows else "")
     return [where, PER_ROW.get(one.metric, one.metric), one.a, one.b, one.ratio, one.verdict]
+
+
+def compare_records(found: Sequence[Comparison]) -> list[dict[str, Any]]:
+    """Everything that was compared as data; the ratio becomes three columns."""
+    return [
+        {name: part for field in fields(one) for name, part in parts(field.name, getattr(one, field.name))}
+        for one in found
+    ]
 
 
 def compare_section(found: Sequence[Comparison], threshold: float, surroundings: Sequence[str]) -> Section:

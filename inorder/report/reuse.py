@@ -3,7 +3,7 @@
 from inorder.lab.experiments.reuse import DELETED, KINDS, OLDEST
 from inorder.lab.results import Result
 from inorder.lab.stats import estimate
-from inorder.report.charts import Line, line_chart
+from inorder.report.plots import Line, line_chart
 from inorder.report.section import Chart, Column, Section, Value, number
 
 COLUMNS = (

@@ -109,7 +109,7 @@ class Column:
     """A column: its name, what it means and where it comes from, and how its values are shown.
 
     ``data`` is its name in CSV and JSON, where every column is; a terminal has no room for all, and a page
-    needs none that only programs read.
+    needs none that only programs read. Sentences ``wrap``.
     """
 
     name: str
@@ -118,6 +118,7 @@ class Column:
     data: str = ""
     terminal: bool = True
     page: bool = True
+    wrap: bool = False
 
 
 def data_only(name: str) -> Column:

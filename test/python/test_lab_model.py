@@ -16,7 +16,8 @@ from inorder.cluster import Cluster
 from inorder.commands.model import lab_model
 from inorder.errors import InputError
 from inorder.lab.experiments.insert import NAME, InsertPlan
-from inorder.lab.keys import USUAL, USUAL_KINDS
+from inorder.lab.keys import USUAL as KINDS
+from inorder.lab.keys import USUAL_KINDS
 from inorder.lab.model import Conditions, distinct, leaf_capacity, leaf_fill, predict, record_bytes, shape_of
 from inorder.lab.results import Result, Run
 from inorder.lab.server_bench import ServerBench
@@ -172,13 +173,13 @@ def test_the_command_speaks_of_a_hundred_billion_rows(tmp_path: Path) -> None:
     done = inorder(*asked, folder=tmp_path)
     assert done.returncode == 0 and done.stderr == ""
     assert "100,000,000,000 rows, 6,000,000 more between two checkpoints" in done.stdout
-    assert all(f"\n{kind.label} " in done.stdout for kind in USUAL)
+    assert all(f"\n{kind.label} " in done.stdout for kind in KINDS)
     assert max(len(line.rstrip()) for line in done.stdout.splitlines()) <= 80
     records = json.loads(inorder(*asked, "--keys", "random,v7", "--format", "json", folder=tmp_path).stdout)
     assert [record["key"] for record in records] == ["random", "version 7"]
     assert records[0]["FPI/row"] == pytest.approx(0.999, abs=0.001)
     table = inorder(*asked, "--rows", "100G", "--format", "csv", folder=tmp_path).stdout
-    assert len(list(csv.DictReader(io.StringIO(table)))) == len(USUAL)
+    assert len(list(csv.DictReader(io.StringIO(table)))) == len(KINDS)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +228,7 @@ def test_the_model_says_what_the_server_counts(server: Server) -> None:
             result.runs.append(Run("insert", kind, plan.rows[0], number, metrics))
     (section,) = model_sections(result)
     found = {str(row[0]): row for row in section.rows}
-    assert list(found) == [kind.label for kind in USUAL]
+    assert list(found) == [kind.label for kind in KINDS]
     for label, row in found.items():
         wal, images = row[3], row[6]
         assert isinstance(wal, float) and abs(wal) < TOLERANCE, section.shown()

@@ -11,7 +11,7 @@ from string import ascii_uppercase
 from typing import Any
 
 from inorder.lab.experiment import Turn, run_rounds
-from inorder.lab.experiments.insert import InsertBench, InsertPlan, speed_text, turn_of
+from inorder.lab.experiments.insert import INSERT, InsertBench, InsertPlan, speed_text
 from inorder.lab.keys import KEY_KINDS, KeyKind
 from inorder.lab.machine import available_cores
 from inorder.lab.progress import Progress
@@ -68,29 +68,28 @@ class NoisePlan:
         ]
 
     def insert_plan(self) -> InsertPlan:
-        """The same as a plan of the insert experiment."""
+        """The same as a plan of the insert experiment, which knows nothing of copies."""
         return InsertPlan(
-            tuple(self.copies()), (self.rows,), self.rounds, self.seconds, self.inserts, self.clients, self.threads,
-            self.memory_bytes, self.fill_workers, self.seed,
-        )  # fmt: skip
+            rows=(self.rows,),
+            rounds=self.rounds,
+            seconds=self.seconds,
+            inserts=self.inserts,
+            clients=(self.clients,),
+            threads=self.threads,
+            memory_bytes=self.memory_bytes,
+            fill_workers=self.fill_workers,
+            dump_wal=False,
+            seed=self.seed,
+        )
 
 
 def copy_of(kind: KeyKind, letter: str) -> KeyKind:
-    """A kind of key under another name, with a sequence of its own.
+    """A kind of key under another name.
 
     >>> copy_of(KEY_KINDS["bigint"], "B").label
     'bigint B'
-    >>> copy_of(KEY_KINDS["sequence"], "B").setup
-    'CREATE SEQUENCE {schema}.sequence_keys_b'
     """
-    own = f"sequence_keys_{letter.lower()}"
-    return replace(
-        kind,
-        name=f"{kind.name}_{letter.lower()}",
-        label=f"{kind.label} {letter}",
-        column=kind.column.replace("sequence_keys", own),
-        setup=kind.setup.replace("sequence_keys", own),
-    )
+    return replace(kind, name=f"{kind.name}_{letter.lower()}", label=f"{kind.label} {letter}")
 
 
 def run_noise(
@@ -103,12 +102,14 @@ def run_noise(
     progress.step(f"filling {len(copies)} tables to {plan.rows:,} rows")
     bench.fill(tuple(copies), plan.rows, lambda name, metrics: progress.done(f"{copies[name].label} filled"))
     bench.serve_for_measuring()
-    turns = [turn_of_copy(copy, plan.rows, bench, progress) for copy in copies.values()]
+    turns = [turn_of_copy(plan, copy, bench, progress) for copy in copies.values()]
     run_rounds(turns, plan.rounds, plan.seed, result, progress, save, speed_text)
     result.complete = True
     save()
 
 
-def turn_of_copy(copy: KeyKind, rows: int, bench: InsertBench, progress: Progress) -> Turn:
+def turn_of_copy(plan: NoisePlan, copy: KeyKind, bench: InsertBench, progress: Progress) -> Turn:
     """One table's turn."""
-    return turn_of(copy.name, rows, bench, progress, copy.label)
+    label = f"{plan.rows:,} rows: {copy.label}"
+    name, clients = copy.name, plan.clients
+    return Turn(INSERT, name, plan.rows, label, lambda seed: bench.measure(name, clients, seed, progress))
