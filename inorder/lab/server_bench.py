@@ -160,7 +160,8 @@ class ServerBench:
             return metrics, {}
         blocks = waldump.touched(span, str(row[0]))
         size = int(read_sizes(connection, key)["index_bytes"]) // BLOCK_BYTES
-        return metrics | {"touched_blocks": len(blocks)}, {"page_map": waldump.page_map(blocks, size)}
+        metrics |= {"touched_blocks": len(blocks), "index_blocks": size}
+        return metrics, {"page_map": waldump.page_map(blocks, size)}
 
     def load(self, clients: int) -> pgbench.Load:
         """The plan's load, a fixed number of inserts being shared among the clients."""

@@ -68,8 +68,12 @@ def of_sections(
     headline: Callable[[Result], str] = lambda result: "",
     method: str = TURNS,
 ) -> Report:
-    """A report made of sections, and of what to look at before they are believed."""
-    return Report(lambda result: [*sections(result), *quality_sections(result)], headline, method)
+    """A report made of sections, and of what to look at before they are believed; of nothing measured nothing."""
+
+    def all_sections(result: Result) -> list[Section]:
+        return [*sections(result), *quality_sections(result)] if result.runs else []
+
+    return Report(all_sections, headline, method)
 
 
 REPORTS = {

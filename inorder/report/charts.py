@@ -135,33 +135,14 @@ def legend_svg(names: Sequence[str]) -> str:
 
 
 MAP_COLUMNS = 64
-MAP_CELLS = 512
 MAP_SHADES = 4
 
 
-def shades(touched: Sequence[int], blocks: int, cells: int = MAP_CELLS) -> list[int]:
-    """How often each of at most so many equal ranges of blocks was touched.
+def page_map(title: str, counts: Sequence[float], touched: int, blocks: int) -> Markup:
+    """An index as a grid of its blocks in order, row by row, darker where more often touched.
 
-    >>> shades([0, 1, 1, 9], 10, 5)
-    [3, 0, 0, 0, 1]
-    >>> shades([2], 3)
-    [0, 0, 1]
-    >>> shades([10], 10)
-    Traceback (most recent call last):
-    ValueError: block 10 is not one of 10
+    ``counts`` is of equal ranges of its ``blocks``, of which ``touched`` were touched at all.
     """
-    span = math.ceil(blocks / cells) or 1
-    counts = [0] * math.ceil(blocks / span)
-    for block in touched:
-        if not 0 <= block < blocks:
-            raise ValueError(f"block {block} is not one of {blocks}")
-        counts[block // span] += 1
-    return counts
-
-
-def page_map(title: str, touched: Sequence[int], blocks: int) -> Markup:
-    """An index as a grid of its blocks in order, row by row, darker where more often touched."""
-    counts = shades(touched, blocks)
     if not counts:
         return Markup("")
     most, size = max(counts), (WIDTH - 2 * TOP) / MAP_COLUMNS
@@ -176,6 +157,6 @@ def page_map(title: str, touched: Sequence[int], blocks: int) -> Markup:
     bottom = TOP + math.ceil(len(counts) / MAP_COLUMNS) * size
     span = math.ceil(blocks / len(counts))
     cell = "a block" if span == 1 else f"{span:,} blocks"
-    told = f"{len(set(touched)):,} of {blocks:,} blocks touched; a cell is {cell}, the darkest touched {most:,} times"
+    told = f"{touched:,} of {blocks:,} blocks touched; a cell is {cell}, the darkest touched {most:,.0f} times"
     body.append(f'<text class="axis" x="{TOP}" y="{bottom + 16:.1f}">{escape(told)}</text>')
     return svg(f"{title}: {told}", bottom + 24, body)

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
-from inorder.lab.keys import KEY_KINDS
+from inorder.lab.keys import INDEX_KINDS, KEY_KINDS
 from inorder.lab.results import Result
 from inorder.lab.stats import LEAST_ROUNDS, Estimate
 from inorder.report import charts, plots
+from inorder.report.insert_details import clients_sections, detail_sections, published_section, relative_section
+from inorder.report.model import model_sections
 from inorder.report.section import (
     Chart,
     Column,
@@ -17,7 +19,7 @@ from inorder.report.section import (
     percent,
     to_base,
 )
-from inorder.report.summary import KindSummary, headline, summarise, times_memory
+from inorder.report.summary import KindSummary, headline, summarise, times_memory, variants_of
 
 # The names are as narrow as a terminal of 80 columns needs.
 COLUMNS = (
@@ -68,10 +70,10 @@ COLUMNS = (
 def css_class(kind: str) -> str:
     """The style of a kind's marks.
 
-    >>> css_class("v7")
-    'kind-v7'
+    >>> css_class("v7"), css_class("v7_plain")
+    ('kind-v7', 'kind-v7')
     """
-    return f"kind-{kind}"
+    return f"kind-{kind.removesuffix(INDEX_KINDS[KEY_KINDS[kind].index_kind][0])}"
 
 
 def row_of(kind: KindSummary) -> list[Value]:
@@ -141,7 +143,7 @@ def growth_section(result: Result, sizes: dict[int, list[KindSummary]]) -> Secti
         for rows in sizes
     ]
     found = {(rows, kind.kind): kind for rows, kinds in sizes.items() for kind in kinds}
-    wanted = [kind for kind in result.plan["kinds"] if any((rows, kind) in found for rows in sizes)]
+    wanted = [kind for kind in variants_of(result) if any((rows, kind) in found for rows in sizes)]
     table: list[list[Value]] = []
     by_rows, by_memory = [], []
     for name in wanted:
@@ -167,10 +169,18 @@ def growth_section(result: Result, sizes: dict[int, list[KindSummary]]) -> Secti
 
 
 def insert_sections(result: Result) -> list[Section]:
-    """Every size, the smallest first; of several the comparison behind them."""
+    """Every size, the smallest first; of several the comparison behind them; details, published figures, the model."""
     sizes = summarise(result)
-    sections = [size_section(result, rows, kinds) for rows, kinds in sizes.items()]
-    return [*sections, growth_section(result, sizes)] if len(sizes) > 1 else sections
+    css = {name: css_class(name) for name in KEY_KINDS}
+    return [
+        *(size_section(result, rows, kinds) for rows, kinds in sizes.items()),
+        *([growth_section(result, sizes)] if len(sizes) > 1 else []),
+        *(one for rows, kinds in sizes.items() for one in detail_sections(result, rows, kinds, css)),
+        *clients_sections(result),
+        *published_section(result),
+        *relative_section(result),
+        *model_sections(result),
+    ]
 
 
 def insert_headline(result: Result) -> str:

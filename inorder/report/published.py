@@ -3,6 +3,43 @@
 Their machines and servers were others. What can be compared are ratios.
 """
 
+# P1, PostgreSQL 10.4, 8 CPUs, 32 GB of memory, a spinning disk; UUIDs as char(32): TPS of single inserts with a primary
+# key, 8 clients, by key and rows in the table.
+INSERT_TPS: dict[str, dict[int, float]] = {
+    "random_char": {0: 906, 1_000_000: 365, 10_000_000: 260, 50_000_000: 163, 100_000_000: 131},
+    "time_char": {0: 933, 1_000_000: 927, 10_000_000: 870, 50_000_000: 883, 100_000_000: 834},
+    "bigint": {0: 1289, 1_000_000: 1169, 10_000_000: 1278, 50_000_000: 1220, 100_000_000: 1139},
+}
+
+# P1: TPS of random keys at 10 M rows by kind of index.
+INSERT_INDEX_TPS: dict[str, float] = {
+    "random_char": 260, "random_char_plain": 222, "random_char_unique": 231, "random_char_none": 1234,
+}  # fmt: skip
+
+# P1: busy percent and milliseconds a request of the device, by key and rows.
+INSERT_DEVICE: dict[str, dict[int, tuple[float, float]]] = {
+    "random_char": {
+        0: (99.2, 10.66), 1_000_000: (98.8, 13), 10_000_000: (99.2, 16.8), 50_000_000: (99.6, 18.4),
+        100_000_000: (99.6, 28.2),
+    },
+    "time_char": {
+        0: (98.7, 4.4), 1_000_000: (97.2, 4.0), 10_000_000: (97.7, 3.9), 50_000_000: (97.7, 3.9),
+        100_000_000: (99.2, 28.7),
+    },
+    "bigint": {
+        0: (97.5, 3.4), 1_000_000: (96.6, 3.5), 10_000_000: (96.8, 3.0), 50_000_000: (96.8, 3.5),
+        100_000_000: (96.8, 11.3),
+    },
+}  # fmt: skip
+
+# P3, three SATA disks of 7200 rpm, shared_buffers of 4 GB: TPS relative to that of a small table, of one that fits into
+# memory but not shared buffers (medium) and of one that does not (large); hit ratio of shared buffers, large.
+SEQUENTIAL_RELATIVE: dict[str, dict[str, float]] = {
+    "medium": {"random": 0.30, "time60": 1.0, "sequence256": 1.0, "sequence": 1.0},
+    "large": {"random": 0.20, "time60": 1.0, "sequence256": 0.50, "sequence": 1.0},
+}
+SEQUENTIAL_HITS: dict[str, float] = {"random": 85, "time60": 99, "sequence256": 93, "sequence": 99}
+
 # P2, PostgreSQL 9.3.4 on a virtual machine with 4 cores: TPS by statement, source of the value, and clients.
 SEQUENCE_TPS: dict[tuple[str, str], dict[int, float]] = {
     ("select", "constant"): {1: 26991, 10: 97749, 100: 97019},

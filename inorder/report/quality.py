@@ -42,5 +42,6 @@ def quality_sections(result: Result) -> list[Section]:
             ),
             rows,
             f"On plain noise {100 * ERROR:.0f} reports in 100 would tell of an outlier, and as many of a drift.",
+            data=False,
         )
     ]

@@ -74,8 +74,8 @@ def test_percentiles_stand_at_equal_distances_by_name() -> None:
 
 
 def test_the_page_map_has_a_cell_a_range_of_blocks() -> None:
-    """512 at most, all blocks covered, darkest where most often touched."""
-    chart = charts.page_map("t", [0] * 8 + [9999], 10_000)
+    """Row by row, darkest where most often touched."""
+    chart = charts.page_map("t", [8.0, *[0.0] * 498, 1.0], 2, 10_000)
     cells = re.findall(r'class="shade-(\d)" x="([\d.]+)" y="([\d.]+)"', chart)
     assert len(cells) == 500  # of 20 blocks each
     assert [place for place, (shade, _, _) in enumerate(cells) if shade != "0"] == [0, 499]
@@ -86,8 +86,9 @@ def test_the_page_map_has_a_cell_a_range_of_blocks() -> None:
 
 def test_a_map_of_few_blocks_has_a_cell_each() -> None:
     """And one of none is not drawn."""
-    assert charts.page_map("t", [], 3).count("shade-0") == 3
-    assert charts.page_map("t", [], 0) == ""
+    few = charts.page_map("t", [0.0] * 3, 0, 3)
+    assert few.count("shade-0") == 3 and "a cell is a block" in few
+    assert charts.page_map("t", [], 0, 0) == ""
 
 
 def test_labels_do_not_cover_one_another() -> None:
@@ -104,7 +105,7 @@ DRAWN: dict[str, Callable[[str], Markup]] = {
     "lines": lambda text: plots.line_chart(text, text, text, [Line(text, ((1.0, 1.0),), text)]),
     "time": lambda text: plots.time_chart(text, text, [Line(text, ((1.0, 1.0),), text)], (1.0,), text),
     "percentiles": lambda text: plots.percentile_chart(text, text, [text], [(text, (1.0,), text)]),
-    "map": lambda text: charts.page_map(text, [0], 1),
+    "map": lambda text: charts.page_map(text, [1.0], 1, 1),
 }
 
 

@@ -3,9 +3,11 @@
 import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from inorder.lab.catalogue import EXPERIMENTS
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result, Run
 from inorder.report import charts
 from inorder.report.beside import Labelled, side_by_side, told_apart
@@ -138,7 +140,7 @@ def test_the_page_is_whole_and_needs_no_network() -> None:
     assert all(link.startswith(("#", "data:,")) for link in page.fetched)
     assert not re.search(r"url\(|@import|https?://", text)
     assert "prefers-color-scheme: dark" in text and "@media print" in text
-    assert page.count["svg"] == 3 and page.count["table"] == 1
+    assert page.count["svg"] == 3 and page.count["table"] == 2
     assert "2,040 B" in text and "0.25 [0.25–0.25]" in text
     assert "&lt;A &amp; B&gt;" in text and "<A & B>" not in text.replace("\\u003cA & B>", "")
 
@@ -215,6 +217,48 @@ def test_data_formats() -> None:
     assert '"ratio": 0.25' in as_json(records)
 
 
+def test_what_an_insert_costs_besides() -> None:
+    """Percentiles, the split of the WAL, blocks and device, each where it was measured, with their charts."""
+    result = a_result()
+    for run in result.select("insert", "random"):
+        run.metrics.update(p50_ms=0.1, p90_ms=0.2, p95_ms=0.3, p99_ms=0.4, record_bytes=19_000, image_bytes=61_000,
+                           touched_blocks=40, index_blocks=80, device_busy_percent=12.0)  # fmt: skip
+        run.series["page_map"] = [2.0] * 50 + [0.0] * 30
+    details = REPORTS["insert"].sections(result)[1]
+    assert details.shown() == [
+        ["bigint", *[""] * 10],
+        ["random", "0.100", "0.200", "0.300", "0.400", "", "190 B", "610 B", "400.0", "12 %", ""],
+    ]
+    split, latency, where = (str(chart.svg) for chart in details.charts)
+    assert "800 B" in split and "full-page images" in split and "p99" in latency
+    assert "40 of 80 blocks touched" in where and where.count("shade-0") == 30
+
+
+def test_published_figures_stand_beside_measured_ones() -> None:
+    """Every cell of study P1's table; what was not run is empty, and no study is shown where nothing of it was run."""
+    result = a_result()
+    assert [section.name for section in REPORTS["insert"].sections(result)] == ["rows_1000", "quality"]
+    result.runs += [insert_run("random_char", number, 100.0, 1.0) for number in range(1, 7)]
+    (published,) = (section for section in REPORTS["insert"].sections(result) if section.name == "published")
+    shown = published.shown()
+    assert len(shown) == 15 and shown[0][:4] == ["random, char(32)", "0", "906", "0.70"]
+    assert shown[0][4] == "100" and shown[0][5].startswith("0.1") and shown[1][4:] == ["", ""]
+    result.plan["rows"] = [1000, 2000]
+    result.runs += [insert_run("random", number, 50.0, 1.0, 2000) for number in range(1, 7)]
+    (relative,) = (section for section in REPORTS["insert"].sections(result) if section.name == "relative")
+    assert relative.shown()[0][:2] == ["random", "0.20"] and relative.shown()[0][4] == "75 %"
+    assert relative.shown()[1] == ["time-prefixed, 60 s", "1.00", "", "99 %", "", ""]
+
+
+def test_clients_stand_side_by_side() -> None:
+    """One number of sessions makes no table."""
+    result = a_result()
+    result.plan["clients"] = [8, 1]
+    result.runs += [replace(run, step="insert@1", metrics={"tps": 7.0}) for run in result.select("insert", "bigint")]
+    (clients,) = (section for section in REPORTS["insert"].sections(result) if section.name == "clients")
+    assert clients.shown() == [["bigint", "1,000", "1,000", "7"], ["random", "1,000", "250", ""]]
+
+
 def test_results_of_one_experiment_stand_side_by_side() -> None:
     """A column a result under each name, rows by their label, empty where one has none."""
     other = a_result()
@@ -222,7 +266,7 @@ def test_results_of_one_experiment_stand_side_by_side() -> None:
     randoms = other.select("insert", "random")
     other.runs += [Run(run.step, "sequence", run.rows, run.round, run.metrics) for run in randoms]
     sections = [REPORTS["insert"].sections(result) for result in (a_result(), other)]
-    (both,) = side_by_side([("a", sections[0]), ("b", sections[1])])
+    both, quality = side_by_side([("a", sections[0]), ("b", sections[1])])
     assert [column.name for column in both.columns[:3]] == ["key", "inserts/s\na", "inserts/s\nb"]
     assert {row[0]: row[1:3] for row in both.shown()} == {
         "bigint": ["1,000", ""], "random": ["250", "250"], "sequence-prefixed": ["", "250"]
@@ -230,7 +274,7 @@ def test_results_of_one_experiment_stand_side_by_side() -> None:
     reader = Result("reader", "now", "0", 1, {"writers": 1, "rounds": 1, "seconds": 1}, {}, {}, "m")
     text = render([Labelled("a", a_result()), Labelled("b", other), Labelled("c", reader)])
     assert Page(text).open == [] and text.count('<script type="application/json"') == 3
-    assert text.count("<small>a</small>") == len(both.columns) // 2
+    assert text.count("<small>a</small>") == len(both.columns) // 2 + len(quality.columns) // 2
     assert "Side by side" not in render([Labelled("a", a_result()), Labelled("c", reader)])
 
 
@@ -257,8 +301,7 @@ def test_speed_second_by_second_begins_each_round_together() -> None:
 @pytest.mark.parametrize("name", REPORTS)
 def test_nothing_measured_makes_no_section(name: str) -> None:
     """Nor data, nor a headline that claims something."""
-    plan = {"rows": [1000] if name == "insert" else 1000, "kinds": [], "rounds": 1, "writers": 1, "seconds": 1}
-    result = Result(name, "now", "0", 1, plan, {}, {}, "m")
+    result = Result(name, "now", "0", 1, EXPERIMENTS[name].plan_of().as_dict(), {}, {}, "m")
     assert (list(REPORTS[name].sections(result)), REPORTS[name].records(result)) == ([], [])
     assert not re.search(r"\d", REPORTS[name].headline(result))
 
