@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 import psycopg
 from psycopg.conninfo import make_conninfo
@@ -78,6 +79,16 @@ def open_umask() -> Iterator[None]:
         os.umask(before)
 
 
+class Limit(Protocol):
+    """What a server is held within, a control group for instance."""
+
+    def take(self, process: int) -> None:
+        """Put a process and its children into it."""
+
+    def close(self) -> None:
+        """Remove it; nothing is in it any more."""
+
+
 class Cluster:
     """A server that lives as long as the ``with`` block.
 
@@ -92,6 +103,7 @@ class Cluster:
         self.extra_sources = extra_sources
         self.account = service_account()
         self.process: subprocess.Popen[bytes] | None = None
+        self.limit: Limit | None = None
         self.folder = Path()
         self.surroundings = ExitStack()
         self.folders_outside = ExitStack()
@@ -186,8 +198,9 @@ class Cluster:
     def _run(self, command: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(command, check=False, capture_output=True, text=True, **self._identity())  # type: ignore[call-overload,no-any-return]
 
-    def start(self, settings: Mapping[str, str] | None = None) -> None:
-        """Start the server with these settings over the base ones, and wait until it answers."""
+    def start(self, settings: Mapping[str, str] | None = None, limit: Limit | None = None) -> None:
+        """Start the server with these settings over the base ones, within a limit if given; wait until it answers."""
+        self.limit = limit
         # Quoted: it is a list, in which a comma separates.
         options = BASE_SETTINGS | {"unix_socket_directories": f'"{self.folder / "run"}"'} | dict(settings or {})
         # The server is told to stop when this process dies, however it dies.
@@ -200,6 +213,8 @@ class Cluster:
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, **self._identity()
             )
         self._wait_until_ready()
+        if limit is not None:
+            limit.take(self.process.pid)
 
     def _wait_until_ready(self) -> None:
         deadline, reason = time.monotonic() + START_SECONDS, ""
@@ -219,6 +234,13 @@ class Cluster:
         if self.process is None:
             return
         process, self.process = self.process, None
+        try:
+            self._end_process(process, how, seconds)
+        finally:
+            if self.limit is not None:
+                self.limit.close()
+
+    def _end_process(self, process: subprocess.Popen[bytes], how: signal.Signals, seconds: int) -> None:
         if process.poll() is not None:
             return
         process.send_signal(how)

@@ -31,7 +31,7 @@ class Experiment:
     plan: type[Any]
     run: Callable[[Any, Cluster, Result, Progress, Callable[[], None]], None]
     needs: Callable[[Any], tuple[int, str]]
-    method: Callable[[Server], str]
+    method: Callable[[Server, Any], str]
     quick: Mapping[str, Any] = field(default_factory=dict)
     full: Mapping[str, Any] = field(default_factory=dict)
     programs: tuple[str, ...] = ("pgbench",)

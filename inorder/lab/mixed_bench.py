@@ -13,7 +13,7 @@ from inorder.lab.counters import read_counters, read_index_pages, read_sizes
 from inorder.lab.experiments import mixed as experiment
 from inorder.lab.experiments.mixed import GENERATORS, KINDS, MixedPlan
 from inorder.lab.keys import SCHEMA, KeyKind
-from inorder.lab.serving import FILL_SETTINGS, fill_memory, measuring_settings, reads_directly
+from inorder.lab.serving import FILL_SETTINGS, fill_memory, serve_measured
 
 # Rows of one INSERT while filling: about a second, which is how soon a cancel is heard.
 FILL_BATCH = 100_000
@@ -32,7 +32,6 @@ class GrownBench:
     def __init__(self, cluster: Cluster, plan: MixedPlan) -> None:
         self.cluster = cluster
         self.plan = plan
-        self.direct_io = reads_directly(cluster.server, cluster.folder)
         self.serve_for_measuring()
         with self.connection() as session:
             session.execute("CREATE EXTENSION inorder")
@@ -52,7 +51,7 @@ class GrownBench:
         """Small memory, durable; nothing of the index is in memory yet."""
         self.cluster.stop()
         os.sync()  # the fill flushed nothing; its pages must not be written back while others are measured
-        self.cluster.start(measuring_settings(self.plan.memory_bytes, self.direct_io))
+        serve_measured(self.cluster, self.plan)
 
     def measure(self, kind: str, step: str, seed: int) -> dict[str, float]:
         """One step, then size and density of the index, and an error if rows are missing."""

@@ -16,6 +16,7 @@ SCHEMA_VERSION = 1
 
 # How "larger than memory" was made.
 DIRECT_IO = "direct I/O"
+CGROUP = "a memory control group"
 EXACT_COUNTERS = "exact counters"
 
 

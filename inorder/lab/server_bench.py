@@ -20,7 +20,7 @@ from inorder.lab.experiment import Metrics, Series
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.keys import KEY_KINDS, SCHEMA, KeyKind
 from inorder.lab.progress import Progress
-from inorder.lab.serving import FILL_SETTINGS, fill_memory, measuring_settings, reads_directly
+from inorder.lab.serving import FILL_SETTINGS, fill_memory, serve_measured
 
 # Rows of one INSERT while filling: about half a second, which is how soon a cancel is heard.
 FILL_BATCH = 250_000
@@ -37,7 +37,6 @@ class ServerBench:
         self.keys = keys
         self.rows = dict.fromkeys(keys, 0)
         self.filling = False
-        self.direct_io = reads_directly(cluster.server, cluster.folder)
 
     def connection(self) -> Connection:
         """A new connection to the server."""
@@ -56,7 +55,7 @@ class ServerBench:
                 connection.execute("CHECKPOINT")  # so that the stop has little left to write
         self.cluster.stop()
         os.sync()  # the fill flushed nothing; its pages must not be written back while others are measured
-        self.cluster.start(measuring_settings(self.plan.memory_bytes, self.direct_io))
+        serve_measured(self.cluster, self.plan)
         self.filling = False
 
     def create(self, kinds: tuple[str, ...]) -> None:

@@ -1,9 +1,13 @@
 """How a throw-away server is started: to be filled, and to be measured."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS
+from inorder.cluster import Cluster
+from inorder.lab import cgroup
+from inorder.lab.results import CGROUP, DIRECT_IO, EXACT_COUNTERS
 from inorder.servers import Server
 from inorder.temporary import service_account, takes_direct_io, temporary_folder
 
@@ -22,9 +26,11 @@ def reads_directly(server: Server, folder: Path) -> bool:
     return server.has_direct_io and takes_direct_io(folder)
 
 
-def reading_method(server: Server) -> str:
-    """How "larger than memory" is made with this server."""
-    return DIRECT_IO if reads_directly(server, temporary_folder(service_account())) else EXACT_COUNTERS
+def reading_method(server: Server, plan: Any) -> str:
+    """How "larger than memory" is made with this server and as much memory as the plan has."""
+    if reads_directly(server, temporary_folder(service_account())):
+        return DIRECT_IO
+    return CGROUP if plan.memory_bytes >= cgroup.LEAST_BYTES and cgroup.place() else EXACT_COUNTERS
 
 
 def fill_memory() -> int:
@@ -49,3 +55,27 @@ def measuring_settings(memory_bytes: int, direct_io: bool) -> dict[str, str]:
         "checkpoint_completion_target": "0.9",
     }
     return settings | ({"debug_io_direct": "data"} if direct_io else {})
+
+
+def serve_measured(cluster: Cluster, plan: Any, more: Mapping[str, str] | None = None) -> None:
+    """Start a server that is stopped with as much memory as the plan has in all, and more settings.
+
+    By direct I/O all of it is shared buffers. In a control group a quarter is, and the rest is what the server's page
+    cache and sessions may use; what the fill has left in the page cache is dropped before.
+    """
+    memory, method = int(plan.memory_bytes), reading_method(cluster.server, plan)
+    if method != CGROUP:
+        cluster.start(measuring_settings(memory, method == DIRECT_IO) | dict(more or {}))
+        return
+    where = cgroup.place()
+    assert where is not None
+    drop_page_cache(cluster.data)
+    cluster.start(measuring_settings(memory // 4, False) | dict(more or {}), cgroup.MemoryLimit(where, memory))
+
+
+def drop_page_cache(folder: Path) -> None:
+    """Let the kernel forget the pages of all files in a folder; they must be on the device."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

@@ -26,7 +26,7 @@ def new_result(experiment: Experiment, plan: Any, server: Server) -> Result:
         plan=plan.as_dict(),
         server={"version": server.version, "origin": server.origin, "settings": {}},
         machine={},
-        method=experiment.method(server),
+        method=experiment.method(server, plan),
     )
 
 

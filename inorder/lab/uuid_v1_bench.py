@@ -12,7 +12,7 @@ from inorder.lab.experiments import uuid_v1 as experiment
 from inorder.lab.experiments.uuid_v1 import KINDS, UuidV1Plan
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.parallel import execute_all
-from inorder.lab.serving import measuring_settings, reads_directly
+from inorder.lab.serving import serve_measured
 from inorder.lab.uuid_v1_data import SETS, keys_query
 from inorder.lab.vacuum import index_pages, primary_message
 
@@ -28,8 +28,7 @@ class FileBench:
         self.cluster = cluster
         self.plan = plan
         self.folder = cluster.folder / "keys"
-        direct_io = reads_directly(cluster.server, cluster.folder)
-        cluster.start(measuring_settings(plan.memory_bytes, direct_io) | OWN_SETTINGS)
+        serve_measured(cluster, plan, OWN_SETTINGS)
         self.control = self.connection()
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ Pure: a Result in, dataclasses out. Every view shows these and computes nothing.
 from dataclasses import dataclass
 
 from inorder.lab.keys import KEY_KINDS, PRIMARY, with_indexes
-from inorder.lab.results import DIRECT_IO, Result, Run
+from inorder.lab.results import CGROUP, DIRECT_IO, Result, Run
 from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
 from inorder.units import MB
 
@@ -108,10 +108,15 @@ def memory_note(result: Result) -> str:
     memory = f"{result.plan['memory_bytes'] / MB:.0f} MB of shared buffers"
     if result.method == DIRECT_IO:
         return f"{memory} without a page cache behind them: a block that is not there is read from the device."
+    if result.method == CGROUP:
+        return (
+            f"{result.plan['memory_bytes'] / MB:.0f} MB in all, page cache included, by a memory control group; "
+            f"{result.plan['memory_bytes'] / MB / 4:.0f} MB of it are shared buffers."
+        )
     return (
-        f"{memory}, and the kernel's page cache behind them, since direct I/O needs PostgreSQL 16 and a file system "
-        "on a device: speeds hide what a table larger than all memory would cost; WAL, full-page images and block "
-        "counts are exact."
+        f"{memory}, and the kernel's page cache behind them: direct I/O needs PostgreSQL 16 and a file system on a "
+        "device, a memory control group the right to make one and 64 MB. So speeds hide what a table larger than all "
+        "memory would cost; WAL, full-page images and block counts are exact."
     )
 
 

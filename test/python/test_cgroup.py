@@ -1,0 +1,98 @@
+"""A server in a memory control group, where one may be made."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from inorder.cluster import Cluster
+from inorder.database import connect
+from inorder.errors import InorderError
+from inorder.lab import cgroup
+from inorder.lab.cgroup import LEAST_BYTES, MemoryLimit, Place
+from inorder.lab.experiments.insert import InsertPlan
+from inorder.lab.results import CGROUP
+from inorder.lab.server_bench import ServerBench
+from inorder.lab.serving import reading_method
+from inorder.servers import Server
+
+USAGE = {"memory.limit_in_bytes": "memory.usage_in_bytes", "memory.max": "memory.current"}
+
+
+def used(place: Place, group: Path) -> int:
+    """Bytes that a group uses."""
+    return int((group / USAGE[place.limit_file]).read_text())
+
+
+@pytest.fixture(name="place")
+def a_place() -> Place:
+    """Where a group can be made."""
+    place = cgroup.place()
+    if place is None:
+        pytest.skip("no memory control group may be made here")
+    return place
+
+
+@pytest.mark.server
+def test_a_server_uses_no_more_than_its_limit(server: Server, place: Place) -> None:
+    """All its processes are in the group, also those of later sessions, and the group goes with the server."""
+    before = place.groups()
+    with Cluster(server) as cluster:
+        limit = MemoryLimit(place, LEAST_BYTES)
+        cluster.start({"shared_buffers": "16MB", "max_wal_size": "4GB"}, limit)
+        with connect(cluster.dsn) as connection:
+            connection.execute("CREATE TABLE large AS SELECT repeat('x', 1000) AS x FROM generate_series(1, 150000)")
+            look = "SELECT pg_relation_size('large'), pg_backend_pid(), count(*) FROM large"
+            row = connection.execute(look.encode()).fetchone()
+            assert row is not None and int(str(row[0])) > 2 * LEAST_BYTES
+            members = {int(pid) for pid in (limit.folder / cgroup.PROCS).read_text().split()}
+            assert {int(str(row[1])), cluster.process.pid if cluster.process else 0} <= members
+            assert os.getpid() not in members and len(members) >= 5
+            assert used(place, limit.folder) <= LEAST_BYTES
+        cluster.stop()
+        assert not limit.folder.exists()
+    assert place.groups() == before
+
+
+@pytest.mark.server
+def test_measuring_takes_it_where_there_is_no_direct_io(server: Server, place: Place) -> None:
+    """A quarter is shared buffers; below the least amount there is none."""
+    plan = InsertPlan(kinds=("bigint",), rows=(1000,), memory_bytes=LEAST_BYTES)
+    if server.has_direct_io:
+        assert reading_method(server, plan) != CGROUP
+        return
+    assert reading_method(server, plan) == CGROUP
+    assert reading_method(server, InsertPlan(memory_bytes=LEAST_BYTES - 1)) != CGROUP
+    with Cluster(server) as cluster:
+        bench = ServerBench(cluster, plan)
+        bench.create(plan.variants)
+        bench.serve_for_measuring()
+        assert isinstance(cluster.limit, MemoryLimit) and cluster.limit.folder in place.groups()
+        with connect(cluster.dsn) as connection:
+            assert connection.execute("SHOW shared_buffers").fetchone() == (f"{LEAST_BYTES // 4 // 2**20}MB",)
+        bench.serve_for_filling()
+        assert cluster.limit is None and place.groups() == []
+
+
+def test_what_a_killed_process_has_left_is_removed(place: Place) -> None:
+    """But not a group that has members."""
+    left, busy = (place.folder / f"{cgroup.NAME}{name}" for name in ("left", "busy"))
+    left.mkdir()
+    busy.mkdir()
+    sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        (busy / cgroup.PROCS).write_text(str(sleeper.pid))
+        MemoryLimit(place, LEAST_BYTES).close()
+        assert place.groups() == [busy]
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+        busy.rmdir()
+
+
+def test_a_limit_that_cannot_be_is_an_error(place: Place) -> None:
+    """And leaves no group."""
+    with pytest.raises(InorderError, match="cannot limit memory to -2 bytes"):
+        MemoryLimit(place, -2)
+    assert place.groups() == []
