@@ -21,6 +21,7 @@ from inorder.lab.experiments import (
     writers,
 )
 from inorder.lab.feed_bench import ServerFeedBench
+from inorder.lab.keys import BASE_KINDS
 from inorder.lab.machine import note_server
 from inorder.lab.mixed_bench import GrownBench
 from inorder.lab.progress import Progress
@@ -158,7 +159,11 @@ EXPERIMENTS = {
             ),
             method=reading_method,
             quick={"rows": (250_000, 2_000_000), "seconds": 1, "memory_bytes": 32 * 2**20},
-            full={"rows": (1000, 1_000_000, 10_000_000, 50_000_000, 100_000_000), "seconds": 60},
+            full={
+                "rows": (1000, 1_000_000, 10_000_000, 50_000_000, 100_000_000),
+                "seconds": 60,
+                "kinds": (*BASE_KINDS, *(f"random_char_{index}" for index in ("unique", "plain", "none"))),
+            },
         ),
         Experiment(
             name=noise.NAME,

@@ -119,12 +119,19 @@ KEY_KINDS = {
 
 
 def with_indexes(kinds: tuple[str, ...], indexes: tuple[str, ...]) -> tuple[str, ...]:
-    """The kinds with each of the indexes.
+    """The kinds with each of the indexes; a kind that names its index has that one.
 
     >>> with_indexes(("v7", "random"), ("primary", "none"))
     ('v7', 'random', 'v7_none', 'random_none')
+    >>> with_indexes(("v7", "random_plain"), ("primary",))
+    ('v7', 'random_plain')
     """
-    return tuple(KEY_KINDS[kind].with_index(index).name for index in indexes for kind in kinds)
+    every = [
+        kind if KEY_KINDS[kind].index_kind != PRIMARY else KEY_KINDS[kind].with_index(index).name
+        for index in indexes
+        for kind in kinds
+    ]
+    return tuple(dict.fromkeys(every))
 
 
 def kinds_named(names: str, known: tuple[str, ...] = BASE_KINDS) -> list[KeyKind]:

@@ -6,7 +6,8 @@ from inorder.lab.keys import INDEX_KINDS, KEY_KINDS
 from inorder.lab.results import Result
 from inorder.lab.stats import LEAST_ROUNDS, Estimate
 from inorder.report import charts, plots
-from inorder.report.insert_details import clients_sections, detail_sections, published_section, relative_section
+from inorder.report.insert_details import clients_sections, detail_sections
+from inorder.report.insert_published import published_sections
 from inorder.report.model import model_sections
 from inorder.report.section import (
     Chart,
@@ -177,8 +178,7 @@ def insert_sections(result: Result) -> list[Section]:
         *([growth_section(result, sizes)] if len(sizes) > 1 else []),
         *(one for rows, kinds in sizes.items() for one in detail_sections(result, rows, kinds, css)),
         *clients_sections(result),
-        *published_section(result),
-        *relative_section(result),
+        *published_sections(result),
         *model_sections(result),
     ]
 

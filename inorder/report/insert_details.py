@@ -1,14 +1,13 @@
-"""What the insert experiment tells beside speed: latencies, what is in the WAL, which blocks were touched, the device;
-and the published figures of studies P1 and P3 beside its own."""
+"""What the insert experiment tells beside speed: latencies, what is in the WAL, blocks touched, the device."""
 
 from collections.abc import Sequence
 
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import Result, Run
-from inorder.lab.stats import Estimate, estimate, paired_ratio
-from inorder.report import charts, plots, published
-from inorder.report.section import Chart, Column, Section, Value, number, percent, ratio, text
-from inorder.report.summary import KindSummary, per_insert, variants_of
+from inorder.lab.stats import Estimate, estimate
+from inorder.report import charts, plots
+from inorder.report.section import Chart, Column, Section, Value, number
+from inorder.report.summary import KindSummary, variants_of
 
 PERCENTILES = {"p50_ms": "p50", "p90_ms": "p90", "p95_ms": "p95", "p99_ms": "p99", "p99_9_ms": "p99.9"}
 BLOCK_BYTES = 8192
@@ -131,73 +130,3 @@ def clients_sections(result: Result) -> list[Section]:
             if any(some):
                 table.append([KEY_KINDS[kind].label, rows, *some])
     return [Section("clients", "Inserts per second by number of clients", columns, table)] if table else []
-
-
-PUBLISHED = (
-    Column("key", "Kind of key of the table."),
-    Column("rows", "Rows in the table; the study's 0 stands beside the smallest here.", text),
-    Column("published", "TPS of study P1: UUIDs as char(32), a spinning disk.", number()),
-    Column("vs sequence", "Its ratio to the sequence (int8).", number(2)),
-    Column("here", "TPS here.", number()),
-    Column("vs bigint", "The ratio to bigint in the same round here.", ratio),
-)
-
-
-def published_section(result: Result) -> list[Section]:
-    """Study P1's TPS beside those measured: every cell of its table, empty where it was not run."""
-    smallest = min(result.plan["rows"])
-    table: list[list[Value]] = []
-    for kind, by_rows in published.INSERT_TPS.items():
-        for rows, tps in by_rows.items():
-            here = smallest if rows == 0 else rows
-            runs = result.select("insert", kind, here) if rows or smallest <= 10_000 else []
-            table.append([
-                KEY_KINDS[kind].label, f"{rows:,}", tps, tps / published.INSERT_TPS["bigint"][rows],
-                median_of(runs, "tps"), None if kind == "bigint" else ratio_to_bigint(result, kind, here, runs),
-            ])  # fmt: skip
-    if not any(row[4] for row in table if row[0] != KEY_KINDS["bigint"].label):
-        return []
-    return [
-        Section("published", "Beside study P1: single inserts with a primary key", PUBLISHED, table,
-                "Empty: not run. --full --keys bigint,time_char,random_char runs all of it.", data=False)
-    ]  # fmt: skip
-
-
-def ratio_to_bigint(result: Result, kind: str, rows: int, runs: Sequence[Run]) -> Estimate | None:
-    """Paired within rounds; None where one of the two was not run."""
-    values = {run.round: per_insert(run, "tps") for run in runs}
-    base = {run.round: per_insert(run, "tps") for run in result.select("insert", "bigint", rows)}
-    common = sorted(values.keys() & base.keys())
-    return paired_ratio([values[n] for n in common], [base[n] for n in common]) if common else None
-
-
-RELATIVE = (
-    Column("key", "Kind of key of the table."),
-    Column("published", "TPS of study P3 in its large table, as a share of those in its small one.", number(2)),
-    Column("here", "TPS in the largest table here, as a share of those in the smallest.", ratio),
-    Column("hits published", "Its share of shared-buffer hits, large.", number(0, "%")),
-    Column("hits", "Share of index blocks found in shared buffers in the largest table here.", percent),
-    Column("blocks/1000", "Distinct blocks of the index that 1,000 inserts changed there.", number(1)),
-)
-
-
-def relative_section(result: Result) -> list[Section]:
-    """Study P3's loss from a small to a large table beside the one measured; kinds that were not run are empty."""
-    sizes = sorted(result.plan["rows"])
-    if len(sizes) < 2:
-        return []
-    table: list[list[Value]] = []
-    for kind, share in published.SEQUENTIAL_RELATIVE["large"].items():
-        small, large = (result.select("insert", kind, rows) for rows in (sizes[0], sizes[-1]))
-        rounds = min(len(small), len(large))
-        speeds = [[run.metrics["tps"] for run in runs[:rounds]] for runs in (large, small)]
-        hits = [100 * run.metrics["index_hits"] / (run.metrics["index_hits"] + run.metrics["index_reads"])
-                for run in large if run.metrics["index_hits"] + run.metrics["index_reads"]]  # fmt: skip
-        table.append([
-            KEY_KINDS[kind].label, share, paired_ratio(*speeds) if rounds else None, published.SEQUENTIAL_HITS[kind],
-            estimate(hits).median if hits else None, median_of(large, "touched_blocks", 1000),
-        ])  # fmt: skip
-    if not any(row[2] for row in table):
-        return []
-    return [Section("relative", f"Beside study P3: from {sizes[0]:,} to {sizes[-1]:,} rows", RELATIVE, table,
-                    "The two sizes were measured at different times. Empty: not run.", data=False)]  # fmt: skip

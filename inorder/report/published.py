@@ -32,13 +32,21 @@ INSERT_DEVICE: dict[str, dict[int, tuple[float, float]]] = {
     },
 }  # fmt: skip
 
-# P3, three SATA disks of 7200 rpm, shared_buffers of 4 GB: TPS relative to that of a small table, of one that fits into
-# memory but not shared buffers (medium) and of one that does not (large); hit ratio of shared buffers, large.
+# P3, three SATA disks of 7200 rpm, shared_buffers of 4 GB, 4 hours a run: TPS relative to that of a small table, of one
+# that fits into memory but not shared buffers (medium) and of one that does not (large); GB of WAL of a run, None where
+# only "less" is told; hit ratio of shared buffers and distinct blocks of the index in the WAL, large, as told.
 SEQUENTIAL_RELATIVE: dict[str, dict[str, float]] = {
     "medium": {"random": 0.30, "time60": 1.0, "sequence256": 1.0, "sequence": 1.0},
     "large": {"random": 0.20, "time60": 1.0, "sequence256": 0.50, "sequence": 1.0},
 }
+SEQUENTIAL_WAL_GB: dict[str, dict[str, float | None]] = {
+    "medium": {"random": 20, "time60": 2.5, "sequence256": 2.5, "sequence": 5},
+    "large": {"random": 13, "time60": None, "sequence256": 20, "sequence": None},
+}
 SEQUENTIAL_HITS: dict[str, float] = {"random": 85, "time60": 99, "sequence256": 93, "sequence": 99}
+SEQUENTIAL_BLOCKS: dict[str, str] = {
+    "random": "1", "time60": "less", "sequence256": "more than 2", "sequence": "less",
+}  # fmt: skip
 
 # P2, PostgreSQL 9.3.4 on a virtual machine with 4 cores: TPS by statement, source of the value, and clients.
 SEQUENCE_TPS: dict[tuple[str, str], dict[int, float]] = {

@@ -234,20 +234,30 @@ def test_what_an_insert_costs_besides() -> None:
     assert "40 of 80 blocks touched" in where and where.count("shade-0") == 30
 
 
+def named(result: Result, name: str) -> list[list[str]]:
+    """The rows of one section of the insert experiment."""
+    (section,) = (section for section in REPORTS["insert"].sections(result) if section.name == name)
+    return section.shown()
+
+
 def test_published_figures_stand_beside_measured_ones() -> None:
-    """Every cell of study P1's table; what was not run is empty, and no study is shown where nothing of it was run."""
+    """Every cell of the studies' tables; what was not run is empty, and nothing is shown of which no kind was run."""
     result = a_result()
     assert [section.name for section in REPORTS["insert"].sections(result)] == ["rows_1000", "quality"]
     result.runs += [insert_run("random_char", number, 100.0, 1.0) for number in range(1, 7)]
-    (published,) = (section for section in REPORTS["insert"].sections(result) if section.name == "published")
-    shown = published.shown()
-    assert len(shown) == 15 and shown[0][:4] == ["random, char(32)", "0", "906", "0.70"]
-    assert shown[0][4] == "100" and shown[0][5].startswith("0.1") and shown[1][4:] == ["", ""]
+    keys = named(result, "published_keys")
+    assert len(keys) == 15 and keys[0][:5] == ["random, char(32)", "0", "906", "0.70", "100"]
+    assert keys[0][5].startswith("0.1") and keys[0][6:] == ["99 %", "", "10.7 ms", ""]
+    assert keys[1][4:6] == ["", ""] and keys[-1][2] == "1,139"
     result.plan["rows"] = [1000, 2000]
-    result.runs += [insert_run("random", number, 50.0, 1.0, 2000) for number in range(1, 7)]
-    (relative,) = (section for section in REPORTS["insert"].sections(result) if section.name == "relative")
-    assert relative.shown()[0][:2] == ["random", "0.20"] and relative.shown()[0][4] == "75 %"
-    assert relative.shown()[1] == ["time-prefixed, 60 s", "1.00", "", "99 %", "", ""]
+    for kind, rows, tps in (("time60", 1000, 100.0), ("time60", 2000, 50.0), ("random_char_plain", 10_000_000, 9.0)):
+        result.runs += [insert_run(kind, number, tps, 1.0, rows) for number in range(1, 7)]
+    generators = named(result, "published_generators")
+    assert [row[:4] for row in generators if row[0] == "time-prefixed, 60 s"] == [
+        ["time-prefixed, 60 s", "medium", "1.00", ""], ["time-prefixed, 60 s", "large", "1.00", "0.50 [0.50–0.50]"]
+    ]  # fmt: skip
+    assert generators[4] == ["random", "large", "0.20", "", "13.0 GB", "", "85 %", "", "1", ""]
+    assert named(result, "published_indexes")[1] == ["plain", "222", "0.85", "9", ""]
 
 
 def test_clients_stand_side_by_side() -> None:

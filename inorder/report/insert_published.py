@@ -1,0 +1,122 @@
+"""The published figures of studies P1 and P3 beside those of the insert experiment; what was not run is empty."""
+
+from collections.abc import Sequence
+
+from inorder.lab.keys import KEY_KINDS
+from inorder.lab.results import Result, Run
+from inorder.lab.stats import Estimate, paired_ratio
+from inorder.report import published
+from inorder.report.insert_details import median_of
+from inorder.report.section import Column, Section, Value, number, ratio, text
+from inorder.report.summary import hit_percent, per_insert
+
+NOT_RUN = "Empty: not run. inorder lab run insert --full runs all of it."
+SMALLEST = 10_000  # rows that may stand beside a study's empty table
+
+
+def paired(runs: Sequence[Run], base: Sequence[Run]) -> Estimate | None:
+    """The ratio of TPS, within rounds; None where one of the two was not run."""
+    speeds = {run.round: per_insert(run, "tps") for run in runs}
+    bases = {run.round: per_insert(run, "tps") for run in base}
+    common = sorted(speeds.keys() & bases.keys())
+    return paired_ratio([speeds[n] for n in common], [bases[n] for n in common]) if common else None
+
+
+KEYS = (
+    Column("key", "Kind of key of the table."),
+    Column("rows", f"Rows in the table; beside the study's 0 the smallest here, if that is at most {SMALLEST:,}."),
+    Column("published", "TPS of study P1: 8 clients, a spinning disk.", number()),
+    Column("vs int8", "Their ratio to those of the sequence (int8).", number(2)),
+    Column("here", "TPS here.", number()),
+    Column("vs bigint", "Their ratio to those of bigint in the same round.", ratio),
+    Column("busy published", "Share of the time in which the study's device was busy.", number(0, "%")),
+    Column("busy", "Of the device here (/proc/diskstats).", number(0, "%")),
+    Column("await published", "Milliseconds that a request to the study's device took.", number(1, "ms")),
+    Column("await", "To the device here (/proc/diskstats).", number(2, "ms")),
+)
+
+
+def keys_section(result: Result) -> Section:
+    """TPS by key and rows, with a primary key, and what the device did."""
+    smallest = min(result.plan["rows"])
+    table: list[list[Value]] = []
+    for kind, by_rows in published.INSERT_TPS.items():
+        for rows, tps in by_rows.items():
+            here = rows or (smallest if smallest <= SMALLEST else -1)
+            runs, base = (result.select("insert", one, here) for one in (kind, "bigint"))
+            busy, wait = published.INSERT_DEVICE[kind][rows]
+            table.append([
+                KEY_KINDS[kind].label, f"{rows:,}", tps, tps / published.INSERT_TPS["bigint"][rows],
+                median_of(runs, "tps"), None if kind == "bigint" else paired(runs, base),
+                busy, median_of(runs, "device_busy_percent"), wait, median_of(runs, "device_await_ms"),
+            ])  # fmt: skip
+    title = "Beside study P1: TPS with a primary key, UUIDs as char(32)"
+    return Section("published_keys", title, KEYS, table, NOT_RUN, data=False)
+
+
+INDEXES = (
+    Column("index", "Kind of index on random UUIDs as char(32)."),
+    Column("published", "TPS of study P1 at 10 M rows.", number()),
+    Column("vs primary", "Their ratio to those with a primary key.", number(2)),
+    Column("here", "TPS here, at 10 M rows.", number()),
+    Column("vs primary here", "Their ratio to those with a primary key in the same round.", ratio),
+)
+
+
+def indexes_section(result: Result) -> Section:
+    """TPS by kind of index."""
+    table: list[list[Value]] = []
+    primary = result.select("insert", "random_char", 10_000_000)
+    for kind, tps in published.INSERT_INDEX_TPS.items():
+        runs = result.select("insert", kind, 10_000_000)
+        table.append([
+            KEY_KINDS[kind].index_kind, tps, tps / published.INSERT_INDEX_TPS["random_char"], median_of(runs, "tps"),
+            None if kind == "random_char" else paired(runs, primary),
+        ])  # fmt: skip
+    title = "Beside study P1: TPS by kind of index, 10 M random keys"
+    return Section("published_indexes", title, INDEXES, table, NOT_RUN, data=False)
+
+
+GENERATORS = (
+    Column("key", "Kind of key of the table."),
+    Column("rows", "Which of the study's tables: medium fits into memory but not into shared buffers, large does not."),
+    Column("published", "TPS of study P3 as a share of those in its small table.", number(2)),
+    Column("here", "TPS here as a share of those in the smallest table; rounds in their order.", ratio),
+    Column("WAL published", "GB of WAL that the study's run of 4 hours wrote, at its TPS.", number(1, "GB")),
+    Column("WAL/row", "Bytes of WAL per inserted row here.", number(0, "B")),
+    Column("hits published", "The study's share of shared-buffer hits.", number(0, "%")),
+    Column("hits", "Share of index blocks found in shared buffers here.", number(0, "%")),
+    Column("blocks published", "The study's distinct blocks of the index in the WAL, relative to random keys.", text),
+    Column("blocks/1000", "Distinct blocks of the index that 1,000 inserts changed here.", number(1)),
+)
+
+
+def generators_section(result: Result) -> Section:
+    """From a small to a medium and a large table, by generator; the middle and the largest of the sizes here."""
+    sizes = sorted(result.plan["rows"])
+    places = {"medium": sizes[len(sizes) // 2] if len(sizes) > 2 else -1, "large": sizes[-1] if len(sizes) > 1 else -1}
+    table: list[list[Value]] = []
+    for place, shares in published.SEQUENTIAL_RELATIVE.items():
+        for kind, share in shares.items():
+            runs, small = (result.select("insert", kind, rows) for rows in (places[place], sizes[0]))
+            large = place == "large"
+            hits = [run for run in runs if run.metrics["index_hits"] + run.metrics["index_reads"]]
+            table.append([
+                KEY_KINDS[kind].label, place, share, paired(runs, small), published.SEQUENTIAL_WAL_GB[place][kind],
+                median_of(runs, "wal_bytes", 1), published.SEQUENTIAL_HITS[kind] if large else None,
+                hit_percent(hits[len(hits) // 2]) if hits else None,
+                published.SEQUENTIAL_BLOCKS[kind] if large else None, median_of(runs, "touched_blocks", 1000),
+            ])  # fmt: skip
+    title = "Beside study P3: what a larger table costs each generator"
+    return Section("published_generators", title, GENERATORS, table, NOT_RUN, data=False)
+
+
+def published_sections(result: Result) -> list[Section]:
+    """The tables of which a kind of key that is the study's own was measured."""
+    ran = {run.kind for run in result.runs if run.step == "insert"}
+    own = {
+        keys_section: {"random_char", "time_char"},
+        indexes_section: set(published.INSERT_INDEX_TPS) - {"random_char"},
+        generators_section: {"time60", "sequence256"},
+    }
+    return [section(result) for section, kinds in own.items() if kinds & ran]
