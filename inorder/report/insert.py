@@ -1,6 +1,7 @@
 """The insert experiment as sections: a table a size, and the sizes side by side."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from inorder.lab.keys import INDEX_KINDS, KEY_KINDS
 from inorder.lab.results import Result
@@ -173,13 +174,17 @@ def insert_sections(result: Result) -> list[Section]:
     """Every size, the smallest first; of several the comparison behind them; details, published figures, the model."""
     sizes = summarise(result)
     css = {name: css_class(name) for name in KEY_KINDS}
-    return [
-        *(size_section(result, rows, kinds) for rows, kinds in sizes.items()),
-        *([growth_section(result, sizes)] if len(sizes) > 1 else []),
+    more = [
         *(one for rows, kinds in sizes.items() for one in detail_sections(result, rows, kinds, css)),
         *clients_sections(result),
         *published_sections(result),
         *model_sections(result),
+    ]
+    in_terminal = bool(result.plan.get("dump_wal", True))  # of the demo the page alone has them
+    return [
+        *(size_section(result, rows, kinds) for rows, kinds in sizes.items()),
+        *([growth_section(result, sizes)] if len(sizes) > 1 else []),
+        *(replace(section, terminal=in_terminal) for section in more),
     ]
 
 

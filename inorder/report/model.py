@@ -142,5 +142,5 @@ def model_sections(result: Result) -> list[Section]:
                 if any(row[-1] == "few" for row in table)
                 else ""
             )
-            sections.append(Section("model", title, COMPARED, table, caption))
+            sections.append(Section(f"model_{rows}", title, COMPARED, table, caption))
     return sections
