@@ -216,7 +216,7 @@ EXPERIMENTS = {
             run=run_feed,
             needs=lambda plan: (plan.rows * FEED_BYTES_PER_ROW, f"{plan.rows:,} rows of two tables"),
             method=lambda server, plan: "CPU time and latency",
-            quick={"rows": 1_000_000},
+            quick={"rows": 500_000, "rounds": 3},
             full={"rounds": 9},
             programs=(),
         ),
