@@ -98,10 +98,10 @@ USUAL = (
     KeyKind("random", "random", "uuid DEFAULT gen_random_uuid()"),
 )
 OTHERS = (
-    KeyKind("time60", "time-prefixed, 60 s", "uuid DEFAULT uuid_time_nextval(60)"),
+    KeyKind("time60", "time, 60 s", "uuid DEFAULT uuid_time_nextval(60)"),
     KeyKind(
         "sequence256",
-        "sequence-prefixed, 256",
+        "sequence, 256",
         "uuid DEFAULT uuid_sequence_nextval('{schema}.{name}_numbers', 256)",
         SEQUENCE,
     ),

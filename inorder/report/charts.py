@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 WIDTH = 760
-LABEL_WIDTH = 190
+LABEL_WIDTH = 210
 VALUE_WIDTH = 150
 BAR_HEIGHT = 22
 BAR_STEP = 34

@@ -10,7 +10,7 @@ from inorder.report.charts import TOP, WIDTH, svg
 
 PLOT_HEIGHT = 260
 PLOT_LEFT = 70
-PLOT_RIGHT = 170
+PLOT_RIGHT = 215
 PLOT_BOTTOM = 44
 MARK_HEIGHT = 18
 MOST_DOTS = 40  # of a line; more would hide it

@@ -253,8 +253,8 @@ def test_published_figures_stand_beside_measured_ones() -> None:
     for kind, rows, tps in (("time60", 1000, 100.0), ("time60", 2000, 50.0), ("random_char_plain", 10_000_000, 9.0)):
         result.runs += [insert_run(kind, number, tps, 1.0, rows) for number in range(1, 7)]
     generators = named(result, "published_generators")
-    assert [row[:4] for row in generators if row[0] == "time-prefixed, 60 s"] == [
-        ["time-prefixed, 60 s", "medium", "1.00", ""], ["time-prefixed, 60 s", "large", "1.00", "0.50 [0.50–0.50]"]
+    assert [row[:4] for row in generators if row[0] == "time, 60 s"] == [
+        ["time, 60 s", "medium", "1.00", ""], ["time, 60 s", "large", "1.00", "0.50 [0.50–0.50]"]
     ]  # fmt: skip
     assert generators[4] == ["random", "large", "0.20", "", "13.0 GB", "", "85 %", "", "1", ""]
     assert named(result, "published_indexes")[1] == ["plain", "222", "0.85", "9", ""]
