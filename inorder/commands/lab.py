@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from inorder.commands.all import lab_run_all
 from inorder.commands.compare import lab_compare
 from inorder.commands.model import lab_model
 from inorder.commands.options import (
@@ -175,6 +176,7 @@ def lab_run() -> None:
 for experiment in EXPERIMENTS.values():
     words, settings = COMMANDS[experiment.name]
     lab_run.add_command(experiment_command(experiment, words, settings, run_experiment))
+lab_run.add_command(lab_run_all)
 
 
 @lab.command("resume")
