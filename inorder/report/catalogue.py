@@ -71,7 +71,11 @@ def of_sections(
     """A report made of sections, and of what to look at before they are believed; of nothing measured nothing."""
 
     def all_sections(result: Result) -> list[Section]:
-        return [*sections(result), *quality_sections(result)] if result.runs else []
+        found = [*sections(result), *quality_sections(result)] if result.runs else []
+        names = [section.name for section in found]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"more than one section is called {', '.join(sorted(twice))}")
+        return found
 
     return Report(all_sections, headline, method)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from inorder.lab.keys import KEY_KINDS, USUAL_KINDS
 from inorder.lab.model import Conditions, Prediction, predict
 from inorder.lab.results import Result, Run
-from inorder.report.section import Column, Section, Value, number, text
+from inorder.report.section import Column, Section, Value, data_only, number, text
 from inorder.units import MB
 
 # A key in order costs a handful of images however many rows come between two checkpoints: the last page of each
@@ -88,13 +88,19 @@ def conditions_of(run: Run, memory_bytes: float) -> Conditions:
 
 
 COMPARED = (
-    Column("key", "kind of key"),
-    Column("WAL/row", "bytes of WAL per inserted row, measured: all rounds together", number(1, "B")),
-    Column("model", "the same by calculation", number(1, "B")),
-    Column("off", "by how much the model is off", signed_percent),
-    Column("FPI/row", "full-page images per inserted row, measured: all rounds together", number(5)),
-    Column("model ", "the same by calculation", number(5)),
-    Column("off ", f"by how much the model is off; few: at most {FEW_IMAGES} images in any round", signed_percent),
+    Column("key", "kind of key", data="label"),
+    data_only("rows"),
+    Column("WAL/row", "bytes of WAL per inserted row, measured: all rounds together", number(1, "B"), "wal_per_row"),
+    Column("WAL\nmodel", "the same by calculation", number(1, "B"), "wal_per_row_model"),
+    Column("WAL\noff", "by how much the model is off", signed_percent, "wal_percent_off"),
+    Column("FPI/row", "full-page images per inserted row, measured: all rounds together", number(5), "fpi_per_row"),
+    Column("FPI\nmodel", "the same by calculation", number(5), "fpi_per_row_model"),
+    Column(
+        "FPI\noff",
+        f"by how much the model is off; few: at most {FEW_IMAGES} images in any round",
+        signed_percent,
+        "fpi_percent_off",
+    ),
 )
 
 
@@ -120,6 +126,7 @@ def compared_row(result: Result, kind: str, rows: int) -> list[Value] | None:
     few = max(images + images_model) <= FEW_IMAGES
     return [
         KEY_KINDS[kind].label,
+        rows,
         wal / inserts,
         wal_model / inserts,
         off_percent(wal, wal_model),

@@ -152,6 +152,17 @@ class Section:
     data: bool = True
     note: str = ""
 
+    def __post_init__(self) -> None:
+        """Two columns of one name would be one in the data, and the first would be lost.
+
+        >>> Section("s", "S", [Column("a", ""), Column("b", "", data="a")], [])
+        Traceback (most recent call last):
+        ValueError: section s has more than one column a
+        """
+        names = [column.data or column.name for column in self.columns]
+        if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+            raise ValueError(f"section {self.name} has more than one column {', '.join(twice)}")
+
     def of_columns(self, wanted: Callable[[Column], bool]) -> "Section":
         """The same with some of the columns.
 

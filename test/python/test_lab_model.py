@@ -21,6 +21,7 @@ from inorder.lab.keys import USUAL_KINDS
 from inorder.lab.model import Conditions, distinct, leaf_capacity, leaf_fill, predict, record_bytes, shape_of
 from inorder.lab.results import Result, Run
 from inorder.lab.server_bench import ServerBench
+from inorder.report.beside import side_by_side
 from inorder.report.model import FEW_IMAGES, model_sections
 from inorder.servers import Server
 
@@ -155,11 +156,22 @@ def test_model_against_measurement() -> None:
     """One table a size that was measured; a deviation, but not of a handful of images."""
     (section,) = model_sections(a_result(images=10_000.0))
     assert section.title == "Model against measurement, 1,000,000 rows"
-    bigint, random_keys = section.shown()
+    bigint, random_keys = section.of_columns(lambda column: column.terminal).shown()
     assert bigint[0] == "bigint" and bigint[-1] == "few" and str(FEW_IMAGES) in section.caption
     assert random_keys[0] == "random" and random_keys[1] == "250.0 B" and random_keys[4] == "0.10000"
     assert float(random_keys[-1].split()[0]) == pytest.approx(-50, abs=1)
-    assert max(sum(map(len, row)) + len(row) for row in section.shown()) <= 80
+    assert max(sum(map(len, row)) + len(row) for row in (bigint, random_keys)) <= 80
+    whole = section.records()[1]
+    assert whole["rows"] == 1_000_000 and whole["wal_per_row"] == 250 and whole["wal_per_row_model"] != 250
+
+
+def test_each_size_has_a_table_of_its_own() -> None:
+    """Two sizes of one result are two sections, never taken for two results of one."""
+    result = a_result(images=10_000.0)
+    result.runs += [replace(run, rows=4_000_000) for run in result.runs]
+    small, large = model_sections(result)
+    assert (small.name, large.name) == ("model_1000000", "model_4000000")
+    assert side_by_side([("a", (small, large))]) == []
 
 
 def test_a_file_without_the_rows_before_has_no_comparison() -> None:
@@ -230,7 +242,7 @@ def test_the_model_says_what_the_server_counts(server: Server) -> None:
     found = {str(row[0]): row for row in section.rows}
     assert list(found) == [kind.label for kind in KINDS]
     for label, row in found.items():
-        wal, images = row[3], row[6]
+        wal, images = row[4], row[7]
         assert isinstance(wal, float) and abs(wal) < TOLERANCE, section.shown()
         assert images == "few" or (isinstance(images, float) and abs(images) < TOLERANCE), section.shown()
         assert (images == "few") == (label not in ("sequence-prefixed", "random")), section.shown()
