@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from inorder.lab.experiment import Metrics, Series
 from inorder.lab.experiments import noise as experiment
 from inorder.lab.experiments.noise import NoisePlan, run_noise
 from inorder.lab.power import lower_ends, share_found, smallest_found
@@ -42,10 +43,10 @@ class OnPaper:
         """Noted."""
         self.steps.append(("serve",))
 
-    def measure(self, kind: str, seed: int, progress: Progress) -> Run:
+    def measure(self, kind: str, clients: int, seed: int, progress: Progress) -> tuple[Metrics, Series]:
         """Noted."""
         self.steps.append(("measure", kind))
-        return Run("insert", kind, 0, 0, {"tps": float(seed)}, {"tps": [1.0]})
+        return {"tps": float(seed)}, {"tps": [1.0]}
 
     def sizes(self, kind: str) -> dict[str, float]:
         """Not asked for."""
@@ -87,7 +88,7 @@ def test_every_table_takes_its_turn_in_every_round() -> None:
 def test_equal_tables_differ_in_nothing_but_their_names() -> None:
     """Also the one with a sequence of its own."""
     a, b, _ = (copy.statements() for copy in NoisePlan(kinds=("sequence",)).copies().values())
-    assert len(a) == 2 and [line.replace("_a", "_b") for line in a] == b != a
+    assert len(a) == 3 and [line.replace("_a", "_b") for line in a] == b != a
 
 
 def test_words_say_no_difference_or_which() -> None:

@@ -91,8 +91,8 @@ def test_what_was_not_measured_is_empty() -> None:
         ["sequence, no wrap", "1,234.5 MB", "2,469.0 MB", "2.00", "", "9", "7", "100 B", ""],
     ]
     assert "no pgstattuple" in section.caption
-    (chart,) = section.charts
-    assert chart.svg.count('<path class="line ') == 1 and "sequence, no wrap" in chart.svg
+    (chart,) = section.charts  # a line and its mark in the legend
+    assert chart.svg.count('<path class="line ') == 2 and "sequence, no wrap" in chart.svg
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(section_table(section))
     assert "…" not in console.export_text()
