@@ -76,6 +76,14 @@ def shuffled(turns: Iterable[Turn], seed: int, number: int) -> list[Turn]:
     return turns
 
 
+def forget_part(turns: Sequence[Turn], number: int, result: Result) -> None:
+    """Take a round out of the result if some of its turns are missing there."""
+    places = {(turn.step, turn.kind, turn.rows, number) for turn in turns}
+    there = [run for run in result.runs if (run.step, run.kind, run.rows, run.round) in places]
+    if len(there) < len(places):
+        result.runs = [run for run in result.runs if run not in there]
+
+
 def run_rounds(
     turns: Sequence[Turn],
     rounds: int,
@@ -84,9 +92,16 @@ def run_rounds(
     progress: Progress,
     save: Callable[[], None],
     found: Callable[[Metrics], str] = lambda metrics: "",
+    whole: bool = True,
 ) -> None:
-    """Each turn once a round, in shuffled order, saved as soon as it is measured; what the result has is left out."""
+    """Each turn once a round, in shuffled order, saved as soon as it is measured; what the result has is left out.
+
+    A round that was cut off begins anew unless it need not be ``whole``: ratios are paired within it, and turns on
+    two servers, at two times, on tables that have grown by different numbers of rows, are no pairs.
+    """
     for number in range(1, rounds + 1):
+        if whole:
+            forget_part(turns, number, result)
         for turn in shuffled(turns, seed, number):
             if result.has(turn.step, turn.kind, turn.rows, number):
                 progress.step(f"round {number} of {rounds}: {turn.label}")
