@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -29,10 +28,13 @@ from inorder.lab.experiments import bulk, mixed, reuse
 from inorder.lab.experiments.noise import MOST_TABLES
 from inorder.lab.experiments.writers import FORMS as WRITER_FORMS
 from inorder.lab.keys import INDEX_KINDS, kinds_named
+from inorder.lab.machine import describe_machine
 from inorder.lab.results import load
+from inorder.lab.session import check_same_place, resumed_note
 from inorder.report.beside import Labelled
 from inorder.report.catalogue import report_of
 from inorder.servers import find_server
+from inorder.temporary import service_account, temporary_folder
 from inorder.units import parse_duration
 
 KEYS = Setting(
@@ -192,14 +194,11 @@ def lab_resume(file: Path, bindir: Path | None, page: Path | None, output: str) 
     if result.complete:
         raise InputError(f"{file} is complete")
     experiment, server = EXPERIMENTS[result.experiment], find_server(bindir)
-    check_same_server(result.server, server.version)
-    run_and_show(experiment, experiment.plan_in(result), server, result, file, page, output)
-
-
-def check_same_server(described: dict[str, Any], version: str) -> None:
-    """Half of a result must not come from another server."""
-    if described.get("version") != version:
-        raise InputError(f"the file is of PostgreSQL {described.get('version')}, and this would be {version}")
+    plan, here = experiment.plan_in(result), describe_machine(temporary_folder(service_account()))
+    check_same_place(result, server.version, experiment.method(server, plan), here)
+    if result.runs:
+        result.notes.append(resumed_note(result))
+    run_and_show(experiment, plan, server, result, file, page, output)
 
 
 @lab.command("report")

@@ -1,7 +1,7 @@
 """Run one experiment on a throw-away server, from the empty folder to the saved result."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,28 @@ def new_result(experiment: Experiment, plan: Any, server: Server) -> Result:
         machine={},
         method=experiment.method(server, plan),
     )
+
+
+# What a turn's speed depends on, of what is known of the machine.
+SAME = ("cpu", "cores", "memory_bytes", "filesystem")
+
+
+def check_same_place(result: Result, version: str, method: str, here: Mapping[str, Any]) -> None:
+    """An error if an interrupted run would go on with another server, on another machine or by another method."""
+    facts = [
+        ("PostgreSQL", result.server.get("version"), version),
+        ("method", result.method, method),
+        *((name, result.machine[name], here.get(name)) for name in SAME if name in result.machine),
+    ]
+    for name, there, now in facts:
+        if there != now:
+            raise InputError(f"the rest would not be like what the file has: {name} {there} there, {now} here")
+
+
+def resumed_note(result: Result) -> str:
+    """What the report says of a run that is gone on with."""
+    before = result.machine.get("commit") or "unknown"
+    return f"Interrupted, and resumed at {machine.now()}; before that by commit {before} of the tool."
 
 
 def require_free(needed: int, what: str) -> None:
