@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from inorder.errors import InputError
+from inorder.lab.experiments.insert import INSERT
 from inorder.lab.results import Result, Run
 from inorder.lab.stats import ERROR, LEAST_ROUNDS, Estimate
 
@@ -34,7 +35,8 @@ METRICS = {
 }
 
 # What may differ between plans that are compared; lists may hold different kinds and sizes as long as some are common.
-FREE = ("rounds", "seed", "fill_workers", "tables")
+# Threads follow from the machine's cores, which are told as part of the surroundings.
+FREE = ("rounds", "seed", "fill_workers", "threads", "tables")
 
 WORSE, BETTER, SAME, WITHIN, FEW = "worse", "better", "no difference", "within threshold", "too few samples"
 
@@ -134,8 +136,19 @@ def samples(result: Result) -> dict[tuple[str, str, int, str], list[float]]:
         for metric in METRICS:
             value = value_of(run, metric)
             if value is not None:
-                found.setdefault((run.step, run.kind, run.rows, metric), []).append(value)
+                found.setdefault((loaded_step(result, run.step), run.kind, run.rows, metric), []).append(value)
     return found
+
+
+def loaded_step(result: Result, step: str) -> str:
+    """With its number of clients where the plan has several, of which the first has the plain step.
+
+    >>> plan = {"clients": [8, 1]}
+    >>> loaded_step(Result("insert", "", "", 1, plan, {}, {}, ""), "insert")
+    'insert@8'
+    """
+    clients = result.plan.get("clients")
+    return f"{INSERT}@{clients[0]}" if step == INSERT and isinstance(clients, list | tuple) else step
 
 
 def check_comparable(a: Result, b: Result) -> None:

@@ -1,6 +1,7 @@
 """Two results compared: what can be, what is a regression, and the exit codes."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,15 @@ def test_what_cannot_be_compared_says_why() -> None:
     with pytest.raises(InputError, match="nothing in common"):
         compare(result_of(), empty, 0.1)
     assert compare(result_of(), result_of(rounds=9, seed=3, rows=[1000, 5000]), 0.1)
+
+
+def test_clients_are_compared_by_their_number() -> None:
+    """Not by the place that a number has in its list."""
+    a, b = result_of(clients=[8, 1], threads=4), result_of(0.5, clients=[1, 8], threads=8)
+    b.runs = [replace(run, step="insert@8") for run in b.runs]
+    assert {one.step for one in compare(a, b, 0.1)} == {"insert@8"}
+    with pytest.raises(InputError, match="nothing in common"):
+        compare(a, result_of(clients=[1, 8]), 0.1)
 
 
 def test_what_differs_around_it_is_told() -> None:
