@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from inorder.lab.compare import unpaired_ratio
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import Result, Run
-from inorder.lab.stats import Estimate, paired_ratio
+from inorder.lab.stats import Estimate, estimate, paired_ratio
 from inorder.report import published
 from inorder.report.insert_details import median_of
 from inorder.report.section import Column, Section, Value, number, ratio, text
@@ -29,9 +30,9 @@ KEYS = (
     Column("vs int8", "Their ratio to those of the sequence (int8).", number(2)),
     Column("here", "TPS here.", number()),
     Column("vs bigint", "Their ratio to those of bigint in the same round.", ratio),
-    Column("busy published", "Share of the time in which the study's device was busy.", number(0, "%")),
-    Column("busy", "Of the device here (/proc/diskstats).", number(0, "%")),
-    Column("await published", "Milliseconds that a request to the study's device took.", number(1, "ms")),
+    Column("busy published", "Share of the time in which the study's device was busy.", number(1, "%")),
+    Column("busy", "Of the device here (/proc/diskstats).", number(1, "%")),
+    Column("await published", "Milliseconds that a request to the study's device took.", number(2, "ms")),
     Column("await", "To the device here (/proc/diskstats).", number(2, "ms")),
 )
 
@@ -81,7 +82,12 @@ GENERATORS = (
     Column("key", "Kind of key of the table."),
     Column("rows", "Which of the study's tables: medium fits into memory but not into shared buffers, large does not."),
     Column("published", "TPS of study P3 as a share of those in its small table.", number(2)),
-    Column("here", "TPS here as a share of those in the smallest table; rounds in their order.", ratio),
+    Column(
+        "here",
+        "TPS here as a share of those in the smallest table, which was measured at another time: of every two "
+        "rounds, not paired (Hodges-Lehmann).",
+        ratio,
+    ),
     Column("WAL published", "GB of WAL that the study's run of 4 hours wrote, at its TPS.", number(1, "GB")),
     Column("WAL/row", "Bytes of WAL per inserted row here.", number(0, "B")),
     Column("hits published", "The study's share of shared-buffer hits.", number(0, "%")),
@@ -100,11 +106,13 @@ def generators_section(result: Result) -> Section:
         for kind, share in shares.items():
             runs, small = (result.select("insert", kind, rows) for rows in (places[place], sizes[0]))
             large = place == "large"
-            hits = [run for run in runs if run.metrics["index_hits"] + run.metrics["index_reads"]]
+            speeds, base = ([run.metrics["tps"] for run in some] for some in (runs, small))
+            hits = [hit_percent(run) for run in runs if run.metrics["index_hits"] + run.metrics["index_reads"]]
             table.append([
-                KEY_KINDS[kind].label, place, share, paired(runs, small), published.SEQUENTIAL_WAL_GB[place][kind],
+                KEY_KINDS[kind].label, place, share, unpaired_ratio(speeds, base) if speeds and base else None,
+                published.SEQUENTIAL_WAL_GB[place][kind],
                 median_of(runs, "wal_bytes", 1), published.SEQUENTIAL_HITS[kind] if large else None,
-                hit_percent(hits[len(hits) // 2]) if hits else None,
+                estimate(hits) if hits else None,
                 published.SEQUENTIAL_BLOCKS[kind] if large else None, median_of(runs, "touched_blocks", 1000),
             ])  # fmt: skip
     title = "Beside study P3: what a larger table costs each generator"

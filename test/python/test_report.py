@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 from inorder.lab.catalogue import EXPERIMENTS
+from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result, Run
 from inorder.report import charts
 from inorder.report.beside import Labelled, side_by_side, told_apart
@@ -247,7 +248,7 @@ def test_published_figures_stand_beside_measured_ones() -> None:
     result.runs += [insert_run("random_char", number, 100.0, 1.0) for number in range(1, 7)]
     keys = named(result, "published_keys")
     assert len(keys) == 15 and keys[0][:5] == ["random, char(32)", "0", "906", "0.70", "100"]
-    assert keys[0][5].startswith("0.1") and keys[0][6:] == ["99 %", "", "10.7 ms", ""]
+    assert keys[0][5].startswith("0.1") and keys[0][6:] == ["99.2 %", "", "10.66 ms", ""]
     assert keys[1][4:6] == ["", ""] and keys[-1][2] == "1,139"
     result.plan["rows"] = [1000, 2000]
     for kind, rows, tps in (("time60", 1000, 100.0), ("time60", 2000, 50.0), ("random_char_plain", 10_000_000, 9.0)):
@@ -257,6 +258,10 @@ def test_published_figures_stand_beside_measured_ones() -> None:
         ["time, 60 s", "medium", "1.00", ""], ["time, 60 s", "large", "1.00", "0.50 [0.50–0.50]"]
     ]  # fmt: skip
     assert generators[4] == ["random", "large", "0.20", "", "13.0 GB", "", "85 %", "", "1", ""]
+    for run, hits in zip(result.select("insert", "time60", 2000), (90.0, 0.0, 0.0, 0.0, 0.0, 80.0), strict=True):
+        run.metrics.update({"tps": 50.0 * run.round, "index_hits": hits, "index_reads": 100.0 - hits})
+    (large,) = (row for row in named(result, "published_generators") if row[:2] == [KEY_KINDS["time60"].label, "large"])
+    assert large[3].startswith("1.75") and large[7] == "0 %"  # every two rounds, and the median
     assert named(result, "published_indexes")[1] == ["plain", "222", "0.85", "9", ""]
 
 
