@@ -17,7 +17,8 @@ from inorder.lab.experiments.bulk import (
 )
 from inorder.lab.keys import BASELINE
 from inorder.lab.results import Result, Run
-from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
+from inorder.lab.stats import Estimate, estimate, paired_ratio
+from inorder.report.certainty import how_sure
 from inorder.report.published import (
     BULK_INDEX_KIND,
     BULK_INDEX_ROWS,
@@ -112,7 +113,7 @@ def ratio_section(result: Result, rows: int) -> Section:
         for kind in result.plan["kinds"]
     ]
     title = f"{short(rows)} rows: times as long as bigint"
-    return Section(f"bulk-ratio-{rows}", title, columns, body, certainty(result))
+    return Section(f"bulk-ratio-{rows}", title, columns, body, how_sure(result))
 
 
 def sizes_section(result: Result, rows: int) -> Section:
@@ -173,7 +174,7 @@ def index_section(result: Result, rows: int) -> Section:
     caption = (
         f"publ.: {BULK_INDEX_SECONDS[PLAIN]:.0f} s to {BULK_INDEX_SECONDS[UNIQUE]:.0f} s on "
         f"{short(BULK_INDEX_ROWS)} rows, PostgreSQL 10. Since 13 building a plain btree also looks for duplicates to "
-        f"merge, a unique index does not: 'no dedup' is without. {certainty(result)}"
+        f"merge, a unique index does not: 'no dedup' is without. {how_sure(result)}"
     )
     title = f"{short(rows)} rows: a plain btree and a unique index"
     return Section(f"bulk-indexes-{rows}", title, columns, body, caption)
@@ -243,14 +244,6 @@ def bulk_sections(result: Result) -> list[Section]:
             sizes_section(result, rows),
         ]
     return [*sections, published_section(result)]
-
-
-def certainty(result: Result) -> str:
-    """What the number of rounds allows to say."""
-    rounds = int(result.plan["rounds"])
-    if rounds < LEAST_ROUNDS:
-        return f"{rounds} rounds: brackets hold the range, no difference is claimed below {LEAST_ROUNDS}."
-    return f"{rounds} rounds: brackets hold an interval of 95 %."
 
 
 def bulk_headline(result: Result) -> str:

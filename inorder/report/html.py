@@ -1,7 +1,6 @@
 """Results as one HTML file: no network, no script, light and dark, printable, raw numbers inside."""
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,9 +10,9 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from inorder.lab.results import Result
-from inorder.lab.stats import LEAST_ROUNDS
 from inorder.report.beside import Labelled, side_by_side
 from inorder.report.catalogue import report_of
+from inorder.report.certainty import how_sure
 from inorder.report.section import Section
 from inorder.report.summary import memory_note
 from inorder.units import short
@@ -59,19 +58,6 @@ def table_of(section: Section, prefix: str, terms: Terms, both: bool = False) ->
         "rows": rows,
         "gaps": any(cell == "" for row in rows for cell in row[1:]),
     }
-
-
-def how_sure(result: Result) -> str:
-    """What the number of rounds allows to say."""
-    if "rounds" not in result.plan or not result.runs:
-        return ""
-    counts = Counter((run.step, run.kind, run.rows) for run in result.runs)
-    done = min((count for count in counts.values() if count > 1), default=1)  # sizes, for one, are taken once
-    if done == 1:
-        return "One round: counts are exact, but no difference in time is claimed from one sample."
-    if done < LEAST_ROUNDS:
-        return f"{done} rounds: brackets hold their range; no difference in time is claimed below {LEAST_ROUNDS}."
-    return f"{done} rounds: brackets hold an interval of 95 % or more for the median."
 
 
 def setting_text(value: Any) -> str:

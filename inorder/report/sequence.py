@@ -6,6 +6,7 @@ from statistics import median
 from inorder.lab.experiments.sequence import BULK, CONSTANT, INSERT, SELECT, STATEMENTS, kind_of, step_of
 from inorder.lab.results import Result
 from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
+from inorder.report.certainty import how_sure
 from inorder.report.published import SEQUENCE_BULK_MS, SEQUENCE_BULK_ROWS, SEQUENCE_TPS
 from inorder.report.section import Column, Section, Value, number, ratio
 
@@ -89,7 +90,7 @@ def load_section(result: Result) -> Section:
     wait = "wait" if result.plan["synchronous_commit"] == "on" else "do not wait"
     caption = (
         f"ratio: to the same statement with 1 instead of nextval. publ.: study P2, PostgreSQL 9.3.4 on 4 cores. Empty: "
-        f"not measured, or not published. Commits {wait} for the disk. {certainty(result)}"
+        f"not measured, or not published. Commits {wait} for the disk. {how_sure(result)}"
     )
     title = f"nextval or a constant: pgbench, simple protocol, {result.plan['seconds']} s a turn"
     return Section("sequence-tps", title, columns, rows, caption)
@@ -127,14 +128,6 @@ def bulk_section(result: Result) -> Section:
 def sequence_sections(result: Result) -> list[Section]:
     """The tables of the report."""
     return [load_section(result), bulk_section(result)]
-
-
-def certainty(result: Result) -> str:
-    """What the number of rounds allows to say."""
-    rounds = int(result.plan["rounds"])
-    if rounds < LEAST_ROUNDS:
-        return f"{rounds} rounds: no difference is claimed below {LEAST_ROUNDS}."
-    return f"{rounds} rounds: brackets hold an interval of 95 %."
 
 
 def sequence_headline(result: Result) -> str:

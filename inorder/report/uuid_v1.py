@@ -7,6 +7,7 @@ from inorder.lab.experiments.uuid_v1 import BASELINE, KINDS, STEPS, SUBJECT
 from inorder.lab.results import Result
 from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
 from inorder.report import charts
+from inorder.report.certainty import how_sure
 from inorder.report.section import Chart, Column, Section, Value, data_only, figures
 from inorder.units import MB, short
 
@@ -134,22 +135,13 @@ def ratio_text(value: Estimate | None) -> str:
     return f"{value.median:.1f} [{value.low:.1f}–{value.high:.1f}]"
 
 
-def certainty(rounds: int) -> str:
-    """What the number of rounds allows to say."""
-    if rounds == 1:
-        return "One round: ratios are of one sample, no difference is claimed from timing; counters are exact."
-    if rounds < LEAST_ROUNDS:
-        return f"{rounds} rounds: brackets hold the range, no difference is claimed from timing; counters are exact."
-    return f"{rounds} rounds: medians; ratios are paired within the round, with an interval of 95 %."
-
-
 def caption(result: Result) -> str:
     """What the columns are."""
     return (
         "uuid v1: the same values as uuid_v1, in the built-in type. ratio: uuid v1 to uuid_v1, so above 1 uuid_v1 "
         "takes less. publ.: the same ratio as published in 2019 for 217 M rows, its bloat as leaf density; the rows "
         "deleted before its VACUUM are not told. FPI: full-page images. reads: index blocks not found in shared "
-        f"buffers. k: thousands. {certainty(int(result.plan['rounds']))}"
+        f"buffers. k: thousands. {how_sure(result)}"
     )
 
 

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,14 @@ def test_published_figures_stand_beside() -> None:
     thousand, _ = run_on_paper(SequencePlan(clients=(4,), caches=(1000,), rounds=1))
     row = {(row[0], row[1]): row[2:] for row in load_section(thousand).shown()}["insert nextval, CACHE 1000", "4"]
     assert row == ["2,000", "0.50 (once)", "2.00 (once)", "", "", "98.0"]
+
+
+def test_the_caption_counts_the_rounds_there_are() -> None:
+    """Not those planned: an interrupted run is no surer than it is."""
+    result, _ = run_on_paper(replace(SMALL, rounds=6))
+    assert "6 rounds: brackets hold an interval" in load_section(result).caption
+    result.runs = [run for run in result.runs if run.round <= 2]
+    assert "2 rounds: brackets hold their range" in load_section(result).caption
 
 
 def test_published_milliseconds_are_those_of_as_many_rows() -> None:
