@@ -45,6 +45,15 @@ class KeyKind:
         """The kind that its ratios are to: the usual one with the same index."""
         return BASELINE + INDEX_KINDS[self.index_kind][0]
 
+    @property
+    def in_seconds(self) -> bool:
+        """Whether a block of its keys lasts a second.
+
+        >>> [name for name, kind in KEY_KINDS.items() if kind.in_seconds and kind.index_kind == PRIMARY]
+        ['time', 'time_char']
+        """
+        return "uuid_time_nextval(1)" in self.column
+
     def statements(self, tablespace: str = "") -> list[str]:
         """The SQL that makes the empty table, its index in a tablespace (a quoted name) if one is given."""
         return [*self.table_statements(), *self.index_statements(tablespace)]

@@ -107,7 +107,7 @@ class ServerBench:
         """One run of pgbench between a checkpoint and a last look at the counters."""
         key = self.keys[kind]
         with self.connection() as connection:
-            if kind == "time":
+            if key.in_seconds:
                 # Its blocks are seconds. One that the turn before has half filled would cost up to 500 images, in a
                 # checkpoint interval of a second or ten and not of minutes, and in one turn of six.
                 time.sleep(1 - time.time() % 1)
