@@ -119,7 +119,7 @@ def described(setting: Setting, experiment: Experiment) -> str:
     """The help of an option: with its value in each size of run."""
     values = {size: getattr(experiment.plan_of(size), setting.field) for size in ("", "quick", "full")}
     shown = [f"{size} {setting.show(value)}".strip() for size, value in values.items()
-             if value is not None and (not size or value != values[""])]  # fmt: skip
+             if value not in (None, "") and (not size or value != values[""])]  # fmt: skip
     return setting.help + (f"  [{'; '.join(shown)}]" if shown else "")
 
 

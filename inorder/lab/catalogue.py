@@ -59,6 +59,9 @@ MIXED_BYTES_PER_ROW = 800
 # One table at a time, its index grown as ordered keys' does when rows of any age go, and the WAL kept of it.
 REUSE_BYTES_PER_ROW = 800
 
+# Study P1's three keys with every index dropped.
+P1_WITHOUT_INDEX = ("random_char_none", "time_char_none", "bigint_none")
+
 Save = Callable[[], None]
 
 
@@ -162,7 +165,7 @@ EXPERIMENTS = {
             full={
                 "rows": (1000, 1_000_000, 10_000_000, 50_000_000, 100_000_000),
                 "seconds": 60,
-                "kinds": (*BASE_KINDS, *(f"random_char_{index}" for index in ("unique", "plain", "none"))),
+                "kinds": (*BASE_KINDS, "random_char_unique", "random_char_plain", *P1_WITHOUT_INDEX),
             },
         ),
         Experiment(
@@ -228,7 +231,7 @@ EXPERIMENTS = {
             needs=lambda plan: (max(plan.rows) * BULK_BYTES_PER_ROW, f"{max(plan.rows):,} rows with their WAL"),
             method=lambda server, plan: "time and WAL",
             quick={"rows": (200_000,), "rounds": 3},
-            full={"rows": (1_000_000, 50_000_000)},
+            full={"rows": (1_000_000, 10_000_000, 50_000_000)},
             programs=(),
         ),
         Experiment(

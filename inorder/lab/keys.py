@@ -151,10 +151,16 @@ def kinds_named(names: str, known: tuple[str, ...] = BASE_KINDS) -> list[KeyKind
     >>> kinds_named("v7,v6")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     inorder.errors.InputError: unknown key kind 'v6'; there are bigint, xact, v7, time, sequence, random, time60, ...
+
+    One of the known may name its index, too:
+
+    >>> [kind.label for kind in kinds_named("random_plain")]
+    ['random, plain']
     """
     wanted = [name.strip() for name in names.split(",") if name.strip()]
+    indexed = {KEY_KINDS[kind].with_index(index).name for kind in known for index in INDEX_KINDS}
     for name in wanted:
-        if name not in known:
+        if name not in (indexed if known == BASE_KINDS else known):
             raise InputError(f"unknown key kind '{name}'; there are {', '.join(known)}")
     if not wanted:
         raise InputError(f"no key kind given; there are {', '.join(known)}")

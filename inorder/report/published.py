@@ -16,6 +16,9 @@ INSERT_INDEX_TPS: dict[str, float] = {
     "random_char": 260, "random_char_plain": 222, "random_char_unique": 231, "random_char_none": 1234,
 }  # fmt: skip
 
+# P1: TPS of each key with every index dropped.
+INSERT_NO_INDEX_TPS: dict[str, float] = {"random_char_none": 1235, "time_char_none": 1233, "bigint_none": 1272}
+
 # P1: busy percent and milliseconds a request of the device, by key and rows.
 INSERT_DEVICE: dict[str, dict[int, tuple[float, float]]] = {
     "random_char": {

@@ -10,11 +10,12 @@ import pytest
 from inorder.lab.catalogue import EXPERIMENTS
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result, Run
-from inorder.report import charts
+from inorder.report import charts, published
 from inorder.report.beside import Labelled, side_by_side, told_apart
 from inorder.report.catalogue import REPORTS
 from inorder.report.formats import as_csv, as_json
 from inorder.report.html import render
+from inorder.report.insert_published import SMALLEST
 from inorder.report.summary import headline, memory_note, summarise, times_memory
 from rich.console import Console
 
@@ -262,7 +263,26 @@ def test_published_figures_stand_beside_measured_ones() -> None:
         run.metrics.update({"tps": 50.0 * run.round, "index_hits": hits, "index_reads": 100.0 - hits})
     (large,) = (row for row in named(result, "published_generators") if row[:2] == [KEY_KINDS["time60"].label, "large"])
     assert large[3].startswith("1.75") and large[7] == "0 %"  # every two rounds, and the median
-    assert named(result, "published_indexes")[1] == ["plain", "222", "0.85", "9", ""]
+    indexes = named(result, "published_indexes")
+    assert indexes[1] == ["random, char(32), plain", "222", "0.85", "9", ""]
+    assert [row[1:4] for row in indexes[4:]] == [["1,235", "0.97", ""], ["1,233", "0.97", ""], ["1,272", "1.00", ""]]
+
+
+def test_the_full_runs_have_every_published_cell() -> None:
+    """Kinds, rows, clients and sizes of statements of studies P1, P2, P3 and P5."""
+    insert, bulk, sequence, writers = (EXPERIMENTS[name].plan_of("full") for name in
+                                       ("insert", "bulk", "sequence", "writers"))  # fmt: skip
+    kinds = (published.INSERT_TPS, published.INSERT_INDEX_TPS, published.INSERT_NO_INDEX_TPS,
+             published.SEQUENTIAL_HITS)  # fmt: skip
+    assert {kind for table in kinds for kind in table} <= set(insert.variants)
+    assert {rows for by_rows in published.INSERT_TPS.values() for rows in by_rows if rows} < set(insert.rows)
+    assert min(insert.rows) <= SMALLEST
+    wanted = {*(rows for _, rows in published.BULK_SECONDS), published.BULK_TOTAL_ROWS, published.BULK_INDEX_ROWS}
+    assert wanted <= set(bulk.rows) and set(published.BULK_TOTAL_MB) <= set(bulk.kinds)
+    clients = {count for by_clients in published.SEQUENCE_TPS.values() for count in by_clients}
+    assert clients <= set(sequence.clients) and {kind for _, kind in published.SEQUENCE_TPS} <= set(sequence.kinds)
+    assert sequence.rows == published.SEQUENCE_BULK_ROWS
+    assert {form for form, _, _ in published.WRITERS_ROWS_PER_SECOND} <= set(writers.forms) and writers.clients == 16
 
 
 def test_clients_stand_side_by_side() -> None:
