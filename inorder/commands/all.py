@@ -11,7 +11,7 @@ from inorder.errors import InputError
 from inorder.lab.catalogue import EXPERIMENTS
 from inorder.lab.experiment import Experiment
 from inorder.lab.results import Result, load
-from inorder.lab.session import new_result
+from inorder.lab.session import go_on, new_result
 from inorder.report import html
 from inorder.report.beside import Labelled, told_apart
 from inorder.servers import Server, find_server
@@ -27,6 +27,8 @@ def begun(experiment: Experiment, size: str, file: Path, server: Server) -> Resu
         raise InputError(f"{file} is of another run: remove it, or choose another folder by --out")
     if there.server.get("version") != server.version or there.method != fresh.method:
         raise InputError(f"{file} is of another server or method: remove it, or choose another folder by --out")
+    if not there.complete:
+        go_on(there, server.version, fresh.method)
     return there
 
 

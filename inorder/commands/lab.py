@@ -28,13 +28,11 @@ from inorder.lab.experiments import bulk, mixed, reuse
 from inorder.lab.experiments.noise import MOST_TABLES
 from inorder.lab.experiments.writers import FORMS as WRITER_FORMS
 from inorder.lab.keys import INDEX_KINDS, kinds_named
-from inorder.lab.machine import describe_machine
 from inorder.lab.results import load
-from inorder.lab.session import check_same_place, resumed_note
+from inorder.lab.session import go_on
 from inorder.report.beside import Labelled
 from inorder.report.catalogue import report_of
 from inorder.servers import find_server
-from inorder.temporary import service_account, temporary_folder
 from inorder.units import parse_duration
 
 KEYS = Setting(
@@ -194,10 +192,8 @@ def lab_resume(file: Path, bindir: Path | None, page: Path | None, output: str) 
     if result.complete:
         raise InputError(f"{file} is complete")
     experiment, server = EXPERIMENTS[result.experiment], find_server(bindir)
-    plan, here = experiment.plan_in(result), describe_machine(temporary_folder(service_account()))
-    check_same_place(result, server.version, experiment.method(server, plan), here)
-    if result.runs:
-        result.notes.append(resumed_note(result))
+    plan = experiment.plan_in(result)
+    go_on(result, server.version, experiment.method(server, plan))
     run_and_show(experiment, plan, server, result, file, page, output)
 
 

@@ -46,10 +46,12 @@ def check_same_place(result: Result, version: str, method: str, here: Mapping[st
             raise InputError(f"the rest would not be like what the file has: {name} {there} there, {now} here")
 
 
-def resumed_note(result: Result) -> str:
-    """What the report says of a run that is gone on with."""
-    before = result.machine.get("commit") or "unknown"
-    return f"Interrupted, and resumed at {machine.now()}; before that by commit {before} of the tool."
+def go_on(result: Result, version: str, method: str) -> None:
+    """Make an interrupted run ready to go on with here, and let it say so; an error if it may not."""
+    check_same_place(result, version, method, machine.describe_machine(temporary_folder(service_account())))
+    if result.runs:
+        commit = result.machine.get("commit") or "unknown"
+        result.notes.append(f"Interrupted, and resumed at {machine.now()}; before that by commit {commit} of the tool.")
 
 
 def require_free(needed: int, what: str) -> None:
