@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from inorder.cli import cli
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, load
 from inorder.servers import Server
 from inorder.temporary import takes_direct_io
+
+from conftest import ROOT
 
 
 def surroundings(server: Server | None, temporary: Path | None) -> dict[str, str]:
@@ -53,6 +56,26 @@ def test_every_command_and_option_has_help(words: tuple[str, ...]) -> None:
     context = click.Context(command)
     options = [p for p in command.get_params(context) if isinstance(p, click.Option)]
     assert [p.name for p in options if not p.help] == []
+
+
+@pytest.mark.parametrize("words", commands(cli), ids=" ".join)
+def test_every_command_is_in_the_documentation(words: tuple[str, ...]) -> None:
+    """By its name in the README or below docs."""
+    documents = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    assert any(re.search(rf"inorder {' '.join(words)}\b(?!-)", document.read_text()) for document in documents)
+
+
+def test_documents_name_options_that_exist() -> None:
+    """Every --option that docs name is one of a command, or of another program."""
+    groups: list[click.Command] = [cli]
+    options = {"--no-locale", "--relation", "--stats", "--help"}  # of initdb, pg_waldump and every command
+    while groups:
+        command = groups.pop()
+        options |= {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+        groups += command.commands.values() if isinstance(command, click.Group) else []
+    for name in ("README.md", "docs/lab.md", "docs/model.md", "docs/tail.md", "docs/count.md", "docs/generate.md"):
+        named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", (ROOT / name).read_text()))
+        assert named - options == set(), name
 
 
 @pytest.mark.parametrize(
