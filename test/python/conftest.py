@@ -72,6 +72,20 @@ class Silent:
         """Nothing."""
 
 
+class Counting(Silent):
+    """A Progress that counts the steps it is told, and those that are done."""
+
+    totals = ended = 0
+
+    def total(self, steps: int) -> None:
+        """So many there will be."""
+        self.totals += steps
+
+    def done(self, text: str = "") -> None:
+        """One more."""
+        self.ended += 1
+
+
 def scalar(connection: psycopg.Connection[tuple[object, ...]], statement: str, *parameters: object) -> object:
     """The one value of a query."""
     row = connection.execute(statement.encode(), parameters or None).fetchone()

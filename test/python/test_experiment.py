@@ -10,7 +10,7 @@ from inorder.lab.experiments.insert import InsertPlan, run_insert
 from inorder.lab.progress import Progress
 from inorder.lab.results import Result
 
-from conftest import Silent
+from conftest import Counting, Silent
 
 KINDS = ("bigint", "v7", "random")
 
@@ -106,16 +106,6 @@ def test_an_interrupt_keeps_what_was_measured() -> None:
 
 def test_progress_counts_every_step() -> None:
     """The total told at the start is the number of steps done."""
-
-    class Counting(Silent):
-        totals = 0
-        ended = 0
-
-        def total(self, steps: int) -> None:
-            self.totals += steps
-
-        def done(self, text: str = "") -> None:
-            self.ended += 1
 
     plan, counting = InsertPlan(kinds=KINDS, rows=(1000, 2000), rounds=3), Counting()
     run_insert(plan, WrittenDown(), result_of(plan), counting, lambda: None)

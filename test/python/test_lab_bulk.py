@@ -19,7 +19,7 @@ from inorder.report.terminal import section_table
 from inorder.servers import Server
 from rich.console import Console
 
-from conftest import Silent, scalar
+from conftest import Counting, Silent, scalar
 from test_cli import inorder
 
 SMALL = BulkPlan(kinds=("bigint", "random_char", "time_char"), rows=(1000, 2000), rounds=2)
@@ -111,15 +111,6 @@ def test_a_life_that_was_cut_off_begins_anew() -> None:
 
 def test_progress_counts_every_step() -> None:
     """Also those the file has already."""
-
-    class Counting(Silent):
-        totals = ended = 0
-
-        def total(self, steps: int) -> None:
-            self.totals += steps
-
-        def done(self, text: str = "") -> None:
-            self.ended += 1
 
     result, counting = empty_result(SMALL), Counting()
     for _ in range(2):

@@ -33,7 +33,7 @@ from inorder.report.feed import LOOK_LABELS, FeedRow, summarise_feed
 from inorder.servers import Server
 from rich.console import Console
 
-from conftest import Silent, scalar
+from conftest import Counting, Silent, scalar
 from test_cli import inorder
 
 TURNS = [(s, k) for s in WRITES for k in WRITTEN] + [(s, k) for s in SUMMARIES for k in READERS]
@@ -79,21 +79,6 @@ class OnPaper:
         return self.note(step, form)
 
 
-class Counting(Silent):
-    """What progress was told."""
-
-    def __init__(self) -> None:
-        self.steps = self.ended = 0
-
-    def total(self, steps: int) -> None:
-        """So many there will be."""
-        self.steps = steps
-
-    def done(self, text: str = "") -> None:
-        """One more."""
-        self.ended += 1
-
-
 def empty_result(plan: FeedPlan) -> Result:
     """Nothing measured yet."""
     return Result(experiment.NAME, "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
@@ -114,7 +99,7 @@ def test_writers_and_readers_take_turns_and_looks_come_twice() -> None:
         steps = looks[n * half + 1 : (n + 1) * half]
         assert [step for step, _ in steps] == list(LOOKS) * len(FORMS)
         assert {form for _, form in steps} == set(FORMS)
-    assert progress.ended == progress.steps and result.complete
+    assert progress.ended == progress.totals and result.complete
     kinds = [(s, looked(f, state)) for s in LOOKS for f in FORMS for state in (HELD, ENDED)]
     assert Counter((run.step, run.kind) for run in result.runs) == Counter([*TURNS, *kinds] * 3)
 

@@ -13,7 +13,7 @@ from inorder.report.terminal import section_table
 from inorder.servers import Server
 from rich.console import Console
 
-from conftest import Silent
+from conftest import Counting, Silent
 from test_cli import inorder
 
 ROWS, MORE = 20_000, 4_000
@@ -80,16 +80,6 @@ def test_every_kind_goes_through_all_steps_in_order() -> None:
 @pytest.mark.parametrize("interrupt_at", [1, 3, 6, 16])
 def test_a_life_that_was_cut_off_begins_anew(interrupt_at: int) -> None:
     """What was whole is kept; every step is there once in the end; progress counts the same."""
-
-    class Counting(Silent):
-        totals = 0
-        ended = 0
-
-        def total(self, steps: int) -> None:
-            self.totals += steps
-
-        def done(self, text: str = "") -> None:
-            self.ended += 1
 
     plan, resumed, counting = MixedPlan(), OnPaper(), Counting()
     result = empty_result(plan)

@@ -26,7 +26,7 @@ from inorder.report.reader import reader_sections, summarise_reader
 from inorder.servers import Server
 from rich.console import Console
 
-from conftest import Silent
+from conftest import Counting, Silent
 from test_cli import inorder, surroundings
 
 LOSING = ("id", "created", "v7")
@@ -136,16 +136,6 @@ def test_an_interrupt_keeps_the_round_it_came_in() -> None:
 @pytest.mark.parametrize("seconds", [1, 2, 10])
 def test_progress_counts_every_second(seconds: int) -> None:
     """Also where pgbench told fewer or more of them than were asked for."""
-
-    class Counting(Silent):
-        totals = 0
-        ended = 0
-
-        def total(self, steps: int) -> None:
-            self.totals += steps
-
-        def done(self, text: str = "") -> None:
-            self.ended += 1
 
     plan, counting = ReaderPlan(seconds=seconds, rounds=2), Counting()
     run_reader(plan, OnPaper(), empty_result(plan), counting, lambda: None)

@@ -37,7 +37,7 @@ from inorder.report.section import Section
 from inorder.report.writers import writers_sections
 from inorder.servers import Server
 
-from conftest import Silent, scalar
+from conftest import Counting, Silent, scalar
 from test_cli import inorder
 
 CLIENTS = 4
@@ -297,16 +297,6 @@ def test_an_interrupted_run_goes_on_where_it_was() -> None:
 
 def test_progress_counts_every_turn() -> None:
     """The total told is the number of turns done."""
-
-    class Counting(Silent):
-        totals = 0
-        ended = 0
-
-        def total(self, steps: int) -> None:
-            self.totals += steps
-
-        def done(self, text: str = "") -> None:
-            self.ended += 1
 
     plan, counting = WritersPlan(rounds=2), Counting()
     run_writers(plan, OnPaper(), empty_result(plan), counting, lambda: None)
