@@ -9,6 +9,7 @@ from inorder.lab.counters import read_leaf_density, read_sizes, read_wal
 from inorder.lab.experiment import Metrics
 from inorder.lab.experiments import bulk as experiment
 from inorder.lab.experiments.bulk import BUILDS, KINDS, LEAVE_KEY, BulkPlan
+from inorder.lab.extensions import create_extensions
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.serving import measuring_settings
 from inorder.lab.timing import ServerProcess
@@ -49,9 +50,7 @@ class BulkBench:
         self.folder.mkdir(mode=0o700)
         if self.cluster.account:
             os.chown(self.folder, self.cluster.account.pw_uid, self.cluster.account.pw_gid)
-        self.execute("CREATE EXTENSION inorder")
-        if (self.cluster.server.sharedir / "extension" / "pgstattuple.control").exists():
-            self.execute("CREATE EXTENSION pgstattuple")
+        create_extensions(self.control, self.cluster.server)
 
     def clear(self) -> None:
         """Table, sequences and file."""

@@ -2,8 +2,6 @@
 
 import os
 import time
-from importlib.resources import files
-from pathlib import Path
 
 from inorder.cluster import Cluster
 from inorder.database import Connection, connect
@@ -12,6 +10,7 @@ from inorder.lab import pgbench
 from inorder.lab.counters import read_counters, read_index_pages, read_sizes
 from inorder.lab.experiments import mixed as experiment
 from inorder.lab.experiments.mixed import GENERATORS, KINDS, MixedPlan
+from inorder.lab.extensions import create_extensions
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.serving import FILL_SETTINGS, fill_memory, serve_measured
 
@@ -34,9 +33,7 @@ class GrownBench:
         self.plan = plan
         self.serve_for_measuring()
         with self.connection() as session:
-            session.execute("CREATE EXTENSION inorder")
-            if (cluster.server.sharedir / "extension" / "pgstattuple.control").exists():
-                session.execute("CREATE EXTENSION pgstattuple")
+            create_extensions(session, cluster.server)
             session.execute(f"CREATE SCHEMA {SCHEMA}".encode())
 
     def connection(self) -> Connection:
@@ -92,20 +89,13 @@ class GrownBench:
             before = read_counters(session, key)
             load = pgbench.run(
                 self.cluster.original.program("pgbench"),
-                self.workload(key),
+                pgbench.insert_script(self.cluster.folder / f"mixed_{key.name}.sql", key.table),
                 pgbench.Load(self.plan.clients, self.plan.threads, transactions=each),
                 seed,
                 self.cluster.environment(),
             )
             counted = read_counters(session, key) - before
         return {"tps": load.tps, "latency_ms": load.latency_ms, "inserts": load.transactions, **counted.as_metrics()}
-
-    def workload(self, key: KeyKind) -> Path:
-        """The pgbench script for one table."""
-        template = files("inorder.lab").joinpath("workloads", "insert.sql").read_text(encoding="utf-8")
-        script = self.cluster.folder / f"mixed_{key.name}.sql"
-        script.write_text(template.format(table=key.table), encoding="utf-8")
-        return script
 
     def reindex(self, key: KeyKind) -> dict[str, float]:
         """REINDEX by one session, timed."""

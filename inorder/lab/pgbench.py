@@ -4,6 +4,7 @@ import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -127,6 +128,13 @@ def run(
         raise InorderError(f"pgbench ended with status {status}:\n{''.join(messages)}")
     result = parse(report, progress)
     return result if log is None else replace(result, percentiles_ms=take_percentiles(log))
+
+
+def insert_script(script: Path, table: str) -> Path:
+    """Write the script of one insert into a table; where it is."""
+    template = files("inorder.lab").joinpath("workloads", "insert.sql").read_text(encoding="utf-8")
+    script.write_text(template.format(table=table), encoding="utf-8")
+    return script
 
 
 def take_percentiles(log: Path) -> dict[str, float]:

@@ -9,6 +9,7 @@ from inorder.errors import InorderError
 from inorder.lab.counters import read_counters, read_index_pages, read_sizes
 from inorder.lab.experiment import Measured, Series
 from inorder.lab.experiments.reuse import BATCHES, BLOCKS, OLDEST, SCATTERED, ReusePlan
+from inorder.lab.extensions import create_extensions
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.serving import FILL_SETTINGS, fill_memory
 from inorder.lab.vacuum import index_pages, primary_message
@@ -32,9 +33,7 @@ class TurningBench:
         self.plan = plan
         cluster.start(REUSE_SETTINGS | {"shared_buffers": f"{fill_memory() // 8192}"})
         with self.connection() as session:
-            session.execute("CREATE EXTENSION inorder")
-            if (cluster.server.sharedir / "extension" / "pgstattuple.control").exists():
-                session.execute("CREATE EXTENSION pgstattuple")
+            create_extensions(session, cluster.server)
             session.execute(f"CREATE SCHEMA {SCHEMA}".encode())
 
     def connection(self) -> Connection:

@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from importlib.resources import files
 from pathlib import Path
 
 from psycopg import sql
@@ -18,6 +17,7 @@ from inorder.lab.counters import CheckpointMarks, read_counters, read_leaf_densi
 from inorder.lab.device import look
 from inorder.lab.experiment import Metrics, Series
 from inorder.lab.experiments.insert import InsertPlan
+from inorder.lab.extensions import create_extensions
 from inorder.lab.keys import KEY_KINDS, SCHEMA, KeyKind
 from inorder.lab.progress import Progress
 from inorder.lab.serving import FILL_SETTINGS, fill_memory, serve_measured
@@ -62,9 +62,7 @@ class ServerBench:
         """The schema, the extensions, the empty tables."""
         self.serve_for_filling()
         with self.connection() as connection:
-            connection.execute("CREATE EXTENSION IF NOT EXISTS inorder")
-            if (self.cluster.server.sharedir / "extension" / "pgstattuple.control").exists():
-                connection.execute("CREATE EXTENSION IF NOT EXISTS pgstattuple")
+            create_extensions(connection, self.cluster.server)
             connection.execute(f"CREATE SCHEMA {SCHEMA}".encode())
             tablespace = self.make_tablespace(connection)
             for kind in kinds:
@@ -121,7 +119,7 @@ class ServerBench:
 
             load = pgbench.run(
                 self.cluster.original.program("pgbench"),
-                self.workload(key),
+                pgbench.insert_script(self.cluster.folder / f"insert_{key.name}.sql", key.table),
                 self.load(clients),
                 seed,
                 self.cluster.environment(),
@@ -167,13 +165,6 @@ class ServerBench:
         plan = self.plan
         each = None if plan.inserts is None else max(1, plan.inserts // clients)
         return pgbench.Load(clients, plan.threads, plan.seconds, each)
-
-    def workload(self, key: KeyKind) -> Path:
-        """The pgbench script for one table."""
-        template = files("inorder.lab").joinpath("workloads", "insert.sql").read_text(encoding="utf-8")
-        script = self.cluster.folder / f"insert_{key.name}.sql"
-        script.write_text(template.format(table=key.table), encoding="utf-8")
-        return script
 
     def sizes(self, kind: str) -> dict[str, float]:
         """Sizes with leaf density, and the rows there are."""

@@ -10,6 +10,7 @@ from inorder.errors import InorderError
 from inorder.lab.counters import read_counters, read_leaf_density, read_sizes
 from inorder.lab.experiments import uuid_v1 as experiment
 from inorder.lab.experiments.uuid_v1 import KINDS, UuidV1Plan
+from inorder.lab.extensions import create_extensions
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.parallel import execute_all
 from inorder.lab.serving import serve_measured
@@ -44,9 +45,7 @@ class FileBench:
         self.folder.mkdir(mode=0o700)
         if self.cluster.account:
             os.chown(self.folder, self.cluster.account.pw_uid, self.cluster.account.pw_gid)
-        self.control.execute("CREATE EXTENSION inorder")
-        if (self.cluster.server.sharedir / "extension" / "pgstattuple.control").exists():
-            self.control.execute("CREATE EXTENSION pgstattuple")
+        create_extensions(self.control, self.cluster.server)
         self.control.execute(f"CREATE SCHEMA {SCHEMA}".encode())
         rows, total = self.plan.rows, self.plan.rows + self.plan.more_rows
         parts = {experiment.COPY_FROM: (1, rows), experiment.COPY_MORE: (rows + 1, total)}
