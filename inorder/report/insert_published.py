@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from inorder.lab.compare import unpaired_ratio
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import Result, Run
-from inorder.lab.stats import Estimate, estimate, paired_ratio
+from inorder.lab.stats import Estimate, paired_ratio
 from inorder.report import published
 from inorder.report.insert_details import median_of
 from inorder.report.section import Column, Section, Value, number, ratio, text
@@ -116,12 +116,11 @@ def generators_section(result: Result) -> Section:
             runs, small = (result.select("insert", kind, rows) for rows in (places[place], sizes[0]))
             large = place == "large"
             speeds, base = ([run.metrics["tps"] for run in some] for some in (runs, small))
-            hits = [hit_percent(run) for run in runs if run.metrics["index_hits"] + run.metrics["index_reads"]]
             table.append([
                 KEY_KINDS[kind].label, place, share, unpaired_ratio(speeds, base) if speeds and base else None,
                 published.SEQUENTIAL_WAL_GB[place][kind],
                 median_of(runs, "wal_bytes", 1), published.SEQUENTIAL_HITS[kind] if large else None,
-                estimate(hits) if hits else None,
+                hit_percent(runs),
                 published.SEQUENTIAL_BLOCKS[kind] if large else None, median_of(runs, "touched_blocks", 1000),
             ])  # fmt: skip
     title = "Beside study P3: what a larger table costs each generator"

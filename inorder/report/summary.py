@@ -3,6 +3,7 @@
 Pure: a Result in, dataclasses out. Every view shows these and computes nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inorder.lab.keys import KEY_KINDS, PRIMARY, with_indexes
@@ -13,7 +14,7 @@ from inorder.units import MB
 
 @dataclass(frozen=True)
 class KindSummary:
-    """One kind of key at one size of table. None is what was not measured."""
+    """One kind of key at one size of table. None is what was not measured, or of an index where there is none."""
 
     kind: str
     label: str
@@ -23,7 +24,7 @@ class KindSummary:
     wal_per_row: Estimate
     wal_ratio: Estimate | None
     fpi_per_row: float
-    index_hit_percent: float
+    index_hit_percent: float | None
     index_mb: float | None
     leaf_density: float | None
     tps_by_round: tuple[float, ...]
@@ -42,10 +43,11 @@ def per_insert(run: Run, metric: str) -> float:
     return run.metrics[metric] if metric == "tps" else run.metrics[metric] / run.metrics["inserts"]
 
 
-def hit_percent(run: Run) -> float:
-    """The share of index block accesses that found the block in shared buffers, in percent."""
-    hits, reads = run.metrics["index_hits"], run.metrics["index_reads"]
-    return 100 * hits / (hits + reads) if hits + reads else 100.0
+def hit_percent(runs: Sequence[Run]) -> Estimate | None:
+    """The share of index block accesses that found the block in shared buffers, in percent; None without an index."""
+    accesses = [(run.metrics["index_hits"], run.metrics["index_reads"]) for run in runs]
+    shares = [100 * hits / (hits + reads) for hits, reads in accesses if hits + reads]
+    return estimate(shares) if shares else None
 
 
 def summarise_kind(result: Result, kind: str, rows: int) -> KindSummary | None:
@@ -64,8 +66,8 @@ def summarise_kind(result: Result, kind: str, rows: int) -> KindSummary | None:
         wal_per_row=estimate([per_insert(run, "wal_bytes") for run in runs]),
         wal_ratio=paired(result, kind, rows, "wal_bytes"),
         fpi_per_row=estimate([per_insert(run, "full_page_images") for run in runs]).median,
-        index_hit_percent=estimate([hit_percent(run) for run in runs]).median,
-        index_mb=filled["index_bytes"] / MB if "index_bytes" in filled else None,
+        index_hit_percent=hits.median if (hits := hit_percent(runs)) else None,
+        index_mb=filled["index_bytes"] / MB if filled.get("index_bytes") else None,
         leaf_density=sizes.get("leaf_density"),
         tps_by_round=tuple(run.metrics["tps"] for run in runs),
     )

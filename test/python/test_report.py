@@ -82,6 +82,19 @@ def test_counters_are_shown_per_row() -> None:
     assert (bigint.index_mb, bigint.leaf_density) == (None, None)
 
 
+def test_a_table_without_an_index_has_no_figures_of_one() -> None:
+    """Neither hits nor a size."""
+    result = a_result()
+    result.plan["kinds"] = ["bigint_none"]
+    metrics = result.runs[0].metrics | {"index_hits": 0.0, "index_reads": 0.0}
+    result.runs = [
+        Run("insert", "bigint_none", 1000, 1, metrics),
+        Run("fill", "bigint_none", 1000, 1, {"index_bytes": 0.0}),
+    ]
+    (kind,) = summarise(result)[1000]
+    assert (kind.index_hit_percent, kind.index_mb, kind.leaf_density) == (None, None, None)
+
+
 def test_the_headline_is_as_sure_as_the_rounds_allow() -> None:
     """A sentence with the ratio, without a difference, or after one round only."""
     result = a_result()
