@@ -13,14 +13,14 @@ EXTENSION   = inorder
 MODULE_big  = inorder
 OBJS        = src/inorder.o src/entropy.o src/uuid_datum.o src/sequential.o src/v7.o src/xact.o \
               src/uuid_v1.o src/uuid_v1_ops.o src/uuid_v1_nextval.o src/time_bounds.o src/uuid_min_max.o \
-              src/snapshot.o src/guard.o src/lab.o
+              src/snapshot.o src/guard.o src/index_pages.o src/lab.o
 PG_CPPFLAGS = -DINORDER_VERSION='"$(EXTVERSION)"'
 
 # The install script is the sources joined, in this order.
-SQL_SOURCES = header.sql keys.sql uuid_v1.sql time_bounds.sql uuid_extras.sql snapshot.sql feed_tables.sql feed.sql count.sql feeds.sql
+SQL_SOURCES = header.sql keys.sql uuid_v1.sql time_bounds.sql uuid_extras.sql snapshot.sql feed_tables.sql feed.sql count.sql feeds.sql index_pages.sql
 DATA_built  = inorder--$(EXTVERSION).sql
 
-REGRESS        = install sequence_keys time_keys v7 xact uuid_v1 time_bounds snapshot feed guard feed_partitions feed_prepare feed_changes exact_count feed_rights feeds uuid_extras
+REGRESS        = install sequence_keys time_keys v7 xact uuid_v1 time_bounds snapshot index_pages feed guard feed_partitions feed_prepare feed_changes exact_count feed_rights feeds uuid_extras
 REGRESS_OPTS   = --inputdir=$(HERE)test
 ISOLATION      = xact_order shared_sequence feed_own_rows feed_gap_uuid feed_gap_default feed_gap_generated feed_isolation feed_two_readers feed_failing_consumer feed_nobody_waits feed_detach exact_count_fold
 ISOLATION_OPTS = --inputdir=$(HERE)test

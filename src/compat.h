@@ -33,6 +33,13 @@
 #define may_execute(function) (pg_proc_aclcheck(function, GetUserId(), ACL_EXECUTE) == ACLCHECK_OK)
 #endif
 
+/* and about who owns it */
+#if PG_VERSION_NUM >= 160000
+#define is_owner_of_relation(relation) object_ownercheck(RelationRelationId, relation, GetUserId())
+#else
+#define is_owner_of_relation(relation) pg_class_ownercheck(relation, GetUserId())
+#endif
+
 /* 16 lets making a range report an error without raising it */
 #if PG_VERSION_NUM >= 160000
 #define serialize_range(type, lower, upper) range_serialize(type, lower, upper, false, NULL)

@@ -18,6 +18,7 @@
  *	  uuid_v1_nextval.c	its generator
  *	  time_bounds.c	comparing keys with timestamps by the index
  *	  uuid_min_max.c	min and max of uuid where the server has none
+ *	  index_pages.c	how full the leaf pages of a btree are
  *	  lab.c			what the lab needs to time the others
  */
 #include "postgres.h"
