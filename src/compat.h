@@ -47,6 +47,13 @@
 #define serialize_range(type, lower, upper) range_serialize(type, lower, upper, false)
 #endif
 
+/* 18 counts all free bytes of a page in pgstatindex(); earlier ones keep 4 back for a line pointer */
+#if PG_VERSION_NUM >= 180000
+#define free_space_for_density(page) PageGetExactFreeSpace(page)
+#else
+#define free_space_for_density(page) PageGetFreeSpace(page)
+#endif
+
 /* 18 skips over values of a leading index column */
 #if PG_VERSION_NUM >= 180000
 #include "utils/skipsupport.h"

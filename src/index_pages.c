@@ -77,7 +77,7 @@ add_page(LeafPages *pages, Relation index, Buffer buffer)
 	{
 		pages->leaf++;
 		pages->available += ((PageHeader) page)->pd_special - SizeOfPageHeaderData;
-		pages->free += PageGetFreeSpace(page);
+		pages->free += free_space_for_density(page);
 	}
 }
 

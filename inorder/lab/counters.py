@@ -101,14 +101,26 @@ def read_sizes(connection: Connection, kind: KeyKind) -> dict[str, float]:
 
 
 def read_leaf_density(connection: Connection, kind: KeyKind) -> dict[str, float]:
-    """How full the index's leaf pages are, in percent; nothing where the server has no pgstattuple."""
-    if not kind.index_statements():
-        return {}
-    try:
-        row = connection.execute(query("leaf_density"), {"index": kind.index}).fetchone()
-    except psycopg.errors.UndefinedFunction:
-        return {}  # left out, and the report says so
-    return {} if row is None else {"leaf_density": float(str(row[0]))}
+    """How full the index's leaf pages are, in percent; nothing of a table without an index."""
+    pages = read_index_pages(connection, kind) if kind.index_statements() else {}
+    return {name: value for name, value in pages.items() if name == "leaf_density"}
+
+
+# pgstattuple may be missing, or not be granted to us; the extension's function is for the owner of an index, too.
+PAGE_SOURCES = ("index_pages", "own_index_pages")
+
+
+def read_index_pages(connection: Connection, kind: KeyKind) -> dict[str, float]:
+    """Number of leaf pages and their density in percent; only what the server can tell."""
+    for source in PAGE_SOURCES:
+        try:
+            row = connection.execute(query(source), {"index": kind.index}).fetchone()
+        except (psycopg.errors.UndefinedFunction, psycopg.errors.InsufficientPrivilege):
+            continue
+        assert row is not None
+        density = {} if row[0] is None else {"leaf_density": float(str(row[0]))}
+        return density | {"leaf_pages": float(str(row[1]))}
+    return {}  # left out, and the report says so
 
 
 def wal_place(connection: Connection) -> str:
@@ -140,12 +152,3 @@ class CheckpointMarks:
         if redo != self.last:
             self.last = redo
             self.seconds.append(float(self.now))
-
-
-def read_index_pages(connection: Connection, kind: KeyKind) -> dict[str, float]:
-    """Leaf density in percent, and the number of leaf pages; nothing where the server has no pgstattuple."""
-    try:
-        row = connection.execute(query("index_pages"), {"index": kind.index}).fetchone()
-    except psycopg.errors.UndefinedFunction:
-        return {}  # left out, and the report says so
-    return {} if row is None else {"leaf_density": float(str(row[0])), "leaf_pages": float(str(row[1]))}

@@ -61,8 +61,8 @@ COLUMNS = (
     ),
     Column(
         "leaf",
-        "Leaf density: how full the index's leaf pages are after the last round (pgstatindex). "
-        "Empty: the server has no pgstattuple.",
+        "Leaf density: how full the index's leaf pages are after the last round "
+        "(pgstatindex; where there is no pgstattuple, btree_leaf_pages of the extension, which counts alike).",
         percent,
         "leaf_density",
     ),
