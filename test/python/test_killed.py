@@ -1,0 +1,168 @@
+"""A run of the lab that is ended from outside, at each of its phases: no server and no folder stay, results do."""
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from inorder.lab.results import Result, load
+from inorder.servers import Server
+from inorder.temporary import PREFIX
+
+from test_cli import inorder, surroundings
+from test_cluster import running, wait_until_gone
+
+pytestmark = pytest.mark.server
+WAIT_SECONDS = 60
+FILE = "r.json"
+FILLED_BYTES = 64 * 2**20  # an empty cluster has 40 MB with its WAL
+PIPE_BYTES = 4096
+
+INSERT = ("insert", "--keys", "bigint", "--inserts", "1000")
+SMALL_INSERT = (*INSERT, "--rows", "1000")
+SMALL_BULK = ("bulk", "--keys", "bigint", "--rows", "1000")
+SHOWN = {SMALL_INSERT: "Inserting into a table of 1,000 rows", SMALL_BULK: "1 k rows: seconds"}
+ROUNDS = {SMALL_INSERT: "4", SMALL_BULK: "10"}  # about a second each
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+BOTH_SIGNALS = pytest.mark.parametrize("number", CODES, ids=lambda number: number.name)
+
+
+class Lab:
+    """A run of the lab in the background, whose stdout takes nothing until it is sent a signal."""
+
+    def __init__(self, folder: Path, server: Server, temporary: Path, *arguments: str) -> None:
+        self.file, self.temporary = folder / FILE, temporary
+        self.stdout, pipe = os.pipe()
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        os.write(pipe, b"-" * PIPE_BYTES)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "inorder", "lab", "run", *arguments, "--out", FILE],
+            stdout=pipe, stderr=subprocess.PIPE, text=True, cwd=folder, env=surroundings(server, temporary),
+        )  # fmt: skip
+        os.close(pipe)
+
+    def __enter__(self) -> "Lab":
+        """For the block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ended, also where a test fails."""
+        self.process.kill()
+        self.process.wait()
+        self.process.stderr.close()  # type: ignore[union-attr]
+        os.close(self.stdout)
+
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        """An error if it ends before."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not condition():
+            assert self.process.poll() is None and time.monotonic() < deadline, self.process.communicate()
+            time.sleep(0.02)
+
+    def end(self, number: signal.Signals) -> tuple[int, str]:
+        """Send a signal; exit code and stderr."""
+        self.process.send_signal(number)
+        while os.read(self.stdout, PIPE_BYTES):
+            pass  # until it has ended
+        _, err = self.process.communicate(timeout=WAIT_SECONDS)
+        return self.process.returncode, err
+
+    def filling(self) -> bool:
+        """Whether tables are being filled, and none is full."""
+        data = self.temporary.glob(f"{PREFIX}*/data/**/*")
+        return sum(size_of(path) for path in data) > FILLED_BYTES and not self.file.exists()
+
+    def measured(self, in_round: int = 1) -> bool:
+        """Whether there is something to show, of this round."""
+        runs = load(self.file).runs if self.file.exists() else []
+        return any(run.step != "fill" and run.round >= in_round for run in runs)
+
+    def complete(self) -> bool:
+        """Whether all is measured; what is left is to tell."""
+        return self.file.exists() and load(self.file).complete
+
+    def postmaster(self) -> int:
+        """The private server's process."""
+        (file,) = self.temporary.glob(f"{PREFIX}*/data/postmaster.pid")
+        return int(file.read_text().split()[0])
+
+
+def size_of(path: Path) -> int:
+    """Zero once it is gone."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def kept(folder: Path, temporary: Path, shown: str) -> Result:
+    """What is left: the file alone, which can be reported."""
+    assert list(temporary.iterdir()) == []
+    assert [path.name for path in folder.iterdir()] == [FILE]
+    done = inorder("lab", "report", FILE, folder=folder)
+    assert done.returncode == 0 and shown in done.stdout, done.stderr
+    return load(folder / FILE)
+
+
+@BOTH_SIGNALS
+def test_while_tables_are_filled(tmp_path: Path, server: Server, shared_folder: Path, number: signal.Signals) -> None:
+    """Nothing was measured, so there is no file."""
+    with Lab(tmp_path, server, shared_folder, *INSERT, "--rows", "20M") as lab:
+        lab.wait_for(lab.filling)
+        postmaster = lab.postmaster()
+        ended, err = lab.end(number)
+    assert ended == CODES[number] and "Traceback" not in err
+    assert not running(postmaster)
+    assert list(shared_folder.iterdir()) == list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("arguments", "number"), [(SMALL_INSERT, signal.SIGTERM), (SMALL_BULK, signal.SIGINT)])
+def test_while_it_measures(
+    tmp_path: Path, server: Server, shared_folder: Path, arguments: tuple[str, ...], number: signal.Signals
+) -> None:
+    """What was measured is kept, in a file that says it is not all."""
+    with Lab(tmp_path, server, shared_folder, *arguments, "--rounds", "500") as lab:
+        lab.wait_for(lab.measured)
+        postmaster = lab.postmaster()
+        ended, err = lab.end(number)
+    assert ended == CODES[number] and "Traceback" not in err
+    assert not running(postmaster)
+    assert not kept(tmp_path, shared_folder, SHOWN[arguments]).complete
+
+
+@BOTH_SIGNALS
+def test_while_it_reports(tmp_path: Path, server: Server, shared_folder: Path, number: signal.Signals) -> None:
+    """Nobody reads what it prints: the server is gone by then, and the file is complete."""
+    with Lab(tmp_path, server, shared_folder, *SMALL_BULK, "--rounds", "1") as lab:
+        lab.wait_for(lambda: lab.complete() and not list(shared_folder.iterdir()))
+        time.sleep(0.2)
+        assert lab.process.poll() is None
+        ended, err = lab.end(number)
+    assert ended == CODES[number] and "Traceback" not in err
+    assert kept(tmp_path, shared_folder, SHOWN[SMALL_BULK]).complete
+
+
+@pytest.mark.parametrize("arguments", SHOWN, ids=lambda arguments: arguments[0])
+def test_killed_and_resumed(tmp_path: Path, server: Server, shared_folder: Path, arguments: tuple[str, ...]) -> None:
+    """The server ends by itself; resuming removes the folder, keeps what was measured and measures the rest."""
+    with Lab(tmp_path, server, shared_folder, *arguments, "--rounds", ROUNDS[arguments]) as lab:
+        lab.wait_for(lambda: lab.measured(in_round=2))
+        postmaster = lab.postmaster()
+        lab.process.kill()
+        lab.process.wait()
+    assert wait_until_gone(postmaster)
+    before = load(tmp_path / FILE)
+    assert not before.complete and SHOWN[arguments] in inorder("lab", "report", FILE, folder=tmp_path).stdout
+    assert len(list(shared_folder.iterdir())) == 1
+    done = inorder("lab", "resume", FILE, folder=tmp_path, server=server, temporary=shared_folder)
+    assert done.returncode == 0, done.stderr
+    after = kept(tmp_path, shared_folder, SHOWN[arguments])
+    # bulk measures a round that was cut off from its start: its steps are of one table.
+    whole = [run for run in before.runs if run.step != "fill" and run.round == 1]
+    assert after.complete and len(after.runs) > len(before.runs) and whole
+    assert all(run in after.runs for run in whole)
