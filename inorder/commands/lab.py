@@ -21,14 +21,14 @@ from inorder.commands.options import (
     memory_setting,
     page_option,
 )
-from inorder.commands.show import named, run_and_show, run_experiment, show
+from inorder.commands.show import named, resume_own, run_and_show, run_experiment, show
 from inorder.errors import InputError
 from inorder.lab.catalogue import EXPERIMENTS
 from inorder.lab.experiments import bulk, mixed, reuse
 from inorder.lab.experiments.noise import MOST_TABLES
 from inorder.lab.experiments.writers import FORMS as WRITER_FORMS
 from inorder.lab.keys import INDEX_KINDS, kinds_named
-from inorder.lab.results import load
+from inorder.lab.results import OWN_SERVER, load
 from inorder.lab.session import go_on
 from inorder.report.beside import Labelled
 from inorder.report.catalogue import report_of
@@ -182,17 +182,24 @@ lab_run.add_command(lab_run_all)
 @lab.command("resume")
 @click.argument("file", type=FILE)
 @bindir_option
+@click.option("--dsn", help="Your own server, if FILE is of it: connection string, URI or service=NAME.")
 @page_option
 @format_option
-def lab_resume(file: Path, bindir: Path | None, page: Path | None, output: str) -> None:
+def lab_resume(file: Path, bindir: Path | None, dsn: str | None, page: Path | None, output: str) -> None:
     """Go on with an interrupted run: what FILE has is kept, the rest is measured on a new server and added to it."""
     result = load(file)
     if result.experiment not in EXPERIMENTS:
         raise InputError(f"this inorder knows no experiment '{result.experiment}'")
     if result.complete:
         raise InputError(f"{file} is complete")
-    experiment, server = EXPERIMENTS[result.experiment], find_server(bindir)
-    plan = experiment.plan_in(result)
+    if (result.method == OWN_SERVER) != (dsn is not None):
+        raise InputError(f"{file} is of your own server: give its --dsn" if dsn is None else
+                         f"{file} is of a throw-away server: give no --dsn")  # fmt: skip
+    experiment = EXPERIMENTS[result.experiment]
+    if dsn is not None:
+        resume_own(experiment, result, file, {"dsn": dsn, "bindir": bindir, "page": page, "output": output})
+        return
+    server, plan = find_server(bindir), experiment.plan_in(result)
     go_on(result, server.version, experiment.method(server, plan))
     run_and_show(experiment, plan, server, result, file, page, output)
 

@@ -20,6 +20,11 @@ bindir_option = click.option(
     help="Folder of the PostgreSQL programs to run. "
     "Default: that of PG_CONFIG, a system PostgreSQL with headers, the embedded one.",
 )
+dsn_option = click.option(
+    "--dsn",
+    help="Run on your own server instead, in a schema inorder_lab that is removed afterwards: connection string, URI "
+    "or service=NAME; '' for libpq's environment. For insert, bulk and sequence.",
+)
 format_option = click.option(
     "--format", "output", type=click.Choice(formats.FORMATS), default="table", show_default=True, help="What to print."
 )
@@ -107,6 +112,9 @@ def existing_folder(text: str) -> str:
     return str(folder)
 
 
+# Fields of plans that say how a throw-away server is started; the user's own is as it is.
+SERVER_SETTINGS = ("memory_bytes", "shared_buffers", "synchronous_commit", "tablespace")
+
 COMMON = (
     count_setting("rounds", "Times of each.", 1, 1000),
     Setting(
@@ -135,13 +143,19 @@ def experiment_command(
     def call(quick: bool, full: bool, **options: Any) -> None:
         if quick and full:
             raise InputError("--quick and --full exclude each other")
+        dsn = options["dsn"]
+        if dsn is not None and experiment.run_on is None:
+            raise InputError(f"lab run {experiment.name} needs a server to itself: it has no --dsn")
         given = {s.field: s.parse(value) for s in every if (value := options.pop("set_" + s.field)) is not None}
+        if dsn is not None and (wrong := [s.option for s in every if s.field in given and s.field in SERVER_SETTINGS]):
+            raise InputError(f"{wrong[0]} is for a throw-away server; with --dsn the server is as it is")
         run(experiment, experiment.plan_of("quick" if quick else "full" if full else "", **given), options)
 
     command: Any = call
     for option in reversed(
         [
             bindir_option,
+            dsn_option,
             click.option("--quick", is_flag=True, help="A short run."),
             click.option("--full", is_flag=True, help="The published sizes: hours."),
             *(click.option(s.option, "set_" + s.field, help=described(s, experiment)) for s in every),

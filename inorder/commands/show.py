@@ -13,8 +13,11 @@ from inorder.display import Display
 from inorder.errors import InputError
 from inorder.lab.catalogue import EXPERIMENTS
 from inorder.lab.experiment import Experiment
+from inorder.lab.fitting import fitted
+from inorder.lab.keys import SCHEMA
+from inorder.lab.own_server import OwnServer, described, require_unchanged, require_usable
 from inorder.lab.results import Result
-from inorder.lab.session import new_result, run_session
+from inorder.lab.session import new_result, own_result, run_own_session, run_session
 from inorder.report import formats, html
 from inorder.report.beside import Labelled, told_apart
 from inorder.report.catalogue import report_of
@@ -28,15 +31,39 @@ FILE_WIDTH = 140
 
 def run_experiment(experiment: Experiment, plan: Any, options: dict[str, Any]) -> None:
     """A command's work: the server is found, the experiment run, its result shown and kept."""
+    if options["dsn"] is not None:
+        run_own(experiment, plan, options)
+        return
     server = find_server(options["bindir"])
     result = new_result(experiment, plan, server)
     run_and_show(experiment, plan, server, result, options["out"], options["page"], options["output"])
 
 
+def run_own(experiment: Experiment, plan: Any, options: dict[str, Any]) -> None:
+    """The same on the user's own server, with what it allows of the plan."""
+    tools = find_server(options["bindir"]) if experiment.programs else None
+    own = OwnServer(options["dsn"], tools)
+    require_usable(own.found)
+    plan, notes = fitted(plan, own.found, experiment.needs(plan)[0])
+    result = own_result(experiment, plan, own.found, notes)
+    run_and_show(experiment, plan, own, result, options["out"], options["page"], options["output"])
+
+
+def resume_own(experiment: Experiment, result: Result, file: Path, options: dict[str, Any]) -> None:
+    """Go on with a run on the user's own server, which must be as it was."""
+    own = OwnServer(options["dsn"], find_server(options["bindir"]) if experiment.programs else None)
+    require_usable(own.found)
+    require_unchanged(result.server, described(own.found))
+    plan = experiment.plan_in(result)
+    if fitted(plan, own.found, 0)[0] != plan:
+        raise InputError(f"the server does not allow all of what {file} asks for any more")
+    run_and_show(experiment, plan, own, result, file, options["page"], options["output"])
+
+
 def run_and_show(
     experiment: Experiment,
     plan: Any,
-    server: Server,
+    server: Server | OwnServer,
     result: Result,
     out: Path,
     page: Path | None,
@@ -51,10 +78,16 @@ def run_and_show(
     report = report_of(result)
     aside = Console(stderr=True)
     note = f" · {memory_note(result)}" if "memory_bytes" in result.plan else ""
-    aside.print(f"{server.name}, private, removed afterwards{note}", highlight=False)
+    own = isinstance(server, OwnServer)
+    name = f"PostgreSQL {result.server['version']}" if isinstance(server, OwnServer) else server.name
+    whose = f"your own, in a schema {SCHEMA} that is removed afterwards" if own else "private, removed afterwards"
+    aside.print(f"{name}, {whose}{note}", highlight=False)
     try:
-        with Display(f"starting {server.name}", lambda: Group(*report.tables(result))) as display:
-            run_session(experiment, plan, server, result, display, out)
+        with Display(f"starting {name}", lambda: Group(*report.tables(result))) as display:
+            if isinstance(server, OwnServer):
+                run_own_session(experiment, plan, server, result, display, out)
+            else:
+                run_session(experiment, plan, server, result, display, out)
     finally:
         if any(run.step != "fill" for run in result.runs):
             show([named(out, result)], output, None)
@@ -122,7 +155,7 @@ def markdown(one: Labelled, several: bool) -> str:
     """A result as Markdown; one of several with its name above."""
     report = report_of(one.result)
     parts = [f"# {one.label}: {one.result.experiment}"] if several else []
-    parts += [report.headline(one.result), formats.as_markdown(report.sections(one.result))]
+    parts += [report.headline(one.result), *one.result.notes, formats.as_markdown(report.sections(one.result))]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -138,5 +171,7 @@ def show_tables(one: Labelled, several: bool) -> None:
         console.print(f"{one.label}: {one.result.experiment}, {one.result.created}", "", style="bold", highlight=False)
     for table in report.tables(one.result):
         console.print(table, "")
+    for note in one.result.notes:
+        console.print(note, highlight=False, markup=False)
     if headline := report.headline(one.result):
         console.print(headline, *[""] * several, highlight=False, sep="\n")

@@ -1,18 +1,17 @@
-"""What the bulk experiment does, done to a throw-away server."""
+"""What the bulk experiment does, done to a server."""
 
 import os
 
 from inorder.cluster import Cluster
-from inorder.database import Connection, connect
+from inorder.database import Connection
 from inorder.errors import InorderError
-from inorder.lab.counters import read_leaf_density, read_sizes, read_wal
+from inorder.lab.counters import read_leaf_density, read_sizes
 from inorder.lab.experiment import Metrics
 from inorder.lab.experiments import bulk as experiment
 from inorder.lab.experiments.bulk import BUILDS, KINDS, LEAVE_KEY, BulkPlan
-from inorder.lab.extensions import create_extensions
 from inorder.lab.keys import SCHEMA, KeyKind
+from inorder.lab.place import Place, place_of, since
 from inorder.lab.serving import measuring_settings
-from inorder.lab.timing import ServerProcess
 
 # Beside the measuring settings: every kind makes its WAL files anew, instead of
 # the later ones reusing those of the first; and one process builds an index.
@@ -22,14 +21,14 @@ INDEX = "bulk_idx"  # the one that is built for comparison, and dropped
 
 
 class BulkBench:
-    """A bench of the bulk experiment over a Cluster. The file is written and read by the server, in its folder."""
+    """A bench of the bulk experiment. The file is written and read by the server, in the folder of a throw-away one."""
 
-    def __init__(self, cluster: Cluster, plan: BulkPlan) -> None:
-        self.cluster = cluster
-        self.folder = cluster.folder / "copies"
+    def __init__(self, server: Cluster | Place, plan: BulkPlan) -> None:
+        self.place = place_of(server)
+        self.folder = self.place.folder / "copies"
         self.file = self.folder / "keys"
         # With the page cache: what is compared is work in bulk, not memory.
-        cluster.start(measuring_settings(plan.shared_buffers, direct_io=False) | OWN_SETTINGS)
+        self.place.serve(measuring_settings(plan.shared_buffers, direct_io=False) | OWN_SETTINGS)
         self.control = self.connection()
 
     def close(self) -> None:
@@ -38,7 +37,7 @@ class BulkBench:
 
     def connection(self) -> Connection:
         """A new connection to the server."""
-        return connect(self.cluster.dsn)
+        return self.place.connect()
 
     def execute(self, *statements: str) -> None:
         """One after the other."""
@@ -46,22 +45,24 @@ class BulkBench:
             self.control.execute(statement.encode())
 
     def prepare(self) -> None:
-        """The extensions, and the folder of the file."""
+        """The extensions, the schema, and the folder of the file."""
         self.folder.mkdir(mode=0o700)
-        if self.cluster.account:
-            os.chown(self.folder, self.cluster.account.pw_uid, self.cluster.account.pw_gid)
-        create_extensions(self.control, self.cluster.server)
+        if self.place.cluster and (account := self.place.cluster.account):
+            os.chown(self.folder, account.pw_uid, account.pw_gid)
+        self.place.create_extensions(self.control)
+        self.place.create_schema(self.control)
 
     def clear(self) -> None:
-        """Table, sequences and file."""
-        self.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE")
+        """Tables, sequences and file."""
+        self.execute(*(statement for key in KINDS.values() for statement in key.removal()))
         self.file.unlink(missing_ok=True)
 
     def measure(self, kind: str, step: str, rows: int) -> Metrics:
         """One step, after a checkpoint, in a session of its own: when it has ended, its WAL is counted."""
         key = KINDS[kind]
-        self.execute(*beforehand(key, step), "CHECKPOINT")
-        before = read_wal(self.control)
+        self.execute(*beforehand(key, step))
+        self.place.checkpoint(self.control)
+        before = self.place.wal(self.control)
         with self.connection() as session:
             done = 0
 
@@ -69,8 +70,8 @@ class BulkBench:
                 nonlocal done
                 done = session.execute(self.statement(key, step, rows).encode()).rowcount
 
-            metrics = ServerProcess(session).timed(work)
-        metrics |= (read_wal(self.control) - before).as_metrics()
+            metrics = self.place.timed(session, work)
+        metrics |= since(self.place.wal(self.control), before)
         self.check(step, done, rows)
         if step == experiment.COPY_OUT:
             self.flush_file()
@@ -117,8 +118,7 @@ class BulkBench:
 def beforehand(key: KeyKind, step: str) -> list[str]:
     """What makes ready for a step, not timed."""
     if step in (experiment.WITH_KEY, experiment.NO_INDEX, experiment.COPY_IN):
-        again = [f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE", f"CREATE SCHEMA {SCHEMA}"]
-        return [*again, *statements(key, with_key=step != experiment.NO_INDEX)]
+        return [*key.removal(), *statements(key, with_key=step != experiment.NO_INDEX)]
     if step in BUILDS:
         return [f"ALTER TABLE {key.table} DROP CONSTRAINT IF EXISTS {key.name}_pkey", drop_index()]
     if step == experiment.COPY_OUT:

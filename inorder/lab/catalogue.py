@@ -24,6 +24,7 @@ from inorder.lab.feed_bench import ServerFeedBench
 from inorder.lab.keys import BASE_KINDS
 from inorder.lab.machine import note_server
 from inorder.lab.mixed_bench import GrownBench
+from inorder.lab.place import Place
 from inorder.lab.progress import Progress
 from inorder.lab.reader_bench import PollingBench
 from inorder.lab.results import EXACT_COUNTERS, Result
@@ -65,11 +66,13 @@ P1_WITHOUT_INDEX = ("random_char_none", "time_char_none", "bigint_none")
 Save = Callable[[], None]
 
 
-def run_insert(plan: insert.InsertPlan, cluster: Cluster, result: Result, progress: Progress, save: Save) -> None:
-    """The insert experiment on a server of its own."""
-    bench = ServerBench(cluster, plan)
+def run_insert(
+    plan: insert.InsertPlan, server: Cluster | Place, result: Result, progress: Progress, save: Save
+) -> None:
+    """The insert experiment on a server of its own, or on the user's."""
+    bench = ServerBench(server, plan)
     bench.serve_for_measuring()
-    note_server(cluster, result)
+    bench.place.note(result)
     insert.run_insert(plan, bench, result, progress, save)
 
 
@@ -112,18 +115,18 @@ def run_feed(plan: feed.FeedPlan, cluster: Cluster, result: Result, progress: Pr
 
 
 def run_sequence(
-    plan: sequence.SequencePlan, cluster: Cluster, result: Result, progress: Progress, save: Save
+    plan: sequence.SequencePlan, server: Cluster | Place, result: Result, progress: Progress, save: Save
 ) -> None:
-    """The sequence experiment on a server of its own."""
-    with closing(SequenceBench(cluster, plan)) as bench:
-        note_server(cluster, result)
+    """The sequence experiment on a server of its own, or on the user's."""
+    with closing(SequenceBench(server, plan)) as bench:
+        bench.place.note(result)
         sequence.run_sequence(plan, bench, result, progress, save)
 
 
-def run_bulk(plan: bulk.BulkPlan, cluster: Cluster, result: Result, progress: Progress, save: Save) -> None:
-    """The bulk experiment on a server of its own."""
-    with closing(BulkBench(cluster, plan)) as bench:
-        note_server(cluster, result)
+def run_bulk(plan: bulk.BulkPlan, server: Cluster | Place, result: Result, progress: Progress, save: Save) -> None:
+    """The bulk experiment on a server of its own, or on the user's."""
+    with closing(BulkBench(server, plan)) as bench:
+        bench.place.note(result)
         bulk.run_bulk(plan, bench, result, progress, save)
 
 
@@ -156,6 +159,7 @@ EXPERIMENTS = {
             study="P1, P3",
             plan=insert.InsertPlan,
             run=run_insert,
+            run_on=run_insert,
             needs=lambda plan: (
                 max(plan.rows) * len(plan.variants) * INSERT_BYTES_PER_ROW,
                 f"{max(plan.rows):,} rows of {len(plan.variants)} key kinds",
@@ -228,6 +232,7 @@ EXPERIMENTS = {
             study="P1",
             plan=bulk.BulkPlan,
             run=run_bulk,
+            run_on=run_bulk,
             needs=lambda plan: (max(plan.rows) * BULK_BYTES_PER_ROW, f"{max(plan.rows):,} rows with their WAL"),
             method=lambda server, plan: "time and WAL",
             quick={"rows": (200_000,), "rounds": 3},
@@ -239,6 +244,7 @@ EXPERIMENTS = {
             study="P2",
             plan=sequence.SequencePlan,
             run=run_sequence,
+            run_on=run_sequence,
             needs=lambda plan: (
                 max(plan.rows, plan.seconds * SEQUENCE_ROWS_PER_SECOND) * SEQUENCE_BYTES_PER_ROW,
                 f"the rows of {plan.seconds} s, or {plan.rows:,} at once",

@@ -7,6 +7,7 @@ from typing import Any
 
 from inorder.cluster import Cluster
 from inorder.errors import InputError
+from inorder.lab.place import Place
 from inorder.lab.progress import Progress
 from inorder.lab.results import Result, Run
 from inorder.servers import Server
@@ -23,7 +24,8 @@ class Experiment:
     ``plan`` is a frozen dataclass of tuples, numbers and strings; its defaults are the usual run, ``quick`` and
     ``full`` what differs in the short one and in the one of the published sizes. ``run`` takes the plan, the server
     that is not started yet, the result to fill, the progress to tell, and what saves the result; it leaves out what
-    the result has. ``needs`` says how many bytes on disk, and for what.
+    the result has. ``run_on`` does the same on the user's own server; None if it needs one to itself. ``needs`` says
+    how many bytes on disk, and for what.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Experiment:
     quick: Mapping[str, Any] = field(default_factory=dict)
     full: Mapping[str, Any] = field(default_factory=dict)
     programs: tuple[str, ...] = ("pgbench",)
+    run_on: Callable[[Any, Place, Result, Progress, Callable[[], None]], None] | None = None
 
     def plan_of(self, size: str = "", **given: Any) -> Any:
         """The plan of a size ("", "quick" or "full"), but for what is given."""

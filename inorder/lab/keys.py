@@ -54,6 +54,15 @@ class KeyKind:
         """
         return "uuid_time_nextval(1)" in self.column
 
+    @property
+    def needs_inorder(self) -> bool:
+        """Whether the extension makes its keys.
+
+        >>> [name for name in BASE_KINDS if not KEY_KINDS[name].needs_inorder]
+        ['bigint', 'random', 'random_char']
+        """
+        return "_nextval(" in self.column
+
     def statements(self, tablespace: str = "") -> list[str]:
         """The SQL that makes the empty table, its index in a tablespace (a quoted name) if one is given."""
         return [*self.table_statements(), *self.index_statements(tablespace)]
@@ -65,6 +74,10 @@ class KeyKind:
             *([self.setup.format(**names)] if self.setup else []),
             f"CREATE TABLE {self.table} (id {self.column.format(**names)} NOT NULL)",
         ]
+
+    def removal(self) -> list[str]:
+        """The SQL that removes the table, its index and its sequence, if they are there."""
+        return [f"DROP TABLE IF EXISTS {self.table}", f"DROP SEQUENCE IF EXISTS {self.table}_numbers"]
 
     def index_statements(self, tablespace: str = "") -> list[str]:
         """The SQL that makes the index, if there is to be one.

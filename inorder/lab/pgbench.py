@@ -97,17 +97,20 @@ def run(
     on_progress: Callable[[float], None] = lambda _tps: None,
     by_statement: bool = False,
     log: Path | None = None,
+    database: str = "",
 ) -> PgbenchResult:
     """Run pgbench to its end, telling TPS each second; it never outlives this call.
 
+    ``database`` is a name or a connection string, "" for what the environment says.
     With ``log``, the beginning of a file name, every tenth transaction is logged there for the percentiles of latency.
     """
     command = [str(program), "-n", "-P", "1", f"--random-seed={seed}", "-f", str(script)]
     command += ["-r"] if by_statement else []
     if log is not None:
         command += ["-l", f"--sampling-rate={SAMPLED}", f"--log-prefix={log}"]
+    command += [*load.arguments(), *([database] if database else [])]
     with subprocess.Popen(
-        [*command, *load.arguments()], env=dict(environment), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command, env=dict(environment), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         try:
             assert process.stdout and process.stderr

@@ -18,6 +18,7 @@ SCHEMA_VERSION = 1
 DIRECT_IO = "direct I/O"
 CGROUP = "a memory control group"
 EXACT_COUNTERS = "exact counters"
+OWN_SERVER = "your own server"
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,15 @@
-"""What the sequence experiment does, done to a throw-away server."""
+"""What the sequence experiment does, done to a server."""
 
 from pathlib import Path
 
 from inorder.cluster import Cluster
-from inorder.database import Connection, connect
+from inorder.database import Connection
 from inorder.errors import InorderError
 from inorder.lab import pgbench
-from inorder.lab.counters import read_wal
 from inorder.lab.experiment import Metrics
 from inorder.lab.experiments.sequence import CONSTANT, INSERT, SELECT, SequencePlan, kind_of
 from inorder.lab.keys import SCHEMA
-from inorder.lab.timing import EndedSessions, ServerProcess
+from inorder.lab.place import Place, place_of, since
 
 TABLE = f"{SCHEMA}.tb1"
 SPARE_CONNECTIONS = 20  # beside the load's: this tool's own, and those the server reserves
@@ -38,15 +37,14 @@ def value_of(kind: str) -> str:
 
 
 class SequenceBench:
-    """A bench of the sequence experiment over a Cluster."""
+    """A bench of the sequence experiment over a throw-away server or the user's own."""
 
-    def __init__(self, cluster: Cluster, plan: SequencePlan) -> None:
-        self.cluster = cluster
+    def __init__(self, server: Cluster | Place, plan: SequencePlan) -> None:
+        self.place = place_of(server)
         self.plan = plan
-        cluster.start(settings(plan))
+        self.place.serve(settings(plan))
         self.control = self.connection()
-        assert cluster.process is not None
-        self.ended = EndedSessions(cluster.process.pid)
+        self.place.ended_cpu()  # whatever runs now is none of the load's
 
     def close(self) -> None:
         """End the session that looks at the counters."""
@@ -54,11 +52,11 @@ class SequenceBench:
 
     def connection(self) -> Connection:
         """A new connection to the server."""
-        return connect(self.cluster.dsn)
+        return self.place.connect()
 
     def create(self) -> None:
         """One table without an index, a sequence for each CACHE."""
-        self.control.execute(f"CREATE SCHEMA {SCHEMA}".encode())
+        self.place.create_schema(self.control)
         self.control.execute(f"CREATE TABLE {TABLE} (c1 bigint)".encode())
         for cache in self.plan.caches:
             self.control.execute(f"CREATE SEQUENCE {SCHEMA}.{kind_of(cache)} CACHE {cache}".encode())
@@ -66,43 +64,45 @@ class SequenceBench:
     def clear(self) -> None:
         """An empty table, and nothing left to write back."""
         self.control.execute(f"TRUNCATE {TABLE}".encode())
-        self.control.execute("CHECKPOINT")
+        self.place.checkpoint(self.control)
 
     def load(self, statement: str, kind: str, clients: int, seed: int) -> Metrics:
         """pgbench with the simple protocol, as published."""
         self.clear()
-        before, cpu_before = read_wal(self.control), self.ended.cpu_seconds()
+        before, cpu_before = self.place.wal(self.control), self.place.ended_cpu()
         load = pgbench.run(
-            self.cluster.original.program("pgbench"),
+            self.place.program("pgbench"),
             self.script(statement, kind),
             pgbench.Load(clients, self.plan.threads, self.plan.seconds, protocol="simple"),
             seed,
-            self.cluster.environment(),
+            self.place.environment(),
+            database=self.place.database,
         )
-        written, cpu = read_wal(self.control) - before, self.ended.cpu_seconds() - cpu_before
+        written, cpu = since(self.place.wal(self.control), before), self.place.ended_cpu()
         if load.transactions == 0:
             raise InorderError(f"pgbench did nothing in {self.plan.seconds} s")
         self.check(kind, load.transactions if statement == INSERT else 0)
         metrics = {"tps": load.tps, "latency_ms": load.latency_ms, "transactions": load.transactions}
-        metrics["cpu_us"] = 1e6 * cpu / load.transactions
-        return metrics | written.as_metrics()
+        if cpu is not None and cpu_before is not None:
+            metrics["cpu_us"] = 1e6 * (cpu - cpu_before) / load.transactions
+        return metrics | written
 
     def script(self, statement: str, kind: str) -> Path:
         """What pgbench runs."""
-        path = self.cluster.folder / f"{statement}_{kind}.sql"
+        path = self.place.folder / f"{statement}_{kind}.sql"
         path.write_text(STATEMENTS[statement].format(value=value_of(kind)), encoding="utf-8")
         return path
 
     def bulk(self, kind: str) -> Metrics:
         """One INSERT … SELECT in a session of its own, by the wall clock and by the CPU time of its process."""
         self.clear()
-        before = read_wal(self.control)
+        before = self.place.wal(self.control)
         statement = f"INSERT INTO {TABLE} SELECT {value_of(kind)} FROM generate_series(1, {self.plan.rows})"
         with self.connection() as session:
-            metrics = ServerProcess(session).timed(lambda: session.execute(statement.encode()))
-        written = read_wal(self.control) - before
+            metrics = self.place.timed(session, lambda: session.execute(statement.encode()))
+        written = since(self.place.wal(self.control), before)
         self.check(kind, self.plan.rows)
-        return metrics | written.as_metrics()
+        return metrics | written
 
     def check(self, kind: str, rows: int) -> None:
         """An error unless the table holds so many rows, each with a value of its own if they come from a sequence."""

@@ -1,4 +1,4 @@
-"""What the insert experiment does, done to a throw-away server."""
+"""What the insert experiment does, done to a server."""
 
 import os
 import threading
@@ -10,15 +10,15 @@ from pathlib import Path
 from psycopg import sql
 
 from inorder.cluster import Cluster
-from inorder.database import Connection, connect, query
+from inorder.database import Connection, query
 from inorder.errors import InorderError
 from inorder.lab import pgbench, waldump
-from inorder.lab.counters import CheckpointMarks, read_counters, read_leaf_density, read_sizes, wal_place
-from inorder.lab.device import look
+from inorder.lab.counters import CheckpointMarks, read_leaf_density, read_sizes, wal_place
+from inorder.lab.device import DeviceTimes, look
 from inorder.lab.experiment import Metrics, Series
 from inorder.lab.experiments.insert import InsertPlan
-from inorder.lab.extensions import create_extensions
-from inorder.lab.keys import KEY_KINDS, SCHEMA, KeyKind
+from inorder.lab.keys import KEY_KINDS, KeyKind
+from inorder.lab.place import Place, place_of, since
 from inorder.lab.progress import Progress
 from inorder.lab.serving import FILL_SETTINGS, fill_memory, serve_measured
 
@@ -29,10 +29,11 @@ TABLESPACE = sql.Identifier("inorder_indexes")
 BLOCK_BYTES = 8192
 
 class ServerBench:
-    """An InsertBench over a Cluster."""
+    """An InsertBench over a throw-away server or the user's own."""
 
-    def __init__(self, cluster: Cluster, plan: InsertPlan, keys: Mapping[str, KeyKind] = KEY_KINDS) -> None:
-        self.cluster = cluster
+    def __init__(self, server: Cluster | Place, plan: InsertPlan, keys: Mapping[str, KeyKind] = KEY_KINDS) -> None:
+        self.place = place_of(server)
+        self.cluster = self.place.cluster
         self.plan = plan
         self.keys = keys
         self.rows = dict.fromkeys(keys, 0)
@@ -40,30 +41,31 @@ class ServerBench:
 
     def connection(self) -> Connection:
         """A new connection to the server."""
-        return connect(self.cluster.dsn)
+        return self.place.connect()
 
     def serve_for_filling(self) -> None:
         """Plenty of memory, nothing durable."""
         if not self.filling:
-            self.cluster.restart(FILL_SETTINGS | {"shared_buffers": f"{fill_memory() // 8192}"})
+            self.place.serve(FILL_SETTINGS | {"shared_buffers": f"{fill_memory() // 8192}"})
             self.filling = True
 
     def serve_for_measuring(self) -> None:
         """Small memory, durable, and no page cache where the server can do without."""
         if self.filling:
             with self.connection() as connection:
-                connection.execute("CHECKPOINT")  # so that the stop has little left to write
-        self.cluster.stop()
-        os.sync()  # the fill flushed nothing; its pages must not be written back while others are measured
-        serve_measured(self.cluster, self.plan)
+                self.place.checkpoint(connection)  # so that the stop has little left to write
+        if self.cluster:
+            self.cluster.stop()
+            os.sync()  # the fill flushed nothing; its pages must not be written back while others are measured
+            serve_measured(self.cluster, self.plan)
         self.filling = False
 
     def create(self, kinds: tuple[str, ...]) -> None:
         """The schema, the extensions, the empty tables."""
         self.serve_for_filling()
         with self.connection() as connection:
-            create_extensions(connection, self.cluster.server)
-            connection.execute(f"CREATE SCHEMA {SCHEMA}".encode())
+            self.place.create_extensions(connection)
+            self.place.create_schema(connection)
             tablespace = self.make_tablespace(connection)
             for kind in kinds:
                 for statement in self.keys[kind].statements(tablespace):
@@ -95,7 +97,7 @@ class ServerBench:
 
     def make_tablespace(self, connection: Connection) -> str:
         """A tablespace in the folder that the plan names, or "" if it names none; its files go with the cluster."""
-        if not self.plan.tablespace:
+        if not self.plan.tablespace or self.cluster is None:
             return ""
         folder = self.cluster.outside(Path(self.plan.tablespace))
         connection.execute(sql.SQL("CREATE TABLESPACE {} LOCATION {}").format(TABLESPACE, sql.Literal(str(folder))))
@@ -109,25 +111,28 @@ class ServerBench:
                 # Its blocks are seconds. One that the turn before has half filled would cost up to 500 images, in a
                 # checkpoint interval of a second or ten and not of minutes, and in one turn of six.
                 time.sleep(1 - time.time() % 1)
-            connection.execute("CHECKPOINT")
-            before, device, start = read_counters(connection, key), look(self.device_folder), wal_place(connection)
-            checkpoints = CheckpointMarks(connection)
+            self.place.checkpoint(connection)
+            before, device = self.place.counters(connection, key), self.device()
+            start = wal_place(connection) if self.plan.dump_wal else ""
+            checkpoints = CheckpointMarks(connection) if self.place.marks_checkpoints else None
 
             def second(tps: float) -> None:
-                checkpoints.look()
+                if checkpoints:
+                    checkpoints.look()
                 progress.step(f"{key.label}: {tps:,.0f} inserts/s")
 
             load = pgbench.run(
-                self.cluster.original.program("pgbench"),
-                pgbench.insert_script(self.cluster.folder / f"insert_{key.name}.sql", key.table),
+                self.place.program("pgbench"),
+                pgbench.insert_script(self.place.folder / f"insert_{key.name}.sql", key.table),
                 self.load(clients),
                 seed,
-                self.cluster.environment(),
+                self.place.environment(),
                 second,
-                log=self.cluster.folder / "latency",
+                log=self.place.folder / "latency",
+                database=self.place.database,
             )
-            counted = read_counters(connection, key) - before
-            busy = after.since(device) if device and (after := look(self.device_folder)) else {}
+            counted = since(self.place.counters(connection, key), before)
+            busy = after.since(device) if device and (after := self.device()) else {}
             wal, series = self.dumped(connection, key, start)
         if load.transactions == 0:
             raise InorderError(f"pgbench inserted nothing into {key.table} in {self.plan.seconds} s")
@@ -138,20 +143,19 @@ class ServerBench:
             "rows_before": self.rows[kind],
         }
         self.rows[kind] += load.transactions
-        series |= {"tps": list(load.tps_by_second), "checkpoints": checkpoints.seconds}
-        return metrics | counted.as_metrics() | load.percentiles_ms | busy | wal, series
+        series |= {"tps": list(load.tps_by_second)} | ({"checkpoints": checkpoints.seconds} if checkpoints else {})
+        return metrics | counted | load.percentiles_ms | busy | wal, series
 
-    @property
-    def device_folder(self) -> Path:
-        """What the indexes are on."""
-        return Path(self.plan.tablespace or self.cluster.data)
+    def device(self) -> DeviceTimes | None:
+        """What the indexes are on, if that is on this machine."""
+        return look(Path(self.plan.tablespace or self.cluster.data)) if self.cluster else None
 
     def dumped(self, connection: Connection, key: KeyKind, start: str) -> tuple[Metrics, Series]:
         """What is in the WAL since a place: bytes of records and images, and which blocks of the index changed."""
-        if not self.plan.dump_wal:
+        if not self.plan.dump_wal or self.cluster is None:
             return {}, {}
         folder = self.cluster.data / "pg_wal"
-        span = waldump.Span(self.cluster.original.program("pg_waldump"), folder, start, wal_place(connection))
+        span = waldump.Span(self.place.program("pg_waldump"), folder, start, wal_place(connection))
         metrics, row = waldump.split(span), connection.execute(query("relation_file"), {"index": key.index}).fetchone()
         if row is None:
             return metrics, {}

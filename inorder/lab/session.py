@@ -5,14 +5,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from inorder import __version__
 from inorder.cluster import Cluster
 from inorder.errors import InputError
 from inorder.lab import machine
 from inorder.lab.experiment import Experiment
+from inorder.lab.fitting import Found
+from inorder.lab.own_server import OwnServer, described
 from inorder.lab.progress import Progress
-from inorder.lab.results import Result
+from inorder.lab.results import OWN_SERVER, Result
 from inorder.servers import Server
+from inorder.session import explained
 from inorder.temporary import service_account, temporary_folder
 
 
@@ -72,6 +77,37 @@ def run_session(
     with Cluster(server) as cluster:
         result.machine = machine.describe_machine(cluster.folder)
         experiment.run(plan, cluster, result, progress, saver(result, path))
+
+
+def own_result(experiment: Experiment, plan: Any, found: Found, notes: list[str]) -> Result:
+    """An empty result of the user's own server. The machine it is on is not known."""
+    result = Result(
+        experiment=experiment.name,
+        created=machine.now(),
+        inorder=__version__,
+        seed=int(plan.seed),
+        plan=plan.as_dict(),
+        server=described(found),
+        machine={"commit": machine.commit()},
+        method=OWN_SERVER,
+    )
+    result.notes += notes
+    return result
+
+
+def run_own_session(
+    experiment: Experiment, plan: Any, own: OwnServer, result: Result, progress: Progress, path: Path
+) -> None:
+    """An experiment in a schema on the user's own server, removed afterwards; else as ``run_session``."""
+    if experiment.run_on is None:
+        raise InputError(f"{experiment.name} needs a server to itself: it has no --dsn")
+    for program in experiment.programs:
+        own.program(program)
+    with own:
+        try:
+            experiment.run_on(plan, own, result, progress, saver(result, path))
+        except psycopg.Error as error:
+            raise explained(error) from error
 
 
 def saver(result: Result, path: Path) -> Callable[[], None]:

@@ -86,9 +86,11 @@ def row_of(kind: KindSummary) -> list[Value]:
     ]  # fmt: skip
 
 
-def bars(kinds: Sequence[KindSummary], value: Callable[[KindSummary], Estimate], unit: str = "") -> list[charts.Bar]:
+def bars(
+    kinds: Sequence[KindSummary], value: Callable[[KindSummary], Estimate | None], unit: str = ""
+) -> list[charts.Bar]:
     """One estimate of every kind, with its interval."""
-    some = [(kind, value(kind)) for kind in kinds]
+    some = [(kind, one) for kind in kinds if (one := value(kind))]
     return [
         charts.Bar(k.label, one.median, number(0, unit)(one.median), css_class(k.kind), one.low, one.high)
         for k, one in some

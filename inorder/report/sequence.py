@@ -51,7 +51,8 @@ def to_constant(result: Result, step: str, kind: str, metric: str) -> Estimate |
 def wal_each(result: Result, step: str, kind: str) -> Estimate | None:
     """Bytes of WAL a transaction."""
     runs = result.select(step, kind)
-    return estimate([run.metrics["wal_bytes"] / run.metrics["transactions"] for run in runs]) if runs else None
+    values = [run.metrics["wal_bytes"] / run.metrics["transactions"] for run in runs if "wal_bytes" in run.metrics]
+    return estimate(values) if values else None
 
 
 def load_row(result: Result, statement: str, kind: str, clients: int) -> list[Value]:
@@ -136,7 +137,9 @@ def sequence_headline(result: Result) -> str:
     inserts = ratios_of_inserts(result, kind, "tps")
     if not inserts:
         return ""
-    ratios = [f"TPS of an insert: {told(inserts)}", f"its CPU time: {told(ratios_of_inserts(result, kind, 'cpu_us'))}"]
+    ratios = [f"TPS of an insert: {told(inserts)}"]
+    if cpu := ratios_of_inserts(result, kind, "cpu_us"):
+        ratios.append(f"its CPU time: {told(cpu)}")
     bulk = to_constant(result, BULK, kind, "cpu_seconds")
     if bulk:
         ratios.append(f"CPU time of one INSERT … SELECT: {ratio(bulk)}")

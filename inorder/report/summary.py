@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inorder.lab.keys import KEY_KINDS, PRIMARY, with_indexes
-from inorder.lab.results import CGROUP, DIRECT_IO, Result, Run
+from inorder.lab.results import CGROUP, DIRECT_IO, OWN_SERVER, Result, Run
 from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
 from inorder.units import MB
 
@@ -21,9 +21,9 @@ class KindSummary:
     rows: int
     tps: Estimate
     ratio: Estimate | None
-    wal_per_row: Estimate
+    wal_per_row: Estimate | None
     wal_ratio: Estimate | None
-    fpi_per_row: float
+    fpi_per_row: float | None
     index_hit_percent: float | None
     index_mb: float | None
     leaf_density: float | None
@@ -32,8 +32,10 @@ class KindSummary:
 
 def paired(result: Result, kind: str, rows: int, metric: str) -> Estimate | None:
     """The ratio of a per-row or per-second metric to the baseline's, over the rounds both have."""
-    values = {run.round: per_insert(run, metric) for run in result.select("insert", kind, rows)}
-    base = {run.round: per_insert(run, metric) for run in result.select("insert", KEY_KINDS[kind].baseline, rows)}
+    values, base = (
+        {run.round: per_insert(run, metric) for run in result.select("insert", one, rows) if metric in run.metrics}
+        for one in (kind, KEY_KINDS[kind].baseline)
+    )
     common = sorted(values.keys() & base.keys())
     return paired_ratio([values[n] for n in common], [base[n] for n in common]) if common else None
 
@@ -43,9 +45,15 @@ def per_insert(run: Run, metric: str) -> float:
     return run.metrics[metric] if metric == "tps" else run.metrics[metric] / run.metrics["inserts"]
 
 
+def measured(runs: Sequence[Run], metric: str) -> Estimate | None:
+    """Of a row, over the rounds; None where the server did not show it."""
+    values = [per_insert(run, metric) for run in runs if metric in run.metrics]
+    return estimate(values) if values else None
+
+
 def hit_percent(runs: Sequence[Run]) -> Estimate | None:
     """The share of index block accesses that found the block in shared buffers, in percent; None without an index."""
-    accesses = [(run.metrics["index_hits"], run.metrics["index_reads"]) for run in runs]
+    accesses = [(run.metrics["index_hits"], run.metrics["index_reads"]) for run in runs if "index_hits" in run.metrics]
     shares = [100 * hits / (hits + reads) for hits, reads in accesses if hits + reads]
     return estimate(shares) if shares else None
 
@@ -63,9 +71,9 @@ def summarise_kind(result: Result, kind: str, rows: int) -> KindSummary | None:
         rows=rows,
         tps=estimate([run.metrics["tps"] for run in runs]),
         ratio=paired(result, kind, rows, "tps"),
-        wal_per_row=estimate([per_insert(run, "wal_bytes") for run in runs]),
+        wal_per_row=measured(runs, "wal_bytes"),
         wal_ratio=paired(result, kind, rows, "wal_bytes"),
-        fpi_per_row=estimate([per_insert(run, "full_page_images") for run in runs]).median,
+        fpi_per_row=images.median if (images := measured(runs, "full_page_images")) else None,
         index_hit_percent=hits.median if (hits := hit_percent(runs)) else None,
         index_mb=filled["index_bytes"] / MB if filled.get("index_bytes") else None,
         leaf_density=sizes.get("leaf_density"),
@@ -115,6 +123,8 @@ def memory_note(result: Result) -> str:
             f"{result.plan['memory_bytes'] / MB:.0f} MB in all, page cache included, by a memory control group; "
             f"{result.plan['memory_bytes'] / MB / 4:.0f} MB of it are shared buffers."
         )
+    if result.method == OWN_SERVER:
+        return f"{memory}, and behind them whatever cache its machine has: speeds are those of your server as it is."
     return (
         f"{memory}, and the kernel's page cache behind them: direct I/O needs PostgreSQL 16 and a file system on a "
         "device, a memory control group the right to make one and 64 MB. So speeds hide what a table larger than all "

@@ -48,12 +48,13 @@ LEAVE_KEY = (WITH_KEY, ADD_KEY, COPY_IN)
 
 @dataclass(frozen=True)
 class BulkPlan:
-    """How many rows of which kinds of key, how often, with how much memory."""
+    """How many rows of which kinds of key, how often, with how much memory; and which of the steps."""
 
     kinds: tuple[str, ...] = tuple(KINDS)
     rows: tuple[int, ...] = (1_000_000,)
     rounds: int = 6
     shared_buffers: int = 512 * 1024 * 1024
+    steps: tuple[str, ...] = tuple(STEPS)
     seed: int = 1
 
     def as_dict(self) -> dict[str, Any]:
@@ -91,17 +92,19 @@ def order_of(plan: BulkPlan, rows: int, number: int) -> list[str]:
 
 def run_bulk(plan: BulkPlan, bench: Bench, result: Result, progress: Progress, save: Callable[[], None]) -> None:
     """Round by round every kind through all steps at each number of rows; saved after each step."""
-    progress.total(plan.rounds * len(plan.rows) * len(plan.kinds) * len(STEPS))
+    progress.total(plan.rounds * len(plan.rows) * len(plan.kinds) * len(plan.steps))
     bench.prepare()
     for rows in sorted(plan.rows):
         for number in range(1, plan.rounds + 1):
             for kind in order_of(plan, rows, number):
-                if all(result.has(step, kind, rows, number) for step in STEPS):
-                    for _ in STEPS:
+                if all(result.has(step, kind, rows, number) for step in plan.steps):
+                    for _ in plan.steps:
                         progress.done()
                     continue
                 forget(result, kind, rows, number)  # what was cut off begins anew
                 for step in steps_of(plan.seed, rows, kind, number):
+                    if step not in plan.steps:
+                        continue
                     where = f"{rows:,} rows, round {number} of {plan.rounds}"
                     progress.step(f"{where}: {KINDS[kind].label}: {STEPS[step]}")
                     metrics = bench.measure(kind, step, rows)

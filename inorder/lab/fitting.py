@@ -1,0 +1,128 @@
+"""What becomes of a plan on the user's own server: what it cannot do or show is left out and named. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from inorder.errors import InputError
+from inorder.lab.experiments.bulk import COPY_IN, COPY_OUT
+from inorder.lab.keys import KEY_KINDS
+
+SPARE_SESSIONS = 3  # beside the load's: this tool's own
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the server lets this role see and do. In the order of queries/own_server.sql."""
+
+    version: str
+    role: str
+    database: str
+    in_recovery: bool
+    counts: bool
+    may_create: bool
+    schema_comment: str | None  # None: there is no such schema
+    may_checkpoint: bool
+    sees_wal: bool
+    sees_checkpoints: bool
+    has_inorder: bool
+    has_pgstattuple: bool
+    free_sessions: int
+    shared_buffers: int
+    synchronous_commit: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+def fitted(plan: Any, found: Found, needed: int) -> tuple[Any, list[str]]:
+    """The plan that can be run there, and what is to be said of it; an error where nothing is left of it."""
+    notes = [
+        f"On your own server: it was neither restarted nor reconfigured, its settings are those found, and its free "
+        f"disk space was not looked at; about {needed / 2**20:,.0f} MB were needed at most."
+    ]
+    changes: dict[str, Any] = {}
+    for part in (fit_kinds, fit_clients, fit_settings, fit_steps):
+        changed, told = part(plan, found)
+        changes |= changed
+        notes += told
+    return replace(plan, **changes), [*notes, *blind_spots(plan, found)]
+
+
+Fit = tuple[dict[str, Any], list[str]]
+
+
+def fit_kinds(plan: Any, found: Found) -> Fit:
+    """Without the extension only the kinds of key that do without it."""
+    if not hasattr(plan, "kinds") or isinstance(type(plan).__dict__.get("kinds"), property) or found.has_inorder:
+        return {}, []
+    kept = tuple(kind for kind in plan.kinds if not KEY_KINDS[kind].needs_inorder)
+    if not kept:
+        raise InputError(
+            f"the database '{found.database}' has no extension inorder that '{found.role}' may use, and all of these "
+            f"kinds of key need it; CREATE EXTENSION inorder makes it"
+        )
+    left = [KEY_KINDS[kind].label for kind in plan.kinds if kind not in kept]
+    told = f"Left out, since the database has no extension inorder that this role may use: {', '.join(left)}."
+    return ({"kinds": kept}, [told]) if left else ({}, [])
+
+
+def fit_clients(plan: Any, found: Found) -> Fit:
+    """As many sessions as the server, the database and the role have left."""
+    free, changes, notes = found.free_sessions - SPARE_SESSIONS, {}, []
+    if free < 1:
+        raise InputError(f"the server has {max(found.free_sessions, 0)} sessions left for '{found.role}', too few")
+    if hasattr(plan, "fill_workers"):
+        changes["fill_workers"] = min(plan.fill_workers, free)
+    if hasattr(plan, "clients"):
+        changes["clients"] = kept = tuple(count for count in plan.clients if count <= free)
+        if not kept:
+            raise InputError(f"the server has {free} sessions left for '{found.role}', fewer than any of --clients")
+        left = [str(count) for count in plan.clients if count not in kept]
+        notes = [f"Left out, since {free} sessions were free: {', '.join(left)} clients."] if left else []
+    return changes, notes
+
+
+def fit_settings(plan: Any, found: Found) -> Fit:
+    """A plan says what memory there was, and how commits waited: here what was found."""
+    given = {
+        "memory_bytes": found.shared_buffers,
+        "shared_buffers": found.shared_buffers,
+        "synchronous_commit": found.synchronous_commit,
+        "dump_wal": False,
+        "tablespace": "",
+    }
+    return {name: value for name, value in given.items() if hasattr(plan, name)}, []
+
+
+def fit_steps(plan: Any, found: Found) -> Fit:
+    """No files on the server."""
+    if not hasattr(plan, "steps") or isinstance(type(plan).__dict__.get("steps"), property):
+        return {}, []
+    steps = tuple(step for step in plan.steps if step not in (COPY_OUT, COPY_IN))
+    told = (
+        "Left out: COPY to and from a file, which the server would write with the rights of pg_write_server_files and "
+        "no statement could remove again."
+    )
+    return {"steps": steps}, [told]
+
+
+def blind_spots(plan: Any, found: Found) -> list[str]:
+    """What is not counted, or not as elsewhere."""
+    whole = (
+        "WAL is counted for the whole server: what its other sessions wrote meanwhile is in it. Blocks are those of "
+        "the lab's own tables and indexes."
+    )
+    files = "what is in the WAL (pg_waldump) and the device" if hasattr(plan, "dump_wal") else "CPU time"
+    notes = [
+        whole if found.sees_wal else f"Left out: WAL, since '{found.role}' may not read pg_stat_wal.",
+        f"Left out: {files}, to be seen only from within the server's machine.",
+    ]
+    if not found.may_checkpoint:
+        notes.append(
+            f"No checkpoint before each turn: '{found.role}' has not the rights of pg_checkpoint. Full-page images "
+            "depend on when the server made its own."
+        )
+    if hasattr(plan, "dump_wal") and not found.sees_checkpoints:
+        notes.append(f"Left out: when checkpoints ended; '{found.role}' may not call pg_control_checkpoint().")
+    if not found.has_pgstattuple and hasattr(plan, "kinds") and not hasattr(plan, "caches"):
+        notes.append("Left out: leaf density, since the database has no pgstattuple that this role may use.")
+    return notes

@@ -1,0 +1,238 @@
+"""The user's own server as a place for experiments: a schema on it, removed afterwards; nothing else is touched."""
+
+import os
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from inorder.cluster import Cluster, uninterrupted
+from inorder.database import Connection, connect_as_user, query
+from inorder.errors import InorderError, InputError
+from inorder.lab.counters import SETTLE_SECONDS
+from inorder.lab.fitting import Found
+from inorder.lab.keys import SCHEMA, KeyKind
+from inorder.lab.place import Counts
+from inorder.lab.results import OWN_SERVER, Result
+from inorder.servers import OLDEST_MAJOR, Server
+from inorder.session import explained, first_line
+from inorder.temporary import PREFIX
+
+MARK = "inorder lab: made for one run, removed at its end"
+LOCK_TIMEOUT = "60s"  # of removing the schema: a dump may be reading it
+BLOCK_COUNTERS = ("index_hits", "index_reads", "heap_hits", "heap_reads")
+WAL_COUNTERS = ("wal_bytes", "wal_records", "full_page_images")
+
+
+class OwnServer:
+    """A Place on the server that a connection string leads to. The schema is there within the ``with`` block.
+
+    The programs, pgbench above all, are of an installation on this machine.
+    """
+
+    cluster: Cluster | None = None
+
+    def __init__(self, dsn: str, programs: Server | None) -> None:
+        self.programs = programs
+        self.name = f"inorder_lab_{os.getpid()}_{secrets.token_hex(4)}"  # by which this run knows its sessions
+        try:
+            parts = conninfo_to_dict(dsn)
+        except psycopg.ProgrammingError as error:
+            raise InputError(f"--dsn: {first_line(error)}") from error
+        # A password goes through the environment: arguments of a program are for everybody on the machine to see.
+        self.password = str(parts.pop("password", None) or "")
+        self.given = bool(parts)
+        self.dsn = make_conninfo("", **(parts | {"application_name": self.name}))
+        self.folder = Path()
+        self.stack = ExitStack()
+        self.variables: dict[str, str] = {}
+        self.found = self.look()
+
+    @property
+    def marks_checkpoints(self) -> bool:
+        """Where pg_control_checkpoint() may be called."""
+        return self.found.sees_checkpoints
+
+    @property
+    def database(self) -> str:
+        """The connection string, which libpq expands."""
+        return self.dsn
+
+    def connect(self) -> Connection:
+        """A session that finds the extensions, and nothing else of the user's by its bare name."""
+        connection = connect_as_user(make_conninfo(self.dsn, **({"password": self.password} if self.password else {})))
+        try:
+            connection.execute(query("own_search_path"))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def look(self) -> Found:
+        """What may be seen and done there; an error where nothing can be."""
+        with self.connect() as connection:
+            info = connection.info
+            if info.server_version < OLDEST_MAJOR * 10000:
+                raise InputError(f"the server is too old: inorder needs PostgreSQL {OLDEST_MAJOR} or later")
+            self.variables = {"PGHOST": info.host, "PGPORT": str(info.port), "PGUSER": info.user,
+                              "PGDATABASE": info.dbname}  # fmt: skip
+            row = connection.execute(query("own_server"), {"schema": SCHEMA}).fetchone()
+            settings = {str(name): str(value) for name, value in connection.execute(query("settings"))}
+        assert row is not None
+        return replace(Found(*row), settings=settings)  # type: ignore[arg-type]
+
+    def __enter__(self) -> "OwnServer":
+        with ExitStack() as stack:
+            self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"{PREFIX}own-")))
+            try:
+                with self.connect() as connection, connection.transaction():
+                    connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(SCHEMA)))
+                    mark = sql.SQL("COMMENT ON SCHEMA {} IS {}").format(sql.Identifier(SCHEMA), sql.Literal(MARK))
+                    connection.execute(mark)
+                    row = connection.execute("SELECT oid FROM pg_namespace WHERE nspname = %s", (SCHEMA,)).fetchone()
+                    assert row is not None
+                    # Before it is committed: an interrupt may come at any moment; removing nothing is no error.
+                    stack.callback(self.remove, int(str(row[0])))
+            except psycopg.errors.DuplicateSchema as error:
+                raise InputError(schema_exists(self.found.database, False)) from error
+            except psycopg.Error as error:
+                raise explained(error) from error
+            self.stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stack.close()
+
+    def remove(self, schema: int) -> None:
+        """Remove the schema that this run has made, known by its number, and no other of that name."""
+        with uninterrupted():
+            try:
+                with self.connect() as connection:
+                    connection.execute("SELECT set_config('lock_timeout', %s, false)", (LOCK_TIMEOUT,))
+                    row = connection.execute("SELECT nspname FROM pg_namespace WHERE oid = %s", (schema,)).fetchone()
+                    if row is not None:
+                        connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(str(row[0]))))
+            except psycopg.Error as error:
+                raise InorderError(
+                    f"the schema {SCHEMA} may still be in the database '{self.found.database}' "
+                    f"({first_line(error)}); DROP SCHEMA {SCHEMA} CASCADE removes it"
+                ) from error
+
+    def program(self, name: str) -> Path:
+        """Of an installation on this machine."""
+        if self.programs is None:
+            raise InputError(f"there is no PostgreSQL on this machine whose {name} could be run")
+        return self.programs.program(name)
+
+    def environment(self) -> dict[str, str]:
+        """The caller's, with what this session was led to: pgbench itself would take another database for a service."""
+        password = {"PGPASSWORD": self.password} if self.password else {}
+        return os.environ | self.variables | password
+
+    def serve(self, settings: Mapping[str, str]) -> None:
+        """Nothing: its settings are the user's."""
+
+    def create_schema(self, connection: Connection) -> None:
+        """Nothing: it is there as long as this place is."""
+
+    def create_extensions(self, connection: Connection) -> None:
+        """Nothing: they are the user's to make."""
+
+    def checkpoint(self, connection: Connection) -> None:
+        """Where this role may."""
+        if self.found.may_checkpoint:
+            connection.execute("CHECKPOINT")
+
+    def counters(self, connection: Connection, kind: KeyKind) -> Counts:
+        """Blocks of one table and its index; WAL of the whole server, if that is to be seen."""
+        wal = self.wal(connection)
+        row = connection.execute(query("blocks"), {"table": kind.table, "index": kind.index}).fetchone()
+        if row is None:
+            raise InorderError(f"the server has no statistics of {kind.table}")
+        return dict(wal) | numbers(BLOCK_COUNTERS, row)
+
+    def wal(self, connection: Connection) -> Counts:
+        """Of the whole server, if that is to be seen."""
+        self.wait_for_own_sessions(connection)
+        row = connection.execute(query("wal")).fetchone() if self.found.sees_wal else None
+        return {} if row is None else numbers(WAL_COUNTERS, row)
+
+    def wait_for_own_sessions(self, connection: Connection) -> None:
+        """Until this run's other sessions have ended, and so reported what they did."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while connection.execute(query("own_sessions"), {"name": self.name}).fetchone() != (0,):
+            if time.monotonic() > deadline:
+                raise InorderError(
+                    f"sessions of this run have not ended after {SETTLE_SECONDS} s: is a connection pooler in between?"
+                )
+            time.sleep(0.01)
+
+    def timed(self, session: Connection, work: Callable[[], object]) -> dict[str, float]:
+        """By the wall clock: the server's processes may be on another machine."""
+        started = time.perf_counter()
+        work()
+        return {"seconds": time.perf_counter() - started}
+
+    def ended_cpu(self) -> float | None:
+        """Not to be seen."""
+        return None
+
+    def note(self, result: Result) -> None:
+        """Version and settings as they were found."""
+        result.server = described(self.found)
+
+
+def numbers(names: tuple[str, ...], row: tuple[object, ...]) -> dict[str, float]:
+    """A row of counters by name."""
+    return {name: int(str(value)) for name, value in zip(names, row, strict=True)}
+
+
+def described(found: Found) -> dict[str, object]:
+    """The server, for a result. Not where it is, nor as whom."""
+    return {"version": found.version, "origin": OWN_SERVER, "settings": dict(found.settings),
+            "checkpoints": found.may_checkpoint}  # fmt: skip
+
+
+def schema_exists(database: str, left_over: bool) -> str:
+    """What to say of a schema that is in the way; it is never removed, whoever made it.
+
+    >>> schema_exists("shop", False)
+    "the database 'shop' has a schema inorder_lab already, which is not of this run; nothing was changed"
+    """
+    whose = "left by a run that was killed, or of one that goes on" if left_over else "which is not of this run"
+    hint = f"; if none goes on, DROP SCHEMA {SCHEMA} CASCADE removes it" if left_over else "; nothing was changed"
+    return f"the database '{database}' has a schema {SCHEMA} already, {whose}{hint}"
+
+
+def require_unchanged(before: Mapping[str, object], now: Mapping[str, object]) -> None:
+    """An error if half of a result would come from another server, or from one with other settings.
+
+    >>> require_unchanged({"version": "15.1"}, {"version": "15.2"})
+    Traceback (most recent call last):
+    inorder.errors.InputError: the server is not as it was when the run began: version
+    """
+    changed = [name for name in now if before.get(name) != now[name]]
+    if changed:
+        raise InputError(f"the server is not as it was when the run began: {', '.join(changed)}")
+
+
+def require_usable(found: Found) -> None:
+    """An error in one sentence where no experiment can be run."""
+    if found.in_recovery:
+        raise InputError("the server is a standby, on which nothing can be inserted")
+    if found.schema_comment is not None:
+        raise InputError(schema_exists(found.database, found.schema_comment == MARK))
+    if not found.may_create:
+        raise InputError(
+            f"the role '{found.role}' may not create a schema in the database '{found.database}'; "
+            f"GRANT CREATE ON DATABASE allows it"
+        )
+    if not found.counts:
+        raise InputError("track_counts is off on that server, so that it counts no blocks")
