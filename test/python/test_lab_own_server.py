@@ -1,0 +1,207 @@
+"""The lab on the user's own server: what it may do there, what it leaves out, that nothing stays or is harmed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from inorder.cluster import Cluster
+from inorder.database import connect
+from inorder.errors import InorderError, InputError
+from inorder.lab.experiments.bulk import COPY_IN, COPY_OUT, STEPS, BulkPlan
+from inorder.lab.experiments.insert import InsertPlan
+from inorder.lab.experiments.sequence import SequencePlan
+from inorder.lab.fitting import Found, fitted
+from inorder.lab.own_server import MARK, OwnServer, require_usable
+from inorder.lab.results import OWN_SERVER, load
+from inorder.report.catalogue import report_of
+from inorder.servers import Server
+
+from conftest import scalar
+from test_cli import inorder
+
+ALL = Found("15.1", "me", "shop", False, True, True, None, True, True, True, True, True, 90, 2**27, "off")
+
+
+def but(**changes: object) -> Found:
+    """A server that lets all be seen and done, but for this."""
+    return Found(**{**vars(ALL), **changes})  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def users(server: Server) -> Iterator[Cluster]:
+    """A server of the user's: one database with the extension, one without, in which a role may make schemas."""
+    with Cluster(server) as running:
+        running.start({"fsync": "off"})
+        with connect(running.dsn) as connection:
+            for statement in (
+                "CREATE SCHEMA elsewhere", "CREATE EXTENSION inorder SCHEMA elsewhere", "CREATE DATABASE bare",
+                "CREATE ROLE plain LOGIN", "GRANT CREATE ON DATABASE bare TO plain",
+            ):  # fmt: skip
+                connection.execute(statement.encode())
+        with connect(f"{running.dsn} dbname=bare") as connection:
+            connection.execute("REVOKE ALL ON pg_stat_wal FROM public")
+        yield running
+
+
+def plain(users: Cluster, database: str = "bare") -> str:
+    """The connection string of a role without rights."""
+    return f"host={users.folder / 'run'} port=5432 user=plain dbname={database}"
+
+
+def schemas(dsn: str) -> object:
+    """How many there are of the lab's name."""
+    with connect(dsn) as connection:
+        return scalar(connection, "SELECT count(*) FROM pg_namespace WHERE nspname = 'inorder_lab'")
+
+
+def test_a_plan_says_what_was_found_and_not_what_was_asked() -> None:
+    """Memory, waiting for commits; no WAL files, no COPY files; each left out is named."""
+    plan, notes = fitted(InsertPlan(memory_bytes=1), ALL, 0)
+    assert (plan.memory_bytes, plan.dump_wal, plan.kinds) == (2**27, False, InsertPlan().kinds)
+    assert any("pg_waldump" in note for note in notes) and not any("checkpoint" in note for note in notes)
+    plan, notes = fitted(SequencePlan(), ALL, 0)
+    assert (plan.synchronous_commit, plan.clients) == ("off", (1, 10))
+    assert "Left out, since 87 sessions were free: 100 clients." in notes
+    plan, notes = fitted(BulkPlan(), ALL, 0)
+    assert set(STEPS) - set(plan.steps) == {COPY_IN, COPY_OUT} and any("pg_write_server_files" in n for n in notes)
+
+
+def test_what_may_not_be_done_is_named() -> None:
+    """One note each."""
+    for changes, words in (
+        ({"may_checkpoint": False}, "has not the rights of pg_checkpoint"),
+        ({"sees_wal": False}, "may not read pg_stat_wal"),
+        ({"sees_checkpoints": False}, "may not call pg_control_checkpoint()"),
+        ({"has_pgstattuple": False}, "Left out: leaf density"),
+        ({"has_inorder": False}, "use: xact, version 7, time-prefixed, sequence-prefixed."),
+    ):
+        assert sum(words in note for note in fitted(InsertPlan(), but(**changes), 0)[1]) == 1
+        assert not any(words in note for note in fitted(InsertPlan(), ALL, 0)[1])
+    with pytest.raises(InputError, match="CREATE EXTENSION inorder makes it"):
+        fitted(InsertPlan(kinds=("v7",)), but(has_inorder=False), 0)
+    with pytest.raises(InputError, match="fewer than any of --clients"):
+        fitted(InsertPlan(clients=(8,)), but(free_sessions=5), 0)
+
+
+def test_where_nothing_can_be_run_is_one_sentence() -> None:
+    """A standby, no right, a schema in the way, which may have been left by a killed run, no counters."""
+    require_usable(ALL)
+    for changes, words in (
+        ({"in_recovery": True}, "is a standby"),
+        ({"may_create": False}, "'me' may not create a schema in the database 'shop'"),
+        ({"schema_comment": ""}, "which is not of this run; nothing was changed"),
+        ({"schema_comment": MARK}, "DROP SCHEMA inorder_lab CASCADE removes it"),
+        ({"counts": False}, "track_counts is off"),
+    ):
+        with pytest.raises(InputError, match=words):
+            require_usable(but(**changes))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("reader", "--dsn", ""), "lab run reader needs a server to itself: it has no --dsn"),
+        (("insert", "--dsn", "", "--memory", "32MB"), "--memory is for a throw-away server"),
+        (("insert", "--dsn", "", "--index-tablespace", "."), "--index-tablespace is for a throw-away server"),
+        (("sequence", "--dsn", "", "--synchronous-commit", "on"), "--synchronous-commit is for a throw-away server"),
+        (("bulk", "--dsn", "nonsense"), '--dsn: missing "=" after "nonsense"'),
+    ],
+)
+def test_what_cannot_be_asked_is_one_sentence(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+    """Exit code 2, before anything is connected to."""
+    done = inorder("lab", "run", *arguments, folder=tmp_path)
+    assert done.returncode == 2 and words in done.stderr and not list(tmp_path.iterdir())
+
+
+@pytest.mark.server
+def test_a_run_with_all_rights(tmp_path: Path, users: Cluster, server: Server) -> None:
+    """Each experiment on it: complete, its counters there, the schema gone, the extension where it was."""
+    for name, *options in (
+        ("insert", "--rows", "1k", "--inserts", "200", "--clients", "2", "--keys", "bigint,v7,sequence"),
+        ("bulk", "--rows", "1k", "--keys", "bigint,xact"),
+        ("sequence", "--rows", "1k", "--seconds", "1", "--clients", "1", "--cache", "1"),
+    ):
+        words = ("lab", "run", name, "--dsn", users.dsn, "--rounds", "1", *options)
+        done = inorder(*words, folder=tmp_path, server=server)
+        assert done.returncode == 0, done.stderr
+        result = load(tmp_path / f"inorder-{name}.json")
+        assert result.complete and result.method == OWN_SERVER == result.server["origin"]
+        assert result.notes and all(note.split(".")[0][:60] in done.stdout for note in result.notes)
+        assert all("cpu_seconds" not in run.metrics and "cpu_us" not in run.metrics for run in result.runs)
+        assert "host" not in str(result.server) and schemas(users.dsn) == 0
+    inserts = load(tmp_path / "inorder-insert.json").select("insert")
+    assert {run.kind for run in inserts} == {"bigint", "v7", "sequence"}
+    assert all(run.metrics["wal_records"] >= 2 * 200 and run.metrics["index_hits"] >= 200 for run in inserts)
+
+
+@pytest.mark.server
+def test_a_run_with_hardly_any_rights(tmp_path: Path, users: Cluster, server: Server) -> None:
+    """No extension, no CHECKPOINT, no pg_stat_wal: blocks and speed are there, the rest is empty, a page is made."""
+    done = inorder("lab", "run", "insert", "--dsn", plain(users), "--rounds", "2", "--rows", "1k", "--inserts", "200",
+                   "--clients", "2", "--html", "page.html", folder=tmp_path, server=server)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    result = load(tmp_path / "inorder-insert.json")
+    assert result.plan["kinds"] == ["bigint", "random"] and result.complete
+    for run in result.select("insert"):
+        assert run.metrics["index_hits"] >= 200 and "wal_bytes" not in run.metrics
+    assert all(section.name != "model" for section in report_of(result).sections(result))
+    page = (tmp_path / "page.html").read_text()
+    assert "may not read pg_stat_wal" in page and "pg_checkpoint" in page and schemas(plain(users)) == 0
+    refused = inorder("lab", "run", "bulk", "--dsn", plain(users, "postgres"), folder=tmp_path, server=server)
+    assert refused.returncode == 2 and "may not create a schema in the database 'postgres'" in refused.stderr
+
+
+@pytest.mark.server
+def test_what_was_there_is_never_removed(tmp_path: Path, users: Cluster, server: Server) -> None:
+    """Neither before a run, nor at its end a schema that took the name meanwhile."""
+    with connect(users.dsn) as connection:
+        connection.execute("CREATE SCHEMA inorder_lab")
+        connection.execute("CREATE TABLE inorder_lab.mine AS SELECT 1 AS id")
+        done = inorder("lab", "run", "bulk", "--dsn", users.dsn, folder=tmp_path, server=server)
+        assert done.returncode == 2 and "has a schema inorder_lab already" in done.stderr
+        own = OwnServer(users.dsn, server)
+        with pytest.raises(InputError, match="already"):
+            own.__enter__()
+        assert scalar(connection, "SELECT id FROM inorder_lab.mine") == 1
+        connection.execute("ALTER SCHEMA inorder_lab RENAME TO kept")
+        with OwnServer(users.dsn, server):
+            connection.execute("DROP SCHEMA inorder_lab")
+            connection.execute("ALTER SCHEMA kept RENAME TO inorder_lab")
+        assert scalar(connection, "SELECT id FROM inorder_lab.mine") == 1
+        connection.execute("DROP SCHEMA inorder_lab CASCADE")
+        with pytest.raises(InorderError, match="boom"), OwnServer(users.dsn, server):
+            raise InorderError("boom")
+    assert schemas(users.dsn) == 0
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_nothing_stays_after_an_interrupt(
+    tmp_path: Path, users: Cluster, server: Server, number: signal.Signals
+) -> None:
+    """While pgbench runs; afterwards the file is there, and only its own server can go on with it."""
+    environment = os.environ | {"PG_CONFIG": str(server.bindir / "pg_config")}
+    command = [sys.executable, "-m", "inorder", "lab", "run", "insert", "--dsn", users.dsn, "--rows", "1k", "--keys",
+               "bigint", "--seconds", "1", "--rounds", "9"]  # fmt: skip
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=-3, stderr=-3) as process:
+        file, deadline = tmp_path / "inorder-insert.json", time.monotonic() + 30
+        while not file.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert schemas(users.dsn) == 1
+        process.send_signal(number)
+        assert process.wait(30) == 128 + number
+    assert schemas(users.dsn) == 0 and not load(file).complete
+    done = inorder("lab", "resume", str(file), folder=tmp_path, server=server)
+    assert done.returncode == 2 and "is of your own server: give its --dsn" in done.stderr
+
+
+@pytest.mark.server
+def test_a_password_is_no_argument(users: Cluster, server: Server) -> None:
+    """It reaches pgbench by the environment."""
+    own = OwnServer(f"{users.dsn} password=secret", server)
+    assert "secret" not in own.database and own.environment()["PGPASSWORD"] == "secret"
