@@ -131,6 +131,32 @@ def described(setting: Setting, experiment: Experiment) -> str:
     return setting.help + (f"  [{'; '.join(shown)}]" if shown else "")
 
 
+def plan_given(experiment: Experiment, every: Sequence[Setting], size: str, options: dict[str, Any]) -> Any:
+    """The plan of a size but for the settings among the options, which are taken out."""
+    dsn = options["dsn"]
+    if dsn is not None and experiment.run_on is None:
+        raise InputError(f"lab run {experiment.name} needs a server to itself: it has no --dsn")
+    given = {s.field: s.parse(value) for s in every if (value := options.pop("set_" + s.field)) is not None}
+    if dsn is not None and (wrong := [s.option for s in every if s.field in given and s.field in SERVER_SETTINGS]):
+        raise InputError(f"{wrong[0]} is for a throw-away server; with --dsn the server is as it is")
+    return experiment.plan_of(size, **given)
+
+
+def options_of(experiment: Experiment, every: Sequence[Setting]) -> list[Callable[[Any], Any]]:
+    """The options of an experiment's command, as the help lists them."""
+    out = f"inorder-{experiment.name}.json"
+    return [
+        bindir_option,
+        dsn_option,
+        click.option("--quick", is_flag=True, help="A short run."),
+        click.option("--full", is_flag=True, help="The published sizes: hours."),
+        *(click.option(s.option, "set_" + s.field, help=described(s, experiment)) for s in every),
+        click.option("--out", type=FILE, default=out, show_default=True, help="The result file."),
+        page_option,
+        format_option,
+    ]
+
+
 def experiment_command(
     experiment: Experiment,
     text: str,
@@ -143,33 +169,11 @@ def experiment_command(
     def call(quick: bool, full: bool, **options: Any) -> None:
         if quick and full:
             raise InputError("--quick and --full exclude each other")
-        dsn = options["dsn"]
-        if dsn is not None and experiment.run_on is None:
-            raise InputError(f"lab run {experiment.name} needs a server to itself: it has no --dsn")
-        given = {s.field: s.parse(value) for s in every if (value := options.pop("set_" + s.field)) is not None}
-        if dsn is not None and (wrong := [s.option for s in every if s.field in given and s.field in SERVER_SETTINGS]):
-            raise InputError(f"{wrong[0]} is for a throw-away server; with --dsn the server is as it is")
-        run(experiment, experiment.plan_of("quick" if quick else "full" if full else "", **given), options)
+        plan = plan_given(experiment, every, "quick" if quick else "full" if full else "", options)
+        run(experiment, plan, options)
 
     command: Any = call
-    for option in reversed(
-        [
-            bindir_option,
-            dsn_option,
-            click.option("--quick", is_flag=True, help="A short run."),
-            click.option("--full", is_flag=True, help="The published sizes: hours."),
-            *(click.option(s.option, "set_" + s.field, help=described(s, experiment)) for s in every),
-            click.option(
-                "--out",
-                type=FILE,
-                default=f"inorder-{experiment.name}.json",
-                show_default=True,
-                help="The result file.",
-            ),
-            page_option,
-            format_option,
-        ]
-    ):
+    for option in reversed(options_of(experiment, every)):
         command = option(command)
     return click.command(experiment.name, help=f"{text.removesuffix('.')}{studies(experiment.study)}.")(command)
 

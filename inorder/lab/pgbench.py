@@ -113,24 +113,28 @@ def run(
         command, env=dict(environment), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         try:
-            assert process.stdout and process.stderr
-            progress, messages = [], []
-            for line in process.stderr:
-                sample = progress_of(line)
-                if sample:
-                    progress.append(sample[1])
-                    on_progress(sample[1])
-                else:
-                    messages.append(line)
-            report = process.stdout.read()
-            status = process.wait()
+            result = follow(process, on_progress)
         except BaseException:
             process.kill()
             raise
-    if status != 0:
-        raise InorderError(f"pgbench ended with status {status}:\n{''.join(messages)}")
-    result = parse(report, progress)
     return result if log is None else replace(result, percentiles_ms=take_percentiles(log))
+
+
+def follow(process: subprocess.Popen[str], on_progress: Callable[[float], None]) -> PgbenchResult:
+    """Read a pgbench that runs to its end."""
+    assert process.stdout and process.stderr
+    progress, messages = [], []
+    for line in process.stderr:
+        sample = progress_of(line)
+        if sample:
+            progress.append(sample[1])
+            on_progress(sample[1])
+        else:
+            messages.append(line)
+    report = process.stdout.read()
+    if process.wait() != 0:
+        raise InorderError(f"pgbench ended with status {process.returncode}:\n{''.join(messages)}")
+    return parse(report, progress)
 
 
 def insert_script(script: Path, table: str) -> Path:

@@ -121,16 +121,7 @@ class ServerBench:
                     checkpoints.look()
                 progress.step(f"{key.label}: {tps:,.0f} inserts/s")
 
-            load = pgbench.run(
-                self.place.program("pgbench"),
-                pgbench.insert_script(self.place.folder / f"insert_{key.name}.sql", key.table),
-                self.load(clients),
-                seed,
-                self.place.environment(),
-                second,
-                log=self.place.folder / "latency",
-                database=self.place.database,
-            )
+            load = self.push(key, clients, seed, second)
             counted = since(self.place.counters(connection, key), before)
             busy = after.since(device) if device and (after := self.device()) else {}
             wal, series = self.dumped(connection, key, start)
@@ -145,6 +136,19 @@ class ServerBench:
         self.rows[kind] += load.transactions
         series |= {"tps": list(load.tps_by_second)} | ({"checkpoints": checkpoints.seconds} if checkpoints else {})
         return metrics | counted | load.percentiles_ms | busy | wal, series
+
+    def push(self, key: KeyKind, clients: int, seed: int, second: Callable[[float], None]) -> pgbench.PgbenchResult:
+        """Insert into one table, telling TPS each second."""
+        return pgbench.run(
+            self.place.program("pgbench"),
+            pgbench.insert_script(self.place.folder / f"insert_{key.name}.sql", key.table),
+            self.load(clients),
+            seed,
+            self.place.environment(),
+            second,
+            log=self.place.folder / "latency",
+            database=self.place.database,
+        )
 
     def device(self) -> DeviceTimes | None:
         """What the indexes are on, if that is on this machine."""
