@@ -15,6 +15,7 @@ from shutil import which
 from inorder.errors import InputError
 
 OLDEST_MAJOR = 15
+PG_CONFIG_FACTS = ("BINDIR", "SHAREDIR", "PKGLIBDIR", "INCLUDEDIR-SERVER", "PGXS", "VERSION")
 DIRECT_IO_MAJOR = 16  # debug_io_direct came with 16
 
 # Where distributions put pg_config, one folder per major version.
@@ -69,6 +70,8 @@ class Server:
 def describe(pg_config_output: str, origin: str) -> Server:
     """Read what pg_config prints without arguments: lines of NAME = value."""
     facts = dict(line.split(" = ", 1) for line in pg_config_output.splitlines() if " = " in line)
+    if missing := [name for name in PG_CONFIG_FACTS if name not in facts]:
+        raise InputError(f"pg_config ({origin}) does not tell {missing[0]}")
     version = re.search(r"\d+[\w.]*", facts["VERSION"])
     if version is None:
         raise InputError(f"pg_config names no version: {facts['VERSION']}")

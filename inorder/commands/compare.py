@@ -43,7 +43,7 @@ def lab_compare(a: Path, b: Path, threshold: str, output: str) -> None:
     first, second, limit = load(a), load(b), parse_threshold(threshold)
     try:
         found = compare(first, second, limit)
-    except (KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
         raise InputError(f"{a} or {b} is damaged: {type(error).__name__} {error}") from error
     section = compare_section(found, limit, surroundings(first, second))
     show_sections([section], output, compare_records(found))

@@ -195,6 +195,7 @@ def lab_resume(file: Path, bindir: Path | None, dsn: str | None, page: Path | No
     if (result.method == OWN_SERVER) != (dsn is not None):
         raise InputError(f"{file} is of your own server: give its --dsn" if dsn is None else
                          f"{file} is of a throw-away server: give no --dsn")  # fmt: skip
+    readable(file)  # what cannot be reported now cannot be when all is measured
     experiment = EXPERIMENTS[result.experiment]
     if dsn is not None:
         resume_own(experiment, result, file, {"dsn": dsn, "bindir": bindir, "page": page, "output": output})

@@ -7,8 +7,9 @@ import json
 import os
 from collections.abc import Container, Iterable
 from dataclasses import asdict, dataclass, field, fields
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_origin
 
 from inorder.errors import InputError
 
@@ -101,7 +102,22 @@ def load(path: Path) -> Result:
     if content["schema"] > SCHEMA_VERSION:
         raise InputError(f"{path} has schema version {content['schema']}; this inorder reads up to {SCHEMA_VERSION}")
     try:
-        content["runs"] = [Run(**run) for run in content["runs"]]
-        return Result(**{f.name: content[f.name] for f in fields(Result)})
+        content["runs"] = [checked(Run(**run)) for run in content["runs"]]
+        return checked(Result(**{f.name: content[f.name] for f in fields(Result)}))
     except (KeyError, TypeError) as error:
         raise InputError(f"{path} is damaged: {error}") from error
+
+
+Part = TypeVar("Part", Run, Result)
+
+
+def checked(found: Part) -> Part:
+    """What was read, if every field is of the type that it is to be; a TypeError if not."""
+    for f in fields(found):
+        value = getattr(found, f.name)
+        if not isinstance(value, get_origin(f.type) or f.type):  # type: ignore[arg-type]
+            raise TypeError(f"{f.name} is {value!r}")
+    numbers: list[object] = [] if isinstance(found, Result) else list(chain(found.metrics.values(), *found.series.values()))
+    if wrong := [number for number in numbers if not isinstance(number, int | float)]:
+        raise TypeError(f"{wrong[0]!r} is not a number")
+    return found

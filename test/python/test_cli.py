@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 from inorder.cli import cli
+from inorder.errors import InputError
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, load
 from inorder.servers import Server
 from inorder.temporary import takes_direct_io
@@ -209,6 +210,78 @@ def test_a_damaged_result_is_one_clear_sentence(tmp_path: Path) -> None:
     assert done.returncode == 2 and "r.json is damaged" in done.stderr and not (tmp_path / "p.html").exists()
     done = inorder("lab", "report", "g.json", "--html", "p.html", folder=tmp_path)
     assert done.returncode == 0 and "Nothing was measured" in (tmp_path / "p.html").read_text()
+
+
+INSERT_FILE = {
+    "schema": 1, "experiment": "insert", "created": "", "inorder": "", "seed": 1, "plan": {}, "server": {},
+    "machine": {}, "method": "", "notes": [], "runs": [], "complete": False,
+}  # fmt: skip
+INSERT_RUN = {"step": "insert", "kind": "bigint", "rows": 1000, "round": 1, "metrics": {}}
+
+
+@pytest.mark.parametrize("command", [("report",), ("resume",), ("compare", "r.json")], ids=lambda words: words[0])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\x80\xff", "r.json is not a result file"),
+        (b'{"schema"', "r.json is not a result file"),
+        ({"schema": 99}, "r.json has schema version 99; this inorder reads up to 1"),
+        ({"schema": 1}, "r.json is damaged: 'runs'"),
+        (INSERT_FILE | {"experiment": ["insert"]}, "r.json is damaged: experiment is ['insert']"),
+        (INSERT_FILE | {"plan": [1]}, "r.json is damaged: plan is [1]"),
+        (INSERT_FILE | {"server": []}, "r.json is damaged: server is []"),
+        (INSERT_FILE | {"runs": [INSERT_RUN | {"metrics": {"tps": "x"}}]}, "r.json is damaged: 'x' is not a number"),
+        (INSERT_FILE | {"experiment": "fly"}, "'fly'|nothing in common"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_one_clear_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], content: bytes | dict[str, object],
+    message: str,
+) -> None:  # fmt: skip
+    """To whatever command it is given: exit code 2, one line, and the file stays as it is."""
+    monkeypatch.chdir(tmp_path)
+    before = content if isinstance(content, bytes) else json.dumps(content).encode()
+    Path("r.json").write_bytes(before)
+    with pytest.raises((InputError, click.ClickException)) as caught:
+        cli(["lab", *command, "r.json"], standalone_mode=False)
+    assert getattr(caught.value, "exit_code", None) == 2
+    assert any(words in str(caught.value) for words in message.split("|")) and "\n" not in str(caught.value)
+    assert Path("r.json").read_bytes() == before and len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("plan", [{}, {"kinds": ["v6"]}, {"kinds": 7, "rows": 5}, {"seed": "x"}], ids=str)
+def test_a_damaged_plan_is_not_resumed(tmp_path: Path, server: Server, plan: dict[str, object]) -> None:
+    """Before a server is started."""
+    content = INSERT_FILE | {"plan": plan, "server": {"version": server.version}}
+    (tmp_path / "r.json").write_text(json.dumps(content))
+    done = inorder("lab", "resume", "r.json", folder=tmp_path, server=server)
+    assert (done.returncode, done.stdout) == (2, "") and "r.json is damaged" in done.stderr, done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+PG_CONFIG = """#!/bin/sh
+printf '%s = %s\\n' BINDIR {folder} SHAREDIR /s PKGLIBDIR /l INCLUDEDIR-SERVER /i PGXS /p {version}
+"""
+
+
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [
+        ("VERSION 'PostgreSQL 14.11'", "PostgreSQL 14.11 (--bindir) is too old: inorder needs PostgreSQL 15 or later"),
+        ("VERSION 'PostgreSQL 15.4'", "PostgreSQL 15.4 (--bindir) has no program pgbench in "),
+        ("VERSION devel", "pg_config names no version: devel"),
+        ("", "pg_config (--bindir) does not tell VERSION"),
+    ],
+)
+def test_a_server_that_cannot_be_used_is_one_clear_sentence(tmp_path: Path, version: str, message: str) -> None:
+    """Too old, without pgbench, or no PostgreSQL: exit code 2, and nothing is written."""
+    program = tmp_path / "pg_config"
+    program.write_text(PG_CONFIG.format(folder=tmp_path, version=version))
+    program.chmod(0o755)
+    done = inorder("lab", "run", "insert", "--bindir", ".", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"inorder: {message}" in done.stderr and "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == [program]
 
 
 def test_several_results_are_told_apart_in_every_format(tmp_path: Path) -> None:
