@@ -117,7 +117,9 @@ def checked(found: Part) -> Part:
         value = getattr(found, f.name)
         if not isinstance(value, get_origin(f.type) or f.type):  # type: ignore[arg-type]
             raise TypeError(f"{f.name} is {value!r}")
-    numbers: list[object] = [] if isinstance(found, Result) else list(chain(found.metrics.values(), *found.series.values()))
+    numbers: list[object] = []
+    if isinstance(found, Run):
+        numbers = list(chain(found.metrics.values(), *found.series.values()))
     if wrong := [number for number in numbers if not isinstance(number, int | float)]:
         raise TypeError(f"{wrong[0]!r} is not a number")
     return found
