@@ -14,6 +14,7 @@ from pathlib import Path
 from inorder.errors import InorderError
 
 NAME = "inorder-"
+PROBE = "probe-of-inorder-"
 PROCS = "cgroup.procs"
 
 # A server with 8 sessions needs so much beside shared buffers and page cache.
@@ -90,7 +91,7 @@ def place() -> Place | None:
     except OSError:
         return None
     for one in places:
-        probe = one.folder / f"{NAME}probe-{os.getpid()}"
+        probe = one.folder / f"{PROBE}{os.getpid()}"
         try:
             probe.mkdir()
         except OSError:
@@ -106,9 +107,10 @@ class MemoryLimit:
     """A group with a limit; ``take`` puts a server into it, ``close`` removes it once the server has ended."""
 
     def __init__(self, where: Place, limit: int) -> None:
-        for left in where.groups():  # of a process that was killed; of one that runs it has members, and stays
-            with suppress(OSError):
-                left.rmdir()
+        for left in where.groups():
+            if is_of_the_dead(left):
+                with suppress(OSError):
+                    left.rmdir()
         self.folder = where.folder / f"{NAME}{os.getpid()}"
         self.folder.mkdir(exist_ok=True)
         try:
@@ -131,6 +133,15 @@ class MemoryLimit:
         """Remove the group."""
         with suppress(OSError):
             self.folder.rmdir()
+
+
+def is_of_the_dead(group: Path) -> bool:
+    """Whether the process that made a group, whose id is in its name, has ended.
+
+    >>> is_of_the_dead(Path(f"{NAME}{os.getpid()}")), is_of_the_dead(Path(f"{NAME}4194305"))
+    (False, True)
+    """
+    return not Path("/proc", group.name.removeprefix(NAME)).exists()
 
 
 def children_of(process: int) -> list[int]:

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,11 @@ def used(place: Place, group: Path) -> int:
     return int((group / USAGE[place.limit_file]).read_text())
 
 
+def own_group(place: Place) -> Path:
+    """That of this process."""
+    return place.folder / f"{cgroup.NAME}{os.getpid()}"
+
+
 @pytest.fixture(name="place")
 def a_place() -> Place:
     """Where a group can be made."""
@@ -37,7 +41,6 @@ def a_place() -> Place:
 @pytest.mark.server
 def test_a_server_uses_no_more_than_its_limit(server: Server, place: Place) -> None:
     """All its processes are in the group, also those of later sessions, and the group goes with the server."""
-    before = place.groups()
     with Cluster(server) as cluster:
         limit = MemoryLimit(place, LEAST_BYTES)
         cluster.start({"shared_buffers": "16MB", "max_wal_size": "4GB"}, limit)
@@ -52,7 +55,7 @@ def test_a_server_uses_no_more_than_its_limit(server: Server, place: Place) -> N
             assert used(place, limit.folder) <= LEAST_BYTES
         cluster.stop()
         assert not limit.folder.exists()
-    assert place.groups() == before
+    assert not own_group(place).exists()
 
 
 @pytest.mark.server
@@ -72,27 +75,28 @@ def test_measuring_takes_it_where_there_is_no_direct_io(server: Server, place: P
         with connect(cluster.dsn) as connection:
             assert connection.execute("SHOW shared_buffers").fetchone() == (f"{LEAST_BYTES // 4 // 2**20}MB",)
         bench.serve_for_filling()
-        assert cluster.limit is None and place.groups() == []
+        assert cluster.limit is None and not own_group(place).exists()
 
 
 def test_what_a_killed_process_has_left_is_removed(place: Place) -> None:
-    """But not a group that has members."""
-    left, busy = (place.folder / f"{cgroup.NAME}{name}" for name in ("left", "busy"))
+    """But not the group of one that runs, even if nothing is in it yet."""
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    running = subprocess.Popen(["sleep", "60"])
+    left, new = (place.folder / f"{cgroup.NAME}{process.pid}" for process in (ended, running))
     left.mkdir()
-    busy.mkdir()
-    sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    new.mkdir()
     try:
-        (busy / cgroup.PROCS).write_text(str(sleeper.pid))
         MemoryLimit(place, LEAST_BYTES).close()
-        assert place.groups() == [busy]
+        assert not left.exists() and new.exists()
     finally:
-        sleeper.kill()
-        sleeper.wait()
-        busy.rmdir()
+        running.kill()
+        running.wait()
+        new.rmdir()
 
 
 def test_a_limit_that_cannot_be_is_an_error(place: Place) -> None:
     """And leaves no group."""
     with pytest.raises(InorderError, match="cannot limit memory to -2 bytes"):
         MemoryLimit(place, -2)
-    assert place.groups() == []
+    assert not own_group(place).exists()
