@@ -124,7 +124,25 @@ def generators_section(result: Result) -> Section:
                 published.SEQUENTIAL_BLOCKS[kind] if large else None, median_of(runs, "touched_blocks", 1000),
             ])  # fmt: skip
     title = "Beside study P3: what a larger table costs each generator"
-    return Section("published_generators", title, GENERATORS, table, NOT_RUN, data=False)
+    caption = " ".join([NOT_RUN, *causes(result, sizes[-1], table)])
+    return Section("published_generators", title, GENERATORS, table, caption, data=False)
+
+
+WRAP_256 = 256 * 65536  # rows after which blocks of 256 begin again
+
+
+def causes(result: Result, largest: int, table: Sequence[Sequence[Value]]) -> list[str]:
+    """Why a claim of the study does not reappear, where it does not, as likely as can be told."""
+    told = []
+    random = next(row[3] for row in table if row[:2] == [KEY_KINDS["random"].label, "large"])
+    wait = median_of(result.select("insert", "random", largest), "device_await_ms")
+    if isinstance(random, Estimate) and random.median > published.SEQUENTIAL_RELATIVE["large"]["random"]:
+        answer = f"; this one answered in {wait.median:.2f} ms" if wait else ""
+        told.append(f"Random keys keep more of their speed than on the study's turning disks{answer}.")
+    if largest < WRAP_256 and result.select("insert", "sequence256", largest):
+        told.append(f"Blocks of 256 begin again after {WRAP_256:,} rows; before that they are new ones at one place of "
+                    "the index, and neither speed nor distinct blocks can show what the study saw.")  # fmt: skip
+    return told
 
 
 def published_sections(result: Result) -> list[Section]:

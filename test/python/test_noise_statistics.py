@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from inorder.lab.compare import unpaired_ratio
+from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.experiments.noise import NoisePlan
 from inorder.lab.stats import paired_ratio
 
@@ -60,7 +61,8 @@ def share_found(rounds: int, true_ratio: float) -> float:
 
 @pytest.mark.parametrize("true_ratio", [1.1, 1 / 1.1])
 def test_ten_percent_is_found_with_the_default_number_of_rounds(true_ratio: float) -> None:
-    """Of the noise experiment, 80 times in 100; 6 and 15 rounds would not do in such noise."""
+    """Of the noise and the insert experiment, 80 times in 100; 6 and 15 rounds would not do in such noise."""
+    assert InsertPlan().rounds == NoisePlan().rounds
     assert share_found(NoisePlan().rounds, true_ratio) >= 0.8
     assert share_found(15, true_ratio) < 0.35 and share_found(6, true_ratio) < 0.2
 

@@ -276,6 +276,12 @@ def test_published_figures_stand_beside_measured_ones() -> None:
         run.metrics.update({"tps": 50.0 * run.round, "index_hits": hits, "index_reads": 100.0 - hits})
     (large,) = (row for row in named(result, "published_generators") if row[:2] == [KEY_KINDS["time60"].label, "large"])
     assert large[3].startswith("1.75") and large[7] == "0 %"  # every two rounds, and the median
+    (section,) = (one for one in REPORTS["insert"].sections(result) if one.name == "published_generators")
+    assert "Random keys keep more" not in section.caption and "16,777,216" not in section.caption
+    for kind, tps in (("sequence256", 1.0), ("random", 500.0)):
+        result.runs += [insert_run(kind, number, tps, 1.0, 2000) for number in range(1, 7)]
+    (section,) = (one for one in REPORTS["insert"].sections(result) if one.name == "published_generators")
+    assert "Random keys keep more of their speed" in section.caption and "after 16,777,216 rows" in section.caption
     indexes = named(result, "published_indexes")
     assert indexes[1] == ["random, char(32), plain", "222", "0.85", "9", ""]
     assert [row[1:4] for row in indexes[4:]] == [["1,235", "0.97", ""], ["1,233", "0.97", ""], ["1,272", "1.00", ""]]
