@@ -87,14 +87,15 @@ def row_of(kind: KindSummary) -> list[Value]:
 
 
 def bars(
-    kinds: Sequence[KindSummary], value: Callable[[KindSummary], Estimate | None], unit: str = ""
-) -> list[charts.Bar]:
+    title: str,
+    kinds: Sequence[KindSummary],
+    value: Callable[[KindSummary], Estimate | None],
+    show: Callable[[Value], str],
+) -> Chart:
     """One estimate of every kind, with its interval."""
     some = [(kind, one) for kind in kinds if (one := value(kind))]
-    return [
-        charts.Bar(k.label, one.median, number(0, unit)(one.median), css_class(k.kind), one.low, one.high)
-        for k, one in some
-    ]
+    drawn = [charts.Bar(k.label, one.median, show(one), css_class(k.kind), one.low, one.high) for k, one in some]
+    return Chart(title, charts.bar_chart(title, drawn))
 
 
 def over_time(result: Result, kinds: Sequence[KindSummary]) -> Chart:
@@ -128,11 +129,9 @@ def size_section(result: Result, rows: int, kinds: Sequence[KindSummary]) -> Sec
         COLUMNS,
         [row_of(kind) for kind in kinds],
         charts=[
-            Chart("Inserts per second", charts.bar_chart("Inserts per second", bars(kinds, lambda kind: kind.tps))),
-            Chart(
-                "WAL bytes per inserted row",
-                charts.bar_chart("WAL bytes per inserted row", bars(kinds, lambda kind: kind.wal_per_row, "B")),
-            ),
+            bars("Inserts per second", kinds, lambda kind: kind.tps, number()),
+            bars("WAL bytes per inserted row", kinds, lambda kind: kind.wal_per_row, number(0, "B")),
+            bars("Index blocks found in shared buffers", kinds, lambda kind: kind.index_hit_percent, percent),
             over_time(result, kinds),
         ],
         note=times_memory(result, list(kinds)),

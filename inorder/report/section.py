@@ -93,14 +93,15 @@ def figures(value: Value) -> str:
     return f"{one:,.{digits}f}"
 
 
-def percent(value: float | None) -> str:
+def percent(value: Value) -> str:
     """To a tenth of a percent near the hundred, else whole.
 
-    >>> percent(76.04), percent(99.83), percent(100.0), percent(None)
+    >>> percent(76.04), percent(Estimate(99.83, 99.0, 99.9, 6)), percent(100.0), percent(None)
     ('76 %', '99.8 %', '100 %', '')
     """
-    if value is None:
-        return ""
+    if value is None or isinstance(value, str):
+        return value or ""
+    value = value.median if isinstance(value, Estimate) else value
     return f"{value:.1f} %" if 99 < value < 99.95 else f"{value:.0f} %"
 
 

@@ -23,8 +23,8 @@ class KindSummary:
     ratio: Estimate | None
     wal_per_row: Estimate | None
     wal_ratio: Estimate | None
-    fpi_per_row: float | None
-    index_hit_percent: float | None
+    fpi_per_row: Estimate | None
+    index_hit_percent: Estimate | None
     index_mb: float | None
     leaf_density: float | None
     tps_by_round: tuple[float, ...]
@@ -73,8 +73,8 @@ def summarise_kind(result: Result, kind: str, rows: int) -> KindSummary | None:
         ratio=paired(result, kind, rows, "tps"),
         wal_per_row=measured(runs, "wal_bytes"),
         wal_ratio=paired(result, kind, rows, "wal_bytes"),
-        fpi_per_row=images.median if (images := measured(runs, "full_page_images")) else None,
-        index_hit_percent=hits.median if (hits := hit_percent(runs)) else None,
+        fpi_per_row=measured(runs, "full_page_images"),
+        index_hit_percent=hit_percent(runs),
         index_mb=filled["index_bytes"] / MB if filled.get("index_bytes") else None,
         leaf_density=sizes.get("leaf_density"),
         tps_by_round=tuple(run.metrics["tps"] for run in runs),
