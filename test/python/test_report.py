@@ -258,6 +258,12 @@ def named(result: Result, name: str) -> list[list[str]]:
     return section.shown()
 
 
+def caption(result: Result, name: str) -> str:
+    """What is said beneath one section."""
+    (section,) = (section for section in REPORTS["insert"].sections(result) if section.name == name)
+    return section.caption
+
+
 def test_published_figures_stand_beside_measured_ones() -> None:
     """Every cell of the studies' tables; what was not run is empty, and nothing is shown of which no kind was run."""
     result = a_result()
@@ -267,6 +273,17 @@ def test_published_figures_stand_beside_measured_ones() -> None:
     assert len(keys) == 15 and keys[0][:5] == ["random, char(32)", "0", "906", "0.70", "100"]
     assert keys[0][5].startswith("0.1") and keys[0][6:] == ["99.2 %", "", "10.66 ms", ""]
     assert keys[1][4:6] == ["", ""] and keys[-1][2] == "1,139"
+    for place in range(1, 7):
+        result.runs += [insert_run("random_char", place, 90.0 * place, 1.0, 1_000_000),
+                        insert_run("bigint", place, 100.0 * place, 1.0, 1_000_000)]  # fmt: skip
+    told = caption(result, "published_keys")
+    assert told.endswith("With 1,000,000 rows random keys keep 0.90 of bigint's speed, in the study 0.31.")
+    for run in result.select("insert", "random_char"):
+        run.metrics["device_await_ms"] = 0.05
+    assert "took its disk 13 ms, the device here 0.05 ms." in caption(result, "published_keys")
+    for run in result.select("insert", "random_char", 1_000_000):
+        run.metrics["tps"] /= 4
+    assert "random keys keep" not in caption(result, "published_keys")
     result.plan["rows"] = [1000, 2000]
     for kind, rows, tps in (("time60", 1000, 100.0), ("time60", 2000, 50.0), ("random_char_plain", 10_000_000, 9.0)):
         result.runs += [insert_run(kind, number, tps, 1.0, rows) for number in range(1, 7)]
@@ -279,12 +296,12 @@ def test_published_figures_stand_beside_measured_ones() -> None:
         run.metrics.update({"tps": 50.0 * run.round, "index_hits": hits, "index_reads": 100.0 - hits})
     (large,) = (row for row in named(result, "published_generators") if row[:2] == [KEY_KINDS["time60"].label, "large"])
     assert large[3].startswith("1.75") and large[7] == "0 %"  # every two rounds, and the median
-    (section,) = (one for one in REPORTS["insert"].sections(result) if one.name == "published_generators")
-    assert "Random keys keep more" not in section.caption and "16,777,216" not in section.caption
+    told = caption(result, "published_generators")
+    assert "Random keys keep more" not in told and "16,777,216" not in told
     for kind, tps in (("sequence256", 1.0), ("random", 500.0)):
         result.runs += [insert_run(kind, number, tps, 1.0, 2000) for number in range(1, 7)]
-    (section,) = (one for one in REPORTS["insert"].sections(result) if one.name == "published_generators")
-    assert "Random keys keep more of their speed" in section.caption and "after 16,777,216 rows" in section.caption
+    told = caption(result, "published_generators")
+    assert "Random keys keep more of their speed" in told and "after 16,777,216 rows" in told
     indexes = named(result, "published_indexes")
     assert indexes[1] == ["random, char(32), plain", "222", "0.85", "9", ""]
     assert [row[1:4] for row in indexes[4:]] == [["1,235", "0.97", ""], ["1,233", "0.97", ""], ["1,272", "1.00", ""]]
