@@ -93,6 +93,21 @@ def wait_for_other_sessions(connection: Connection) -> None:
     raise InorderError(f"other sessions are still connected after {SETTLE_SECONDS} s and would be counted, too")
 
 
+BLOCK_IO = ("read_bytes", "written_bytes", "evictions")
+BLOCK_IO_QUERIES = {18: "block_io", 16: "block_io_16"}  # by the oldest major version that has what it asks for
+
+
+def read_block_io(connection: Connection) -> dict[str, float]:
+    """What went into shared buffers and out of them, by the whole server; nothing where it cannot be told."""
+    major = connection.info.server_version // 10000
+    name = next((name for oldest, name in BLOCK_IO_QUERIES.items() if major >= oldest), None)
+    try:
+        row = connection.execute(query(name)).fetchone() if name else None
+    except psycopg.errors.InsufficientPrivilege:
+        return {}
+    return dict(zip(BLOCK_IO, (int(str(value)) for value in row), strict=True)) if row else {}
+
+
 def read_sizes(connection: Connection, kind: KeyKind) -> dict[str, float]:
     """Bytes of table and index."""
     row = connection.execute(query("relation_sizes"), {"table": kind.table, "index": kind.index}).fetchone()

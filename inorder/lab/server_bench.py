@@ -13,7 +13,7 @@ from inorder.cluster import Cluster
 from inorder.database import Connection, query
 from inorder.errors import InorderError
 from inorder.lab import pgbench, waldump
-from inorder.lab.counters import CheckpointMarks, read_leaf_density, read_sizes, wal_place
+from inorder.lab.counters import CheckpointMarks, read_block_io, read_leaf_density, read_sizes, wal_place
 from inorder.lab.device import DeviceTimes, look
 from inorder.lab.experiment import Metrics, Series
 from inorder.lab.experiments.insert import InsertPlan
@@ -112,7 +112,7 @@ class ServerBench:
                 # checkpoint interval of a second or ten and not of minutes, and in one turn of six.
                 time.sleep(1 - time.time() % 1)
             self.place.checkpoint(connection)
-            before, device = self.place.counters(connection, key), self.device()
+            before, device = self.counted(connection, key), self.device()
             start = wal_place(connection) if self.plan.dump_wal else ""
             checkpoints = CheckpointMarks(connection) if self.place.marks_checkpoints else None
 
@@ -122,7 +122,7 @@ class ServerBench:
                 progress.step(f"{key.label}: {tps:,.0f} inserts/s")
 
             load = self.push(key, clients, seed, second)
-            counted = since(self.place.counters(connection, key), before)
+            counted = since(self.counted(connection, key), before)
             busy = after.since(device) if device and (after := self.device()) else {}
             wal, series = self.dumped(connection, key, start)
         if load.transactions == 0:
@@ -136,6 +136,10 @@ class ServerBench:
         self.rows[kind] += load.transactions
         series |= {"tps": list(load.tps_by_second)} | ({"checkpoints": checkpoints.seconds} if checkpoints else {})
         return metrics | counted | load.percentiles_ms | busy | wal, series
+
+    def counted(self, connection: Connection, key: KeyKind) -> dict[str, float]:
+        """All that the server has counted so far, once the other sessions have ended."""
+        return dict(self.place.counters(connection, key)) | read_block_io(connection)
 
     def push(self, key: KeyKind, clients: int, seed: int, second: Callable[[float], None]) -> pgbench.PgbenchResult:
         """Insert into one table, telling TPS each second."""

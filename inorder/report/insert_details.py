@@ -31,6 +31,10 @@ DETAILS = (
     Column("images a turn", "Likewise of full-page images.", number(1, "MB"), "image_mb", terminal=False),
     Column("blocks/1000", "Distinct blocks of the index that 1,000 inserts changed: all of a turn's, divided by its "
            "thousands of inserts (pg_waldump --relation).", number(1), "touched_per_1000"),
+    Column("read", "Bytes of tables and indexes read into shared buffers per inserted row, by the whole server "
+           "(pg_stat_io, PostgreSQL 16 and later).", number(0, "B"), "read_bytes_per_row", terminal=False),
+    Column("written", "Likewise written out of them, without the checkpoint before the turn.",
+           number(0, "B"), "written_bytes_per_row", terminal=False),
     Column("busy", "Share of the time in which the device of the index was busy (/proc/diskstats).",
            number(0, "%"), "device_busy_percent"),
     Column("await", "Milliseconds that a request to that device took (/proc/diskstats).",
@@ -56,6 +60,8 @@ def detail_row(runs: Sequence[Run], label: str) -> list[Value]:
         median_of(runs, "record_bytes", scale=1 / MB),
         median_of(runs, "image_bytes", scale=1 / MB),
         median_of(runs, "touched_blocks", 1000),
+        median_of(runs, "read_bytes", 1),
+        median_of(runs, "written_bytes", 1),
         median_of(runs, "device_busy_percent"),
         median_of(runs, "device_await_ms"),
     ]

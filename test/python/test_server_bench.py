@@ -54,6 +54,11 @@ def test_fill_and_measure(server: Server) -> None:
         assert 100 < metrics["touched_blocks"] <= INSERTS * 1.1 and series["checkpoints"] == []
         assert sum(series["page_map"]) >= INSERTS and min(series["page_map"]) >= 0
         assert 0 < metrics["p50_ms"] <= metrics["p90_ms"]
+        read, written = metrics.get("read_bytes"), metrics.get("written_bytes")
+        assert (read is None) == (written is None) == (server.major < 16)
+        if read is not None:  # of the whole server: the catalogs' blocks, too
+            assert 0 <= read / 8192 - metrics["index_reads"] - metrics["heap_reads"] < 1000
+            assert INSERTS / 4 < written / 8192 <= metrics["evictions"]  # most blocks that go have been changed
     assert ordered[0]["full_page_images"] < 20 and ordered[0]["touched_blocks"] < 20
     # Ordered keys are written at the end of the index alone, random ones all over it.
     places = ordered[1]["page_map"]
