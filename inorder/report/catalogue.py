@@ -26,15 +26,15 @@ from inorder.report.feed import feed_headline, feed_sections
 from inorder.report.generators import generators_headline, generators_sections
 from inorder.report.insert import insert_headline, insert_sections
 from inorder.report.mixed import mixed_headline, mixed_sections
-from inorder.report.noise import noise_sections
+from inorder.report.noise import noise_headline, noise_sections
 from inorder.report.quality import quality_sections
 from inorder.report.reader import reader_headline, reader_sections
-from inorder.report.reuse import reuse_sections
+from inorder.report.reuse import reuse_headline, reuse_sections
 from inorder.report.section import Section
 from inorder.report.sequence import sequence_headline, sequence_sections
 from inorder.report.terminal import section_table
 from inorder.report.uuid_v1 import uuid_v1_headline, uuid_v1_sections
-from inorder.report.writers import writers_sections
+from inorder.report.writers import writers_headline, writers_sections
 
 TURNS = (
     "What is compared takes turns in shuffled order within a round, so that what disturbs a round disturbs all; "
@@ -86,12 +86,12 @@ REPORTS = {
     uuid_v1.NAME: of_sections(uuid_v1_sections, uuid_v1_headline),
     reader.NAME: of_sections(reader_sections, reader_headline, TOGETHER),
     feed.NAME: of_sections(feed_sections, feed_headline),
-    noise.NAME: of_sections(noise_sections),
+    noise.NAME: of_sections(noise_sections, noise_headline),
     bulk.NAME: of_sections(bulk_sections, bulk_headline),
     sequence.NAME: of_sections(sequence_sections, sequence_headline),
-    writers.NAME: of_sections(writers_sections),
+    writers.NAME: of_sections(writers_sections, writers_headline),
     mixed.NAME: of_sections(mixed_sections, mixed_headline),
-    reuse.NAME: of_sections(reuse_sections),
+    reuse.NAME: of_sections(reuse_sections, reuse_headline),
 }
 
 

@@ -159,6 +159,11 @@ def words(result: Result) -> str:
     )
 
 
+def noise_headline(result: Result) -> str:
+    """The finding, of enough rounds."""
+    return words(result) if any(value.rounds >= LEAST_ROUNDS for _, value in comparisons(result)) else ""
+
+
 def noise_sections(result: Result) -> list[Section]:
     """For every report."""
     return [comparisons_section(result), scatter_section(result), resolution_section(result)]

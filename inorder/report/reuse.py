@@ -66,6 +66,18 @@ def caption(result: Result, step: str) -> str:
     return told if known else f"{told} The server has no pgstattuple: leaf density is not known."
 
 
+def reuse_headline(result: Result) -> str:
+    """How much each index has grown, in each way to delete; sizes are exact."""
+    told = []
+    for step, deleted in DELETED.items():
+        grown = {label: value(result, step, kind, "index_bytes", "index_bytes_filled") for kind, label in KINDS.items()}
+        known = [f"{label} {ratio:.1f}" for label, ratio in grown.items() if ratio]
+        if known:
+            told.append(f"if {deleted} go: {', '.join(known)}")
+    turns = result.plan.get("turns")
+    return f"Times as large after {turns} turns, with as many rows, is the index {'; '.join(told)}." if told else ""
+
+
 def reuse_sections(result: Result) -> list[Section]:
     """A table and a chart for each way to delete, as far as it is measured."""
     sections = []

@@ -105,12 +105,14 @@ def headline(kinds: list[KindSummary]) -> str:
     random = next((kind for kind in kinds if kind.kind == "random"), None)
     if random is None or random.ratio is None or random.wal_ratio is None:
         return "Random keys and bigint were not both measured."
-    wal = f"Random keys write {random.wal_ratio.median:.1f} times the WAL of bigint per row"
-    if random.ratio.rounds < LEAST_ROUNDS:
-        return f"{wal}. Too few rounds ({random.ratio.rounds}) to speak of speed; {LEAST_ROUNDS} can show a difference."
-    if not random.ratio.differs_from(1.0):
-        return f"{wal}; no difference in speed shows in {random.ratio.rounds} rounds here."
-    return f"{wal} and reach {100 * random.ratio.median:.0f} % of its speed here."
+    ratio, wal = random.ratio, f"write {random.wal_ratio.median:.1f} times the WAL of bigint per row"
+    if ratio.rounds < LEAST_ROUNDS or ratio.low is None or ratio.high is None:
+        few = f"Too few rounds ({ratio.rounds}) to speak of speed; {LEAST_ROUNDS} can show a difference."
+        return f"Random keys {wal}. {few}"
+    if not ratio.differs_from(1.0):
+        return f"Random keys {wal}; no difference in speed shows in {ratio.rounds} rounds here."
+    speed = f"reach {100 * ratio.median:.0f} % [{100 * ratio.low:.0f}–{100 * ratio.high:.0f} %] of its speed here"
+    return f"Use keys in order: random ones {wal} and {speed}." if ratio.high < 1 else f"Random keys {wal} and {speed}."
 
 
 def own_buffers(result: Result) -> str:

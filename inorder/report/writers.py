@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
-from inorder.lab.experiments.writers import ALONE, BASELINE, FORMS, STATEMENT_ROWS, TOGETHER, XACT
+from inorder.lab.experiments.writers import ALONE, BASELINE, FORMS, SERIAL_FORMS, STATEMENT_ROWS, TOGETHER, XACT
 from inorder.lab.results import Result, Run
 from inorder.lab.stats import Estimate, estimate, paired_ratio
 from inorder.report.published import WRITERS_LATENCY_MS, WRITERS_LOCK_MS, WRITERS_ROWS_PER_SECOND
-from inorder.report.section import Column, Section, Value, number, ratio
+from inorder.report.section import Column, Section, Value, interval_text, number, ratio
 
 FORM = Column("form", "How the rows are written.")
 SESSIONS = Column("sessions", "Sessions of pgbench that write at once.", number())
@@ -62,12 +62,38 @@ def lines(result: Result, rows: int) -> Iterator[tuple[str, str, int, list[Run]]
                 yield step, form, sessions, runs
 
 
+def to_plain(result: Result, form: str, rows: int) -> Estimate | None:
+    """The rows a second of writers at once, to those of plain inserts; None where one of the two was not measured."""
+    speed, base = (metric(result.select(TOGETHER, one, rows), "rows_per_second") for one in (form, BASELINE))
+    return ratio_to(speed, base)
+
+
+def in_order(result: Result, form: str) -> bool:
+    """Whether none of its rows was misplaced."""
+    return not any(run.metrics["misplaced"] for run in result.runs if run.kind == form)
+
+
+def writers_headline(result: Result) -> str:
+    """What to use for readers, by rows of a statement: the fastest in order, and what needs no order."""
+    told = []
+    for rows in STATEMENT_ROWS:
+        serial = {FORMS[form]: one for form in SERIAL_FORMS
+                  if in_order(result, form) and (one := to_plain(result, form, rows))}  # fmt: skip
+        if serial:
+            best = max(serial, key=lambda label: serial[label].median)
+            told.append(f"{best} {interval_text(serial[best])} with {rows_text(rows)}")
+    if not told:
+        return ""
+    feeds = [interval_text(one) for rows in STATEMENT_ROWS if (one := to_plain(result, XACT, rows))]
+    beside = f" {FORMS[XACT]} with a feed, which needs no order: {' and '.join(feeds)}." if feeds else ""
+    return f"The fastest way to keep ids in order, to plain inserts into one table: {', '.join(told)}.{beside}"
+
+
 def speed_section(result: Result, rows: int) -> Section:
     """Rows a second of each form."""
     shown: list[list[Value]] = []
     for step, form, sessions, runs in lines(result, rows):
-        speed = metric(runs, "rows_per_second")
-        base = metric(result.select(step, BASELINE, rows), "rows_per_second")
+        speed, base = (metric(some, "rows_per_second") for some in (runs, result.select(step, BASELINE, rows)))
         to_base = None if form == BASELINE else ratio_to(speed, base)
         published = WRITERS_ROWS_PER_SECOND.get((form, rows, sessions))
         shown.append([FORMS[form], sessions, estimate(list(speed.values())), to_base, published])

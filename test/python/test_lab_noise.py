@@ -14,7 +14,7 @@ from inorder.lab.power import lower_ends, share_found, smallest_found
 from inorder.lab.progress import Progress
 from inorder.lab.results import Result, Run, load
 from inorder.lab.stats import outer_rank, paired_ratio
-from inorder.report.noise import complete_rounds, noise_sections, paired_logs, scatter, words
+from inorder.report.noise import complete_rounds, noise_headline, noise_sections, paired_logs, scatter, words
 from inorder.servers import Server
 
 from conftest import Silent
@@ -99,6 +99,8 @@ def test_words_say_no_difference_or_which() -> None:
     assert wrong.startswith("2 of 2 comparisons of equal tables wrongly called different: bigint A/B (0.6")
     assert words(noisy_result(NoisePlan(rounds=5), 0.01, shift=1.5)).startswith("Fewer than 6 rounds")
     assert words(empty_result(plan)).startswith("Fewer than 6 rounds")
+    assert noise_headline(noisy_result(plan, 0.05)) == words(noisy_result(plan, 0.05))
+    assert noise_headline(noisy_result(NoisePlan(rounds=5), 0.01)) == noise_headline(empty_result(plan)) == ""
 
 
 def test_what_was_not_measured_is_not_told() -> None:

@@ -12,7 +12,7 @@ from inorder.lab.experiment import Measured
 from inorder.lab.experiments import reuse as experiment
 from inorder.lab.experiments.reuse import BATCHES, BLOCKS, DELETED, KINDS, OLDEST, SCATTERED, ReusePlan, run_reuse
 from inorder.lab.results import Result, Run, load
-from inorder.report.reuse import reuse_sections
+from inorder.report.reuse import reuse_headline, reuse_sections
 from inorder.report.terminal import section_table
 from inorder.servers import Server
 from rich.console import Console
@@ -91,6 +91,7 @@ def test_what_was_not_measured_is_empty() -> None:
         ["sequence, no wrap", "1,234.5 MB", "2,469.0 MB", "2.00", "", "9", "7", "100 B", ""],
     ]
     assert "no pgstattuple" in section.caption
+    assert reuse_headline(result).endswith("bigint 2.0, sequence, no wrap 2.0.")
     (chart,) = section.charts  # a line and its mark in the legend
     assert chart.svg.count('<path class="line ') == 2 and "sequence, no wrap" in chart.svg
     console = Console(width=80, record=True, file=io.StringIO())

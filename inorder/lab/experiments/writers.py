@@ -49,6 +49,8 @@ FORMS = {
     XACT: "uuid_xact_nextval()",
 }
 LOCKS = (LOCK, LOCK_CACHED, LOCK_KEPT)  # the first statement of a transaction takes it
+# One writer after the other in each table: there ids that are in order are safe to poll.
+SERIAL_FORMS = (OWN_TABLE, PARTITION_APPLICATION, PARTITION_NATIVE, PARTITION_TRIGGER, LOCK, LOCK_CACHED)
 ALONE_FORMS = (BASELINE, CACHED)  # the others are about several writers
 
 
