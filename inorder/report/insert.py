@@ -1,8 +1,10 @@
 """The insert experiment as sections: a table a size, and the sizes side by side."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from inorder.lab.experiment import Series
 from inorder.lab.keys import INDEX_KINDS, KEY_KINDS
 from inorder.lab.results import Result
 from inorder.lab.stats import LEAST_ROUNDS, Estimate
@@ -98,27 +100,45 @@ def bars(
     return Chart(title, charts.bar_chart(title, drawn))
 
 
+MOST_SECONDS = 600  # that are drawn one by one; of a longer run each point is the mean of several
+
+
 def over_time(result: Result, kinds: Sequence[KindSummary]) -> Chart:
     """Inserts per second, second by second, a checkpoint before each round; or a point a round where that is all."""
     caption = "Inserts per second"
-    rounds: dict[int, dict[str, list[float]]] = {}
+    rounds: dict[int, dict[str, Series]] = {}
     for kind in kinds:
         for run in result.select("insert", kind.kind, kind.rows):
-            rounds.setdefault(run.round, {})[kind.kind] = run.series.get("tps", [])
-    points: dict[str, list[tuple[float, float]]] = {kind.kind: [] for kind in kinds}
+            rounds.setdefault(run.round, {})[kind.kind] = run.series
+    speeds: dict[str, dict[int, float]] = {kind.kind: {} for kind in kinds}
+    ended: dict[str, list[int]] = {kind.kind: [] for kind in kinds}
     marks, start = [], 0
     for _, by_kind in sorted(rounds.items()):  # as long as the longest in it, so that all begin together
         marks.append(float(start))
-        for name, speeds in by_kind.items():
-            points[name] += [(start + second, tps) for second, tps in enumerate(speeds)]
-        start += max(map(len, by_kind.values()))
+        for name, series in by_kind.items():
+            speeds[name] |= {start + second: tps for second, tps in enumerate(series.get("tps", []))}
+            ended[name] += [start + int(second) - 1 for second in series.get("checkpoints", [])]
+        start += max(len(series.get("tps", [])) for series in by_kind.values())
     if start > len(marks):
-        lines = [plots.Line(kind.label, tuple(points[kind.kind]), css_class(kind.kind)) for kind in kinds]
-        title = f"{caption}, second by second; the rounds end to end"
+        each = math.ceil(start / MOST_SECONDS)
+        lines = [seconds_line(kind, speeds[kind.kind], ended[kind.kind], each) for kind in kinds]
+        drawn = "second by second" if each == 1 else f"means of {each} seconds"
+        told = "; a diamond: a checkpoint ended" if any(ended.values()) else ""
         mark = "a round begins with a checkpoint"
-        return Chart(title, plots.time_chart(caption, caption.lower(), lines, marks, mark))
+        chart = plots.time_chart(caption, caption.lower(), lines, marks, mark)
+        return Chart(f"{caption}, {drawn}; the rounds end to end{told}", chart)
     lines = [plots.Line(k.label, tuple(enumerate(k.tps_by_round, start=1)), css_class(k.kind)) for k in kinds]
     return Chart(f"{caption}, round by round", plots.line_chart("Rounds", "round", caption.lower(), lines))
+
+
+def seconds_line(kind: KindSummary, speeds: Mapping[int, float], ended: Sequence[int], each: int) -> plots.Line:
+    """A kind's speed, a point for ``each`` so many seconds, with the moments at which a checkpoint ended."""
+    parts: dict[int, list[float]] = {}
+    for second, tps in speeds.items():
+        parts.setdefault(second // each * each, []).append(tps)
+    points = tuple((float(second), sum(some) / len(some)) for second, some in parts.items())
+    moments = tuple(float(second // each * each) for second in ended)
+    return plots.Line(kind.label, points, css_class(kind.kind), moments)
 
 
 def size_section(result: Result, rows: int, kinds: Sequence[KindSummary]) -> Section:

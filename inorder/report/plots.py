@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup, escape
 
@@ -19,11 +19,12 @@ PERCENTILES_APART = 10.0  # largest to smallest latency from which the axis is l
 
 @dataclass(frozen=True)
 class Line:
-    """One line through points (x, y)."""
+    """One line through points (x, y), with a diamond on those of the ``moments`` among their x."""
 
     label: str
     points: tuple[tuple[float, float], ...]
     css: str
+    moments: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -184,6 +185,7 @@ def plot(
     heights = keep_apart([some[-1][1] for some in places], highest=top + PLOT_HEIGHT)
     for line, some, height in zip(drawn, places, heights, strict=True):
         body.append(line_svg(line, some, path) + name_svg(line, height))
+        body += [diamond_svg(line, x_scale.at(px), y_scale.at(py)) for px, py in line.points if px in line.moments]
     return svg(f"{title}: {y.title} by {x.title}", bottom, body)
 
 
@@ -192,7 +194,7 @@ def drawable(line: Line, x: Axis, y: Axis) -> Line:
     points = tuple(
         (px, py) for px, py in line.points if not (x.logarithmic and px <= 0) and not (y.logarithmic and py <= 0)
     )
-    return Line(line.label, points, line.css)
+    return replace(line, points=points)
 
 
 def line_svg(line: Line, places: Places, path: Callable[[Places], str]) -> str:
@@ -200,6 +202,11 @@ def line_svg(line: Line, places: Places, path: Callable[[Places], str]) -> str:
     css = escape(line.css)
     dots = [f'<circle class="{css}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in places]
     return f'<path class="line {css}" d="{path(places)}"/>{"".join(dots) if len(dots) <= MOST_DOTS else ""}'
+
+
+def diamond_svg(line: Line, x: float, y: float) -> str:
+    """A moment on a line."""
+    return f'<path class="moment {escape(line.css)}" d="M{x:.1f} {y - 7:.1f}l5 7l-5 7l-5 -7z"/>'
 
 
 def name_svg(line: Line, height: float) -> str:

@@ -15,6 +15,7 @@ from inorder.report.beside import Labelled, side_by_side, told_apart
 from inorder.report.catalogue import REPORTS
 from inorder.report.formats import as_csv, as_json
 from inorder.report.html import render
+from inorder.report.insert import seconds_line
 from inorder.report.insert_published import SMALLEST
 from inorder.report.summary import headline, memory_note, summarise, times_memory
 from rich.console import Console
@@ -375,6 +376,31 @@ def test_speed_second_by_second_begins_each_round_together() -> None:
     assert chart.count('class="mark"') == 6
     marks = re.findall(r'class="mark" d="M([\d.]+)', chart)
     assert all(chart.count(f'cx="{mark}"') == 2 for mark in marks)
+
+
+def test_checkpoints_are_marked_where_they_ended() -> None:
+    """On the line of the kind in whose turn they did."""
+    result = a_result()
+    for run in result.select("insert"):
+        run.series["tps"] = [10.0, 20.0, 40.0]
+    assert "moment" not in str(REPORTS["insert"].sections(result)[0].charts[-1].svg)
+    result.select("insert", "random")[1].series["checkpoints"] = [2.0]  # when two seconds had passed
+    chart = REPORTS["insert"].sections(result)[0].charts[-1]
+    assert chart.caption.endswith("second by second; the rounds end to end; a diamond: a checkpoint ended")
+    (moment,) = re.findall(r'class="moment kind-random" d="M([\d.]+) ([\d.]+)l', str(chart.svg))
+    dots = re.findall(r'class="kind-random" cx="([\d.]+)" cy="([\d.]+)"', str(chart.svg))
+    assert (moment[0], float(moment[1]) + 7) == (dots[4][0], pytest.approx(float(dots[4][1])))
+
+
+def test_a_long_run_is_drawn_in_means() -> None:
+    """A chart has room for 600 points, not for four hours of seconds."""
+    kind = summarise(a_result())[1000][0]
+    line = seconds_line(kind, {second: float(second) for second in range(9)}, [4], 3)
+    assert line.points == ((0.0, 1.0), (3.0, 4.0), (6.0, 7.0)) and line.moments == (3.0,)
+    result = a_result()
+    for run in result.select("insert"):
+        run.series["tps"] = [1.0] * 400
+    assert "means of 4 seconds" in REPORTS["insert"].sections(result)[0].charts[-1].caption
 
 
 @pytest.mark.parametrize("name", REPORTS)
