@@ -20,11 +20,6 @@ bindir_option = click.option(
     help="Folder of the PostgreSQL programs to run. "
     "Default: that of PG_CONFIG, a system PostgreSQL with headers, the embedded one.",
 )
-dsn_option = click.option(
-    "--dsn",
-    help="Run on your own server instead, in a schema inorder_lab that is removed afterwards: connection string, URI "
-    "or service=NAME; '' for libpq's environment. For insert, bulk and sequence.",
-)
 format_option = click.option(
     "--format", "output", type=click.Choice(formats.FORMATS), default="table", show_default=True, help="What to print."
 )
@@ -142,12 +137,22 @@ def plan_given(experiment: Experiment, every: Sequence[Setting], size: str, opti
     return experiment.plan_of(size, **given)
 
 
+def dsn_option(experiment: Experiment) -> Callable[[Any], Any]:
+    """On your own server; an experiment that needs one to itself says so when asked, and does not offer it."""
+    return click.option(
+        "--dsn",
+        hidden=experiment.run_on is None,
+        help="Run on your own server instead, in a schema inorder_lab that is removed afterwards: connection string, "
+        "URI or service=NAME; '' for libpq's environment.",
+    )
+
+
 def options_of(experiment: Experiment, every: Sequence[Setting]) -> list[Callable[[Any], Any]]:
     """The options of an experiment's command, as the help lists them."""
     out = f"inorder-{experiment.name}.json"
     return [
         bindir_option,
-        dsn_option,
+        dsn_option(experiment),
         click.option("--quick", is_flag=True, help="A short run."),
         click.option("--full", is_flag=True, help="The published sizes: hours."),
         *(click.option(s.option, "set_" + s.field, help=described(s, experiment)) for s in every),

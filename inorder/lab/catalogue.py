@@ -76,11 +76,13 @@ def run_insert(
     insert.run_insert(plan, bench, result, progress, save)
 
 
-def run_noise(plan: noise.NoisePlan, cluster: Cluster, result: Result, progress: Progress, save: Save) -> None:
-    """The noise experiment on a server of its own."""
-    bench = ServerBench(cluster, plan.insert_plan(), plan.copies())
+def run_noise(
+    plan: noise.NoisePlan, server: Cluster | Place, result: Result, progress: Progress, save: Save
+) -> None:
+    """The noise experiment on a server of its own, or on the user's."""
+    bench = ServerBench(server, plan.insert_plan(), plan.copies())
     bench.serve_for_measuring()
-    note_server(cluster, result)
+    bench.place.note(result)
     noise.run_noise(plan, bench, result, progress, save)
 
 
@@ -178,6 +180,7 @@ EXPERIMENTS = {
             study="",
             plan=noise.NoisePlan,
             run=run_noise,
+            run_on=run_noise,
             needs=lambda plan: (
                 plan.rows * len(plan.copies()) * INSERT_BYTES_PER_ROW,
                 f"{plan.rows:,} rows of {len(plan.copies())} tables",

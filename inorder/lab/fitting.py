@@ -5,8 +5,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from inorder.errors import InputError
-from inorder.lab.experiments.bulk import COPY_IN, COPY_OUT
+from inorder.lab.experiments.bulk import COPY_IN, COPY_OUT, BulkPlan
+from inorder.lab.experiments.insert import InsertPlan
+from inorder.lab.experiments.noise import NoisePlan
+from inorder.lab.experiments.sequence import SequencePlan
 from inorder.lab.keys import KEY_KINDS
+
+# What an experiment measures on a throw-away server, and only there.
+UNSEEN: Mapping[type, str] = {
+    InsertPlan: "what is in the WAL (pg_waldump) and the device",
+    NoisePlan: "the device",
+    BulkPlan: "CPU time",
+    SequencePlan: "CPU time",
+}
+
+MEASURE_LEAVES = (InsertPlan, BulkPlan)
 
 SPARE_SESSIONS = 3  # beside the load's: this tool's own
 
@@ -72,7 +85,10 @@ def fit_clients(plan: Any, found: Found) -> Fit:
         raise InputError(f"the server has {max(found.free_sessions, 0)} sessions left for '{found.role}', too few")
     if hasattr(plan, "fill_workers"):
         changes["fill_workers"] = min(plan.fill_workers, free)
-    if hasattr(plan, "clients"):
+    if isinstance(getattr(plan, "clients", None), int):
+        if plan.clients > free:
+            raise InputError(f"the server has {free} sessions left for '{found.role}', fewer than --clients")
+    elif hasattr(plan, "clients"):
         changes["clients"] = kept = tuple(count for count in plan.clients if count <= free)
         if not kept:
             raise InputError(f"the server has {free} sessions left for '{found.role}', fewer than any of --clients")
@@ -111,11 +127,9 @@ def blind_spots(plan: Any, found: Found) -> list[str]:
         "WAL is counted for the whole server: what its other sessions wrote meanwhile is in it. Blocks are those of "
         "the lab's own tables and indexes."
     )
-    files = "what is in the WAL (pg_waldump) and the device" if hasattr(plan, "dump_wal") else "CPU time"
-    notes = [
-        whole if found.sees_wal else f"Left out: WAL, since '{found.role}' may not read pg_stat_wal.",
-        f"Left out: {files}, to be seen only from within the server's machine.",
-    ]
+    notes = [whole if found.sees_wal else f"Left out: WAL, since '{found.role}' may not read pg_stat_wal."]
+    if type(plan) in UNSEEN:
+        notes.append(f"Left out: {UNSEEN[type(plan)]}, to be seen only from within the server's machine.")
     if not found.may_checkpoint:
         notes.append(
             f"No checkpoint before each turn: '{found.role}' has not the rights of pg_checkpoint. Full-page images "
@@ -123,6 +137,6 @@ def blind_spots(plan: Any, found: Found) -> list[str]:
         )
     if hasattr(plan, "dump_wal") and not found.sees_checkpoints:
         notes.append(f"Left out: when checkpoints ended; '{found.role}' may not call pg_control_checkpoint().")
-    if not found.has_pgstattuple and hasattr(plan, "kinds") and not hasattr(plan, "caches"):
-        notes.append("Left out: leaf density, since the database has no pgstattuple that this role may use.")
+    if isinstance(plan, MEASURE_LEAVES) and not found.has_pgstattuple and not found.has_inorder:
+        notes.append("Left out: leaf density: neither pgstattuple nor inorder is in the database for this role to use.")
     return notes

@@ -14,6 +14,7 @@ from inorder.database import connect
 from inorder.errors import InorderError, InputError
 from inorder.lab.experiments.bulk import COPY_IN, COPY_OUT, STEPS, BulkPlan
 from inorder.lab.experiments.insert import InsertPlan
+from inorder.lab.experiments.noise import NoisePlan
 from inorder.lab.experiments.sequence import SequencePlan
 from inorder.lab.fitting import Found, fitted
 from inorder.lab.own_server import MARK, OwnServer, require_usable
@@ -77,15 +78,19 @@ def test_what_may_not_be_done_is_named() -> None:
         ({"may_checkpoint": False}, "has not the rights of pg_checkpoint"),
         ({"sees_wal": False}, "may not read pg_stat_wal"),
         ({"sees_checkpoints": False}, "may not call pg_control_checkpoint()"),
-        ({"has_pgstattuple": False}, "Left out: leaf density"),
+        ({"has_pgstattuple": False, "has_inorder": False}, "Left out: leaf density"),
         ({"has_inorder": False}, "use: xact, version 7, time-prefixed, sequence-prefixed."),
     ):
         assert sum(words in note for note in fitted(InsertPlan(), but(**changes), 0)[1]) == 1
         assert not any(words in note for note in fitted(InsertPlan(), ALL, 0)[1])
+    # The extension can tell it, too.
+    assert not any("leaf density" in note for note in fitted(InsertPlan(), but(has_pgstattuple=False), 0)[1])
     with pytest.raises(InputError, match="CREATE EXTENSION inorder makes it"):
         fitted(InsertPlan(kinds=("v7",)), but(has_inorder=False), 0)
     with pytest.raises(InputError, match="fewer than any of --clients"):
         fitted(InsertPlan(clients=(8,)), but(free_sessions=5), 0)
+    with pytest.raises(InputError, match="has 2 sessions left for 'me', fewer than --clients"):
+        fitted(NoisePlan(clients=8), but(free_sessions=5), 0)
 
 
 def test_where_nothing_can_be_run_is_one_sentence() -> None:
@@ -105,7 +110,7 @@ def test_where_nothing_can_be_run_is_one_sentence() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("reader", "--dsn", ""), "lab run reader needs a server to itself: it has no --dsn"),
+        (("feed", "--dsn", ""), "lab run feed needs a server to itself: it has no --dsn"),
         (("insert", "--dsn", "", "--memory", "32MB"), "--memory is for a throw-away server"),
         (("insert", "--dsn", "", "--index-tablespace", "."), "--index-tablespace is for a throw-away server"),
         (("sequence", "--dsn", "", "--synchronous-commit", "on"), "--synchronous-commit is for a throw-away server"),
@@ -125,6 +130,7 @@ def test_a_run_with_all_rights(tmp_path: Path, users: Cluster, server: Server) -
         ("insert", "--rows", "1k", "--inserts", "200", "--clients", "2", "--keys", "bigint,v7,sequence"),
         ("bulk", "--rows", "1k", "--keys", "bigint,xact"),
         ("sequence", "--rows", "1k", "--seconds", "1", "--clients", "1", "--cache", "1"),
+        ("noise", "--rows", "1k", "--inserts", "200", "--clients", "2", "--keys", "v7", "--tables", "2"),
     ):
         words = ("lab", "run", name, "--dsn", users.dsn, "--rounds", "1", *options)
         done = inorder(*words, folder=tmp_path, server=server)
