@@ -132,10 +132,12 @@ def run_bulk(plan: bulk.BulkPlan, server: Cluster | Place, result: Result, progr
         bulk.run_bulk(plan, bench, result, progress, save)
 
 
-def run_writers(plan: writers.WritersPlan, cluster: Cluster, result: Result, progress: Progress, save: Save) -> None:
-    """The writers experiment on a server of its own."""
-    bench = SerialBench(cluster, plan)
-    note_server(cluster, result)
+def run_writers(
+    plan: writers.WritersPlan, server: Cluster | Place, result: Result, progress: Progress, save: Save
+) -> None:
+    """The writers experiment on a server of its own, or on the user's."""
+    bench = SerialBench(server, plan)
+    bench.place.note(result)
     writers.run_writers(plan, bench, result, progress, save)
 
 
@@ -263,6 +265,7 @@ EXPERIMENTS = {
             study="P5",
             plan=writers.WritersPlan,
             run=run_writers,
+            run_on=run_writers,
             needs=lambda plan: (plan.seconds * WRITERS_BYTES_PER_SECOND, f"the rows of {plan.seconds} s"),
             method=lambda server, plan: "rows per second, and the order of their ids",
             quick={"seconds": 1, "rounds": 2},

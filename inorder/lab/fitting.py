@@ -9,6 +9,7 @@ from inorder.lab.experiments.bulk import COPY_IN, COPY_OUT, BulkPlan
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.experiments.noise import NoisePlan
 from inorder.lab.experiments.sequence import SequencePlan
+from inorder.lab.experiments.writers import FORMS, XACT, WritersPlan
 from inorder.lab.keys import KEY_KINDS
 
 # What an experiment measures on a throw-away server, and only there.
@@ -53,7 +54,7 @@ def fitted(plan: Any, found: Found, needed: int) -> tuple[Any, list[str]]:
         f"disk space was not looked at; about {needed / 2**20:,.0f} MB were needed at most."
     ]
     changes: dict[str, Any] = {}
-    for part in (fit_kinds, fit_clients, fit_settings, fit_steps):
+    for part in (fit_kinds, fit_forms, fit_clients, fit_settings, fit_steps):
         changed, told = part(plan, found)
         changes |= changed
         notes += told
@@ -76,6 +77,20 @@ def fit_kinds(plan: Any, found: Found) -> Fit:
     left = [KEY_KINDS[kind].label for kind in plan.kinds if kind not in kept]
     told = f"Left out, since the database has no extension inorder that this role may use: {', '.join(left)}."
     return ({"kinds": kept}, [told]) if left else ({}, [])
+
+
+def fit_forms(plan: Any, found: Found) -> Fit:
+    """Without the extension only the forms of writing that do without it."""
+    if not isinstance(plan, WritersPlan) or found.has_inorder or XACT not in plan.forms:
+        return {}, []
+    kept = tuple(form for form in plan.forms if form != XACT)
+    if not kept:
+        raise InputError(
+            f"the database '{found.database}' has no extension inorder that '{found.role}' may use, and {FORMS[XACT]} "
+            f"needs it; CREATE EXTENSION inorder makes it"
+        )
+    told = f"Left out, since the database has no extension inorder that this role may use: {FORMS[XACT]}."
+    return {"forms": kept}, [told]
 
 
 def fit_clients(plan: Any, found: Found) -> Fit:

@@ -17,9 +17,10 @@ from inorder.cluster import Cluster, uninterrupted
 from inorder.database import Connection, connect_as_user, query
 from inorder.errors import InorderError, InputError
 from inorder.lab.counters import SETTLE_SECONDS
+from inorder.lab.extensions import release_tables
 from inorder.lab.fitting import Found
 from inorder.lab.keys import SCHEMA, KeyKind
-from inorder.lab.place import Counts
+from inorder.lab.place import Counts, with_settings
 from inorder.lab.results import OWN_SERVER, Result
 from inorder.servers import OLDEST_MAJOR, Server
 from inorder.session import explained, first_line
@@ -65,7 +66,7 @@ class OwnServer:
         """The connection string, which libpq expands."""
         return self.dsn
 
-    def connect(self) -> Connection:
+    def connect(self, **settings: str) -> Connection:
         """A session that finds the extensions, and nothing else of the user's by its bare name."""
         connection = connect_as_user(make_conninfo(self.dsn, **({"password": self.password} if self.password else {})))
         try:
@@ -73,7 +74,7 @@ class OwnServer:
         except BaseException:
             connection.close()
             raise
-        return connection
+        return with_settings(connection, settings)
 
     def look(self) -> Found:
         """What may be seen and done there; an error where nothing can be."""
@@ -114,10 +115,11 @@ class OwnServer:
         """Remove the schema that this run has made, known by its number, and no other of that name."""
         with uninterrupted():
             try:
-                with self.connect() as connection:
-                    connection.execute("SELECT set_config('lock_timeout', %s, false)", (LOCK_TIMEOUT,))
+                with self.connect(lock_timeout=LOCK_TIMEOUT) as connection:
                     row = connection.execute("SELECT nspname FROM pg_namespace WHERE oid = %s", (schema,)).fetchone()
                     if row is not None:
+                        if self.found.has_inorder:
+                            release_tables(connection, str(row[0]))
                         connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(str(row[0]))))
             except psycopg.Error as error:
                 raise InorderError(

@@ -41,8 +41,8 @@ class Place(Protocol):
     def environment(self) -> dict[str, str]:
         """The environment in which they reach this server."""
 
-    def connect(self) -> Connection:
-        """A new autocommit connection."""
+    def connect(self, **settings: str) -> Connection:
+        """A new autocommit connection, with settings that any session may make."""
 
     def serve(self, settings: Mapping[str, str]) -> None:
         """Start the server anew with these settings, if it may be."""
@@ -81,6 +81,17 @@ def since(after: Counts, before: Counts) -> dict[str, float]:
     return {name: value - before[name] for name, value in after.items()}
 
 
+def with_settings(connection: Connection, settings: Mapping[str, str]) -> Connection:
+    """The connection, its session set so; closed if that fails."""
+    try:
+        for name, value in settings.items():
+            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 class ThrowAway:
     """A Place of the lab's own: all is allowed, and every other session is this run's."""
 
@@ -100,9 +111,9 @@ class ThrowAway:
         """That of the cluster."""
         return self.cluster.environment()
 
-    def connect(self) -> Connection:
+    def connect(self, **settings: str) -> Connection:
         """As its superuser."""
-        return connect(self.cluster.dsn)
+        return with_settings(connect(self.cluster.dsn), settings)
 
     def serve(self, settings: Mapping[str, str]) -> None:
         """Stop it cleanly if it runs, then start it."""

@@ -30,7 +30,9 @@ CACHE = f"ALTER SEQUENCE {SEQUENCE} CACHE 1000"
 # The writer's number beside the columns of the log table.
 NUMBERED = f"id bigserial, writer int NOT NULL, {COLUMNS}"
 
-LOCKED = "SELECT pg_advisory_lock(1)"
+# A number that nobody else is likely to take: advisory locks are the whole database's, and it may be the user's.
+LOCK_NUMBER = int.from_bytes(b"inorder ", "big")
+LOCKED = f"SELECT pg_advisory_lock({LOCK_NUMBER})"
 DISCARDED = "DISCARD SEQUENCES"
 UNLOCKED = "SELECT pg_advisory_unlock_all()"
 
@@ -129,6 +131,16 @@ def inherited(writers: int) -> list[str]:
         f"BEGIN\n    CASE NEW.writer\n{cases}\n    END CASE;\n    RETURN NULL;\nEND $$",
         f"CREATE TRIGGER route BEFORE INSERT ON {TABLE} FOR EACH ROW EXECUTE FUNCTION {SCHEMA}.route()",
     ]
+
+
+def removal(writers: int) -> list[str]:
+    """What removes the tables and the function of any form, if they are there.
+
+    >>> removal(1)[0]
+    'DROP TABLE IF EXISTS inorder_lab.log, inorder_lab.log_0 CASCADE'
+    """
+    tables = ", ".join([TABLE, *own_tables(writers)])
+    return [f"DROP TABLE IF EXISTS {tables} CASCADE", f"DROP FUNCTION IF EXISTS {SCHEMA}.route()"]
 
 
 def numbered(setup: Callable[[int], list[str]]) -> WriterForm:

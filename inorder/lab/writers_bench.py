@@ -1,4 +1,4 @@
-"""What the writers experiment does, done to a throw-away server."""
+"""What the writers experiment does, done to a server."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -6,15 +6,16 @@ from pathlib import Path
 from psycopg import sql
 
 from inorder.cluster import Cluster
-from inorder.database import Connection, connect, query
+from inorder.database import Connection, query
 from inorder.errors import InorderError
 from inorder.lab import pgbench
-from inorder.lab.counters import read_wal
 from inorder.lab.experiment import Metrics
-from inorder.lab.experiments.writers import LOCKS, WritersPlan
+from inorder.lab.experiments.writers import LOCKS, XACT, WritersPlan
+from inorder.lab.extensions import release_tables
 from inorder.lab.keys import SCHEMA
+from inorder.lab.place import Place, place_of, since
 from inorder.lab.serving import fill_memory, measuring_settings
-from inorder.lab.writer_tables import WRITER_FORMS, WriterForm
+from inorder.lab.writer_tables import WRITER_FORMS, WriterForm, removal
 
 
 def count_misplaced(connection: Connection, tables: Iterable[str]) -> tuple[int, int]:
@@ -29,30 +30,31 @@ def count_misplaced(connection: Connection, tables: Iterable[str]) -> tuple[int,
 
 
 class SerialBench:
-    """A WritersBench over a Cluster: pgbench writes, into tables that are made for the turn."""
+    """A WritersBench over a throw-away server or the user's own: pgbench writes, into tables made for the turn."""
 
-    def __init__(self, cluster: Cluster, plan: WritersPlan) -> None:
-        self.cluster = cluster
+    def __init__(self, server: Cluster | Place, plan: WritersPlan) -> None:
+        self.place = place_of(server)
         self.plan = plan
         # Much memory: the table is new, and what is measured is how writers wait for one another.
-        cluster.start(measuring_settings(fill_memory(), direct_io=False) | {"work_mem": "256MB"})
+        self.place.serve(measuring_settings(fill_memory(), direct_io=False))
         with self.connection() as connection:
-            connection.execute("CREATE EXTENSION inorder")
+            self.place.create_extensions(connection)
+            self.place.create_schema(connection)
 
     def connection(self) -> Connection:
-        """A new connection to the server."""
-        return connect(self.cluster.dsn)
+        """A new connection to the server, with memory to sort what was written."""
+        return self.place.connect(work_mem="256MB")
 
     def create(self, connection: Connection, form: WriterForm, clients: int) -> None:
         """The form's empty tables instead of those there are."""
-        connection.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE".encode())
-        connection.execute(f"CREATE SCHEMA {SCHEMA}".encode())
-        for statement in form.setup(clients):
+        if XACT in self.plan.forms:
+            release_tables(connection, SCHEMA)
+        for statement in (*removal(self.plan.clients), *form.setup(clients)):
             connection.execute(statement.encode())
 
     def script(self, form: WriterForm, clients: int, rows: int) -> Path:
         """What each writer does again and again."""
-        path = self.cluster.folder / "writer.sql"
+        path = self.place.folder / "writer.sql"
         path.write_text("\n".join(form.script(clients, rows)) + "\n", encoding="utf-8")
         return path
 
@@ -65,18 +67,19 @@ class SerialBench:
         how = WRITER_FORMS[form]
         with self.connection() as connection:
             self.create(connection, how, clients)
-            connection.execute("CHECKPOINT")
-            before = read_wal(connection)
+            self.place.checkpoint(connection)
+            before = self.place.wal(connection)
             done = pgbench.run(
-                self.cluster.original.program("pgbench"),
+                self.place.program("pgbench"),
                 self.script(how, clients, rows),
                 self.load(clients),
                 seed,
-                self.cluster.environment(),
+                self.place.environment(),
                 told,
                 by_statement=True,
+                database=self.place.database,
             )
-            wal = (read_wal(connection) - before).as_metrics()
+            wal = since(self.place.wal(connection), before)
             written, misplaced = count_misplaced(connection, how.tables(clients))
         if written != done.transactions * rows or written == 0:
             raise InorderError(f"{form}: {written:,} rows of {done.transactions:,} statements of {rows}")

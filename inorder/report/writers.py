@@ -105,12 +105,12 @@ def order_section(result: Result, rows: int) -> Section:
     shown: list[list[Value]] = []
     for _, form, sessions, runs in lines(result, rows):
         written = [run.metrics["written"] for run in runs]
-        wal = [run.metrics["wal_bytes"] / run.metrics["written"] for run in runs]
+        wal = [run.metrics["wal_bytes"] / run.metrics["written"] for run in runs if "wal_bytes" in run.metrics]
         shown.append(
             [
                 FORMS[form],
                 sessions,
-                estimate(wal),
+                estimate(wal) if wal else None,
                 sum(written),
                 sum(run.metrics["misplaced"] for run in runs),
             ]

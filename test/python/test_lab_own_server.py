@@ -16,9 +16,10 @@ from inorder.lab.experiments.bulk import COPY_IN, COPY_OUT, STEPS, BulkPlan
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.experiments.noise import NoisePlan
 from inorder.lab.experiments.sequence import SequencePlan
+from inorder.lab.experiments.writers import WritersPlan
 from inorder.lab.fitting import Found, fitted
 from inorder.lab.own_server import MARK, OwnServer, require_usable
-from inorder.lab.results import OWN_SERVER, load
+from inorder.lab.results import OWN_SERVER, Result, load
 from inorder.report.catalogue import report_of
 from inorder.servers import Server
 
@@ -58,6 +59,29 @@ def schemas(dsn: str) -> object:
     """How many there are of the lab's name."""
     with connect(dsn) as connection:
         return scalar(connection, "SELECT count(*) FROM pg_namespace WHERE nspname = 'inorder_lab'")
+
+
+def traces(dsn: str) -> list[object]:
+    """What is left there of runs: schemas, feeds, readable tables, sessions."""
+    with connect(dsn) as connection:
+        connection.execute("SET search_path = elsewhere, pg_catalog")
+        queries = ["SELECT nspname FROM pg_namespace WHERE nspname = 'inorder_lab'",
+                   "SELECT application_name FROM pg_stat_activity WHERE application_name ~ '^inorder_lab'"]  # fmt: skip
+        if scalar(connection, "SELECT to_regclass('feed') IS NOT NULL"):
+            queries += ["SELECT name FROM feed", "SELECT relid::text FROM feed_table"]
+        return [row[0] for text in queries for row in connection.execute(text.encode())]
+
+
+def run_there(folder: Path, server: Server, dsn: str, name: str, *options: str) -> tuple[Result, str]:
+    """One round of an experiment with a page: complete, the result what the server let be seen, no trace of it left."""
+    words = ("lab", "run", name, "--dsn", dsn, "--rounds", "1", "--html", "page.html", *options)
+    done = inorder(*words, folder=folder, server=server)
+    assert done.returncode == 0, done.stderr
+    result = load(folder / f"inorder-{name}.json")
+    assert result.complete and result.method == OWN_SERVER == result.server["origin"]
+    assert result.notes and all(note.split(".")[0][:60] in done.stdout for note in result.notes)
+    assert "host" not in str(result.server) and (folder / "page.html").exists()
+    return result, done.stdout
 
 
 def test_a_plan_says_what_was_found_and_not_what_was_asked() -> None:
@@ -211,3 +235,18 @@ def test_a_password_is_no_argument(users: Cluster, server: Server) -> None:
     """It reaches pgbench by the environment."""
     own = OwnServer(f"{users.dsn} password=secret", server)
     assert "secret" not in own.database and own.environment()["PGPASSWORD"] == "secret"
+
+
+@pytest.mark.server
+def test_writers(tmp_path: Path, users: Cluster, server: Server) -> None:
+    """A form that the extension has to forget, turn by turn; without it, and without a look at the WAL, another."""
+    options = ("--clients", "2", "--seconds", "1")
+    result, _ = run_there(tmp_path, server, users.dsn, "writers", "--forms", "xact", *options)
+    assert [run.metrics["misplaced"] for run in result.runs] == [0, 0] and traces(users.dsn) == []
+    assert all(run.metrics["wal_bytes"] > 200 * run.metrics["written"] for run in result.runs)
+    result, told = run_there(tmp_path, server, plain(users), "writers", "--forms", "lock,xact", *options)
+    assert {run.kind for run in result.runs} == {"lock"} and traces(users.dsn + " dbname=bare") == []
+    assert all("wal_bytes" not in run.metrics and run.metrics["misplaced"] == 0 for run in result.runs)
+    assert "no extension inorder that this role may use: uuid_xact_nextval()" in told
+    with pytest.raises(InputError, match="CREATE EXTENSION inorder makes it"):
+        fitted(WritersPlan(forms=("xact",)), but(has_inorder=False), 0)
