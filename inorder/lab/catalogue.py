@@ -141,17 +141,21 @@ def run_writers(
     writers.run_writers(plan, bench, result, progress, save)
 
 
-def run_mixed(plan: mixed.MixedPlan, cluster: Cluster, result: Result, progress: Progress, save: Save) -> None:
-    """The mixed experiment on a server of its own."""
-    bench = GrownBench(cluster, plan)
-    note_server(cluster, result)
+def run_mixed(
+    plan: mixed.MixedPlan, server: Cluster | Place, result: Result, progress: Progress, save: Save
+) -> None:
+    """The mixed experiment on a server of its own, or on the user's."""
+    bench = GrownBench(server, plan)
+    bench.place.note(result)
     mixed.run_mixed(plan, bench, result, progress, save)
 
 
-def run_reuse(plan: reuse.ReusePlan, cluster: Cluster, result: Result, progress: Progress, save: Save) -> None:
-    """The reuse experiment on a server of its own."""
-    bench = TurningBench(cluster, plan)
-    note_server(cluster, result)
+def run_reuse(
+    plan: reuse.ReusePlan, server: Cluster | Place, result: Result, progress: Progress, save: Save
+) -> None:
+    """The reuse experiment on a server of its own, or on the user's."""
+    bench = TurningBench(server, plan)
+    bench.place.note(result)
     reuse.run_reuse(plan, bench, result, progress, save)
 
 
@@ -276,6 +280,7 @@ EXPERIMENTS = {
             study="P3",
             plan=mixed.MixedPlan,
             run=run_mixed,
+            run_on=run_mixed,
             needs=lambda plan: (
                 (plan.rows + 2 * plan.inserts) * MIXED_BYTES_PER_ROW,
                 f"{plan.rows + 2 * plan.inserts:,} rows and their WAL",
@@ -289,6 +294,7 @@ EXPERIMENTS = {
             study="P3",
             plan=reuse.ReusePlan,
             run=run_reuse,
+            run_on=run_reuse,
             needs=lambda plan: (
                 plan.rows * REUSE_BYTES_PER_ROW,
                 f"{plan.rows:,} rows, an index six times as large as it need be, and their WAL",

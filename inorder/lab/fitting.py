@@ -7,10 +7,14 @@ from typing import Any
 from inorder.errors import InputError
 from inorder.lab.experiments.bulk import COPY_IN, COPY_OUT, BulkPlan
 from inorder.lab.experiments.insert import InsertPlan
+from inorder.lab.experiments.mixed import GENERATORS, MixedPlan
+from inorder.lab.experiments.mixed import KINDS as MIXED_KINDS
 from inorder.lab.experiments.noise import NoisePlan
+from inorder.lab.experiments.reuse import KINDS as REUSE_KINDS
+from inorder.lab.experiments.reuse import ReusePlan
 from inorder.lab.experiments.sequence import SequencePlan
 from inorder.lab.experiments.writers import FORMS, XACT, WritersPlan
-from inorder.lab.keys import KEY_KINDS
+from inorder.lab.keys import KEY_KINDS, KeyKind
 
 # What an experiment measures on a throw-away server, and only there.
 UNSEEN: Mapping[type, str] = {
@@ -20,7 +24,14 @@ UNSEEN: Mapping[type, str] = {
     SequencePlan: "CPU time",
 }
 
-MEASURE_LEAVES = (InsertPlan, BulkPlan)
+# What comes out otherwise than there.
+OTHERWISE: Mapping[type, str] = {
+    MixedPlan: "Nothing was restarted between filling and inserting: inserts found in memory what the fill had left.",
+    ReusePlan: "VACUUM frees no page while a transaction open elsewhere on that server may still see its rows. "
+    "Autovacuum was off for the lab's tables.",
+}
+
+MEASURE_LEAVES = (InsertPlan, BulkPlan, MixedPlan, ReusePlan)
 
 SPARE_SESSIONS = 3  # beside the load's: this tool's own
 
@@ -44,6 +55,7 @@ class Found:
     free_sessions: int
     shared_buffers: int
     synchronous_commit: str
+    language: str  # lc_messages
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -54,7 +66,7 @@ def fitted(plan: Any, found: Found, needed: int) -> tuple[Any, list[str]]:
         f"disk space was not looked at; about {needed / 2**20:,.0f} MB were needed at most."
     ]
     changes: dict[str, Any] = {}
-    for part in (fit_kinds, fit_forms, fit_clients, fit_settings, fit_steps):
+    for part in (fit_language, fit_kinds, fit_forms, fit_clients, fit_settings, fit_steps):
         changed, told = part(plan, found)
         changes |= changed
         notes += told
@@ -64,19 +76,39 @@ def fitted(plan: Any, found: Found, needed: int) -> tuple[Any, list[str]]:
 Fit = tuple[dict[str, Any], list[str]]
 
 
+def keys_of(plan: Any) -> Mapping[str, KeyKind]:
+    """The kinds of key that a plan may have, with what makes their keys."""
+    if isinstance(plan, MixedPlan):
+        return {name: replace(kind, column=GENERATORS[name]) for name, kind in MIXED_KINDS.items()}
+    if isinstance(plan, ReusePlan):
+        return {name: KeyKind(name, label, plan.column(name)) for name, label in REUSE_KINDS.items()}
+    return KEY_KINDS
+
+
 def fit_kinds(plan: Any, found: Found) -> Fit:
     """Without the extension only the kinds of key that do without it."""
     if not hasattr(plan, "kinds") or isinstance(type(plan).__dict__.get("kinds"), property) or found.has_inorder:
         return {}, []
-    kept = tuple(kind for kind in plan.kinds if not KEY_KINDS[kind].needs_inorder)
+    keys = keys_of(plan)
+    kept = tuple(kind for kind in plan.kinds if not keys[kind].needs_inorder)
     if not kept:
         raise InputError(
             f"the database '{found.database}' has no extension inorder that '{found.role}' may use, and all of these "
             f"kinds of key need it; CREATE EXTENSION inorder makes it"
         )
-    left = [KEY_KINDS[kind].label for kind in plan.kinds if kind not in kept]
+    left = [keys[kind].label for kind in plan.kinds if kind not in kept]
     told = f"Left out, since the database has no extension inorder that this role may use: {', '.join(left)}."
     return ({"kinds": kept}, [told]) if left else ({}, [])
+
+
+def fit_language(plan: Any, found: Found) -> Fit:
+    """What VACUUM says is read in English."""
+    if isinstance(plan, ReusePlan) and not found.language.startswith(("en", "C", "POSIX")) and found.language:
+        raise InputError(
+            f"the server speaks {found.language} (lc_messages), but what VACUUM says is read in English; "
+            f"a superuser may add options='-c lc_messages=C' to --dsn"
+        )
+    return {}, []
 
 
 def fit_forms(plan: Any, found: Found) -> Fit:
@@ -145,6 +177,8 @@ def blind_spots(plan: Any, found: Found) -> list[str]:
     notes = [whole if found.sees_wal else f"Left out: WAL, since '{found.role}' may not read pg_stat_wal."]
     if type(plan) in UNSEEN:
         notes.append(f"Left out: {UNSEEN[type(plan)]}, to be seen only from within the server's machine.")
+    if type(plan) in OTHERWISE:
+        notes.append(OTHERWISE[type(plan)])
     if not found.may_checkpoint:
         notes.append(
             f"No checkpoint before each turn: '{found.role}' has not the rights of pg_checkpoint. Full-page images "

@@ -1,18 +1,17 @@
-"""What the mixed experiment does, done to a throw-away server."""
+"""What the mixed experiment does, done to a server."""
 
-import os
 import time
 
 from inorder.cluster import Cluster
-from inorder.database import Connection, connect
+from inorder.database import Connection
 from inorder.errors import InorderError
 from inorder.lab import pgbench
-from inorder.lab.counters import read_counters, read_index_pages, read_sizes
+from inorder.lab.counters import read_index_pages, read_sizes
 from inorder.lab.experiments import mixed as experiment
 from inorder.lab.experiments.mixed import GENERATORS, KINDS, MixedPlan
-from inorder.lab.extensions import create_extensions
 from inorder.lab.keys import SCHEMA, KeyKind
-from inorder.lab.serving import FILL_SETTINGS, fill_memory, serve_measured
+from inorder.lab.place import Place, place_of, since
+from inorder.lab.serving import FILL_SETTINGS, fill_memory, serve_afresh
 
 # Rows of one INSERT while filling: about a second, which is how soon a cancel is heard.
 FILL_BATCH = 100_000
@@ -26,29 +25,28 @@ FROM (SELECT md5('{seed} ' || i) FROM generate_series({low}, {high}) AS i) AS ha
 
 
 class GrownBench:
-    """A MixedBench over a Cluster."""
+    """A MixedBench over a throw-away server or the user's own, which is not restarted."""
 
-    def __init__(self, cluster: Cluster, plan: MixedPlan) -> None:
-        self.cluster = cluster
+    def __init__(self, server: Cluster | Place, plan: MixedPlan) -> None:
+        self.place = place_of(server)
         self.plan = plan
         self.serve_for_measuring()
         with self.connection() as session:
-            create_extensions(session, cluster.server)
-            session.execute(f"CREATE SCHEMA {SCHEMA}".encode())
+            self.place.create_extensions(session)
+            self.place.create_schema(session)
 
     def connection(self) -> Connection:
         """A new connection to the server."""
-        return connect(self.cluster.dsn)
+        return self.place.connect()
 
     def serve_for_filling(self) -> None:
         """Plenty of memory, nothing durable."""
-        self.cluster.restart(FILL_SETTINGS | {"shared_buffers": f"{fill_memory() // 8192}"})
+        self.place.serve(FILL_SETTINGS | {"shared_buffers": f"{fill_memory() // 8192}"})
 
     def serve_for_measuring(self) -> None:
         """Small memory, durable; nothing of the index is in memory yet."""
-        self.cluster.stop()
-        os.sync()  # the fill flushed nothing; its pages must not be written back while others are measured
-        serve_measured(self.cluster, self.plan)
+        if self.place.cluster:
+            serve_afresh(self.place.cluster, self.plan)
 
     def measure(self, kind: str, step: str, seed: int) -> dict[str, float]:
         """One step, then size and density of the index, and an error if rows are missing."""
@@ -77,7 +75,7 @@ class GrownBench:
                 session.execute(f"INSERT INTO {key.table} {keys}".encode())
             generator = GENERATORS[key.name].format(schema=SCHEMA)
             session.execute(f"ALTER TABLE {key.table} ALTER id SET DEFAULT {generator}".encode())
-            session.execute("CHECKPOINT")  # so that the stop has little left to write
+            self.place.checkpoint(session)  # so that the stop has little left to write
         return {"seconds": time.perf_counter() - started}
 
     def insert(self, key: KeyKind, seed: int) -> dict[str, float]:
@@ -85,22 +83,23 @@ class GrownBench:
         self.serve_for_measuring()
         each = self.plan.inserts // self.plan.clients
         with self.connection() as session:
-            session.execute("CHECKPOINT")
-            before = read_counters(session, key)
+            self.place.checkpoint(session)
+            before = self.place.counters(session, key)
             load = pgbench.run(
-                self.cluster.original.program("pgbench"),
-                pgbench.insert_script(self.cluster.folder / f"mixed_{key.name}.sql", key.table),
+                self.place.program("pgbench"),
+                pgbench.insert_script(self.place.folder / f"mixed_{key.name}.sql", key.table),
                 pgbench.Load(self.plan.clients, self.plan.threads, transactions=each),
                 seed,
-                self.cluster.environment(),
+                self.place.environment(),
+                database=self.place.database,
             )
-            counted = read_counters(session, key) - before
-        return {"tps": load.tps, "latency_ms": load.latency_ms, "inserts": load.transactions, **counted.as_metrics()}
+            counted = since(self.place.counters(session, key), before)
+        return {"tps": load.tps, "latency_ms": load.latency_ms, "inserts": load.transactions, **counted}
 
     def reindex(self, key: KeyKind) -> dict[str, float]:
         """REINDEX by one session, timed."""
         with self.connection() as session:
-            session.execute("CHECKPOINT")
+            self.place.checkpoint(session)
             started = time.perf_counter()
             session.execute(f"REINDEX INDEX {key.index}".encode())
             return {"seconds": time.perf_counter() - started}

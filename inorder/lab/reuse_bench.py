@@ -1,16 +1,16 @@
-"""What the reuse experiment does, done to a throw-away server."""
+"""What the reuse experiment does, done to a server."""
 
 import time
 from collections.abc import Callable
 
 from inorder.cluster import Cluster
-from inorder.database import Connection, connect
+from inorder.database import Connection
 from inorder.errors import InorderError
-from inorder.lab.counters import read_counters, read_index_pages, read_sizes
+from inorder.lab.counters import read_index_pages, read_sizes
 from inorder.lab.experiment import Measured, Series
 from inorder.lab.experiments.reuse import BATCHES, BLOCKS, OLDEST, SCATTERED, ReusePlan
-from inorder.lab.extensions import create_extensions
 from inorder.lab.keys import SCHEMA, KeyKind
+from inorder.lab.place import Place, place_of, since
 from inorder.lab.serving import FILL_SETTINGS, fill_memory
 from inorder.lab.vacuum import index_pages, primary_message
 
@@ -26,19 +26,19 @@ DELETE = {
 
 
 class TurningBench:
-    """A ReuseBench over a Cluster."""
+    """A ReuseBench over a throw-away server or the user's own."""
 
-    def __init__(self, cluster: Cluster, plan: ReusePlan) -> None:
-        self.cluster = cluster
+    def __init__(self, server: Cluster | Place, plan: ReusePlan) -> None:
+        self.place = place_of(server)
         self.plan = plan
-        cluster.start(REUSE_SETTINGS | {"shared_buffers": f"{fill_memory() // 8192}"})
+        self.place.serve(REUSE_SETTINGS | {"shared_buffers": f"{fill_memory() // 8192}"})
         with self.connection() as session:
-            create_extensions(session, cluster.server)
-            session.execute(f"CREATE SCHEMA {SCHEMA}".encode())
+            self.place.create_extensions(session)
+            self.place.create_schema(session)
 
     def connection(self) -> Connection:
         """A new connection to the server."""
-        return connect(self.cluster.dsn)
+        return self.place.connect()
 
     def measure(self, kind: str, deleted: str, seed: int, told: Callable[[str], None]) -> Measured:
         """A table's life: created, filled, turned over, dropped."""
@@ -53,12 +53,12 @@ class TurningBench:
             session.execute(f"VACUUM {key.table}".encode())
             filled = read_sizes(session, key)["index_bytes"]
         with self.connection() as control:
-            before = read_counters(control, key)
+            before = self.place.counters(control, key)
             with self.connection() as session:
                 series, freed = self.turn_over(session, key, deleted, seed, started, told)
                 elapsed = time.monotonic() - started
                 self.check_rows(session, key)
-            counted = (read_counters(control, key) - before).as_metrics()
+            counted = since(self.place.counters(control, key), before)
             control.execute(f"DROP TABLE {key.table}".encode())
         metrics = {
             "index_bytes_filled": filled,
@@ -67,9 +67,9 @@ class TurningBench:
             "pages_freed": sum(series["newly_deleted"]),
             "pages_taken_again": sum(series["newly_deleted"]) - series["deleted"][-1],
             "inserts": float(self.plan.turns * self.plan.batch),
-            "wal_bytes": counted["wal_bytes"],
-            "full_page_images": counted["full_page_images"],
-        } | {name: values[-1] for name, values in series.items() if name in ("leaf_density", "deleted", "reusable")}
+        } | {name: counted[name] for name in ("wal_bytes", "full_page_images") if name in counted}
+        at_the_end = ("leaf_density", "deleted", "reusable")
+        metrics |= {name: values[-1] for name, values in series.items() if name in at_the_end}
         return metrics | freed | self.wraps(kind, elapsed), series
 
     def create(self, session: Connection, key: KeyKind) -> None:
@@ -78,7 +78,11 @@ class TurningBench:
         session.execute(f"DROP SEQUENCE IF EXISTS {SCHEMA}.reuse_keys CASCADE".encode())
         session.execute(f"CREATE SEQUENCE {SCHEMA}.reuse_keys".encode())
         column = key.column.format(schema=SCHEMA)
-        session.execute(f"CREATE TABLE {key.table} (id {column} PRIMARY KEY, arrived bigint NOT NULL)".encode())
+        # Whether autovacuum is on or not: the pages that it freed would not be counted.
+        session.execute(
+            f"CREATE TABLE {key.table} (id {column} PRIMARY KEY, arrived bigint NOT NULL) "
+            "WITH (autovacuum_enabled = off)".encode()
+        )
 
     def keep_pace(self, kind: str, started: float, place: int) -> None:
         """Wait until a turn of time-prefixed keys may begin; the others need no clock."""
@@ -103,7 +107,7 @@ class TurningBench:
             if turn:
                 told(f"turn {turn} of {self.plan.turns}")
                 self.keep_pace(key.name, started, BATCHES + turn - 1)
-                session.execute("CHECKPOINT")
+                self.place.checkpoint(session)
                 self.insert(session, key, BATCHES + turn - 1)
                 self.delete(session, key, deleted, seed, turn)
             notices.clear()

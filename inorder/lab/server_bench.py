@@ -1,6 +1,5 @@
 """What the insert experiment does, done to a server."""
 
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -20,7 +19,7 @@ from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.keys import KEY_KINDS, KeyKind
 from inorder.lab.place import Place, place_of, since
 from inorder.lab.progress import Progress
-from inorder.lab.serving import FILL_SETTINGS, fill_memory, serve_measured
+from inorder.lab.serving import FILL_SETTINGS, fill_memory, serve_afresh
 
 # Rows of one INSERT while filling: about half a second, which is how soon a cancel is heard.
 FILL_BATCH = 250_000
@@ -55,9 +54,7 @@ class ServerBench:
             with self.connection() as connection:
                 self.place.checkpoint(connection)  # so that the stop has little left to write
         if self.cluster:
-            self.cluster.stop()
-            os.sync()  # the fill flushed nothing; its pages must not be written back while others are measured
-            serve_measured(self.cluster, self.plan)
+            serve_afresh(self.cluster, self.plan)
         self.filling = False
 
     def create(self, kinds: tuple[str, ...]) -> None:

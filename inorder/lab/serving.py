@@ -73,6 +73,13 @@ def serve_measured(cluster: Cluster, plan: Any, more: Mapping[str, str] | None =
     cluster.start(measuring_settings(memory // 4, False) | dict(more or {}), cgroup.MemoryLimit(where, memory))
 
 
+def serve_afresh(cluster: Cluster, plan: Any) -> None:
+    """The same of one that runs, once everything a fill wrote has reached the device."""
+    cluster.stop()
+    os.sync()  # the fill flushed nothing; its pages must not be written back while others are measured
+    serve_measured(cluster, plan)
+
+
 def drop_page_cache(folder: Path) -> None:
     """Let the kernel forget the pages of all files in a folder; they must be on the device."""
     for path in folder.rglob("*"):

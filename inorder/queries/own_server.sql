@@ -22,4 +22,5 @@ SELECT split_part(current_setting('server_version'), ' ', 1),
              (SELECT nullif(rolconnlimit, -1) FROM pg_roles WHERE rolname = current_user),
              (SELECT nullif(datconnlimit, -1) FROM pg_database WHERE datname = current_database())),
        pg_size_bytes(current_setting('shared_buffers')),
-       current_setting('synchronous_commit');
+       current_setting('synchronous_commit'),
+       current_setting('lc_messages');

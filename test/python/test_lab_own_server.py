@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,10 @@ from inorder.database import connect
 from inorder.errors import InorderError, InputError
 from inorder.lab.experiments.bulk import COPY_IN, COPY_OUT, STEPS, BulkPlan
 from inorder.lab.experiments.insert import InsertPlan
+from inorder.lab.experiments.mixed import AGAIN, MixedPlan
+from inorder.lab.experiments.mixed import STEPS as STEPS_OF_MIXED
 from inorder.lab.experiments.noise import NoisePlan
+from inorder.lab.experiments.reuse import ReusePlan
 from inorder.lab.experiments.sequence import SequencePlan
 from inorder.lab.experiments.writers import WritersPlan
 from inorder.lab.fitting import Found, fitted
@@ -26,7 +30,7 @@ from inorder.servers import Server
 from conftest import scalar
 from test_cli import inorder
 
-ALL = Found("15.1", "me", "shop", False, True, True, None, True, True, True, True, True, 90, 2**27, "off")
+ALL = Found("15.1", "me", "shop", False, True, True, None, True, True, True, True, True, 90, 2**27, "off", "C")
 
 
 def but(**changes: object) -> Found:
@@ -73,7 +77,7 @@ def traces(dsn: str) -> list[object]:
 
 
 def run_there(folder: Path, server: Server, dsn: str, name: str, *options: str) -> tuple[Result, str]:
-    """One round of an experiment with a page: complete, the result what the server let be seen, no trace of it left."""
+    """One round of an experiment with a page: complete; and what it notes."""
     words = ("lab", "run", name, "--dsn", dsn, "--rounds", "1", "--html", "page.html", *options)
     done = inorder(*words, folder=folder, server=server)
     assert done.returncode == 0, done.stderr
@@ -81,7 +85,7 @@ def run_there(folder: Path, server: Server, dsn: str, name: str, *options: str) 
     assert result.complete and result.method == OWN_SERVER == result.server["origin"]
     assert result.notes and all(note.split(".")[0][:60] in done.stdout for note in result.notes)
     assert "host" not in str(result.server) and (folder / "page.html").exists()
-    return result, done.stdout
+    return result, " ".join(result.notes)
 
 
 def test_a_plan_says_what_was_found_and_not_what_was_asked() -> None:
@@ -250,3 +254,37 @@ def test_writers(tmp_path: Path, users: Cluster, server: Server) -> None:
     assert "no extension inorder that this role may use: uuid_xact_nextval()" in told
     with pytest.raises(InputError, match="CREATE EXTENSION inorder makes it"):
         fitted(WritersPlan(forms=("xact",)), but(has_inorder=False), 0)
+
+
+@pytest.mark.server
+def test_mixed(tmp_path: Path, users: Cluster, server: Server) -> None:
+    """Every kind through all steps, without a restart; without the extension those that need none."""
+    options = ("--rows", "2k", "--more", "400", "--clients", "2")
+    result, _ = run_there(tmp_path, server, users.dsn, "mixed", *options)
+    assert Counter(run.step for run in result.runs) == dict.fromkeys(STEPS_OF_MIXED, len(MixedPlan().kinds))
+    assert all(run.metrics["index_hits"] >= 400 and run.metrics["wal_records"] >= 800 for run in result.select(AGAIN))
+    assert traces(users.dsn) == [] and all("leaf_density" in run.metrics for run in result.runs)
+    result, told = run_there(tmp_path, server, plain(users), "mixed", *options)
+    assert {run.kind for run in result.runs} == {"random", "after"} and "version 7, time-prefixed." in told
+    assert all("wal_bytes" not in run.metrics for run in result.runs) and traces(users.dsn + " dbname=bare") == []
+
+
+@pytest.mark.server
+def test_reuse(tmp_path: Path, users: Cluster, server: Server) -> None:
+    """Pages freed and taken again, as VACUUM tells; without the extension two kinds."""
+    options = ("--rows", "20k", "--turns", "3", "--pace", "10ms")
+    result, _ = run_there(tmp_path, server, users.dsn, "reuse", "--keys", "v7,sequence,bigint", *options)
+    assert len(result.runs) == 6 and all(run.metrics["wal_bytes"] > 0 for run in result.runs)
+    assert all(run.metrics["pages_freed"] > 5 for run in result.select("oldest", "v7")) and traces(users.dsn) == []
+    result, told = run_there(tmp_path, server, plain(users), "reuse", *options)
+    assert {run.kind for run in result.runs} == {"bigint", "random"} and "sequence, no wrap." in told
+    assert traces(users.dsn + " dbname=bare") == []
+
+
+def test_what_vacuum_says_must_be_english() -> None:
+    """Of reuse alone; a server without translations has any language."""
+    for language in ("", "C.UTF-8", "en_GB.UTF-8", "POSIX"):
+        fitted(ReusePlan(), but(language=language), 0)
+    fitted(MixedPlan(), but(language="de_DE.UTF-8"), 0)
+    with pytest.raises(InputError, match="the server speaks de_DE"):
+        fitted(ReusePlan(), but(language="de_DE.UTF-8"), 0)
