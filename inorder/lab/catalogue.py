@@ -102,10 +102,12 @@ def run_uuid_v1(plan: uuid_v1.UuidV1Plan, cluster: Cluster, result: Result, prog
         uuid_v1.run_uuid_v1(plan, bench, result, progress, save)
 
 
-def run_reader(plan: reader.ReaderPlan, cluster: Cluster, result: Result, progress: Progress, save: Save) -> None:
-    """The reader experiment on a server of its own."""
-    bench = PollingBench(cluster, plan)
-    note_server(cluster, result)
+def run_reader(
+    plan: reader.ReaderPlan, server: Cluster | Place, result: Result, progress: Progress, save: Save
+) -> None:
+    """The reader experiment on a server of its own, or on the user's."""
+    bench = PollingBench(server, plan)
+    bench.place.note(result)
     reader.run_reader(plan, bench, result, progress, save)
 
 
@@ -222,6 +224,7 @@ EXPERIMENTS = {
             study="P5",
             plan=reader.ReaderPlan,
             run=run_reader,
+            run_on=run_reader,
             needs=lambda plan: (2**30, "its rows"),
             method=lambda server, plan: "commit timestamps",
             full={"seconds": 60, "rounds": 6},

@@ -10,6 +10,7 @@ from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.experiments.mixed import GENERATORS, MixedPlan
 from inorder.lab.experiments.mixed import KINDS as MIXED_KINDS
 from inorder.lab.experiments.noise import NoisePlan
+from inorder.lab.experiments.reader import NEED_INORDER, READERS, ReaderPlan
 from inorder.lab.experiments.reuse import KINDS as REUSE_KINDS
 from inorder.lab.experiments.reuse import ReusePlan
 from inorder.lab.experiments.sequence import SequencePlan
@@ -30,6 +31,11 @@ OTHERWISE: Mapping[type, str] = {
     ReusePlan: "VACUUM frees no page while a transaction open elsewhere on that server may still see its rows. "
     "Autovacuum was off for the lab's tables.",
 }
+
+TWO_CLOCKS = (
+    "A row's wait is by two clocks, the server's at its commit and this machine's at its delivery. By how much they "
+    "differ was looked at before and after each round; where that is not known to 5 ms, the waits are left out."
+)
 
 MEASURE_LEAVES = (InsertPlan, BulkPlan, MixedPlan, ReusePlan)
 
@@ -56,6 +62,7 @@ class Found:
     shared_buffers: int
     synchronous_commit: str
     language: str  # lc_messages
+    tracks_commits: bool
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -66,7 +73,7 @@ def fitted(plan: Any, found: Found, needed: int) -> tuple[Any, list[str]]:
         f"disk space was not looked at; about {needed / 2**20:,.0f} MB were needed at most."
     ]
     changes: dict[str, Any] = {}
-    for part in (fit_language, fit_kinds, fit_forms, fit_clients, fit_settings, fit_steps):
+    for part in (fit_language, fit_kinds, fit_forms, fit_readers, fit_clients, fit_settings, fit_steps):
         changed, told = part(plan, found)
         changes |= changed
         notes += told
@@ -125,6 +132,22 @@ def fit_forms(plan: Any, found: Found) -> Fit:
     return {"forms": kept}, [told]
 
 
+def fit_readers(plan: Any, found: Found) -> Fit:
+    """Without the extension only the readers that do without it; no wait can be told without the moments of commit."""
+    if not isinstance(plan, ReaderPlan):
+        return {}, []
+    if not found.tracks_commits:
+        raise InputError(
+            "track_commit_timestamp is off on that server, so that it does not know when a row was committed; "
+            "to set it takes a restart"
+        )
+    left = [] if found.has_inorder else [reader for reader in plan.readers if reader in NEED_INORDER]
+    kept = tuple(reader for reader in plan.readers if reader not in left)
+    labels = ", ".join(READERS[reader] for reader in left)
+    told = f"Left out, since the database has no extension inorder that this role may use: {labels}."
+    return {"readers": kept}, [told] if left else []
+
+
 def fit_clients(plan: Any, found: Found) -> Fit:
     """As many sessions as the server, the database and the role have left."""
     free, changes, notes = found.free_sessions - SPARE_SESSIONS, {}, []
@@ -132,6 +155,8 @@ def fit_clients(plan: Any, found: Found) -> Fit:
         raise InputError(f"the server has {max(found.free_sessions, 0)} sessions left for '{found.role}', too few")
     if hasattr(plan, "fill_workers"):
         changes["fill_workers"] = min(plan.fill_workers, free)
+    if isinstance(plan, ReaderPlan) and plan.writers + len(READERS) > free:
+        raise InputError(f"the server has {free} sessions left for '{found.role}', too few for --writers and readers")
     if isinstance(getattr(plan, "clients", None), int):
         if plan.clients > free:
             raise InputError(f"the server has {free} sessions left for '{found.role}', fewer than --clients")
@@ -174,6 +199,8 @@ def blind_spots(plan: Any, found: Found) -> list[str]:
         "WAL is counted for the whole server: what its other sessions wrote meanwhile is in it. Blocks are those of "
         "the lab's own tables and indexes."
     )
+    if isinstance(plan, ReaderPlan):
+        return [TWO_CLOCKS]
     notes = [whole if found.sees_wal else f"Left out: WAL, since '{found.role}' may not read pg_stat_wal."]
     if type(plan) in UNSEEN:
         notes.append(f"Left out: {UNSEEN[type(plan)]}, to be seen only from within the server's machine.")

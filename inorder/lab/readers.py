@@ -3,25 +3,36 @@
 None of them waits for anything; all read the same table by an index.
 """
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from inorder.database import Connection
+from inorder.lab.experiments.reader import NEED_INORDER
 from inorder.lab.keys import SCHEMA
 
 TABLE = f"{SCHEMA}.events"
 FEED_ROWS = 10_000  # of one batch, at most
 
-SETUP = (
-    "CREATE EXTENSION inorder",
-    f"CREATE SCHEMA {SCHEMA}",
+FEED = SCHEMA  # the name of the feed
+
+WITH_INORDER = (
     f"""CREATE TABLE {TABLE} (
         key uuid PRIMARY KEY DEFAULT uuid_xact_nextval(),
         id bigserial UNIQUE,
         created timestamptz NOT NULL DEFAULT clock_timestamp(),
         v7 uuid NOT NULL UNIQUE DEFAULT uuid_v7_nextval())""",
     f"CREATE INDEX ON {TABLE} (created)",
-    f"SELECT feed_create('reader', '{TABLE}', start => 'beginning')",
+    f"SELECT feed_create('{FEED}', '{TABLE}', start => 'beginning')",
 )
+WITHOUT = (
+    f"CREATE TABLE {TABLE} (id bigserial PRIMARY KEY, created timestamptz NOT NULL DEFAULT clock_timestamp())",
+    f"CREATE INDEX ON {TABLE} (created)",
+)
+
+
+def setup(readers: Iterable[str]) -> tuple[str, ...]:
+    """The SQL that makes the table with what these readers need."""
+    return WITH_INORDER if set(readers) & set(NEED_INORDER) else WITHOUT
 
 
 class Reader(Protocol):
@@ -29,6 +40,9 @@ class Reader(Protocol):
 
     def poll(self, connection: Connection) -> list[int]:
         """The ids of the rows that are new to it; its place moves on."""
+
+    def held(self, connection: Connection) -> set[int]:
+        """The ids of the rows that are there and that it will only be given later."""
 
 
 class Greatest:
@@ -45,6 +59,10 @@ class Greatest:
             self.last = rows[-1][1]
         return ids(rows)
 
+    def held(self, connection: Connection) -> set[int]:
+        """None: what is not above its place now never will be."""
+        return set()
+
 
 class Horizon:
     """Its place is a transaction number below which every transaction on the server has ended."""
@@ -52,6 +70,7 @@ class Horizon:
     # In this order: whatever is below the horizon has ended before the rows are read.
     HORIZON = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
     ROWS = f"SELECT id FROM {TABLE} WHERE key >= uuid_xact_floor(%s) AND key < uuid_xact_floor(%s) ORDER BY key"
+    LATER = f"SELECT id FROM {TABLE} WHERE key >= uuid_xact_floor(%s)"
 
     def __init__(self) -> None:
         self.read_below: object = 0
@@ -63,16 +82,24 @@ class Horizon:
         self.read_below = horizon
         return ids(rows)
 
+    def held(self, connection: Connection) -> set[int]:
+        """Those above the horizon, while a transaction is open that began before them, anywhere on the server."""
+        return set(ids(connection.execute(self.LATER.encode(), (self.read_below,)).fetchall()))
+
 
 class Feed:
     """Its place is the set of transactions it has read; the server moves it as this transaction commits."""
 
-    ROWS = f"SELECT id FROM feed_read('reader', null::{TABLE}, {FEED_ROWS})"
+    ROWS = f"SELECT id FROM feed_read('{FEED}', null::{TABLE}, {FEED_ROWS})"
 
     def poll(self, connection: Connection) -> list[int]:
         """The rows of transactions that have ended since, in one transaction with whatever would be done with them."""
         with connection.transaction():
             return ids(connection.execute(self.ROWS.encode()).fetchall())
+
+    def held(self, connection: Connection) -> set[int]:
+        """None: it waits for nobody."""
+        return set()
 
 
 def ids(rows: list[tuple[object, ...]]) -> list[int]:

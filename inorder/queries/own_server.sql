@@ -23,4 +23,5 @@ SELECT split_part(current_setting('server_version'), ' ', 1),
              (SELECT nullif(datconnlimit, -1) FROM pg_database WHERE datname = current_database())),
        pg_size_bytes(current_setting('shared_buffers')),
        current_setting('synchronous_commit'),
-       current_setting('lc_messages');
+       current_setting('lc_messages'),
+       current_setting('track_commit_timestamp') = 'on';

@@ -14,12 +14,17 @@ CAPTION = (
 )
 
 
-def milliseconds(value: float) -> str:
+NO_WAIT = "wait: left out, since the server's clock could not be compared with this machine's to 5 ms."
+
+
+def milliseconds(value: float | None) -> str:
     """With a digit behind the point where it matters.
 
-    >>> milliseconds(2.34), milliseconds(1834.2)
-    ('2.3 ms', '1,834 ms')
+    >>> milliseconds(2.34), milliseconds(1834.2), milliseconds(None)
+    ('2.3 ms', '1,834 ms', '')
     """
+    if value is None:
+        return ""
     return f"{value:,.1f} ms" if value < 100 else f"{value:,.0f} ms"
 
 
@@ -28,6 +33,7 @@ COLUMNS = (
     Column("reader", "How the reader keeps its place: what it has read already.", data="name"),
     data_only("round"),
     data_only("seconds"),
+    data_only("held"),
     Column("committed", "Rows that the table holds in the end.", number()),
     Column("delivered", "Of these, given to the reader at least once.", number()),
     Column("lost", "Committed, never delivered: the reader's place had moved past them.", number()),
@@ -52,16 +58,17 @@ class ReaderRow:
     delivered: int
     lost: int
     twice: int
-    longest_wait_ms: float
-    median_wait_ms: float
     longest_poll_ms: float
     polls: int
+    held: int = 0  # of results made before it was counted: all servers were throw-away ones
+    longest_wait_ms: float | None = None
+    median_wait_ms: float | None = None
 
 
 def row_of(run: Run) -> ReaderRow:
     """The figures of a run."""
     names = [field.name for field in fields(ReaderRow) if field.name not in ("reader", "round")]
-    return ReaderRow(run.kind, run.round, **{name: run.metrics[name] for name in names})  # type: ignore[arg-type]
+    return ReaderRow(run.kind, run.round, **{name: run.metrics[name] for name in names if name in run.metrics})  # type: ignore[arg-type]
 
 
 def summarise_reader(result: Result) -> list[ReaderRow]:
@@ -83,7 +90,19 @@ def wait_bars(rows: Sequence[ReaderRow]) -> list[charts.Bar]:
     return [
         charts.Bar(READERS[row.reader], row.longest_wait_ms, milliseconds(row.longest_wait_ms), charts.series(0))
         for row in rows
+        if row.longest_wait_ms is not None
     ]
+
+
+def caption(rows: Sequence[ReaderRow]) -> str:
+    """What the columns are, and why rows or waits are missing in them."""
+    told = [CAPTION] if wait_bars(rows) else [CAPTION, NO_WAIT]
+    told += [
+        f"{READERS[row.reader]}: {row.held:,.0f} rows were not lost but held back, by a transaction open elsewhere."
+        for row in rows
+        if row.held
+    ]
+    return " ".join(told)
 
 
 def round_section(result: Result, rows: Sequence[ReaderRow]) -> Section:
@@ -91,22 +110,20 @@ def round_section(result: Result, rows: Sequence[ReaderRow]) -> Section:
     writers, rounds = int(result.plan["writers"]), int(result.plan["rounds"])
     seconds = min(rows[0].seconds, float(result.plan["seconds"]))  # less after an interrupt
     which = f", round {rows[0].round} of {rounds}" if rounds > 1 else ""
+    drawn = {"Rows lost": lost_bars(rows), "Longest wait from commit to delivery": wait_bars(rows)}
     return Section(
         f"round_{rows[0].round}",
         f"Losing rows: {writers} writers, {seconds:.0f} s{which}",
         COLUMNS,
         [
             [
-                row.reader, READERS[row.reader], row.round, row.seconds, row.committed, row.delivered,
+                row.reader, READERS[row.reader], row.round, row.seconds, row.held, row.committed, row.delivered,
                 row.lost, row.twice, row.longest_wait_ms, row.median_wait_ms, row.longest_poll_ms, row.polls,
             ]
             for row in rows
         ],
-        CAPTION,
-        [
-            Chart("Rows lost", charts.bar_chart("Rows lost", lost_bars(rows))),
-            Chart("Longest wait from commit to delivery", charts.bar_chart("Longest wait", wait_bars(rows))),
-        ],
+        caption(rows),
+        [Chart(title, charts.bar_chart(title, bars)) for title, bars in drawn.items() if bars],
     )  # fmt: skip
 
 

@@ -18,11 +18,13 @@ from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.experiments.mixed import AGAIN, MixedPlan
 from inorder.lab.experiments.mixed import STEPS as STEPS_OF_MIXED
 from inorder.lab.experiments.noise import NoisePlan
+from inorder.lab.experiments.reader import READERS, ReaderPlan
 from inorder.lab.experiments.reuse import ReusePlan
 from inorder.lab.experiments.sequence import SequencePlan
 from inorder.lab.experiments.writers import WritersPlan
 from inorder.lab.fitting import Found, fitted
 from inorder.lab.own_server import MARK, OwnServer, require_usable
+from inorder.lab.reader_bench import PollingBench
 from inorder.lab.results import OWN_SERVER, Result, load
 from inorder.report.catalogue import report_of
 from inorder.servers import Server
@@ -30,7 +32,7 @@ from inorder.servers import Server
 from conftest import scalar
 from test_cli import inorder
 
-ALL = Found("15.1", "me", "shop", False, True, True, None, True, True, True, True, True, 90, 2**27, "off", "C")
+ALL = Found("15.1", "me", "shop", False, True, True, None, True, True, True, True, True, 90, 2**27, "off", "C", True)
 
 
 def but(**changes: object) -> Found:
@@ -42,7 +44,7 @@ def but(**changes: object) -> Found:
 def users(server: Server) -> Iterator[Cluster]:
     """A server of the user's: one database with the extension, one without, in which a role may make schemas."""
     with Cluster(server) as running:
-        running.start({"fsync": "off"})
+        running.start({"fsync": "off", "track_commit_timestamp": "on"})
         with connect(running.dsn) as connection:
             for statement in (
                 "CREATE SCHEMA elsewhere", "CREATE EXTENSION inorder SCHEMA elsewhere", "CREATE DATABASE bare",
@@ -288,3 +290,67 @@ def test_what_vacuum_says_must_be_english() -> None:
     fitted(MixedPlan(), but(language="de_DE.UTF-8"), 0)
     with pytest.raises(InputError, match="the server speaks de_DE"):
         fitted(ReusePlan(), but(language="de_DE.UTF-8"), 0)
+
+
+def test_what_the_reader_experiment_takes() -> None:
+    """The moments of commit; a session for each reader, too; and what is left out without the extension."""
+    with pytest.raises(InputError, match="track_commit_timestamp is off"):
+        fitted(ReaderPlan(), but(tracks_commits=False), 0)
+    fitted(MixedPlan(), but(tracks_commits=False), 0)
+    with pytest.raises(InputError, match="has 20 sessions left for 'me', too few for --writers and readers"):
+        fitted(ReaderPlan(writers=16), but(free_sessions=23), 0)
+    plan, notes = fitted(ReaderPlan(), but(has_inorder=False), 0)
+    assert plan.readers == ("id", "created") and "where v7 > last, xmin horizon, inorder feed." in " ".join(notes)
+    assert not any("WAL" in note or "checkpoint" in note for note in fitted(ReaderPlan(), but(sees_wal=False), 0)[1])
+
+
+@pytest.mark.server
+def test_readers_beside_an_open_transaction(users: Cluster, server: Server) -> None:
+    """What it holds back of the horizon's rows is not lost, nor counted when it comes in the next round."""
+    rounds: list[dict[str, dict[str, float]]] = []
+    with OwnServer(users.dsn, server) as own:
+        bench = PollingBench(own, ReaderPlan(writers=4, seconds=1))
+        bench.create()
+        with connect(f"{users.dsn} dbname=bare") as other, other.transaction():
+            other.execute("SELECT pg_current_xact_id()")
+            bench.measure(1, lambda tps: None, rounds.append)
+        bench.measure(2, lambda tps: None, rounds.append)
+    assert traces(users.dsn) == []
+    first, second = rounds
+    assert first["horizon"]["held"] == first["horizon"]["committed"] > 0 and second["horizon"]["held"] == 0
+    assert second["horizon"]["delivered"] == second["horizon"]["committed"] > 0
+    for found in (*first.values(), *second.values()):
+        assert ("longest_wait_ms" in found) == (found["clock_error_ms"] <= 5)
+    assert all(found[name]["lost"] == found[name]["twice"] == 0 for found in rounds for name in ("horizon", "feed"))
+
+
+@pytest.mark.server
+def test_readers_without_the_extension(tmp_path: Path, users: Cluster, server: Server) -> None:
+    """Two of them, and the table has what they need."""
+    result, told = run_there(tmp_path, server, plain(users), "reader", "--writers", "4", "--seconds", "1")
+    assert [run.kind for run in result.runs] == ["id", "created"] and traces(users.dsn + " dbname=bare") == []
+    assert all(run.metrics["committed"] > 0 for run in result.runs) and "by two clocks" in told
+    assert "inorder feed" in told and set(result.plan["readers"]) < set(READERS)
+
+
+@pytest.mark.server
+def test_a_feed_is_dropped_after_ctrl_c(tmp_path: Path, users: Cluster, server: Server) -> None:
+    """While all read; what was read so far is kept, and the run can go on there."""
+    environment = os.environ | {"PG_CONFIG": str(server.bindir / "pg_config")}
+    command = [sys.executable, "-m", "inorder", "lab", "run", "reader", "--dsn", users.dsn, "--writers", "4",
+               "--seconds", "60", "--rounds", "2"]  # fmt: skip
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=-3, stderr=-3) as process:
+        deadline = time.monotonic() + 30
+        while "inorder_lab" not in feeds(users.dsn) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    result = load(tmp_path / "inorder-reader.json")
+    assert {run.kind for run in result.runs} == set(READERS) and not result.complete and traces(users.dsn) == []
+
+
+def feeds(dsn: str) -> list[object]:
+    """The names of the feeds there are."""
+    with connect(dsn) as connection:
+        return [row[0] for row in connection.execute("SELECT name FROM elsewhere.feed")]

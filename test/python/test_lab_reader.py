@@ -9,17 +9,20 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from inorder.cluster import Cluster
-from inorder.database import connect
+from inorder.database import Connection, connect
 from inorder.errors import InorderError
+from inorder.lab.clocks import SAME, apart
 from inorder.lab.experiments import reader as experiment
 from inorder.lab.experiments.reader import READ, READERS, ReaderPlan, Reading, compare, run_reader
+from inorder.lab.extensions import create_extensions
 from inorder.lab.reader_bench import READER_SETTINGS
-from inorder.lab.readers import SETUP, TABLE, all_readers
+from inorder.lab.readers import TABLE, all_readers, setup
 from inorder.lab.results import Result, Run, load
 from inorder.report.catalogue import REPORTS
 from inorder.report.reader import reader_sections, summarise_reader
@@ -60,6 +63,47 @@ def test_a_wait_ends_with_the_first_delivery() -> None:
     assert (found["longest_wait_ms"], found["median_wait_ms"]) == (1500.0, 1000.0)
     assert (found["polls"], found["longest_poll_ms"]) == (7, 500.0)
     assert compare({}, Reading())["longest_wait_ms"] == 0.0
+
+
+def test_a_row_that_is_held_back_is_not_lost() -> None:
+    """Unless it was delivered after all; of another clock there is no wait."""
+    found = compare(COMMITTED, Reading([(102.0, [1])], held={1, 3}), waits=False)
+    assert (found["delivered"], found["held"], found["lost"]) == (1, 1, 1)
+    assert "longest_wait_ms" not in found and "median_wait_ms" not in found
+
+
+def test_what_is_not_known_of_a_wait_is_empty() -> None:
+    """No cell, no chart, and a word; rows that are held back are told of."""
+    plan = ReaderPlan()
+    result = empty_result(plan)
+    found = compare(COMMITTED, Reading([(102.0, [1, 2])], held={3}), waits=False) | {"seconds": 9.0}
+    result.runs = [Run(READ, "horizon", 0, 1, found)]
+    (section,) = reader_sections(result)
+    assert section.shown()[0][-4:-1] == ["", "", "0.0 ms"] and len(section.charts) == 1
+    assert "could not be compared" in section.caption and "1 rows were not lost but held back" in section.caption
+
+
+class Told:
+    """A connection to a server whose clock says these."""
+
+    def __init__(self, *seconds: float) -> None:
+        self.seconds = iter(seconds)
+
+    def execute(self, _query: str) -> "Told":
+        """The clock's turn."""
+        return self
+
+    def fetchone(self) -> tuple[float]:
+        """What it says."""
+        return (next(self.seconds),)
+
+
+def test_clocks_are_told_apart_by_the_quickest_look() -> None:
+    """Whatever the slow ones say; two looks leave open what either does."""
+    here = iter([x for look in range(19) for x in (look, look + 0.9)] + [50.0, 50.25])
+    found = apart(cast("Connection", Told(*[107.0] * 19, 60.125)), lambda: next(here))
+    assert (found.least, found.most, found.seconds, found.error) == (9.875, 10.125, 10.0, 0.125)
+    assert (found | SAME).error > 5
 
 
 def test_a_row_that_was_never_committed_is_an_error() -> None:
@@ -166,7 +210,9 @@ def test_who_loses_the_row_of_an_open_transaction(server: Server) -> None:
     with Cluster(server) as cluster:
         cluster.start(READER_SETTINGS)
         with connect(cluster.dsn) as control, connect(cluster.dsn) as first:
-            for statement in SETUP:
+            create_extensions(control, server)
+            control.execute("CREATE SCHEMA inorder_lab")
+            for statement in setup(READERS):
                 control.execute(statement.encode())
             readers = all_readers()
             insert = f"INSERT INTO {TABLE} DEFAULT VALUES".encode()

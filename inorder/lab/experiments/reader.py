@@ -28,16 +28,18 @@ READERS = {
     "horizon": "xmin horizon",
     "feed": "inorder feed",
 }
+NEED_INORDER = ("v7", "horizon", "feed")
 
 
 @dataclass(frozen=True)
 class ReaderPlan:
-    """How many sessions write, for how long, how often."""
+    """How many sessions write, for how long, how often; and which readers follow them."""
 
     writers: int = 16
     seconds: int = 10
     rounds: int = 1
     seed: int = 1
+    readers: tuple[str, ...] = tuple(READERS)
 
     def as_dict(self) -> dict[str, Any]:
         """For the result file."""
@@ -46,9 +48,13 @@ class ReaderPlan:
 
 @dataclass
 class Reading:
-    """What one reader was given: of each poll that found rows the moment, in seconds since 1970, and their ids."""
+    """What one reader was given: of each poll that found rows the moment, in seconds since 1970, and their ids.
+
+    ``held`` are the rows that it had not been given in the end, but would be later.
+    """
 
     deliveries: list[tuple[float, list[int]]] = field(default_factory=list)
+    held: set[int] = field(default_factory=set)
     polls: int = 0
     longest_poll: float = 0.0
 
@@ -68,11 +74,11 @@ class ReaderBench(Protocol):
         """
 
 
-def compare(committed: Mapping[int, float], reading: Reading) -> dict[str, float]:
+def compare(committed: Mapping[int, float], reading: Reading, waits: bool = True) -> dict[str, float]:
     """Count what a reader lost or was given twice, and how long it kept rows waiting after their commit.
 
     ``committed`` has the moment of commit of every row there is; a row's wait
-    ends with its first delivery.
+    ends with its first delivery. Without ``waits`` they are left out: the moments are of two clocks.
 
     >>> found = compare({1: 10.0, 2: 10.5, 3: 11.0}, Reading([(10.5, [1]), (11.25, [1, 3])]))
     >>> found["delivered"], found["lost"], found["twice"], found["longest_wait_ms"]
@@ -83,17 +89,23 @@ def compare(committed: Mapping[int, float], reading: Reading) -> dict[str, float
         unknown = sorted(times.keys() - committed.keys())[:10]
         raise InorderError(f"delivered, but not committed in this round: {unknown}")
     first = {row: moment for moment, rows in reversed(reading.deliveries) for row in rows}
-    waits = [MILLISECONDS * (moment - committed[row]) for row, moment in first.items()]
-    return {
+    undelivered = committed.keys() - first.keys()
+    found = {
         "committed": len(committed),
         "delivered": len(first),
-        "lost": len(committed) - len(first),
+        "held": len(undelivered & reading.held),
+        "lost": len(undelivered - reading.held),
         "twice": sum(1 for count in times.values() if count > 1),
-        "longest_wait_ms": max(waits, default=0.0),
-        "median_wait_ms": median(waits) if waits else 0.0,
         "polls": reading.polls,
         "longest_poll_ms": MILLISECONDS * reading.longest_poll,
     }
+    return found | (waited(committed, first) if waits else {})
+
+
+def waited(committed: Mapping[int, float], first: Mapping[int, float]) -> dict[str, float]:
+    """The longest and the median time from a row's commit to its first delivery."""
+    waits = [MILLISECONDS * (moment - committed[row]) for row, moment in first.items()]
+    return {"longest_wait_ms": max(waits, default=0.0), "median_wait_ms": median(waits) if waits else 0.0}
 
 
 def run_reader(
@@ -108,7 +120,7 @@ def run_reader(
         seconds_left = plan.seconds
         progress.step(title)
         seed = seeds.randrange(2**31)
-        if result.has(READ, "feed", 0, number):
+        if result.has(READ, plan.readers[-1], 0, number):
             for _ in range(plan.seconds):
                 progress.done()
             continue
