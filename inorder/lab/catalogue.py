@@ -95,10 +95,12 @@ def run_generators(
     generators.run_generators(plan, bench, result, progress, save)
 
 
-def run_uuid_v1(plan: uuid_v1.UuidV1Plan, cluster: Cluster, result: Result, progress: Progress, save: Save) -> None:
-    """The uuid-v1 experiment on a server of its own."""
-    with closing(FileBench(cluster, plan)) as bench:
-        note_server(cluster, result)
+def run_uuid_v1(
+    plan: uuid_v1.UuidV1Plan, server: Cluster | Place, result: Result, progress: Progress, save: Save
+) -> None:
+    """The uuid-v1 experiment on a server of its own, or on the user's."""
+    with closing(FileBench(server, plan)) as bench:
+        bench.place.note(result)
         uuid_v1.run_uuid_v1(plan, bench, result, progress, save)
 
 
@@ -213,6 +215,7 @@ EXPERIMENTS = {
             study="P4",
             plan=uuid_v1.UuidV1Plan,
             run=run_uuid_v1,
+            run_on=run_uuid_v1,
             needs=lambda plan: (plan.rows * UUID_V1_BYTES_PER_ROW, f"{plan.rows:,} rows, their files and their WAL"),
             method=reading_method,
             quick={"rows": 1_000_000},

@@ -14,6 +14,7 @@ from inorder.lab.experiments.reader import NEED_INORDER, READERS, ReaderPlan
 from inorder.lab.experiments.reuse import KINDS as REUSE_KINDS
 from inorder.lab.experiments.reuse import ReusePlan
 from inorder.lab.experiments.sequence import SequencePlan
+from inorder.lab.experiments.uuid_v1 import UuidV1Plan
 from inorder.lab.experiments.writers import FORMS, XACT, WritersPlan
 from inorder.lab.keys import KEY_KINDS, KeyKind
 
@@ -25,11 +26,16 @@ UNSEEN: Mapping[type, str] = {
     SequencePlan: "CPU time",
 }
 
+VACUUMED = (
+    "VACUUM frees no page while a transaction open elsewhere on that server may still see its rows. Autovacuum was off "
+    "for the lab's tables."
+)
+
 # What comes out otherwise than there.
 OTHERWISE: Mapping[type, str] = {
     MixedPlan: "Nothing was restarted between filling and inserting: inserts found in memory what the fill had left.",
-    ReusePlan: "VACUUM frees no page while a transaction open elsewhere on that server may still see its rows. "
-    "Autovacuum was off for the lab's tables.",
+    ReusePlan: VACUUMED,
+    UuidV1Plan: f"COPY went through this tool: its times are those of the network and of this machine, too. {VACUUMED}",
 }
 
 TWO_CLOCKS = (
@@ -37,7 +43,8 @@ TWO_CLOCKS = (
     "differ was looked at before and after each round; where that is not known to 5 ms, the waits are left out."
 )
 
-MEASURE_LEAVES = (InsertPlan, BulkPlan, MixedPlan, ReusePlan)
+READ_VACUUM = (ReusePlan, UuidV1Plan)
+MEASURE_LEAVES = (InsertPlan, BulkPlan, MixedPlan, ReusePlan, UuidV1Plan)
 
 SPARE_SESSIONS = 3  # beside the load's: this tool's own
 
@@ -73,7 +80,7 @@ def fitted(plan: Any, found: Found, needed: int) -> tuple[Any, list[str]]:
         f"disk space was not looked at; about {needed / 2**20:,.0f} MB were needed at most."
     ]
     changes: dict[str, Any] = {}
-    for part in (fit_language, fit_kinds, fit_forms, fit_readers, fit_clients, fit_settings, fit_steps):
+    for part in (fit_language, fit_type, fit_kinds, fit_forms, fit_readers, fit_clients, fit_settings, fit_steps):
         changed, told = part(plan, found)
         changes |= changed
         notes += told
@@ -92,6 +99,21 @@ def keys_of(plan: Any) -> Mapping[str, KeyKind]:
     return KEY_KINDS
 
 
+def no_inorder(found: Found, what: str) -> InputError:
+    """What to say where nothing is left of a plan without the extension."""
+    return InputError(
+        f"the database '{found.database}' has no extension inorder that '{found.role}' may use, and {what}; "
+        f"CREATE EXTENSION inorder makes it"
+    )
+
+
+def fit_type(plan: Any, found: Found) -> Fit:
+    """Nothing can be done with the type uuid_v1 without the extension."""
+    if isinstance(plan, UuidV1Plan) and not found.has_inorder:
+        raise no_inorder(found, "the type uuid_v1 is of it")
+    return {}, []
+
+
 def fit_kinds(plan: Any, found: Found) -> Fit:
     """Without the extension only the kinds of key that do without it."""
     if not hasattr(plan, "kinds") or isinstance(type(plan).__dict__.get("kinds"), property) or found.has_inorder:
@@ -99,10 +121,7 @@ def fit_kinds(plan: Any, found: Found) -> Fit:
     keys = keys_of(plan)
     kept = tuple(kind for kind in plan.kinds if not keys[kind].needs_inorder)
     if not kept:
-        raise InputError(
-            f"the database '{found.database}' has no extension inorder that '{found.role}' may use, and all of these "
-            f"kinds of key need it; CREATE EXTENSION inorder makes it"
-        )
+        raise no_inorder(found, "all of these kinds of key need it")
     left = [keys[kind].label for kind in plan.kinds if kind not in kept]
     told = f"Left out, since the database has no extension inorder that this role may use: {', '.join(left)}."
     return ({"kinds": kept}, [told]) if left else ({}, [])
@@ -110,7 +129,7 @@ def fit_kinds(plan: Any, found: Found) -> Fit:
 
 def fit_language(plan: Any, found: Found) -> Fit:
     """What VACUUM says is read in English."""
-    if isinstance(plan, ReusePlan) and not found.language.startswith(("en", "C", "POSIX")) and found.language:
+    if isinstance(plan, READ_VACUUM) and not found.language.startswith(("en", "C", "POSIX")) and found.language:
         raise InputError(
             f"the server speaks {found.language} (lc_messages), but what VACUUM says is read in English; "
             f"a superuser may add options='-c lc_messages=C' to --dsn"
@@ -124,10 +143,7 @@ def fit_forms(plan: Any, found: Found) -> Fit:
         return {}, []
     kept = tuple(form for form in plan.forms if form != XACT)
     if not kept:
-        raise InputError(
-            f"the database '{found.database}' has no extension inorder that '{found.role}' may use, and {FORMS[XACT]} "
-            f"needs it; CREATE EXTENSION inorder makes it"
-        )
+        raise no_inorder(found, f"{FORMS[XACT]} needs it")
     told = f"Left out, since the database has no extension inorder that this role may use: {FORMS[XACT]}."
     return {"forms": kept}, [told]
 

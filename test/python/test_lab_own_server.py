@@ -21,11 +21,15 @@ from inorder.lab.experiments.noise import NoisePlan
 from inorder.lab.experiments.reader import READERS, ReaderPlan
 from inorder.lab.experiments.reuse import ReusePlan
 from inorder.lab.experiments.sequence import SequencePlan
+from inorder.lab.experiments.uuid_v1 import KINDS as UUID_V1_KINDS
+from inorder.lab.experiments.uuid_v1 import STEPS as LIFE
+from inorder.lab.experiments.uuid_v1 import UuidV1Plan
 from inorder.lab.experiments.writers import WritersPlan
 from inorder.lab.fitting import Found, fitted
 from inorder.lab.own_server import MARK, OwnServer, require_usable
 from inorder.lab.reader_bench import PollingBench
 from inorder.lab.results import OWN_SERVER, Result, load
+from inorder.lab.uuid_v1_bench import require_room
 from inorder.report.catalogue import report_of
 from inorder.servers import Server
 
@@ -162,14 +166,9 @@ def test_a_run_with_all_rights(tmp_path: Path, users: Cluster, server: Server) -
         ("sequence", "--rows", "1k", "--seconds", "1", "--clients", "1", "--cache", "1"),
         ("noise", "--rows", "1k", "--inserts", "200", "--clients", "2", "--keys", "v7", "--tables", "2"),
     ):
-        words = ("lab", "run", name, "--dsn", users.dsn, "--rounds", "1", *options)
-        done = inorder(*words, folder=tmp_path, server=server)
-        assert done.returncode == 0, done.stderr
-        result = load(tmp_path / f"inorder-{name}.json")
-        assert result.complete and result.method == OWN_SERVER == result.server["origin"]
-        assert result.notes and all(note.split(".")[0][:60] in done.stdout for note in result.notes)
+        result, _ = run_there(tmp_path, server, users.dsn, name, *options)
         assert all("cpu_seconds" not in run.metrics and "cpu_us" not in run.metrics for run in result.runs)
-        assert "host" not in str(result.server) and schemas(users.dsn) == 0
+        assert traces(users.dsn) == []
     inserts = load(tmp_path / "inorder-insert.json").select("insert")
     assert {run.kind for run in inserts} == {"bigint", "v7", "sequence"}
     assert all(run.metrics["wal_records"] >= 2 * 200 and run.metrics["index_hits"] >= 200 for run in inserts)
@@ -354,3 +353,15 @@ def feeds(dsn: str) -> list[object]:
     """The names of the feeds there are."""
     with connect(dsn) as connection:
         return [row[0] for row in connection.execute("SELECT name FROM elsewhere.feed")]
+
+
+@pytest.mark.server
+def test_uuid_v1(tmp_path: Path, users: Cluster, server: Server) -> None:
+    """COPY through the client; nothing at all without the extension, or without room for the files."""
+    result, _ = run_there(tmp_path, server, users.dsn, "uuid-v1", "--rows", "2k")
+    assert len(result.runs) == len(LIFE) * len(UUID_V1_KINDS) and traces(users.dsn) == []
+    assert all(run.metrics["wal_records"] > 0 for run in result.select("copy_from"))
+    with pytest.raises(InputError, match="and the type uuid_v1 is of it"):
+        fitted(UuidV1Plan(), but(has_inorder=False), 0)
+    with pytest.raises(InputError, match="need about .* GB on this machine"):
+        require_room(tmp_path, 10**16)
