@@ -170,7 +170,7 @@ lab.add_command(lab_compare)
 
 @lab.group("run")
 def lab_run() -> None:
-    """Run an experiment on a throw-away server."""
+    """Run an experiment, on a throw-away server unless one of yours is named."""
 
 
 for experiment in EXPERIMENTS.values():

@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+from inorder.cli import cli
 from inorder.cluster import Cluster
 from inorder.database import connect
 from inorder.errors import InorderError, InputError
+from inorder.lab.catalogue import EXPERIMENTS
 from inorder.lab.experiments.bulk import COPY_IN, COPY_OUT, STEPS, BulkPlan
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.experiments.mixed import AGAIN, MixedPlan
@@ -155,6 +158,13 @@ def test_what_cannot_be_asked_is_one_sentence(tmp_path: Path, arguments: tuple[s
     """Exit code 2, before anything is connected to."""
     done = inorder("lab", "run", *arguments, folder=tmp_path)
     assert done.returncode == 2 and words in done.stderr and not list(tmp_path.iterdir())
+
+
+def test_the_option_is_offered_where_it_can_be_taken() -> None:
+    """By the help of each experiment."""
+    for name, experiment in EXPERIMENTS.items():
+        told = CliRunner().invoke(cli, ["lab", "run", name, "--help"]).output
+        assert ("--dsn" in told) == (experiment.run_on is not None), name
 
 
 @pytest.mark.server
@@ -363,5 +373,5 @@ def test_uuid_v1(tmp_path: Path, users: Cluster, server: Server) -> None:
     assert all(run.metrics["wal_records"] > 0 for run in result.select("copy_from"))
     with pytest.raises(InputError, match="and the type uuid_v1 is of it"):
         fitted(UuidV1Plan(), but(has_inorder=False), 0)
-    with pytest.raises(InputError, match="need about .* GB on this machine"):
+    with pytest.raises(InputError, match=r"need about .* GB on this machine"):
         require_room(tmp_path, 10**16)
