@@ -1,12 +1,15 @@
 """The counters, against inserts whose cost is known."""
 
+import threading
+from itertools import pairwise
+
 import psycopg
 import pytest
 from inorder.cluster import Cluster
 from inorder.database import Connection, connect
 from inorder.errors import InorderError
 from inorder.lab import counters
-from inorder.lab.counters import read_counters, read_index_pages, read_leaf_density, read_sizes
+from inorder.lab.counters import read_counters, read_index_pages, read_leaf_density, read_sizes, wal_place
 from inorder.lab.keys import KEY_KINDS
 
 from conftest import scalar
@@ -41,6 +44,49 @@ def test_a_known_load_is_counted(cluster: Cluster, random_keys: Connection) -> N
     assert counted.wal_records >= 3 * ROWS  # heap, index, commit
     assert counted.index_hits + counted.index_reads >= ROWS
     assert counted.heap_hits + counted.heap_reads >= ROWS
+
+
+def test_all_wal_before_a_place_is_on_disk(cluster: Cluster, connection: Connection) -> None:
+    """Or pg_waldump could not read it: also what others log while one looks."""
+    connection.execute("CREATE EXTENSION IF NOT EXISTS inorder")
+    done = threading.Event()
+
+    def log() -> None:
+        with connect(cluster.dsn) as other:
+            while not done.is_set():
+                other.execute("SELECT count(pg_logical_emit_message(false, 'x', 'x')) FROM generate_series(1, 1000)")
+
+    writer = threading.Thread(target=log)
+    writer.start()
+    try:
+        behind = [
+            place for place in (wal_place(connection) for _ in range(100))
+            if not scalar(connection, "SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn", place)
+        ]  # fmt: skip
+    finally:
+        done.set()
+        writer.join()
+    assert not behind
+
+
+def test_no_place_is_behind_the_header_of_a_page(connection: Connection) -> None:
+    """The header is written with the page's first record, which may not be there yet."""
+    connection.execute("CREATE EXTENSION IF NOT EXISTS inorder")
+
+    def logged(size: int) -> int:
+        connection.execute("SELECT pg_logical_emit_message(false, '', repeat('x', %s))", (size,))
+        return int(str(scalar(connection, "SELECT pg_current_wal_insert_lsn() - '0/0'")))
+
+    end = logged(8)
+    least = next(after - before for before, after in pairwise([end, logged(8), logged(8), logged(8)])
+                 if before // 8192 == after // 8192)  # fmt: skip
+    for _ in range(1000):
+        room = 8192 - end % 8192 - least
+        end = logged(8 + (room if 0 <= room <= 128 else 64))
+        if end % 8192 == 24:
+            break
+    assert end % 8192 == 24
+    assert int(str(scalar(connection, "SELECT %s::pg_lsn - '0/0'", wal_place(connection)))) == end - 24
 
 
 def test_full_page_images_after_a_checkpoint(cluster: Cluster, random_keys: Connection) -> None:
