@@ -4,7 +4,7 @@ from inorder.lab.keys import KEY_KINDS
 from inorder.lab.quality import Finding, findings
 from inorder.lab.results import Result
 from inorder.lab.stats import ERROR
-from inorder.report.section import Column, Section, Value
+from inorder.report.section import Column, Section, Value, data_only
 
 
 def percent(value: Value) -> str:
@@ -21,7 +21,8 @@ def row_of(finding: Finding) -> list[Value]:
     label = KEY_KINDS[finding.kind].label if finding.kind in KEY_KINDS else finding.kind
     where = f"{finding.step}, {label}" + (f", {finding.rows:,} rows" if finding.rows else "")
     which = finding.what if finding.round is None else f"{finding.what} in round {finding.round}"
-    return [where, which, finding.metric, finding.percent, finding.next_step]
+    place = [finding.step, finding.kind, finding.rows, finding.round]
+    return [*place, where, which, finding.metric, finding.percent, finding.next_step]
 
 
 def quality_sections(result: Result) -> list[Section]:
@@ -34,14 +35,14 @@ def quality_sections(result: Result) -> list[Section]:
             "quality",
             "To look at before these figures are believed",
             (
+                *map(data_only, ("step", "kind", "rows", "round")),
                 Column("where", "step, kind and rows"),
                 Column("what", "an outlier by median absolute deviation, or a drift by Mann-Kendall over the rounds"),
                 Column("of", "the metric"),
-                Column("by", "outlier: from the kind's median; drift: from the first round to the last", percent),
+                Column("by", "outlier: from the kind's median; drift: from the first round to the last", percent, "percent"),
                 Column("next", "what to do", wrap=True),
             ),
             rows,
             f"On plain noise {100 * ERROR:.0f} reports in 100 would tell of an outlier, and as many of a drift.",
-            data=False,
         )
     ]

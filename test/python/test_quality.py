@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from inorder.lab.quality import Finding, findings
 from inorder.lab.results import Result, Run
+from inorder.report.catalogue import REPORTS
 from inorder.report.quality import quality_sections
 from inorder.report.terminal import section_table
 from rich.console import Console
@@ -63,6 +64,22 @@ def test_false_alarms_are_rare(rounds: int, deviation: float) -> None:
             told[what] += 1
     slack = 3 * (trials * 0.05 * 0.95) ** 0.5
     assert told["outlier"] <= trials * 0.05 + slack and told["drift"] <= trials * 0.05 + slack
+
+
+def test_data_tell_of_it_too() -> None:
+    """Who reads only JSON or CSV must not take an outlier for a figure."""
+    result = result_of({"bigint": [100.0, 101.0, 99.0, 100.5, 50.0, 99.5]})
+    (found,) = [record for record in REPORTS["insert"].records(with_inserts(result)) if record["table"] == "quality"]
+    assert (found["kind"], found["rows"], found["round"], found["of"]) == ("bigint", 1000, 5, "tps")
+    assert found["percent"] == pytest.approx(-50, abs=1) and found["next"].startswith("run more rounds")
+
+
+def with_inserts(result: Result) -> Result:
+    """With what the insert experiment's tables need besides."""
+    for run in result.runs:
+        run.metrics["inserts"] = 1.0
+    result.plan["memory_bytes"] = 2**20
+    return result
 
 
 def test_the_table_fits_a_terminal() -> None:
