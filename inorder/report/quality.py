@@ -21,7 +21,7 @@ def row_of(finding: Finding) -> list[Value]:
     label = KEY_KINDS[finding.kind].label if finding.kind in KEY_KINDS else finding.kind
     where = f"{finding.step}, {label}" + (f", {finding.rows:,} rows" if finding.rows else "")
     which = finding.what if finding.round is None else f"{finding.what} in round {finding.round}"
-    place = [finding.step, finding.kind, finding.rows, finding.round]
+    place: list[Value] = [finding.step, finding.kind, finding.rows, finding.round]
     return [*place, where, which, finding.metric, finding.percent, finding.next_step]
 
 
@@ -39,7 +39,9 @@ def quality_sections(result: Result) -> list[Section]:
                 Column("where", "step, kind and rows"),
                 Column("what", "an outlier by median absolute deviation, or a drift by Mann-Kendall over the rounds"),
                 Column("of", "the metric"),
-                Column("by", "outlier: from the kind's median; drift: from the first round to the last", percent, "percent"),
+                Column(
+                    "by", "outlier: from the kind's median; drift: from the first round to the last", percent, "percent"
+                ),
                 Column("next", "what to do", wrap=True),
             ),
             rows,
