@@ -21,34 +21,65 @@ from inorder.lab.experiments.insert import INSERT
 from inorder.lab.results import Result, Run
 from inorder.lab.stats import ERROR, LEAST_ROUNDS, Estimate
 
-# Of each metric: what it is divided by ("" for nothing), and whether more of it is better.
+# Whether more of a metric is better; what is not here is named as not compared.
 METRICS = {
-    "tps": ("", True),
-    "latency_ms": ("", False),
-    "cpu_seconds": ("", False),
-    "seconds": ("", False),
-    "wal_bytes": ("inserts", False),
-    "full_page_images": ("inserts", False),
-    "index_reads": ("inserts", False),
-    "index_bytes": ("", False),
-    "leaf_density": ("", True),
+    "tps": True,
+    "rows_per_second": True,
+    "latency_ms": False,
+    "p50_ms": False,
+    "p99_ms": False,
+    "lock_ms": False,
+    "cpu_us": False,
+    "cpu_seconds": False,
+    "seconds": False,
+    "wal_bytes": False,
+    "full_page_images": False,
+    "index_reads": False,
+    "touched_blocks": False,
+    "index_bytes": False,
+    "total_bytes": False,
+    "leaf_density": True,
+    "lost": False,
+    "twice": False,
+    "misplaced": False,
+    "median_wait_ms": False,
+    "longest_wait_ms": False,
 }
+
+# What is divided by the rows or transactions of a turn, where that is a number of its own. Elsewhere the plan says how
+# many there are, and both have the same.
+COUNTED = ("wal_bytes", "full_page_images", "index_reads", "touched_blocks", "lost", "twice", "misplaced")
+DIVISORS = {"inserts": "row", "written": "row", "committed": "row", "transactions": "transaction"}
+
+# Rows that a reader lost or got twice, or that are out of order, are no matter of chance: none in A and one in B is
+# worse however few rounds there are.
+FAULTS = ("lost", "twice", "misplaced")
+
+# Keys in order cost 3 to 13 full-page images a turn, whatever else there is (docs/model.md): of so few no ratio.
+FEW_COUNTED = 16
+
+# What says the same as another, is the length of a turn, or what others are divided by.
+NOT_TOLD = ("wal_records", "record_bytes", "image_bytes", "rows", "rows_before", "calls", *DIVISORS)
 
 # What may differ between plans that are compared; lists may hold different kinds and sizes as long as some are common.
 # Threads follow from the machine's cores, which are told as part of the surroundings.
 FREE = ("rounds", "seed", "fill_workers", "threads", "tables")
 
 WORSE, BETTER, SAME, WITHIN, FEW = "worse", "better", "no difference", "within threshold", "too few samples"
+HANDFUL = "a handful"
+
+Place = tuple[str, str, int, str]  # step, kind, rows, metric
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One metric of one kind in both results; the ratio is B to A."""
+    """One metric of one kind in both results; the ratio is B to A. ``per`` is what it is divided by, "" for nothing."""
 
     step: str
     kind: str
     rows: int
     metric: str
+    per: str
     a: float
     b: float
     ratio: Estimate
@@ -91,11 +122,19 @@ def divide(shares: np.ndarray, size: int) -> np.ndarray:
 def unpaired_ratio(values: Sequence[float], base: Sequence[float]) -> Estimate:
     """The ratio of values to a base measured apart, with its interval.
 
+    Something to nothing is infinitely more, nothing to nothing as much: the ranks, of which the interval is, know both.
+
     >>> unpaired_ratio([50.0] * 6, [100.0] * 6)
     Estimate(median=0.5, low=0.5, high=0.5, rounds=6)
+    >>> unpaired_ratio([5.0], [0.0]), unpaired_ratio([0.0], [0.0])
+    (Estimate(median=inf, low=None, high=None, rounds=1), Estimate(median=1.0, low=None, high=None, rounds=1))
     """
-    ratios = np.sort((np.asarray(values, dtype=float)[:, None] / np.asarray(base, dtype=float)[None, :]).ravel())
-    fewer, median = min(len(values), len(base)), float(np.median(ratios))
+    above, below = np.asarray(values, dtype=float)[:, None], np.asarray(base, dtype=float)[None, :]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.sort(np.where(above == below, 1.0, above / below).ravel())
+    fewer, middle = min(len(values), len(base)), (len(ratios) - 1) // 2
+    # The mean of two infinities is one, of infinity and a number, too.
+    median = float((ratios[middle] + ratios[-1 - middle]) / 2)
     if len(ratios) == 1:
         return Estimate(median, None, None, 1)
     outside = outer_pairs(len(base), len(values))
@@ -119,25 +158,43 @@ def verdict(ratio: Estimate, more_is_better: bool, threshold: float) -> str:
     return WITHIN
 
 
-def value_of(run: Run, metric: str) -> float | None:
-    """A metric of a run, per row if it counts; None where it was not measured."""
-    per = METRICS[metric][0]
-    if metric not in run.metrics or (per and not run.metrics.get(per)):
-        return None
-    return float(run.metrics[metric]) / (float(run.metrics[per]) if per else 1.0)
+def divisor_of(run: Run, metric: str) -> str:
+    """By which of its metrics one of a run is divided; "" for none.
+
+    >>> divisor_of(Run("alone", "plain", 600, 1, {"written": 1200.0}), "wal_bytes")
+    'written'
+    """
+    return next((name for name in DIVISORS if metric in COUNTED and run.metrics.get(name)), "")
 
 
-def samples(result: Result) -> dict[tuple[str, str, int, str], list[float]]:
-    """Every metric that can be compared, by step, kind, rows and name."""
-    found: dict[tuple[str, str, int, str], list[float]] = {}
+def compared_metrics(run: Run) -> list[str]:
+    """Those of a run that can be compared. Rows a second stand for statements a second.
+
+    How long a reader's load took is no cost of anything.
+    """
+    doubled = {"tps"} if "rows_per_second" in run.metrics else {"seconds"} if "committed" in run.metrics else set()
+    return [metric for metric in METRICS if metric in run.metrics and metric not in doubled]
+
+
+def samples(result: Result) -> dict[Place, list[tuple[Run, str]]]:
+    """The runs of every metric that can be compared, by step, kind, rows and name, each with its divisor."""
+    found: dict[Place, list[tuple[Run, str]]] = {}
     for run in result.runs:
         if run.step == "fill":
             continue  # it is not measured with care
-        for metric in METRICS:
-            value = value_of(run, metric)
-            if value is not None:
-                found.setdefault((loaded_step(result, run.step), run.kind, run.rows, metric), []).append(value)
+        for metric in compared_metrics(run):
+            place = (loaded_step(result, run.step), run.kind, run.rows, metric)
+            found.setdefault(place, []).append((run, divisor_of(run, metric)))
     return found
+
+
+def not_compared(a: Result, b: Result) -> list[str]:
+    """Names of what both have and nothing is said of."""
+    both = [
+        {name for run in one.runs if run.step != "fill" for name in run.metrics if name not in compared_metrics(run)}
+        for one in (a, b)
+    ]
+    return sorted(name for name in both[0] & both[1] if name not in NOT_TOLD and name not in METRICS)
 
 
 def loaded_step(result: Result, step: str) -> str:
@@ -178,17 +235,29 @@ def compare(a: Result, b: Result, threshold: float) -> list[Comparison]:
     """Everything that both have measured; an error if that is nothing."""
     check_comparable(a, b)
     first, second = samples(a), samples(b)
-    found = []
-    for place, base in first.items():
-        values = second.get(place)
-        if not values or min(base) <= 0:
-            continue
-        ratio = unpaired_ratio(values, base)
-        judged = verdict(ratio, METRICS[place[3]][1], threshold)
-        found.append(Comparison(*place, float(np.median(base)), float(np.median(values)), ratio, judged))
+    found = [compared(place, first[place], second[place], threshold) for place in first if place in second]
     if not found:
         raise InputError("cannot compare: A and B have nothing in common that was measured")
     return found
+
+
+def compared(
+    place: Place, a: Sequence[tuple[Run, str]], b: Sequence[tuple[Run, str]], threshold: float
+) -> Comparison:
+    """One metric at one place."""
+    metric = place[3]
+    base, values = (
+        [run.metrics[metric] / (run.metrics[per] if per else 1.0) for run, per in runs] for runs in (a, b)
+    )
+    ratio = unpaired_ratio(values, base)
+    judged = verdict(ratio, METRICS[metric], threshold)
+    most = max(run.metrics[metric] for run, _ in (*a, *b))
+    if metric in FAULTS and any(base) != any(values):
+        judged = WORSE if any(values) else BETTER
+    elif metric in COUNTED and metric not in FAULTS and most <= FEW_COUNTED and judged != FEW:
+        judged = HANDFUL
+    per = DIVISORS.get(a[0][1], "")
+    return Comparison(*place, per, float(np.median(base)), float(np.median(values)), ratio, judged)
 
 
 def surroundings(a: Result, b: Result) -> list[str]:

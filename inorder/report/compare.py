@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import fields
+from math import isinf
 from typing import Any
 
-from inorder.lab.compare import FEW, WORSE, Comparison
+from inorder.lab.compare import FEW, FEW_COUNTED, HANDFUL, WORSE, Comparison
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.stats import LEAST_ROUNDS
 from inorder.report.section import Column, Section, Value, number, parts
 from inorder.units import short
 
-PER_ROW = {"wal_bytes": "WAL/row", "full_page_images": "FPI/row", "index_reads": "reads/row"}
+SHORT = {"wal_bytes": "WAL", "full_page_images": "FPI", "index_reads": "reads", "touched_blocks": "blocks"}
 
 
 def significant(value: Value) -> str:
@@ -26,31 +27,53 @@ def row_of(one: Comparison) -> list[Value]:
     """A line of the table."""
     label = KEY_KINDS[one.kind].label if one.kind in KEY_KINDS else one.kind
     where = f"{one.step}, {label}" + (f", {short(one.rows)}" if one.rows else "")
-    return [where, PER_ROW.get(one.metric, one.metric), one.a, one.b, one.ratio, one.verdict]
+    metric = SHORT.get(one.metric, one.metric) + (f"/{one.per}" if one.per else "")
+    return [where, metric, one.a, one.b, one.ratio, one.verdict]
 
 
 def compare_records(found: Sequence[Comparison]) -> list[dict[str, Any]]:
-    """Everything that was compared as data; the ratio becomes three columns."""
+    """Everything that was compared as data; the ratio becomes three columns, empty where A had none of it.
+
+    JSON knows no infinity.
+    """
     return [
-        {name: part for field in fields(one) for name, part in parts(field.name, getattr(one, field.name))}
+        {
+            name: None if isinstance(part, float) and isinf(part) else part
+            for field in fields(one)
+            for name, part in parts(field.name, getattr(one, field.name))
+        }
         for one in found
     ]
 
 
-def compare_section(found: Sequence[Comparison], threshold: float, surroundings: Sequence[str]) -> Section:
-    """Everything that was compared, and what differs besides."""
+def compare_section(
+    found: Sequence[Comparison], threshold: float, surroundings: Sequence[str], left_out: Sequence[str] = ()
+) -> Section:
+    """Everything that was compared, what differs besides, and what was not compared."""
     caption = (
         f"worse, better: the whole interval is more than {100 * threshold:g} % beyond 1. The interval is of these "
         "turns; what changed between the two runs besides, the machine's load for instance, is not in it."
     )
     if any(one.verdict == FEW for one in found):
-        caption += f" With fewer than {LEAST_ROUNDS} samples on either side nothing is called worse or better."
+        caption += (
+            f" With fewer than {LEAST_ROUNDS} samples on either side nothing is called worse or better, but for rows "
+            "lost, doubled or misplaced in only one of the two."
+        )
+    if any(one.verdict == HANDFUL for one in found):
+        caption += f" {HANDFUL}: no turn of either had more than {FEW_COUNTED}, of which a ratio says nothing."
+    if any(one.per for one in found):
+        caption += (
+            " What is counted per row or transaction depends on how many a turn has between its checkpoint and its "
+            "end: a slower one has more to show for each."
+        )
+    if left_out:
+        caption += f" Not compared: {', '.join(left_out)}."
     return Section(
         "compare",
         f"B against A: {sum(one.verdict == WORSE for one in found)} of {len(found)} worse",
         (
             Column("where", "step, kind and rows"),
-            Column("metric", "counters are per inserted row"),
+            Column("metric", "what is counted is for each row or transaction, where its name says so"),
             Column("A", "median", significant),
             Column("B", "median", significant),
             Column("B/A", "Hodges-Lehmann, with the interval of the Mann-Whitney test", number(2, interval=True)),

@@ -7,8 +7,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 from inorder.errors import InputError
-from inorder.lab.compare import BETTER, FEW, SAME, WITHIN, WORSE, compare, outer_pairs, surroundings
+from inorder.lab.compare import (
+    BETTER,
+    FEW,
+    HANDFUL,
+    SAME,
+    WITHIN,
+    WORSE,
+    compare,
+    not_compared,
+    outer_pairs,
+    surroundings,
+)
 from inorder.lab.results import Result, Run
+from inorder.report.compare import compare_records, compare_section
+from inorder.report.formats import as_json
 
 from test_cli import inorder
 
@@ -82,6 +95,68 @@ def test_what_differs_around_it_is_told() -> None:
     other = result_of()
     other.server, other.complete = {"version": "15.1"}, False
     assert surroundings(result_of(), other) == ["server: 18.6 in A, 15.1 in B", "B was interrupted"]
+
+
+def runs_of(experiment: str, metrics: dict[str, float], rounds: int = 6, step: str = "s", rows: int = 600) -> Result:
+    """A result of one kind whose turns are all alike."""
+    runs = [Run(step, "k", rows, number, dict(metrics)) for number in range(1, rounds + 1)]
+    return Result(experiment, "now", "0", 1, {}, {}, {}, "mock", [], runs, True)
+
+
+@pytest.mark.parametrize(
+    ("experiment", "metrics", "worse", "metric", "values"),
+    [
+        ("bulk", {"seconds": 1.0, "wal_bytes": 100.0}, {"wal_bytes": 200.0}, "wal_bytes", (100, 200)),
+        ("uuid-v1", {"wal_bytes": 100.0, "full_page_images": 50.0}, {"full_page_images": 90.0},
+         "full_page_images", (50, 90)),
+        ("writers", {"rows_per_second": 600.0, "tps": 1.0, "written": 10.0, "wal_bytes": 100.0},
+         {"wal_bytes": 200.0}, "wal_bytes", (10, 20)),
+        ("writers", {"rows_per_second": 600.0, "tps": 1.0}, {"rows_per_second": 300.0, "tps": 0.5},
+         "rows_per_second", (600, 300)),
+        ("writers", {"lock_ms": 1.0}, {"lock_ms": 2.0}, "lock_ms", (1, 2)),
+        ("sequence", {"tps": 1.0, "transactions": 50.0, "wal_bytes": 100.0}, {"wal_bytes": 200.0},
+         "wal_bytes", (2, 4)),
+        ("sequence", {"cpu_us": 1.0}, {"cpu_us": 2.0}, "cpu_us", (1, 2)),
+        ("reader", {"committed": 100.0, "lost": 10.0, "seconds": 5.0}, {"lost": 20.0}, "lost", (0.1, 0.2)),
+        ("insert", {"inserts": 10.0, "index_reads": 0.0}, {"index_reads": 50.0}, "index_reads", (0, 5)),
+    ],
+)  # fmt: skip
+def test_every_experiment_is_compared(
+    experiment: str, metrics: dict[str, float], worse: dict[str, float], metric: str, values: tuple[float, float]
+) -> None:
+    """By what it counts, for each row or transaction where a turn has a number of its own; also from nothing."""
+    a, b = runs_of(experiment, metrics), runs_of(experiment, metrics | worse)
+    found = {one.metric: one for one in compare(a, b, 0.1)}
+    assert (found[metric].a, found[metric].b) == pytest.approx(values)
+    assert [one.metric for one in found.values() if one.verdict == WORSE] == [metric]
+    assert not ({"tps"} & set(found) and "rows_per_second" in found)  # of which one follows from the other
+    assert experiment != "reader" or "seconds" not in found  # the length of the load
+
+
+@pytest.mark.parametrize(("before", "after", "verdict"), [(0, 1, WORSE), (3, 0, BETTER), (0, 0, FEW), (3, 9, FEW)])
+def test_a_lost_row_is_no_noise(before: int, after: int, verdict: str) -> None:
+    """None in A and one in B is worse, even in a single round."""
+    results = [runs_of("reader", {"committed": 100.0, "lost": float(lost)}, 1) for lost in (before, after)]
+    (found,) = compare(*results, 0.1)
+    assert (found.metric, found.verdict) == ("lost", verdict)
+    assert json.loads(as_json(compare_records([found])))[0]["ratio"] == (None if before == 0 < after else
+                                                                         found.ratio.median)  # fmt: skip
+
+
+def test_a_handful_is_no_regression() -> None:
+    """Keys in order cost a few full-page images, more or less."""
+    results = [runs_of("insert", {"inserts": 1000.0, "full_page_images": images}) for images in (4.0, 9.0)]
+    assert [one.verdict for one in compare(*results, 0.1)] == [HANDFUL]
+    results = [runs_of("insert", {"inserts": 1000.0, "full_page_images": images}) for images in (4.0, 17.0)]
+    assert [one.verdict for one in compare(*results, 0.1)] == [WORSE]
+
+
+def test_what_is_not_compared_is_named() -> None:
+    """But what others are divided by or say as well."""
+    result = runs_of("reuse", {"inserts": 9.0, "wal_bytes": 9.0, "wal_records": 3.0, "pages_freed": 2.0})
+    assert not_compared(result, result) == ["pages_freed"]
+    section = compare_section(compare(result, result, 0.1), 0.1, [], not_compared(result, result))
+    assert "Not compared: pages_freed." in section.caption and section.shown()[0][1] == "WAL/row"
 
 
 def test_critical_values() -> None:
