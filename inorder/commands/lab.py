@@ -35,6 +35,8 @@ from inorder.report.catalogue import report_of
 from inorder.servers import find_server
 from inorder.units import parse_duration
 
+MOST_SECONDS = 43_200  # half a day: after a whole one a server makes a checkpoint, whatever it is told
+
 KEYS = Setting(
     "kinds",
     "Kinds of key, comma-separated.",
@@ -61,7 +63,7 @@ COMMANDS = {
         (
             KEYS,
             counts_setting("rows", "Rows in the table, several comma-separated.", 1000, 10**11),
-            count_setting("seconds", "Seconds of each run.", 1, 86_400),
+            count_setting("seconds", "Seconds of each run.", 1, MOST_SECONDS),
             count_setting("inserts", "Inserts of each run, instead of seconds: makes counts comparable.", 1, 10**12),
             counts_setting("clients", "Sessions of pgbench, several comma-separated.", 1, 90),
             memory_setting(),
@@ -75,7 +77,7 @@ COMMANDS = {
             KEYS,
             count_setting("tables", "Equal tables of each kind of key.", 2, MOST_TABLES),
             count_setting("rows", "Rows in each table.", 1000, 10**11),
-            count_setting("seconds", "Seconds of each turn.", 1, 86_400),
+            count_setting("seconds", "Seconds of each turn.", 1, MOST_SECONDS),
             count_setting("inserts", "Inserts of each turn, instead of seconds.", 1, 10**12),
             count_setting("clients", "Sessions of pgbench.", 1, 90),
             memory_setting(),
@@ -120,7 +122,7 @@ COMMANDS = {
             counts_setting("clients", "Sessions of pgbench, several comma-separated.", 1, 1000),
             counts_setting("caches", "CACHE of the sequences.", 1, 10**6, "--cache"),
             count_setting("rows", "Rows of one INSERT … SELECT.", 1000, 10**9),
-            count_setting("seconds", "Seconds of each turn.", 1, 86_400),
+            count_setting("seconds", "Seconds of each turn.", 1, MOST_SECONDS),
             SYNCHRONOUS_COMMIT,
         ),
     ),
@@ -129,7 +131,7 @@ COMMANDS = {
         (
             choice_setting("forms", "Forms of writing, comma-separated.", tuple(WRITER_FORMS)),
             count_setting("clients", "Sessions that write at once.", 2, 90),
-            count_setting("seconds", "Seconds of each turn.", 1, 86_400),
+            count_setting("seconds", "Seconds of each turn.", 1, MOST_SECONDS),
         ),
     ),
     "reuse": (

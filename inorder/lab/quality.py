@@ -14,7 +14,7 @@ from math import exp, expm1, log
 
 import numpy as np
 
-from inorder.lab.results import Result, Run
+from inorder.lab.results import CHECKPOINT_WAL, OWN_SERVER, Result, Run
 from inorder.lab.stats import ERROR
 
 # With 4 rounds even a steady drift has a chance of 2/4! = 8 %, with 5 of 1.7 %.
@@ -38,7 +38,7 @@ Place = tuple[str, str, int]  # step, kind, rows
 
 @dataclass(frozen=True)
 class Finding:
-    """Something to look at: what ("outlier", "drift"), where, its number in percent, and what to do next."""
+    """Something to look at: what ("outlier", "drift", "checkpoint"), where, how large in percent, what to do next."""
 
     what: str
     step: str
@@ -46,7 +46,7 @@ class Finding:
     rows: int
     round: int | None
     metric: str
-    percent: float
+    percent: float | None
     next_step: str
 
 
@@ -128,13 +128,24 @@ def timed_series(result: Result) -> dict[Place, list[tuple[Run, str, float]]]:
 
 
 def findings(result: Result) -> list[Finding]:
-    """Outliers and drifts of everything that was timed in LEAST_ROUNDS rounds or more."""
+    """Outliers and drifts of everything that was timed in LEAST_ROUNDS rounds or more; and checkpoints within."""
     series = timed_series(result)
     error = ERROR / max(1, len(series))  # all kinds together
-    found = []
+    found = [checkpoint_within(run) for run in result.runs if has_checkpoint(result, run)]
     for place, turns in series.items():
         found += outliers(place, turns, error) + drifts(place, turns, error)
     return found
+
+
+def has_checkpoint(result: Result, run: Run) -> bool:
+    """Whether a throw-away server has made a checkpoint by itself in a turn; what others do is their own affair."""
+    return result.method != OWN_SERVER and run.metrics.get("wal_bytes", 0) > CHECKPOINT_WAL
+
+
+def checkpoint_within(run: Run) -> Finding:
+    """A turn with so much WAL that a checkpoint fell into it."""
+    step = "pages were logged whole again after it, and its writes took part of the time: ask for less at once"
+    return Finding("checkpoint", run.step, run.kind, run.rows, run.round, "full_page_images", None, step)
 
 
 def outliers(place: Place, turns: Sequence[tuple[Run, str, float]], error: float) -> list[Finding]:

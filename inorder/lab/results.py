@@ -15,6 +15,11 @@ from inorder.errors import InputError
 
 SCHEMA_VERSION = 1
 
+# max_wal_size while measuring. The server makes a checkpoint when 1 / (1 + checkpoint_completion_target) of it has been
+# written since the last (CalculateCheckpointSegments, xlog.c): about 34 GB. Without a bound a disk could fill up.
+MOST_WAL = 64 * 2**30
+CHECKPOINT_WAL = int(MOST_WAL / 1.9)
+
 # How "larger than memory" was made.
 DIRECT_IO = "direct I/O"
 CGROUP = "a memory control group"

@@ -23,7 +23,7 @@ def settings(plan: SequencePlan) -> dict[str, str]:
         "max_connections": str(max(plan.clients) + SPARE_CONNECTIONS),
         "synchronous_commit": plan.synchronous_commit,
         "max_wal_size": "16GB",
-        "checkpoint_timeout": "1h",
+        "checkpoint_timeout": "1d",
     }
 
 

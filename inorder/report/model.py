@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from inorder.lab.keys import KEY_KINDS, USUAL_KINDS
 from inorder.lab.model import Conditions, Prediction, predict
+from inorder.lab.quality import has_checkpoint
 from inorder.lab.results import Result, Run
 from inorder.report.section import Column, Section, Value, data_only, number, text
 from inorder.report.summary import clients_of
@@ -125,7 +126,10 @@ def compared_row(result: Result, kind: str, rows: int) -> list[Value] | None:
 
     Rounds are added up: each begins with other rows, and with the sequence elsewhere in its block.
     """
-    runs = [run for run in result.select("insert", kind, rows) if {"rows_before", "wal_bytes"} <= run.metrics.keys()]
+    runs = [
+        run for run in result.select("insert", kind, rows)
+        if {"rows_before", "wal_bytes"} <= run.metrics.keys() and not has_checkpoint(result, run)
+    ]  # fmt: skip
     if not runs:
         return None
     inserts = sum(run.metrics["inserts"] for run in runs)

@@ -2,7 +2,7 @@
 
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.quality import Finding, findings
-from inorder.lab.results import Result
+from inorder.lab.results import CHECKPOINT_WAL, Result
 from inorder.lab.stats import ERROR
 from inorder.report.section import Column, Section, Value, data_only
 
@@ -37,7 +37,11 @@ def quality_sections(result: Result) -> list[Section]:
             (
                 *map(data_only, ("step", "kind", "rows", "round")),
                 Column("where", "step, kind and rows"),
-                Column("what", "an outlier by median absolute deviation, or a drift by Mann-Kendall over the rounds"),
+                Column(
+                    "what",
+                    "an outlier by median absolute deviation, a drift by Mann-Kendall over the rounds, "
+                    f"or a checkpoint that came by itself after {CHECKPOINT_WAL / 2**30:.0f} GB of WAL",
+                ),
                 Column("of", "the metric"),
                 Column(
                     "by", "outlier: from the kind's median; drift: from the first round to the last", percent, "percent"

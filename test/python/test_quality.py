@@ -5,8 +5,9 @@ import io
 import numpy as np
 import pytest
 from inorder.lab.quality import Finding, findings
-from inorder.lab.results import Result, Run
+from inorder.lab.results import CHECKPOINT_WAL, OWN_SERVER, Result, Run
 from inorder.report.catalogue import REPORTS
+from inorder.report.model import model_sections
 from inorder.report.quality import quality_sections
 from inorder.report.terminal import section_table
 from rich.console import Console
@@ -64,6 +65,17 @@ def test_false_alarms_are_rare(rounds: int, deviation: float) -> None:
             told[what] += 1
     slack = 3 * (trials * 0.05 * 0.95) ** 0.5
     assert told["outlier"] <= trials * 0.05 + slack and told["drift"] <= trials * 0.05 + slack
+
+
+@pytest.mark.parametrize(("wal", "method", "told"), [(1, "mock", 1), (0, "mock", 0), (1, OWN_SERVER, 0)])
+def test_a_checkpoint_within_a_turn_is_told(wal: int, method: str, told: int) -> None:
+    """So much WAL that the server made one by itself; one's own does as it likes. The model speaks of one interval."""
+    result = with_inserts(result_of({"bigint": [100.0]}))
+    result.method = method
+    result.runs[0].metrics.update(rows_before=1000.0, wal_bytes=CHECKPOINT_WAL + wal, full_page_images=1.0)
+    assert [(one.what, one.round, one.percent) for one in findings(result)] == [("checkpoint", 1, None)] * told
+    assert len(model_sections(result)) == 1 - told
+    assert told == 0 or quality_sections(result)[0].shown()[0][5:8] == ["checkpoint in round 1", "full_page_images", ""]
 
 
 def test_data_tell_of_it_too() -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 import psycopg
 import pytest
 from inorder.cluster import Cluster
+from inorder.commands.lab import MOST_SECONDS
 from inorder.database import connect
+from inorder.lab import server_bench
 from inorder.lab.counters import CheckpointMarks
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.keys import INDEX_KINDS
@@ -66,6 +68,21 @@ def test_fill_and_measure(server: Server) -> None:
     assert min(sum(runs[0][1]["page_map"][part : part + 32]) for part in range(0, 256, 32)) > 0.05 * INSERTS
     assert settings["shared_buffers"] == "128" and settings["fsync"] == "on"
     assert settings.get("debug_io_direct", "") == ("data" if server.has_direct_io else "")
+
+
+def test_wal_that_may_be_gone_is_not_read(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a turn into which a checkpoint of the server's own fell; what was counted stays."""
+    monkeypatch.setattr(server_bench, "CHECKPOINT_WAL", 1)
+    plan = replace(PLAN, kinds=("bigint",))
+    with Cluster(server) as cluster:
+        bench = ServerBench(cluster, plan)
+        bench.create(plan.kinds)
+        bench.serve_for_measuring()
+        metrics, series = bench.measure("bigint", 4, 1, Silent())
+        with connect(cluster.dsn) as connection:
+            (timeout,) = connection.execute("SHOW checkpoint_timeout").fetchone() or ("",)
+    assert metrics["wal_bytes"] > 1 and "record_bytes" not in metrics and "page_map" not in series
+    assert timeout == "1d" and MOST_SECONDS < 24 * 3600  # none comes by the clock
 
 
 def test_kinds_of_index_on_a_tablespace(server: Server, tmp_path_factory: pytest.TempPathFactory) -> None:
