@@ -37,6 +37,7 @@ class ServerBench:
         self.plan = plan
         self.keys = keys
         self.rows = dict.fromkeys(keys, 0)
+        self.tablespace = ""  # of the indexes, quoted
         self.filling = False
 
     def connection(self) -> Connection:
@@ -64,14 +65,20 @@ class ServerBench:
         with self.connection() as connection:
             self.place.create_extensions(connection)
             self.place.create_schema(connection)
-            tablespace = self.make_tablespace(connection)
+            self.tablespace = self.make_tablespace(connection)
             for kind in kinds:
-                for statement in self.keys[kind].statements(tablespace):
+                for statement in self.keys[kind].statements(self.tablespace):
                     connection.execute(statement.encode())
 
     def fill(self, kinds: tuple[str, ...], rows: int, filled: Callable[[str, dict[str, float]], None]) -> None:
-        """Fill the tables, some at a time; an interrupt ends them all within a batch."""
+        """Fill the tables, some at a time; an interrupt ends them all within a batch.
+
+        One that the rounds at a smaller size have made larger than this begins anew: the size says what is in it.
+        """
         self.serve_for_filling()
+        for kind in kinds:
+            if self.rows[kind] > rows:
+                self.make_anew(self.keys[kind])
         stop = threading.Event()
         with ThreadPoolExecutor(self.plan.fill_workers) as pool:
             jobs = [(kind, pool.submit(self._fill_one, self.keys[kind], rows, stop)) for kind in kinds]
@@ -82,6 +89,13 @@ class ServerBench:
                 stop.set()
                 pool.shutdown(cancel_futures=True)
                 raise
+
+    def make_anew(self, kind: KeyKind) -> None:
+        """An empty table, and a sequence at its beginning."""
+        with self.connection() as connection:
+            for statement in (*kind.removal(), *kind.statements(self.tablespace)):
+                connection.execute(statement.encode())
+        self.rows[kind.name] = 0
 
     def _fill_one(self, kind: KeyKind, rows: int, stop: threading.Event) -> dict[str, float]:
         started = time.monotonic()

@@ -71,6 +71,9 @@ COLUMNS = (
 )  # fmt: skip
 
 
+GROWN = 1.1  # from where on a table that grows from round to round is said to have done so
+
+
 def css_class(kind: str) -> str:
     """The style of a kind's marks.
 
@@ -141,6 +144,12 @@ def seconds_line(kind: KindSummary, speeds: Mapping[int, float], ended: Sequence
     return plots.Line(kind.label, points, css_class(kind.kind), moments)
 
 
+def grown(result: Result, rows: int) -> str:
+    """How large the tables were when the last turns began, if that is another size."""
+    most = max((run.metrics.get("rows_before", 0) for run in result.select("insert", rows=rows)), default=0)
+    return f"Later rounds began with up to {most:,.0f} rows." if most > GROWN * rows else ""
+
+
 def size_section(result: Result, rows: int, kinds: Sequence[KindSummary]) -> Section:
     """Every kind at one size of table."""
     return Section(
@@ -155,6 +164,7 @@ def size_section(result: Result, rows: int, kinds: Sequence[KindSummary]) -> Sec
             over_time(result, kinds),
         ],
         note=times_memory(result, list(kinds)),
+        caption=grown(result, rows),
     )
 
 

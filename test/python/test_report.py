@@ -230,6 +230,14 @@ def test_the_tables_fit_a_terminal_of_80_columns() -> None:
         assert "sequence" in console.file.getvalue()
 
 
+def test_a_table_that_grew_says_so() -> None:
+    """Rounds add to it: a small one soon is of another size than its title says."""
+    for before, told in ((1100.0, ""), (5400.0, "Later rounds began with up to 5,400 rows.")):
+        result = a_result()
+        result.select("insert")[-1].metrics["rows_before"] = before
+        assert REPORTS["insert"].sections(result)[0].caption == told
+
+
 def test_data_formats() -> None:
     """CSV has a header and a line a kind; JSON the same; an estimate is three columns. What stands out comes behind."""
     records = REPORTS["insert"].records(a_result())

@@ -44,6 +44,13 @@ def test_fill_and_measure(server: Server) -> None:
         with connect(cluster.dsn) as connection:
             rows = connection.execute("SELECT count(*) FROM inorder_lab.random").fetchone()
             settings = dict(connection.execute("SELECT name, setting FROM pg_settings").fetchall())
+        bench.fill(PLAN.kinds, ROWS + INSERTS, filled.__setitem__)
+        with connect(cluster.dsn) as connection:
+            again = [
+                connection.execute(f"SELECT count(*) FROM inorder_lab.{kind}".encode()).fetchone()
+                for kind in PLAN.kinds
+            ]
+    assert again == [(ROWS + INSERTS,)] * 2  # also where two turns had made more of it
     assert set(filled) == {"bigint", "random"} and filled["random"]["index_bytes"] > 2**20
     assert rows == (ROWS + 2 * INSERTS,) and sizes["rows"] == ROWS + 2 * INSERTS
     for metrics, series in runs:  # without a checkpoint between, the second has few
