@@ -109,6 +109,7 @@ def bulk_row(result: Result, kind: str) -> list[Value]:
         to_constant(result, BULK, kind, "cpu_seconds"),
         published,
         published / base if published and kind != CONSTANT else None,
+        " ".join(map(str, SEQUENCE_BULK_MS[kind])) if published else None,
     ]
 
 
@@ -121,6 +122,7 @@ def bulk_section(result: Result) -> Section:
         Column("CPU ratio", "the same of the server process's CPU time", ratio),
         Column("publ. ms", "P2, median of its three runs", number(1)),
         Column("publ. ratio", "P2, of the figures beside", number(2)),
+        Column("publ. runs", "P2, its three runs, ms", terminal=False),
     )
     title = f"{int(result.plan['rows']):,} rows by one INSERT … SELECT, without an index"
     return Section("sequence-bulk", title, columns, [bulk_row(result, kind) for kind in kinds(result)])

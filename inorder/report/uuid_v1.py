@@ -8,7 +8,8 @@ from inorder.lab.results import Result
 from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
 from inorder.report import charts
 from inorder.report.certainty import how_sure
-from inorder.report.section import Chart, Column, Section, Value, data_only, figures
+from inorder.report.published import COPY_ROWS_PER_SECOND
+from inorder.report.section import Chart, Column, Section, Value, data_only, figures, number
 from inorder.units import MB, short
 
 MOST_TOLD = 1000  # a ratio above it says that the other has next to nothing
@@ -206,7 +207,34 @@ def uuid_v1_sections(result: Result) -> list[Section]:
             [[f"{LABELS[row.step]}, {row.unit}", *line_of(row)[1:]] for row in aside], terminal=False,
         ),
     ]  # fmt: skip
-    return [section for section in sections if section.rows]
+    return [section for section in (*sections, *([rates_section(result)] if rows else [])) if section.rows]
+
+
+RATES = (
+    Column("", "Which rows COPY FROM brings."),
+    *(
+        column
+        for name, key in KINDS.items() if name in (SUBJECT, BASELINE)
+        for column in (
+            Column(key.label, f"Rows a second here, median of the rounds: {MEANINGS[name]}.", number()),
+            Column(f"publ. {key.label}", f"Rows a second, about, as {SOURCE}.", number()),
+        )
+    ),
+)  # fmt: skip
+
+
+def rates_section(result: Result) -> Section:
+    """Rows a second of both COPYs beside those of study P4: its first 200 M rows, and the next 17 M."""
+    first = int(result.plan["rows"])
+    table: list[list[Value]] = []
+    for step, rows in ((experiment.COPY_FROM, first), (experiment.COPY_MORE, first // 10)):
+        line: list[Value] = [f"{LABELS[step]}, {short(rows)}"]
+        for kind in (SUBJECT, BASELINE):
+            seconds = samples(result, step, kind, "seconds").values()
+            line += [estimate([rows / one for one in seconds]) if seconds else None, COPY_ROWS_PER_SECOND[step][kind]]
+        table.append(line)
+    caption = "publ.: study P4, about, of its first 200 M rows and of the next 17 M."
+    return Section("published_rates", "Beside study P4: rows a second", RATES, table, caption)
 
 
 def uuid_v1_headline(result: Result) -> str:

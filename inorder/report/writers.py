@@ -5,7 +5,13 @@ from collections.abc import Iterator, Mapping
 from inorder.lab.experiments.writers import ALONE, BASELINE, FORMS, SERIAL_FORMS, STATEMENT_ROWS, TOGETHER, XACT
 from inorder.lab.results import Result, Run
 from inorder.lab.stats import Estimate, estimate, paired_ratio
-from inorder.report.published import WRITERS_LATENCY_MS, WRITERS_LOCK_MS, WRITERS_ROWS_PER_SECOND
+from inorder.report.published import (
+    WRITERS_LATENCY_MS,
+    WRITERS_LOCK_MS,
+    WRITERS_MISPLACED,
+    WRITERS_ROWS_PER_SECOND,
+    WRITERS_TPS,
+)
 from inorder.report.section import Column, Section, Value, interval_text, number, ratio
 
 FORM = Column("form", "How the rows are written.")
@@ -18,6 +24,8 @@ SPEED = (
     Column("rows/s", "Transactions a second times rows of a statement (pgbench).", number()),
     Column("vs one table", "To plain inserts by as many sessions in the same round.", ratio),
     PUBLISHED,
+    Column("TPS", "Transactions a second (pgbench).", number(1), terminal=False),
+    Column("publ. TPS", "The published ones, where they are told.", number(1), terminal=False),
 )
 ORDER = (
     FORM,
@@ -36,7 +44,8 @@ LATENCY = (
 )
 SPEED_CAPTION = "vs one table: to plain inserts by as many sessions in the same round, median and interval."
 ORDER_CAPTION = (
-    "misplaced: rows whose rank by id is not their rank by (xmin, id), within the writer's table where it has one. "
+    "misplaced: rows whose rank by id is not their rank by (xmin, id), within the writer's table where it has one; P5 "
+    f"found {WRITERS_MISPLACED}. "
     f"Where writers are not serial, 0 does not mean that polling by id is safe: {FORMS[XACT]} needs a feed."
 )
 
@@ -96,7 +105,8 @@ def speed_section(result: Result, rows: int) -> Section:
         speed, base = (metric(some, "rows_per_second") for some in (runs, result.select(step, BASELINE, rows)))
         to_base = None if form == BASELINE else ratio_to(speed, base)
         published = WRITERS_ROWS_PER_SECOND.get((form, rows, sessions))
-        shown.append([FORMS[form], sessions, estimate(list(speed.values())), to_base, published])
+        tps, told = estimate(list(metric(runs, "tps").values())), WRITERS_TPS.get((form, rows, sessions))
+        shown.append([FORMS[form], sessions, estimate(list(speed.values())), to_base, published, tps, told])
     return Section(f"writers_speed_{rows}", f"Writing a log, {rows_text(rows)}", SPEED, shown, SPEED_CAPTION)
 
 
