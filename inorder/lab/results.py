@@ -9,6 +9,7 @@ from collections.abc import Container, Iterable
 from dataclasses import asdict, dataclass, field, fields
 from itertools import chain
 from pathlib import Path
+from sys import float_info
 from typing import Any, TypeVar, get_origin
 
 from inorder.errors import InputError
@@ -125,6 +126,8 @@ def checked(found: Part) -> Part:
     numbers: list[object] = []
     if isinstance(found, Run):
         numbers = list(chain(found.metrics.values(), *found.series.values()))
-    if wrong := [number for number in numbers if not isinstance(number, int | float)]:
+    # JSON as Python reads it has NaN, Infinity and integers of any size, of which no median can be told.
+    if wrong := [number for number in numbers
+                 if not (isinstance(number, int | float) and abs(number) <= float_info.max)]:  # fmt: skip
         raise TypeError(f"{wrong[0]!r} is not a number")
     return found
