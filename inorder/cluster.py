@@ -9,8 +9,6 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -23,15 +21,15 @@ from psycopg.conninfo import make_conninfo
 
 from inorder.errors import InorderError, InputError
 from inorder.installation import private_installation
+from inorder.interrupts import uninterrupted
 from inorder.servers import Server
-from inorder.temporary import PREFIX, claim, remove, service_account, sweep, temporary_folder
+from inorder.temporary import claimed_folder, service_account, temporary_folder
 
 PORT = "5432"  # of the socket's name; there is no other
 START_SECONDS = 120
 STOP_SECONDS = 600  # a clean stop writes what is dirty
 QUIT_SECONDS = 60
 LOG_LINES = 20
-CLEAN_UP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 # What a throw-away server differs in, whatever it is used for.
 BASE_SETTINGS = {
@@ -53,20 +51,6 @@ def without_libpq_environment() -> Iterator[None]:
         yield
     finally:
         os.environ.update(hidden)
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Cleaning up is not cut off by another Ctrl-C. Signals reach the main thread only."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in CLEAN_UP_SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager
@@ -110,11 +94,10 @@ class Cluster:
 
     def __enter__(self) -> "Cluster":
         parent = temporary_folder(self.account)
-        sweep(parent)
         with ExitStack() as stack:
             stack.enter_context(without_libpq_environment())
-            self.folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-            stack.enter_context(claim(self.folder))
+            self.folder = stack.enter_context(claimed_folder(parent))
+            stack.enter_context(self.folders_outside)
             stack.callback(self._end)
             with open_umask():
                 self._create()
@@ -124,20 +107,17 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        crashed = self.process is not None and self.process.poll() is not None
-        log = self.log_tail()
-        self.surroundings.close()
+        with uninterrupted():
+            crashed = self.process is not None and self.process.poll() is not None
+            log = self.log_tail()
+            self.surroundings.close()
         if crashed and isinstance(error, psycopg.OperationalError):
             raise InorderError(f"the server ended unexpectedly: {error}\n{log}") from error
 
     def _end(self) -> None:
-        """Stop at once and remove everything."""
+        """Stop at once; the folders go next."""
         with uninterrupted():
-            try:
-                self.stop(signal.SIGQUIT, QUIT_SECONDS)
-            finally:
-                self.folders_outside.close()
-                remove(self.folder)
+            self.stop(signal.SIGQUIT, QUIT_SECONDS)
 
     @property
     def data(self) -> Path:
@@ -156,13 +136,10 @@ class Cluster:
 
     def outside(self, parent: Path) -> Path:
         """A folder of the server's below one of the user's, for a tablespace; it is removed with the cluster."""
-        sweep(parent)
         try:
-            folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+            folder = self.folders_outside.enter_context(claimed_folder(parent))
         except OSError as error:
             raise InputError(f"cannot make a folder in {parent}: {error.strerror}") from error
-        self.folders_outside.callback(remove, folder)
-        self.folders_outside.enter_context(claim(folder))
         inner = folder / "tablespace"
         inner.mkdir(mode=0o700)
         folder.chmod(0o755)

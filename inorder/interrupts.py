@@ -1,6 +1,7 @@
 """Work that is better finished than cut off."""
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -31,5 +32,28 @@ def finishing_first() -> Iterator[None]:
         yield
     finally:
         restore()
+        if caught:
+            signal.raise_signal(caught[0])
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Cleaning up is not cut off by another Ctrl-C, however many come; the first takes effect afterwards.
+
+    Signals reach the main thread only.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    caught: list[int] = []
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, lambda number, _frame: caught.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
         if caught:
             signal.raise_signal(caught[0])

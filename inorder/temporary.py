@@ -4,16 +4,21 @@ import fcntl
 import os
 import pwd
 import shutil
+import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
 from inorder.errors import InorderError, InputError
+from inorder.interrupts import uninterrupted
 
 PREFIX = "inorder-"
 OWNER_FILE = "owner"
+UNCLAIMED_SECONDS = 3600  # it takes a millisecond from making a folder to claiming it
 MEMORY_FILESYSTEMS = ("tmpfs", "ramfs")
 
 # A socket's path holds 107 bytes (sun_path); below the folder come /inorder-XXXXXXXX/run/.s.PGSQL.5432.
@@ -108,23 +113,59 @@ def claim(folder: Path) -> TextIO:
     return owner
 
 
-def remove(folder: Path) -> None:
-    """Remove a folder, its owner file last: what is left if this is cut off is swept later."""
-    for entry in folder.glob("*"):
-        if entry.is_dir():
-            shutil.rmtree(entry, ignore_errors=True)
-        elif entry.name != OWNER_FILE:
-            entry.unlink(missing_ok=True)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def sweep(folder: Path) -> None:
-    """Remove what earlier runs left that were killed before they could."""
-    for owner in folder.glob(f"{PREFIX}*/{OWNER_FILE}"):
+@contextmanager
+def claimed_folder(parent: Path) -> Iterator[Path]:
+    """A new folder that is removed afterwards; where a kill prevents that, by the next run that makes one there."""
+    sweep(parent)
+    with ExitStack() as stack:
+        with uninterrupted():
+            folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+            stack.callback(remove, folder)
+            stack.enter_context(claim(folder))
         try:
+            yield folder
+        finally:
+            with uninterrupted():
+                stack.close()
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder, its owner file last: what is left if this is cut off, or fails, is swept later."""
+    with suppress(OSError):
+        for entry in folder.iterdir():
+            if entry.name == OWNER_FILE:
+                continue
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
+        if all(entry.name == OWNER_FILE for entry in folder.iterdir()):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep(parent: Path) -> None:
+    """Remove what earlier runs left that were killed before they could."""
+    for folder in parent.glob(f"{PREFIX}*"):
+        with suppress(OSError):  # in use, not ours, or gone meanwhile
+            if is_own(folder, stat.S_ISDIR):
+                sweep_one(folder)
+
+
+def sweep_one(folder: Path) -> None:
+    """Remove a folder of ours that nobody holds; one that says not yet whose it is only if it is empty, and old."""
+    owner = folder / OWNER_FILE
+    if owner.exists():
+        if is_own(owner, stat.S_ISREG):
             with owner.open(encoding="utf-8") as file:
-                if owner.stat().st_uid == os.geteuid():
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    remove(owner.parent)
-        except OSError:
-            continue  # in use, not ours, or gone meanwhile
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove(folder)
+    elif time.time() - folder.stat().st_mtime > UNCLAIMED_SECONDS:
+        if [entry.name for entry in folder.iterdir()] == [f".{OWNER_FILE}"]:
+            remove(folder)
+        folder.rmdir()
+
+
+def is_own(path: Path, kind: Callable[[int], bool]) -> bool:
+    """Whether it is of that kind and this user's; a link is neither, wherever it leads: anyone can make one in /tmp."""
+    found = path.lstat()
+    return kind(found.st_mode) and found.st_uid == os.geteuid()

@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -13,9 +12,10 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from inorder.cluster import Cluster, uninterrupted
+from inorder.cluster import Cluster
 from inorder.database import Connection, connect_as_user, query
 from inorder.errors import InorderError, InputError
+from inorder.interrupts import uninterrupted
 from inorder.lab.counters import SETTLE_SECONDS
 from inorder.lab.extensions import release_tables
 from inorder.lab.fitting import Found
@@ -24,7 +24,7 @@ from inorder.lab.place import Counts, with_settings
 from inorder.lab.results import OWN_SERVER, Result
 from inorder.servers import OLDEST_MAJOR, Server
 from inorder.session import explained, first_line
-from inorder.temporary import PREFIX
+from inorder.temporary import claimed_folder, temporary_folder
 
 MARK = "inorder lab: made for one run, removed at its end"
 LOCK_TIMEOUT = "60s"  # of removing the schema: a dump may be reading it
@@ -91,7 +91,7 @@ class OwnServer:
 
     def __enter__(self) -> "OwnServer":
         with ExitStack() as stack:
-            self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"{PREFIX}own-")))
+            self.folder = stack.enter_context(claimed_folder(temporary_folder()))
             try:
                 with self.connect() as connection, connection.transaction():
                     connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(SCHEMA)))

@@ -1,6 +1,7 @@
 """The throw-away server: private, and gone however the program ends."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,8 +14,19 @@ from inorder.cluster import Cluster
 from inorder.database import connect
 from inorder.errors import InorderError, InputError
 from inorder.installation import make_readable
+from inorder.interrupts import uninterrupted
 from inorder.servers import Server
-from inorder.temporary import LONGEST_FOLDER, OWNER_FILE, PREFIX, claim, remove, sweep, takes_direct_io
+from inorder.temporary import (
+    LONGEST_FOLDER,
+    OWNER_FILE,
+    PREFIX,
+    UNCLAIMED_SECONDS,
+    claim,
+    claimed_folder,
+    remove,
+    sweep,
+    takes_direct_io,
+)
 
 from conftest import SETTINGS
 
@@ -137,6 +149,63 @@ def test_the_owner_file_goes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("inorder.temporary.shutil.rmtree", cut_off)
     with pytest.raises(KeyboardInterrupt):
         remove(folder)
+
+
+def test_what_cannot_be_removed_stays_claimable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program of a killed run may still write there; the next sweep has another try."""
+    folder = tmp_path / f"{PREFIX}x"
+    (folder / "data").mkdir(parents=True)
+    claim(folder).close()
+    rmtree = shutil.rmtree
+    monkeypatch.setattr("inorder.temporary.shutil.rmtree",
+                        lambda path, **options: None if path.name == "data" else rmtree(path, **options))  # fmt: skip
+    sweep(tmp_path)
+    assert sorted(path.name for path in folder.iterdir()) == ["data", OWNER_FILE]
+    monkeypatch.undo()
+    sweep(tmp_path)
+    assert not folder.exists()
+
+
+def test_sweep_follows_no_links(tmp_path: Path) -> None:
+    """In /tmp anybody can make one, to a folder of root's in which there is a file of that name."""
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    for name in (OWNER_FILE, "data"):
+        (precious / name).touch()
+    (tmp_path / f"{PREFIX}link").symlink_to(precious)
+    (tmp_path / f"{PREFIX}x").mkdir()
+    (tmp_path / f"{PREFIX}x" / OWNER_FILE).symlink_to(precious / OWNER_FILE)
+    sweep(tmp_path)
+    assert len(list(precious.iterdir())) == 2 and (tmp_path / f"{PREFIX}x" / OWNER_FILE).is_symlink()
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_folder_not_yet_claimed_is_swept_once_it_is_old(tmp_path: Path, named: bool) -> None:
+    """A kill may come between making it and claiming it; what is not empty is somebody else's."""
+    for name in ("empty", "full"):
+        (tmp_path / f"{PREFIX}{name}").mkdir()
+    (tmp_path / f"{PREFIX}full" / "x").touch()
+    if named:
+        (tmp_path / f"{PREFIX}empty" / f".{OWNER_FILE}").touch()
+    sweep(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+    for folder in tmp_path.iterdir():
+        os.utime(folder, (0, time.time() - UNCLAIMED_SECONDS - 1))
+    sweep(tmp_path)
+    assert [folder.name for folder in tmp_path.iterdir()] == [f"{PREFIX}full"]
+
+
+def test_an_interrupt_waits_for_cleaning_up_and_is_not_forgotten(tmp_path: Path) -> None:
+    """Or `lab run all` would go on with the next experiment."""
+    done = []
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        for _ in range(2):
+            signal.raise_signal(signal.SIGINT)
+        done.append("cleaned up")
+    assert done and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with pytest.raises(KeyboardInterrupt), claimed_folder(tmp_path) as folder:
+        signal.raise_signal(signal.SIGINT)
+    assert not folder.exists()
 
 
 def test_no_port_is_opened(cluster: Cluster) -> None:

@@ -35,6 +35,7 @@ from inorder.lab.results import OWN_SERVER, Result, load
 from inorder.lab.uuid_v1_bench import require_room
 from inorder.report.catalogue import report_of
 from inorder.servers import Server
+from inorder.temporary import sweep
 
 from conftest import scalar
 from test_cli import inorder
@@ -375,3 +376,18 @@ def test_uuid_v1(tmp_path: Path, users: Cluster, server: Server) -> None:
         fitted(UuidV1Plan(), but(has_inorder=False), 0)
     with pytest.raises(InputError, match=r"need about .* GB on this machine"):
         require_room(tmp_path, 10**16)
+
+
+def test_its_folder_is_swept_after_a_kill(users: Cluster, server: Server, shared_folder: Path) -> None:
+    """Where scripts and logs of pgbench are: claimed like a server's, so that the next run removes it."""
+    program = (
+        "import os, sys; from inorder.lab.own_server import OwnServer\n"
+        "with OwnServer(sys.argv[1], None): os.kill(os.getpid(), 9)"
+    )
+    command = [sys.executable, "-c", program, plain(users)]
+    subprocess.run(command, check=False, env=os.environ | {"TMPDIR": str(shared_folder)})
+    assert len(list(shared_folder.iterdir())) == 1
+    sweep(shared_folder)
+    assert list(shared_folder.iterdir()) == []
+    with connect(f"{users.dsn} dbname=bare") as connection:
+        connection.execute("DROP SCHEMA inorder_lab")
