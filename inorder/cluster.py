@@ -1,8 +1,8 @@
 """A throw-away PostgreSQL server: private folder, private socket, no port.
 
 Whatever happens, nothing stays: the server ends with this process (also when it
-is killed), and the folder is removed on the way out or, after a kill, by the
-next run.
+is killed), and the folder is removed on the way out or, after a kill, by a
+small process that waits for it or the next run.
 """
 
 import os
@@ -180,8 +180,8 @@ class Cluster:
         self.limit = limit
         # Quoted: it is a list, in which a comma separates.
         options = BASE_SETTINGS | {"unix_socket_directories": f'"{self.folder / "run"}"'} | dict(settings or {})
-        # The server is told to stop when this process dies, however it dies.
-        command: list[str | Path] = ["setpriv", "--pdeathsig", "INT"] if shutil.which("setpriv") else []
+        # The server is told to stop at once when this process dies, however it dies: its data are not needed.
+        command: list[str | Path] = ["setpriv", "--pdeathsig", "QUIT"] if shutil.which("setpriv") else []
         command += [self.server.program("postgres"), "-D", self.data]
         for name, value in options.items():
             command += ["-c", f"{name}={value}"]

@@ -4,8 +4,10 @@ import fcntl
 import os
 import pwd
 import shutil
+import signal
 import stat
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -14,11 +16,12 @@ from pathlib import Path
 from typing import TextIO
 
 from inorder.errors import InorderError, InputError
-from inorder.interrupts import uninterrupted
+from inorder.interrupts import SIGNALS, uninterrupted
 
 PREFIX = "inorder-"
 OWNER_FILE = "owner"
 UNCLAIMED_SECONDS = 3600  # it takes a millisecond from making a folder to claiming it
+CLEAR_SECONDS, CLEAR_PAUSE = 120, 0.1  # how long what a killed run left is tried to be removed, and how often
 MEMORY_FILESYSTEMS = ("tmpfs", "ramfs")
 
 # A socket's path holds 107 bytes (sun_path); below the folder come /inorder-XXXXXXXX/run/.s.PGSQL.5432.
@@ -115,18 +118,55 @@ def claim(folder: Path) -> TextIO:
 
 @contextmanager
 def claimed_folder(parent: Path) -> Iterator[Path]:
-    """A new folder that is removed afterwards; where a kill prevents that, by the next run that makes one there."""
+    """A new folder that is removed afterwards, also after a kill.
+
+    If nothing outlives the kill, the next run that makes a folder there does it.
+    """
     sweep(parent)
     with ExitStack() as stack:
         with uninterrupted():
             folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
             stack.callback(remove, folder)
             stack.enter_context(claim(folder))
+            stack.enter_context(cleared_after_a_kill(folder))
         try:
             yield folder
         finally:
             with uninterrupted():
                 stack.close()
+
+
+@contextmanager
+def cleared_after_a_kill(path: Path) -> Iterator[None]:
+    """If this process ends within the block, a small one that waits for that removes the path.
+
+    Its stdin ends with this process, however that ends; it has a session of its own, so that what is sent to all of
+    ours, a kill or the terminal's Ctrl-C, does not reach it.
+    """
+    code = f"import sys; sys.path = {sys.path!r}; from inorder.temporary import clear; clear({str(path)!r})"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as watcher:  # fmt: skip
+        try:
+            yield
+        finally:
+            watcher.kill()
+
+
+def clear(name: str) -> None:
+    """What that process does. A control group can be removed once its last process has ended."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    sys.stdin.buffer.read()
+    path, deadline = Path(name), time.monotonic() + CLEAR_SECONDS
+    while path.exists() and time.monotonic() < deadline:
+        with suppress(OSError):
+            if (path / OWNER_FILE).exists():
+                sweep_one(path)
+            else:
+                path.rmdir()
+        time.sleep(CLEAR_PAUSE)
 
 
 def remove(folder: Path) -> None:

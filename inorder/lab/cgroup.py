@@ -7,11 +7,12 @@ may make none, that is no error: ``place`` says None.
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from inorder.errors import InorderError
+from inorder.temporary import cleared_after_a_kill
 
 NAME = "inorder-"
 PROBE = "probe-of-inorder-"
@@ -113,6 +114,8 @@ class MemoryLimit:
                     left.rmdir()
         self.folder = where.folder / f"{NAME}{os.getpid()}"
         self.folder.mkdir(exist_ok=True)
+        self.stack = ExitStack()
+        self.stack.enter_context(cleared_after_a_kill(self.folder))
         try:
             (self.folder / where.limit_file).write_text(str(limit), encoding="ascii")
         except OSError as error:
@@ -133,6 +136,7 @@ class MemoryLimit:
         """Remove the group."""
         with suppress(OSError):
             self.folder.rmdir()
+        self.stack.close()
 
 
 def is_of_the_dead(group: Path) -> bool:

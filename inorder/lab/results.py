@@ -9,12 +9,13 @@ from collections.abc import Container, Iterable
 from dataclasses import asdict, dataclass, field, fields
 from itertools import chain
 from pathlib import Path
-from sys import float_info
 from typing import Any, TypeVar, get_origin
 
 from inorder.errors import InputError
 
 SCHEMA_VERSION = 1
+LONGEST_VALUE = 80  # in an error message
+MOST = 1e18  # nothing that is counted or measured here comes near it: bytes, rows, nanoseconds
 
 # max_wal_size while measuring. The server makes a checkpoint when 1 / (1 + checkpoint_completion_target) of it has been
 # written since the last (CalculateCheckpointSegments, xlog.c): about 34 GB. Without a bound a disk could fill up.
@@ -99,19 +100,31 @@ def load(path: Path) -> Result:
     """Read a result file; what is no such file, damaged or newer than this tool is an error that says so."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
+        json.dumps(content, ensure_ascii=False).encode()  # half a surrogate pair cannot be printed
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise InputError(f"{path} is not a result file: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not a result file: {shortened(error)}") from error
     if not isinstance(content, dict) or not isinstance(content.get("schema"), int):
         raise InputError(f"{path} is not a result file: it has no schema version")
     if content["schema"] > SCHEMA_VERSION:
-        raise InputError(f"{path} has schema version {content['schema']}; this inorder reads up to {SCHEMA_VERSION}")
+        version = shortened(content["schema"])
+        raise InputError(f"{path} has schema version {version}; this inorder reads up to {SCHEMA_VERSION}")
     try:
         content["runs"] = [checked(Run(**run)) for run in content["runs"]]
         return checked(Result(**{f.name: content[f.name] for f in fields(Result)}))
     except (KeyError, TypeError) as error:
-        raise InputError(f"{path} is damaged: {error}") from error
+        raise InputError(f"{path} is damaged: {shortened(error)}") from error
+
+
+def shortened(what: object) -> str:
+    """For a sentence, however long a damaged value is.
+
+    >>> len(shortened(10**200))
+    80
+    """
+    text = str(what)
+    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
 
 
 Part = TypeVar("Part", Run, Result)
@@ -127,7 +140,7 @@ def checked(found: Part) -> Part:
     if isinstance(found, Run):
         numbers = list(chain(found.metrics.values(), *found.series.values()))
     # JSON as Python reads it has NaN, Infinity and integers of any size, of which no median can be told.
-    if wrong := [number for number in numbers
-                 if not (isinstance(number, int | float) and abs(number) <= float_info.max)]:  # fmt: skip
-        raise TypeError(f"{wrong[0]!r} is not a number")
+    for number in numbers:
+        if not isinstance(number, int | float) or not -MOST <= number <= MOST:
+            raise TypeError(f"{number!r:.40} is not a number that can be measured")
     return found

@@ -64,6 +64,14 @@ def wait_until_gone(pid: int) -> bool:
     return not running(pid)
 
 
+def wait_until_empty(folder: Path) -> bool:
+    """Whether it becomes so in time."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while list(folder.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not list(folder.iterdir())
+
+
 def test_nothing_is_left(server: Server) -> None:
     """No folder and no process after the block."""
     with Cluster(server) as cluster:
@@ -86,21 +94,20 @@ def test_nothing_is_left_after_an_error(server: Server) -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda how: how.name)
 def test_nothing_is_left_after_a_signal(server: Server, shared_folder: Path, how: signal.Signals) -> None:
-    """Ctrl-C and termination clean up; after a kill the server ends by itself and the next run removes the folder."""
+    """Ctrl-C and termination clean up; after a kill, also of the whole group, the server ends by itself."""
     environment = os.environ | {"PG_CONFIG": str(server.bindir / "pg_config"), "TMPDIR": str(shared_folder)}
     with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
-    ) as program:
+        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment,
+        start_new_session=True,
+    ) as program:  # fmt: skip
         assert program.stdout
-        folder, pid = program.stdout.readline().split()
+        _, pid = program.stdout.readline().split()
         assert running(int(pid))
-        program.send_signal(how)
+        os.killpg(program.pid, how)
         program.wait(WAIT_SECONDS)
     assert wait_until_gone(int(pid))
-    if how == signal.SIGKILL:
-        assert Path(folder).exists()
-        sweep(shared_folder)
-    assert list(shared_folder.iterdir()) == []
+    assert how == signal.SIGKILL or list(shared_folder.iterdir()) == []
+    assert wait_until_empty(shared_folder)
 
 
 def test_an_interrupt_while_the_server_ends_stays_an_interrupt(

@@ -35,10 +35,10 @@ from inorder.lab.results import OWN_SERVER, Result, load
 from inorder.lab.uuid_v1_bench import require_room
 from inorder.report.catalogue import report_of
 from inorder.servers import Server
-from inorder.temporary import sweep
 
 from conftest import scalar
 from test_cli import inorder
+from test_cluster import wait_until_empty
 
 ALL = Found("15.1", "me", "shop", False, True, True, None, True, True, True, True, True, 90, 2**27, "off", "C", True)
 
@@ -378,16 +378,15 @@ def test_uuid_v1(tmp_path: Path, users: Cluster, server: Server) -> None:
         require_room(tmp_path, 10**16)
 
 
-def test_its_folder_is_swept_after_a_kill(users: Cluster, server: Server, shared_folder: Path) -> None:
-    """Where scripts and logs of pgbench are: claimed like a server's, so that the next run removes it."""
+@pytest.mark.server
+def test_its_folder_goes_after_a_kill(users: Cluster, server: Server, shared_folder: Path) -> None:
+    """Where scripts and logs of pgbench are: claimed and watched like a server's."""
     program = (
         "import os, sys; from inorder.lab.own_server import OwnServer\n"
         "with OwnServer(sys.argv[1], None): os.kill(os.getpid(), 9)"
     )
     command = [sys.executable, "-c", program, plain(users)]
     subprocess.run(command, check=False, env=os.environ | {"TMPDIR": str(shared_folder)})
-    assert len(list(shared_folder.iterdir())) == 1
-    sweep(shared_folder)
-    assert list(shared_folder.iterdir()) == []
+    assert wait_until_empty(shared_folder)
     with connect(f"{users.dsn} dbname=bare") as connection:
         connection.execute("DROP SCHEMA inorder_lab")
