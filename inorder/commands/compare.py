@@ -10,7 +10,7 @@ from inorder.commands.options import FILE, format_option
 from inorder.commands.show import show_sections
 from inorder.errors import REGRESSION, InputError
 from inorder.lab.compare import WORSE, compare, not_compared, surroundings
-from inorder.lab.results import load
+from inorder.lab.results import load, shortened
 from inorder.report.compare import compare_records, compare_section
 
 
@@ -43,8 +43,8 @@ def lab_compare(a: Path, b: Path, threshold: str, output: str) -> None:
     first, second, limit = load(a), load(b), parse_threshold(threshold)
     try:
         found = compare(first, second, limit)
-    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
-        raise InputError(f"{a} or {b} is damaged: {type(error).__name__} {error}") from error
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise InputError(f"{a} or {b} is damaged: {type(error).__name__} {shortened(error)}") from error
     section = compare_section(found, limit, surroundings(first, second), not_compared(first, second))
     show_sections([section], output, compare_records(found))
     if any(one.verdict == WORSE for one in found):

@@ -20,6 +20,7 @@ from inorder.commands.options import (
     format_option,
     memory_setting,
     page_option,
+    require_allowed,
 )
 from inorder.commands.show import named, resume_own, run_and_show, run_experiment, show
 from inorder.errors import InputError
@@ -28,7 +29,7 @@ from inorder.lab.experiments import bulk, mixed, reuse
 from inorder.lab.experiments.noise import MOST_TABLES
 from inorder.lab.experiments.writers import FORMS as WRITER_FORMS
 from inorder.lab.keys import INDEX_KINDS, kinds_named
-from inorder.lab.results import OWN_SERVER, load
+from inorder.lab.results import OWN_SERVER, load, shortened
 from inorder.lab.session import go_on
 from inorder.report.beside import Labelled
 from inorder.report.catalogue import report_of
@@ -197,8 +198,12 @@ def lab_resume(file: Path, bindir: Path | None, dsn: str | None, page: Path | No
     if (result.method == OWN_SERVER) != (dsn is not None):
         raise InputError(f"{file} is of your own server: give its --dsn" if dsn is None else
                          f"{file} is of a throw-away server: give no --dsn")  # fmt: skip
-    readable(file)  # what cannot be reported now cannot be when all is measured
     experiment = EXPERIMENTS[result.experiment]
+    try:
+        require_allowed(experiment.plan_in(result), COMMANDS[experiment.name][1], own=dsn is not None)
+    except InputError as error:
+        raise InputError(f"{file} is damaged: {error}") from error
+    readable(file)  # what cannot be reported now cannot be when all is measured
     if dsn is not None:
         resume_own(experiment, result, file, {"dsn": dsn, "bindir": bindir, "page": page, "output": output})
         return
@@ -223,6 +228,6 @@ def readable(file: Path) -> Labelled:
     try:
         report.sections(result)
         report.headline(result)
-    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
-        raise InputError(f"{file} is damaged: {type(error).__name__} {error}") from error
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise InputError(f"{file} is damaged: {type(error).__name__} {shortened(error)}") from error
     return named(file, result)

@@ -147,6 +147,14 @@ def dsn_option(experiment: Experiment) -> Callable[[Any], Any]:
     )
 
 
+def require_allowed(plan: Any, settings: Sequence[Setting], own: bool) -> None:
+    """An error if a plan from a file has a value that its option would refuse; what an own server has is as it is."""
+    for setting in (*settings, *COMMON):
+        value = getattr(plan, setting.field)
+        if value != getattr(type(plan)(), setting.field) and not (own and setting.field in SERVER_SETTINGS):
+            setting.parse(setting.show(value))
+
+
 def options_of(experiment: Experiment, every: Sequence[Setting]) -> list[Callable[[Any], Any]]:
     """The options of an experiment's command, as the help lists them."""
     out = f"inorder-{experiment.name}.json"

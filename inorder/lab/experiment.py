@@ -3,13 +3,13 @@
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 from inorder.cluster import Cluster
 from inorder.errors import InputError
 from inorder.lab.place import Place
 from inorder.lab.progress import Progress
-from inorder.lab.results import Result, Run
+from inorder.lab.results import Result, Run, shortened
 from inorder.servers import Server
 
 Metrics = dict[str, float]
@@ -47,9 +47,28 @@ class Experiment:
         """The plan that a result file was made by; JSON has lists for tuples."""
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in result.plan.items()}
         try:
+            for name, kind in get_type_hints(self.plan).items():
+                if name in values and not fits(values[name], kind):
+                    raise TypeError(f"{name} is {shortened(repr(values[name]))}")
             return self.plan(**values)
         except TypeError as error:
             raise InputError(f"the result's plan is not one of the experiment '{self.name}': {error}") from error
+
+
+def fits(value: object, kind: Any) -> bool:
+    """Whether a value is of a type as plans have them.
+
+    >>> fits((1, 2), tuple[int, ...]), fits(None, int | None), fits(1, float)
+    (True, True, True)
+    >>> fits(("1",), tuple[int, ...]), fits(None, int), fits(True, int)
+    (False, False, False)
+    """
+    parts = get_args(kind)
+    if get_origin(kind) is tuple:
+        return isinstance(value, tuple) and all(fits(one, parts[0]) for one in value)
+    if parts:
+        return any(fits(value, part) for part in parts)
+    return type(value) in ((int, float) if kind is float else (kind,))
 
 
 @dataclass(frozen=True)

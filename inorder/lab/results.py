@@ -108,8 +108,8 @@ def load(path: Path) -> Result:
     if not isinstance(content, dict) or not isinstance(content.get("schema"), int):
         raise InputError(f"{path} is not a result file: it has no schema version")
     if content["schema"] > SCHEMA_VERSION:
-        version = shortened(content["schema"])
-        raise InputError(f"{path} has schema version {version}; this inorder reads up to {SCHEMA_VERSION}")
+        newer = shortened(content["schema"])
+        raise InputError(f"{path} has schema version {newer}; this inorder reads up to {SCHEMA_VERSION}")
     try:
         content["runs"] = [checked(Run(**run)) for run in content["runs"]]
         return checked(Result(**{f.name: content[f.name] for f in fields(Result)}))
@@ -142,5 +142,5 @@ def checked(found: Part) -> Part:
     # JSON as Python reads it has NaN, Infinity and integers of any size, of which no median can be told.
     for number in numbers:
         if not isinstance(number, int | float) or not -MOST <= number <= MOST:
-            raise TypeError(f"{number!r:.40} is not a number that can be measured")
+            raise TypeError(f"no figure that can be measured is {number!r}")
     return found

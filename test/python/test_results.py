@@ -1,6 +1,7 @@
 """The result file: round trip, atomic writing, and files that are not one."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,9 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
         ('{"schema": "1"}', "has no schema version"),
         (json.dumps({"schema": SCHEMA_VERSION + 1}), f"has schema version {SCHEMA_VERSION + 1}"),
         (json.dumps({"schema": SCHEMA_VERSION}), "is damaged"),
+        ("[" * 100_000, "is not a result file: maximum recursion"),
+        (json.dumps({"schema": int("9" * 4000)}), "has schema version 9{79}…;"),
+        (json.dumps({"schema": 1, "a": "\ud800"}), "is not a result file: .*surrogate"),
         (json.dumps({"schema": SCHEMA_VERSION, "runs": [{"step": "x", "other": 1}]}), "is damaged"),
     ],
 )
@@ -53,6 +57,19 @@ def test_what_is_no_result_file_says_so(tmp_path: Path, content: str, message: s
     path.write_text(content)
     with pytest.raises(InputError, match=rf"r\.json.*{message}"):
         load(path)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e308, 10**400], ids=["nan", "inf", "1e308", "10**400"])
+@pytest.mark.parametrize("part", ["metrics", "series"])
+def test_what_cannot_have_been_measured_is_damage(tmp_path: Path, value: float, part: str) -> None:
+    """No report and no page can be made of it."""
+    path = tmp_path / "r.json"
+    content = asdict(result())
+    content["runs"][0][part]["tps"] = value if part == "metrics" else [value]
+    path.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"r\.json is damaged: no figure") as raised:
+        load(path)
+    assert len(str(raised.value)) < 200 + len(str(path))
 
 
 def test_a_missing_file_says_so(tmp_path: Path) -> None:

@@ -1,10 +1,15 @@
 """inorder lab resume: an interrupted run is gone on with where it may be, and refused where it may not."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from inorder.commands.lab import COMMANDS
+from inorder.commands.options import require_allowed
 from inorder.errors import InputError
+from inorder.lab.catalogue import EXPERIMENTS
+from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.results import Result, load
 from inorder.lab.session import check_same_place
 from inorder.servers import Server
@@ -38,6 +43,41 @@ def test_what_fits_goes_on() -> None:
     """Another commit or kernel is no other machine; nor is one of which nothing was noted yet."""
     check_same_place(a_result(MACHINE), "18.6", "direct I/O", MACHINE | {"commit": "def", "kernel": "7"})
     check_same_place(a_result({}), "18.6", "direct I/O", MACHINE)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("rounds", "x", "the result's plan is not one of the experiment 'insert': rounds is 'x'"),
+        ("rows", [1000, None], "rows is (1000, None)"),
+        ("seconds", True, "seconds is True"),
+        ("rounds", 0, "--rounds must be a number from 1 to 1,000"),
+        ("rows", [-5], "--rows must be a number from 1,000 to"),
+        ("clients", [], "--clients must be a number from 1 to 90"),
+        ("memory_bytes", 5, "--memory must be a number from 1,048,576"),
+        ("kinds", ["no"], "no"),
+        ("indexes", ["no"], "--index has unknown 'no'"),
+        ("tablespace", "/does/not/exist", "/does/not/exist is not a folder"),
+    ],
+)
+def test_a_plan_no_option_could_make_is_refused(tmp_path: Path, name: str, value: object, message: str) -> None:
+    """Before a server is started: one sentence that names the value."""
+    result = a_result({})
+    result.plan = InsertPlan().as_dict() | {name: value}
+    result.save(tmp_path / "r.json")
+    done = inorder("lab", "resume", "r.json", folder=tmp_path)
+    assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_every_plan_can_be_resumed() -> None:
+    """Whatever the size: what its options show they also take."""
+    for name, experiment in EXPERIMENTS.items():
+        for size in ("", "quick", "full"):
+            plan = experiment.plan_of(size)
+            written = json.loads(json.dumps(plan.as_dict()))
+            found = experiment.plan_in(replace(a_result({}), experiment=name, plan=written))
+            require_allowed(found, COMMANDS[name][1], own=False)
+            assert found == plan
 
 
 @pytest.mark.server
