@@ -9,12 +9,14 @@ MB = 2**20
 COUNT_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 DURATION_UNITS = {"": 1000, "MS": 1, "S": 1000, "M": 60_000, "MIN": 60_000, "H": 3_600_000}
 BYTE_UNITS = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
-NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:E\d\d?)?)\s*([A-Z]*)")
+NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:E\d\d?)?)\s*([A-Z]*)", re.ASCII)
+GROUPED = re.compile(r"\d{1,3}(?:[,_]\d{3})+", re.ASCII)  # 20,000; in 1,1 the comma is not one of thousands
 
 
 def parse(text: str, units: dict[str, int], what: str, lowest: int, highest: int) -> int:
     """A number with a unit, within a range; the error names the text and what is allowed."""
-    match = NUMBER.fullmatch(text.strip().replace(",", "").replace("_", "").upper())
+    plain = GROUPED.sub(lambda group: group[0].replace(",", "").replace("_", ""), text)
+    match = NUMBER.fullmatch(plain.strip().upper())
     value = round(Decimal(match.group(1)) * units[match.group(2)]) if match and match.group(2) in units else None
     if value is None or not lowest <= value <= highest:
         examples = ", ".join(unit for unit in units if unit)
@@ -31,6 +33,9 @@ def parse_count(text: str, what: str, lowest: int = 1, highest: int = 10**12) ->
     >>> parse_count("ten", "rows")
     Traceback (most recent call last):
     inorder.errors.InputError: rows must be a number from 1 to 1,000,000,000,000, with K, M, G if you like, not 'ten'
+    >>> parse_count("1,1", "rows", 1, 99)
+    Traceback (most recent call last):
+    inorder.errors.InputError: rows must be a number from 1 to 99, with K, M, G if you like, not '1,1'
     """
     return parse(text, COUNT_UNITS, what, lowest, highest)
 

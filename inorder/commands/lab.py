@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
+from jinja2 import TemplateError
 
 from inorder.commands.all import lab_run_all
 from inorder.commands.compare import lab_compare
@@ -31,6 +32,7 @@ from inorder.lab.experiments.writers import FORMS as WRITER_FORMS
 from inorder.lab.keys import INDEX_KINDS, kinds_named
 from inorder.lab.results import OWN_SERVER, load, shortened
 from inorder.lab.session import go_on
+from inorder.report import html
 from inorder.report.beside import Labelled
 from inorder.report.catalogue import report_of
 from inorder.servers import find_server
@@ -218,16 +220,18 @@ def lab_resume(file: Path, bindir: Path | None, dsn: str | None, page: Path | No
 @format_option
 def lab_report(files: tuple[Path, ...], page: Path | None, output: str) -> None:
     """Show result files again, several one after the other, and on one page with what they share side by side."""
-    show([readable(file) for file in files], output, page)
+    show([readable(file, page is not None) for file in files], output, page)
 
 
-def readable(file: Path) -> Labelled:
-    """A result file whose report can be made; an error that names the file if not."""
+def readable(file: Path, page: bool = True) -> Labelled:
+    """A result file whose report can be made, as a page, too; an error that names the file if not."""
     result = load(file)
     report = report_of(result)
     try:
         report.sections(result)
         report.headline(result)
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        if page:
+            html.render([named(file, result)])
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, TemplateError) as error:
         raise InputError(f"{file} is damaged: {type(error).__name__} {shortened(error)}") from error
     return named(file, result)

@@ -118,6 +118,10 @@ COMMON = (
 )
 
 
+# What plans take from the machine; a file can have anything there.
+UNASKED = (count_setting("threads", "Threads of pgbench.", 1, 1024), count_setting("fill_workers", "Fillers.", 1, 1024))
+
+
 def described(setting: Setting, experiment: Experiment) -> str:
     """The help of an option: with its value in each size of run."""
     values = {size: getattr(experiment.plan_of(size), setting.field) for size in ("", "quick", "full")}
@@ -149,7 +153,7 @@ def dsn_option(experiment: Experiment) -> Callable[[Any], Any]:
 
 def require_allowed(plan: Any, settings: Sequence[Setting], own: bool) -> None:
     """An error if a plan from a file has a value that its option would refuse; what an own server has is as it is."""
-    for setting in (*settings, *COMMON):
+    for setting in (*settings, *COMMON, *(one for one in UNASKED if hasattr(plan, one.field))):
         value = getattr(plan, setting.field)
         if value != getattr(type(plan)(), setting.field) and not (own and setting.field in SERVER_SETTINGS):
             setting.parse(setting.show(value))

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 from inorder.errors import InputError
+from inorder.lab.experiments.bulk import BulkPlan
 from inorder.lab.results import SCHEMA_VERSION, Result, Run, load
+
+from test_cli import inorder
 
 
 def result() -> Result:
@@ -76,3 +79,16 @@ def test_a_missing_file_says_so(tmp_path: Path) -> None:
     """With its name."""
     with pytest.raises(InputError, match=r"cannot read .*none\.json: No such file"):
         load(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(("part", "damage"), [("server", {"settings": [0]}), ("machine", {"memory_bytes": "x"})])
+def test_what_only_the_page_shows_is_looked_at_too(tmp_path: Path, part: str, damage: dict[str, object]) -> None:
+    """Before the page is written, or a run is gone on with whose page could not be."""
+    path = tmp_path / "r.json"
+    content = asdict(result()) | {"experiment": "bulk", "plan": BulkPlan().as_dict()}
+    content[part] |= damage
+    path.write_text(json.dumps(content))
+    for arguments in (("report", "r.json", "--html", "p.html"), ("resume", "r.json")):
+        done = inorder("lab", *arguments, folder=tmp_path)
+        assert done.returncode == 2 and "r.json is damaged: " in done.stderr
+    assert list(tmp_path.iterdir()) == [path]
