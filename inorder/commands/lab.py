@@ -220,6 +220,8 @@ def lab_resume(file: Path, bindir: Path | None, dsn: str | None, page: Path | No
 @format_option
 def lab_report(files: tuple[Path, ...], page: Path | None, output: str) -> None:
     """Show result files again, several one after the other, and on one page with what they share side by side."""
+    if page and page.resolve() in [file.resolve() for file in files]:
+        raise InputError(f"--html is a result file itself: {page}")
     show([readable(file, page is not None) for file in files], output, page)
 
 

@@ -11,6 +11,7 @@ from rich.console import Console, Group
 from inorder.commands.options import studies
 from inorder.display import Display
 from inorder.errors import InputError
+from inorder.files import only_writer, require_writable
 from inorder.lab.catalogue import EXPERIMENTS
 from inorder.lab.experiment import Experiment
 from inorder.lab.fitting import fitted
@@ -74,7 +75,30 @@ def run_and_show(
 
     On the page it stands behind what was measured ``before``.
     """
-    check_writable(out, page)
+    require_two_files(out, page)
+    with only_writer(out):
+        for path in filter(None, (out, page)):
+            require_writable(path)
+        run_shown(experiment, plan, server, result, out, page, output, before)
+
+
+def require_two_files(out: Path, page: Path | None) -> None:
+    """An error if the page would be written over the result."""
+    if page and page.resolve() == out.resolve():
+        raise InputError(f"--out and --html are the same file: {page}")
+
+
+def run_shown(
+    experiment: Experiment,
+    plan: Any,
+    server: Server | OwnServer,
+    result: Result,
+    out: Path,
+    page: Path | None,
+    output: str,
+    before: Sequence[Labelled],
+) -> None:
+    """The same, of files that can be written."""
     report = report_of(result)
     aside = Console(stderr=True)
     note = f" · {memory_note(result)}" if "memory_bytes" in result.plan else ""
@@ -95,19 +119,6 @@ def run_and_show(
                 html.write(told_apart([*before, named(out, result)]), page)
             written = [str(path) for path in (out, page) if path and path.exists()]
             aside.print(f"Written: {', '.join(written)}", highlight=False)
-
-
-def check_writable(*paths: Path | None) -> None:
-    """An error now rather than after minutes of work."""
-    for path in paths:
-        if path is None:
-            continue
-        probe = path.with_name(path.name + ".partial")
-        try:
-            probe.touch()
-            probe.unlink()
-        except OSError as error:
-            raise InputError(f"cannot write {path}: {error.strerror}") from error
 
 
 def named(path: Path, result: Result) -> Labelled:

@@ -4,7 +4,6 @@ Written anew after every run, so that an interruption loses nothing that was mea
 """
 
 import json
-import os
 from collections.abc import Container, Iterable
 from dataclasses import asdict, dataclass, field, fields
 from itertools import chain
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_origin
 
 from inorder.errors import InputError
+from inorder.files import write_whole
 
 SCHEMA_VERSION = 1
 LONGEST_VALUE = 80  # in an error message
@@ -88,12 +88,7 @@ class Result:
 
     def save(self, path: Path) -> None:
         """Write the whole file beside the old one, then put it in its place."""
-        partial = path.with_name(path.name + ".partial")
-        try:
-            partial.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
+        write_whole(path, json.dumps(asdict(self), indent=1) + "\n")
 
 
 def load(path: Path) -> Result:

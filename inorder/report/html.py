@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
+from inorder.files import write_whole
 from inorder.lab.results import Result
 from inorder.report.beside import Labelled, side_by_side
 from inorder.report.catalogue import report_of
@@ -141,9 +142,4 @@ def render(results: Sequence[Labelled]) -> str:
 
 def write(results: Sequence[Labelled], path: Path) -> None:
     """Write the page; a half-written one is never left."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        partial.write_text(render(results), encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_whole(path, render(results))

@@ -1,11 +1,13 @@
 """The result file: round trip, atomic writing, and files that are not one."""
 
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from inorder.errors import InputError
+from inorder.files import only_writer, require_writable
 from inorder.lab.experiments.bulk import BulkPlan
 from inorder.lab.results import SCHEMA_VERSION, Result, Run, load
 
@@ -37,6 +39,37 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
         broken.save(path)
     assert path.read_text() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_is_followed_and_a_device_refused(tmp_path: Path) -> None:
+    """As root a file could take the place of /dev/null."""
+    (tmp_path / "link.json").symlink_to(tmp_path / "r.json")
+    result().save(tmp_path / "link.json")
+    assert (tmp_path / "link.json").is_symlink() and load(tmp_path / "r.json") == result()
+    os.mkfifo(tmp_path / "pipe")
+    for write in (result().save, require_writable):
+        with pytest.raises(InputError, match=r"cannot write .*pipe: it is not a regular file"):
+            write(tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:
+    """Whatever path leads to it; one after the other they may."""
+    (tmp_path / "link.json").symlink_to(tmp_path / "r.json")
+    for _ in range(2):
+        with only_writer(tmp_path / "r.json"), only_writer(tmp_path / "other.json"):
+            done = inorder("lab", "run", "bulk", "--rows", "1000", "--out", "link.json", folder=tmp_path)
+            assert done.returncode == 2 and "cannot write link.json: another run writes it" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["link.json"]
+
+
+def test_the_page_is_not_written_over_the_result(tmp_path: Path) -> None:
+    """Which it is made of."""
+    done = inorder("lab", "run", "bulk", "--out", "x", "--html", "../" + tmp_path.name + "/x", folder=tmp_path)
+    assert done.returncode == 2 and "--out and --html are the same file" in done.stderr
+    result().save(tmp_path / "x")
+    done = inorder("lab", "report", "x", "--html", "x", folder=tmp_path)
+    assert done.returncode == 2 and "--html is a result file itself: x" in done.stderr and load(tmp_path / "x")
 
 
 @pytest.mark.parametrize(
