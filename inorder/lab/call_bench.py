@@ -1,32 +1,37 @@
-"""What the generators experiment does, done to a throw-away server."""
+"""What the generators experiment does, done to a server."""
 
 from inorder.cluster import Cluster
-from inorder.database import connect
-from inorder.lab.experiments.generators import CALLS, SERVER_CALLS
+from inorder.lab.experiments.generators import CALLS, FLOOR, SERVER_CALLS
 from inorder.lab.keys import SCHEMA
-from inorder.lab.timing import ServerProcess
+from inorder.lab.place import Place, place_of
 
 CALL_SETTINGS = {
     "shared_buffers": "1GB",
     "fsync": "off",
     "max_wal_size": "16GB",
     "checkpoint_timeout": "1h",
+}
+SESSION_SETTINGS = {
     "max_parallel_workers_per_gather": "0",
-    "work_mem": "2GB",
     "enable_mergejoin": "off",
     "enable_nestloop": "off",
 }
+WORK_MEM, OWN_WORK_MEM = "2GB", "256MB"  # enough for a million values; the user's server has other work, too
+
 SETUP = (
-    "CREATE EXTENSION inorder",
-    f"CREATE SCHEMA {SCHEMA}",
     f"CREATE SEQUENCE {SCHEMA}.cached CACHE 100",
     f"CREATE TABLE {SCHEMA}.number_keys (id bigint PRIMARY KEY)",
     f"CREATE TABLE {SCHEMA}.uuid_keys (id uuid PRIMARY KEY)",
-    # These two are not part of the extension's SQL; declaring them needs the superuser that this is.
+)
+# These two are not part of the extension's SQL; declaring them needs the superuser of a throw-away server.
+C_FUNCTIONS = (
     "CREATE FUNCTION pg_temp.uuid_call_floor() RETURNS uuid AS '$libdir/inorder' LANGUAGE C VOLATILE STRICT",
     "CREATE FUNCTION pg_temp.repeat_text_io(regtype, text, int, boolean) RETURNS void "
     "AS '$libdir/inorder' LANGUAGE C VOLATILE STRICT",
 )
+# Where they may not be declared: a function of the server's that has no argument and does next to nothing.
+OWN_FLOOR = "pg_backend_pid()"
+
 QUERIES = {
     "sort": "SELECT id FROM {table} ORDER BY id OFFSET {values}",
     "group": "SELECT count(*) FROM (SELECT id FROM {table} GROUP BY id) AS g",
@@ -36,21 +41,29 @@ EXAMPLE = "fb2893ae-9265-11e8-90d8-e03f496e733b"
 
 
 class CallBench:
-    """A GeneratorsBench over a Cluster: one session does everything."""
+    """A GeneratorsBench over a throw-away server or the user's own: one session does everything."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.major = cluster.server.major
+    def __init__(self, server: Cluster | Place) -> None:
+        self.place = place_of(server)
         self.shuffled = 0
-        cluster.start(CALL_SETTINGS)
-        self.connection = connect(cluster.dsn)
-        for statement in SETUP:
+        self.place.serve(CALL_SETTINGS)
+        own = self.place.cluster is None
+        self.connection = self.place.connect(**SESSION_SETTINGS, work_mem=OWN_WORK_MEM if own else WORK_MEM)
+        self.major = self.connection.info.server_version // 10000
+        self.floor = {FLOOR: OWN_FLOOR} if own else {}
+        self.place.create_extensions(self.connection)
+        self.place.create_schema(self.connection)
+        for statement in SETUP if own else (*SETUP, *C_FUNCTIONS):
             self.connection.execute(statement.encode())
-        self.process = ServerProcess(self.connection)
+
+    def close(self) -> None:
+        """End the session."""
+        self.connection.close()
 
     def calls(self) -> dict[str, str]:
         """The extension's generators, and the server's own where it has them."""
         own = {name: expression for name, (expression, since) in SERVER_CALLS.items() if self.major >= since}
-        return {name: expression.format(schema=SCHEMA) for name, expression in CALLS.items()} | own
+        return {name: expression.format(schema=SCHEMA) for name, expression in (CALLS | self.floor).items()} | own
 
     def call(self, expression: str, values: int) -> dict[str, float]:
         """Evaluate it once a row; count() of it costs the same for every one."""
@@ -87,9 +100,9 @@ class CallBench:
         """Insert into an empty table with a primary key, just after a checkpoint."""
         table = f"{SCHEMA}.{'number' if expression.startswith('nextval') else 'uuid'}_keys"
         self.connection.execute(f"TRUNCATE {table}".encode())
-        self.connection.execute("CHECKPOINT")
+        self.place.checkpoint(self.connection)
         return self.timed(f"INSERT INTO {table} SELECT {expression} FROM generate_series(1, {rows})")
 
     def timed(self, statement: str) -> dict[str, float]:
-        """Wall-clock seconds, and CPU seconds of the server process, which a busy machine disturbs less."""
-        return self.process.timed(lambda: self.connection.execute(statement.encode()))
+        """Wall-clock seconds, and CPU seconds of the server process, which a busy machine disturbs less, if seen."""
+        return self.place.timed(self.connection, lambda: self.connection.execute(statement.encode()))

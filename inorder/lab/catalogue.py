@@ -87,12 +87,12 @@ def run_noise(
 
 
 def run_generators(
-    plan: generators.GeneratorsPlan, cluster: Cluster, result: Result, progress: Progress, save: Save
+    plan: generators.GeneratorsPlan, server: Cluster | Place, result: Result, progress: Progress, save: Save
 ) -> None:
-    """The generators experiment on a server of its own."""
-    bench = CallBench(cluster)
-    note_server(cluster, result)
-    generators.run_generators(plan, bench, result, progress, save)
+    """The generators experiment on a server of its own, or on the user's."""
+    with closing(CallBench(server)) as bench:
+        bench.place.note(result)
+        generators.run_generators(plan, bench, result, progress, save)
 
 
 def run_uuid_v1(
@@ -204,6 +204,7 @@ EXPERIMENTS = {
             study="P2",
             plan=generators.GeneratorsPlan,
             run=run_generators,
+            run_on=run_generators,
             needs=lambda plan: (plan.rows * INSERT_BYTES_PER_ROW, f"{plan.rows:,} rows"),
             method=lambda server, plan: "CPU time",
             quick={"rounds": 3},

@@ -6,6 +6,7 @@ from typing import Any
 
 from inorder.errors import InputError
 from inorder.lab.experiments.bulk import COPY_IN, COPY_OUT, BulkPlan
+from inorder.lab.experiments.generators import GeneratorsPlan
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.experiments.mixed import GENERATORS, MixedPlan
 from inorder.lab.experiments.mixed import KINDS as MIXED_KINDS
@@ -24,7 +25,13 @@ UNSEEN: Mapping[type, str] = {
     NoisePlan: "the device",
     BulkPlan: "CPU time",
     SequencePlan: "CPU time",
+    GeneratorsPlan: "CPU time: all is by the wall clock",
 }
+
+TWO_CLOCKS = (
+    "A row's wait is by two clocks, the server's at its commit and this machine's at its delivery. By how much they "
+    "differ was looked at before and after each round; where that is not known to 5 ms, the waits are left out."
+)
 
 VACUUMED = (
     "VACUUM frees no page while a transaction open elsewhere on that server may still see its rows. Autovacuum was off "
@@ -33,16 +40,16 @@ VACUUMED = (
 
 # What comes out otherwise than there.
 OTHERWISE: Mapping[type, str] = {
+    ReaderPlan: TWO_CLOCKS,
+    GeneratorsPlan: "The floor is a call of pg_backend_pid(); a function that returns a uuid costs somewhat more "
+    "before it does anything. Left out: text input and output, called in a loop by a C function that is not declared "
+    "on your server.",
     MixedPlan: "Nothing was restarted between filling and inserting: inserts found in memory what the fill had left.",
     ReusePlan: VACUUMED,
     UuidV1Plan: f"COPY went through this tool: its times are those of the network and of this machine, too. {VACUUMED}",
 }
 
-TWO_CLOCKS = (
-    "A row's wait is by two clocks, the server's at its commit and this machine's at its delivery. By how much they "
-    "differ was looked at before and after each round; where that is not known to 5 ms, the waits are left out."
-)
-
+COUNT_NOTHING = (ReaderPlan, GeneratorsPlan)  # neither WAL nor blocks
 READ_VACUUM = (ReusePlan, UuidV1Plan)
 MEASURE_LEAVES = (InsertPlan, BulkPlan, MixedPlan, ReusePlan, UuidV1Plan)
 
@@ -80,7 +87,9 @@ def fitted(plan: Any, found: Found, needed: int) -> tuple[Any, list[str]]:
         f"disk space was not looked at; about {needed / 2**20:,.0f} MB were needed at most."
     ]
     changes: dict[str, Any] = {}
-    for part in (fit_language, fit_type, fit_kinds, fit_forms, fit_readers, fit_clients, fit_settings, fit_steps):
+    for part in (
+        fit_language, fit_type, fit_kinds, fit_forms, fit_readers, fit_calls, fit_clients, fit_settings, fit_steps,
+    ):  # fmt: skip
         changed, told = part(plan, found)
         changes |= changed
         notes += told
@@ -146,6 +155,21 @@ def fit_forms(plan: Any, found: Found) -> Fit:
         raise no_inorder(found, f"{FORMS[XACT]} needs it")
     told = f"Left out, since the database has no extension inorder that this role may use: {FORMS[XACT]}."
     return {"forms": kept}, [told]
+
+
+def fit_calls(plan: Any, found: Found) -> Fit:
+    """No functions of ours that must be declared first; without the extension only the server's, and no uuid_v1."""
+    if not isinstance(plan, GeneratorsPlan):
+        return {}, []
+    tasks = tuple(task for task in plan.tasks if not task.endswith((" in", " out")))
+    if found.has_inorder:
+        return {"tasks": tasks}, []
+    left = [call for call in plan.calls if "_nextval" in call]
+    told = (
+        "Left out, since the database has no extension inorder that this role may use: "
+        f"{', '.join(left)}, and all work with values of uuid_v1."
+    )
+    return {"tasks": (), "calls": tuple(call for call in plan.calls if call not in left)}, [told]
 
 
 def fit_readers(plan: Any, found: Found) -> Fit:
@@ -215,14 +239,14 @@ def blind_spots(plan: Any, found: Found) -> list[str]:
         "WAL is counted for the whole server: what its other sessions wrote meanwhile is in it. Blocks are those of "
         "the lab's own tables and indexes."
     )
-    if isinstance(plan, ReaderPlan):
-        return [TWO_CLOCKS]
-    notes = [whole if found.sees_wal else f"Left out: WAL, since '{found.role}' may not read pg_stat_wal."]
+    notes = []
+    if not isinstance(plan, COUNT_NOTHING):
+        notes.append(whole if found.sees_wal else f"Left out: WAL, since '{found.role}' may not read pg_stat_wal.")
     if type(plan) in UNSEEN:
         notes.append(f"Left out: {UNSEEN[type(plan)]}, to be seen only from within the server's machine.")
     if type(plan) in OTHERWISE:
         notes.append(OTHERWISE[type(plan)])
-    if not found.may_checkpoint:
+    if not found.may_checkpoint and not isinstance(plan, ReaderPlan):
         notes.append(
             f"No checkpoint before each turn: '{found.role}' has not the rights of pg_checkpoint. Full-page images "
             "depend on when the server made its own."

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inorder.lab.experiments.generators import BASELINE_CALL, BASELINE_INSERT, FLOOR, TYPES
-from inorder.lab.results import Result
+from inorder.lab.results import OWN_SERVER, Result
 from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
 from inorder.report import charts
 from inorder.report.section import Chart, Column, Section, Value, interval_text, number
@@ -26,35 +26,52 @@ def as_part(value: Value) -> str:
 
 SURE = f"Median and interval; below {LEAST_ROUNDS} rounds the range."
 
-# As narrow as a terminal of 80 columns needs.
-CALL_COLUMNS = (
-    Column("generator", "The function, called in one statement for many values.", data="name"),
-    Column(
-        "ns/value",
-        f"CPU nanoseconds of a value, less those of a C function that returns a constant (the floor). {SURE}",
-        number(0, interval=True),
-        "call_ns",
-    ),
-    Column("of random", "That to gen_random_uuid()'s in the same round.", as_part, "part_of_random"),
-    Column(
-        "bulk ns", "CPU nanoseconds of a row of INSERT … SELECT into a table with a primary key.", number(),
-        "insert_ns_per_row",
-    ),
-    Column(
-        "vs nextval", f"That to bigint by nextval of a sequence with CACHE 100, in the same round. {SURE}",
-        interval_text, "insert_ratio",
-    ),
-)  # fmt: skip
-TASK_COLUMNS = (
-    Column("task", "What is done with the values: a million each."),
-    *(Column(name, f"CPU nanoseconds of a value of type {name}. {SURE}", number(0, interval=True)) for name in TYPES),
-    Column("ratio", f"The second to the first, in the same round. {SURE}", interval_text),
-)
+
+def by_cpu(result: Result) -> bool:
+    """Whether the server's process was timed by its CPU; on the user's own server it is by the wall clock."""
+    return result.method != OWN_SERVER
+
+
+def nanoseconds(result: Result) -> str:
+    """What is told in the columns, as they begin."""
+    return "CPU nanoseconds" if by_cpu(result) else "Nanoseconds"
+
+
+def call_columns(result: Result) -> tuple[Column, ...]:
+    """As narrow as a terminal of 80 columns needs."""
+    spent = nanoseconds(result)
+    floor = "a C function that returns a constant" if by_cpu(result) else "pg_backend_pid()"
+    return (
+        Column("generator", "The function, called in one statement for many values.", data="name"),
+        Column(
+            "ns/value", f"{spent} of a value, less those of {floor} (the floor). {SURE}", number(0, interval=True),
+            "call_ns",
+        ),
+        Column("of random", "That to gen_random_uuid()'s in the same round.", as_part, "part_of_random"),
+        Column(
+            "bulk ns", f"{spent} of a row of INSERT … SELECT into a table with a primary key.", number(),
+            "insert_ns_per_row",
+        ),
+        Column(
+            "vs nextval", f"That to bigint by nextval of a sequence with CACHE 100, in the same round. {SURE}",
+            interval_text, "insert_ratio",
+        ),
+    )  # fmt: skip
+
+
+def task_columns(result: Result) -> tuple[Column, ...]:
+    """A type beside the other."""
+    spent = nanoseconds(result)
+    return (
+        Column("task", "What is done with the values: a million each."),
+        *(Column(name, f"{spent} of a value of type {name}. {SURE}", number(0, interval=True)) for name in TYPES),
+        Column("ratio", f"The second to the first, in the same round. {SURE}", interval_text),
+    )
 
 
 @dataclass(frozen=True)
 class GeneratorSummary:
-    """One generator. Costs are CPU nanoseconds; ratios are paired within rounds."""
+    """One generator. Costs are nanoseconds, of CPU time where it was seen; ratios are paired within rounds."""
 
     name: str
     call_ns: Estimate | None
@@ -64,8 +81,9 @@ class GeneratorSummary:
 
 
 def costs(result: Result, step: str, name: str) -> list[float]:
-    """CPU nanoseconds per value or row, round by round."""
-    return [NANOSECONDS * run.metrics["cpu_seconds"] / run.rows for run in result.select(step, name)]
+    """Nanoseconds per value or row, of CPU time where it was seen, round by round."""
+    clock = "cpu_seconds" if by_cpu(result) else "seconds"
+    return [NANOSECONDS * run.metrics[clock] / run.rows for run in result.select(step, name)]
 
 
 def above_floor(result: Result, name: str) -> list[float]:
@@ -113,7 +131,8 @@ def bars(rows: Sequence[tuple[str, Estimate | None]]) -> list[charts.Bar]:
 def calls_section(result: Result) -> Section:
     """What a value and a row cost by each generator."""
     floor = costs(result, "call", FLOOR)
-    title = "CPU time of the server process, median and interval"
+    time = "CPU time" if by_cpu(result) else "Time"
+    title = f"{'CPU time of the server process' if by_cpu(result) else 'Time by the wall clock'}, median and interval"
     if floor:
         title += f". Floor, subtracted: {estimate(floor).median:.0f} ns a value"
     summaries = summarise_generators(result)
@@ -122,13 +141,13 @@ def calls_section(result: Result) -> Section:
     return Section(
         "generators",
         title,
-        CALL_COLUMNS,
+        call_columns(result),
         [[s.name, s.call_ns, s.part_of_random, s.insert_ns_per_row, s.insert_ratio] for s in summaries],
         "of random: of gen_random_uuid(). bulk: a row of INSERT … SELECT with a primary key, "
         "against bigint by nextval of a sequence with CACHE 100.",
         [
-            Chart("CPU time of a value, above the floor", charts.bar_chart("CPU time of a value", bars(called))),
-            Chart("CPU time of a row of INSERT … SELECT", charts.bar_chart("CPU time of a row", bars(inserted))),
+            Chart(f"{time} of a value, above the floor", charts.bar_chart(f"{time} of a value", bars(called))),
+            Chart(f"{time} of a row of INSERT … SELECT", charts.bar_chart(f"{time} of a row", bars(inserted))),
         ],
     )
 
@@ -140,7 +159,8 @@ def task_section(result: Result) -> Section:
         base, own = (costs(result, "task", f"{type_name} {task}") for type_name in TYPES)
         if base and own:
             rows.append([label, estimate(base), estimate(own), common(own, base)])
-    return Section("tasks", "Work with values, CPU ns a value", TASK_COLUMNS, rows)
+    spent = "CPU ns" if by_cpu(result) else "ns"
+    return Section("tasks", f"Work with values, {spent} a value", task_columns(result), rows)
 
 
 def generators_sections(result: Result) -> list[Section]:
@@ -153,7 +173,8 @@ def generators_headline(result: Result) -> str:
     v7 = next((s for s in summarise_generators(result) if s.name == "uuid_v7_nextval"), None)
     if v7 is None or v7.call_ns is None or v7.part_of_random is None:
         return ""
-    cost = f"A version-7 key takes {v7.call_ns.median:,.0f} ns of CPU time above the floor"
+    clock = " of CPU time" if by_cpu(result) else ""
+    cost = f"A version-7 key takes {v7.call_ns.median:,.0f} ns{clock} above the floor"
     rounds = v7.part_of_random.rounds
     if rounds < LEAST_ROUNDS:
         return f"{cost}. Too few rounds ({rounds}) to compare it; {LEAST_ROUNDS} can show a difference."

@@ -17,6 +17,7 @@ from inorder.database import connect
 from inorder.errors import InorderError, InputError
 from inorder.lab.catalogue import EXPERIMENTS
 from inorder.lab.experiments.bulk import COPY_IN, COPY_OUT, STEPS, BulkPlan
+from inorder.lab.experiments.generators import FLOOR, INSERTS
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.experiments.mixed import AGAIN, MixedPlan
 from inorder.lab.experiments.mixed import STEPS as STEPS_OF_MIXED
@@ -390,3 +391,17 @@ def test_its_folder_goes_after_a_kill(users: Cluster, server: Server, shared_fol
     assert wait_until_empty(shared_folder)
     with connect(f"{users.dsn} dbname=bare") as connection:
         connection.execute("DROP SCHEMA inorder_lab")
+
+
+@pytest.mark.server
+def test_generators(tmp_path: Path, users: Cluster, server: Server) -> None:
+    """By the wall clock, without our C functions; without the extension the server's own."""
+    options = ("--values", "2k", "--rows", "1k")
+    result, told = run_there(tmp_path, server, users.dsn, "generators", *options)
+    assert {run.kind for run in result.select("call")} >= {FLOOR, *INSERTS} and traces(users.dsn) == []
+    assert {run.kind.split()[1] for run in result.select("task")} == {"sort", "group", "join"}
+    assert all(run.metrics.keys() == {"seconds"} for run in result.runs) and "pg_backend_pid()" in told
+    result, told = run_there(tmp_path, server, plain(users), "generators", *options)
+    assert {run.kind for run in result.select("insert")} == {"gen_random_uuid", "nextval"}
+    assert not result.select("task") and "uuid_v7_nextval" in told and traces(users.dsn + " dbname=bare") == []
+    assert all("CPU" not in section.title for section in report_of(result).sections(result))

@@ -1,7 +1,7 @@
 """What making a key costs by itself: CPU time per value, and of a bulk insert.
 
 Every generator is timed in every round, in shuffled order, together with a C
-function that returns a constant uuid: the floor, which is subtracted.
+function that returns a constant: the floor, which is subtracted.
 """
 
 import random
@@ -39,16 +39,19 @@ INSERTS = (
 # What is done with values of the types besides making them: <type> <task>.
 TYPES = ("uuid", "uuid_v1")
 TASKS = ("in", "out", "sort", "group", "join")
+EVERY_TASK = tuple(f"{type_name} {task}" for type_name in TYPES for task in TASKS)
 
 
 @dataclass(frozen=True)
 class GeneratorsPlan:
-    """What to time: values of one call, rows of one insert, rounds of all of them."""
+    """What to time: values of one call, rows of one insert, rounds of all of them; of what, beside the server's own."""
 
     values: int = 1_000_000
     rows: int = 500_000
     rounds: int = 9
     seed: int = 1
+    calls: tuple[str, ...] = tuple(name for name in CALLS if name != FLOOR)
+    tasks: tuple[str, ...] = EVERY_TASK
 
     def as_dict(self) -> dict[str, Any]:
         """For the result file."""
@@ -76,9 +79,9 @@ def run_generators(
 ) -> None:
     """Warm up once, then time everything once a round, in shuffled order."""
     shuffler = random.Random(plan.seed)
-    calls = bench.calls()
-    work = [("call", name) for name in calls] + [("insert", name) for name in INSERTS]
-    work += [("task", f"{type_name} {task}") for type_name in TYPES for task in TASKS]
+    calls = {name: call for name, call in bench.calls().items() if name in plan.calls or name not in INSERTS}
+    work = [("call", name) for name in calls] + [("insert", name) for name in INSERTS if name in calls]
+    work += [("task", name) for name in plan.tasks]
     progress.total((plan.rounds + 1) * len(work))
     for number in range(plan.rounds + 1):
         for step, name in shuffler.sample(work, len(work)):
