@@ -1,6 +1,5 @@
 """How far the server's clock is from this machine's, as far as a few round trips can tell."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -42,7 +41,7 @@ class Apart:
 SAME = Apart(0.0, 0.0)
 
 
-def apart(connection: Connection, clock: Callable[[], float] = time.time) -> Apart:
+def apart(connection: Connection, clock: Callable[[], float]) -> Apart:
     """By the quickest of a few round trips: the server looked at its clock somewhere between both ends."""
     return min((one_look(connection, clock) for _ in range(LOOKS)), key=lambda found: found.error)
 

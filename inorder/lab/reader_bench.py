@@ -54,7 +54,7 @@ class PollingBench:
         if self.place.cluster:
             return SAME
         with self.connection() as connection:
-            return apart(connection)
+            return apart(connection, time.time)
 
     def measure(
         self, seed: int, second: Callable[[float], None], keep: Callable[[dict[str, dict[str, float]]], None]
