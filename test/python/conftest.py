@@ -33,6 +33,22 @@ def cluster(server: Server) -> Iterator[Cluster]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def users(server: Server) -> Iterator[Cluster]:
+    """A server of the user's: one database with the extension, one without, in which a role may make schemas."""
+    with Cluster(server) as running:
+        running.start({"fsync": "off", "track_commit_timestamp": "on"})
+        with connect(running.dsn) as connection:
+            for statement in (
+                "CREATE SCHEMA elsewhere", "CREATE EXTENSION inorder SCHEMA elsewhere", "CREATE DATABASE bare",
+                "CREATE ROLE plain LOGIN", "GRANT CREATE ON DATABASE bare TO plain",
+            ):  # fmt: skip
+                connection.execute(statement.encode())
+        with connect(f"{running.dsn} dbname=bare") as connection:
+            connection.execute("REVOKE ALL ON pg_stat_wal FROM public")
+        yield running
+
+
 @pytest.fixture
 def connection(cluster: Cluster) -> Iterator[Connection]:
     """An autocommit connection."""

@@ -5,8 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,27 +14,16 @@ from inorder.cluster import Cluster
 from inorder.database import connect
 from inorder.errors import InorderError, InputError
 from inorder.lab.catalogue import EXPERIMENTS
-from inorder.lab.clocks import Apart
 from inorder.lab.experiments.bulk import COPY_IN, COPY_OUT, STEPS, BulkPlan
-from inorder.lab.experiments.generators import FLOOR, INSERTS
 from inorder.lab.experiments.insert import InsertPlan
-from inorder.lab.experiments.mixed import AGAIN, MixedPlan
-from inorder.lab.experiments.mixed import STEPS as STEPS_OF_MIXED
+from inorder.lab.experiments.mixed import MixedPlan
 from inorder.lab.experiments.noise import NoisePlan
-from inorder.lab.experiments.reader import READERS, ReaderPlan
+from inorder.lab.experiments.reader import ReaderPlan
 from inorder.lab.experiments.reuse import ReusePlan
 from inorder.lab.experiments.sequence import SequencePlan
-from inorder.lab.experiments.uuid_v1 import KINDS as UUID_V1_KINDS
-from inorder.lab.experiments.uuid_v1 import STEPS as LIFE
-from inorder.lab.experiments.uuid_v1 import UuidV1Plan
-from inorder.lab.experiments.writers import WritersPlan
 from inorder.lab.fitting import Found, fitted
 from inorder.lab.own_server import MARK, OwnServer, require_usable
-from inorder.lab.pgbench import Load
-from inorder.lab.reader_bench import PollingBench
 from inorder.lab.results import OWN_SERVER, Result, load
-from inorder.lab.uuid_v1_bench import require_room
-from inorder.lab.writers_bench import SerialBench
 from inorder.report.catalogue import report_of
 from inorder.servers import Server
 
@@ -50,22 +37,6 @@ ALL = Found("15.1", "me", "shop", False, True, True, None, True, True, True, Tru
 def but(**changes: object) -> Found:
     """A server that lets all be seen and done, but for this."""
     return Found(**{**vars(ALL), **changes})  # type: ignore[arg-type]
-
-
-@pytest.fixture(scope="module")
-def users(server: Server) -> Iterator[Cluster]:
-    """A server of the user's: one database with the extension, one without, in which a role may make schemas."""
-    with Cluster(server) as running:
-        running.start({"fsync": "off", "track_commit_timestamp": "on"})
-        with connect(running.dsn) as connection:
-            for statement in (
-                "CREATE SCHEMA elsewhere", "CREATE EXTENSION inorder SCHEMA elsewhere", "CREATE DATABASE bare",
-                "CREATE ROLE plain LOGIN", "GRANT CREATE ON DATABASE bare TO plain",
-            ):  # fmt: skip
-                connection.execute(statement.encode())
-        with connect(f"{running.dsn} dbname=bare") as connection:
-            connection.execute("REVOKE ALL ON pg_stat_wal FROM public")
-        yield running
 
 
 def plain(users: Cluster, database: str = "bare") -> str:
@@ -257,49 +228,6 @@ def test_a_password_is_no_argument(users: Cluster, server: Server) -> None:
     assert "secret" not in own.database and own.environment()["PGPASSWORD"] == "secret"
 
 
-@pytest.mark.server
-def test_writers(tmp_path: Path, users: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A form that the extension has to forget, turn by turn; without it, and without a look at the WAL, another."""
-    options = ("--clients", "2", "--seconds", "1")
-    monkeypatch.setattr(SerialBench, "load", lambda bench, clients: Load(clients, 1, transactions=5))
-    with OwnServer(users.dsn, server) as own:
-        bench = SerialBench(own, WritersPlan(clients=2))
-        turns = [bench.measure(form, 2, 1, 1, lambda tps: None) for form in ("partition_trigger", "xact", "xact")]
-    assert [(turn["written"], turn["misplaced"]) for turn in turns] == [(10, 0)] * 3 and traces(users.dsn) == []
-    assert all(turn["wal_bytes"] > 200 * turn["written"] for turn in turns)
-    result, told = run_there(tmp_path, server, plain(users), "writers", "--forms", "lock,xact", *options)
-    assert {run.kind for run in result.runs} == {"lock"} and traces(users.dsn + " dbname=bare") == []
-    assert all("wal_bytes" not in run.metrics and run.metrics["misplaced"] == 0 for run in result.runs)
-    assert "no extension inorder that this role may use: uuid_xact_nextval()" in told
-    with pytest.raises(InputError, match="CREATE EXTENSION inorder makes it"):
-        fitted(WritersPlan(forms=("xact",)), but(has_inorder=False), 0)
-
-
-@pytest.mark.server
-def test_mixed(tmp_path: Path, users: Cluster, server: Server) -> None:
-    """Every kind through all steps, without a restart; without the extension those that need none."""
-    options = ("--rows", "2k", "--more", "400", "--clients", "2")
-    result, _ = run_there(tmp_path, server, users.dsn, "mixed", *options)
-    assert Counter(run.step for run in result.runs) == dict.fromkeys(STEPS_OF_MIXED, len(MixedPlan().kinds))
-    assert all(run.metrics["index_hits"] >= 400 and run.metrics["wal_records"] >= 800 for run in result.select(AGAIN))
-    assert traces(users.dsn) == [] and all("leaf_density" in run.metrics for run in result.runs)
-    result, told = run_there(tmp_path, server, plain(users), "mixed", *options)
-    assert {run.kind for run in result.runs} == {"random", "after"} and "version 7, time-prefixed." in told
-    assert all("wal_bytes" not in run.metrics for run in result.runs) and traces(users.dsn + " dbname=bare") == []
-
-
-@pytest.mark.server
-def test_reuse(tmp_path: Path, users: Cluster, server: Server) -> None:
-    """Pages freed and taken again, as VACUUM tells; without the extension two kinds."""
-    options = ("--rows", "20k", "--turns", "3", "--pace", "10ms")
-    result, _ = run_there(tmp_path, server, users.dsn, "reuse", "--keys", "v7,sequence,bigint", *options)
-    assert len(result.runs) == 6 and all(run.metrics["wal_bytes"] > 0 for run in result.runs)
-    assert all(run.metrics["pages_freed"] > 5 for run in result.select("oldest", "v7")) and traces(users.dsn) == []
-    result, told = run_there(tmp_path, server, plain(users), "reuse", *options)
-    assert {run.kind for run in result.runs} == {"bigint", "random"} and "sequence, no wrap." in told
-    assert traces(users.dsn + " dbname=bare") == []
-
-
 def test_what_vacuum_says_must_be_english() -> None:
     """Of reuse alone; a server without translations has any language."""
     for language in ("", "C.UTF-8", "en_GB.UTF-8", "POSIX"):
@@ -322,77 +250,6 @@ def test_what_the_reader_experiment_takes() -> None:
 
 
 @pytest.mark.server
-def test_readers_beside_an_open_transaction(users: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it holds back of the horizon's rows is not lost, nor counted when it comes in the next round.
-
-    And a wait is not by how much this machine's clock is wrong; there is none where that is not known.
-    """
-    now = time.time
-    monkeypatch.setattr(time, "time", lambda: now() + 5000)
-    monkeypatch.setattr("inorder.lab.reader_bench.CLOCK_ERROR", 0.9)  # known to that, however busy the machine is
-    rounds: list[dict[str, dict[str, float]]] = []
-    with OwnServer(users.dsn, server) as own:
-        bench = PollingBench(own, ReaderPlan(writers=4, seconds=1))
-        bench.create()
-        with connect(f"{users.dsn} dbname=bare") as other, other.transaction():
-            other.execute("SELECT pg_current_xact_id()")
-            bench.measure(1, lambda tps: None, rounds.append)
-        monkeypatch.setattr(bench, "clocks", lambda: Apart(-1.0, 1.0))
-        bench.measure(2, lambda tps: None, rounds.append)
-    assert traces(users.dsn) == []
-    first, second = rounds
-    assert first["horizon"]["held"] == first["horizon"]["committed"] > 0 and second["horizon"]["held"] == 0
-    assert second["horizon"]["delivered"] == second["horizon"]["committed"] > 0
-    assert all(-1000 < found["longest_wait_ms"] < 1_000_000 for found in first.values())
-    assert all("longest_wait_ms" not in found and found["clock_error_ms"] == 1000 for found in second.values())
-    assert all(found[name]["lost"] == found[name]["twice"] == 0 for found in rounds for name in ("horizon", "feed"))
-
-
-@pytest.mark.server
-def test_readers_without_the_extension(tmp_path: Path, users: Cluster, server: Server) -> None:
-    """Two of them, and the table has what they need."""
-    result, told = run_there(tmp_path, server, plain(users), "reader", "--writers", "4", "--seconds", "1")
-    assert [run.kind for run in result.runs] == ["id", "created"] and traces(users.dsn + " dbname=bare") == []
-    assert all(run.metrics["committed"] > 0 for run in result.runs) and "by two clocks" in told
-    assert "inorder feed" in told and set(result.plan["readers"]) < set(READERS)
-
-
-@pytest.mark.server
-def test_a_feed_is_dropped_after_ctrl_c(tmp_path: Path, users: Cluster, server: Server) -> None:
-    """While all read; what was read so far is kept, and the run can go on there."""
-    environment = os.environ | {"PG_CONFIG": str(server.bindir / "pg_config")}
-    command = [sys.executable, "-m", "inorder", "lab", "run", "reader", "--dsn", users.dsn, "--writers", "4",
-               "--seconds", "60", "--rounds", "2"]  # fmt: skip
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=-3, stderr=-3) as process:
-        deadline = time.monotonic() + 30
-        while "inorder_lab" not in feeds(users.dsn) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        time.sleep(0.5)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
-    result = load(tmp_path / "inorder-reader.json")
-    assert {run.kind for run in result.runs} == set(READERS) and not result.complete and traces(users.dsn) == []
-
-
-def feeds(dsn: str) -> list[object]:
-    """The names of the feeds there are."""
-    with connect(dsn) as connection:
-        return [row[0] for row in connection.execute("SELECT name FROM elsewhere.feed")]
-
-
-@pytest.mark.server
-def test_uuid_v1(tmp_path: Path, users: Cluster, server: Server) -> None:
-    """COPY through the client; nothing at all without the extension, or without room for the files."""
-    result, _ = run_there(tmp_path, server, users.dsn, "uuid-v1", "--rows", "2k")
-    assert len(result.runs) == len(LIFE) * len(UUID_V1_KINDS) and traces(users.dsn) == []
-    assert all(run.metrics["wal_records"] > 0 for run in result.select("copy_from"))
-    with pytest.raises(InputError, match="and the type uuid_v1 is of it"):
-        fitted(UuidV1Plan(), but(has_inorder=False), 0)
-    with pytest.raises(InputError, match=r"need about .* GB on this machine"):
-        require_room(tmp_path, 10**16)
-
-
-@pytest.mark.server
 def test_its_folder_goes_after_a_kill(users: Cluster, server: Server, shared_folder: Path) -> None:
     """Where scripts and logs of pgbench are: claimed and watched like a server's."""
     program = (
@@ -404,17 +261,3 @@ def test_its_folder_goes_after_a_kill(users: Cluster, server: Server, shared_fol
     assert wait_until_empty(shared_folder)
     with connect(f"{users.dsn} dbname=bare") as connection:
         connection.execute("DROP SCHEMA inorder_lab")
-
-
-@pytest.mark.server
-def test_generators(tmp_path: Path, users: Cluster, server: Server) -> None:
-    """By the wall clock, without our C functions; without the extension the server's own."""
-    options = ("--values", "2k", "--rows", "1k")
-    result, told = run_there(tmp_path, server, users.dsn, "generators", *options)
-    assert {run.kind for run in result.select("call")} >= {FLOOR, *INSERTS} and traces(users.dsn) == []
-    assert {run.kind.split()[1] for run in result.select("task")} == {"sort", "group", "join"}
-    assert all(run.metrics.keys() == {"seconds"} for run in result.runs) and "pg_backend_pid()" in told
-    result, told = run_there(tmp_path, server, plain(users), "generators", *options)
-    assert {run.kind for run in result.select("insert")} == {"gen_random_uuid", "nextval"}
-    assert not result.select("task") and "uuid_v7_nextval" in told and traces(users.dsn + " dbname=bare") == []
-    assert all("CPU" not in section.title for section in report_of(result).sections(result))
