@@ -138,7 +138,8 @@ def fit_kinds(plan: Any, found: Found) -> Fit:
 
 def fit_language(plan: Any, found: Found) -> Fit:
     """What VACUUM says is read in English."""
-    if isinstance(plan, READ_VACUUM) and not found.language.startswith(("en", "C", "POSIX")) and found.language:
+    english = found.language in ("", "C", "POSIX") or found.language.startswith(("C.", "en_", "English"))
+    if isinstance(plan, READ_VACUUM) and not english:
         raise InputError(
             f"the server speaks {found.language} (lc_messages), but what VACUUM says is read in English; "
             f"a superuser may add options='-c lc_messages=C' to --dsn"
