@@ -107,7 +107,10 @@ MOST_SECONDS = 600  # that are drawn one by one; of a longer run each point is t
 
 
 def over_time(result: Result, kinds: Sequence[KindSummary]) -> Chart:
-    """Inserts per second, second by second, a checkpoint before each round; or a point a round where that is all."""
+    """Inserts per second, second by second, with all checkpoints: one before each round, and those that ended within.
+
+    Or a point a round where that is all.
+    """
     caption = "Inserts per second"
     rounds: dict[int, dict[str, Series]] = {}
     for kind in kinds:

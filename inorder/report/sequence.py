@@ -181,6 +181,8 @@ def verdict(inserts: Mapping[int, Estimate]) -> str:
     'Here: no difference from a constant in TPS, which are so unsteady that a loss of 70 % is not ruled out.'
     >>> verdict({1: Estimate(0.97, 0.94, 0.99, 6), 10: Estimate(1.0, 0.9, 1.1, 6)})
     'Here it takes 1 to 6 % of TPS with 1 client.'
+    >>> verdict({1: Estimate(1.2, 1.1, 1.3, 6), 10: Estimate(1.1, 1.02, 1.2, 6)})
+    'Here: no loss of TPS; with 1 client, 10 clients they are higher than with a constant.'
     >>> verdict({1: Estimate(0.5, 0.4, 0.6, 3)})
     'Here: too few rounds to tell, no difference is claimed below 6.'
     """
@@ -194,6 +196,8 @@ def verdict(inserts: Mapping[int, Estimate]) -> str:
         losses = ", ".join(f"{low:.0f} to {high:.0f} % of TPS with {clients_text(many)}"
                            for many, (low, high) in lost.items())  # fmt: skip
         return f"Here it takes {losses}."
+    if gained := [clients_text(many) for many, found in inserts.items() if found.differs_from(1.0)]:
+        return f"Here: no loss of TPS; with {', '.join(gained)} they are higher than with a constant."
     most = 100 * (1 - min(found.low or 0.0 for found in inserts.values()))
     if most > MOST_UNSTEADY:
         return (
