@@ -235,7 +235,7 @@ def in_order(kinds: Sequence[KindSummary]) -> list[str]:
     told = []
     for kind in kinds:
         one = kind.ratio
-        if kind.kind in ("bigint", "random") or one is None or one.rounds < LEAST_ROUNDS:
+        if kind.kind.startswith(("bigint", "random")) or one is None or one.rounds < LEAST_ROUNDS:
             continue
         same = "" if one.differs_from(1.0) else ", no difference"
         told.append(f"{kind.label} {interval_text(one)}{same}")

@@ -27,7 +27,7 @@ KEYS = (
     Column("key", "Kind of key of the table."),
     Column("rows", f"Rows in the table; beside the study's 0 the smallest here, if that is at most {SMALLEST:,}."),
     Column("published", "TPS of study P1: 8 clients, a spinning disk.", number()),
-    Column("its runs", "The three runs of which that is the mean, as the study has it.", text),
+    Column("its runs", "The three runs of which that is the mean, as the study has it.", text, terminal=False),
     Column("vs int8", "Their ratio to those of the sequence (int8).", number(2)),
     Column("here", "TPS here.", number()),
     Column("vs bigint", "Their ratio to those of bigint in the same round.", ratio),

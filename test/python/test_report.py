@@ -118,6 +118,15 @@ def test_the_headline_is_as_sure_as_the_rounds_allow() -> None:
     assert "no difference in speed" in headline(summarise(result)[1000])
 
 
+def test_random_keys_are_not_told_as_keys_in_order() -> None:
+    """In no storage and with no index; nor is what others are compared with."""
+    result = a_result()
+    result.plan["kinds"] = kinds = ["bigint", "random", "random_char", "random_plain", "bigint_plain", "v7"]
+    result.runs += [insert_run(kind, number, 100.0, 1.0) for kind in kinds[2:] for number in range(1, 7)]
+    told = REPORTS["insert"].headline(result).partition("Keys in order, speed to bigint's: ")[2]
+    assert told.startswith("version 7 ") and ";" not in told
+
+
 def test_the_method_is_told() -> None:
     """What made the table larger than memory, or that nothing did."""
     assert "read from the device" in memory_note(a_result())
