@@ -17,7 +17,7 @@ from inorder.lab.experiments.bulk import (
 )
 from inorder.lab.keys import BASELINE
 from inorder.lab.results import Result, Run
-from inorder.lab.stats import Estimate, estimate, paired_ratio
+from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
 from inorder.report.certainty import how_sure
 from inorder.report.published import (
     BULK_INDEX_KIND,
@@ -250,14 +250,18 @@ def bulk_headline(result: Result) -> str:
     """P1's keys against bigint with the key there, and P1's surprise about indexes; of the largest table."""
     rows = max(result.plan["rows"])
     published = BULK_SECONDS[WITH_KEY, 1_000_000]
+    pairs = {kind: compared(result, (WITH_KEY, kind), (WITH_KEY, BASELINE), rows, SECONDS) for kind in PUBLISHED_KINDS}
     keys = [
         f"{KINDS[kind].label} {ratio(found)} (P1: {published[kind] / published[BASELINE]:.2f})"
-        for kind in PUBLISHED_KINDS
-        if (found := compared(result, (WITH_KEY, kind), (WITH_KEY, BASELINE), rows, SECONDS))
-    ]
+        for kind, found in pairs.items() if found
+    ]  # fmt: skip
     told = [f"Inserting {short(rows)} rows with the key present takes, to bigint: {'; '.join(keys)}."] if keys else []
     index = compared(result, (PLAIN, BULK_INDEX_KIND), (UNIQUE, BULK_INDEX_KIND), rows, SECONDS)
-    return " ".join([*told, *([index_verdict(index)] if index else [])])
+    told += [index_verdict(index)] if index else []
+    fewest = min((found.rounds for found in (*pairs.values(), index) if found), default=LEAST_ROUNDS)
+    if fewest < LEAST_ROUNDS:
+        told.append(f"Too few rounds ({fewest}) to claim a difference; {LEAST_ROUNDS} can show one.")
+    return " ".join(told)
 
 
 def index_verdict(index: Estimate) -> str:

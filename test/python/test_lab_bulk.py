@@ -158,7 +158,7 @@ def test_what_the_server_cannot_tell_is_left_out_and_named() -> None:
     assert section(run_on_paper(SMALL)[0], "bulk-sizes-1000").caption == ""
 
 
-@pytest.mark.parametrize("rounds", [0, 6])
+@pytest.mark.parametrize("rounds", [0, 2, 6])
 def test_the_tables_fit_a_page(rounds: int) -> None:
     """140 columns, with all kinds of key; also before the first run, when nothing is claimed."""
     plan = BulkPlan(rounds=rounds)
@@ -167,6 +167,7 @@ def test_the_tables_fit_a_page(rounds: int) -> None:
     console.print(*map(section_table, bulk_sections(result)))
     assert "…" not in console.export_text(clear=False).replace("INSERT … SELECT", "")
     assert bool(bulk_headline(result)) == bool(rounds)
+    assert (f"Too few rounds ({rounds}) to claim a difference" in bulk_headline(result)) == (0 < rounds < 6)
 
 
 def test_plans_are_those_published() -> None:
