@@ -89,9 +89,11 @@ def describe(pg_config_output: str, origin: str) -> Server:
 def from_pg_config(pg_config: Path, origin: str) -> Server:
     """The server that a pg_config belongs to; an error that names it if it does not run or is too old."""
     try:
-        output = subprocess.run([pg_config], capture_output=True, text=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise InputError(f"cannot run {pg_config}: {error}") from error
+        output = subprocess.run([pg_config], capture_output=True, text=True, errors="replace", check=True).stdout
+    except OSError as error:
+        raise InputError(f"cannot run {pg_config}: {error.strerror}") from error
+    except subprocess.CalledProcessError as error:
+        raise InputError(f"cannot run {pg_config}: it ended with status {error.returncode}") from error
     server = describe(output, origin)
     if server.major < OLDEST_MAJOR:
         raise InputError(f"{server.name} is too old: inorder needs PostgreSQL {OLDEST_MAJOR} or later")

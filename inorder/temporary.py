@@ -126,9 +126,10 @@ def claimed_folder(parent: Path) -> Iterator[Path]:
     with ExitStack() as stack:
         with uninterrupted():
             folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-            stack.callback(remove, folder)
+            stack.callback(remove, folder)  # if what follows fails
             stack.enter_context(claim(folder))
             stack.enter_context(cleared_after_a_kill(folder))
+            stack.callback(remove, folder)  # claimed and watched until it is gone
         try:
             yield folder
         finally:

@@ -215,6 +215,17 @@ def test_an_interrupt_waits_for_cleaning_up_and_is_not_forgotten(tmp_path: Path)
     assert not folder.exists()
 
 
+def test_a_kill_while_the_folder_is_removed(shared_folder: Path) -> None:
+    """It is watched until it is gone."""
+    program = (
+        "import os, sys, shutil; from pathlib import Path; from inorder.temporary import claimed_folder\n"
+        "shutil.rmtree = lambda *path, **options: os.kill(os.getpid(), 9)\n"
+        "with claimed_folder(Path(sys.argv[1])) as folder: (folder / 'data').mkdir()"
+    )
+    done = subprocess.run([sys.executable, "-c", program, shared_folder], check=False)
+    assert done.returncode == -signal.SIGKILL and wait_until_empty(shared_folder)
+
+
 def test_no_port_is_opened(cluster: Cluster) -> None:
     """The server listens on its private socket only, in a folder others cannot enter."""
     with connect(cluster.dsn) as connection:
