@@ -94,8 +94,8 @@ def install_extension(server: Server, root: Path, sources: Sequence[Path] = ()) 
             )
         return  # it was copied with the rest
     for path in (source, server.bindir):
-        if any(letter.isspace() for letter in str(path)):
-            raise InputError(f"make cannot work below a path with spaces: {path}")
+        if any(letter.isspace() or letter in "'\"$`\\#:;&|<>()*?" for letter in str(path)):
+            raise InputError(f"make cannot work below a path with spaces, quotes or signs of the shell: {path}")
     build = build_folder(server, source)
     stage = build / "stage"  # make knows no path with blanks or quotes, which the temporary folder's may have
     with locked(build):

@@ -24,6 +24,9 @@ UNCLAIMED_SECONDS = 3600  # it takes a millisecond from making a folder to claim
 CLEAR_SECONDS, CLEAR_PAUSE = 120, 0.1  # how long what a killed run left is tried to be removed, and how often
 MEMORY_FILESYSTEMS = ("tmpfs", "ramfs")
 
+# libpq splits hosts at a comma; initdb and postgres pass the names of programs in double quotes to a shell.
+UNUSABLE = set(',"$`\n')
+
 # A socket's path holds 107 bytes (sun_path); below the folder come /inorder-XXXXXXXX/run/.s.PGSQL.5432.
 LONGEST_FOLDER = 107 - len("/inorder-XXXXXXXX/run/.s.PGSQL.5432")
 
@@ -95,12 +98,12 @@ def may_enter(folder: Path, account: pwd.struct_passwd | None) -> bool:
 def temporary_folder(account: pwd.struct_passwd | None = None) -> Path:
     """The first candidate that the server can enter and that can be part of a socket's name."""
     for folder in candidates():
-        nameable = len(os.fsencode(folder)) <= LONGEST_FOLDER and "," not in str(folder)  # libpq splits hosts there
+        nameable = len(os.fsencode(folder)) <= LONGEST_FOLDER and not UNUSABLE & set(str(folder))
         if nameable and folder.is_dir() and may_enter(folder, account):
             return folder
     raise InputError(
         f"no temporary folder: TMPDIR, /tmp or /var/tmp must be writable, at most {LONGEST_FOLDER} bytes long, "
-        f"without a comma, and open to {account.pw_name if account else 'you'}"
+        f"without a comma, a double quote, $, ` or a line break, and open to {account.pw_name if account else 'you'}"
     )
 
 

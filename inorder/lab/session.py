@@ -35,6 +35,12 @@ def new_result(experiment: Experiment, plan: Any, server: Server) -> Result:
     )
 
 
+# An empty server with 40 MB, its programs with up to 35, the WAL files that are kept for later (min_wal_size).
+SERVER_BYTES = 160 * 2**20
+
+# Percent of what a row of an insert table needs (253 bytes) that are its index: 48 of char(32) in pages 70 % full.
+INDEX_SHARE = 28
+
 # What a turn's speed depends on, of what is known of the machine.
 SAME = ("cpu", "cores", "memory_bytes", "filesystem")
 
@@ -59,20 +65,30 @@ def go_on(result: Result, version: str, method: str) -> None:
         result.notes.append(f"Interrupted, and resumed at {machine.now()}; before that by commit {commit} of the tool.")
 
 
-def require_free(needed: int, what: str) -> None:
-    """An error if so many bytes are not free where servers live."""
-    folder = temporary_folder(service_account())
+def require_free(needed: int, what: str, folder: Path | None = None) -> None:
+    """An error if so many bytes are not free in a folder, or else where servers live."""
+    folder = folder or temporary_folder(service_account())
     free = shutil.disk_usage(folder).free
     if needed > free:
-        raise InputError(f"{what} need about {needed / 2**30:.0f} GB in {folder}, where {free / 2**30:.0f} GB are free")
+        raise InputError(
+            f"{what} need about {needed / 2**30:.1f} GB in {folder}, where {free / 2**30:.1f} GB are free"
+        )
+
+
+def require_room(experiment: Experiment, plan: Any) -> None:
+    """An error if the tables and the server itself, or indexes on a tablespace of their own, do not fit."""
+    needed, what = experiment.needs(plan)
+    if tablespace := getattr(plan, "tablespace", ""):
+        require_free(needed * INDEX_SHARE // 100, f"the indexes of {what}", Path(tablespace))
+    require_free(needed + SERVER_BYTES, what)
 
 
 def run_session(
     experiment: Experiment, plan: Any, server: Server, result: Result, progress: Progress, path: Path
 ) -> None:
     """An experiment on a server of its own; the result is filled and saved as it goes, what it has is left out."""
-    require_free(*experiment.needs(plan))
-    for program in experiment.programs:
+    require_room(experiment, plan)
+    for program in (*experiment.programs, *(("pg_waldump",) if getattr(plan, "dump_wal", False) else ())):
         server.program(program)
     with Cluster(server) as cluster:
         result.machine = machine.describe_machine(cluster.folder)

@@ -24,8 +24,10 @@ from inorder.temporary import (
     claim,
     claimed_folder,
     remove,
+    service_account,
     sweep,
     takes_direct_io,
+    temporary_folder,
 )
 
 from conftest import SETTINGS
@@ -313,16 +315,17 @@ def test_a_narrow_umask_and_an_odd_folder(server: Server, shared_folder: Path, m
 def test_a_folder_that_cannot_be_used_is_passed_over(
     server: Server, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Too long for a socket's name, with a comma in it, or closed to the server's account."""
+    """Too long for a socket's name, with a sign in it that libpq or initdb cannot take, or closed to the account."""
     closed, deep, comma = shared_folder / "closed", shared_folder / ("d" * LONGEST_FOLDER), shared_folder / "a,b"
     closed.mkdir(mode=0o700 if os.geteuid() == 0 else 0o500)
     deep.mkdir()
-    comma.mkdir()
-    for folder in (closed, deep, comma):
+    signs = [comma, *(shared_folder / f"a{sign}b" for sign in '"$`')]
+    for folder in signs:
+        folder.mkdir()
+    for folder in (closed, deep, *signs):
         monkeypatch.setenv("TMPDIR", str(folder))
         monkeypatch.setattr("tempfile.tempdir", None)
-        with Cluster(server) as cluster:
-            assert cluster.folder.parent != folder
+        assert temporary_folder(service_account()) != folder
     monkeypatch.setattr("inorder.temporary.candidates", lambda: iter([deep]))
     with pytest.raises(InputError, match="no temporary folder"), Cluster(server):
         pass

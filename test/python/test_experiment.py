@@ -2,13 +2,21 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from inorder.errors import InputError
+from inorder.lab.catalogue import EXPERIMENTS
 from inorder.lab.experiment import Metrics, Series
 from inorder.lab.experiments.generators import CALLS, INSERTS, TASKS, TYPES, GeneratorsPlan, run_generators
 from inorder.lab.experiments.insert import InsertPlan, run_insert
 from inorder.lab.progress import Progress
 from inorder.lab.results import Result
+from inorder.lab.session import SERVER_BYTES, new_result, require_room, run_session
+from inorder.servers import Server
+from inorder.temporary import service_account, temporary_folder
 
 from conftest import Counting, Silent
 
@@ -154,3 +162,28 @@ def test_generators_warm_up_and_time_the_floor_in_every_round() -> None:
     assert bench.made == 4 * (len(CALLS) + len(INSERTS) + len(TYPES) * len(TASKS))
     assert [run.round for run in result.select("call", "floor")] == [1, 2, 3]
     assert Counter(run.kind for run in result.select("insert")) == dict.fromkeys(INSERTS, 3)
+
+
+def test_room_is_looked_at_wherever_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the indexes go, too; and a server needs room even for few rows. The estimate and what is free are told."""
+    free = {}
+    monkeypatch.setattr("inorder.lab.session.shutil.disk_usage",
+                        lambda folder: SimpleNamespace(free=free.get(folder, 2**40)))  # fmt: skip
+    insert, plan = EXPERIMENTS["insert"], InsertPlan(kinds=("v7",), rows=(100_000_000,), tablespace=str(tmp_path))
+    require_room(insert, plan)
+    free[tmp_path] = 2**30
+    told = f"the indexes of 100,000,000 rows of 1 key kinds need about 6.6 GB in {tmp_path}, where 1.0 GB are free"
+    with pytest.raises(InputError, match=told):
+        require_room(insert, plan)
+    free[temporary_folder(service_account())] = SERVER_BYTES
+    with pytest.raises(InputError, match=r"1,000 rows of 1 key kinds need about 0\.2 GB"):
+        require_room(insert, replace(plan, rows=(1000,), tablespace=""))
+
+
+def test_a_missing_program_is_told_before_the_fill(tmp_path: Path, server: Server) -> None:
+    """pg_waldump is in a package of its own on some systems."""
+    for name in ("postgres", "initdb", "pgbench"):
+        (tmp_path / name).symlink_to(server.program(name))
+    insert, plan, lacking = EXPERIMENTS["insert"], InsertPlan(rows=(1000,)), replace(server, bindir=tmp_path)
+    with pytest.raises(InputError, match="has no program pg_waldump"):
+        run_session(insert, plan, lacking, new_result(insert, plan, lacking), Silent(), tmp_path / "r.json")
