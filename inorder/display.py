@@ -61,4 +61,4 @@ class Display:
         if self.console.is_terminal:
             self.live.update(Group(self.figures(), self.bar))
         elif text:
-            self.console.print(f"{self.text} -> {text}", highlight=False)
+            self.console.print(f"{self.text} -> {text}", highlight=False, markup=False)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from inorder.errors import InputError
+from inorder.errors import InorderError, InputError
 
 
 def partial_of(path: Path) -> tuple[Path, Path]:
@@ -37,6 +37,8 @@ def write_whole(path: Path, text: str) -> None:
     try:
         partial.write_text(text, encoding="utf-8")
         os.replace(partial, target)
+    except OSError as error:
+        raise InorderError(f"cannot write {path}: {error.strerror}") from error
     finally:
         partial.unlink(missing_ok=True)
 

@@ -52,7 +52,7 @@ def lab_run_all(bindir: Path | None, quick: bool, full: bool, out: Path) -> None
     for name, experiment in EXPERIMENTS.items():
         result, file = results[name], files[name]
         if result.complete:
-            Console(stderr=True).print(f"{file}: complete already", highlight=False)
+            Console(stderr=True).print(f"{file}: complete already", highlight=False, markup=False)
         else:
             run_and_show(experiment, experiment.plan_in(result), server, result, file, page, "table", before)
         before.append(named(file, result))

@@ -105,7 +105,7 @@ def run_shown(
     own = isinstance(server, OwnServer)
     name = f"PostgreSQL {result.server['version']}" if isinstance(server, OwnServer) else server.name
     whose = f"your own, in a schema {SCHEMA} that is removed afterwards" if own else "private, removed afterwards"
-    aside.print(f"{name}, {whose}{note}", highlight=False)
+    aside.print(f"{name}, {whose}{note}", highlight=False, markup=False)
     try:
         with Display(f"starting {name}", lambda: Group(*report.tables(result))) as display:
             if isinstance(server, OwnServer):
@@ -118,7 +118,7 @@ def run_shown(
             if page:
                 html.write(told_apart([*before, named(out, result)]), page)
             written = [str(path) for path in (out, page) if path and path.exists()]
-            aside.print(f"Written: {', '.join(written)}", highlight=False)
+            aside.print(f"Written: {', '.join(written) or 'nothing'}", highlight=False, markup=False)
 
 
 def named(path: Path, result: Result) -> Labelled:
@@ -179,10 +179,10 @@ def show_tables(one: Labelled, several: bool) -> None:
     """An experiment on stdout, as tables; one of several with its name above."""
     report, console = report_of(one.result), output_console()
     if several:
-        console.print(f"{one.label}: {one.result.experiment}, {one.result.created}", "", style="bold", highlight=False)
+        console.print(f"{one.label}: {one.result.experiment}, {one.result.created}", "", style="bold", highlight=False, markup=False)
     for table in report.tables(one.result):
         console.print(table, "")
     for note in one.result.notes:
         console.print(note, highlight=False, markup=False)
     if headline := report.headline(one.result):
-        console.print(headline, *[""] * several, highlight=False, sep="\n")
+        console.print(headline, *[""] * several, highlight=False, markup=False, sep="\n")

@@ -3,10 +3,11 @@
 import json
 import os
 from dataclasses import asdict
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
-from inorder.errors import InputError
+from inorder.errors import InorderError, InputError
 from inorder.files import only_writer, require_writable
 from inorder.lab.experiments.bulk import BulkPlan
 from inorder.lab.results import SCHEMA_VERSION, Result, Run, load
@@ -51,6 +52,19 @@ def test_a_link_is_followed_and_a_device_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"cannot write .*pipe: it is not a regular file"):
             write(tmp_path / "pipe")
     assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_full_disk_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And leaves what was there."""
+    result().save(tmp_path / "r.json")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(InorderError, match=r"cannot write .*r\.json: No space left"):
+        Result("insert", "now", "0", 1, {}, {}, {}, "mock").save(tmp_path / "r.json")
+    assert load(tmp_path / "r.json") == result() and len(list(tmp_path.iterdir())) == 1
 
 
 def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:
@@ -125,3 +139,13 @@ def test_what_only_the_page_shows_is_looked_at_too(tmp_path: Path, part: str, da
         done = inorder("lab", *arguments, folder=tmp_path)
         assert done.returncode == 2 and "r.json is damaged: " in done.stderr
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_name_is_no_markup(tmp_path: Path) -> None:
+    """The terminal's library would take [/y] for the end of a style."""
+    for name in ("a.json", "[red].json"):
+        content = asdict(result()) | {"experiment": "bulk", "plan": BulkPlan().as_dict(), "created": "[/y]"}
+        (tmp_path / name).write_text(json.dumps(content))
+    done = inorder("lab", "report", "a.json", "[red].json", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "a.json: bulk, [/y]" in done.stdout and "[red].json: bulk" in done.stdout
