@@ -15,7 +15,7 @@ from inorder.database import connect
 from inorder.errors import InorderError, InputError
 from inorder.installation import make_readable
 from inorder.interrupts import uninterrupted
-from inorder.servers import Server
+from inorder.servers import Server, from_pg_config
 from inorder.temporary import (
     LONGEST_FOLDER,
     OWNER_FILE,
@@ -354,3 +354,21 @@ def test_settings_reach_the_server(cluster: Cluster) -> None:
     cluster.restart(SETTINGS | {"work_mem": "7MB"})
     with psycopg.connect(cluster.dsn) as connection:
         assert connection.execute("SHOW work_mem").fetchone() == ("7MB",)
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("#!/bin/sh\nexit 3\n", "it ended with status 3"),
+        ("#!/bin/sh\nprintf '\\377\\n'\n", r"pg_config \(a test\) does not tell BINDIR"),
+        ("nonsense", "Exec format error"),
+    ],
+)
+def test_a_pg_config_that_is_none_is_one_sentence(tmp_path: Path, script: str, words: str) -> None:
+    """Without Python's names for things."""
+    pg_config = tmp_path / "pg_config"
+    pg_config.write_text(script)
+    pg_config.chmod(0o755)
+    with pytest.raises(InputError, match=words) as raised:
+        from_pg_config(pg_config, "a test")
+    assert "PosixPath" not in str(raised.value)
