@@ -1,6 +1,11 @@
-"""``python -m inorder`` is the same as the console script ``inorder``."""
+"""The program: ``python -m inorder`` and the console script ``inorder``."""
 
-from inorder.cli import main
+import signal
+
+# It takes half a second to load the commands; before that there is nothing to clean up and nothing to say.
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+from inorder.cli import main  # noqa: E402
 
 if __name__ == "__main__":
     main()

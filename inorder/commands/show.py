@@ -179,7 +179,8 @@ def show_tables(one: Labelled, several: bool) -> None:
     """An experiment on stdout, as tables; one of several with its name above."""
     report, console = report_of(one.result), output_console()
     if several:
-        console.print(f"{one.label}: {one.result.experiment}, {one.result.created}", "", style="bold", highlight=False, markup=False)
+        title = f"{one.label}: {one.result.experiment}, {one.result.created}"
+        console.print(title, "", style="bold", highlight=False, markup=False)
     for table in report.tables(one.result):
         console.print(table, "")
     for note in one.result.notes:

@@ -311,3 +311,17 @@ def test_several_results_are_told_apart_in_every_format(tmp_path: Path) -> None:
     ]  # fmt: skip
     words = inorder("lab", "report", "a.json", "b.json", "--format", "markdown", folder=tmp_path).stdout
     assert "# b.json: reader" in words and words.count("| inorder feed | 3 | 3 | 3 | 3 |") == 2
+
+
+def test_an_interrupt_while_it_loads_says_nothing() -> None:
+    """No traceback of imports; the shell tells that it was interrupted."""
+    program = (
+        "import os, runpy, sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'inorder.cli': os.kill(os.getpid(), 2)\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "runpy.run_module('inorder', run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
