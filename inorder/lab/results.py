@@ -112,14 +112,14 @@ def load(path: Path) -> Result:
         raise InputError(f"{path} is damaged: {shortened(error)}") from error
 
 
-def shortened(what: object) -> str:
+def shortened(what: object, most: int = LONGEST_VALUE) -> str:
     """For a sentence, however long a damaged value is.
 
     >>> len(shortened(10**200))
     80
     """
     text = str(what)
-    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 Part = TypeVar("Part", Run, Result)
@@ -137,5 +137,5 @@ def checked(found: Part) -> Part:
     # JSON as Python reads it has NaN, Infinity and integers of any size, of which no median can be told.
     for number in numbers:
         if not isinstance(number, int | float) or not -MOST <= number <= MOST:
-            raise TypeError(f"no figure that can be measured is {number!r}")
+            raise TypeError(f"{shortened(repr(number), 40)} is not a number one can measure")
     return found
