@@ -230,9 +230,9 @@ INSERT_RUN = {"step": "insert", "kind": "bigint", "rows": 1000, "round": 1, "met
         (INSERT_FILE | {"experiment": ["insert"]}, "r.json is damaged: experiment is ['insert']"),
         (INSERT_FILE | {"plan": [1]}, "r.json is damaged: plan is [1]"),
         (INSERT_FILE | {"server": []}, "r.json is damaged: server is []"),
-        (INSERT_FILE | {"runs": [INSERT_RUN | {"metrics": {"tps": "x"}}]}, "can be measured is 'x'"),
-        (INSERT_FILE | {"runs": [INSERT_RUN | {"metrics": {"tps": float("nan")}}]}, "can be measured is nan"),
-        (INSERT_FILE | {"runs": [INSERT_RUN | {"metrics": {"tps": 10**400}}]}, "can be measured is 1000"),
+        (INSERT_FILE | {"runs": [INSERT_RUN | {"metrics": {"tps": "x"}}]}, "damaged: 'x' is not a number"),
+        (INSERT_FILE | {"runs": [INSERT_RUN | {"metrics": {"tps": float("nan")}}]}, "nan is not a number"),
+        (INSERT_FILE | {"runs": [INSERT_RUN | {"metrics": {"tps": 10**400}}]}, "… is not a number one can"),
         (INSERT_FILE | {"experiment": "fly"}, "'fly'|nothing in common"),
     ],
 )
