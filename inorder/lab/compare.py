@@ -18,6 +18,7 @@ import numpy as np
 
 from inorder.errors import InputError
 from inorder.lab.experiments.insert import INSERT
+from inorder.lab.model import few_images
 from inorder.lab.results import Result, Run
 from inorder.lab.stats import ERROR, LEAST_ROUNDS, Estimate
 
@@ -54,9 +55,6 @@ DIVISORS = {"inserts": "row", "written": "row", "committed": "row", "transaction
 # Rows that a reader lost or got twice, or that are out of order, are no matter of chance: none in A and one in B is
 # worse however few rounds there are.
 FAULTS = ("lost", "twice", "misplaced")
-
-# Keys in order cost 3 to 13 full-page images a turn, whatever else there is (docs/model.md): of so few no ratio.
-FEW_COUNTED = 16
 
 # What says the same as another, is the length of a turn, or what others are divided by.
 NOT_TOLD = ("wal_records", "record_bytes", "image_bytes", "rows", "rows_before", "calls", *DIVISORS)
@@ -235,16 +233,17 @@ def compare(a: Result, b: Result, threshold: float) -> list[Comparison]:
     """Everything that both have measured; an error if that is nothing."""
     check_comparable(a, b)
     first, second = samples(a), samples(b)
-    found = [compared(place, first[place], second[place], threshold) for place in first if place in second]
+    few = few_images(a.clients + b.clients)
+    found = [compared(place, first[place], second[place], threshold, few) for place in first if place in second]
     if not found:
         raise InputError("cannot compare: A and B have nothing in common that was measured")
     return found
 
 
 def compared(
-    place: Place, a: Sequence[tuple[Run, str]], b: Sequence[tuple[Run, str]], threshold: float
+    place: Place, a: Sequence[tuple[Run, str]], b: Sequence[tuple[Run, str]], threshold: float, few: int
 ) -> Comparison:
-    """One metric at one place."""
+    """One metric at one place; of no more than ``few`` that were counted no ratio is judged."""
     metric = place[3]
     base, values = (
         [run.metrics[metric] / (run.metrics[per] if per else 1.0) for run, per in runs] for runs in (a, b)
@@ -254,7 +253,7 @@ def compared(
     most = max(run.metrics[metric] for run, _ in (*a, *b))
     if metric in FAULTS and any(base) != any(values):
         judged = WORSE if any(values) else BETTER
-    elif metric in COUNTED and metric not in FAULTS and most <= FEW_COUNTED and judged != FEW:
+    elif metric in COUNTED and metric not in FAULTS and most <= few and judged != FEW:
         judged = HANDFUL
     per = DIVISORS.get(a[0][1], "")
     return Comparison(*place, per, float(np.median(base)), float(np.median(values)), ratio, judged)

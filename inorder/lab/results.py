@@ -61,6 +61,16 @@ class Result:
     complete: bool = False
     schema: int = SCHEMA_VERSION
 
+    @property
+    def clients(self) -> tuple[int, ...]:
+        """The numbers of sessions; a single number in files of the first version, and eight where there is none.
+
+        >>> Result("writers", "now", "0", 1, {"clients": 16}, {}, {}, "").clients
+        (16,)
+        """
+        clients = self.plan.get("clients", 8)
+        return tuple(clients) if isinstance(clients, list | tuple) else (int(clients),)
+
     def select(self, step: str, kind: str | None = None, rows: int | None = None) -> list[Run]:
         """The runs of a step, in order of rounds."""
         chosen = (

@@ -5,8 +5,9 @@ from dataclasses import fields
 from math import isinf
 from typing import Any
 
-from inorder.lab.compare import FEW, FEW_COUNTED, HANDFUL, WORSE, Comparison
+from inorder.lab.compare import FEW, HANDFUL, WORSE, Comparison
 from inorder.lab.keys import KEY_KINDS
+from inorder.lab.model import FEW_IMAGES
 from inorder.lab.stats import LEAST_ROUNDS
 from inorder.report.section import Column, Section, Value, number, parts
 from inorder.units import short
@@ -60,7 +61,10 @@ def compare_section(
             "lost, doubled or misplaced in only one of the two."
         )
     if any(one.verdict == HANDFUL for one in found):
-        caption += f" {HANDFUL}: no turn of either had more than {FEW_COUNTED}, of which a ratio says nothing."
+        caption += (
+            f" {HANDFUL}: no turn of either had more than {FEW_IMAGES} and one for each session, of which a ratio says "
+            "nothing."
+        )
     if any(one.per for one in found):
         caption += (
             " What is counted per row or transaction depends on how many a turn has between its checkpoint and its "

@@ -7,7 +7,7 @@ from inorder.lab.results import Result, Run
 from inorder.lab.stats import Estimate, estimate
 from inorder.report import charts, plots
 from inorder.report.section import Chart, Column, Section, Value, number
-from inorder.report.summary import KindSummary, clients_of, variants_of
+from inorder.report.summary import KindSummary, variants_of
 from inorder.units import MB
 
 PERCENTILES = {"p50_ms": "p50", "p90_ms": "p90", "p95_ms": "p95", "p99_ms": "p99", "p99_9_ms": "p99.9"}
@@ -152,7 +152,7 @@ def detail_sections(
 
 def clients_sections(result: Result) -> list[Section]:
     """Inserts per second by number of sessions, at each size, where there was more than one number."""
-    clients = clients_of(result)
+    clients = result.clients
     if len(clients) < 2:
         return []
     steps = {count: "insert" if place == 0 else f"insert@{count}" for place, count in enumerate(clients)}

@@ -3,18 +3,11 @@
 from collections.abc import Sequence
 
 from inorder.lab.keys import KEY_KINDS, USUAL_KINDS
-from inorder.lab.model import Conditions, Prediction, predict
+from inorder.lab.model import FEW_IMAGES, Conditions, Prediction, few_images, predict
 from inorder.lab.quality import has_checkpoint
 from inorder.lab.results import Result, Run
 from inorder.report.section import Column, Section, Value, data_only, number, text
-from inorder.report.summary import clients_of
 from inorder.units import MB
-
-# A key in order costs a handful of images however many rows come between two checkpoints: the last page of each
-# level of the index, three of the free space map, and as many of the table as sessions have left with room: one each
-# at most, of this turn or the one before. Measured with 8 sessions 3 to 13, after 32 up to 38. Of so few a percentage
-# says nothing.
-FEW_IMAGES = 8
 
 
 def signed_percent(value: Value) -> str:
@@ -112,15 +105,6 @@ def off_percent(measured: float, model: float) -> float:
     return 100 * (model / measured - 1)
 
 
-def few_images(result: Result) -> int:
-    """Of how many images between two checkpoints no percentage is told.
-
-    >>> few_images(Result("insert", "now", "0", 1, {"clients": [8, 32]}, {}, {}, ""))
-    40
-    """
-    return FEW_IMAGES + max(clients_of(result))
-
-
 def compared_row(result: Result, kind: str, rows: int) -> list[Value] | None:
     """A row of COMPARED, or None where nothing was measured or the file is of a tool without the model.
 
@@ -138,7 +122,7 @@ def compared_row(result: Result, kind: str, rows: int) -> list[Value] | None:
     images_model = [prediction.images for prediction in predictions]
     wal = sum(run.metrics["wal_bytes"] for run in runs)
     wal_model = sum(found.wal_per_row * run.metrics["inserts"] for found, run in zip(predictions, runs, strict=True))
-    few = max(images + images_model) <= few_images(result)
+    few = max(images + images_model) <= few_images(result.clients)
     return [
         KEY_KINDS[kind].label,
         rows,
@@ -161,10 +145,8 @@ def model_sections(result: Result) -> list[Section]:
         table = [row for row in found if row is not None]
         if table:
             title = f"Model against measurement, {rows:,} rows"
-            caption = (
-                f"few: no more than {few_images(result)} images between two checkpoints: a percentage would say nothing"
-                if any(row[-1] == "few" for row in table)
-                else ""
-            )
+            few = few_images(result.clients)
+            told = f"few: no more than {few} images between two checkpoints: a percentage would say nothing"
+            caption = told if any(row[-1] == "few" for row in table) else ""
             sections.append(Section(f"model_{rows}", title, COMPARED, table, caption))
     return sections

@@ -96,12 +96,6 @@ def variants_of(result: Result) -> tuple[str, ...]:
     return with_indexes(tuple(result.plan["kinds"]), tuple(result.plan.get("indexes", (PRIMARY,))))
 
 
-def clients_of(result: Result) -> tuple[int, ...]:
-    """The numbers of sessions; a single number in files of the first version, and eight where there is none."""
-    clients = result.plan.get("clients", 8)
-    return tuple(clients) if isinstance(clients, list | tuple) else (int(clients),)
-
-
 def headline(kinds: list[KindSummary]) -> str:
     """One sentence about random keys against the baseline, as sure as the rounds allow.
 

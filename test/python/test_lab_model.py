@@ -18,11 +18,20 @@ from inorder.errors import InputError
 from inorder.lab.experiments.insert import NAME, InsertPlan
 from inorder.lab.keys import USUAL as KINDS
 from inorder.lab.keys import USUAL_KINDS
-from inorder.lab.model import Conditions, distinct, leaf_capacity, leaf_fill, predict, record_bytes, shape_of
+from inorder.lab.model import (
+    Conditions,
+    distinct,
+    few_images,
+    leaf_capacity,
+    leaf_fill,
+    predict,
+    record_bytes,
+    shape_of,
+)
 from inorder.lab.results import Result, Run
 from inorder.lab.server_bench import ServerBench
 from inorder.report.beside import side_by_side
-from inorder.report.model import few_images, model_sections
+from inorder.report.model import model_sections
 from inorder.servers import Server
 
 from conftest import Silent
@@ -157,7 +166,7 @@ def test_model_against_measurement() -> None:
     (section,) = model_sections(a_result(images=10_000.0))
     assert section.title == "Model against measurement, 1,000,000 rows"
     bigint, random_keys = section.of_columns(lambda column: column.terminal).shown()
-    assert bigint[0] == "bigint" and bigint[-1] == "few" and str(few_images(a_result(1.0))) in section.caption
+    assert bigint[0] == "bigint" and bigint[-1] == "few" and str(few_images((8,))) in section.caption
     assert random_keys[0] == "random" and random_keys[1] == "250.0 B" and random_keys[4] == "0.10000"
     assert float(random_keys[-1].split()[0]) == pytest.approx(-50, abs=1)
     assert max(sum(map(len, row)) + len(row) for row in (bigint, random_keys)) <= 80
