@@ -8,15 +8,13 @@ from html.parser import HTMLParser
 
 import pytest
 from inorder.lab.catalogue import EXPERIMENTS
-from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result, Run
-from inorder.report import charts, published
+from inorder.report import charts
 from inorder.report.beside import Labelled, side_by_side, told_apart
 from inorder.report.catalogue import REPORTS
 from inorder.report.formats import as_csv, as_json
 from inorder.report.html import render
 from inorder.report.insert import seconds_line
-from inorder.report.insert_published import SMALLEST
 from inorder.report.summary import headline, memory_note, summarise, times_memory
 from rich.console import Console
 
@@ -274,81 +272,6 @@ def test_what_an_insert_costs_besides() -> None:
     assert "838,861 B" in split and "full-page images" in split and "p99" in latency
     assert "80 MB" in raw and "400.0" in blocks
     assert "40 of 80 blocks touched" in where and where.count("shade-0") == 30
-
-
-def named(result: Result, name: str) -> list[list[str]]:
-    """The rows of one section of the insert experiment."""
-    (section,) = (section for section in REPORTS["insert"].sections(result) if section.name == name)
-    return section.shown()
-
-
-def caption(result: Result, name: str) -> str:
-    """What is said beneath one section."""
-    (section,) = (section for section in REPORTS["insert"].sections(result) if section.name == name)
-    return section.caption
-
-
-def test_published_figures_stand_beside_measured_ones() -> None:
-    """Every cell of the studies' tables; what was not run is empty, and nothing is shown of which no kind was run."""
-    result = a_result()
-    assert [section.name for section in REPORTS["insert"].sections(result)] == ["rows_1000", "quality"]
-    result.runs += [insert_run("random_char", number, 100.0, 1.0) for number in range(1, 7)]
-    keys = named(result, "published_keys")
-    assert len(keys) == 15 and keys[0][:6] == [
-        "random, char(32)", "0", "906", "919 907 891", "0.70", "100"
-    ]  # fmt: skip
-    assert keys[0][6].startswith("0.1") and keys[0][7:] == ["99.2 %", "", "10.66 ms", ""]
-    assert keys[1][5:7] == ["", ""] and keys[-1][2] == "1,139"
-    for place in range(1, 7):
-        result.runs += [insert_run("random_char", place, 90.0 * place, 1.0, 1_000_000),
-                        insert_run("bigint", place, 100.0 * place, 1.0, 1_000_000)]  # fmt: skip
-    told = caption(result, "published_keys")
-    assert told.endswith("With 1,000,000 rows random keys keep 0.90 of bigint's speed, in the study 0.31.")
-    for run in result.select("insert", "random_char"):
-        run.metrics["device_await_ms"] = 0.05
-    assert "took its disk 13 ms, the device here 0.05 ms." in caption(result, "published_keys")
-    for run in result.select("insert", "random_char", 1_000_000):
-        run.metrics["tps"] /= 4
-    assert "random keys keep" not in caption(result, "published_keys")
-    result.plan["rows"] = [1000, 2000]
-    for kind, rows, tps in (("time60", 1000, 100.0), ("time60", 2000, 50.0), ("random_char_plain", 10_000_000, 9.0)):
-        result.runs += [insert_run(kind, number, tps, 1.0, rows) for number in range(1, 7)]
-    generators = named(result, "published_generators")
-    assert [row[:4] for row in generators if row[0] == "time, 60 s"] == [
-        ["time, 60 s", "small", "1.00", "0.40 [0.20–0.80]"], ["time, 60 s", "medium", "1.00", ""],
-        ["time, 60 s", "large", "1.00", "0.50 [0.50–0.50]"]
-    ]  # fmt: skip
-    assert generators[8] == ["random", "large", "0.20", "", "13.0 GB", "", "85 %", "", "1", ""]
-    for run, hits in zip(result.select("insert", "time60", 2000), (90.0, 0.0, 0.0, 0.0, 0.0, 80.0), strict=True):
-        run.metrics.update({"tps": 50.0 * run.round, "index_hits": hits, "index_reads": 100.0 - hits})
-    (large,) = (row for row in named(result, "published_generators") if row[:2] == [KEY_KINDS["time60"].label, "large"])
-    assert large[3].startswith("1.75") and large[7] == "0 %"  # every two rounds, and the median
-    told = caption(result, "published_generators")
-    assert "Random keys keep more" not in told and "16,777,216" not in told
-    for kind, tps in (("sequence256", 1.0), ("random", 500.0)):
-        result.runs += [insert_run(kind, number, tps, 1.0, 2000) for number in range(1, 7)]
-    told = caption(result, "published_generators")
-    assert "Random keys keep more of their speed" in told and "after 16,777,216 rows" in told
-    indexes = named(result, "published_indexes")
-    assert indexes[1] == ["random, char(32), plain", "222", "0.85", "9", ""]
-    assert [row[1:4] for row in indexes[4:]] == [["1,235", "0.97", ""], ["1,233", "0.97", ""], ["1,272", "1.00", ""]]
-
-
-def test_the_full_runs_have_every_published_cell() -> None:
-    """Kinds, rows, clients and sizes of statements of studies P1, P2, P3 and P5."""
-    insert, bulk, sequence, writers = (EXPERIMENTS[name].plan_of("full") for name in
-                                       ("insert", "bulk", "sequence", "writers"))  # fmt: skip
-    kinds = (published.INSERT_TPS, published.INSERT_INDEX_TPS, published.INSERT_NO_INDEX_TPS,
-             published.SEQUENTIAL_HITS)  # fmt: skip
-    assert {kind for table in kinds for kind in table} <= set(insert.variants)
-    assert {rows for by_rows in published.INSERT_TPS.values() for rows in by_rows if rows} < set(insert.rows)
-    assert min(insert.rows) <= SMALLEST
-    wanted = {*(rows for _, rows in published.BULK_SECONDS), published.BULK_TOTAL_ROWS, published.BULK_INDEX_ROWS}
-    assert wanted <= set(bulk.rows) and set(published.BULK_TOTAL_MB) <= set(bulk.kinds)
-    clients = {count for by_clients in published.SEQUENCE_TPS.values() for count in by_clients}
-    assert clients <= set(sequence.clients) and {kind for _, kind in published.SEQUENCE_TPS} <= set(sequence.kinds)
-    assert sequence.rows == published.SEQUENCE_BULK_ROWS
-    assert {form for form, _, _ in published.WRITERS_ROWS_PER_SECOND} <= set(writers.forms) and writers.clients == 16
 
 
 def test_clients_stand_side_by_side() -> None:
