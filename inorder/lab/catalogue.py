@@ -35,8 +35,12 @@ from inorder.lab.serving import reading_method
 from inorder.lab.uuid_v1_bench import FileBench
 from inorder.lab.writers_bench import SerialBench
 
-# Heap and index of a uuid key with random keys' free space, as measured at 10 M rows: 83 bytes; and the WAL kept of it.
-INSERT_BYTES_PER_ROW = 83 + 170
+# Heap and index of a uuid key with random keys' free space, as measured at 10 M rows; and the WAL kept of its fill.
+TABLE_BYTES_PER_ROW = 83
+INSERT_BYTES_PER_ROW = TABLE_BYTES_PER_ROW + 170
+
+# What a fast machine inserts, with bigint and 8 sessions on 4 cores.
+INSERT_ROWS_PER_SECOND = 200_000
 
 # The files of all sets of keys, and the largest table with its index and its WAL.
 UUID_V1_BYTES_PER_ROW = 600
@@ -64,6 +68,12 @@ REUSE_BYTES_PER_ROW = 800
 P1_WITHOUT_INDEX = ("random_char_none", "time_char_none", "bigint_none")
 
 Save = Callable[[], None]
+
+
+def insert_bytes(rows: int, turns: int, plan: insert.InsertPlan | noise.NoisePlan) -> int:
+    """What a table needs that is filled to so many rows and has so many turns, each of which adds to it."""
+    added = turns * (plan.inserts or plan.seconds * INSERT_ROWS_PER_SECOND)
+    return rows * INSERT_BYTES_PER_ROW + added * TABLE_BYTES_PER_ROW
 
 
 def run_insert(
@@ -173,7 +183,7 @@ EXPERIMENTS = {
             run=run_insert,
             run_on=run_insert,
             needs=lambda plan: (
-                max(plan.rows) * len(plan.variants) * INSERT_BYTES_PER_ROW,
+                insert_bytes(max(plan.rows), plan.rounds * len(plan.clients), plan) * len(plan.variants),
                 f"{max(plan.rows):,} rows of {len(plan.variants)} key kinds",
             ),
             method=reading_method,
@@ -192,7 +202,7 @@ EXPERIMENTS = {
             run=run_noise,
             run_on=run_noise,
             needs=lambda plan: (
-                plan.rows * len(plan.copies()) * INSERT_BYTES_PER_ROW,
+                insert_bytes(plan.rows, plan.rounds, plan) * len(plan.copies()),
                 f"{plan.rows:,} rows of {len(plan.copies())} tables",
             ),
             method=reading_method,

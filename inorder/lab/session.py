@@ -38,7 +38,8 @@ def new_result(experiment: Experiment, plan: Any, server: Server) -> Result:
 # An empty server with 40 MB, its programs with up to 35, the WAL files that are kept for later (min_wal_size).
 SERVER_BYTES = 160 * 2**20
 
-# Percent of what a row of an insert table needs (253 bytes) that are its index: 48 of char(32) in pages 70 % full.
+# Percent of what a row of an insert table needs when it is filled (253 bytes) that are its index: 48 of char(32) in
+# pages 70 % full.
 INDEX_SHARE = 28
 
 # What a turn's speed depends on, of what is known of the machine.

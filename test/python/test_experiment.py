@@ -169,7 +169,8 @@ def test_room_is_looked_at_wherever_files_go(tmp_path: Path, monkeypatch: pytest
     free = {}
     monkeypatch.setattr("inorder.lab.session.shutil.disk_usage",
                         lambda folder: SimpleNamespace(free=free.get(folder, 2**40)))  # fmt: skip
-    insert, plan = EXPERIMENTS["insert"], InsertPlan(kinds=("v7",), rows=(100_000_000,), tablespace=str(tmp_path))
+    insert, plan = EXPERIMENTS["insert"], InsertPlan(kinds=("v7",), rows=(100_000_000,), tablespace=str(tmp_path),
+                                                     inserts=1000)  # fmt: skip
     require_room(insert, plan)
     free[tmp_path] = 2**30
     told = f"the indexes of 100,000,000 rows of 1 key kinds need about 6.6 GB in {tmp_path}, where 1.0 GB are free"
@@ -178,6 +179,8 @@ def test_room_is_looked_at_wherever_files_go(tmp_path: Path, monkeypatch: pytest
     free[temporary_folder(service_account())] = SERVER_BYTES
     with pytest.raises(InputError, match=r"1,000 rows of 1 key kinds need about 0\.2 GB"):
         require_room(insert, replace(plan, rows=(1000,), tablespace=""))
+    with pytest.raises(InputError, match=r"1,000 rows of 1 key kinds need about 9\.4 GB"):  # as turns add to them
+        require_room(insert, replace(plan, rows=(1000,), tablespace="", inserts=None, rounds=6, seconds=100))
 
 
 def test_a_missing_program_is_told_before_the_fill(tmp_path: Path, server: Server) -> None:
