@@ -103,7 +103,7 @@ def latency_chart(kinds: Sequence[KindSummary], table: Sequence[Sequence[Value]]
         (kind.label, [value.median if isinstance(value, Estimate) else None for value in row[1 : 1 + len(PERCENTILES)]],
          css[kind.kind])
         for kind, row in zip(kinds, table, strict=True)
-        if isinstance(row[1], Estimate)
+        if any(isinstance(value, Estimate) for value in row[1 : 1 + len(PERCENTILES)])
     ]  # fmt: skip
     return Chart(title, plots.percentile_chart(title, "ms", tuple(PERCENTILES.values()), curves))
 
