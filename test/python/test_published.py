@@ -82,6 +82,13 @@ def test_published_figures_stand_beside_measured_ones() -> None:
         result.runs += [insert_run(kind, number, tps, 1.0, 2000) for number in range(1, 7)]
     told = caption(result, "published_generators")
     assert "Random keys keep more of their speed" in told and "after 16,777,216 rows" in told
+    assert "time, 60 s: at the speed here a block is" not in told
+    for kind, tps in (("sequence256", 1.0), ("time60", 200_000.0)):
+        result.runs += [insert_run(kind, number, tps, 1.0, 50_000_000) for number in range(1, 7)]
+    result.plan["rows"] = [1000, 2000, 50_000_000]
+    told = caption(result, "published_generators")
+    assert "a block is 466 MB of the index, more than the memory" in told  # 12 M rows at 69 % of 290 a page
+    assert "spread over 4 leaf pages each" in told and "after 16,777,216 rows" not in told
     indexes = named(result, "published_indexes")
     assert indexes[1] == ["random, char(32), plain", "222", "0.85", "9", ""]
     assert [row[1:4] for row in indexes[4:]] == [["1,235", "0.97", ""], ["1,233", "0.97", ""], ["1,272", "1.00", ""]]
