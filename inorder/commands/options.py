@@ -133,7 +133,7 @@ def described(setting: Setting, experiment: Experiment) -> str:
 def plan_given(experiment: Experiment, every: Sequence[Setting], size: str, options: dict[str, Any]) -> Any:
     """The plan of a size but for the settings among the options, which are taken out."""
     dsn = options["dsn"]
-    if dsn is not None and experiment.run_on is None:
+    if dsn is not None and not experiment.takes_dsn:
         raise InputError(f"lab run {experiment.name} needs a server to itself: it has no --dsn")
     given = {s.field: s.parse(value) for s in every if (value := options.pop("set_" + s.field)) is not None}
     if dsn is not None and (wrong := [s.option for s in every if s.field in given and s.field in SERVER_SETTINGS]):
@@ -145,7 +145,7 @@ def dsn_option(experiment: Experiment) -> Callable[[Any], Any]:
     """On your own server; an experiment that needs one to itself says so when asked, and does not offer it."""
     return click.option(
         "--dsn",
-        hidden=experiment.run_on is None,
+        hidden=not experiment.takes_dsn,
         help="Run on your own server instead, in a schema inorder_lab that is removed afterwards: connection string, "
         "URI or service=NAME; '' for libpq's environment.",
     )

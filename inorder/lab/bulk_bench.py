@@ -10,7 +10,7 @@ from inorder.lab.experiment import Metrics
 from inorder.lab.experiments import bulk as experiment
 from inorder.lab.experiments.bulk import BUILDS, KINDS, LEAVE_KEY, BulkPlan
 from inorder.lab.keys import SCHEMA, KeyKind
-from inorder.lab.place import Place, place_of, since
+from inorder.lab.place import Bench, Place, place_of, since
 from inorder.lab.serving import measuring_settings
 
 # Beside the measuring settings: every kind makes its WAL files anew, instead of
@@ -20,7 +20,7 @@ OWN_SETTINGS = {"wal_recycle": "off", "max_parallel_maintenance_workers": "0"}
 INDEX = "bulk_idx"  # the one that is built for comparison, and dropped
 
 
-class BulkBench:
+class BulkBench(Bench):
     """A bench of the bulk experiment. The file is written and read by the server, in the folder of a throw-away one."""
 
     def __init__(self, server: Cluster | Place, plan: BulkPlan) -> None:

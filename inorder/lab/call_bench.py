@@ -3,7 +3,7 @@
 from inorder.cluster import Cluster
 from inorder.lab.experiments.generators import CALLS, FLOOR, SERVER_CALLS
 from inorder.lab.keys import SCHEMA
-from inorder.lab.place import Place, place_of
+from inorder.lab.place import Bench, Place, place_of
 
 CALL_SETTINGS = {
     "shared_buffers": "1GB",
@@ -40,7 +40,7 @@ QUERIES = {
 EXAMPLE = "fb2893ae-9265-11e8-90d8-e03f496e733b"
 
 
-class CallBench:
+class CallBench(Bench):
     """A GeneratorsBench over a throw-away server or the user's own: one session does everything."""
 
     def __init__(self, server: Cluster | Place) -> None:

@@ -1,9 +1,5 @@
 """Every experiment of the lab by name, bound to the servers it runs on."""
 
-from collections.abc import Callable
-from contextlib import closing
-
-from inorder.cluster import Cluster
 from inorder.lab.bulk_bench import BulkBench
 from inorder.lab.call_bench import CallBench
 from inorder.lab.experiment import Experiment
@@ -22,12 +18,9 @@ from inorder.lab.experiments import (
 )
 from inorder.lab.feed_bench import ServerFeedBench
 from inorder.lab.keys import BASE_KINDS
-from inorder.lab.machine import note_server
 from inorder.lab.mixed_bench import GrownBench
-from inorder.lab.place import Place
-from inorder.lab.progress import Progress
 from inorder.lab.reader_bench import PollingBench
-from inorder.lab.results import EXACT_COUNTERS, Result
+from inorder.lab.results import EXACT_COUNTERS
 from inorder.lab.reuse_bench import TurningBench
 from inorder.lab.sequence_bench import SequenceBench
 from inorder.lab.server_bench import ServerBench
@@ -67,110 +60,16 @@ REUSE_BYTES_PER_ROW = 800
 # Study P1's three keys with every index dropped.
 P1_WITHOUT_INDEX = ("random_char_none", "time_char_none", "bigint_none")
 
-Save = Callable[[], None]
-
-
 def insert_bytes(rows: int, turns: int, plan: insert.InsertPlan | noise.NoisePlan) -> int:
     """What a table needs that is filled to so many rows and has so many turns, each of which adds to it."""
     added = turns * (plan.inserts or plan.seconds * INSERT_ROWS_PER_SECOND)
     return rows * INSERT_BYTES_PER_ROW + added * TABLE_BYTES_PER_ROW
 
 
-def run_insert(
-    plan: insert.InsertPlan, server: Cluster | Place, result: Result, progress: Progress, save: Save
-) -> None:
-    """The insert experiment on a server of its own, or on the user's."""
-    bench = ServerBench(server, plan)
+def measured(bench: ServerBench) -> ServerBench:
+    """As it will be measured, so that those are the settings that are noted."""
     bench.serve_for_measuring()
-    bench.place.note(result)
-    insert.run_insert(plan, bench, result, progress, save)
-
-
-def run_noise(
-    plan: noise.NoisePlan, server: Cluster | Place, result: Result, progress: Progress, save: Save
-) -> None:
-    """The noise experiment on a server of its own, or on the user's."""
-    bench = ServerBench(server, plan.insert_plan(), plan.copies())
-    bench.serve_for_measuring()
-    bench.place.note(result)
-    noise.run_noise(plan, bench, result, progress, save)
-
-
-def run_generators(
-    plan: generators.GeneratorsPlan, server: Cluster | Place, result: Result, progress: Progress, save: Save
-) -> None:
-    """The generators experiment on a server of its own, or on the user's."""
-    with closing(CallBench(server)) as bench:
-        bench.place.note(result)
-        generators.run_generators(plan, bench, result, progress, save)
-
-
-def run_uuid_v1(
-    plan: uuid_v1.UuidV1Plan, server: Cluster | Place, result: Result, progress: Progress, save: Save
-) -> None:
-    """The uuid-v1 experiment on a server of its own, or on the user's."""
-    with closing(FileBench(server, plan)) as bench:
-        bench.place.note(result)
-        uuid_v1.run_uuid_v1(plan, bench, result, progress, save)
-
-
-def run_reader(
-    plan: reader.ReaderPlan, server: Cluster | Place, result: Result, progress: Progress, save: Save
-) -> None:
-    """The reader experiment on a server of its own, or on the user's."""
-    bench = PollingBench(server, plan)
-    bench.place.note(result)
-    reader.run_reader(plan, bench, result, progress, save)
-
-
-def run_feed(plan: feed.FeedPlan, cluster: Cluster, result: Result, progress: Progress, save: Save) -> None:
-    """The feed experiment on a server of its own."""
-    with closing(ServerFeedBench(cluster, plan)) as bench:
-        note_server(cluster, result)
-        feed.run_feed(plan, bench, result, progress, save)
-
-
-def run_sequence(
-    plan: sequence.SequencePlan, server: Cluster | Place, result: Result, progress: Progress, save: Save
-) -> None:
-    """The sequence experiment on a server of its own, or on the user's."""
-    with closing(SequenceBench(server, plan)) as bench:
-        bench.place.note(result)
-        sequence.run_sequence(plan, bench, result, progress, save)
-
-
-def run_bulk(plan: bulk.BulkPlan, server: Cluster | Place, result: Result, progress: Progress, save: Save) -> None:
-    """The bulk experiment on a server of its own, or on the user's."""
-    with closing(BulkBench(server, plan)) as bench:
-        bench.place.note(result)
-        bulk.run_bulk(plan, bench, result, progress, save)
-
-
-def run_writers(
-    plan: writers.WritersPlan, server: Cluster | Place, result: Result, progress: Progress, save: Save
-) -> None:
-    """The writers experiment on a server of its own, or on the user's."""
-    bench = SerialBench(server, plan)
-    bench.place.note(result)
-    writers.run_writers(plan, bench, result, progress, save)
-
-
-def run_mixed(
-    plan: mixed.MixedPlan, server: Cluster | Place, result: Result, progress: Progress, save: Save
-) -> None:
-    """The mixed experiment on a server of its own, or on the user's."""
-    bench = GrownBench(server, plan)
-    bench.place.note(result)
-    mixed.run_mixed(plan, bench, result, progress, save)
-
-
-def run_reuse(
-    plan: reuse.ReusePlan, server: Cluster | Place, result: Result, progress: Progress, save: Save
-) -> None:
-    """The reuse experiment on a server of its own, or on the user's."""
-    bench = TurningBench(server, plan)
-    bench.place.note(result)
-    reuse.run_reuse(plan, bench, result, progress, save)
+    return bench
 
 
 EXPERIMENTS = {
@@ -180,8 +79,8 @@ EXPERIMENTS = {
             name=insert.NAME,
             study="P1, P3",
             plan=insert.InsertPlan,
-            run=run_insert,
-            run_on=run_insert,
+            bench=lambda server, plan: measured(ServerBench(server, plan)),
+            run=insert.run_insert,
             needs=lambda plan: (
                 insert_bytes(max(plan.rows), plan.rounds * len(plan.clients), plan) * len(plan.variants),
                 f"{max(plan.rows):,} rows of {len(plan.variants)} key kinds",
@@ -199,8 +98,8 @@ EXPERIMENTS = {
             name=noise.NAME,
             study="",
             plan=noise.NoisePlan,
-            run=run_noise,
-            run_on=run_noise,
+            bench=lambda server, plan: measured(ServerBench(server, plan.insert_plan(), plan.copies())),
+            run=noise.run_noise,
             needs=lambda plan: (
                 insert_bytes(plan.rows, plan.rounds, plan) * len(plan.copies()),
                 f"{plan.rows:,} rows of {len(plan.copies())} tables",
@@ -213,8 +112,8 @@ EXPERIMENTS = {
             name=generators.NAME,
             study="P2",
             plan=generators.GeneratorsPlan,
-            run=run_generators,
-            run_on=run_generators,
+            bench=lambda server, plan: CallBench(server),
+            run=generators.run_generators,
             needs=lambda plan: (plan.rows * INSERT_BYTES_PER_ROW, f"{plan.rows:,} rows"),
             method=lambda server, plan: "CPU time",
             quick={"rounds": 3},
@@ -225,8 +124,8 @@ EXPERIMENTS = {
             name=uuid_v1.NAME,
             study="P4",
             plan=uuid_v1.UuidV1Plan,
-            run=run_uuid_v1,
-            run_on=run_uuid_v1,
+            bench=FileBench,
+            run=uuid_v1.run_uuid_v1,
             needs=lambda plan: (plan.rows * UUID_V1_BYTES_PER_ROW, f"{plan.rows:,} rows, their files and their WAL"),
             method=reading_method,
             quick={"rows": 1_000_000},
@@ -237,8 +136,8 @@ EXPERIMENTS = {
             name=reader.NAME,
             study="P5",
             plan=reader.ReaderPlan,
-            run=run_reader,
-            run_on=run_reader,
+            bench=PollingBench,
+            run=reader.run_reader,
             needs=lambda plan: (2**30, "its rows"),
             method=lambda server, plan: "commit timestamps",
             full={"seconds": 60, "rounds": 6},
@@ -247,7 +146,9 @@ EXPERIMENTS = {
             name=feed.NAME,
             study="P5",
             plan=feed.FeedPlan,
-            run=run_feed,
+            bench=ServerFeedBench,
+            run=feed.run_feed,
+            takes_dsn=False,
             needs=lambda plan: (plan.rows * FEED_BYTES_PER_ROW, f"{plan.rows:,} rows of two tables"),
             method=lambda server, plan: "CPU time and latency",
             quick={"rows": 500_000, "rounds": 3},
@@ -258,8 +159,8 @@ EXPERIMENTS = {
             name=bulk.NAME,
             study="P1",
             plan=bulk.BulkPlan,
-            run=run_bulk,
-            run_on=run_bulk,
+            bench=BulkBench,
+            run=bulk.run_bulk,
             needs=lambda plan: (max(plan.rows) * BULK_BYTES_PER_ROW, f"{max(plan.rows):,} rows with their WAL"),
             method=lambda server, plan: "time and WAL",
             quick={"rows": (200_000,), "rounds": 3},
@@ -270,8 +171,8 @@ EXPERIMENTS = {
             name=sequence.NAME,
             study="P2",
             plan=sequence.SequencePlan,
-            run=run_sequence,
-            run_on=run_sequence,
+            bench=SequenceBench,
+            run=sequence.run_sequence,
             needs=lambda plan: (
                 max(plan.rows, plan.seconds * SEQUENCE_ROWS_PER_SECOND) * SEQUENCE_BYTES_PER_ROW,
                 f"the rows of {plan.seconds} s, or {plan.rows:,} at once",
@@ -285,8 +186,8 @@ EXPERIMENTS = {
             name=writers.NAME,
             study="P5",
             plan=writers.WritersPlan,
-            run=run_writers,
-            run_on=run_writers,
+            bench=SerialBench,
+            run=writers.run_writers,
             needs=lambda plan: (plan.seconds * WRITERS_BYTES_PER_SECOND, f"the rows of {plan.seconds} s"),
             method=lambda server, plan: "rows per second, and the order of their ids",
             quick={"seconds": 1, "rounds": 2},
@@ -296,8 +197,8 @@ EXPERIMENTS = {
             name=mixed.NAME,
             study="P3",
             plan=mixed.MixedPlan,
-            run=run_mixed,
-            run_on=run_mixed,
+            bench=GrownBench,
+            run=mixed.run_mixed,
             needs=lambda plan: (
                 (plan.rows + 2 * plan.inserts) * MIXED_BYTES_PER_ROW,
                 f"{plan.rows + 2 * plan.inserts:,} rows and their WAL",
@@ -310,8 +211,8 @@ EXPERIMENTS = {
             name=reuse.NAME,
             study="P3",
             plan=reuse.ReusePlan,
-            run=run_reuse,
-            run_on=run_reuse,
+            bench=TurningBench,
+            run=reuse.run_reuse,
             needs=lambda plan: (
                 plan.rows * REUSE_BYTES_PER_ROW,
                 f"{plan.rows:,} rows, an index six times as large as it need be, and their WAL",

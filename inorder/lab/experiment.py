@@ -2,12 +2,13 @@
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args, get_origin, get_type_hints
 
 from inorder.cluster import Cluster
 from inorder.errors import InputError
-from inorder.lab.place import Place
+from inorder.lab.place import Bench, Place
 from inorder.lab.progress import Progress
 from inorder.lab.results import Result, Run, shortened
 from inorder.servers import Server
@@ -22,22 +23,31 @@ class Experiment:
     """One experiment of the lab.
 
     ``plan`` is a frozen dataclass of tuples, numbers and strings; its defaults are the usual run, ``quick`` and
-    ``full`` what differs in the short one and in the one of the published sizes. ``run`` takes the plan, the server
-    that is not started yet, the result to fill, the progress to tell, and what saves the result; it leaves out what
-    the result has. ``run_on`` does the same on the user's own server; None if it needs one to itself. ``needs`` says
-    how many bytes on disk, and for what.
+    ``full`` what differs in the short one and in the one of the published sizes. ``bench`` takes the server, which it
+    starts, or the user's own, and the plan. ``run`` takes the plan, the bench, the result to fill, the progress to
+    tell, and what saves the result; it leaves out what the result has. ``needs`` says how many bytes on disk, and for
+    what; ``takes_dsn`` whether it may be run on the user's own server, or needs one to itself.
     """
 
     name: str
     study: str
     plan: type[Any]
-    run: Callable[[Any, Cluster, Result, Progress, Callable[[], None]], None]
+    bench: Callable[[Any, Any], Bench]
+    run: Callable[[Any, Any, Result, Progress, Callable[[], None]], None]
     needs: Callable[[Any], tuple[int, str]]
     method: Callable[[Server, Any], str]
     quick: Mapping[str, Any] = field(default_factory=dict)
     full: Mapping[str, Any] = field(default_factory=dict)
     programs: tuple[str, ...] = ("pgbench",)
-    run_on: Callable[[Any, Place, Result, Progress, Callable[[], None]], None] | None = None
+    takes_dsn: bool = True
+
+    def run_on(
+        self, plan: Any, server: Cluster | Place, result: Result, progress: Progress, save: Callable[[], None]
+    ) -> None:
+        """All of it, on a server that is not started yet or on the user's."""
+        with closing(self.bench(server, plan)) as bench:
+            bench.place.note(result)
+            self.run(plan, bench, result, progress, save)
 
     def plan_of(self, size: str = "", **given: Any) -> Any:
         """The plan of a size ("", "quick" or "full"), but for what is given."""

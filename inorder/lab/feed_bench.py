@@ -37,6 +37,7 @@ from inorder.lab.feed_tables import (
 from inorder.lab.keys import SCHEMA
 from inorder.lab.machine import available_cores
 from inorder.lab.parallel import execute_all
+from inorder.lab.place import Bench, place_of
 from inorder.lab.serving import FILL_SETTINGS, fill_memory
 from inorder.lab.timing import Prepared, ServerProcess
 
@@ -48,10 +49,11 @@ OTHER_COUNT = dict.fromkeys(SINCE_FOLD, COUNT_STAR) | {COUNT_STAR: COUNT}  # wha
 WRITTEN_TABLE = f"{SCHEMA}.written"
 
 
-class ServerFeedBench:
+class ServerFeedBench(Bench):
     """A FeedBench over a Cluster: one session does everything that is timed."""
 
     def __init__(self, cluster: Cluster, plan: FeedPlan) -> None:
+        self.place = place_of(cluster)
         self.cluster = cluster
         self.plan = plan
         # CPU time is what is measured: nothing waits for the disk.

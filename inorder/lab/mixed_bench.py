@@ -10,7 +10,7 @@ from inorder.lab.counters import read_index_pages, read_sizes
 from inorder.lab.experiments import mixed as experiment
 from inorder.lab.experiments.mixed import GENERATORS, KINDS, MixedPlan
 from inorder.lab.keys import SCHEMA, KeyKind
-from inorder.lab.place import Place, place_of, since
+from inorder.lab.place import Bench, Place, place_of, since
 from inorder.lab.serving import FILL_SETTINGS, fill_memory, serve_afresh
 
 # Rows of one INSERT while filling: about a second, which is how soon a cancel is heard.
@@ -24,7 +24,7 @@ FROM (SELECT md5('{seed} ' || i) FROM generate_series({low}, {high}) AS i) AS ha
 """
 
 
-class GrownBench:
+class GrownBench(Bench):
     """A MixedBench over a throw-away server or the user's own, which is not restarted."""
 
     def __init__(self, server: Cluster | Place, plan: MixedPlan) -> None:

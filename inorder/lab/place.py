@@ -155,6 +155,15 @@ class ThrowAway:
         note_server(self.cluster, result)
 
 
+class Bench:
+    """What an experiment does to a place."""
+
+    place: Place
+
+    def close(self) -> None:
+        """When the experiment has ended; here no session is open between turns."""
+
+
 def place_of(server: Cluster | Place) -> Place:
     """A cluster as a place."""
     return ThrowAway(server) if isinstance(server, Cluster) else server

@@ -12,7 +12,7 @@ from inorder.lab import pgbench
 from inorder.lab.clocks import SAME, Apart, apart
 from inorder.lab.experiments.reader import ReaderPlan, Reading, compare
 from inorder.lab.machine import available_cores
-from inorder.lab.place import Place, place_of
+from inorder.lab.place import Bench, Place, place_of
 from inorder.lab.readers import TABLE, Reader, all_readers, setup
 
 POLL_PAUSE = 0.01
@@ -26,7 +26,7 @@ BY_INDEX = {"enable_seqscan": "off", "enable_bitmapscan": "off"}
 CLOCK_ERROR = 0.005  # seconds; by more, a wait of the usual 5 to 10 ms would say nothing
 
 
-class PollingBench:
+class PollingBench(Bench):
     """A ReaderBench over a throw-away server or the user's own: pgbench writes, a thread for each reader polls."""
 
     def __init__(self, server: Cluster | Place, plan: ReaderPlan) -> None:

@@ -10,7 +10,7 @@ from inorder.lab.counters import read_index_pages, read_sizes
 from inorder.lab.experiment import Measured, Series
 from inorder.lab.experiments.reuse import BATCHES, BLOCKS, OLDEST, SCATTERED, ReusePlan
 from inorder.lab.keys import SCHEMA, KeyKind
-from inorder.lab.place import Place, place_of, since
+from inorder.lab.place import Bench, Place, place_of, since
 from inorder.lab.serving import FILL_SETTINGS, fill_memory
 from inorder.lab.vacuum import index_pages, primary_message
 
@@ -25,7 +25,7 @@ DELETE = {
 }
 
 
-class TurningBench:
+class TurningBench(Bench):
     """A ReuseBench over a throw-away server or the user's own."""
 
     def __init__(self, server: Cluster | Place, plan: ReusePlan) -> None:

@@ -9,7 +9,7 @@ from inorder.lab import pgbench
 from inorder.lab.experiment import Metrics
 from inorder.lab.experiments.sequence import CONSTANT, INSERT, SELECT, SequencePlan, kind_of
 from inorder.lab.keys import SCHEMA
-from inorder.lab.place import Place, place_of, since
+from inorder.lab.place import Bench, Place, place_of, since
 
 TABLE = f"{SCHEMA}.tb1"
 SPARE_CONNECTIONS = 20  # beside the load's: this tool's own, and those the server reserves
@@ -36,7 +36,7 @@ def value_of(kind: str) -> str:
     return "1" if kind == CONSTANT else f"nextval('{SCHEMA}.{kind}')"
 
 
-class SequenceBench:
+class SequenceBench(Bench):
     """A bench of the sequence experiment over a throw-away server or the user's own."""
 
     def __init__(self, server: Cluster | Place, plan: SequencePlan) -> None:

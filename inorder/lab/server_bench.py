@@ -17,7 +17,7 @@ from inorder.lab.device import DeviceTimes, look
 from inorder.lab.experiment import Metrics, Series
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.keys import KEY_KINDS, KeyKind
-from inorder.lab.place import Place, place_of, since
+from inorder.lab.place import Bench, Place, place_of, since
 from inorder.lab.progress import Progress
 from inorder.lab.results import CHECKPOINT_WAL
 from inorder.lab.serving import FILL_SETTINGS, fill_memory, serve_afresh
@@ -28,7 +28,7 @@ FILL_BATCH = 250_000
 TABLESPACE = sql.Identifier("inorder_indexes")
 BLOCK_BYTES = 8192
 
-class ServerBench:
+class ServerBench(Bench):
     """An InsertBench over a throw-away server or the user's own."""
 
     def __init__(self, server: Cluster | Place, plan: InsertPlan, keys: Mapping[str, KeyKind] = KEY_KINDS) -> None:

@@ -93,7 +93,7 @@ def run_session(
         server.program(program)
     with Cluster(server) as cluster:
         result.machine = machine.describe_machine(cluster.folder)
-        experiment.run(plan, cluster, result, progress, saver(result, path))
+        experiment.run_on(plan, cluster, result, progress, saver(result, path))
 
 
 def own_result(experiment: Experiment, plan: Any, found: Found, notes: list[str]) -> Result:
@@ -116,7 +116,7 @@ def run_own_session(
     experiment: Experiment, plan: Any, own: OwnServer, result: Result, progress: Progress, path: Path
 ) -> None:
     """An experiment in a schema on the user's own server, removed afterwards; else as ``run_session``."""
-    if experiment.run_on is None:
+    if not experiment.takes_dsn:
         raise InputError(f"{experiment.name} needs a server to itself: it has no --dsn")
     for program in experiment.programs:
         own.program(program)

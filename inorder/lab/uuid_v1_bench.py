@@ -15,7 +15,7 @@ from inorder.lab.experiments import uuid_v1 as experiment
 from inorder.lab.experiments.uuid_v1 import KINDS, UuidV1Plan
 from inorder.lab.keys import KeyKind
 from inorder.lab.parallel import execute_all
-from inorder.lab.place import Place, place_of, since
+from inorder.lab.place import Bench, Place, place_of, since
 from inorder.lab.serving import serve_measured
 from inorder.lab.uuid_v1_data import SETS, keys_query
 from inorder.lab.vacuum import index_pages, primary_message
@@ -31,7 +31,7 @@ SESSION_SETTINGS = {"max_parallel_maintenance_workers": "0"}
 FILE_BYTES_PER_ROW = 37 + 37 + 13  # version 1, version 7, numbers; a line each
 
 
-class FileBench:
+class FileBench(Bench):
     """A UuidV1Bench over a throw-away server, which writes and reads the files, or the user's own.
 
     For the latter this process does, on this machine.

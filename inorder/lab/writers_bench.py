@@ -13,7 +13,7 @@ from inorder.lab.experiment import Metrics
 from inorder.lab.experiments.writers import LOCKS, XACT, WritersPlan
 from inorder.lab.extensions import release_tables
 from inorder.lab.keys import SCHEMA
-from inorder.lab.place import Place, place_of, since
+from inorder.lab.place import Bench, Place, place_of, since
 from inorder.lab.serving import fill_memory, measuring_settings
 from inorder.lab.writer_tables import WRITER_FORMS, WriterForm, removal
 
@@ -29,7 +29,7 @@ def count_misplaced(connection: Connection, tables: Iterable[str]) -> tuple[int,
     return rows, misplaced
 
 
-class SerialBench:
+class SerialBench(Bench):
     """A WritersBench over a throw-away server or the user's own: pgbench writes, into tables made for the turn."""
 
     def __init__(self, server: Cluster | Place, plan: WritersPlan) -> None:

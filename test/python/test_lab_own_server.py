@@ -140,7 +140,7 @@ def test_the_option_is_offered_where_it_can_be_taken() -> None:
     """By the help of each experiment."""
     for name, experiment in EXPERIMENTS.items():
         told = CliRunner().invoke(cli, ["lab", "run", name, "--help"]).output
-        assert ("--dsn" in told) == (experiment.run_on is not None), name
+        assert ("--dsn" in told) == experiment.takes_dsn, name
 
 
 @pytest.mark.server
