@@ -1,7 +1,8 @@
 """Run an experiment and show its result: live while it runs, then on stdout and as a page."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -75,50 +76,38 @@ def run_and_show(
 
     On the page it stands behind what was measured ``before``.
     """
-    require_two_files(out, page)
-    with only_writer(out):
-        for path in filter(None, (out, page)):
-            require_writable(path)
-        run_shown(experiment, plan, server, result, out, page, output, before)
-
-
-def require_two_files(out: Path, page: Path | None) -> None:
-    """An error if the page would be written over the result."""
-    if page and page.resolve() == out.resolve():
-        raise InputError(f"--out and --html are the same file: {page}")
-
-
-def run_shown(
-    experiment: Experiment,
-    plan: Any,
-    server: Server | OwnServer,
-    result: Result,
-    out: Path,
-    page: Path | None,
-    output: str,
-    before: Sequence[Labelled],
-) -> None:
-    """The same, of files that can be written."""
     report = report_of(result)
     aside = Console(stderr=True)
     note = f" · {memory_note(result)}" if "memory_bytes" in result.plan else ""
     own = isinstance(server, OwnServer)
     name = f"PostgreSQL {result.server['version']}" if isinstance(server, OwnServer) else server.name
     whose = f"your own, in a schema {SCHEMA} that is removed afterwards" if own else "private, removed afterwards"
-    aside.print(f"{name}, {whose}{note}", highlight=False, markup=False)
-    try:
-        with Display(f"starting {name}", lambda: Group(*report.tables(result))) as display:
-            if isinstance(server, OwnServer):
-                run_own_session(experiment, plan, server, result, display, out)
-            else:
-                run_session(experiment, plan, server, result, display, out)
-    finally:
-        if any(run.step != "fill" for run in result.runs):
-            show([named(out, result)], output, None)
-            if page:
-                html.write(told_apart([*before, named(out, result)]), page)
-            written = [str(path) for path in (out, page) if path and path.exists()]
-            aside.print(f"Written: {', '.join(written) or 'nothing'}", highlight=False, markup=False)
+    with writing(out, page):
+        aside.print(f"{name}, {whose}{note}", highlight=False, markup=False)
+        try:
+            with Display(f"starting {name}", lambda: Group(*report.tables(result))) as display:
+                if isinstance(server, OwnServer):
+                    run_own_session(experiment, plan, server, result, display, out)
+                else:
+                    run_session(experiment, plan, server, result, display, out)
+        finally:
+            if any(run.step != "fill" for run in result.runs):
+                show([named(out, result)], output, None)
+                if page:
+                    html.write(told_apart([*before, named(out, result)]), page)
+                written = [str(path) for path in (out, page) if path and path.exists()]
+                aside.print(f"Written: {', '.join(written) or 'nothing'}", highlight=False, markup=False)
+
+
+@contextmanager
+def writing(out: Path, page: Path | None) -> Iterator[None]:
+    """Both files can be written, and no other run writes the result meanwhile; an error at once if not."""
+    if page and page.resolve() == out.resolve():
+        raise InputError(f"--out and --html are the same file: {page}")
+    with only_writer(out):
+        for path in filter(None, (out, page)):
+            require_writable(path)
+        yield
 
 
 def named(path: Path, result: Result) -> Labelled:
