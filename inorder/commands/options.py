@@ -192,13 +192,14 @@ def experiment_command(
     command: Any = call
     for option in reversed(options_of(experiment, every)):
         command = option(command)
-    return click.command(experiment.name, help=f"{text.removesuffix('.')}{studies(experiment.study)}.")(command)
+    which = f" ({studies(experiment.study)})" if experiment.study else ""
+    return click.command(experiment.name, help=f"{text.removesuffix('.')}{which}.")(command)
 
 
 def studies(names: str) -> str:
-    """As the help says it.
+    """As the help and the page say it.
 
     >>> studies("P1, P3"), studies("P5"), studies("")
-    (' (studies P1, P3)', ' (study P5)', '')
+    ('studies P1, P3', 'study P5', '')
     """
-    return f" ({'studies' if ',' in names else 'study'} {names})" if names else ""
+    return f"{'studies' if ',' in names else 'study'} {names}" if names else ""
