@@ -18,7 +18,7 @@ from inorder.lab.experiments.bulk import (
 from inorder.lab.keys import BASELINE
 from inorder.lab.results import Result, Run
 from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
-from inorder.report.certainty import how_sure
+from inorder.report.certainty import how_sure, too_few
 from inorder.report.published import (
     BULK_INDEX_KIND,
     BULK_INDEX_ROWS,
@@ -259,9 +259,7 @@ def bulk_headline(result: Result) -> str:
     index = compared(result, (PLAIN, BULK_INDEX_KIND), (UNIQUE, BULK_INDEX_KIND), rows, SECONDS)
     told += [index_verdict(index)] if index else []
     fewest = min((found.rounds for found in (*pairs.values(), index) if found), default=LEAST_ROUNDS)
-    if fewest < LEAST_ROUNDS:
-        told.append(f"Too few rounds ({fewest}) to claim a difference; {LEAST_ROUNDS} can show one.")
-    return " ".join(told)
+    return " ".join([*told, too_few(fewest)]).rstrip()
 
 
 def index_verdict(index: Estimate) -> str:

@@ -31,6 +31,7 @@ from inorder.lab.experiments.feed import (
 from inorder.lab.results import Result
 from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
 from inorder.report import charts
+from inorder.report.certainty import too_few
 from inorder.report.section import Chart, Column, Section, Value, data_only, figures, interval_text, text
 
 # What was aimed at: ratios to the baseline, and milliseconds of a look at 20 million rows.
@@ -291,6 +292,6 @@ def feed_headline(result: Result) -> str:
     if row is None or row.ratio is None:
         return ""
     what = f"Single rows into a table with a uuid key and a feed cost {interval_text(row.ratio)} times bigserial's CPU"
-    if row.ratio.rounds < LEAST_ROUNDS:
-        return f"{what}; too few rounds ({row.ratio.rounds}) to claim a difference, {LEAST_ROUNDS} can show one."
+    if few := too_few(row.ratio.rounds):
+        return f"{what}. {few}"
     return f"{what}." if row.ratio.differs_from(1.0) else f"{what}: no difference shows."

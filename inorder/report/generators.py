@@ -7,6 +7,7 @@ from inorder.lab.experiments.generators import BASELINE_CALL, BASELINE_INSERT, F
 from inorder.lab.results import OWN_SERVER, Result
 from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
 from inorder.report import charts
+from inorder.report.certainty import too_few
 from inorder.report.section import Chart, Column, Section, Value, interval_text, number
 
 NANOSECONDS = 1e9
@@ -175,9 +176,8 @@ def generators_headline(result: Result) -> str:
         return ""
     clock = " of CPU time" if by_cpu(result) else ""
     cost = f"A version-7 key takes {v7.call_ns.median:,.0f} ns{clock} above the floor"
-    rounds = v7.part_of_random.rounds
-    if rounds < LEAST_ROUNDS:
-        return f"{cost}. Too few rounds ({rounds}) to compare it; {LEAST_ROUNDS} can show a difference."
+    if few := too_few(v7.part_of_random.rounds):
+        return f"{cost}. {few}"
     if not v7.part_of_random.differs_from(1.0):
         return f"{cost}; no difference from gen_random_uuid() shows."
     return f"{cost}, {interval_text(v7.part_of_random)} times that of gen_random_uuid()."

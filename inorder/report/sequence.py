@@ -6,7 +6,7 @@ from statistics import median
 from inorder.lab.experiments.sequence import BULK, CONSTANT, INSERT, SELECT, STATEMENTS, kind_of, step_of
 from inorder.lab.results import Result
 from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
-from inorder.report.certainty import how_sure
+from inorder.report.certainty import how_sure, too_few
 from inorder.report.published import SEQUENCE_BULK_MS, SEQUENCE_BULK_ROWS, SEQUENCE_TPS
 from inorder.report.section import Column, Section, Value, number, ratio
 
@@ -184,10 +184,10 @@ def verdict(inserts: Mapping[int, Estimate]) -> str:
     >>> verdict({1: Estimate(1.2, 1.1, 1.3, 6), 10: Estimate(1.1, 1.02, 1.2, 6)})
     'Here: no loss of TPS; with 1 client, 10 clients they are higher than with a constant.'
     >>> verdict({1: Estimate(0.5, 0.4, 0.6, 3)})
-    'Here: too few rounds to tell, no difference is claimed below 6.'
+    'Too few rounds (3) to claim a difference; 6 can show one.'
     """
     if any(found.rounds < LEAST_ROUNDS for found in inserts.values()):
-        return f"Here: too few rounds to tell, no difference is claimed below {LEAST_ROUNDS}."
+        return too_few(min(found.rounds for found in inserts.values()))
     lost = {
         many: (100 * (1 - found.high), 100 * (1 - found.low)) for many, found in inserts.items()
         if found.low is not None and found.high is not None and found.differs_from(1.0) and found.median < 1

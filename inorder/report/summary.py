@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from inorder.lab.keys import KEY_KINDS, PRIMARY, with_indexes
 from inorder.lab.results import CGROUP, DIRECT_IO, OWN_SERVER, Result, Run
 from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
+from inorder.report.certainty import too_few
 from inorder.units import MB
 
 
@@ -107,8 +108,7 @@ def headline(kinds: list[KindSummary]) -> str:
         return "Random keys and bigint were not both measured."
     ratio, wal = random.ratio, f"write {random.wal_ratio.median:.1f} times the WAL of bigint per row"
     if ratio.rounds < LEAST_ROUNDS or ratio.low is None or ratio.high is None:
-        few = f"Too few rounds ({ratio.rounds}) to speak of speed; {LEAST_ROUNDS} can show a difference."
-        return f"Random keys {wal}. {few}"
+        return f"Random keys {wal}. {too_few(ratio.rounds)}"
     if not ratio.differs_from(1.0):
         return f"Random keys {wal}; no difference in speed shows in {ratio.rounds} rounds here."
     speed = f"reach {100 * ratio.median:.0f} % [{100 * ratio.low:.0f}–{100 * ratio.high:.0f} %] of its speed here"

@@ -7,7 +7,7 @@ from inorder.lab.experiments.uuid_v1 import BASELINE, KINDS, STEPS, SUBJECT
 from inorder.lab.results import Result
 from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
 from inorder.report import charts
-from inorder.report.certainty import how_sure
+from inorder.report.certainty import how_sure, too_few
 from inorder.report.published import COPY_ROWS_PER_SECOND
 from inorder.report.section import Chart, Column, Section, Value, data_only, figures, number
 from inorder.units import MB, short
@@ -242,11 +242,8 @@ def uuid_v1_headline(result: Result) -> str:
     ratio = ratio_to_subject(result, experiment.COPY_FROM, "seconds")
     if ratio is None:
         return ""
-    if ratio.rounds < LEAST_ROUNDS:
-        return (
-            f"COPY of version-1 UUIDs took {ratio_text(ratio)} times as long in uuid as in uuid_v1; too few rounds "
-            f"({ratio.rounds}) to claim a difference, {LEAST_ROUNDS} can show one."
-        )
+    if few := too_few(ratio.rounds):
+        return f"COPY of version-1 UUIDs took {ratio_text(ratio)} times as long in uuid as in uuid_v1. {few}"
     if not ratio.differs_from(1.0):
         return f"No difference shows between COPY of version-1 UUIDs into uuid and into uuid_v1: {ratio_text(ratio)}."
     return f"COPY of version-1 UUIDs takes {ratio_text(ratio)} times as long in uuid as in uuid_v1."

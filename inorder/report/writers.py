@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from inorder.lab.experiments.writers import ALONE, BASELINE, FORMS, SERIAL_FORMS, STATEMENT_ROWS, TOGETHER, XACT
 from inorder.lab.results import Result, Run
-from inorder.lab.stats import Estimate, estimate, paired_ratio
+from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
+from inorder.report.certainty import too_few
 from inorder.report.published import (
     WRITERS_LATENCY_MS,
     WRITERS_LOCK_MS,
@@ -84,18 +85,23 @@ def in_order(result: Result, form: str) -> bool:
 
 def writers_headline(result: Result) -> str:
     """What to use for readers, by rows of a statement: the fastest in order, and what needs no order."""
-    told = []
+    told, rounds = [], LEAST_ROUNDS
     for rows in STATEMENT_ROWS:
         serial = {FORMS[form]: one for form in SERIAL_FORMS
                   if in_order(result, form) and (one := to_plain(result, form, rows))}  # fmt: skip
         if serial:
-            best = max(serial, key=lambda label: serial[label].median)
-            told.append(f"{best} {interval_text(serial[best])} with {rows_text(rows)}")
+            label, best = max(serial.items(), key=lambda item: item[1].median)
+            told.append(f"{label} {interval_text(best)} with {rows_text(rows)}")
+            rounds = min(rounds, best.rounds)
     if not told:
         return ""
     feeds = [interval_text(one) for rows in STATEMENT_ROWS if (one := to_plain(result, XACT, rows))]
-    beside = f" {FORMS[XACT]} with a feed, which needs no order: {' and '.join(feeds)}." if feeds else ""
-    return f"The fastest way to keep ids in order, to plain inserts into one table: {', '.join(told)}.{beside}"
+    parts = [
+        f"The fastest way to keep ids in order, to plain inserts into one table: {', '.join(told)}.",
+        f"{FORMS[XACT]} with a feed, which needs no order: {' and '.join(feeds)}." if feeds else "",
+        too_few(rounds),
+    ]
+    return " ".join(part for part in parts if part)
 
 
 def speed_section(result: Result, rows: int) -> Section:

@@ -141,7 +141,7 @@ def test_an_empty_result_has_its_tables_but_claims_nothing() -> None:
 @pytest.mark.parametrize(
     ("rounds", "tps", "claim"),
     [
-        (2, [500.0] * 2, "too few rounds to tell"),
+        (2, [500.0] * 2, "Too few rounds (2)"),
         (6, [500.0] * 6, "takes 50 to 50 % of TPS with 1 client"),
         (6, [900.0, 1100.0] * 3, "no difference from a constant in TPS; a loss of more than 10 % is ruled out"),
         (6, [300.0, 3000.0] * 3, "so unsteady that a loss of 70 % is not ruled out"),
@@ -192,7 +192,7 @@ def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_fo
     assert result.complete and len(result.runs) == 6
     assert result.server["settings"]["synchronous_commit"] == "off"
     told = " ".join(done.stdout.split())
-    assert "Commits do not wait for the disk" in told and "too few rounds to tell" in told
+    assert "Commits do not wait for the disk" in told and "Too few rounds (2)" in told
     again = inorder("lab", "report", "inorder-sequence.json", "--format", "json", folder=tmp_path)
     assert {record["table"] for record in json.loads(again.stdout)} == {"sequence-tps", "sequence-bulk"}
 
