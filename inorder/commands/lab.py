@@ -70,6 +70,7 @@ COMMANDS = {
             count_setting("inserts", "Inserts of each run, instead of seconds: makes counts comparable.", 1, 10**12),
             counts_setting("clients", "Sessions of pgbench, several comma-separated.", 1, 90),
             memory_setting(),
+            count_setting("iops", "Reads, and writes, a second that the disk does for the server.", 10, 10**7),
             choice_setting("indexes", "Kinds of index on the key.", tuple(INDEX_KINDS), "--index"),
             Setting("tablespace", "A folder for the indexes.", existing_folder, flag="--index-tablespace"),
         ),

@@ -108,7 +108,7 @@ def existing_folder(text: str) -> str:
 
 
 # Fields of plans that say how a throw-away server is started; the user's own is as it is.
-SERVER_SETTINGS = ("memory_bytes", "shared_buffers", "synchronous_commit", "tablespace")
+SERVER_SETTINGS = ("memory_bytes", "shared_buffers", "iops", "synchronous_commit", "tablespace")
 
 COMMON = (
     count_setting("rounds", "Times of each.", 1, 1000),

@@ -1,12 +1,13 @@
-"""A memory control group for a throw-away server, so that the page cache it uses counts as its memory.
+"""A control group for a throw-away server: its memory with the page cache it uses, or what its device may do.
 
-Version 1 (a hierarchy of its own for memory) and version 2 (one for all) of
-the kernel's interface: admin-guide/cgroup-v1/memory and admin-guide/cgroup-v2. Where the user
-may make none, that is no error: ``place`` says None.
+Version 1 (a hierarchy of its own for each controller) and version 2 (one for
+all) of the kernel's interface: admin-guide/cgroup-v1/memory and
+blkio-controller, admin-guide/cgroup-v2. Where the user may make none, that is
+no error: ``place`` says None.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,60 +22,77 @@ PROCS = "cgroup.procs"
 # A server with 8 sessions needs so much beside shared buffers and page cache.
 LEAST_BYTES = 64 * 2**20
 
+# The controllers by their names in version 1 and 2, and the file of each by which groups are told to have it.
+MEMORY, IO = "memory", "io"
+NAMES = {(MEMORY, "v1"): "memory", (MEMORY, "v2"): "memory", (IO, "v1"): "blkio", (IO, "v2"): "io"}
+LIMIT_FILES = {
+    (MEMORY, "v1"): "memory.limit_in_bytes", (MEMORY, "v2"): "memory.max",
+    (IO, "v1"): "blkio.throttle.read_iops_device", (IO, "v2"): "io.max",
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Place:
-    """A folder in which a group can be made, and the file of a group that has its limit."""
+    """A folder in which a group with a controller can be made, in a version of the interface."""
 
     folder: Path
-    limit_file: str
+    version: str
+    controller: str = MEMORY
+
+    @property
+    def limit_file(self) -> str:
+        """Of a group: where its limit stands."""
+        return LIMIT_FILES[self.controller, self.version]
 
     def groups(self) -> list[Path]:
         """Those that are there of ours, of other processes and of killed ones."""
         return sorted(self.folder.glob(f"{NAME}*"))
 
 
-def mounted(mounts: str) -> Iterator[tuple[str, Path]]:
-    """Version and folder of the hierarchies with a memory controller, from /proc/mounts.
+def mounted(mounts: str, controller: str) -> Iterator[tuple[str, Path]]:
+    """Version and folder of the hierarchies that have a controller, or may, from /proc/mounts.
 
-    >>> list(mounted("cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\\ncgroup2 /sys/fs/cgroup/two cgroup2 rw 0 0"))
+    >>> mounts = "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\\ncgroup2 /sys/fs/cgroup/two cgroup2 rw 0 0"
+    >>> list(mounted(mounts, MEMORY))
     [('v1', PosixPath('/sys/fs/cgroup/memory')), ('v2', PosixPath('/sys/fs/cgroup/two'))]
+    >>> list(mounted(mounts, IO))
+    [('v2', PosixPath('/sys/fs/cgroup/two'))]
     """
     for line in mounts.splitlines():
         _, folder, kind, options, *_ = [*line.split(), "", "", "", ""]
-        if kind == "cgroup" and "memory" in options.split(","):
+        if kind == "cgroup" and NAMES[controller, "v1"] in options.split(","):
             yield "v1", Path(folder)
         elif kind == "cgroup2":
             yield "v2", Path(folder)
 
 
-def own_paths(memberships: str) -> dict[str, str]:
+def own_paths(memberships: str, controller: str) -> dict[str, str]:
     """The process's own group in each version, from /proc/self/cgroup.
 
-    >>> own_paths("4:memory:/a/b\\n1:cpu:/\\n0::/user.slice")
+    >>> own_paths("4:memory:/a/b\\n1:cpu:/\\n0::/user.slice", MEMORY)
     {'v1': '/a/b', 'v2': '/user.slice'}
     """
     found = {}
     for line in memberships.splitlines():
         number, controllers, path = line.split(":", 2)
-        if "memory" in controllers.split(","):
+        if NAMES[controller, "v1"] in controllers.split(","):
             found["v1"] = path
         elif number == "0":
             found["v2"] = path
     return found
 
 
-def candidates() -> Iterator[Place]:
+def candidates(controller: str) -> Iterator[Place]:
     """Where a group might be made: below the process's own, or as high as need be."""
-    paths = own_paths(Path("/proc/self/cgroup").read_text(encoding="utf-8"))
-    for version, root in mounted(Path("/proc/mounts").read_text(encoding="utf-8")):
+    paths = own_paths(Path("/proc/self/cgroup").read_text(encoding="utf-8"), controller)
+    for version, root in mounted(Path("/proc/mounts").read_text(encoding="utf-8"), controller):
         own = root / paths.get(version, "/").lstrip("/")
         for folder in [own, *own.parents]:
-            if folder.is_relative_to(root) and folder.is_dir():
-                if version == "v1":
-                    yield Place(folder, "memory.limit_in_bytes")
-                elif "memory" in enabled_below(folder):  # and so it has no processes of its own
-                    yield Place(folder, "memory.max")
+            # In version 2 a folder that gives controllers to groups below has no processes of its own.
+            if folder.is_relative_to(root) and folder.is_dir() and (
+                version == "v1" or NAMES[controller, version] in enabled_below(folder)
+            ):  # fmt: skip
+                yield Place(folder, version, controller)
 
 
 def enabled_below(folder: Path) -> list[str]:
@@ -85,10 +103,10 @@ def enabled_below(folder: Path) -> list[str]:
         return []
 
 
-def place() -> Place | None:
+def place(controller: str = MEMORY) -> Place | None:
     """The first place where a group can be made with a limit of its own."""
     try:
-        places = list(candidates())
+        places = list(candidates(controller))
     except OSError:
         return None
     for one in places:
@@ -104,10 +122,10 @@ def place() -> Place | None:
     return None
 
 
-class MemoryLimit:
-    """A group with a limit; ``take`` puts a server into it, ``close`` removes it once the server has ended."""
+class ControlGroup:
+    """A group with limits; ``take`` puts a server into it, ``close`` removes it once the server has ended."""
 
-    def __init__(self, where: Place, limit: int) -> None:
+    def __init__(self, where: Place) -> None:
         for left in where.groups():
             if is_of_the_dead(left):
                 with suppress(OSError):
@@ -116,15 +134,14 @@ class MemoryLimit:
         self.folder.mkdir(exist_ok=True)
         self.stack = ExitStack()
         self.stack.enter_context(cleared_after_a_kill(self.folder))
+
+    def limit(self, file: str, value: str, what: str) -> None:
+        """Write a limit; if the kernel does not take it there is no group."""
         try:
-            (self.folder / where.limit_file).write_text(str(limit), encoding="ascii")
+            (self.folder / file).write_text(value, encoding="ascii")
         except OSError as error:
             self.close()
-            raise InorderError(f"cannot limit memory to {limit:,} bytes in {self.folder}: {error.strerror}") from error
-        # Otherwise what does not fit goes to swap, which may be memory again (zram).
-        for name, value in (("memory.swap.max", "0"), ("memory.swappiness", "0")):
-            with suppress(OSError):
-                (self.folder / name).write_text(value, encoding="ascii")
+            raise InorderError(f"cannot limit {what} in {self.folder}: {error.strerror}") from error
 
     def take(self, process: int) -> None:
         """Put a process and its children into the group; later children are born there."""
@@ -137,6 +154,39 @@ class MemoryLimit:
         with suppress(OSError):
             self.folder.rmdir()
         self.stack.close()
+
+
+def memory_limit(where: Place, limit: int) -> ControlGroup:
+    """A group that has so many bytes of memory, page cache included."""
+    group = ControlGroup(where)
+    group.limit(where.limit_file, str(limit), f"memory to {limit:,} bytes")
+    # Otherwise what does not fit goes to swap, which may be memory again (zram).
+    for name, value in (("memory.swap.max", "0"), ("memory.swappiness", "0")):
+        with suppress(OSError):
+            (group.folder / name).write_text(value, encoding="ascii")
+    return group
+
+
+def iops_limit(where: Place, disks: Sequence[str], iops: int) -> ControlGroup:
+    """A group for which each disk ("major:minor") does so many reads and as many writes a second."""
+    group = ControlGroup(where)
+    for disk in disks:
+        for file, value in iops_files(where.version, iops):
+            group.limit(file, f"{disk} {value}", f"disk {disk} to {iops:,} reads and writes a second")
+    return group
+
+
+def iops_files(version: str, iops: int) -> list[tuple[str, str]]:
+    """What is written into which files of a group, behind a disk.
+
+    >>> iops_files("v2", 9)
+    [('io.max', 'riops=9 wiops=9')]
+    >>> iops_files("v1", 9)[0]
+    ('blkio.throttle.read_iops_device', '9')
+    """
+    if version == "v2":
+        return [("io.max", f"riops={iops} wiops={iops}")]
+    return [(f"blkio.throttle.{what}_iops_device", str(iops)) for what in ("read", "write")]
 
 
 def is_of_the_dead(group: Path) -> bool:

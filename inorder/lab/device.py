@@ -51,6 +51,17 @@ def parse(diskstats: str, major: int, minor: int, seconds: float) -> DeviceTimes
     return None
 
 
+def disk_of(folder: Path) -> str | None:
+    """The whole disk that a folder is on, as "major:minor"; None where it is on none that the kernel shows."""
+    device = folder.stat().st_dev
+    node = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
+    try:
+        whole = node.resolve().parent if (node / "partition").exists() else node
+        return (whole / "dev").read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+
+
 def look(folder: Path) -> DeviceTimes | None:
     """The device that a folder is on, or None where the kernel does not show one."""
     try:

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from inorder.cluster import Cluster
+from inorder.errors import InputError
 from inorder.lab import cgroup
+from inorder.lab.device import disk_of
 from inorder.lab.results import CGROUP, DIRECT_IO, EXACT_COUNTERS, MOST_WAL
 from inorder.servers import Server
 from inorder.temporary import service_account, takes_direct_io, temporary_folder
@@ -60,17 +62,33 @@ def measuring_settings(memory_bytes: int, direct_io: bool) -> dict[str, str]:
 def serve_measured(cluster: Cluster, plan: Any, more: Mapping[str, str] | None = None) -> None:
     """Start a server that is stopped with as much memory as the plan has in all, and more settings.
 
-    By direct I/O all of it is shared buffers. In a control group a quarter is, and the rest is what the server's page
-    cache and sessions may use; what the fill has left in the page cache is dropped before.
+    By direct I/O all of it is shared buffers, and what the disks do can be limited. In a control group a quarter is,
+    and the rest is what the server's page cache and sessions may use; what the fill has left in the page cache is
+    dropped before.
     """
     memory, method = int(plan.memory_bytes), reading_method(cluster.server, plan)
-    if method != CGROUP:
-        cluster.start(measuring_settings(memory, method == DIRECT_IO) | dict(more or {}))
-        return
-    where = cgroup.place()
-    assert where is not None
-    drop_page_cache(cluster.data)
-    cluster.start(measuring_settings(memory // 4, False) | dict(more or {}), cgroup.MemoryLimit(where, memory))
+    limit = limit_disks(cluster, plan, method) if getattr(plan, "iops", None) else None
+    if method == CGROUP:
+        where = cgroup.place()
+        assert where is not None
+        drop_page_cache(cluster.data)
+        memory, limit = memory // 4, cgroup.memory_limit(where, memory)
+    cluster.start(measuring_settings(memory, method == DIRECT_IO) | dict(more or {}), limit)
+
+
+def limit_disks(cluster: Cluster, plan: Any, method: str) -> cgroup.ControlGroup:
+    """A group in which the disks of the data do so many reads and writes a second; an error where there can be none."""
+    if method != DIRECT_IO:
+        raise InputError("--iops needs direct I/O, that is PostgreSQL 16 and a file system on a disk: "
+                         "else the page cache answers")  # fmt: skip
+    where = cgroup.place(cgroup.IO)
+    if where is None:
+        raise InputError("--iops needs a control group for disks, which may not be made here (as root it may, usually)")
+    folders = [cluster.data, *([Path(plan.tablespace)] if plan.tablespace else [])]
+    disks = {folder: disk_of(folder) for folder in folders}
+    if missing := [folder for folder, disk in disks.items() if disk is None]:
+        raise InputError(f"--iops: the kernel shows no disk for {missing[0]}")
+    return cgroup.iops_limit(where, sorted({disk for disk in disks.values() if disk}), int(plan.iops))
 
 
 def serve_afresh(cluster: Cluster, plan: Any) -> None:

@@ -129,7 +129,9 @@ def memory_note(result: Result) -> str:
     """How "larger than memory" was made, for the reader to judge the speeds by."""
     memory = f"{result.plan['memory_bytes'] / MB:.0f} MB of shared buffers"
     if result.method == DIRECT_IO:
-        return f"{memory} without a page cache behind them: a block that is not there is read from the device."
+        iops = result.plan.get("iops")
+        limit = f", which does no more than {iops:,} reads and as many writes a second for the server" if iops else ""
+        return f"{memory} without a page cache behind them: a block that is not there is read from the device{limit}."
     if result.method == CGROUP:
         return (
             f"{result.plan['memory_bytes'] / MB:.0f} MB in all, page cache included, by a memory control group; "

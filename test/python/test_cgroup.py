@@ -1,4 +1,4 @@
-"""A server in a memory control group, where one may be made."""
+"""A server in a control group, where one may be made."""
 
 import os
 import subprocess
@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from inorder.cluster import Cluster
 from inorder.database import connect
-from inorder.errors import InorderError
+from inorder.errors import InorderError, InputError
 from inorder.lab import cgroup
-from inorder.lab.cgroup import LEAST_BYTES, MemoryLimit, Place
+from inorder.lab.cgroup import LEAST_BYTES, ControlGroup, Place, memory_limit
+from inorder.lab.device import disk_of
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.results import CGROUP
 from inorder.lab.server_bench import ServerBench
@@ -42,7 +43,7 @@ def a_place() -> Place:
 def test_a_server_uses_no_more_than_its_limit(server: Server, place: Place) -> None:
     """All its processes are in the group, also those of later sessions, and the group goes with the server."""
     with Cluster(server) as cluster:
-        limit = MemoryLimit(place, LEAST_BYTES)
+        limit = memory_limit(place, LEAST_BYTES)
         cluster.start({"shared_buffers": "16MB", "max_wal_size": "4GB"}, limit)
         with connect(cluster.dsn) as connection:
             connection.execute("CREATE TABLE large AS SELECT repeat('x', 1000) AS x FROM generate_series(1, 150000)")
@@ -71,7 +72,7 @@ def test_measuring_takes_it_where_there_is_no_direct_io(server: Server, place: P
         bench = ServerBench(cluster, plan)
         bench.create(plan.variants)
         bench.serve_for_measuring()
-        assert isinstance(cluster.limit, MemoryLimit) and cluster.limit.folder in place.groups()
+        assert isinstance(cluster.limit, ControlGroup) and cluster.limit.folder in place.groups()
         with connect(cluster.dsn) as connection:
             assert connection.execute("SHOW shared_buffers").fetchone() == (f"{LEAST_BYTES // 4 // 2**20}MB",)
         bench.serve_for_filling()
@@ -87,7 +88,7 @@ def test_what_a_killed_process_has_left_is_removed(place: Place) -> None:
     left.mkdir()
     new.mkdir()
     try:
-        MemoryLimit(place, LEAST_BYTES).close()
+        memory_limit(place, LEAST_BYTES).close()
         assert not left.exists() and new.exists()
     finally:
         running.kill()
@@ -98,5 +99,33 @@ def test_what_a_killed_process_has_left_is_removed(place: Place) -> None:
 def test_a_limit_that_cannot_be_is_an_error(place: Place) -> None:
     """And leaves no group."""
     with pytest.raises(InorderError, match="cannot limit memory to -2 bytes"):
-        MemoryLimit(place, -2)
+        memory_limit(place, -2)
     assert not own_group(place).exists()
+
+
+@pytest.mark.server
+def test_a_disk_is_held_to_so_many_requests(server: Server) -> None:
+    """The limit is there while the server is measured, and only then; without direct I/O it is refused at once."""
+    plan = InsertPlan(kinds=("bigint",), rows=(1000,), memory_bytes=2**22, iops=3000)
+    if not server.has_direct_io:
+        with Cluster(server) as cluster, pytest.raises(InputError, match="--iops needs direct I/O"):
+            ServerBench(cluster, plan).serve_for_measuring()
+        return
+    where = cgroup.place(cgroup.IO)
+    if where is None:
+        pytest.skip("no control group for disks may be made here")
+    with Cluster(server) as cluster:
+        bench = ServerBench(cluster, plan)
+        bench.serve_for_measuring()
+        group = own_group(where)
+        disk = disk_of(cluster.data)
+        for file, value in cgroup.iops_files(where.version, 3000):
+            assert f"{disk} {value}" in (group / file).read_text()
+        assert cluster.process and str(cluster.process.pid) in (group / cgroup.PROCS).read_text().split()
+        bench.create(plan.variants)  # the fill is not measured
+        assert not group.exists()
+
+
+def test_what_is_on_no_disk() -> None:
+    """Its requests cannot be limited."""
+    assert disk_of(Path("/proc")) is None

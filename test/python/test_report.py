@@ -127,7 +127,10 @@ def test_random_keys_are_not_told_as_keys_in_order() -> None:
 
 def test_the_method_is_told() -> None:
     """What made the table larger than memory, or that nothing did."""
-    assert "read from the device" in memory_note(a_result())
+    assert memory_note(a_result()).endswith("is read from the device.")
+    limited = a_result()
+    limited.plan["iops"] = 3000
+    assert "no more than 3,000 reads and as many writes a second" in memory_note(limited)
     assert "page cache" in memory_note(a_result(method=EXACT_COUNTERS))
     assert times_memory(a_result(), summarise(a_result())[1000]) == (
         "The smallest index is 2.0, the largest 2.0 times as large as that memory."

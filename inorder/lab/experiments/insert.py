@@ -22,7 +22,8 @@ class InsertPlan:
     """What to run.
 
     Rows are per key kind and kind of index; memory is shared_buffers while
-    measuring, in bytes; ``tablespace`` a folder for the indexes, "" for none of
+    measuring, in bytes; ``iops`` how many reads, and writes, a second the disks of the data may do meanwhile, None for
+    as many as they can; ``tablespace`` a folder for the indexes, "" for none of
     their own; ``dump_wal`` whether pg_waldump says what is in the WAL of each turn.
     """
 
@@ -35,6 +36,7 @@ class InsertPlan:
     clients: tuple[int, ...] = (8,)
     threads: int = field(default_factory=available_cores)
     memory_bytes: int = 128 * 1024 * 1024
+    iops: int | None = None
     fill_workers: int = field(default_factory=available_cores)
     tablespace: str = ""
     dump_wal: bool = True
