@@ -192,7 +192,7 @@ def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_fo
     assert result.complete and len(result.runs) == 6
     assert result.server["settings"]["synchronous_commit"] == "off"
     told = " ".join(done.stdout.split())
-    assert "Commits do not wait for the disk" in told and "Too few rounds (2)" in told
+    assert "Commits do not wait for the disk" in told and "Too few rounds (1)" in told
     again = inorder("lab", "report", "inorder-sequence.json", "--format", "json", folder=tmp_path)
     assert {record["table"] for record in json.loads(again.stdout)} == {"sequence-tps", "sequence-bulk"}
 
