@@ -69,6 +69,9 @@ class Limit(Protocol):
     def take(self, process: int) -> None:
         """Put a process and its children into it."""
 
+    def lift(self) -> None:
+        """Let what is not measured be done as fast as it can."""
+
     def close(self) -> None:
         """Remove it; nothing is in it any more."""
 

@@ -132,6 +132,7 @@ class ControlGroup:
                     left.rmdir()
         self.folder = where.folder / f"{NAME}{os.getpid()}"
         self.folder.mkdir(exist_ok=True)
+        self.lifting: list[tuple[str, str]] = []  # what is written into which files to lift the limit
         self.stack = ExitStack()
         self.stack.enter_context(cleared_after_a_kill(self.folder))
 
@@ -148,6 +149,11 @@ class ControlGroup:
         for pid in [process, *children_of(process)]:
             with suppress(ProcessLookupError):
                 (self.folder / PROCS).write_text(str(pid), encoding="ascii")
+
+    def lift(self) -> None:
+        """Take a limit of speed off again; one of memory stays."""
+        for file, value in self.lifting:
+            self.limit(file, value, "nothing")
 
     def close(self) -> None:
         """Remove the group."""
@@ -173,20 +179,23 @@ def iops_limit(where: Place, disks: Sequence[str], iops: int) -> ControlGroup:
     for disk in disks:
         for file, value in iops_files(where.version, iops):
             group.limit(file, f"{disk} {value}", f"disk {disk} to {iops:,} reads and writes a second")
+        group.lifting += [(file, f"{disk} {value}") for file, value in iops_files(where.version, None)]
     return group
 
 
-def iops_files(version: str, iops: int) -> list[tuple[str, str]]:
-    """What is written into which files of a group, behind a disk.
+def iops_files(version: str, iops: int | None) -> list[tuple[str, str]]:
+    """What is written into which files of a group, behind a disk; None for no limit.
 
     >>> iops_files("v2", 9)
     [('io.max', 'riops=9 wiops=9')]
     >>> iops_files("v1", 9)[0]
     ('blkio.throttle.read_iops_device', '9')
+    >>> iops_files("v2", None)
+    [('io.max', 'riops=max wiops=max')]
     """
     if version == "v2":
-        return [("io.max", f"riops={iops} wiops={iops}")]
-    return [(f"blkio.throttle.{what}_iops_device", str(iops)) for what in ("read", "write")]
+        return [("io.max", f"riops={iops or 'max'} wiops={iops or 'max'}")]
+    return [(f"blkio.throttle.{what}_iops_device", str(iops or 0)) for what in ("read", "write")]
 
 
 def is_of_the_dead(group: Path) -> bool:

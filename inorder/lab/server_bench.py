@@ -193,7 +193,9 @@ class ServerBench(Bench):
         return pgbench.Load(clients, plan.threads, plan.seconds, each)
 
     def sizes(self, kind: str) -> dict[str, float]:
-        """Sizes with leaf density, and the rows there are."""
+        """Sizes with leaf density, and the rows there are; the density takes reading all of the index."""
+        if self.cluster and self.cluster.limit:
+            self.cluster.limit.lift()
         with self.connection() as connection:
             sizes = read_sizes(connection, self.keys[kind]) | read_leaf_density(connection, self.keys[kind])
         return sizes | {"rows": self.rows[kind]}

@@ -124,6 +124,11 @@ def test_a_disk_is_held_to_so_many_requests(server: Server) -> None:
         assert cluster.process and str(cluster.process.pid) in (group / cgroup.PROCS).read_text().split()
         bench.create(plan.variants)  # the fill is not measured
         assert not group.exists()
+        bench.serve_for_measuring()
+        bench.sizes("bigint")  # nor is this
+        assert disk and group.exists() and "3000" not in "".join(
+            (group / file).read_text() for file, _ in cgroup.iops_files(where.version, None)
+        )
 
 
 def test_what_is_on_no_disk() -> None:
