@@ -3,7 +3,7 @@
 import pytest
 from inorder.lab.catalogue import EXPERIMENTS
 from inorder.lab.keys import KEY_KINDS
-from inorder.lab.results import Result
+from inorder.lab.results import Result, Run
 from inorder.report import published
 from inorder.report.catalogue import REPORTS
 from inorder.report.insert_published import SMALLEST
@@ -80,15 +80,26 @@ def test_published_figures_stand_beside_measured_ones() -> None:
     assert "Random keys keep more" not in told and "16,777,216" not in told
     for kind, tps in (("sequence256", 1.0), ("random", 500.0)):
         result.runs += [insert_run(kind, number, tps, 1.0, 2000) for number in range(1, 7)]
+    result.plan["memory_bytes"] = 2**27
     told = caption(result, "published_generators")
     assert "Random keys keep more of their speed" in told and "after 16,777,216 rows" in told
     assert "time, 60 s: at the speed here a block is" not in told
     for kind, tps in (("sequence256", 1.0), ("time60", 200_000.0)):
         result.runs += [insert_run(kind, number, tps, 1.0, 50_000_000) for number in range(1, 7)]
+    for run in result.select("insert", "time60", 50_000_000):
+        run.metrics["index_reads"] = 30.0  # to 300 hits
     result.plan["rows"] = [1000, 2000, 50_000_000]
     told = caption(result, "published_generators")
     assert "a block is 466 MB of the index, more than the memory" in told  # 12 M rows at 69 % of 290 a page
     assert "spread over 4 leaf pages each" in told and "after 16,777,216 rows" not in told
+    for run in result.select("insert", "time60", 50_000_000):
+        run.metrics["index_reads"] = 0.0
+    assert "time, 60 s: at the speed here" not in caption(result, "published_generators")
+    result.runs += [insert_run("random", number, 500.0, 1.0, 50_000_000) for number in range(1, 7)]
+    assert "Random keys keep more of their speed" in caption(result, "published_generators")
+    result.runs.append(Run("fill", "random", 1000, 1, {"index_bytes": 2.0**30}))
+    told = caption(result, "published_generators")
+    assert "none of the study's small ones" in told and "Random keys keep" not in told
     indexes = named(result, "published_indexes")
     assert indexes[1] == ["random, char(32), plain", "222", "0.85", "9", ""]
     assert [row[1:4] for row in indexes[4:]] == [["1,235", "0.97", ""], ["1,233", "0.97", ""], ["1,272", "1.00", ""]]
