@@ -30,7 +30,7 @@ class InsertPlan:
     kinds: tuple[str, ...] = USUAL_KINDS
     indexes: tuple[str, ...] = (PRIMARY,)
     rows: tuple[int, ...] = (10_000_000,)
-    rounds: int = 63  # find 10 % in this kind of noise 80 times in 100, as NoisePlan says
+    rounds: int = 99  # find 10 % in this kind of noise 80 times in 100, as NoisePlan says
     seconds: int = 1
     inserts: int | None = None
     clients: tuple[int, ...] = (8,)

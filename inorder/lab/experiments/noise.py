@@ -27,13 +27,14 @@ class NoisePlan:
     """What to run: how many equal tables of each kind of key, and the turns of the insert experiment.
 
     Many short turns: those of 3 s scattered hardly less than those of 1 s (paired ratios by 13 to 20 % and by
-    15 to 25 %), and 63 rounds find a difference of 10 % in such noise 80 times in 100, 15 rounds not even 30 times.
+    15 to 25 %), and 99 rounds find a difference of 10 % in such noise 80 times in 100, also where turns have two
+    speeds, as they may; 15 rounds not even 20 times.
     """
 
     kinds: tuple[str, ...] = ("bigint", "random")
     tables: int = 3
     rows: int = 1_000_000
-    rounds: int = 63
+    rounds: int = 99
     seconds: int = 1
     inserts: int | None = None
     clients: int = 8
