@@ -10,8 +10,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def finishing_first() -> Iterator[None]:
-    """An interrupt waits for the end of the block; a second one does not. For the main thread."""
+def deferred(impatient: bool) -> Iterator[None]:
+    """The first interrupt takes effect after the block; if ``impatient``, a second one at once."""
     caught: list[int] = []
     before = {number: signal.getsignal(number) for number in SIGNALS}
 
@@ -20,7 +20,7 @@ def finishing_first() -> Iterator[None]:
             signal.signal(number, handler)
 
     def later(number: int, _frame: FrameType | None) -> None:
-        if caught:
+        if caught and impatient:
             restore()
             signal.raise_signal(number)
         caught.append(number)
@@ -37,6 +37,13 @@ def finishing_first() -> Iterator[None]:
 
 
 @contextmanager
+def finishing_first() -> Iterator[None]:
+    """An interrupt waits for the end of the block; a second one does not. For the main thread."""
+    with deferred(impatient=True):
+        yield
+
+
+@contextmanager
 def uninterrupted() -> Iterator[None]:
     """Cleaning up is not cut off by another Ctrl-C, however many come; the first takes effect afterwards.
 
@@ -45,15 +52,5 @@ def uninterrupted() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    caught: list[int] = []
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:
-            signal.signal(number, lambda number, _frame: caught.append(number))
-    try:
+    with deferred(impatient=False):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        if caught:
-            signal.raise_signal(caught[0])

@@ -20,13 +20,12 @@ from inorder.lab.serving import serve_measured
 from inorder.lab.uuid_v1_data import SETS, keys_query
 from inorder.lab.vacuum import index_pages, primary_message
 
-# Beside the measuring settings: every kind makes its WAL files anew, instead of
-# the later ones reusing those of the first; and one process builds an index.
-OWN_SETTINGS = {"wal_recycle": "off", "max_parallel_maintenance_workers": "0"}
-
-
-# What of these a session may set by itself.
+# One process builds an index: what a session may set by itself.
 SESSION_SETTINGS = {"max_parallel_maintenance_workers": "0"}
+
+# Beside the measuring settings: every kind makes its WAL files anew, instead of the later ones reusing those of the
+# first.
+OWN_SETTINGS = {"wal_recycle": "off"} | SESSION_SETTINGS
 
 FILE_BYTES_PER_ROW = 37 + 37 + 13  # version 1, version 7, numbers; a line each
 
