@@ -13,11 +13,12 @@ EXTENSION   = inorder
 MODULE_big  = inorder
 OBJS        = src/inorder.o src/entropy.o src/uuid_datum.o src/sequential.o src/v7.o src/xact.o \
               src/uuid_v1.o src/uuid_v1_ops.o src/uuid_v1_nextval.o src/time_bounds.o src/uuid_min_max.o \
-              src/snapshot.o src/guard.o src/index_pages.o src/lab.o
+              src/snapshot.o src/guard.o src/key_base.o src/state.o src/query.o src/next_batch.o \
+              src/feed.o src/reader.o src/enable.o src/count.o src/index_pages.o src/lab.o
 PG_CPPFLAGS = -DINORDER_VERSION='"$(EXTVERSION)"'
 
 # The install script is the sources joined, in this order.
-SQL_SOURCES = header.sql keys.sql uuid_v1.sql time_bounds.sql uuid_extras.sql snapshot.sql feed_tables.sql feed.sql count.sql feeds.sql index_pages.sql
+SQL_SOURCES = header.sql keys.sql uuid_v1.sql time_bounds.sql uuid_extras.sql snapshot.sql position.sql state.sql table.sql query.sql next_batch.sql feed.sql reader.sql guard.sql count.sql feeds.sql index_pages.sql rights.sql
 DATA_built  = inorder--$(EXTVERSION).sql
 
 REGRESS        = install sequence_keys time_keys v7 xact uuid_v1 time_bounds snapshot index_pages feed guard feed_partitions feed_prepare feed_changes exact_count feed_rights feeds uuid_extras

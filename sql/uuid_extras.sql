@@ -4,36 +4,36 @@ DO $$
 BEGIN
     -- A user may have made them as well, in the very schema.
     IF to_regprocedure('pg_catalog.min(uuid)') IS NULL AND to_regprocedure('@extschema@.min(uuid)') IS NULL THEN
-        CREATE FUNCTION uuid_smaller(uuid, uuid) RETURNS uuid
+        CREATE FUNCTION @extschema@.uuid_smaller(uuid, uuid) RETURNS uuid
         AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-        COMMENT ON FUNCTION uuid_smaller(uuid, uuid) IS 'smaller of two';
+        COMMENT ON FUNCTION @extschema@.uuid_smaller(uuid, uuid) IS 'smaller of two';
 
-        CREATE AGGREGATE min(uuid) (
-            SFUNC = uuid_smaller, STYPE = uuid, COMBINEFUNC = uuid_smaller, SORTOP = <, PARALLEL = SAFE
+        CREATE AGGREGATE @extschema@.min(uuid) (
+            SFUNC = @extschema@.uuid_smaller, STYPE = uuid,
+            COMBINEFUNC = @extschema@.uuid_smaller, SORTOP = OPERATOR(pg_catalog.<), PARALLEL = SAFE
         );
-        COMMENT ON AGGREGATE min(uuid) IS 'smallest of all values';
+        COMMENT ON AGGREGATE @extschema@.min(uuid) IS 'smallest of all values';
     END IF;
     IF to_regprocedure('pg_catalog.max(uuid)') IS NULL AND to_regprocedure('@extschema@.max(uuid)') IS NULL THEN
-        CREATE FUNCTION uuid_larger(uuid, uuid) RETURNS uuid
+        CREATE FUNCTION @extschema@.uuid_larger(uuid, uuid) RETURNS uuid
         AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-        COMMENT ON FUNCTION uuid_larger(uuid, uuid) IS 'larger of two';
+        COMMENT ON FUNCTION @extschema@.uuid_larger(uuid, uuid) IS 'larger of two';
 
-        CREATE AGGREGATE max(uuid) (
-            SFUNC = uuid_larger, STYPE = uuid, COMBINEFUNC = uuid_larger, SORTOP = >, PARALLEL = SAFE
+        CREATE AGGREGATE @extschema@.max(uuid) (
+            SFUNC = @extschema@.uuid_larger, STYPE = uuid,
+            COMBINEFUNC = @extschema@.uuid_larger, SORTOP = OPERATOR(pg_catalog.>), PARALLEL = SAFE
         );
-        COMMENT ON AGGREGATE max(uuid) IS 'largest of all values';
+        COMMENT ON AGGREGATE @extschema@.max(uuid) IS 'largest of all values';
     END IF;
 END $$;
 
-CREATE FUNCTION uuid_v7_partition_bounds(
-    first timestamptz, last timestamptz, step interval, OUT name text, OUT lower uuid, OUT upper uuid
+CREATE FUNCTION inorder_internal.time_steps(
+    first timestamptz, last timestamptz, step interval, OUT name text, OUT start timestamptz, OUT stop timestamptz
 )
 RETURNS SETOF record
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    start timestamptz := first;
-    stop timestamptz;
     days boolean := first = date_trunc('day', first)
         AND extract(hour FROM step) = 0 AND extract(minute FROM step) = 0 AND extract(second FROM step) = 0;
     pattern text := CASE WHEN step >= interval '1 second' AND first = date_trunc('second', first)
@@ -44,6 +44,7 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     -- Each start is counted from the first, so that steps of a month stay on its day.
+    start := first;
     FOR number IN 1 .. 2147483647 LOOP
         EXIT WHEN start >= last;
         stop := least(first + number * step, last);
@@ -52,13 +53,26 @@ BEGIN
         END IF;
         -- Of an hour that comes twice, only UTC tells which.
         name := CASE WHEN days THEN to_char(start, 'YYYYMMDD') ELSE to_char(start AT TIME ZONE 'UTC', pattern) END;
-        lower := @extschema@.uuid_v7_floor(start);
-        upper := @extschema@.uuid_v7_floor(stop);
         RETURN NEXT;
         start := stop;
     END LOOP;
 END $$;
+COMMENT ON FUNCTION inorder_internal.time_steps(timestamptz, timestamptz, interval) IS
+'Internal function. Consecutive spans of time, and a name for each.';
 
-COMMENT ON FUNCTION uuid_v7_partition_bounds(timestamptz, timestamptz, interval) IS
-'Bounds of range partitions on a version-7 key, one row each from first to last: a name after the start (its day in the session''s time zone if step is of whole days and first at midnight, else its time in UTC), the lower bound and the upper, ready for CREATE TABLE … PARTITION OF … FOR VALUES FROM (lower) TO (upper). The last one may be shorter.
-Range: first and last 1970-01-01 to 10889-08-02, last later than first, step positive; anything else is an error (invalid_parameter_value, datetime_field_overflow).';
+CREATE FUNCTION @extschema@.uuid_v7_partition_bounds(
+    first timestamptz, last timestamptz, step interval, OUT name text, OUT lower uuid, OUT upper uuid
+)
+RETURNS SETOF record
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT s.name, @extschema@.uuid_v7_floor(s.start), @extschema@.uuid_v7_floor(s.stop)
+    FROM inorder_internal.time_steps(first, last, step) AS s;
+END;
+COMMENT ON FUNCTION @extschema@.uuid_v7_partition_bounds(timestamptz, timestamptz, interval) IS
+'Bounds of range partitions on a version-7 key, one row each from first to last: a name after the start (its day '
+'in the session''s time zone if step is of whole days and first at midnight, else its time in UTC), the lower '
+'bound and the upper, ready for CREATE TABLE ... PARTITION OF ... FOR VALUES FROM (lower) TO (upper). The last one '
+'may be shorter.
+Range: first and last 1970-01-01 to 10889-08-02, last later than first, step positive; anything else is an error '
+'(invalid_parameter_value, datetime_field_overflow).';

@@ -2,205 +2,239 @@
 --
 -- Reference P4 in docs/uuid_v1.md. 16 bytes: 60 bits of time as one native word, then clock sequence and node.
 
-CREATE TYPE uuid_v1;
+CREATE TYPE @extschema@.uuid_v1;
 
-CREATE FUNCTION uuid_v1_in(cstring) RETURNS uuid_v1
+CREATE FUNCTION @extschema@.uuid_v1_in(cstring) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION uuid_v1_in(cstring) IS 'I/O';
+COMMENT ON FUNCTION @extschema@.uuid_v1_in(cstring) IS 'I/O';
 
-CREATE FUNCTION uuid_v1_out(uuid_v1) RETURNS cstring
+CREATE FUNCTION @extschema@.uuid_v1_out(@extschema@.uuid_v1) RETURNS cstring
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION uuid_v1_out(uuid_v1) IS 'I/O';
+COMMENT ON FUNCTION @extschema@.uuid_v1_out(@extschema@.uuid_v1) IS 'I/O';
 
-CREATE FUNCTION uuid_v1_recv(internal) RETURNS uuid_v1
+CREATE FUNCTION @extschema@.uuid_v1_recv(internal) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION uuid_v1_recv(internal) IS 'I/O: 16 bytes in the order of RFC 9562, as uuid has them';
+COMMENT ON FUNCTION @extschema@.uuid_v1_recv(internal) IS 'I/O: 16 bytes in the order of RFC 9562, as uuid has them';
 
-CREATE FUNCTION uuid_v1_send(uuid_v1) RETURNS bytea
+CREATE FUNCTION @extschema@.uuid_v1_send(@extschema@.uuid_v1) RETURNS bytea
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION uuid_v1_send(uuid_v1) IS 'I/O: 16 bytes in the order of RFC 9562, as uuid has them';
+COMMENT ON FUNCTION @extschema@.uuid_v1_send(@extschema@.uuid_v1) IS
+'I/O: 16 bytes in the order of RFC 9562, as uuid has them';
 
-CREATE TYPE uuid_v1 (
-    INPUT = uuid_v1_in, OUTPUT = uuid_v1_out, RECEIVE = uuid_v1_recv, SEND = uuid_v1_send,
+CREATE TYPE @extschema@.uuid_v1 (
+    INPUT = @extschema@.uuid_v1_in, OUTPUT = @extschema@.uuid_v1_out,
+    RECEIVE = @extschema@.uuid_v1_recv, SEND = @extschema@.uuid_v1_send,
     INTERNALLENGTH = 16, ALIGNMENT = char, STORAGE = plain
 );
-COMMENT ON TYPE uuid_v1 IS
-'Version-1 UUID (RFC 9562 section 5.1), ordered by time, then clock sequence, then node. Text and binary form are those of uuid; a UUID of another version or variant is an error.
+COMMENT ON TYPE @extschema@.uuid_v1 IS
+'Version-1 UUID (RFC 9562 section 5.1), ordered by time, then clock sequence, then node. Text and binary form are '
+'those of uuid; a UUID of another version or variant is an error.
 Range: 1582-10-15 to 5236-03-31.';
 
 -- Casts, in assignments and explicitly.
 
-CREATE FUNCTION uuid_v1(id uuid) RETURNS uuid_v1
+CREATE FUNCTION @extschema@.uuid_v1(id uuid) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME', 'uuid_v1_from_uuid' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION uuid_v1(uuid) IS 'The same UUID as uuid_v1. One that is not of version 1 is an error (invalid_parameter_value).';
+COMMENT ON FUNCTION @extschema@.uuid_v1(uuid) IS
+'The same UUID as uuid_v1. One that is not of version 1 is an error (invalid_parameter_value).';
 
-CREATE FUNCTION uuid(id uuid_v1) RETURNS uuid
+CREATE FUNCTION @extschema@.uuid(id @extschema@.uuid_v1) RETURNS uuid
 AS 'MODULE_PATHNAME', 'uuid_v1_to_uuid' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION uuid(uuid_v1) IS 'The same UUID as uuid.';
+COMMENT ON FUNCTION @extschema@.uuid(@extschema@.uuid_v1) IS 'The same UUID as uuid.';
 
-CREATE CAST (uuid AS uuid_v1) WITH FUNCTION uuid_v1(uuid) AS ASSIGNMENT;
-CREATE CAST (uuid_v1 AS uuid) WITH FUNCTION uuid(uuid_v1) AS ASSIGNMENT;
+CREATE CAST (uuid AS @extschema@.uuid_v1) WITH FUNCTION @extschema@.uuid_v1(uuid) AS ASSIGNMENT;
+COMMENT ON CAST (uuid AS @extschema@.uuid_v1) IS 'the same UUID; an error unless of version 1';
+CREATE CAST (@extschema@.uuid_v1 AS uuid) WITH FUNCTION @extschema@.uuid(@extschema@.uuid_v1) AS ASSIGNMENT;
+COMMENT ON CAST (@extschema@.uuid_v1 AS uuid) IS 'the same UUID';
 
 -- Its parts.
 
-CREATE FUNCTION uuid_v1_get_timestamp(id uuid_v1) RETURNS timestamptz
+CREATE FUNCTION @extschema@.uuid_v1_get_timestamp(id @extschema@.uuid_v1) RETURNS timestamptz
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION uuid_v1_get_timestamp(uuid_v1) IS 'Time, cut to microseconds: 1582-10-15 00:00:00+00 to 5236-03-31 21:21:00.684697+00.';
+COMMENT ON FUNCTION @extschema@.uuid_v1_get_timestamp(@extschema@.uuid_v1) IS
+'Time, cut to microseconds: 1582-10-15 00:00:00+00 to 5236-03-31 21:21:00.684697+00.';
 
-CREATE FUNCTION uuid_v1_get_epoch(id uuid_v1) RETURNS float8
+CREATE FUNCTION @extschema@.uuid_v1_get_epoch(id @extschema@.uuid_v1) RETURNS float8
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION uuid_v1_get_epoch(uuid_v1) IS 'Time in seconds since 1970-01-01 00:00:00+00, negative before.';
+COMMENT ON FUNCTION @extschema@.uuid_v1_get_epoch(@extschema@.uuid_v1) IS
+'Time in seconds since 1970-01-01 00:00:00+00, negative before.';
 
-CREATE FUNCTION uuid_v1_get_clockseq(id uuid_v1) RETURNS smallint
+CREATE FUNCTION @extschema@.uuid_v1_get_clockseq(id @extschema@.uuid_v1) RETURNS smallint
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION uuid_v1_get_clockseq(uuid_v1) IS 'Clock sequence without the variant''s bits: 0 to 16383.';
+COMMENT ON FUNCTION @extschema@.uuid_v1_get_clockseq(@extschema@.uuid_v1) IS
+'Clock sequence without the variant''s bits: 0 to 16383.';
 
-CREATE FUNCTION uuid_v1_get_node(id uuid_v1) RETURNS bytea
+CREATE FUNCTION @extschema@.uuid_v1_get_node(id @extschema@.uuid_v1) RETURNS bytea
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION uuid_v1_get_node(uuid_v1) IS 'Node: 6 bytes.';
+COMMENT ON FUNCTION @extschema@.uuid_v1_get_node(@extschema@.uuid_v1) IS 'Node: 6 bytes.';
 
-CREATE FUNCTION uuid_v1_nextval() RETURNS uuid_v1
+CREATE FUNCTION @extschema@.uuid_v1_nextval() RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION uuid_v1_nextval() IS
-'Next version-1 UUID of this session: a random node with the multicast bit and a random clock sequence, both kept for the session (RFC 9562 sections 5.1 and 6.10). A tick of 100 ns is used once; when the clock steps back, the clock sequence goes on by one.
+COMMENT ON FUNCTION @extschema@.uuid_v1_nextval() IS
+'Next version-1 UUID of this session: a random node with the multicast bit and a random clock sequence, both kept '
+'for the session (RFC 9562 sections 5.1 and 6.10). A tick of 100 ns is used once; when the clock steps back, the '
+'clock sequence goes on by one.
 Range: the clock must show no later than 5236.';
 
 -- Comparisons.
 
-CREATE FUNCTION uuid_v1_lt(uuid_v1, uuid_v1) RETURNS boolean
+CREATE FUNCTION @extschema@.uuid_v1_lt(@extschema@.uuid_v1, @extschema@.uuid_v1) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
-COMMENT ON FUNCTION uuid_v1_lt(uuid_v1, uuid_v1) IS 'implementation of < operator';
+COMMENT ON FUNCTION @extschema@.uuid_v1_lt(@extschema@.uuid_v1, @extschema@.uuid_v1) IS 'implementation of < operator';
 
-CREATE FUNCTION uuid_v1_le(uuid_v1, uuid_v1) RETURNS boolean
+CREATE FUNCTION @extschema@.uuid_v1_le(@extschema@.uuid_v1, @extschema@.uuid_v1) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
-COMMENT ON FUNCTION uuid_v1_le(uuid_v1, uuid_v1) IS 'implementation of <= operator';
+COMMENT ON FUNCTION @extschema@.uuid_v1_le(@extschema@.uuid_v1, @extschema@.uuid_v1) IS 'implementation of <= operator';
 
-CREATE FUNCTION uuid_v1_eq(uuid_v1, uuid_v1) RETURNS boolean
+CREATE FUNCTION @extschema@.uuid_v1_eq(@extschema@.uuid_v1, @extschema@.uuid_v1) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
-COMMENT ON FUNCTION uuid_v1_eq(uuid_v1, uuid_v1) IS 'implementation of = operator';
+COMMENT ON FUNCTION @extschema@.uuid_v1_eq(@extschema@.uuid_v1, @extschema@.uuid_v1) IS 'implementation of = operator';
 
-CREATE FUNCTION uuid_v1_ge(uuid_v1, uuid_v1) RETURNS boolean
+CREATE FUNCTION @extschema@.uuid_v1_ge(@extschema@.uuid_v1, @extschema@.uuid_v1) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
-COMMENT ON FUNCTION uuid_v1_ge(uuid_v1, uuid_v1) IS 'implementation of >= operator';
+COMMENT ON FUNCTION @extschema@.uuid_v1_ge(@extschema@.uuid_v1, @extschema@.uuid_v1) IS 'implementation of >= operator';
 
-CREATE FUNCTION uuid_v1_gt(uuid_v1, uuid_v1) RETURNS boolean
+CREATE FUNCTION @extschema@.uuid_v1_gt(@extschema@.uuid_v1, @extschema@.uuid_v1) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
-COMMENT ON FUNCTION uuid_v1_gt(uuid_v1, uuid_v1) IS 'implementation of > operator';
+COMMENT ON FUNCTION @extschema@.uuid_v1_gt(@extschema@.uuid_v1, @extschema@.uuid_v1) IS 'implementation of > operator';
 
-CREATE FUNCTION uuid_v1_ne(uuid_v1, uuid_v1) RETURNS boolean
+CREATE FUNCTION @extschema@.uuid_v1_ne(@extschema@.uuid_v1, @extschema@.uuid_v1) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
-COMMENT ON FUNCTION uuid_v1_ne(uuid_v1, uuid_v1) IS 'implementation of <> operator';
+COMMENT ON FUNCTION @extschema@.uuid_v1_ne(@extschema@.uuid_v1, @extschema@.uuid_v1) IS 'implementation of <> operator';
 
-CREATE OPERATOR < (
-    FUNCTION = uuid_v1_lt, LEFTARG = uuid_v1, RIGHTARG = uuid_v1, COMMUTATOR = >, NEGATOR = >=,
+CREATE OPERATOR @extschema@.< (
+    FUNCTION = @extschema@.uuid_v1_lt, LEFTARG = @extschema@.uuid_v1, RIGHTARG = @extschema@.uuid_v1,
+    COMMUTATOR = OPERATOR(@extschema@.>), NEGATOR = OPERATOR(@extschema@.>=),
     RESTRICT = scalarltsel, JOIN = scalarltjoinsel
 );
-COMMENT ON OPERATOR < (uuid_v1, uuid_v1) IS 'less than: by time, then clock sequence, then node';
+COMMENT ON OPERATOR @extschema@.< (@extschema@.uuid_v1, @extschema@.uuid_v1) IS
+'less than: by time, then clock sequence, then node';
 
-CREATE OPERATOR <= (
-    FUNCTION = uuid_v1_le, LEFTARG = uuid_v1, RIGHTARG = uuid_v1, COMMUTATOR = >=, NEGATOR = >,
+CREATE OPERATOR @extschema@.<= (
+    FUNCTION = @extschema@.uuid_v1_le, LEFTARG = @extschema@.uuid_v1, RIGHTARG = @extschema@.uuid_v1,
+    COMMUTATOR = OPERATOR(@extschema@.>=), NEGATOR = OPERATOR(@extschema@.>),
     RESTRICT = scalarlesel, JOIN = scalarlejoinsel
 );
-COMMENT ON OPERATOR <= (uuid_v1, uuid_v1) IS 'less than or equal: by time, then clock sequence, then node';
+COMMENT ON OPERATOR @extschema@.<= (@extschema@.uuid_v1, @extschema@.uuid_v1) IS
+'less than or equal: by time, then clock sequence, then node';
 
-CREATE OPERATOR = (
-    FUNCTION = uuid_v1_eq, LEFTARG = uuid_v1, RIGHTARG = uuid_v1, COMMUTATOR = =, NEGATOR = <>,
+CREATE OPERATOR @extschema@.= (
+    FUNCTION = @extschema@.uuid_v1_eq, LEFTARG = @extschema@.uuid_v1, RIGHTARG = @extschema@.uuid_v1,
+    COMMUTATOR = OPERATOR(@extschema@.=), NEGATOR = OPERATOR(@extschema@.<>),
     RESTRICT = eqsel, JOIN = eqjoinsel, HASHES, MERGES
 );
-COMMENT ON OPERATOR = (uuid_v1, uuid_v1) IS 'equal: by time, then clock sequence, then node';
+COMMENT ON OPERATOR @extschema@.= (@extschema@.uuid_v1, @extschema@.uuid_v1) IS
+'equal: by time, then clock sequence, then node';
 
-CREATE OPERATOR >= (
-    FUNCTION = uuid_v1_ge, LEFTARG = uuid_v1, RIGHTARG = uuid_v1, COMMUTATOR = <=, NEGATOR = <,
+CREATE OPERATOR @extschema@.>= (
+    FUNCTION = @extschema@.uuid_v1_ge, LEFTARG = @extschema@.uuid_v1, RIGHTARG = @extschema@.uuid_v1,
+    COMMUTATOR = OPERATOR(@extschema@.<=), NEGATOR = OPERATOR(@extschema@.<),
     RESTRICT = scalargesel, JOIN = scalargejoinsel
 );
-COMMENT ON OPERATOR >= (uuid_v1, uuid_v1) IS 'greater than or equal: by time, then clock sequence, then node';
+COMMENT ON OPERATOR @extschema@.>= (@extschema@.uuid_v1, @extschema@.uuid_v1) IS
+'greater than or equal: by time, then clock sequence, then node';
 
-CREATE OPERATOR > (
-    FUNCTION = uuid_v1_gt, LEFTARG = uuid_v1, RIGHTARG = uuid_v1, COMMUTATOR = <, NEGATOR = <=,
+CREATE OPERATOR @extschema@.> (
+    FUNCTION = @extschema@.uuid_v1_gt, LEFTARG = @extschema@.uuid_v1, RIGHTARG = @extschema@.uuid_v1,
+    COMMUTATOR = OPERATOR(@extschema@.<), NEGATOR = OPERATOR(@extschema@.<=),
     RESTRICT = scalargtsel, JOIN = scalargtjoinsel
 );
-COMMENT ON OPERATOR > (uuid_v1, uuid_v1) IS 'greater than: by time, then clock sequence, then node';
+COMMENT ON OPERATOR @extschema@.> (@extschema@.uuid_v1, @extschema@.uuid_v1) IS
+'greater than: by time, then clock sequence, then node';
 
-CREATE OPERATOR <> (
-    FUNCTION = uuid_v1_ne, LEFTARG = uuid_v1, RIGHTARG = uuid_v1, COMMUTATOR = <>, NEGATOR = =,
+CREATE OPERATOR @extschema@.<> (
+    FUNCTION = @extschema@.uuid_v1_ne, LEFTARG = @extschema@.uuid_v1, RIGHTARG = @extschema@.uuid_v1,
+    COMMUTATOR = OPERATOR(@extschema@.<>), NEGATOR = OPERATOR(@extschema@.=),
     RESTRICT = neqsel, JOIN = neqjoinsel
 );
-COMMENT ON OPERATOR <> (uuid_v1, uuid_v1) IS 'not equal: by time, then clock sequence, then node';
+COMMENT ON OPERATOR @extschema@.<> (@extschema@.uuid_v1, @extschema@.uuid_v1) IS
+'not equal: by time, then clock sequence, then node';
 
-CREATE FUNCTION uuid_v1_cmp(uuid_v1, uuid_v1) RETURNS int
+CREATE FUNCTION @extschema@.uuid_v1_cmp(@extschema@.uuid_v1, @extschema@.uuid_v1) RETURNS int
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
-COMMENT ON FUNCTION uuid_v1_cmp(uuid_v1, uuid_v1) IS 'less-equal-greater';
+COMMENT ON FUNCTION @extschema@.uuid_v1_cmp(@extschema@.uuid_v1, @extschema@.uuid_v1) IS 'less-equal-greater';
 
-CREATE FUNCTION uuid_v1_sortsupport(internal) RETURNS void
+CREATE FUNCTION @extschema@.uuid_v1_sortsupport(internal) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION uuid_v1_sortsupport(internal) IS 'sort support; the time is the abbreviation';
+COMMENT ON FUNCTION @extschema@.uuid_v1_sortsupport(internal) IS 'sort support; the time is the abbreviation';
 
-CREATE FUNCTION uuid_v1_hash(uuid_v1) RETURNS int
+CREATE FUNCTION @extschema@.uuid_v1_hash(@extschema@.uuid_v1) RETURNS int
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
-COMMENT ON FUNCTION uuid_v1_hash(uuid_v1) IS 'hash';
+COMMENT ON FUNCTION @extschema@.uuid_v1_hash(@extschema@.uuid_v1) IS 'hash';
 
-CREATE FUNCTION uuid_v1_hash_extended(uuid_v1, bigint) RETURNS bigint
+CREATE FUNCTION @extschema@.uuid_v1_hash_extended(@extschema@.uuid_v1, bigint) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
-COMMENT ON FUNCTION uuid_v1_hash_extended(uuid_v1, bigint) IS 'hash';
+COMMENT ON FUNCTION @extschema@.uuid_v1_hash_extended(@extschema@.uuid_v1, bigint) IS 'hash';
 
-CREATE FUNCTION uuid_v1_distance(internal, internal) RETURNS float8
+CREATE FUNCTION @extschema@.uuid_v1_distance(internal, internal) RETURNS float8
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION uuid_v1_distance(internal, internal) IS 'BRIN multi minmax distance, in ticks of 100 ns';
+COMMENT ON FUNCTION @extschema@.uuid_v1_distance(internal, internal) IS
+'BRIN multi minmax distance, in ticks of 100 ns';
 
-CREATE FUNCTION uuid_v1_smaller(uuid_v1, uuid_v1) RETURNS uuid_v1
+CREATE FUNCTION @extschema@.uuid_v1_smaller(@extschema@.uuid_v1, @extschema@.uuid_v1) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION uuid_v1_smaller(uuid_v1, uuid_v1) IS 'smaller of two';
+COMMENT ON FUNCTION @extschema@.uuid_v1_smaller(@extschema@.uuid_v1, @extschema@.uuid_v1) IS 'smaller of two';
 
-CREATE FUNCTION uuid_v1_larger(uuid_v1, uuid_v1) RETURNS uuid_v1
+CREATE FUNCTION @extschema@.uuid_v1_larger(@extschema@.uuid_v1, @extschema@.uuid_v1) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION uuid_v1_larger(uuid_v1, uuid_v1) IS 'larger of two';
+COMMENT ON FUNCTION @extschema@.uuid_v1_larger(@extschema@.uuid_v1, @extschema@.uuid_v1) IS 'larger of two';
 
 -- Index support.
 
-CREATE OPERATOR CLASS uuid_v1_ops DEFAULT FOR TYPE uuid_v1 USING btree AS
-    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >,
-    FUNCTION 1 uuid_v1_cmp(uuid_v1, uuid_v1),
-    FUNCTION 2 uuid_v1_sortsupport(internal),
+CREATE OPERATOR CLASS @extschema@.uuid_v1_ops DEFAULT FOR TYPE @extschema@.uuid_v1 USING btree AS
+    OPERATOR 1 @extschema@.<, OPERATOR 2 @extschema@.<=, OPERATOR 3 @extschema@.=,
+    OPERATOR 4 @extschema@.>=, OPERATOR 5 @extschema@.>,
+    FUNCTION 1 @extschema@.uuid_v1_cmp(@extschema@.uuid_v1, @extschema@.uuid_v1),
+    FUNCTION 2 @extschema@.uuid_v1_sortsupport(internal),
     FUNCTION 4 btequalimage(oid);
+COMMENT ON OPERATOR CLASS @extschema@.uuid_v1_ops USING btree IS 'by time, then clock sequence, then node';
 
 -- Skip support is of PostgreSQL 18 and later; earlier ones refuse a function of that number.
 DO $$
 BEGIN
     IF current_setting('server_version_num')::int >= 180000 THEN
-        CREATE FUNCTION uuid_v1_skipsupport(internal) RETURNS void
+        CREATE FUNCTION @extschema@.uuid_v1_skipsupport(internal) RETURNS void
         AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-        COMMENT ON FUNCTION uuid_v1_skipsupport(internal) IS 'skip support';
-        ALTER OPERATOR FAMILY uuid_v1_ops USING btree ADD FUNCTION 6 (uuid_v1) uuid_v1_skipsupport(internal);
+        COMMENT ON FUNCTION @extschema@.uuid_v1_skipsupport(internal) IS 'skip support';
+        ALTER OPERATOR FAMILY @extschema@.uuid_v1_ops USING btree
+            ADD FUNCTION 6 (@extschema@.uuid_v1) @extschema@.uuid_v1_skipsupport(internal);
     END IF;
 END $$;
 
-CREATE OPERATOR CLASS uuid_v1_ops DEFAULT FOR TYPE uuid_v1 USING hash AS
-    OPERATOR 1 =,
-    FUNCTION 1 uuid_v1_hash(uuid_v1),
-    FUNCTION 2 uuid_v1_hash_extended(uuid_v1, bigint);
+CREATE OPERATOR CLASS @extschema@.uuid_v1_ops DEFAULT FOR TYPE @extschema@.uuid_v1 USING hash AS
+    OPERATOR 1 @extschema@.=,
+    FUNCTION 1 @extschema@.uuid_v1_hash(@extschema@.uuid_v1),
+    FUNCTION 2 @extschema@.uuid_v1_hash_extended(@extschema@.uuid_v1, bigint);
+COMMENT ON OPERATOR CLASS @extschema@.uuid_v1_ops USING hash IS 'hash of all bytes';
 
-CREATE OPERATOR CLASS uuid_v1_minmax_ops DEFAULT FOR TYPE uuid_v1 USING brin AS
-    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >,
+CREATE OPERATOR CLASS @extschema@.uuid_v1_minmax_ops DEFAULT FOR TYPE @extschema@.uuid_v1 USING brin AS
+    OPERATOR 1 @extschema@.<, OPERATOR 2 @extschema@.<=, OPERATOR 3 @extschema@.=,
+    OPERATOR 4 @extschema@.>=, OPERATOR 5 @extschema@.>,
     FUNCTION 1 brin_minmax_opcinfo(internal),
     FUNCTION 2 brin_minmax_add_value(internal, internal, internal, internal),
     FUNCTION 3 brin_minmax_consistent(internal, internal, internal),
     FUNCTION 4 brin_minmax_union(internal, internal, internal);
+COMMENT ON OPERATOR CLASS @extschema@.uuid_v1_minmax_ops USING brin IS 'smallest and largest value of a block range';
 
-CREATE OPERATOR CLASS uuid_v1_minmax_multi_ops FOR TYPE uuid_v1 USING brin AS
-    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >,
+CREATE OPERATOR CLASS @extschema@.uuid_v1_minmax_multi_ops FOR TYPE @extschema@.uuid_v1 USING brin AS
+    OPERATOR 1 @extschema@.<, OPERATOR 2 @extschema@.<=, OPERATOR 3 @extschema@.=,
+    OPERATOR 4 @extschema@.>=, OPERATOR 5 @extschema@.>,
     FUNCTION 1 brin_minmax_multi_opcinfo(internal),
     FUNCTION 2 brin_minmax_multi_add_value(internal, internal, internal, internal),
     FUNCTION 3 brin_minmax_multi_consistent(internal, internal, internal, int4),
     FUNCTION 4 brin_minmax_multi_union(internal, internal, internal),
     FUNCTION 5 brin_minmax_multi_options(internal),
-    FUNCTION 11 uuid_v1_distance(internal, internal);
+    FUNCTION 11 @extschema@.uuid_v1_distance(internal, internal);
+COMMENT ON OPERATOR CLASS @extschema@.uuid_v1_minmax_multi_ops USING brin IS 'several ranges of values for a block range';
 
-CREATE AGGREGATE min(uuid_v1) (
-    SFUNC = uuid_v1_smaller, STYPE = uuid_v1, COMBINEFUNC = uuid_v1_smaller, SORTOP = <, PARALLEL = SAFE
+CREATE AGGREGATE @extschema@.min(@extschema@.uuid_v1) (
+    SFUNC = @extschema@.uuid_v1_smaller, STYPE = @extschema@.uuid_v1,
+    COMBINEFUNC = @extschema@.uuid_v1_smaller, SORTOP = OPERATOR(@extschema@.<), PARALLEL = SAFE
 );
-COMMENT ON AGGREGATE min(uuid_v1) IS 'earliest of all values';
+COMMENT ON AGGREGATE @extschema@.min(@extschema@.uuid_v1) IS 'earliest of all values';
 
-CREATE AGGREGATE max(uuid_v1) (
-    SFUNC = uuid_v1_larger, STYPE = uuid_v1, COMBINEFUNC = uuid_v1_larger, SORTOP = >, PARALLEL = SAFE
+CREATE AGGREGATE @extschema@.max(@extschema@.uuid_v1) (
+    SFUNC = @extschema@.uuid_v1_larger, STYPE = @extschema@.uuid_v1,
+    COMBINEFUNC = @extschema@.uuid_v1_larger, SORTOP = OPERATOR(@extschema@.>), PARALLEL = SAFE
 );
-COMMENT ON AGGREGATE max(uuid_v1) IS 'latest of all values';
+COMMENT ON AGGREGATE @extschema@.max(@extschema@.uuid_v1) IS 'latest of all values';

@@ -40,6 +40,13 @@
 #define is_owner_of_relation(relation) pg_class_ownercheck(relation, GetUserId())
 #endif
 
+/* 17 also asks whether a stronger lock will do */
+#if PG_VERSION_NUM >= 170000
+#define is_locked_by_me(tag, mode) LockHeldByMe(tag, mode, false)
+#else
+#define is_locked_by_me(tag, mode) LockHeldByMe(tag, mode)
+#endif
+
 /* 16 lets making a range report an error without raising it */
 #if PG_VERSION_NUM >= 160000
 #define serialize_range(type, lower, upper) range_serialize(type, lower, upper, false, NULL)

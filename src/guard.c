@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "catalog/pg_trigger.h"
 #include "catalog/pg_type_d.h"
 #include "commands/trigger.h"
 #include "utils/array.h"
@@ -22,13 +23,15 @@
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/rls.h"
 #include "utils/uuid.h"
 
 #include "uuid_datum.h"
 #include "xact.h"
 
 PG_FUNCTION_INFO_V1(feed_guard);
-PG_FUNCTION_INFO_V1(feed_is_guarded);
+PG_FUNCTION_INFO_V1(is_guarded);
+PG_FUNCTION_INFO_V1(hides_rows);
 
 /* Anyone may make a trigger of it by hand. */
 static void
@@ -193,46 +196,79 @@ feed_guard(PG_FUNCTION_ARGS)
 	return PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple);
 }
 
+/* A trigger as feed_enable() makes it, whatever it is called; whose columns are looked at by others */
 static Trigger *
-trigger_always(Relation table, const char *name)
+guard_trigger(Relation table, const char *name, int16 type, Oid function, const char *base)
 {
 	TriggerDesc *all = table->trigdesc;
 
 	for (int i = 0; all != NULL && i < all->numtriggers; i++)
-		if (strcmp(all->triggers[i].tgname, name) == 0 && all->triggers[i].tgenabled == TRIGGER_FIRES_ALWAYS)
-			return &all->triggers[i];
+	{
+		Trigger    *trigger = &all->triggers[i];
+
+		if (strcmp(trigger->tgname, name) == 0)
+			return trigger->tgfoid == function && trigger->tgenabled == TRIGGER_FIRES_ALWAYS &&
+				trigger->tgtype == type && trigger->tgqual == NULL && !trigger->tgdeferrable &&
+				trigger->tgnargs == 1 && strcmp(trigger->tgargs[0], base) == 0 ? trigger : NULL;
+	}
 	return NULL;
 }
 
 static bool
-guards_columns(Trigger *guard, Relation table, ArrayType *names)
+names_columns(Trigger *guard, Relation table, ArrayType *names)
 {
 	Datum	   *column;
+	bool	   *is_null;
 	int			count;
 
-	deconstruct_array(names, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &column, NULL, &count);
-	if (guard->tgnattr != count)
+	deconstruct_array(names, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &column, &is_null, &count);
+	if (guard->tgnattr != count || count == 0)
 		return false;
 	for (int i = 0; i < count; i++)
-		if (get_attnum(RelationGetRelid(table), NameStr(*DatumGetName(column[i]))) != guard->tgattr[i])
+		if (is_null[i] || get_attnum(RelationGetRelid(table), NameStr(*DatumGetName(column[i]))) != guard->tgattr[i])
 			return false;
 	return true;
 }
 
-/* feed_is_guarded(table regclass, columns name[], is_generated boolean) -> boolean */
+static bool
+has_key(Relation table, AttrNumber column, bool is_uuid, bool is_generated)
+{
+	Form_pg_attribute key = TupleDescAttr(RelationGetDescr(table), column - 1);
+
+	return key->atttypid == (is_uuid ? UUIDOID : INT8OID) && (key->attgenerated != '\0') == is_generated;
+}
+
+/*
+ * is_guarded(relation regclass, columns name[], is_uuid boolean, is_generated boolean, base bigint, guard oid) -> boolean
+ *
+ * The lock lasts until the transaction ends: what was seen stays so until the
+ * rows are read.  Whoever comes here may read the table.
+ */
 Datum
-feed_is_guarded(PG_FUNCTION_ARGS)
+is_guarded(PG_FUNCTION_ARGS)
 {
 	Relation	table = try_relation_open(PG_GETARG_OID(0), AccessShareLock);
+	bool		is_generated = PG_GETARG_BOOL(3);
+	int16		when = TRIGGER_TYPE_ROW | (is_generated ? TRIGGER_TYPE_AFTER : TRIGGER_TYPE_BEFORE);
+	char	   *base = psprintf("%lld", (long long) PG_GETARG_INT64(4));
+	Oid			function = PG_GETARG_OID(5);
 	Trigger    *guard;
 	bool		result;
 
 	if (table == NULL)
 		PG_RETURN_BOOL(false);
-	guard = trigger_always(table, "zz_inorder_guard");
-	result = guard != NULL && trigger_always(table, "zz_inorder_update") != NULL &&
-		guards_columns(guard, table, PG_GETARG_ARRAYTYPE_P(1)) &&
-		(TupleDescAttr(RelationGetDescr(table), guard->tgattr[0] - 1)->attgenerated != '\0') == PG_GETARG_BOOL(2);
+	guard = guard_trigger(table, "zz_inorder_guard", when | TRIGGER_TYPE_DELETE | TRIGGER_TYPE_UPDATE |
+						  (is_generated ? 0 : TRIGGER_TYPE_INSERT), function, base);
+	result = guard != NULL && names_columns(guard, table, PG_GETARG_ARRAYTYPE_P(1)) &&
+		has_key(table, guard->tgattr[0], PG_GETARG_BOOL(2), is_generated) &&
+		guard_trigger(table, "zz_inorder_update", when | TRIGGER_TYPE_UPDATE, function, base) != NULL;
 	relation_close(table, NoLock);
 	PG_RETURN_BOOL(result);
+}
+
+/* hides_rows(caller oid, relation regclass) -> boolean */
+Datum
+hides_rows(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(check_enable_rls(PG_GETARG_OID(1), PG_GETARG_OID(0), true) == RLS_ENABLED);
 }

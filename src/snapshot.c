@@ -35,12 +35,14 @@
 
 #include "compat.h"
 #include "uuid_layout.h"
+#include "wal.h"
 #include "xact.h"
 
 PG_FUNCTION_INFO_V1(ended_transactions);
 PG_FUNCTION_INFO_V1(next_transaction);
 PG_FUNCTION_INFO_V1(flush_wal);
 PG_FUNCTION_INFO_V1(server_origin);
+PG_FUNCTION_INFO_V1(server_system);
 
 /* What a snapshot says, in 64 bits */
 typedef struct Ended
@@ -161,12 +163,19 @@ end_of_wal(void)
 	return next;
 }
 
-/* flush_wal() -> void; a standby has nothing that its primary could lose */
-Datum
-flush_wal(PG_FUNCTION_ARGS)
+/* A standby has nothing that its primary could lose */
+void
+flush_wal_to_end(void)
 {
 	if (!RecoveryInProgress())
 		XLogFlush(end_of_wal());
+}
+
+/* flush_wal() -> void */
+Datum
+flush_wal(PG_FUNCTION_ARGS)
+{
+	flush_wal_to_end();
 	PG_RETURN_VOID();
 }
 
@@ -181,4 +190,11 @@ server_origin(PG_FUNCTION_ARGS)
 	else
 		timeline = GetWALInsertionTimeLine();
 	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%llu/%u", (unsigned long long) GetSystemIdentifier(), timeline)));
+}
+
+/* server_system() -> text, the first part of the origin */
+Datum
+server_system(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%llu", (unsigned long long) GetSystemIdentifier())));
 }

@@ -1,0 +1,308 @@
+-- What is in the next batch.
+--
+-- src/next_batch.c asks here, and puts the questions about the table to it with the reader's rights:
+--
+--   1. next_batch()    what has ended since the position: all that the batch may have
+--   2. probe_query()   is there anything wrong with the table? complain() says it
+--   3. cut_query()     where do so many rows end? (window_query() before it, where the index gives no order)
+--   4. cut_batch()     the batch that ends there
+
+CREATE FUNCTION inorder_internal.say_beyond(relation regclass)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'table % has transaction numbers that this server has not reached', relation
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = format('The next one is %s. Rows restored from another server look newer than anything to come.',
+                          inorder_internal.next_transaction(0)),
+          HINT = format('If they are such rows, call feed_rebase(%1$L): new numbers then go on above those in the '
+                        'table. Keys of another kind carry no transaction: feed_prepare(%1$L, ''xact'') shows how to '
+                        'add a column that does.', relation);
+END $$;
+COMMENT ON FUNCTION inorder_internal.say_beyond(regclass) IS
+'Internal function. The error about a restored table.';
+
+CREATE FUNCTION inorder_internal.say_unnumbered(t inorder_internal.feed_table)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'table % has rows without a transaction number in column %', t.relation, quote_ident(t.key_column)
+    USING ERRCODE = 'check_violation', DETAIL = 'They are in no batch: no feed would ever deliver them.',
+          HINT = format('While the guard is not on them (before feed_enable, in a partition before it is attached) '
+                        'give them one: UPDATE %s SET %I = %s.',
+                        t.relation, t.key_column, CASE WHEN t.is_uuid THEN 'DEFAULT' ELSE '0' END);
+END $$;
+COMMENT ON FUNCTION inorder_internal.say_unnumbered(inorder_internal.feed_table) IS
+'Internal function. The error about rows without a number.';
+
+CREATE FUNCTION inorder_internal.complain(t inorder_internal.feed_table, fault text, member oid)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    CASE fault
+        WHEN 'beyond' THEN PERFORM inorder_internal.say_beyond(t.relation);
+        WHEN 'unnumbered' THEN PERFORM inorder_internal.say_unnumbered(t);
+        WHEN 'passed' THEN
+            RAISE 'partition % came with rows of transactions that the feed has passed', member::regclass
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  DETAIL = 'It was attached, or detached and attached again, since the last read.',
+                  HINT = 'If the feed has had its rows, or is to leave them out, go on by feed_seek(name, ''here''). '
+                         'Otherwise detach it, then give its rows new numbers (UPDATE ... SET column = DEFAULT) and '
+                         'attach it again in one transaction.';
+    END CASE;
+END $$;
+COMMENT ON FUNCTION inorder_internal.complain(inorder_internal.feed_table, text, oid) IS
+'Internal function. The error about what a probe found.';
+
+CREATE FUNCTION inorder_internal.beyond_query(t inorder_internal.feed_table)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN format('SELECT ''beyond''::pg_catalog.text AS fault, NULL::pg_catalog.oid AS member '
+              'WHERE EXISTS (SELECT FROM %s AS e WHERE e.%I OPERATOR(pg_catalog.>=) %s)',
+              (t).relation, (t).key_column,
+              inorder_internal.bound(t, inorder_internal.next_transaction((t).base)));
+COMMENT ON FUNCTION inorder_internal.beyond_query(inorder_internal.feed_table) IS
+'Internal function. The probe for numbers that no transaction of this server has had yet.';
+
+CREATE FUNCTION inorder_internal.unnumbered_query(t inorder_internal.feed_table)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN format('SELECT ''unnumbered''::pg_catalog.text AS fault, NULL::pg_catalog.oid AS member '
+              'WHERE EXISTS (SELECT FROM %1$s AS e WHERE e.%2$I IS NULL) '
+              'OR EXISTS (SELECT FROM %1$s AS e WHERE e.%2$I OPERATOR(pg_catalog.<) %3$s)',
+              (t).relation, (t).key_column, inorder_internal.bound(t, 0));
+COMMENT ON FUNCTION inorder_internal.unnumbered_query(inorder_internal.feed_table) IS
+'Internal function. The probe for rows that have no number, or a negative one.';
+
+CREATE FUNCTION inorder_internal.plain_bounds(member regclass)
+RETURNS text
+LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- Only where every partition key above is a plain column of a type of the server's own: otherwise functions of
+    -- the owner's would run, or a type is named whose schema may be closed to the reader.
+    IF EXISTS (SELECT FROM pg_partition_ancestors(member) AS p(relid) JOIN pg_partitioned_table AS k
+                   ON k.partrelid = p.relid
+               CROSS JOIN LATERAL unnest(k.partattrs::smallint[]) AS c(attnum)
+               LEFT JOIN pg_attribute AS a ON a.attrelid = k.partrelid AND a.attnum = c.attnum AND c.attnum > 0
+               WHERE a.atttypid = ANY (inorder_internal.order_types()) IS NOT TRUE) THEN
+        RETURN 'true';
+    END IF;
+    RETURN coalesce(pg_get_partition_constraintdef(member), 'true');
+END $$;
+COMMENT ON FUNCTION inorder_internal.plain_bounds(regclass) IS
+'Internal function. The bounds of a partition, for the planner to leave out the others; true if they are not plain.';
+
+CREATE FUNCTION inorder_internal.part(relation regclass, member regclass, caller oid)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF member = relation
+       OR inorder_internal.may_read(caller, member) AND NOT inorder_internal.hides_rows(caller, member) THEN
+        RETURN format('ONLY %s AS e WHERE ', member);
+    END IF;
+    -- Who may read a table reads its partitions through it, whatever rights they have themselves.
+    RETURN format('%s AS e WHERE e.tableoid OPERATOR(pg_catalog.=) %L::pg_catalog.oid AND (%s) AND ',
+                  relation, member::oid, inorder_internal.plain_bounds(member));
+END $$;
+COMMENT ON FUNCTION inorder_internal.part(regclass, regclass, oid) IS
+'Internal function. The source of a query that reads one partition.';
+
+CREATE FUNCTION inorder_internal.passed_query(
+    t inorder_internal.feed_table, p @extschema@.feed_position, member regclass, caller oid
+)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    source text := inorder_internal.part(t.relation, member, caller);
+    passed text[];
+BEGIN
+    IF NOT isempty(p.transactions) THEN
+        passed := ARRAY[format('EXISTS (SELECT %s)', inorder_internal.from_ranges(t, source, p.transactions, ''))];
+    END IF;
+    IF p.partial IS NOT NULL THEN
+        passed := passed || format('EXISTS (SELECT FROM %s%s AND (%s) OPERATOR(pg_catalog.<=) (%s))', source,
+            inorder_internal.in_range(t, inorder_internal.one(p.partial)),
+            inorder_internal.column_list(t.order_columns), inorder_internal.literal_list(t, p.last_key));
+    END IF;
+    RETURN format('SELECT ''passed''::pg_catalog.text AS fault, %L::pg_catalog.oid AS member WHERE %s', member::oid,
+                  coalesce(array_to_string(passed, ' OR '), 'false'));
+END $$;
+COMMENT ON FUNCTION inorder_internal.passed_query(
+    inorder_internal.feed_table, @extschema@.feed_position, regclass, oid) IS
+'Internal function. The probe for rows of a partition that a position has passed.';
+
+CREATE FUNCTION inorder_internal.probe_query(
+    t inorder_internal.feed_table, p @extschema@.feed_position, b @extschema@.feed_batch, caller oid
+)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    probes text[] := ARRAY[inorder_internal.beyond_query(t)];
+BEGIN
+    IF p.members <> b.members THEN
+        probes := probes || inorder_internal.unnumbered_query(t)
+            || ARRAY(SELECT inorder_internal.passed_query(t, p, m, caller)
+                     FROM inorder_internal.new_members(t.relation, p.members) AS m);
+    END IF;
+    RETURN concat('(', array_to_string(probes, ') UNION ALL ('), ') LIMIT 1');
+END $$;
+COMMENT ON FUNCTION inorder_internal.probe_query(
+    inorder_internal.feed_table, @extschema@.feed_position, @extschema@.feed_batch, oid) IS
+'Internal function. The query that finds a fault of the table, if it has one, before it is read.';
+
+CREATE FUNCTION inorder_internal.check_reached(t inorder_internal.feed_table, numbers int8multirange)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    next bigint := inorder_internal.next_transaction(t.base);
+BEGIN
+    IF upper(numbers) > next AND NOT pg_is_in_recovery() THEN
+        RAISE 'this position on % is ahead of the server', t.relation
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = format('It has read transactions up to %s, and the next one is %s.', upper(numbers) - 1, next),
+              HINT = format('After a restore call feed_rebase(%L, %s): new numbers then go on above these.',
+                            t.relation, upper(numbers) - 1);
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.check_reached(inorder_internal.feed_table, int8multirange) IS
+'Internal function. Error if numbers have been read that this server has not reached.';
+
+CREATE FUNCTION inorder_internal.next_batch(
+    t inorder_internal.feed_table, p @extschema@.feed_position, OUT batch @extschema@.feed_batch
+)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    ended int8multirange := inorder_internal.ended_transactions(t.base);
+BEGIN
+    PERFORM inorder_internal.check_reached(t, p.transactions);
+    batch.transactions := ended - p.transactions;
+    batch.resumed := p.partial;
+    batch.resumed_after := p.last_key;
+    -- A standby may not have come so far yet as the one that the position is from.
+    IF isempty(batch.transactions) OR NOT batch.transactions @> p.partial THEN
+        batch := NULL;
+        RETURN;
+    END IF;
+    IF inorder_internal.has_members(t.relation) THEN
+        batch.members := inorder_internal.members(t.relation);
+        -- Nor have the partitions yet that the position remembers: they are not to be forgotten.
+        IF p.members <> batch.members AND NOT p.transactions <@ ended THEN
+            batch.members := ARRAY(SELECT m FROM unnest(batch.members) AS m UNION SELECT m FROM unnest(p.members) AS m
+                                   ORDER BY 1);
+        END IF;
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.next_batch(inorder_internal.feed_table, @extschema@.feed_position) IS
+'Internal function. Everything that has ended since a position; null if nothing has.';
+
+CREATE FUNCTION inorder_internal.no_batch(p @extschema@.feed_position)
+RETURNS @extschema@.feed_batch
+LANGUAGE sql IMMUTABLE
+RETURN ROW('{}'::int8multirange, (p).partial, (p).last_key, (p).partial, (p).last_key, (p).members,
+           NULL::text)::@extschema@.feed_batch;
+COMMENT ON FUNCTION inorder_internal.no_batch(@extschema@.feed_position) IS
+'Internal function. The batch of no transactions, which leaves a position as it is.';
+
+CREATE FUNCTION inorder_internal.total(numbers int8multirange)
+RETURNS bigint
+LANGUAGE sql IMMUTABLE
+RETURN (SELECT coalesce(sum(upper(n) - lower(n)), 0::numeric)::bigint FROM unnest(numbers) AS n);
+COMMENT ON FUNCTION inorder_internal.total(int8multirange) IS
+'Internal function. How many numbers are in a set.';
+
+CREATE FUNCTION inorder_internal.smallest(numbers int8multirange, amount bigint)
+RETURNS int8multirange
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+    SELECT coalesce(range_agg(CASE WHEN c.before + upper(c.r) - lower(c.r) > amount
+                                   THEN int8range(lower(c.r), lower(c.r) + amount - c.before) ELSE c.r END),
+                    '{}'::int8multirange)
+    FROM (SELECT r, (sum(upper(r) - lower(r)) OVER (ORDER BY r))::bigint - (upper(r) - lower(r)) AS before
+          FROM unnest(numbers) AS r) AS c
+    WHERE c.before < amount;
+END;
+COMMENT ON FUNCTION inorder_internal.smallest(int8multirange, bigint) IS
+'Internal function. The smallest so many numbers of a set.';
+
+CREATE FUNCTION inorder_internal.window_numbers(b @extschema@.feed_batch)
+RETURNS int8multirange
+LANGUAGE sql IMMUTABLE
+RETURN (b).transactions - inorder_internal.one((b).resumed);
+COMMENT ON FUNCTION inorder_internal.window_numbers(@extschema@.feed_batch) IS
+'Internal function. The whole transactions of a batch, of which a window is taken.';
+
+CREATE FUNCTION inorder_internal.window_query(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, amount bigint, max_rows int
+)
+RETURNS text
+LANGUAGE sql STABLE
+-- As many rows as would be four times too many need not be told apart.
+RETURN format('SELECT pg_catalog.count(*) FROM (SELECT %s LIMIT %s) AS e',
+              inorder_internal.from_ranges(t, inorder_internal.whole_table(t),
+                  inorder_internal.smallest(inorder_internal.window_numbers(b), amount), ''),
+              max_rows * 4::bigint);
+COMMENT ON FUNCTION inorder_internal.window_query(
+    inorder_internal.feed_table, @extschema@.feed_batch, bigint, int) IS
+'Internal function. The query for how many rows the smallest so many transactions of a batch have.';
+
+CREATE FUNCTION inorder_internal.in_window(b @extschema@.feed_batch, amount bigint)
+RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    b.transactions := inorder_internal.one(b.resumed)
+        + inorder_internal.smallest(inorder_internal.window_numbers(b), amount);
+    RETURN b;
+END $$;
+COMMENT ON FUNCTION inorder_internal.in_window(@extschema@.feed_batch, bigint) IS
+'Internal function. A batch with only its smallest so many whole transactions.';
+
+CREATE FUNCTION inorder_internal.cut_query(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int
+)
+RETURNS text
+LANGUAGE sql STABLE
+-- As text by the output of the type, not by a cast: anyone may make one of those for a type of his.
+-- Inside out, so that it is done for the last row and not for those before it.
+RETURN format('SELECT %s AS number, ARRAY[%s]::pg_catalog.text[] AS last_key '
+              'FROM (SELECT e.* FROM (%s) AS e OFFSET %s LIMIT 1) AS e',
+    inorder_internal.number_text(t),
+    (SELECT string_agg(format('pg_catalog.concat(e.%I)', c.name), ', '::text ORDER BY c.place)
+     FROM unnest((t).order_columns) WITH ORDINALITY AS c(name, place)),
+    inorder_internal.batch_query(t, b, inorder_internal.column_list(inorder_internal.known_columns(t)), true),
+    max_rows - 1);
+COMMENT ON FUNCTION inorder_internal.cut_query(inorder_internal.feed_table, @extschema@.feed_batch, int) IS
+'Internal function. The query for the number and the key of the row that is so many rows into a batch.';
+
+CREATE FUNCTION inorder_internal.cut_batch(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, number bigint, last_key text[]
+)
+RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF number = b.resumed THEN
+        b.transactions := inorder_internal.one(number);
+    ELSE
+        b.transactions := b.transactions
+            * (int8multirange(int8range(0, number, '[]')) + inorder_internal.one(b.resumed));
+    END IF;
+    IF t.order_columns <> '{}' THEN
+        b.cut := number;
+        b.cut_after := last_key;
+    END IF;
+    RETURN b;
+END $$;
+COMMENT ON FUNCTION inorder_internal.cut_batch(
+    inorder_internal.feed_table, @extschema@.feed_batch, bigint, text[]) IS
+'Internal function. A batch that stops after a row; where nothing distinguishes rows of one transaction, after its '
+'transaction.';

@@ -1,0 +1,85 @@
+-- Positions and batches: what a reader has read, and what it reads next.
+--
+-- Why a set of transactions is a position:
+--  1. A row carries the number of the transaction that inserted it (the guard sees to that)
+--     and is never changed in it nor deleted.
+--  2. ended(S) is the set of transactions that are over in snapshot S; those in it have
+--     committed or not, for good. What they committed is visible in S.
+--  3. A position P is the set of transactions read so far; a batch is B = ended(S) - P.
+--  4. B holds no transaction of P: no row is delivered twice.
+--  5. Rows are read under a snapshot S' not older than S. All of B is over in it, so each row
+--     that B will ever have is visible: none is missed.
+--  6. The next position is P + B. A transaction in progress is in neither, and so is in a later B.
+--  7. Each transaction ends, and is then in ended(S) for every later S: each row comes.
+--  8. Position and rows move in one transaction, or the batch is kept until it is finished.
+--  9. Two readers of one feed take turns: the second sees the position of the first.
+-- 10. A batch may stop inside a transaction, after its row K: then P has that transaction
+--     not, but K, and the next batch goes on with its rows above K.
+
+CREATE TYPE @extschema@.feed_member AS (
+    relation oid,
+    name text,
+    system text,
+    attached bigint[]
+);
+COMMENT ON TYPE @extschema@.feed_member IS
+'A table or partition as a position remembers it: oid and name, the system identifier of its server, and the '
+'transactions that attached it and the partitions above it, from the top down.';
+
+CREATE TYPE @extschema@.feed_position AS (
+    transactions int8multirange,
+    partial bigint,
+    last_key text[],
+    members @extschema@.feed_member[],
+    origin text
+);
+COMMENT ON TYPE @extschema@.feed_position IS
+'What a reader has read: whole transactions by number, rows of one more (partial) up to a key, the partitions there '
+'were, and on which server (see server_origin; null inside the database).';
+
+CREATE TYPE @extschema@.feed_batch AS (
+    transactions int8multirange,
+    resumed bigint,
+    resumed_after text[],
+    cut bigint,
+    cut_after text[],
+    members @extschema@.feed_member[],
+    origin text
+);
+COMMENT ON TYPE @extschema@.feed_batch IS
+'What is read next: transactions by number; of one (resumed) only rows above a key, of one (cut) only rows up to a '
+'key. Any later reading gives the same rows.';
+
+CREATE FUNCTION inorder_internal.one(number bigint)
+RETURNS int8multirange
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN number IS NULL THEN '{}'::int8multirange ELSE int8multirange(int8range(number, number + 1)) END;
+COMMENT ON FUNCTION inorder_internal.one(bigint) IS
+'Internal function. The set of one transaction, or of none for null.';
+
+-- Called by everybody: it names nothing but pg_catalog.
+CREATE FUNCTION @extschema@.feed_advance(from_position @extschema@.feed_position, batch @extschema@.feed_batch)
+RETURNS @extschema@.feed_position
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF from_position.transactions && batch.transactions
+       OR (from_position.partial, from_position.last_key) IS DISTINCT FROM (batch.resumed, batch.resumed_after) THEN
+        RAISE 'this batch does not follow this position' USING ERRCODE = 'invalid_parameter_value',
+              DETAIL = format('Position %s, batch %s.', from_position, batch);
+    END IF;
+    RETURN ROW(from_position.transactions + batch.transactions
+                   - CASE WHEN batch.cut IS NULL THEN '{}'::int8multirange
+                          ELSE int8multirange(int8range(batch.cut, batch.cut, '[]')) END,
+               batch.cut, batch.cut_after, batch.members, batch.origin);
+END $$;
+COMMENT ON FUNCTION @extschema@.feed_advance(@extschema@.feed_position, @extschema@.feed_batch) IS
+'The position after a batch: position plus batch. Pure arithmetic.
+Error invalid_parameter_value if the batch is not one that follows the position.';
+
+CREATE FUNCTION inorder_internal.advance(from_position @extschema@.feed_position, batch @extschema@.feed_batch)
+RETURNS @extschema@.feed_position
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN @extschema@.feed_advance(from_position, batch);
+COMMENT ON FUNCTION inorder_internal.advance(@extschema@.feed_position, @extschema@.feed_batch) IS
+'Internal function. feed_advance(), by a name that nobody can take over.';

@@ -1,0 +1,211 @@
+-- Text of queries: slices of a table by transaction number, called e in each.
+--
+-- The reader runs them with his own rights, feed_apply() under his own search_path. So whatever is not quoted as data
+-- or found in the table names its schema, literals have their type, and every function and operator is the server's
+-- own: src/query.c refuses a query in which it is not.
+
+CREATE FUNCTION inorder_internal.bound(t inorder_internal.feed_table, number bigint)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN CASE WHEN (t).is_uuid THEN format('%L::pg_catalog.uuid', inorder_internal.uuid_xact_floor(number))
+            ELSE format('%L::pg_catalog.int8', number) END;
+COMMENT ON FUNCTION inorder_internal.bound(inorder_internal.feed_table, bigint) IS
+'Internal function. The smallest key of a transaction number, as text of a query.';
+
+CREATE FUNCTION inorder_internal.between_bounds(t inorder_internal.feed_table, low text, high text)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN format('e.%1$I OPERATOR(pg_catalog.>=) %2$s AND e.%1$I OPERATOR(pg_catalog.<) %3$s', (t).key_column, low, high);
+COMMENT ON FUNCTION inorder_internal.between_bounds(inorder_internal.feed_table, text, text) IS
+'Internal function. The condition that keys are in a range: one range of one index.';
+
+CREATE FUNCTION inorder_internal.in_range(t inorder_internal.feed_table, numbers int8multirange)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN inorder_internal.between_bounds(t, inorder_internal.bound(t, lower(numbers)),
+                                       inorder_internal.bound(t, upper(numbers)));
+COMMENT ON FUNCTION inorder_internal.in_range(inorder_internal.feed_table, int8multirange) IS
+'Internal function. The condition that numbers are between the lowest and the highest of a set.';
+
+CREATE FUNCTION inorder_internal.number_text(t inorder_internal.feed_table)
+RETURNS text
+LANGUAGE sql STABLE
+-- The first six bytes of a key are its number.
+RETURN format(CASE WHEN (t).is_uuid
+    THEN 'pg_catalog.concat(''x''::pg_catalog.text, pg_catalog.encode(pg_catalog.substring('
+         'pg_catalog.uuid_send(e.%I), 1, 6), ''hex''::pg_catalog.text))::pg_catalog."bit"(48)::pg_catalog.int8'
+    ELSE 'e.%I' END, (t).key_column);
+COMMENT ON FUNCTION inorder_internal.number_text(inorder_internal.feed_table) IS
+'Internal function. The transaction number of a row, as text of a query.';
+
+CREATE FUNCTION inorder_internal.column_list(columns name[])
+RETURNS text
+LANGUAGE sql STABLE
+RETURN (SELECT string_agg(format('e.%I', c.name), ', '::text ORDER BY c.place)
+        FROM unnest(columns) WITH ORDINALITY AS c(name, place));
+COMMENT ON FUNCTION inorder_internal.column_list(name[]) IS
+'Internal function. The given columns, as text of a query; null for none.';
+
+CREATE FUNCTION inorder_internal.literal_list(t inorder_internal.feed_table, key_values text[])
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    literals text;
+    amount bigint;
+BEGIN
+    SELECT string_agg(format('%L::pg_catalog.%I', k.value, y.typname), ', ' ORDER BY k.place), count(*)
+    INTO literals, amount
+    FROM ROWS FROM (unnest(t.order_columns), unnest(key_values)) WITH ORDINALITY AS k(name, value, place)
+    JOIN pg_attribute AS a ON a.attrelid = t.relation AND a.attname = k.name AND NOT a.attisdropped
+    JOIN pg_type AS y ON y.oid = a.atttypid AND y.oid = ANY (inorder_internal.order_types())
+    WHERE k.value IS NOT NULL;
+    IF amount <> cardinality(key_values) OR amount <> cardinality(t.order_columns) THEN
+        RAISE 'the position stands after the key %, which is not one of columns % of %', key_values, t.order_columns,
+              t.relation
+        USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    RETURN literals;
+END $$;
+COMMENT ON FUNCTION inorder_internal.literal_list(inorder_internal.feed_table, text[]) IS
+'Internal function. A key as text of a query, each value with the type of its column; null for a null key.';
+
+CREATE FUNCTION inorder_internal.order_by(t inorder_internal.feed_table, in_order boolean)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN CASE WHEN in_order THEN ' ORDER BY ' || inorder_internal.column_list(inorder_internal.known_columns(t))
+            ELSE '' END;
+COMMENT ON FUNCTION inorder_internal.order_by(inorder_internal.feed_table, boolean) IS
+'Internal function. The end of a query for rows in their order or as they come.';
+
+CREATE FUNCTION inorder_internal.slice(
+    t inorder_internal.feed_table, number bigint, above text[], up_to text[], columns text, in_order boolean
+)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    key text := inorder_internal.column_list(t.order_columns);
+BEGIN
+    RETURN format('(SELECT %s FROM %s AS e WHERE %s', columns, t.relation,
+                  inorder_internal.in_range(t, inorder_internal.one(number)))
+        || CASE WHEN above IS NULL THEN '' ELSE format(' AND (%s) OPERATOR(pg_catalog.>) (%s)', key,
+                  inorder_internal.literal_list(t, above)) END
+        || CASE WHEN up_to IS NULL THEN '' ELSE format(' AND (%s) OPERATOR(pg_catalog.<=) (%s)', key,
+                  inorder_internal.literal_list(t, up_to)) END
+        || inorder_internal.order_by(t, in_order) || ')';
+END $$;
+COMMENT ON FUNCTION inorder_internal.slice(inorder_internal.feed_table, bigint, text[], text[], text, boolean) IS
+'Internal function. The query for rows of one transaction above and up to a key; null leaves a side open.';
+
+CREATE FUNCTION inorder_internal.near(numbers int8multirange)
+RETURNS int8multirange
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN (SELECT range_agg(int8range(lower(r), upper(r) + 100)) FROM unnest(numbers) AS r)
+    * int8multirange(range_merge(numbers));
+COMMENT ON FUNCTION inorder_internal.near(int8multirange) IS
+'Internal function. A set of numbers with gaps of up to 100 closed.';
+
+CREATE FUNCTION inorder_internal.bounds_table(t inorder_internal.feed_table, numbers int8multirange)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    low text[];
+    high text[];
+BEGIN
+    IF t.is_uuid THEN
+        SELECT array_agg(inorder_internal.uuid_xact_floor(lower(r))::text ORDER BY r),
+               array_agg(inorder_internal.uuid_xact_floor(upper(r))::text ORDER BY r)
+        INTO low, high FROM unnest(numbers) AS r;
+    ELSE
+        SELECT array_agg(lower(r)::text ORDER BY r), array_agg(upper(r)::text ORDER BY r)
+        INTO low, high FROM unnest(numbers) AS r;
+    END IF;
+    RETURN format('ROWS FROM (pg_catalog.unnest(%L::pg_catalog.%I[]), pg_catalog.unnest(%L::pg_catalog.%2$I[]))',
+                  low, CASE WHEN t.is_uuid THEN 'uuid' ELSE 'int8' END, high);
+END $$;
+COMMENT ON FUNCTION inorder_internal.bounds_table(inorder_internal.feed_table, int8multirange) IS
+'Internal function. The ranges of a set as a table of two columns of keys, as text of a query.';
+
+CREATE FUNCTION inorder_internal.from_ranges(
+    t inorder_internal.feed_table, source text, numbers int8multirange, ending text
+)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    probed int8multirange := numbers;
+    filter text := '';
+BEGIN
+    -- A probe of a BRIN index reads all of it, and all pages that it has not summarised: so near ranges have one.
+    IF NOT t.ordered THEN
+        probed := inorder_internal.near(numbers);
+        filter := format(' AND %L::pg_catalog.int8multirange OPERATOR(pg_catalog.@>) ', numbers)
+            || inorder_internal.number_text(t);
+    END IF;
+    -- One range at a time, in order, each by one scan of the index: OFFSET 0 keeps the planner from joining
+    -- the set with the table, for which it would read the whole index, and from reading the whole table.
+    RETURN format('FROM %s AS b(low, high) CROSS JOIN LATERAL (SELECT * FROM %s%s%s%s OFFSET 0) AS e',
+                  inorder_internal.bounds_table(t, probed), source,
+                  inorder_internal.between_bounds(t, 'b.low', 'b.high'), filter, ending);
+END $$;
+COMMENT ON FUNCTION inorder_internal.from_ranges(inorder_internal.feed_table, text, int8multirange, text) IS
+'Internal function. The end of a query for rows of a set of transactions, where source is: a table AS e WHERE.';
+
+CREATE FUNCTION inorder_internal.whole_table(t inorder_internal.feed_table)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN format('%s AS e WHERE ', (t).relation);
+COMMENT ON FUNCTION inorder_internal.whole_table(inorder_internal.feed_table) IS
+'Internal function. The source of a query that reads the table with all its partitions.';
+
+CREATE FUNCTION inorder_internal.ranges(
+    t inorder_internal.feed_table, numbers int8multirange, columns text, in_order boolean
+)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF isempty(numbers) THEN
+        RETURN NULL;
+    -- A BRIN index is read by a bitmap, whose price the planner puts as high as that of the whole table: only where
+    -- sequential scans are off, or in a join from which there is no other way out, does it take it.
+    ELSIF numbers = int8multirange(range_merge(numbers)) AND (in_order OR t.ordered) THEN
+        RETURN format('(SELECT %s FROM %s%s%s)', columns, inorder_internal.whole_table(t),
+                      inorder_internal.in_range(t, numbers), inorder_internal.order_by(t, in_order));
+    END IF;
+    RETURN format('(SELECT %s %s)', columns,
+                  inorder_internal.from_ranges(t, inorder_internal.whole_table(t), numbers,
+                                               inorder_internal.order_by(t, in_order)));
+END $$;
+COMMENT ON FUNCTION inorder_internal.ranges(inorder_internal.feed_table, int8multirange, text, boolean) IS
+'Internal function. The query for all rows of a set of transactions, by number if in order; null for none.';
+
+CREATE FUNCTION inorder_internal.batch_query(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, columns text, in_order boolean
+)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    query text;
+BEGIN
+    IF b.resumed IS NULL AND b.cut IS NULL THEN
+        query := inorder_internal.ranges(t, b.transactions, columns, in_order);
+    ELSE
+        query := concat_ws(' UNION ALL ',
+            CASE WHEN b.resumed IS NOT NULL
+                 THEN inorder_internal.slice(t, b.resumed, b.resumed_after,
+                                             CASE WHEN b.cut = b.resumed THEN b.cut_after END, columns, in_order) END,
+            inorder_internal.ranges(t, b.transactions - inorder_internal.one(b.resumed) - inorder_internal.one(b.cut),
+                                    columns, in_order),
+            CASE WHEN b.cut IS NOT NULL AND b.cut IS DISTINCT FROM b.resumed
+                 THEN inorder_internal.slice(t, b.cut, NULL, b.cut_after, columns, in_order) END);
+    END IF;
+    RETURN coalesce(query, format('SELECT %s FROM %sfalse', columns, inorder_internal.whole_table(t)));
+END $$;
+COMMENT ON FUNCTION inorder_internal.batch_query(
+    inorder_internal.feed_table, @extschema@.feed_batch, text, boolean) IS
+'Internal function. The query for the rows of a batch, in their order or as they come: the rest of the transaction '
+'that the last batch stopped in, whole transactions, the first part of one.';

@@ -1,0 +1,116 @@
+-- Feeds kept by the reader: no state in the database. The functions that users call are in src/reader.c.
+
+CREATE FUNCTION inorder_internal.start_position(t inorder_internal.feed_table, start text)
+RETURNS @extschema@.feed_position
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF start IS NULL OR start NOT IN ('beginning', 'now') THEN
+        RAISE 'start must be ''beginning'' or ''now'', not %', coalesce(quote_literal(start), 'null')
+        USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN ROW(CASE start WHEN 'now' THEN inorder_internal.ended_transactions(t.base) ELSE '{}'::int8multirange END,
+               NULL::bigint, NULL::text[],
+               CASE WHEN inorder_internal.has_members(t.relation) THEN inorder_internal.members(t.relation) END,
+               inorder_internal.server_origin());
+END $$;
+COMMENT ON FUNCTION inorder_internal.start_position(inorder_internal.feed_table, text) IS
+'Internal function. A position to begin with.';
+
+CREATE FUNCTION inorder_internal.check_origin(origin text)
+RETURNS void
+LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF origin <> inorder_internal.server_origin() THEN
+        RAISE 'this position is of another server or timeline' USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = format('It was read on %s, this is %s (system identifier/timeline). What was read there may be '
+                              'missing here, and its numbers may be used again.',
+                              origin, inorder_internal.server_origin()),
+              HINT = 'If nothing was lost on the way here, go on by setting the origin of the position to null.';
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.check_origin(text) IS
+'Internal function. Error if transaction numbers are of another server or timeline.';
+
+CREATE FUNCTION inorder_internal.check_position(p @extschema@.feed_position)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF p.transactions IS NULL THEN
+        RAISE 'from_position must not be null' USING ERRCODE = 'null_value_not_allowed',
+              HINT = 'feed_start() gives one to begin with.';
+    ELSIF NOT p.transactions <@ '{[0,281474976710656)}' THEN
+        RAISE 'the position holds transactions %, which must be between 0 and 281474976710655', p.transactions
+        USING ERRCODE = 'numeric_value_out_of_range';
+    END IF;
+    PERFORM inorder_internal.check_origin(p.origin);
+END $$;
+COMMENT ON FUNCTION inorder_internal.check_position(@extschema@.feed_position) IS
+'Internal function. Error unless a position that a reader kept can be one of this server.';
+
+CREATE FUNCTION inorder_internal.check_batch(t inorder_internal.feed_table, b @extschema@.feed_batch)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    missing int8multirange;
+BEGIN
+    IF b.transactions IS NULL THEN
+        RAISE 'batch must not be null' USING ERRCODE = 'null_value_not_allowed', HINT = 'feed_batch_after() gives one.';
+    END IF;
+    PERFORM inorder_internal.check_origin(b.origin);
+    missing := b.transactions - inorder_internal.ended_transactions(t.base);
+    IF NOT isempty(missing) THEN
+        RAISE 'this batch is newer than what this transaction sees'
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = format('Transactions %s have not ended in its snapshot.', missing),
+              HINT = 'In REPEATABLE READ and SERIALIZABLE begin a new transaction; '
+                     'on a standby wait until it has come so far.';
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.check_batch(inorder_internal.feed_table, @extschema@.feed_batch) IS
+'Internal function. Error unless all transactions of a batch have ended in the current snapshot.';
+
+CREATE FUNCTION inorder_internal.stamp_batch(b @extschema@.feed_batch)
+RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    b.origin := inorder_internal.server_origin();
+    RETURN b;
+END $$;
+COMMENT ON FUNCTION inorder_internal.stamp_batch(@extschema@.feed_batch) IS
+'Internal function. A batch with the server that it is of.';
+
+CREATE FUNCTION @extschema@.feed_start(relation regclass, start text DEFAULT 'beginning')
+RETURNS @extschema@.feed_position
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_start(regclass, text) IS
+'A position to begin with, for a reader that keeps it itself: ''beginning'' has read nothing, ''now'' every '
+'transaction that has ended. Flushes the WAL first.
+Those who may read the table. Errors: invalid_parameter_value (start), insufficient_privilege, undefined_column and '
+'others of feed_enable if the table cannot be read.';
+
+CREATE FUNCTION @extschema@.feed_batch_after(
+    relation regclass, from_position @extschema@.feed_position, max_rows int DEFAULT NULL
+)
+RETURNS @extschema@.feed_batch
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_batch_after(regclass, @extschema@.feed_position, int) IS
+'The batch that follows a position kept by the reader, of at most max_rows rows (all there are if null): read it by '
+'feed_rows, then go on from feed_advance(position, batch). It may be of no rows. Flushes the WAL first, so that no '
+'crash takes back what is handed out. On a primary and on a standby.
+Range: max_rows 1 to 2147483647. Errors: object_not_in_prerequisite_state if the position is of another server or '
+'timeline, the table was restored (see feed_rebase), or a partition was attached with rows already passed; '
+'insufficient_privilege, undefined_column and others of feed_enable.';
+
+CREATE FUNCTION @extschema@.feed_rows(relation regclass, batch @extschema@.feed_batch, row_type anyelement)
+RETURNS SETOF anyelement
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_rows(regclass, @extschema@.feed_batch, anyelement) IS
+'The rows of a batch, by transaction number, within one in the order of the key; row_type is null::the_table. The '
+'same rows at any later time, on a primary and on its standbys.
+Errors: object_not_in_prerequisite_state if the batch is newer than the snapshot (REPEATABLE READ, a standby behind) '
+'or of another server or timeline; insufficient_privilege, datatype_mismatch.';

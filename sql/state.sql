@@ -1,0 +1,172 @@
+-- What the extension remembers, and who may do what with it.
+--
+-- Only the functions of the extension write here: they check the rights of their caller, then write as the owner of
+-- these tables (src/state.c). The installer and the owner of the database may read and insert, for pg_dump and
+-- pg_restore; what they insert is checked when it is used, and never executed.
+
+CREATE TYPE inorder_internal.role_ref AS (id oid, name name);
+COMMENT ON TYPE inorder_internal.role_ref IS
+'Internal type. A role, which counts only if both are right: neither after it was dropped, nor, for another role, '
+'after a restore.';
+
+CREATE TABLE inorder_internal.feed_table (
+    relation regclass PRIMARY KEY,
+    key_column name NOT NULL,
+    is_uuid boolean NOT NULL,
+    is_generated boolean NOT NULL,
+    order_columns name[] NOT NULL CHECK (array_position(order_columns, NULL) IS NULL),
+    base bigint NOT NULL CHECK (base BETWEEN 0 AND 281474976710655),
+    ordered boolean NOT NULL,
+    CHECK (NOT is_uuid OR order_columns = ARRAY[key_column])
+);
+COMMENT ON TABLE inorder_internal.feed_table IS 'Tables made readable by feed_enable(), one row each.';
+COMMENT ON COLUMN inorder_internal.feed_table.key_column IS
+'column with the transaction number: a uuid by uuid_xact_nextval(), or a bigint';
+COMMENT ON COLUMN inorder_internal.feed_table.order_columns IS
+'columns that distinguish rows of one transaction, in order; empty if none do, and transactions are then read whole';
+COMMENT ON COLUMN inorder_internal.feed_table.base IS 'what is added to transaction ids, 0 to 281474976710655';
+COMMENT ON COLUMN inorder_internal.feed_table.ordered IS
+'whether a btree index gives rows by number; otherwise a BRIN index does not';
+
+CREATE TABLE inorder_internal.feed (
+    id bigint PRIMARY KEY CHECK (id BETWEEN 1 AND 4294967295),
+    name text NOT NULL CHECK (char_length(name) BETWEEN 1 AND 200),
+    owner oid NOT NULL,
+    owner_name name NOT NULL,
+    movers inorder_internal.role_ref[] NOT NULL DEFAULT '{}',
+    relation regclass NOT NULL,
+    position @extschema@.feed_position NOT NULL
+        CHECK (((position).transactions <@ '{[0,281474976710656)}') IS TRUE),
+    batch bigint NOT NULL DEFAULT 0 CHECK (batch >= 0),
+    pending @extschema@.feed_batch
+        CHECK (pending IS NULL OR ((pending).transactions <@ '{[0,281474976710656)}') IS TRUE),
+    created timestamptz NOT NULL DEFAULT now(),
+    moved timestamptz,
+    UNIQUE (name, owner, owner_name)
+);
+CREATE INDEX ON inorder_internal.feed (relation);
+COMMENT ON TABLE inorder_internal.feed IS 'Feeds made by feed_create(); the view feeds shows them.';
+COMMENT ON COLUMN inorder_internal.feed.id IS 'what the lock of the feed is taken on';
+COMMENT ON COLUMN inorder_internal.feed.owner IS 'role that made it, with its name: see role_ref';
+COMMENT ON COLUMN inorder_internal.feed.movers IS 'roles that feed_grant() lets move it';
+COMMENT ON COLUMN inorder_internal.feed.batch IS
+'number of the last batch handed out by feed_next_batch(), from 1 on; without gaps';
+COMMENT ON COLUMN inorder_internal.feed.pending IS 'that batch as long as it is not finished';
+COMMENT ON COLUMN inorder_internal.feed.moved IS 'when the position moved last';
+
+CREATE TABLE inorder_internal.count_part (
+    relation regclass NOT NULL,
+    part regclass NOT NULL,
+    storage text NOT NULL,
+    counted int8multirange NOT NULL CHECK (counted <@ '{[0,281474976710656)}'),
+    rows bigint NOT NULL CHECK (rows >= 0),
+    folded timestamptz NOT NULL,
+    PRIMARY KEY (relation, part)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE inorder_internal.count_part IS
+'What exact_count() goes on from, a row for each table or partition.';
+COMMENT ON COLUMN inorder_internal.count_part.relation IS 'table that exact_count_start() was called for';
+COMMENT ON COLUMN inorder_internal.count_part.part IS 'that table, or a partition that holds rows';
+COMMENT ON COLUMN inorder_internal.count_part.storage IS
+'which files of which server were counted; when others take their place (restore, TRUNCATE, VACUUM FULL, attached '
+'again) the number is void';
+COMMENT ON COLUMN inorder_internal.count_part.counted IS 'transactions whose rows are in the number';
+COMMENT ON COLUMN inorder_internal.count_part.rows IS 'the number';
+
+-- Of a table that is gone the dump would have an oid, which is another table's where it is restored.
+SELECT pg_catalog.pg_extension_config_dump('inorder_internal.feed_table'::pg_catalog.regclass,
+    'WHERE EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid = relation)'::pg_catalog.text);
+SELECT pg_catalog.pg_extension_config_dump('inorder_internal.feed'::pg_catalog.regclass,
+    'WHERE EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid = relation)'::pg_catalog.text);
+
+SELECT pg_catalog.pg_extension_config_dump('inorder_internal.count_part'::pg_catalog.regclass,
+    'WHERE EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid = relation) '
+    'AND EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid = part)'::pg_catalog.text);
+
+---------------------------------------------------------------------------
+-- Who may do what
+---------------------------------------------------------------------------
+
+CREATE FUNCTION inorder_internal.is_role(caller oid, id oid, name name)
+RETURNS boolean
+LANGUAGE sql STABLE
+RETURN EXISTS (SELECT FROM pg_roles AS r
+               WHERE r.oid = id AND r.rolname = name AND pg_has_role(caller, r.oid, 'USAGE'::text));
+COMMENT ON FUNCTION inorder_internal.is_role(oid, oid, name) IS
+'Internal function. Whether the caller is a member of a role, which is remembered by oid and name.';
+
+CREATE FUNCTION inorder_internal.owns(caller oid, relation regclass)
+RETURNS boolean
+LANGUAGE sql STABLE
+RETURN EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation AND pg_has_role(caller, c.relowner, 'USAGE'::text));
+COMMENT ON FUNCTION inorder_internal.owns(oid, regclass) IS
+'Internal function. Whether the caller owns a table.';
+
+CREATE FUNCTION inorder_internal.may_read(caller oid, relation regclass)
+RETURNS boolean
+LANGUAGE sql STABLE
+RETURN EXISTS (SELECT FROM pg_class AS c
+               WHERE c.oid = relation AND has_table_privilege(caller, c.oid, 'SELECT'::text)
+                 AND has_schema_privilege(caller, c.relnamespace, 'USAGE'::text));
+COMMENT ON FUNCTION inorder_internal.may_read(oid, regclass) IS
+'Internal function. Whether the caller may read a table, by its name.';
+
+CREATE FUNCTION inorder_internal.may_move(caller oid, f inorder_internal.feed)
+RETURNS boolean
+LANGUAGE sql STABLE
+RETURN inorder_internal.is_role(caller, (f).owner, (f).owner_name) OR inorder_internal.owns(caller, (f).relation)
+    OR EXISTS (SELECT FROM unnest((f).movers) AS m WHERE inorder_internal.is_role(caller, m.id, m.name));
+COMMENT ON FUNCTION inorder_internal.may_move(oid, inorder_internal.feed) IS
+'Internal function. Whether the caller may move a feed: its owner, the owner of its table, those it is granted to.';
+
+CREATE FUNCTION inorder_internal.may_see(caller oid, f inorder_internal.feed)
+RETURNS boolean
+LANGUAGE sql STABLE
+RETURN inorder_internal.may_move(caller, f) OR inorder_internal.may_read(caller, (f).relation)
+    OR pg_has_role(caller, 'pg_monitor'::name, 'USAGE'::text);
+COMMENT ON FUNCTION inorder_internal.may_see(oid, inorder_internal.feed) IS
+'Internal function. Whether the caller sees the state of a feed: those who may move it or read its table, pg_monitor.';
+
+CREATE FUNCTION inorder_internal.check_owner(caller oid, relation regclass)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF relation IS NULL THEN
+        RAISE 'relation must not be null' USING ERRCODE = 'null_value_not_allowed';
+    ELSIF NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation) THEN
+        RAISE 'table with OID % does not exist', relation::oid USING ERRCODE = 'undefined_table';
+    ELSIF NOT inorder_internal.owns(caller, relation) THEN
+        RAISE 'must be owner of table %', relation USING ERRCODE = 'insufficient_privilege';
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.check_owner(oid, regclass) IS
+'Internal function. Error (insufficient_privilege) unless the caller owns the table.';
+
+CREATE FUNCTION inorder_internal.check_reader(caller oid, relation regclass)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF relation IS NULL THEN
+        RAISE 'relation must not be null' USING ERRCODE = 'null_value_not_allowed';
+    ELSIF NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation) THEN
+        RAISE 'table with OID % does not exist', relation::oid USING ERRCODE = 'undefined_table';
+    ELSIF NOT inorder_internal.may_read(caller, relation) THEN
+        RAISE 'permission denied for table %', relation USING ERRCODE = 'insufficient_privilege',
+              DETAIL = 'Reading it needs SELECT on the whole table and USAGE on its schema.';
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.check_reader(oid, regclass) IS
+'Internal function. Error (insufficient_privilege) unless the caller may read the table.';
+
+CREATE FUNCTION inorder_internal.sweep()
+RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    DELETE FROM inorder_internal.feed AS f WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation);
+    DELETE FROM inorder_internal.feed_table AS t WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = t.relation);
+    DELETE FROM inorder_internal.count_part AS p WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = p.relation);
+END;
+COMMENT ON FUNCTION inorder_internal.sweep() IS
+'Internal function. Forget what belonged to tables that were dropped.';

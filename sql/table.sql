@@ -1,0 +1,289 @@
+-- Description of a table: how it is read by the number of its transactions, from the catalog alone.
+--
+-- Nothing here reads a row of the table or evaluates an expression of its owner's.
+
+CREATE FUNCTION inorder_internal.tree(relation regclass)
+RETURNS regclass[]
+LANGUAGE sql STABLE STRICT
+BEGIN ATOMIC
+    WITH RECURSIVE tree AS (
+        SELECT relation::oid AS relid
+        UNION ALL
+        -- While DETACH ... CONCURRENTLY waits for others, no new query reads the partition.
+        SELECT i.inhrelid FROM tree AS t JOIN pg_inherits AS i ON i.inhparent = t.relid AND NOT i.inhdetachpending
+    )
+    SELECT array_agg(t.relid::regclass ORDER BY t.relid) FROM tree AS t;
+END;
+COMMENT ON FUNCTION inorder_internal.tree(regclass) IS
+'Internal function. The table and all its partitions, by oid.';
+
+CREATE FUNCTION inorder_internal.members(relation regclass)
+RETURNS @extschema@.feed_member[]
+LANGUAGE sql STABLE STRICT
+-- The oid stays when a partition is renamed, the name when a dump is restored; detached, filled and attached again
+-- it is another, which only the transactions show that attached it and those above it.
+BEGIN ATOMIC
+    WITH RECURSIVE tree AS (
+        SELECT relation::oid AS relid, '{}'::bigint[] AS attached
+        UNION ALL
+        SELECT i.inhrelid, t.attached || i.xmin::text::bigint
+        FROM tree AS t JOIN pg_inherits AS i ON i.inhparent = t.relid AND NOT i.inhdetachpending
+    )
+    SELECT array_agg(ROW(c.oid, format('%I.%I'::text, n.nspname, c.relname), inorder_internal.server_system(),
+                         t.attached)::@extschema@.feed_member ORDER BY c.oid)
+    FROM tree AS t JOIN pg_class AS c ON c.oid = t.relid JOIN pg_namespace AS n ON n.oid = c.relnamespace;
+END;
+COMMENT ON FUNCTION inorder_internal.members(regclass) IS
+'Internal function. The table and its partitions, for a position to remember.';
+
+CREATE FUNCTION inorder_internal.has_members(relation regclass)
+RETURNS boolean
+LANGUAGE sql STABLE STRICT
+RETURN (SELECT c.relhassubclass OR c.relkind = 'p' FROM pg_class AS c WHERE c.oid = relation);
+COMMENT ON FUNCTION inorder_internal.has_members(regclass) IS
+'Internal function. Whether there are partitions to remember, or may be.';
+
+CREATE FUNCTION inorder_internal.new_members(relation regclass, known @extschema@.feed_member[])
+RETURNS SETOF regclass
+LANGUAGE sql STABLE STRICT
+-- By name only where the table itself is of another server: in a restored database, not one made anew here.
+BEGIN ATOMIC
+    SELECT m.relation::regclass FROM unnest(inorder_internal.members(relation)) AS m
+    WHERE NOT EXISTS (
+        SELECT FROM unnest(known) AS k
+        WHERE k.relation = m.relation AND k.system = m.system AND k.attached = m.attached
+           OR k.name = m.name AND NOT EXISTS (
+               SELECT FROM unnest(known) AS r
+               WHERE r.relation = new_members.relation::oid AND r.system = inorder_internal.server_system()));
+END;
+COMMENT ON FUNCTION inorder_internal.new_members(regclass, @extschema@.feed_member[]) IS
+'Internal function. Partitions that a position does not remember as they are attached now or, in a restored database, '
+'by name.';
+
+CREATE FUNCTION inorder_internal.problem(relation regclass)
+RETURNS text
+LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    r pg_class;
+    kinds text;
+BEGIN
+    SELECT * INTO r FROM pg_class WHERE oid = relation;
+    IF r.relkind = 'p' THEN
+        SELECT string_agg(concat(relkind, relpersistence), '') INTO kinds
+        FROM pg_class WHERE oid = ANY (inorder_internal.tree(relation));
+    END IF;
+    RETURN CASE
+        WHEN r.relkind NOT IN ('r', 'p') THEN 'is not a table'
+        WHEN r.relpersistence <> 'p' THEN 'is not permanent: a crash or the end of a session empties it'
+        WHEN r.relkind = 'r' AND r.relhassubclass AND EXISTS (SELECT FROM pg_inherits WHERE inhparent = relation)
+        THEN 'has tables that inherit from it, into which rows come without its guard'
+        WHEN kinds ~ 'f' THEN 'has foreign tables among its partitions, whose transactions are another server''s'
+        WHEN kinds ~ '[ut]' THEN 'has partitions that are not permanent: a crash or the end of a session empties them'
+    END;
+END $$;
+COMMENT ON FUNCTION inorder_internal.problem(regclass) IS
+'Internal function. Why a table cannot be read by its transactions whatever columns it has, or null.';
+
+CREATE FUNCTION inorder_internal.key_base(expression pg_node_tree, functions oid[])
+RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
+COMMENT ON FUNCTION inorder_internal.key_base(pg_node_tree, oid[]) IS
+'Internal function. The base of an expression that is a call of one of the functions with no argument (0) or a '
+'constant; null for any other expression. Evaluates nothing.';
+
+CREATE FUNCTION inorder_internal.key_columns(relation regclass)
+RETURNS TABLE (attnum smallint, base bigint)
+LANGUAGE sql STABLE STRICT
+BEGIN ATOMIC
+    SELECT k.attnum, k.base
+    FROM (SELECT a.attnum, inorder_internal.key_base(d.adbin,
+              CASE WHEN a.atttypid = 'uuid'::regtype AND a.attgenerated = ''
+                   THEN ARRAY['@extschema@.uuid_xact_nextval(bigint)'::regprocedure::oid]
+                   WHEN a.atttypid = 'bigint'::regtype AND a.attgenerated = ''
+                   THEN ARRAY['@extschema@.xact_id(bigint)'::regprocedure::oid]
+                   WHEN a.atttypid = 'bigint'::regtype AND a.attgenerated = 's'
+                   THEN ARRAY['@extschema@.xact_id_generated(bigint)'::regprocedure::oid]
+                   ELSE '{}'::oid[] END) AS base
+          FROM pg_attribute AS a JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+          WHERE a.attrelid = relation AND NOT a.attisdropped) AS k
+    WHERE k.base BETWEEN 0 AND 281474976710655;
+END;
+COMMENT ON FUNCTION inorder_internal.key_columns(regclass) IS
+'Internal function. Columns whose default or generation expression makes transaction numbers, and the base of each.';
+
+CREATE FUNCTION inorder_internal.order_types()
+RETURNS oid[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+-- Types whose text any session reads back as the same value, and whose comparison is the server's own: not those
+-- that others make (an enumeration may have an implicit cast, and a comparison by its owner's function with it), not
+-- reg... types, money and arrays, whose text depends on more than the value.
+RETURN ARRAY['bool', 'int2', 'int4', 'int8', 'oid', 'numeric', 'float4', 'float8', 'uuid', 'text', 'varchar', 'bpchar',
+             'name', 'bytea', 'bit', 'varbit', 'date', 'time', 'timetz', 'timestamp', 'timestamptz', 'interval',
+             'inet', 'cidr', 'macaddr', 'macaddr8']::regtype[]::oid[];
+COMMENT ON FUNCTION inorder_internal.order_types() IS
+'Internal function. Types of columns that a position inside a transaction can be kept by.';
+
+CREATE FUNCTION inorder_internal.order_columns(relation regclass, key_attnum smallint)
+RETURNS name[]
+LANGUAGE sql STABLE
+-- Nor columns that are only included.
+BEGIN ATOMIC
+    SELECT CASE WHEN bool_and(o.opcnamespace = 'pg_catalog'::regnamespace
+                              AND a.atttypid = ANY (inorder_internal.order_types()))
+                THEN array_agg(a.attname ORDER BY k.place) ELSE '{}'::name[] END
+    FROM pg_index AS i
+    CROSS JOIN ROWS FROM (unnest(i.indkey::smallint[]), unnest(i.indclass::oid[])) WITH ORDINALITY
+        AS k(attnum, class, place)
+    JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+    JOIN pg_opclass AS o ON o.oid = k.class
+    WHERE i.indrelid = relation AND i.indisprimary AND a.attnum <> key_attnum;
+END;
+COMMENT ON FUNCTION inorder_internal.order_columns(regclass, smallint) IS
+'Internal function. The other columns of the primary key, in order; none unless a position can be kept by each.';
+
+CREATE FUNCTION inorder_internal.say_key_column(relation regclass, key_column name, amount bigint)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'table % has % with the transaction number', relation,
+        CASE WHEN amount > 1 THEN 'several columns' WHEN key_column IS NOT NULL THEN format('no column %I', key_column)
+             ELSE 'no column' END
+    USING ERRCODE = CASE WHEN amount > 1 THEN 'ambiguous_column' ELSE 'undefined_column' END,
+          DETAIL = 'It is recognised by its default, uuid_xact_nextval() or xact_id(), or as '
+                   'GENERATED ALWAYS AS (xact_id_generated()) STORED; the argument may be a constant.',
+          HINT = CASE WHEN amount > 1 THEN 'Name the one to use.'
+                      ELSE format('SELECT * FROM feed_prepare(%L) shows how to add one.', relation) END;
+END $$;
+COMMENT ON FUNCTION inorder_internal.say_key_column(regclass, name, bigint) IS
+'Internal function. The error about a table without one column of transaction numbers.';
+
+CREATE FUNCTION inorder_internal.has_order(relation regclass, key_attnum smallint)
+RETURNS boolean
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT bool_or(m.amname = 'btree')
+    FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid JOIN pg_am AS m ON m.oid = c.relam
+    WHERE i.indrelid = relation AND i.indkey[0] = key_attnum AND i.indisvalid AND i.indpred IS NULL
+      AND m.amname IN ('btree', 'brin');
+END;
+COMMENT ON FUNCTION inorder_internal.has_order(regclass, smallint) IS
+'Internal function. Whether a btree index begins with a column; false if only a BRIN index does, null if none.';
+
+CREATE FUNCTION inorder_internal.describe(relation regclass, key_column name)
+RETURNS inorder_internal.feed_table
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    t inorder_internal.feed_table;
+    key_attnum smallint;
+    amount bigint;
+    problem text := inorder_internal.problem(relation);
+BEGIN
+    IF problem IS NOT NULL THEN
+        RAISE 'cannot read % by transactions: it %', relation, problem USING ERRCODE = 'wrong_object_type';
+    END IF;
+    t.relation := relation;
+    SELECT count(*) OVER (), a.attnum, a.attname, a.atttypid = 'uuid'::regtype, a.attgenerated = 's', k.base
+    INTO amount, key_attnum, t.key_column, t.is_uuid, t.is_generated, t.base
+    FROM inorder_internal.key_columns(relation) AS k JOIN pg_attribute AS a USING (attnum)
+    WHERE a.attrelid = relation AND (describe.key_column IS NULL OR a.attname = describe.key_column)
+    ORDER BY a.attnum;
+    IF amount IS DISTINCT FROM 1 THEN
+        PERFORM inorder_internal.say_key_column(relation, key_column, amount);
+    END IF;
+    t.ordered := inorder_internal.has_order(relation, key_attnum);
+    IF t.ordered IS NULL THEN
+        RAISE 'table % has no index that begins with column %', relation, quote_ident(t.key_column)
+        USING ERRCODE = 'undefined_object',
+              HINT = 'A btree or a BRIN index on the whole table is needed, a valid one.';
+    END IF;
+    t.order_columns := CASE WHEN t.is_uuid THEN ARRAY[t.key_column]
+                            ELSE inorder_internal.order_columns(relation, key_attnum) END;
+    RETURN t;
+END $$;
+COMMENT ON FUNCTION inorder_internal.describe(regclass, name) IS
+'Internal function. How a table is read: its column with the transaction number, the base, the index.';
+
+CREATE FUNCTION inorder_internal.known_columns(t inorder_internal.feed_table)
+RETURNS name[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN (t).is_uuid THEN (t).order_columns ELSE (t).key_column || (t).order_columns END;
+COMMENT ON FUNCTION inorder_internal.known_columns(inorder_internal.feed_table) IS
+'Internal function. The columns that readers rely on, the one with the transaction number first.';
+
+CREATE FUNCTION inorder_internal.hides_rows(caller oid, relation regclass)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
+COMMENT ON FUNCTION inorder_internal.hides_rows(oid, regclass) IS
+'Internal function. Whether row security hides rows of a table from the caller.';
+
+CREATE FUNCTION inorder_internal.lacks(t inorder_internal.feed_table)
+RETURNS name
+LANGUAGE sql STABLE
+RETURN (SELECT c FROM unnest(inorder_internal.known_columns(t)) AS c
+        WHERE NOT EXISTS (SELECT FROM pg_attribute AS a
+                          WHERE a.attrelid = (t).relation AND a.attname = c AND NOT a.attisdropped) LIMIT 1);
+COMMENT ON FUNCTION inorder_internal.lacks(inorder_internal.feed_table) IS
+'Internal function. A column that a table is read by and has no more, or null.';
+
+CREATE FUNCTION inorder_internal.say_unguarded(t inorder_internal.feed_table)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    lacks name := inorder_internal.lacks(t);
+BEGIN
+    IF lacks IS NOT NULL THEN
+        RAISE 'table % has no column % any more, which its feed relies on', t.relation, quote_ident(lacks)
+        USING ERRCODE = 'undefined_column',
+              HINT = format('Give the column its name back, or let the owner call feed_enable(%L) again.', t.relation);
+    END IF;
+    RAISE 'table % has lost the guard of column %', t.relation, quote_ident(t.key_column)
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = 'Its triggers were disabled, dropped or changed, or another column has this name now. '
+                   'Rows that came meanwhile may have numbers that readers have passed.',
+          HINT = format('Let the owner call feed_enable(%L).', t.relation);
+END $$;
+COMMENT ON FUNCTION inorder_internal.say_unguarded(inorder_internal.feed_table) IS
+'Internal function. The error about a table that lost its guard.';
+
+CREATE FUNCTION inorder_internal.check_table(t inorder_internal.feed_table, caller oid)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    problem text := inorder_internal.problem(t.relation);
+BEGIN
+    IF problem IS NOT NULL THEN
+        RAISE 'cannot read % by transactions: it %', t.relation, problem USING ERRCODE = 'wrong_object_type';
+    ELSIF inorder_internal.hides_rows(caller, t.relation) THEN
+        RAISE 'row security hides rows of % from this role', t.relation
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = 'A feed and an exact count speak of all rows, hidden ones too.';
+    ELSIF NOT inorder_internal.has_guard(t)
+          AND EXISTS (SELECT FROM inorder_internal.feed_table AS f WHERE f.relation = t.relation) THEN
+        PERFORM inorder_internal.say_unguarded(t);
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.check_table(inorder_internal.feed_table, oid) IS
+'Internal function. Error if the table cannot be read by transactions any more, is not guarded, or row security hides '
+'rows of it.';
+
+CREATE FUNCTION inorder_internal.table_of(relation regclass, caller oid)
+RETURNS inorder_internal.feed_table
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    t inorder_internal.feed_table;
+BEGIN
+    SELECT * INTO t FROM inorder_internal.feed_table AS f WHERE f.relation = table_of.relation;
+    IF NOT FOUND THEN
+        t := inorder_internal.describe(relation, NULL);
+    END IF;
+    PERFORM inorder_internal.check_table(t, caller);
+    RETURN t;
+END $$;
+COMMENT ON FUNCTION inorder_internal.table_of(regclass, oid) IS
+'Internal function. How a table is read, as feed_enable() kept it, or else from the catalog; an error if it cannot be.';

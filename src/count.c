@@ -1,0 +1,140 @@
+/*
+ * count.c
+ *	  Exact counts: what users call.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type_d.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/snapmgr.h"
+
+#include "feed.h"
+
+PG_FUNCTION_INFO_V1(exact_count);
+PG_FUNCTION_INFO_V1(exact_count_fold);
+PG_FUNCTION_INFO_V1(exact_count_start);
+PG_FUNCTION_INFO_V1(exact_count_stop);
+
+static StateCall count_text = {"SELECT inorder_internal.count_query($1, $2)", .stable = true};
+static StateCall check_owner = {"SELECT inorder_internal.check_owner($1, $2)"};
+static StateCall steps = {
+	"SELECT pg_catalog.array_agg(s ORDER BY s.part), pg_catalog.array_agg(s.query ORDER BY s.part),"
+	" pg_catalog.array_agg(s.fewer_gaps ORDER BY s.part)"
+	" FROM inorder_internal.fold_steps($1, $2) AS s", .stable = true
+};
+static StateCall keep_part = {"SELECT inorder_internal.keep_part($1, ($2)[$3], $4)"};
+static StateCall forget_parts = {"SELECT inorder_internal.forget_parts($1)"};
+static StateCall start = {"SELECT inorder_internal.start_count($1)"};
+static StateCall stop = {"SELECT inorder_internal.stop_count($1, $2)"};
+
+/* exact_count(relation regclass) -> bigint */
+Datum
+exact_count(PG_FUNCTION_ARGS)
+{
+	Table		table = {.oid = PG_GETARG_OID(0)};
+	Value		query;
+
+	state_call(&count_text, 2, (Value[]) {argument_value(fcinfo, 0, REGCLASSOID), caller_value()}, 1, &query);
+	PG_RETURN_INT64(query_count(&table, text_of(query), false));
+}
+
+/* Count what is new in one part, and store it if it is worth the writing; returns how many rows */
+static int64
+fold_part(const Table *table, Value all_steps, int number, const char *query, bool fewer_gaps)
+{
+	int64		rows = query_count(table, query, true);
+	Value		nothing;
+
+	if (rows > 0 || fewer_gaps)
+		state_call(&keep_part, 4,
+				   (Value[]) {value_of(ObjectIdGetDatum(table->oid), REGCLASSOID), all_steps,
+				   value_of(Int32GetDatum(number), INT4OID), value_of(Int64GetDatum(rows), INT8OID)}, 1, &nothing);
+	return rows;
+}
+
+/* One snapshot for the set and for all rows: what has ended in it is visible in it. */
+static int64
+fold(Oid relation)
+{
+	Table		table = {.oid = relation};
+	Value		found[3];
+	Datum	   *queries;
+	Datum	   *fewer_gaps;
+	int			amount;
+	int64		folded = 0;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	state_call(&steps, 2, (Value[]) {value_of(ObjectIdGetDatum(relation), REGCLASSOID), caller_value()}, 3, found);
+	if (!found[0].null)
+	{
+		deconstruct_array(DatumGetArrayTypeP(found[1].value), TEXTOID, -1, false, TYPALIGN_INT, &queries, NULL, &amount);
+		deconstruct_array(DatumGetArrayTypeP(found[2].value), BOOLOID, 1, true, TYPALIGN_CHAR, &fewer_gaps, NULL, &amount);
+		for (int i = 0; i < amount; i++)
+		{
+			CHECK_FOR_INTERRUPTS();
+			folded += fold_part(&table, found[0], i + 1, TextDatumGetCString(queries[i]), DatumGetBool(fewer_gaps[i]));
+		}
+	}
+	PopActiveSnapshot();
+	return folded;
+}
+
+static void
+must_own(Value relation)
+{
+	Value		nothing;
+
+	state_call(&check_owner, 2, (Value[]) {caller_value(), relation}, 1, &nothing);
+}
+
+/* Those who fold take turns; whoever counts or writes does not wait. */
+static int64
+take_turn(Value relation)
+{
+	Oid			oid = DatumGetObjectId(relation.value);
+	Value		nothing;
+
+	state_lock("count_part", oid);
+	state_call(&forget_parts, 1, &relation, 1, &nothing);
+	return fold(oid);
+}
+
+/* exact_count_fold(relation regclass) -> bigint */
+Datum
+exact_count_fold(PG_FUNCTION_ARGS)
+{
+	Value		relation = argument_value(fcinfo, 0, REGCLASSOID);
+
+	must_own(relation);
+	PG_RETURN_INT64(take_turn(relation));
+}
+
+/* exact_count_start(relation regclass, key_column name) -> bigint */
+Datum
+exact_count_start(PG_FUNCTION_ARGS)
+{
+	Value		relation = argument_value(fcinfo, 0, REGCLASSOID);
+	Value		key_column = argument_value(fcinfo, 1, NAMEOID);
+	Value		nothing;
+
+	must_own(relation);
+	if (!is_enabled(PG_GETARG_OID(0), key_column))
+		enable_table(PG_GETARG_OID(0), key_column);
+	state_call(&start, 1, &relation, 1, &nothing);
+	PG_RETURN_INT64(take_turn(relation));
+}
+
+/* exact_count_stop(relation regclass) */
+Datum
+exact_count_stop(PG_FUNCTION_ARGS)
+{
+	Value		relation = argument_value(fcinfo, 0, REGCLASSOID);
+	Value		nothing;
+
+	must_own(relation);
+	state_call(&stop, 2, (Value[]) {relation, caller_value()}, 1, &nothing);
+	PG_RETURN_VOID();
+}

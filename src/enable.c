@@ -1,0 +1,178 @@
+/*
+ * enable.c
+ *	  Making a table readable, and undoing it: what owners call.
+ *
+ * The statements of DDL run with the rights of the caller; what they did is
+ * looked at afterwards, by the oids of the table and of the guard's function.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_type_d.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "utils/builtins.h"
+
+#include "feed.h"
+#include "next_batch.h"
+
+PG_FUNCTION_INFO_V1(feed_enable);
+PG_FUNCTION_INFO_V1(feed_disable);
+PG_FUNCTION_INFO_V1(feed_rebase);
+PG_FUNCTION_INFO_V1(feed_prepare);
+
+static StateCall check_owner = {"SELECT inorder_internal.check_owner($1, $2)"};
+static StateCall enabled = {"SELECT inorder_internal.is_enabled($1, $2)"};
+static StateCall describe = {
+	"SELECT s.t, (s.t).ordered, s.probe FROM inorder_internal.describe_new($1, $2) AS s"
+};
+static StateCall unguard = {"SELECT ARRAY(SELECT s FROM inorder_internal.unguard_statements($1) AS s)"};
+static StateCall guard = {"SELECT ARRAY(SELECT s FROM inorder_internal.guard_statements($1) AS s)"};
+static StateCall keep = {"SELECT inorder_internal.keep_table($1)"};
+static StateCall forget = {"SELECT inorder_internal.forget_table($1)"};
+static StateCall describe_restored = {
+	"SELECT s.t, (s.t).ordered, s.highest_query, (s.t).base, (s.t).key_column"
+	" FROM inorder_internal.describe_restored($1, $2) AS s"
+};
+static StateCall raised_base = {"SELECT inorder_internal.raised_base($1, $2, $3)"};
+static StateCall base_text = {"SELECT inorder_internal.base_statement($1, $2)"};
+static StateCall adopt = {"SELECT inorder_internal.adopt_roles($1)"};
+static StateCall prepare = {"SELECT s FROM inorder_internal.prepare_statements($1, $2, $3) AS s", .stable = true};
+
+static Value
+relation_value(Oid relation)
+{
+	return value_of(ObjectIdGetDatum(relation), REGCLASSOID);
+}
+
+static void
+must_own(Value relation)
+{
+	Value		nothing;
+
+	state_call(&check_owner, 2, (Value[]) {caller_value(), relation}, 1, &nothing);
+}
+
+/* Lock a table with its partitions.  The owner may have changed until we had it. */
+static void
+lock_table(Oid relation, LOCKMODE mode)
+{
+	must_own(relation_value(relation));
+	list_free(find_all_inheritors(relation, mode, NULL));
+	must_own(relation_value(relation));
+}
+
+/* Run the statements that a call returns */
+static void
+run_all(StateCall *call, Value argument)
+{
+	int			amount;
+	char	  **statements = state_texts(call, 1, &argument, &amount);
+
+	for (int i = 0; i < amount; i++)
+		run_statement(statements[i]);
+}
+
+bool
+is_enabled(Oid relation, Value key_column)
+{
+	Value		answer;
+
+	state_call(&enabled, 2, (Value[]) {relation_value(relation), key_column}, 1, &answer);
+	return DatumGetBool(answer.value);
+}
+
+/* Waits for writers, so that all rows that came without the guard are there to be looked at. */
+void
+enable_table(Oid relation, Value key_column)
+{
+	Value		found[3];
+	Value		nothing;
+	Table		table;
+
+	must_own(relation_value(relation));
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("feed_enable needs READ COMMITTED, not %s",
+						XactIsoLevel == XACT_SERIALIZABLE ? "SERIALIZABLE" : "REPEATABLE READ"),
+				 errdetail("Rows that came without the guard since this transaction began would not be looked at.")));
+	lock_table(relation, ShareRowExclusiveLock);
+	state_call(&describe, 2, (Value[]) {relation_value(relation), key_column}, 3, found);
+	table = (Table) {.oid = relation, .description = found[0], .ordered = DatumGetBool(found[1].value)};
+	probe_table(&table, found[2]);
+	run_all(&unguard, relation_value(relation));
+	run_all(&guard, table.description);
+	state_call(&keep, 1, &table.description, 1, &nothing);
+}
+
+/* feed_enable(relation regclass, key_column name) */
+Datum
+feed_enable(PG_FUNCTION_ARGS)
+{
+	must_own(argument_value(fcinfo, 0, REGCLASSOID));
+	enable_table(PG_GETARG_OID(0), argument_value(fcinfo, 1, NAMEOID));
+	PG_RETURN_VOID();
+}
+
+/* feed_disable(relation regclass) */
+Datum
+feed_disable(PG_FUNCTION_ARGS)
+{
+	Value		relation = argument_value(fcinfo, 0, REGCLASSOID);
+	Value		nothing;
+
+	must_own(relation);
+	lock_table(PG_GETARG_OID(0), AccessExclusiveLock);
+	state_call(&forget, 1, &relation, 1, &nothing);
+	run_all(&unguard, relation);
+	PG_RETURN_VOID();
+}
+
+/* Put the base into the default of the column */
+static void
+set_base(Value description, Value base)
+{
+	Value		query;
+
+	state_call(&base_text, 2, (Value[]) {description, base}, 1, &query);
+	run_statement(text_of(query));
+}
+
+/* feed_rebase(relation regclass, beyond bigint) -> bigint */
+Datum
+feed_rebase(PG_FUNCTION_ARGS)
+{
+	Value		relation = argument_value(fcinfo, 0, REGCLASSOID);
+	Value		beyond = PG_ARGISNULL(1) ? value_of(Int64GetDatum(0), INT8OID) : argument_value(fcinfo, 1, INT8OID);
+	Value		found[5];
+	Value		highest = null_of(INT8OID);
+	Value		raised;
+	Value		nothing;
+	Table		table;
+
+	must_own(relation);
+	/* No row of an unfinished transaction may carry the old base: this waits for all of them. */
+	lock_table(PG_GETARG_OID(0), AccessExclusiveLock);
+	state_call(&describe_restored, 2, (Value[]) {relation, beyond}, 5, found);
+	table = (Table) {.oid = PG_GETARG_OID(0), .description = found[0], .ordered = DatumGetBool(found[1].value)};
+	if (!query_row(&table, text_of(found[2]), 1, &highest))
+		highest = null_of(INT8OID);
+	state_call(&raised_base, 3, (Value[]) {table.description, beyond, highest}, 1, &raised);
+	if (DatumGetInt64(raised.value) > DatumGetInt64(found[3].value))
+		set_base(table.description, raised);
+	state_call(&adopt, 1, &relation, 1, &nothing);
+	enable_table(table.oid, found[4]);
+	PG_RETURN_DATUM(raised.value);
+}
+
+/* feed_prepare(relation regclass, key_column name, method name) -> setof text */
+Datum
+feed_prepare(PG_FUNCTION_ARGS)
+{
+	state_rows(&prepare, 3,
+			   (Value[]) {argument_value(fcinfo, 0, REGCLASSOID), argument_value(fcinfo, 1, NAMEOID),
+			   argument_value(fcinfo, 2, NAMEOID)}, fcinfo);
+	return (Datum) 0;
+}

@@ -1,0 +1,165 @@
+/*
+ * next_batch.c
+ *	  What follows a position in a table.
+ *
+ * The steps are those of sql/next_batch.sql, which decides; here its questions
+ * are put to the table, with the rights of the reader.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type_d.h"
+#include "common/int.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+#include "next_batch.h"
+
+static StateCall everything = {
+	"SELECT n.b, CASE WHEN n.b IS DISTINCT FROM NULL THEN inorder_internal.probe_query($1, $2, n.b, $3) END,"
+	" inorder_internal.total(inorder_internal.window_numbers(n.b))"
+	" FROM (SELECT inorder_internal.next_batch($1, $2) AS b OFFSET 0) AS n"
+};
+static StateCall complaint = {"SELECT inorder_internal.complain($1, $2, $3)"};
+static StateCall window_text = {"SELECT inorder_internal.window_query($1, $2, $3, $4)"};
+static StateCall narrowed = {"SELECT inorder_internal.in_window($1, $2)"};
+static StateCall cut_text = {"SELECT inorder_internal.cut_query($1, $2, $3)"};
+static StateCall cut = {"SELECT inorder_internal.cut_batch($1, $2, $3, $4)"};
+static StateCall select_text = {"SELECT inorder_internal.batch_query($1, $2, $3, $4)"};
+
+/* Error if the probe finds a fault of the table */
+void
+probe_table(const Table *table, Value probe)
+{
+	Value		fault[2];
+	Value		nothing;
+
+	if (query_row(table, text_of(probe), 2, fault))
+		state_call(&complaint, 3, (Value[]) {table->description, fault[0], fault[1]}, 1, &nothing);
+}
+
+/* How many rows the smallest so many transactions have, as far as it matters */
+static int64
+rows_of(const Table *table, Value batch, int64 amount, Value max_rows)
+{
+	Value		query;
+	Value		found;
+
+	state_call(&window_text, 4,
+			   (Value[]) {table->description, batch, value_of(Int64GetDatum(amount), INT8OID), max_rows}, 1, &query);
+	if (!query_row(table, text_of(query), 1, &found))
+		elog(ERROR, "the window has no number of rows");
+	return DatumGetInt64(found.value);
+}
+
+/* The next amount to try where too few rows were found: what these suggest, but at least half the way to too many */
+static int64
+more_than(int64 amount, int64 found, int64 wanted, int64 too_many, int64 total)
+{
+	double		suggested = found == 0 ? amount * 32.0 : 1 + (double) amount * wanted * 1.25 / found;
+	int64		halfway = amount / 2 + too_many / 2 + 1;
+	int64		next = suggested < (double) halfway ? (int64) suggested : halfway;
+
+	return Min(Max(next, amount + 1), total);
+}
+
+/*
+ * Where the index gives no order, what is looked at has to be sorted, so it
+ * should be little more than is wanted: try one transaction, then as many as
+ * its rows suggest.  The right amount is between two bounds, and every try
+ * moves one: it ends when they meet.
+ */
+static void
+narrow(const Table *table, Value *batch, Value max_rows, int64 total)
+{
+	int64		wanted = DatumGetInt32(max_rows.value);
+	int64		amount = Min(1, total);
+	int64		too_few = 0;
+	int64		too_many = total + 1;
+
+	for (;;)
+	{
+		int64		found = amount == 0 ? 0 : rows_of(table, *batch, amount, max_rows);
+
+		CHECK_FOR_INTERRUPTS();
+		if (found < wanted)
+		{
+			if (amount >= total)
+				break;
+			too_few = amount;
+			amount = more_than(amount, found, wanted, too_many, total);
+		}
+		else
+		{
+			if (found < wanted * 4 || amount - too_few <= 1)
+				break;
+			too_many = amount;
+			amount = Max(amount / 4, too_few + 1);
+		}
+	}
+	state_call(&narrowed, 2, (Value[]) {*batch, value_of(Int64GetDatum(amount), INT8OID)}, 1, batch);
+}
+
+/* Stop after so many rows */
+static void
+cut_after(const Table *table, Value *batch, Value max_rows, int64 total)
+{
+	Value		whole = *batch;
+	Value		query;
+	Value		last[2];
+
+	if (!table->ordered)
+		narrow(table, batch, max_rows, total);
+	state_call(&cut_text, 3, (Value[]) {table->description, *batch, max_rows}, 1, &query);
+	if (query_row(table, text_of(query), 2, last))
+		state_call(&cut, 4, (Value[]) {table->description, whole, last[0], last[1]}, 1, batch);
+	else
+		*batch = whole;
+}
+
+/* False if nothing has ended since */
+bool
+next_batch(const Table *table, Value position, Value max_rows, Value *batch)
+{
+	Value		found[3];
+
+	if (!max_rows.null && DatumGetInt32(max_rows.value) < 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("max_rows must be 1 or more, not %d", DatumGetInt32(max_rows.value))));
+	state_call(&everything, 3, (Value[]) {table->description, position, caller_value()}, 3, found);
+	*batch = found[0];
+	if (batch->null)
+		return false;
+	probe_table(table, found[1]);
+	if (!max_rows.null)
+		cut_after(table, batch, max_rows, DatumGetInt64(found[2].value));
+	return true;
+}
+
+/* The query for the rows of a batch */
+char *
+batch_query(const Table *table, Value batch, const char *columns, bool in_order)
+{
+	Value		query;
+
+	state_call(&select_text, 4,
+			   (Value[]) {table->description, batch, value_of(CStringGetTextDatum(columns), TEXTOID),
+			   value_of(BoolGetDatum(in_order), BOOLOID)}, 1, &query);
+	return text_of(query);
+}
+
+/* Rows are of the type of the table, which the caller names by null::table. */
+void
+check_row_type(const Table *table, Oid row_type)
+{
+	if (row_type == get_rel_type_id(table->oid))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH),
+			 errmsg("row_type must be null::%s, not of type %s",
+					quote_qualified_identifier(get_namespace_name(get_rel_namespace(table->oid)),
+											   get_rel_name(table->oid)),
+					format_type_be(row_type))));
+}

@@ -1,0 +1,15 @@
+/*
+ * next_batch.h
+ *	  What follows a position in a table.
+ */
+#ifndef INORDER_NEXT_BATCH_H
+#define INORDER_NEXT_BATCH_H
+
+#include "query.h"
+
+extern bool next_batch(const Table *table, Value position, Value max_rows, Value *batch);
+extern char *batch_query(const Table *table, Value batch, const char *columns, bool in_order);
+extern void check_row_type(const Table *table, Oid row_type);
+extern void probe_table(const Table *table, Value probe);
+
+#endif							/* INORDER_NEXT_BATCH_H */

@@ -1,0 +1,286 @@
+/*
+ * query.c
+ *	  Queries over one table, with the rights of the caller.
+ *
+ * The texts are made by the internal functions (sql/query.sql).  Before one is
+ * planned it is looked at as the server has understood it: it reads the given
+ * table or partitions of it and nothing else, and calls no function but the
+ * server's own.  So neither a view that has taken the place of the table, nor
+ * an overload, an operator or a cast that somebody made, runs as our caller.
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "catalog/partition.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type_d.h"
+#include "executor/tstoreReceiver.h"
+#include "funcapi.h"
+#include "nodes/nodeFuncs.h"
+#include "tcop/dest.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/plancache.h"
+
+#include "query.h"
+
+/* What the planner shall not do, and how values are written down */
+typedef struct Setting
+{
+	const char *name;
+	const char *value;
+} Setting;
+
+/* With statistics that are behind, the planner starts workers and compiles for a million rows where there are ten. */
+static const Setting counting[] = {
+	{"search_path", "pg_catalog, pg_temp"},
+	{"jit", "off"},
+	{"enable_memoize", "off"},
+	{"constraint_exclusion", "off"},	/* would evaluate CHECK constraints of the owner's */
+	{NULL, NULL}
+};
+
+/* A batch is read in the order of the index.  The key of its last row is kept as text, for any session to read. */
+static const Setting reading[] = {
+	{"search_path", "pg_catalog, pg_temp"},
+	{"jit", "off"},
+	{"enable_memoize", "off"},
+	{"constraint_exclusion", "off"},
+	{"max_parallel_workers_per_gather", "0"},
+	{"enable_seqscan", "off"},
+	{"enable_bitmapscan", "off"},
+	{"datestyle", "ISO"},
+	{"intervalstyle", "iso_8601"},
+	{"extra_float_digits", "1"},
+	{"bytea_output", "hex"},
+	{NULL, NULL}
+};
+
+static const Setting bitmap_too[] = {{"enable_bitmapscan", "on"}, {NULL, NULL}};
+static const Setting defining[] = {{"search_path", "pg_catalog, pg_temp"}, {"client_min_messages", "warning"}, {NULL, NULL}};
+
+static void
+apply_settings(const Setting *settings)
+{
+	for (const Setting *s = settings; s->name != NULL; s++)
+		(void) set_config_option(s->name, s->value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
+static int
+begin_settings(const Table *table, const Setting *settings)
+{
+	int			nest = NewGUCNestLevel();
+
+	apply_settings(settings);
+	if (settings == reading && !table->ordered)
+		apply_settings(bitmap_too);
+	return nest;
+}
+
+static bool
+belongs_to(Oid relation, Oid table)
+{
+	char		kind = get_rel_relkind(relation);
+
+	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
+		return false;
+	return relation == table ||
+		(get_rel_relispartition(relation) && list_member_oid(get_partition_ancestors(relation), table));
+}
+
+static bool
+is_foreign_function(Oid function, void *context)
+{
+	return function >= FirstNormalObjectId;
+}
+
+/* Whether anything is in the query that must not be; ends with the tree, which the text that made it bounds */
+static bool
+has_foreign(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		RangeTblEntry *entry = (RangeTblEntry *) node;
+
+		return entry->rtekind == RTE_RELATION && !belongs_to(entry->relid, *(Oid *) context);
+	}
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, has_foreign, context, QTW_EXAMINE_RTES_BEFORE);
+	return check_functions_in_node(node, is_foreign_function, NULL) ||
+		expression_tree_walker(node, has_foreign, context);
+}
+
+static void
+check_query(Query *query, Oid table)
+{
+	if (query->commandType == CMD_SELECT && !has_foreign((Node *) query, &table))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("table with OID %u cannot be read safely", table),
+			 errdetail("Its name leads to another relation, or reading it calls functions that are not the server's own.")));
+}
+
+static List *
+queries_of(SPIPlanPtr plan)
+{
+	return ((CachedPlanSource *) linitial(SPI_plan_get_plan_sources(plan)))->query_list;
+}
+
+static SPIPlanPtr
+prepare_text(const char *query, int options)
+{
+	SPIPlanPtr	plan = SPI_prepare_cursor(query, 0, NULL, options);
+
+	if (plan == NULL)
+		elog(ERROR, "could not prepare \"%s\": %s", query, SPI_result_code_string(SPI_result));
+	return plan;
+}
+
+/* Rows go to the destination or, without one, into SPI_tuptable. */
+static void
+run(const Table *table, const char *query, bool stable, int options, DestReceiver *destination)
+{
+	SPIExecuteOptions execution = {0};
+	SPIPlanPtr	plan = prepare_text(query, options);
+	int			code;
+
+	check_query(linitial_node(Query, queries_of(plan)), table->oid);
+	execution.read_only = stable;
+	execution.dest = destination;
+	code = SPI_execute_plan_extended(plan, &execution);
+	if (code != SPI_OK_SELECT)
+		elog(ERROR, "could not execute \"%s\": %s", query, SPI_result_code_string(code));
+}
+
+/* The first row, in the caller's memory; false if there is none */
+static bool
+first_row(int wanted, Value *results)
+{
+	TupleDesc	columns = SPI_tuptable->tupdesc;
+
+	if (SPI_processed == 0)
+		return false;
+	for (int i = 0; i < wanted; i++)
+	{
+		Form_pg_attribute column = TupleDescAttr(columns, i);
+		Datum		value = SPI_getbinval(SPI_tuptable->vals[0], columns, i + 1, &results[i].null);
+
+		results[i].type = column->atttypid;
+		results[i].value = results[i].null ? (Datum) 0 : SPI_datumTransfer(value, column->attbyval, column->attlen);
+	}
+	return true;
+}
+
+bool
+query_row(const Table *table, const char *query, int wanted, Value *results)
+{
+	int			nest;
+	bool		found;
+
+	SPI_connect();
+	nest = begin_settings(table, reading);
+	run(table, query, false, 0, NULL);
+	found = first_row(wanted, results);
+	AtEOXact_GUC(false, nest);
+	SPI_finish();
+	return found;
+}
+
+/* A query of one number, under the snapshot that is active */
+int64
+query_count(const Table *table, const char *query, bool parallel)
+{
+	int			nest;
+	Value		number;
+
+	SPI_connect();
+	nest = begin_settings(table, counting);
+	run(table, query, true, parallel ? CURSOR_OPT_PARALLEL_OK : 0, NULL);
+	if (!first_row(1, &number) || number.null)
+		elog(ERROR, "\"%s\" gave no number", query);
+	AtEOXact_GUC(false, nest);
+	SPI_finish();
+	return DatumGetInt64(number.value);
+}
+
+/* All rows, as the result of the calling function; returns how many */
+uint64
+query_rows(const Table *table, const char *query, FunctionCallInfo fcinfo)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	DestReceiver *destination = CreateDestReceiver(DestTuplestore);
+	uint64		amount;
+	int			nest;
+
+	SetTuplestoreDestReceiverParams(destination, result->setResult, result->econtext->ecxt_per_query_memory,
+									false, result->setDesc, "the table has other columns than row_type");
+	SPI_connect();
+	nest = begin_settings(table, reading);
+	run(table, query, false, 0, destination);
+	amount = SPI_processed;
+	AtEOXact_GUC(false, nest);
+	SPI_finish();
+	destination->rDestroy(destination);
+	return amount;
+}
+
+/* The part of a user's statement that we wrote */
+static Query *
+batch_of(Query *query)
+{
+	ListCell   *cell;
+
+	foreach(cell, query->cteList)
+	{
+		CommonTableExpr *table = lfirst_node(CommonTableExpr, cell);
+
+		if (strcmp(table->ctename, "batch") == 0)
+			return castNode(Query, table->ctequery);
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("the statement must be one that can follow WITH batch AS (...)"),
+			 errhint("SELECT, INSERT, UPDATE, DELETE and MERGE can.")));
+	return NULL;
+}
+
+/* Run a statement over the rows of a query, called batch, with the search_path of the caller; returns how many rows it processed */
+uint64
+query_batch(const Table *table, const char *query, const char *statement)
+{
+	SPIPlanPtr	plan;
+	uint64		amount;
+	int			code;
+
+	SPI_connect();
+	plan = prepare_text(psprintf("WITH batch AS NOT MATERIALIZED (%s) %s", query, statement), CURSOR_OPT_PARALLEL_OK);
+	if (queries_of(plan) != NIL)
+		check_query(batch_of(linitial_node(Query, queries_of(plan))), table->oid);
+	code = SPI_execute_plan(plan, NULL, NULL, false, 0);
+	if (code < 0)
+		elog(ERROR, "could not execute the statement: %s", SPI_result_code_string(code));
+	amount = SPI_processed;
+	SPI_finish();
+	return amount;
+}
+
+/* A statement of DDL */
+void
+run_statement(const char *statement)
+{
+	int			nest;
+	int			code;
+
+	SPI_connect();
+	nest = NewGUCNestLevel();
+	apply_settings(defining);
+	code = SPI_execute(statement, false, 0);
+	if (code < 0)
+		elog(ERROR, "could not execute \"%s\": %s", statement, SPI_result_code_string(code));
+	AtEOXact_GUC(false, nest);
+	SPI_finish();
+}

@@ -1,0 +1,24 @@
+/*
+ * query.h
+ *	  Queries over one table, with the rights of the caller.
+ */
+#ifndef INORDER_QUERY_H
+#define INORDER_QUERY_H
+
+#include "state.h"
+
+/* A table as a reader reads it */
+typedef struct Table
+{
+	Oid			oid;
+	bool		ordered;		/* a btree gives its rows by number; otherwise a BRIN index does not */
+	Value		description;	/* inorder_internal.feed_table */
+} Table;
+
+extern bool query_row(const Table *table, const char *query, int wanted, Value *results);
+extern uint64 query_rows(const Table *table, const char *query, FunctionCallInfo fcinfo);
+extern int64 query_count(const Table *table, const char *query, bool parallel);
+extern uint64 query_batch(const Table *table, const char *query, const char *statement);
+extern void run_statement(const char *statement);
+
+#endif							/* INORDER_QUERY_H */

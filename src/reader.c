@@ -1,0 +1,103 @@
+/*
+ * reader.c
+ *	  Feeds whose position the reader keeps: what users call.
+ *
+ * Nothing is written, so all of it works on a standby, too.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type_d.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "utils/builtins.h"
+
+#include "feed.h"
+#include "next_batch.h"
+#include "wal.h"
+
+PG_FUNCTION_INFO_V1(feed_start);
+PG_FUNCTION_INFO_V1(feed_batch_after);
+PG_FUNCTION_INFO_V1(feed_rows);
+
+static StateCall describe = {
+	"SELECT s.t, (s.t).ordered FROM (SELECT inorder_internal.table_of($1, $2) AS t OFFSET 0) AS s"
+};
+static StateCall check_reader = {"SELECT inorder_internal.check_reader($1, $2)"};
+static StateCall start = {"SELECT inorder_internal.start_position($1, $2)"};
+static StateCall check_position = {"SELECT inorder_internal.check_position($1)"};
+static StateCall no_batch = {"SELECT inorder_internal.no_batch($1)"};
+static StateCall stamp = {"SELECT inorder_internal.stamp_batch($1)"};
+static StateCall check_batch = {"SELECT inorder_internal.check_batch($1, $2)"};
+
+/* A table that the caller may read; null if the argument is, which the internal functions refuse */
+Oid
+relation_argument(FunctionCallInfo fcinfo, int number)
+{
+	Value		nothing;
+
+	state_call(&check_reader, 2, (Value[]) {caller_value(), argument_value(fcinfo, number, REGCLASSOID)}, 1, &nothing);
+	return PG_GETARG_OID(number);
+}
+
+/* How a table is read, once it is known that the caller may */
+Table
+open_table(Oid relation)
+{
+	Value		found[2];
+
+	state_call(&describe, 2, (Value[]) {value_of(ObjectIdGetDatum(relation), REGCLASSOID), caller_value()}, 2, found);
+	return (Table) {.oid = relation, .description = found[0], .ordered = DatumGetBool(found[1].value)};
+}
+
+/* An argument of a type of the extension's own */
+static Value
+composite_argument(FunctionCallInfo fcinfo, int number)
+{
+	return argument_value(fcinfo, number, get_fn_expr_argtype(fcinfo->flinfo, number));
+}
+
+/* feed_start(relation regclass, start text) -> feed_position */
+Datum
+feed_start(PG_FUNCTION_ARGS)
+{
+	Table		table = open_table(relation_argument(fcinfo, 0));
+	Value		position;
+
+	state_call(&start, 2, (Value[]) {table.description, argument_value(fcinfo, 1, TEXTOID)}, 1, &position);
+	flush_wal_to_end();
+	PG_RETURN_DATUM(position.value);
+}
+
+/* feed_batch_after(relation regclass, from_position feed_position, max_rows int) -> feed_batch */
+Datum
+feed_batch_after(PG_FUNCTION_ARGS)
+{
+	Oid			relation = relation_argument(fcinfo, 0);
+	Value		position = composite_argument(fcinfo, 1);
+	Value		batch;
+	Value		nothing;
+	Table		table;
+
+	state_call(&check_position, 1, &position, 1, &nothing);
+	table = open_table(relation);
+	if (!next_batch(&table, position, argument_value(fcinfo, 2, INT4OID), &batch))
+		state_call(&no_batch, 1, &position, 1, &batch);
+	state_call(&stamp, 1, &batch, 1, &batch);
+	flush_wal_to_end();
+	PG_RETURN_DATUM(batch.value);
+}
+
+/* feed_rows(relation regclass, batch feed_batch, row_type anyelement) -> setof row_type */
+Datum
+feed_rows(PG_FUNCTION_ARGS)
+{
+	Table		table = open_table(relation_argument(fcinfo, 0));
+	Value		batch = composite_argument(fcinfo, 1);
+	Value		nothing;
+
+	state_call(&check_batch, 2, (Value[]) {table.description, batch}, 1, &nothing);
+	check_row_type(&table, get_fn_expr_argtype(fcinfo->flinfo, 2));
+	InitMaterializedSRF(fcinfo, 0);
+	(void) query_rows(&table, batch_query(&table, batch, "e.*", true), fcinfo);
+	return (Datum) 0;
+}

@@ -1,0 +1,276 @@
+/*
+ * state.c
+ *	  Calls of the internal functions, as the owner of the extension's tables.
+ *
+ * Everybody calls the functions of the extension, nobody may touch its tables
+ * or its internal schema.  So each call takes on the role that owns these,
+ * for the time of one statement that is written down in this library, with a
+ * search_path on which there is nothing but the server's own.  What such a
+ * statement reaches reads catalogs and the extension's tables, and evaluates
+ * nothing that a user made: no row, expression or type of a user's table.
+ * Those are read in query.c, with the rights of the caller.  The two never
+ * nest.
+ *
+ * There is no PG_TRY: when an error or a cancel ends the (sub)transaction, the
+ * server restores role and settings.
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type_d.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "tcop/dest.h"
+#include "executor/tstoreReceiver.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+#include "compat.h"
+#include "state.h"
+
+#define INTERNAL_SCHEMA "inorder_internal"
+
+/* Who we were */
+typedef struct Self
+{
+	Oid			user;
+	int			context;
+	int			nest;
+} Self;
+
+Value
+value_of(Datum value, Oid type)
+{
+	return (Value) {value, type, false};
+}
+
+Value
+null_of(Oid type)
+{
+	return (Value) {(Datum) 0, type, true};
+}
+
+Value
+argument_value(FunctionCallInfo fcinfo, int number, Oid type)
+{
+	return PG_ARGISNULL(number) ? null_of(type) : value_of(PG_GETARG_DATUM(number), type);
+}
+
+/* The role whose rights count */
+Value
+caller_value(void)
+{
+	return value_of(ObjectIdGetDatum(GetUserId()), OIDOID);
+}
+
+char *
+text_of(Value value)
+{
+	return TextDatumGetCString(value.value);
+}
+
+static Oid
+state_table(const char *name)
+{
+	Oid			schema = get_namespace_oid(INTERNAL_SCHEMA, true);
+	Oid			table = OidIsValid(schema) ? get_relname_relid(name, schema) : InvalidOid;
+
+	if (!OidIsValid(table))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation \"%s.%s\" does not exist", INTERNAL_SCHEMA, name),
+				 errhint("Run CREATE EXTENSION inorder.")));
+	return table;
+}
+
+/* The superuser who made the extension; read, since it may be another one than the first */
+static Oid
+state_owner(void)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(state_table("feed")));
+	Oid			owner;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for relation \"%s.feed\"", INTERNAL_SCHEMA);
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	return owner;
+}
+
+static Self
+become_owner(void)
+{
+	Self		self;
+	Oid			owner = state_owner();
+
+	GetUserIdAndSecContext(&self.user, &self.context);
+	SetUserIdAndSecContext(owner, self.context | SECURITY_LOCAL_USERID_CHANGE |
+						   SECURITY_RESTRICTED_OPERATION | SECURITY_NOFORCE_RLS);
+	self.nest = NewGUCNestLevel();
+	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+	return self;
+}
+
+static void
+become_self(Self self)
+{
+	AtEOXact_GUC(false, self.nest);
+	SetUserIdAndSecContext(self.user, self.context);
+}
+
+static void
+prepare(StateCall *call, int count, const Value *arguments)
+{
+	bool		same = call->plan != NULL && call->count == count;
+
+	Assert(count <= STATE_ARGUMENTS);
+	for (int i = 0; i < count; i++)
+	{
+		same = same && call->types[i] == arguments[i].type;
+		call->types[i] = arguments[i].type;
+	}
+	if (same)
+		return;
+	if (call->plan != NULL)
+		SPI_freeplan(call->plan);
+	call->count = count;
+	call->plan = SPI_prepare(call->query, count, call->types);
+	if (call->plan == NULL || SPI_keepplan(call->plan) != 0)
+		elog(ERROR, "could not prepare \"%s\": %s", call->query, SPI_result_code_string(SPI_result));
+}
+
+static ParamListInfo
+parameters_of(int count, const Value *arguments)
+{
+	ParamListInfo list = makeParamList(count);
+
+	for (int i = 0; i < count; i++)
+		list->params[i] = (ParamExternData) {
+			.value = arguments[i].value, .isnull = arguments[i].null,
+			.pflags = PARAM_FLAG_CONST, .ptype = arguments[i].type
+		};
+	return list;
+}
+
+static void
+execute(StateCall *call, int count, const Value *arguments, DestReceiver *destination)
+{
+	SPIExecuteOptions options = {0};
+	int			code;
+
+	prepare(call, count, arguments);
+	options.params = parameters_of(count, arguments);
+	options.read_only = call->stable;
+	options.dest = destination;
+	code = SPI_execute_plan_extended(call->plan, &options);
+	if (code < 0)
+		elog(ERROR, "could not execute \"%s\": %s", call->query, SPI_result_code_string(code));
+}
+
+/* One row of so many columns, in the caller's memory. */
+static void
+take_row(const StateCall *call, int wanted, Value *results)
+{
+	TupleDesc	columns = SPI_tuptable ? SPI_tuptable->tupdesc : NULL;
+
+	if (SPI_processed != 1 || columns == NULL || columns->natts < wanted)
+		elog(ERROR, "\"%s\" gave " UINT64_FORMAT " rows", call->query, SPI_processed);
+	for (int i = 0; i < wanted; i++)
+	{
+		Form_pg_attribute column = TupleDescAttr(columns, i);
+		Datum		value = SPI_getbinval(SPI_tuptable->vals[0], columns, i + 1, &results[i].null);
+
+		results[i].type = column->atttypid;
+		results[i].value = results[i].null ? (Datum) 0 : SPI_datumTransfer(value, column->attbyval, column->attlen);
+	}
+}
+
+void
+state_call(StateCall *call, int count, const Value *arguments, int wanted, Value *results)
+{
+	Self		self;
+
+	SPI_connect();
+	self = become_owner();
+	execute(call, count, arguments, NULL);
+	take_row(call, wanted, results);
+	become_self(self);
+	SPI_finish();
+}
+
+/* A call whose result is an array of text, none of it null */
+char	  **
+state_texts(StateCall *call, int count, const Value *arguments, int *amount)
+{
+	Value		array;
+	Datum	   *elements;
+	char	  **texts;
+
+	state_call(call, count, arguments, 1, &array);
+	deconstruct_array(DatumGetArrayTypeP(array.value), TEXTOID, -1, false, TYPALIGN_INT, &elements, NULL, amount);
+	texts = (char **) palloc(sizeof(char *) * (*amount + 1));
+	for (int i = 0; i < *amount; i++)
+		texts[i] = TextDatumGetCString(elements[i]);
+	return texts;
+}
+
+/* All rows, as the result of the calling function */
+void
+state_rows(StateCall *call, int count, const Value *arguments, FunctionCallInfo fcinfo)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	DestReceiver *destination = CreateDestReceiver(DestTuplestore);
+	Self		self;
+
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	SetTuplestoreDestReceiverParams(destination, result->setResult, result->econtext->ecxt_per_query_memory,
+									false, result->setDesc, "rows are not of the expected type");
+	SPI_connect();
+	self = become_owner();
+	execute(call, count, arguments, destination);
+	become_self(self);
+	SPI_finish();
+	destination->rDestroy(destination);
+}
+
+/*
+ * Object locks whose class is a table of ours: no command of SQL takes these,
+ * unlike advisory locks, and taking one writes nothing, unlike row locks.  So
+ * only those can hold one who were allowed to before we came here.
+ */
+static LOCKTAG
+lock_tag(const char *table, Oid object, StateLock lock)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, state_table(table), object, lock);
+	return tag;
+}
+
+/* A standby takes no such lock; and nothing moves there. */
+void
+state_lock(const char *table, Oid object)
+{
+	LOCKTAG		tag = lock_tag(table, object, LOCK_MOVE);
+
+	if (!RecoveryInProgress())
+		(void) LockAcquire(&tag, ExclusiveLock, false, false);
+}
+
+/* Claiming again what this session has claimed is no second claim. */
+bool
+state_claim(const char *table, Oid object)
+{
+	LOCKTAG		tag = lock_tag(table, object, LOCK_CLAIM);
+
+	if (RecoveryInProgress() || is_locked_by_me(&tag, ExclusiveLock))
+		return true;
+	return LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL;
+}

@@ -1,0 +1,51 @@
+/*
+ * state.h
+ *	  The tables in which the extension remembers feeds and counts.
+ */
+#ifndef INORDER_STATE_H
+#define INORDER_STATE_H
+
+#include "executor/spi.h"
+#include "storage/lock.h"
+
+/* An argument or a result of an internal function */
+typedef struct Value
+{
+	Datum		value;
+	Oid			type;
+	bool		null;
+} Value;
+
+/* A call that is prepared once a session; types may be others after the extension was made anew */
+#define STATE_ARGUMENTS 6
+
+typedef struct StateCall
+{
+	const char *query;			/* names the internal schema and pg_catalog only */
+	bool		stable;			/* under the snapshot of the calling statement, writing nothing */
+	SPIPlanPtr	plan;
+	int			count;
+	Oid			types[STATE_ARGUMENTS];
+} StateCall;
+
+extern Value value_of(Datum value, Oid type);
+extern Value null_of(Oid type);
+extern Value argument_value(FunctionCallInfo fcinfo, int number, Oid type);
+extern Value caller_value(void);
+extern char *text_of(Value value);
+
+extern void state_call(StateCall *call, int count, const Value *arguments, int wanted, Value *results);
+extern char **state_texts(StateCall *call, int count, const Value *arguments, int *amount);
+extern void state_rows(StateCall *call, int count, const Value *arguments, FunctionCallInfo fcinfo);
+
+/* What is locked in the name of a table of the state: nobody can take these locks by SQL */
+typedef enum StateLock
+{
+	LOCK_MOVE,					/* the position of a feed, or the count of a table, until the transaction ends */
+	LOCK_CLAIM					/* the sink of a feed, until the session ends */
+} StateLock;
+
+extern void state_lock(const char *table, Oid object);
+extern bool state_claim(const char *table, Oid object);
+
+#endif							/* INORDER_STATE_H */

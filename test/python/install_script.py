@@ -1,0 +1,256 @@
+"""The install script as the server's own parser reads it: its statements, and the SQL inside their bodies."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+from pglast import ast, parse_plpgsql
+from pglast.enums.parsenodes import FunctionParameterMode, ObjectType
+from pglast.parser import ParseError, parse_sql, scan
+
+PUBLIC = "_extschema_"
+INTERNAL = "inorder_internal"
+
+# What comes before a statement and is counted to it by the parser.
+BLANK = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)*", re.S)
+# A variable of a composite type of ours: the parser, which knows no catalog, takes it for a scalar without fields.
+COMPOSITE_VARIABLE = re.compile(rf'(\s*"?\w+"?\s+)(?:{PUBLIC}|{INTERNAL})\.\w+(?=\s*(?:;|:=|DEFAULT\b))')
+OF_TYPE_OF = re.compile(r"%(?:ROW)?TYPE$", re.I)  # a relation, or a column, which is taken for a type of its schema
+ASSIGNED = re.compile(r"^.*?:?=", re.S)
+KEYWORD_OF_PARSE_MODE = {0: "", 2: "SELECT ", 3: "SELECT ", 4: "SELECT ", 5: "SELECT "}
+OUTPUT_MODES = (FunctionParameterMode.FUNC_PARAM_OUT, FunctionParameterMode.FUNC_PARAM_TABLE)
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """A statement of the script, and where it begins."""
+
+    node: Any
+    text: str
+    line: int
+
+    @property
+    def subject(self) -> str:
+        """What to call it in a message: the object that it makes, or the first that a DO block makes."""
+        if isinstance(self.node, ast.DoStmt):
+            made = (name for piece in in_body(self) if (name := made_by(piece.node)))
+            return f"DO {next(made, '')}".strip()
+        return made_by(self.node) or type(self.node).__name__
+
+
+class Piece(NamedTuple):
+    """A parsed piece of SQL: a statement of the script, or a statement or an expression in a text body."""
+
+    node: Any
+    line: int
+    subject: str
+
+
+def as_parsed(script: str) -> str:
+    """The script as the parser takes it, with each character at its place: psql's line and the marks are no SQL.
+
+    >>> as_parsed("\\\\echo no\\nSELECT @extschema@.f();")
+    '--cho no\\nSELECT _extschema_.f();'
+    """
+    plain = re.sub(r"^\\.", "--", script, flags=re.M)
+    plain = plain.replace("@extschema@", PUBLIC).replace("@extowner@", "_extowner_")
+    return re.sub(r"[^\x00-\x7f]", "?", plain)
+
+
+@cache
+def statements(script: str) -> tuple[Statement, ...]:
+    """The statements of a script, each without what stands before it."""
+    plain, found = as_parsed(script), []
+    for raw in parse_sql(plain):
+        end = raw.stmt_location + raw.stmt_len if raw.stmt_len else len(plain)
+        blank = BLANK.match(plain, raw.stmt_location, end)
+        start = blank.end() if blank else raw.stmt_location
+        found.append(Statement(raw.stmt, plain[start:end], 1 + plain.count("\n", 0, start)))
+    return tuple(found)
+
+
+def walk(value: Any) -> Iterator[Any]:
+    """Every node of a tree, from the top."""
+    if isinstance(value, ast.Node):
+        yield value
+        for attribute in value:
+            yield from walk(getattr(value, attribute))
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from walk(item)
+
+
+def option(node: Any, name: str) -> Any:
+    """What an option of CREATE FUNCTION or DO is set to; None if it is not given."""
+    given = node.args if isinstance(node, ast.DoStmt) else node.options
+    return next((each.arg for each in given or () if each.defname == name), None)
+
+
+def language(node: Any) -> str:
+    """The language of a function or a DO block; none for any other node."""
+    if not isinstance(node, ast.CreateFunctionStmt | ast.DoStmt):
+        return ""
+    named = option(node, "language")
+    return str(named.sval) if named is not None else "plpgsql" if isinstance(node, ast.DoStmt) else "sql"
+
+
+def text_body(node: Any) -> str | None:
+    """The body of a function or DO block that is kept as text and parsed when it runs; None for any other node."""
+    if language(node) not in {"sql", "plpgsql"}:
+        return None
+    given = option(node, "as")
+    first = given[0] if isinstance(given, tuple) else given
+    return None if first is None else str(first.sval)
+
+
+def plpgsql_expressions(tree: Any, line: int = 0) -> Iterator[tuple[str, int]]:
+    """The SQL of a parsed PL/pgSQL body, as whole statements, and the line of the body it is on."""
+    if isinstance(tree, list):
+        for item in tree:
+            yield from plpgsql_expressions(item, line)
+    elif isinstance(tree, dict):
+        line = tree.get("lineno", line)
+        for kind, value in tree.items():
+            if kind == "PLpgSQL_type" and not value["typname"].startswith("UNKNOWN"):
+                yield f"SELECT NULL::{OF_TYPE_OF.sub('', value['typname'])}", line
+            elif kind == "PLpgSQL_expr":
+                mode = value.get("parseMode", 0)
+                query = ASSIGNED.sub("", value["query"], count=1) if mode >= 3 else value["query"]
+                yield KEYWORD_OF_PARSE_MODE[mode] + query, line
+            else:
+                yield from plpgsql_expressions(value, line)
+
+
+def parsed_plpgsql(statement: Statement) -> list[tuple[str, int]]:
+    """The SQL of a PL/pgSQL body; an error that names its line if there is something that the parser does not take."""
+    try:
+        return list(plpgsql_expressions(parse_plpgsql(scalar_fields(statement.text))))
+    except ParseError as error:
+        raise ValueError(f"line {statement.line}: {made_by(statement.node) or 'DO'}: {error}") from error
+
+
+def scalar_fields(text: str) -> str:
+    """A PL/pgSQL function in which the fields of variables of our types can be assigned to, as the parser needs it."""
+    return COMPOSITE_VARIABLE.sub(r"\1record", text)
+
+
+@cache
+def in_body(statement: Statement) -> tuple[Piece, ...]:
+    """The statements and expressions in a text body; none for a statement without one."""
+    body = text_body(statement.node)
+    if body is None:
+        return ()
+    first = statement.line + statement.text.count("\n", 0, max(statement.text.find(body), 0))
+    texts = [(body, 1)] if language(statement.node) == "sql" else parsed_plpgsql(statement) + declared_types(body)
+    name = made_by(statement.node) or "DO"
+    parsed = ((raw.stmt, first + max(line, 1) - 1) for text, line in texts for raw in parse_sql(text))
+    return tuple(Piece(node, line, name) for node, line in parsed)
+
+
+def declared_types(body: str) -> list[tuple[str, int]]:
+    """The types that `scalar_fields` hides from the parser, as expressions of them."""
+    found = COMPOSITE_VARIABLE.finditer(body)
+    return [(f"SELECT NULL::{match[0].split()[-1]}", 1 + body.count("\n", 0, match.end())) for match in found]
+
+
+def pieces(script: str) -> Iterator[Piece]:
+    """All the SQL of a script: its statements, and what is in its text bodies."""
+    for statement in statements(script):
+        yield Piece(statement.node, statement.line, statement.subject)
+        yield from in_body(statement)
+
+
+def dotted(names: Any) -> str:
+    """A name as it is written, with its schema; what the grammar itself puts into pg_catalog without it."""
+    parts = [each.sval for each in names]
+    return ".".join(parts[1:] if len(parts) > 1 and parts[0] == "pg_catalog" else parts)
+
+
+def type_name(node: Any) -> str:
+    """A type, with brackets if it is an array."""
+    return dotted(node.names) + "[]" * len(node.arrayBounds or ())
+
+
+def relation_name(node: Any) -> str:
+    """A table, view or composite type."""
+    return f"{node.schemaname}.{node.relname}" if node.schemaname else str(node.relname)
+
+
+def signature(names: Any, types: Any) -> str:
+    """A function by its name and the types of its arguments."""
+    return f"{dotted(names)}({', '.join('none' if each is None else type_name(each) for each in types or ())})"
+
+
+def inputs(node: ast.CreateFunctionStmt) -> list[Any]:
+    """The types of a function's arguments that are passed to it."""
+    return [each.argType for each in node.parameters or () if each.mode not in OUTPUT_MODES]
+
+
+def made_by_define(node: ast.DefineStmt) -> str:
+    """The type, operator or aggregate that a statement makes."""
+    given = {each.defname: each.arg for each in node.definition or ()}
+    match node.kind:
+        case ObjectType.OBJECT_OPERATOR:
+            return f"operator {signature(node.defnames, [given.get('leftarg'), given.get('rightarg')])}"
+        case ObjectType.OBJECT_AGGREGATE:
+            listed = node.args[0] or ()
+            return f"aggregate {signature(node.defnames, [each.argType for each in listed])}"
+        case _:
+            return f"type {dotted(node.defnames)}"
+
+
+# Objects that take a COMMENT, as it would name them, by the statement that makes them.
+MAKERS: dict[type[Any], Callable[[Any], str]] = {
+    ast.CreateFunctionStmt: lambda node: f"function {signature(node.funcname, inputs(node))}",
+    ast.DefineStmt: made_by_define,
+    ast.CompositeTypeStmt: lambda node: f"type {relation_name(node.typevar)}",
+    ast.CreateEnumStmt: lambda node: f"type {dotted(node.typeName)}",
+    ast.CreateRangeStmt: lambda node: f"type {dotted(node.typeName)}",
+    ast.CreateDomainStmt: lambda node: f"type {dotted(node.domainname)}",
+    ast.CreateStmt: lambda node: f"table {relation_name(node.relation)}",
+    ast.ViewStmt: lambda node: f"view {relation_name(node.view)}",
+    ast.CreateSeqStmt: lambda node: f"sequence {relation_name(node.sequence)}",
+    ast.CreateSchemaStmt: lambda node: f"schema {node.schemaname}",
+    ast.CreateCastStmt: lambda node: f"cast {type_name(node.sourcetype)} as {type_name(node.targettype)}",
+    ast.CreateOpClassStmt: lambda node: f"operator class {dotted(node.opclassname)} using {node.amname}",
+    ast.CreateOpFamilyStmt: lambda node: f"operator family {dotted(node.opfamilyname)} using {node.amname}",
+}
+
+
+def made_by(node: Any) -> str | None:
+    """The object that a statement makes; None if it makes none that takes a COMMENT."""
+    maker = MAKERS.get(type(node))
+    return maker(node) if maker else None
+
+
+def commented_by(node: ast.CommentStmt) -> str:
+    """The object that a COMMENT is on, as `made_by` names it."""
+    on = node.object
+    match node.objtype:
+        case ObjectType.OBJECT_FUNCTION | ObjectType.OBJECT_AGGREGATE | ObjectType.OBJECT_OPERATOR:
+            kind = node.objtype.name.removeprefix("OBJECT_").lower()
+            return f"{kind} {signature(on.objname, on.objargs)}"
+        case ObjectType.OBJECT_TYPE | ObjectType.OBJECT_DOMAIN:
+            return f"type {type_name(on)}"
+        case ObjectType.OBJECT_CAST:
+            return f"cast {type_name(on[0])} as {type_name(on[1])}"
+        case ObjectType.OBJECT_OPCLASS | ObjectType.OBJECT_OPFAMILY:
+            kind = "class" if node.objtype == ObjectType.OBJECT_OPCLASS else "family"
+            return f"operator {kind} {dotted(on[1:])} using {on[0].sval}"
+        case ObjectType.OBJECT_SCHEMA:
+            return f"schema {on.sval}"
+        case _:
+            return f"{node.objtype.name.removeprefix('OBJECT_').lower()} {dotted(on)}"
+
+
+def literals(text: str, line: int = 1) -> Iterator[tuple[str, int]]:
+    """The literals of a text as they are written, with their lines, and those inside of what is dollar-quoted."""
+    for token in scan(text):
+        if token.name in {"SCONST", "USCONST"}:
+            written, at = text[token.start : token.end + 1], line + text.count("\n", 0, token.start)
+            yield written, at
+            if written.startswith("$"):
+                quote = written[: written.index("$", 1) + 1]
+                yield from literals(written.removeprefix(quote).removesuffix(quote), at)

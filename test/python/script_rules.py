@@ -1,0 +1,367 @@
+"""What is looked for in the install script: each rule a function over a script's text that returns what it finds.
+
+The script runs as a superuser in a schema that others may have filled, so nothing in it may be looked up where they
+could have put something of their own. What a rule cannot see: the text of queries that a function builds.
+"""
+
+import re
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from pglast import ast
+from pglast.keywords import COL_NAME_KEYWORDS, RESERVED_KEYWORDS, TYPE_FUNC_NAME_KEYWORDS
+from pgspot.state import Counter, State  # type: ignore[import-untyped]
+from pgspot.visitors import SQLVisitor  # type: ignore[import-untyped]
+
+from install_script import (
+    INTERNAL,
+    PUBLIC,
+    Statement,
+    as_parsed,
+    commented_by,
+    dotted,
+    in_body,
+    inputs,
+    language,
+    literals,
+    made_by,
+    pieces,
+    relation_name,
+    statements,
+    text_body,
+    walk,
+)
+
+LONGEST_LINE = 120
+LONGEST_BODY = 40
+PATH = ["pg_catalog", "pg_temp"]
+SCHEMAS = {PUBLIC, INTERNAL, "pg_catalog"}
+QUOTED_KEYWORDS = RESERVED_KEYWORDS | COL_NAME_KEYWORDS | TYPE_FUNC_NAME_KEYWORDS
+NO_QUOTES = re.compile(r"[a-z_][a-z0-9_$]*")
+NAME_MADE = re.compile(r"(operator class|operator family|\w+) (?:(\w+)\.)?([^(\s]+)")
+NOT_NEW = re.compile(r"\bCREATE\s+OR\s+REPLACE\b|\b(?:CREATE|ADD)\s+(?:\w+\s+){1,3}IF\s+NOT\s+EXISTS\b", re.I)
+SQL_BODY = re.compile(r"\b(?:RETURN\b|BEGIN\s+ATOMIC\b)")
+BACKSLASH = re.compile(r"'[^\\]*\\", re.S)
+OF_FUNCTIONS = {
+    *("function", "procedure", "restrict", "join", "sfunc", "combinefunc", "finalfunc", "serialfunc", "deserialfunc"),
+    *("input", "output", "receive", "send", "typmod_in", "typmod_out", "analyze", "subscript", "subtype_diff"),
+}
+OF_OPERATORS = {"commutator", "negator", "sortop"}
+COMPARISONS = {"<", "<=", "=", ">=", ">", "<>"}  # under the path that the script takes, pg_catalog's
+# What a literal of a type may name, of what we make.
+KINDS_OF_OID = {
+    "regclass": ("table", "view", "type"),
+    "regtype": ("type", "table", "view"),
+    "regproc": ("function", "aggregate"),
+    "regprocedure": ("function", "aggregate"),
+}
+
+
+class Finding(NamedTuple):
+    """Something that breaks a rule: where, in which object, and what it is."""
+
+    line: int
+    rule: str
+    subject: str
+    problem: str
+
+
+Found = Iterator[tuple[int, str, str]]
+
+
+def ascii_only(script: str) -> Found:
+    """CREATE EXTENSION turns the script into the encoding of the database, and few have signs beyond ASCII."""
+    for number, line in enumerate(script.splitlines(), 1):
+        if not line.isascii():
+            yield number, "", f"not ASCII: {''.join(sorted({sign for sign in line if not sign.isascii()}))}"
+
+
+def short_lines(script: str) -> Found:
+    """A line fits beside another file."""
+    for number, line in enumerate(script.splitlines(), 1):
+        if len(line) > LONGEST_LINE:
+            yield number, "", f"{len(line)} characters"
+
+
+def short_bodies(script: str) -> Found:
+    """A function fits on a screen."""
+    for statement in statements(script):
+        body = text_body(statement.node)
+        if isinstance(statement.node, ast.CreateFunctionStmt) and statement.node.sql_body is not None:
+            start = SQL_BODY.search(statement.text)
+            body = statement.text[start.start() :] if start else statement.text
+        lines = 1 + (body or "").strip("\n").count("\n")
+        if lines > LONGEST_BODY:
+            yield statement.line, statement.subject, f"a body of {lines} lines"
+
+
+def commented(script: str) -> Found:
+    """Every object says what it is."""
+    everything = list(pieces(script))
+    comments = {commented_by(piece.node) for piece in everything if isinstance(piece.node, ast.CommentStmt)}
+    for piece in everything:
+        made = made_by(piece.node)
+        if made and made not in comments:
+            yield piece.line, made, "no comment"
+
+
+def made_in(script: str) -> Iterator[tuple[int, str, str, str, str]]:
+    """Line, full name, kind, schema (or none) and bare name of every object that a script makes."""
+    for piece in pieces(script):
+        made = made_by(piece.node)
+        parts = NAME_MADE.match(made) if made else None
+        if made and parts and parts[1] not in {"schema", "cast"}:
+            yield piece.line, made, parts[1], parts[2] or "", parts[3]
+
+
+def in_our_schemas(script: str) -> Found:
+    """Everything is made where it says, not in the first schema of a path."""
+    for line, made, _, schema, _ in made_in(script):
+        if schema not in {PUBLIC, INTERNAL}:
+            yield line, made, "is made neither in @extschema@ nor in inorder_internal"
+
+
+def is_pinned(setting: Any) -> bool:
+    """Whether a SET is of the path that finds nothing of anybody else's."""
+    return setting.name == "search_path" and [each.val.sval for each in setting.args or ()] == PATH
+
+
+def pinned_script(script: str) -> Found:
+    """The script itself begins by taking the path that finds nothing of anybody else's."""
+    first = statements(script)[0]
+    if not (isinstance(first.node, ast.VariableSetStmt) and first.node.is_local and is_pinned(first.node)):
+        yield first.line, "", "the script does not begin with SET LOCAL search_path TO pg_catalog, pg_temp"
+
+
+def functions(script: str) -> Iterator[Statement]:
+    """The statements that make functions."""
+    return (each for each in statements(script) if isinstance(each.node, ast.CreateFunctionStmt))
+
+
+def pinned_functions(script: str) -> Found:
+    """What a text body names is looked up whenever it runs, under its caller's path if it has none of its own."""
+    for statement in functions(script):
+        settings = [each.arg for each in statement.node.options if each.defname == "set"]
+        if text_body(statement.node) is not None and not any(is_pinned(each) for each in settings):
+            yield statement.line, statement.subject, "no SET search_path = pg_catalog, pg_temp"
+
+
+def no_schema_in_text(script: str) -> Found:
+    """A text body keeps the name that the schema had; after a rename anybody may have one of that name."""
+    for statement in statements(script):
+        if PUBLIC in (text_body(statement.node) or ""):
+            yield statement.line, statement.subject, "@extschema@ in a text body"
+
+
+def made_anew(script: str) -> Found:
+    """What exists already is somebody else's: OR REPLACE and IF NOT EXISTS would take it for ours."""
+    plain = re.sub(r"--[^\n]*", "", as_parsed(script))
+    for match in NOT_NEW.finditer(plain):
+        yield 1 + plain.count("\n", 0, match.start()), "", " ".join(match[0].split())
+
+
+def no_backslashes(script: str) -> Found:
+    """Without standard_conforming_strings, '\\' in a plain literal is no backslash."""
+    for literal, line in literals(as_parsed(script)):
+        if BACKSLASH.match(literal) or literal[:2].upper() == "U&":
+            yield line, "", f"backslash in {literal[:60]}"
+
+
+def invokers_rights(script: str) -> Found:
+    """No function has the rights of the superuser who made the extension, and no table is read by them in a view."""
+    for piece in pieces(script):
+        for node in walk(piece.node):
+            if isinstance(node, ast.DefElem) and node.defname == "security" and node.arg.boolval:
+                yield piece.line, piece.subject, "SECURITY DEFINER"
+            if isinstance(node, ast.ViewStmt) and any(isinstance(each, ast.RangeVar) for each in walk(node.query)):
+                given = {each.defname: getattr(each.arg, "sval", "") for each in node.options or ()}
+                if given.get("security_invoker") != "true":
+                    yield piece.line, piece.subject, "reads a table without security_invoker = true"
+
+
+def plain_arguments(script: str) -> Found:
+    """Users name arguments, and should not have to quote them."""
+    for statement in functions(script):
+        if statement.node.funcname[0].sval == PUBLIC:
+            for name in (each.name for each in statement.node.parameters or () if each.name):
+                if not NO_QUOTES.fullmatch(name) or name in QUOTED_KEYWORDS:
+                    yield statement.line, statement.subject, f"the argument {name} has to be quoted"
+
+
+class Names:
+    """What a script makes, by kind, to tell what has to be named with its schema."""
+
+    def __init__(self, script: str) -> None:
+        self.made: dict[str, set[str]] = {}
+        for _, _, kind, _, name in made_in(script):
+            self.made.setdefault(kind, set()).add(name)
+
+    def of(self, *kinds: str) -> set[str]:
+        """The bare names of these kinds."""
+        return {name for kind in kinds for name in self.made.get(kind, ())}
+
+    def problem(self, names: Any, *kinds: str) -> str | None:
+        """What is wrong with a name of one of these kinds, if anything."""
+        parts = [each.sval for each in names]
+        if len(parts) > 1:
+            return None if parts[0] in SCHEMAS else f"the schema of {'.'.join(parts)} is neither ours nor pg_catalog"
+        return f"{parts[0]} without its schema" if parts[0] in self.of(*kinds) else None
+
+    def in_node(self, node: Any) -> str | None:
+        """What is wrong with the name in a node of a tree."""
+        found = None
+        match node:
+            case ast.FuncCall():
+                found = self.problem(node.funcname, "function")
+            case ast.TypeName() if node.names:
+                found = self.problem(node.names, "type", "table", "view")
+            case ast.A_Expr() if node.name[-1].sval not in COMPARISONS or len(node.name) > 1:
+                found = self.problem(node.name, "operator")
+            case ast.ObjectWithArgs():
+                found = self.of_object(node.objname)
+            case ast.DefElem(defname="support"):
+                found = self.problem(node.arg, "function")
+            case ast.DefineStmt():
+                options = (self.of_option(each.defname, each.arg) for each in node.definition or ())
+                found = next((each for each in options if each), None)
+            case ast.TypeCast(arg=ast.A_Const(val=ast.String())):
+                named = node.arg.val.sval.split("(")[0]
+                made = self.of(*KINDS_OF_OID.get(node.typeName.names[-1].sval, ()))
+                found = f"'{named}' without its schema" if named in made else None
+        return found
+
+    def of_object(self, names: Any) -> str | None:
+        """The same for a function or operator that a definition or COMMENT names."""
+        symbol = not re.match(r"\w", names[-1].sval)
+        if symbol and len(names) == 1:
+            return f"operator {names[0].sval} without its schema"
+        return self.problem(names, "function", "aggregate")
+
+    def of_option(self, name: str, value: Any) -> str | None:
+        """The same for an option of CREATE OPERATOR, AGGREGATE or TYPE."""
+        if name in OF_OPERATORS:
+            return self.of_object(value if isinstance(value, tuple) else [value])
+        return self.problem(value.names, "function") if name in OF_FUNCTIONS else None
+
+
+def free_relations(node: Any) -> Iterator[str]:
+    """What is wrong with the tables in a tree: those of its WITH and aliases to be locked have no schema."""
+    nodes = list(walk(node))
+    known = {each.ctename for each in nodes if isinstance(each, ast.CommonTableExpr)}
+    known |= {each.relname for lock in nodes if isinstance(lock, ast.LockingClause) for each in lock.lockedRels or ()}
+    for each in nodes:
+        if isinstance(each, ast.RangeVar):
+            if each.schemaname is None and each.relname not in known and not each.relname.startswith("pg_"):
+                yield f"{each.relname} without its schema"
+            elif each.schemaname not in {None, *SCHEMAS}:
+                yield f"the schema of {relation_name(each)} is neither ours nor pg_catalog"
+
+
+def names_with_schemas(script: str) -> Found:
+    """What is not pg_catalog's is named with its schema, which is one of ours: nobody can put another in between."""
+    names = Names(script)
+    for piece in pieces(script):
+        found = [names.in_node(node) for node in walk(piece.node)] + list(free_relations(piece.node))
+        yield from ((piece.line, piece.subject, each) for each in dict.fromkeys(found) if each)
+
+
+def is_untyped(node: Any) -> bool:
+    """Whether a value is a literal whose type depends on what functions there are."""
+    value = node.arg if isinstance(node, ast.NamedArgExpr) else node
+    return isinstance(value, ast.A_Const) and not isinstance(value.val, ast.Boolean)
+
+
+def exact_calls(script: str) -> Found:
+    """In the user's schema there may be functions of the same names that fit a call better, unless it is exact."""
+    amounts: dict[str, set[int]] = {}
+    for statement in functions(script):
+        amounts.setdefault(dotted(statement.node.funcname), set()).add(len(inputs(statement.node)))
+    for piece in pieces(script):
+        for node in walk(piece.node):
+            if isinstance(node, ast.FuncCall) and node.funcname[0].sval == PUBLIC:
+                name, given = dotted(node.funcname), node.args or ()
+                if len(given) not in amounts.get(name, {len(given)}):
+                    yield piece.line, piece.subject, f"{name} is called without all of its arguments"
+            elif isinstance(node, ast.A_Expr) and len(node.name) > 1 and node.name[0].sval == PUBLIC:
+                name, given = dotted(node.name), (node.lexpr, node.rexpr)
+            else:
+                continue
+            if any(is_untyped(each) for each in given):
+                yield piece.line, piece.subject, f"{name} is called with a literal that is not cast to its type"
+
+
+class Collector(Counter):  # type: ignore[misc]
+    """Keeps what pgspot finds, which otherwise prints it."""
+
+    def __init__(self) -> None:
+        options = {"plpgsql": False, "ignore": [], "ignore_lang": [], "proc_without_search_path": [], "sql_fn": []}
+        super().__init__(Namespace(summary_only=False, **options))
+        self.line = 0
+        self.found: list[Finding] = []
+
+    def print_issue(self, code: str, context: str) -> None:
+        """An error or a warning."""
+        self.found.append(Finding(self.line, code, context, "pgspot"))
+
+    def unknown(self, message: str) -> None:
+        """What it cannot judge."""
+        self.found.append(Finding(self.line, "unknown", message, "pgspot"))
+
+
+class Spotter(SQLVisitor):  # type: ignore[misc]
+    """pgspot's own, which stops at a function in SQL's own syntax: such a body is judged as the script around it is."""
+
+    def visit_CreateFunctionStmt(self, ancestors: Any, node: Any) -> None:  # noqa: N802
+        """Judge what a function is, and a body that is the text of SQL; what is in a parsed one is visited next."""
+        if node.sql_body is None:
+            super().visit_CreateFunctionStmt(ancestors, node)
+
+
+def state_in_body(state: Any, node: Any) -> Any:
+    """Which path a PL/pgSQL body runs under: its function's, or that of the script."""
+    if isinstance(node, ast.DoStmt):
+        return state
+    inner = State(state.counter)
+    path = next((each.arg for each in node.options if each.defname == "set" and each.arg.name == "search_path"), None)
+    inner.searchpath_secure = path is not None and state.is_secure_searchpath(path)
+    return inner
+
+
+def spotted(script: str) -> list[Finding]:
+    """What pgspot finds. It has PL/pgSQL read for it, whose ELSIF, CASE and RETURN QUERY it passes over."""
+    collector = Collector()
+    state = State(collector)
+    for statement in statements(script):
+        collector.line = statement.line
+        try:
+            Spotter(state)(statement.node)
+            for piece in in_body(statement) if language(statement.node) == "plpgsql" else ():
+                collector.line = piece.line
+                Spotter(state_in_body(state, statement.node))(piece.node)
+        except Exception as error:  # whatever it may be: what cannot be judged is a finding
+            collector.unknown(f"{made_by(statement.node) or 'DO'}: {error}")
+    return collector.found
+
+
+RULES: tuple[Callable[[str], Found], ...] = (
+    ascii_only,
+    short_lines,
+    short_bodies,
+    commented,
+    in_our_schemas,
+    pinned_script,
+    pinned_functions,
+    no_schema_in_text,
+    made_anew,
+    no_backslashes,
+    invokers_rights,
+    plain_arguments,
+    names_with_schemas,
+    exact_calls,
+)
+
+
+def broken(script: str, rule: Callable[[str], Found]) -> list[Finding]:
+    """What one rule finds in a script."""
+    return [Finding(line, rule.__name__, subject, problem) for line, subject, problem in rule(script)]

@@ -1,0 +1,292 @@
+"""The install script keeps its rules: nothing in it finds what others put into a schema, and it is written plainly.
+
+Each rule is tried on a fault planted for it, too.
+"""
+
+import re
+from collections.abc import Callable
+from itertools import accumulate
+
+import pytest
+
+import script_rules as rules
+from conftest import ROOT
+from script_rules import RULES, Finding, Found
+
+# What a rule finds and may stay: rule or code of pgspot, object, and why.
+ONCE = "A DO block runs once, while the script does, when the schema cannot be renamed."
+ALLOWED: dict[tuple[str, str], str] = {
+    ("no_schema_in_text", "DO function _extschema_.uuid_v1_skipsupport(internal)"): ONCE,
+    ("no_schema_in_text", "DO function _extschema_.uuid_smaller(uuid, uuid)"): ONCE,
+}
+
+HEADER = "\\echo Use CREATE EXTENSION\nSET LOCAL search_path TO pg_catalog, pg_temp;\n"
+CLEAN = (
+    HEADER
+    + """CREATE SCHEMA inorder_internal;
+COMMENT ON SCHEMA inorder_internal IS 'kept state; it''s ours';
+CREATE TYPE @extschema@.pair AS (low bigint, high bigint);
+COMMENT ON TYPE @extschema@.pair IS 'two';
+CREATE TABLE inorder_internal.kept (relation regclass PRIMARY KEY, p @extschema@.pair CHECK ((p).low >= 0));
+COMMENT ON TABLE inorder_internal.kept IS 'state';
+SELECT pg_catalog.pg_extension_config_dump('inorder_internal.kept', 'WHERE true');
+CREATE FUNCTION @extschema@.low(relation regclass DEFAULT NULL) RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE;
+COMMENT ON FUNCTION @extschema@.low(regclass) IS 'low';
+CREATE FUNCTION @extschema@.both(a bigint, OUT b bigint) LANGUAGE sql
+RETURN a + @extschema@.low(NULL::regclass) + (SELECT count(*) FROM inorder_internal.kept WHERE relation = a::oid);
+COMMENT ON FUNCTION @extschema@.both(bigint) IS 'sum';
+CREATE FUNCTION inorder_internal.get(of regclass) RETURNS @extschema@.pair
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    k inorder_internal.kept;
+    bound bigint := 1;
+    other inorder_internal.kept%ROWTYPE;
+    same inorder_internal.kept.relation%TYPE;
+BEGIN
+    WITH mine AS (SELECT * FROM inorder_internal.kept AS i WHERE i.relation = of)
+    SELECT * INTO k FROM mine FOR SHARE OF mine;
+    k.relation := of;
+    IF k.p IS NULL AND NOT EXISTS (SELECT FROM pg_class WHERE oid = of) THEN
+        RAISE 'no %', of USING HINT = format('%s', E'a\\n');
+    ELSIF (k.p).low < bound THEN
+        RETURN ROW(bound, bound);
+    END IF;
+    RETURN k.p;
+END $$;
+COMMENT ON FUNCTION inorder_internal.get(regclass) IS 'one';
+CREATE OPERATOR @extschema@.<~ (
+    FUNCTION = @extschema@.before, LEFTARG = uuid, RIGHTARG = @extschema@.pair,
+    COMMUTATOR = OPERATOR(@extschema@.>~), RESTRICT = scalarltsel
+);
+COMMENT ON OPERATOR @extschema@.<~ (uuid, @extschema@.pair) IS 'before';
+CREATE CAST (uuid AS @extschema@.pair) WITH FUNCTION @extschema@.pair(uuid);
+COMMENT ON CAST (uuid AS @extschema@.pair) IS 'cast';
+CREATE OPERATOR CLASS @extschema@.pair_ops FOR TYPE @extschema@.pair USING btree AS
+    OPERATOR 1 @extschema@.<~, FUNCTION 1 btequalimage(oid);
+COMMENT ON OPERATOR CLASS @extschema@.pair_ops USING btree IS 'order';
+CREATE VIEW @extschema@.kept WITH (security_invoker = true) AS
+SELECT k.p OPERATOR(@extschema@.<~) 'x'::uuid AS q FROM inorder_internal.kept AS k;
+COMMENT ON VIEW @extschema@.kept IS 'view';
+DO $$
+BEGIN
+    IF current_setting('server_version_num')::int >= 180000 THEN
+        ALTER TABLE inorder_internal.kept ALTER relation DROP NOT NULL;
+    END IF;
+END $$;
+"""
+)
+PINNED = "SET search_path = pg_catalog, pg_temp"
+MINE = "CREATE TABLE inorder_internal.mine (a int); CREATE FUNCTION @extschema@.f(a bigint DEFAULT 0) RETURNS int"
+MINE += " AS 'MODULE_PATHNAME' LANGUAGE C; CREATE TYPE @extschema@.kind AS (a int);"
+MINE += " CREATE OPERATOR @extschema@.<~ (FUNCTION = @extschema@.f, LEFTARG = uuid, RIGHTARG = uuid);"
+
+
+def plpgsql(body: str, options: str = PINNED, name: str = "inorder_internal.g()", returns: str = "int") -> str:
+    """A PL/pgSQL function."""
+    return f"{MINE} CREATE FUNCTION {name} RETURNS {returns} LANGUAGE plpgsql {options} AS $$ BEGIN\n{body}; END $$"
+
+
+def sql(expression: str) -> str:
+    """A function in SQL's own syntax."""
+    return f"{MINE} CREATE FUNCTION @extschema@.g() RETURNS int LANGUAGE sql RETURN {expression}"
+
+
+def do(statement: str) -> str:
+    """A DO block."""
+    return f"{MINE} DO $$ BEGIN {statement}; END $$"
+
+
+LONG_ATOMIC = "CREATE FUNCTION f() RETURNS int LANGUAGE sql\nBEGIN ATOMIC\n" + "--\n" * 39 + "END"
+OPERATOR_CLASS = "CREATE OPERATOR CLASS o FOR TYPE int USING btree AS OPERATOR 1 <"
+
+# A rule, a script that breaks it, and what it has to say.
+PLANTED: list[tuple[Callable[[str], Found], str, str]] = [
+    (rules.ascii_only, "-- \N{HORIZONTAL ELLIPSIS}", "not ASCII: \N{HORIZONTAL ELLIPSIS}"),
+    (rules.short_lines, "-- " + 118 * "x", "121 characters"),
+    (rules.short_bodies, plpgsql("NULL;\n" * 39 + "NULL"), "41 lines"),
+    (rules.short_bodies, LONG_ATOMIC, "41 lines"),
+    (rules.short_bodies, do("NULL;\n" * 40 + "NULL"), "41 lines"),
+    (rules.commented, "CREATE SCHEMA inorder_internal", "schema inorder_internal"),
+    (
+        rules.commented,
+        "CREATE FUNCTION f(a int, OUT b int) AS 'f' LANGUAGE C; COMMENT ON FUNCTION f() IS ''",
+        "f(int4)",
+    ),
+    (rules.commented, "CREATE TYPE x.t AS (a int); COMMENT ON TYPE x.u IS ''", "type x.t"),
+    (rules.commented, "CREATE TABLE t (a int); COMMENT ON COLUMN t.a IS ''", "table t"),
+    (rules.commented, "CREATE VIEW v AS SELECT 1; COMMENT ON TABLE v IS ''", "view v"),
+    (rules.commented, "CREATE CAST (uuid AS x.t) WITHOUT FUNCTION", "cast uuid as x.t"),
+    (rules.commented, "CREATE OPERATOR x.< (FUNCTION = f, RIGHTARG = int)", "operator x.<(none, int4)"),
+    (rules.commented, "CREATE AGGREGATE min(uuid) (SFUNC = f, STYPE = uuid)", "aggregate min(uuid)"),
+    (rules.commented, OPERATOR_CLASS, "operator class o using btree"),
+    (rules.commented, do("CREATE TABLE t (a int)"), "table t"),
+    (rules.in_our_schemas, "CREATE FUNCTION f() RETURNS int AS 'f' LANGUAGE C", "function f()"),
+    (rules.in_our_schemas, "CREATE TABLE pg_catalog.t ()", "table pg_catalog.t"),
+    (rules.in_our_schemas, "CREATE VIEW v AS SELECT 1", "view v"),
+    (rules.in_our_schemas, "CREATE TYPE t AS (a int)", "type t"),
+    (rules.in_our_schemas, "CREATE TYPE t", "type t"),
+    (rules.in_our_schemas, "CREATE OPERATOR < (FUNCTION = f, RIGHTARG = int)", "operator <"),
+    (rules.in_our_schemas, "CREATE AGGREGATE min(uuid) (SFUNC = f, STYPE = uuid)", "aggregate min(uuid)"),
+    (rules.in_our_schemas, OPERATOR_CLASS, "operator class o"),
+    (rules.in_our_schemas, do("CREATE TABLE t (a int)"), "table t"),
+    (rules.pinned_script, "SELECT 1", "does not begin"),
+    (rules.pinned_script, "SET search_path TO pg_catalog, pg_temp", "does not begin"),
+    (rules.pinned_script, "SET LOCAL search_path TO pg_catalog, public", "does not begin"),
+    (rules.pinned_functions, plpgsql("NULL", ""), "no SET"),
+    (rules.pinned_functions, plpgsql("NULL", "SET search_path = pg_catalog"), "no SET"),
+    (rules.pinned_functions, plpgsql("NULL", "SET search_path = pg_catalog, inorder_internal, pg_temp"), "no SET"),
+    (rules.pinned_functions, "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'", "no SET"),
+    (rules.no_schema_in_text, plpgsql("PERFORM @extschema@.f(1)"), "function inorder_internal.g()"),
+    (rules.no_schema_in_text, plpgsql("EXECUTE 'SELECT @extschema@.f(1)'"), "in a text body"),
+    (rules.no_schema_in_text, do("CREATE TABLE @extschema@.t ()"), "DO table _extschema_.t"),
+    (rules.made_anew, "CREATE OR\nREPLACE VIEW v AS SELECT 1", "CREATE OR REPLACE"),
+    (rules.made_anew, "CREATE TABLE IF NOT EXISTS t ()", "CREATE TABLE IF NOT EXISTS"),
+    (rules.made_anew, do("CREATE UNIQUE INDEX IF NOT EXISTS i ON t (a)"), "INDEX IF NOT EXISTS"),
+    (rules.made_anew, "ALTER TABLE t ADD COLUMN IF NOT EXISTS a int", "ADD COLUMN IF NOT EXISTS"),
+    (rules.no_backslashes, r"COMMENT ON TABLE t IS 'a\b'", r"'a\b'"),
+    (rules.no_backslashes, plpgsql(r"RETURN a ~ 'it''s \d'"), r"'it''s \d'"),
+    (rules.no_backslashes, plpgsql(r"EXECUTE E'a\n' || 'SELECT ''\d'' '"), r"'SELECT ''\d'' '"),
+    (rules.no_backslashes, r"SELECT U&'\0441'", r"U&'\0441'"),
+    (rules.invokers_rights, plpgsql("NULL", f"{PINNED} SECURITY DEFINER"), "SECURITY DEFINER"),
+    (rules.invokers_rights, "ALTER FUNCTION f() SECURITY DEFINER", "SECURITY DEFINER"),
+    (rules.invokers_rights, do("ALTER FUNCTION f() SECURITY DEFINER"), "SECURITY DEFINER"),
+    (rules.invokers_rights, "CREATE VIEW v AS SELECT FROM t", "without security_invoker"),
+    (rules.invokers_rights, "CREATE VIEW v WITH (security_invoker = off) AS TABLE t", "without security_invoker"),
+    (rules.plain_arguments, plpgsql("NULL", name='@extschema@.f("table" int)'), "argument table"),
+    (rules.plain_arguments, plpgsql("NULL", name='@extschema@.f(OUT "position" int)'), "argument position"),
+    (rules.plain_arguments, plpgsql("NULL", name='@extschema@.f("left" int)'), "argument left"),
+    (rules.plain_arguments, plpgsql("NULL", name='@extschema@.f("A" int)'), "argument A"),
+    (rules.names_with_schemas, sql("f(1)"), "f without its schema"),
+    (rules.names_with_schemas, sql("public.f(1)"), "schema of public.f"),
+    (rules.names_with_schemas, sql("(SELECT count(*) FROM mine)"), "mine without its schema"),
+    (rules.names_with_schemas, sql("(SELECT count(*) FROM public.mine)"), "schema of public.mine"),
+    (rules.names_with_schemas, sql("'mine'::regclass"), "'mine' without its schema"),
+    (rules.names_with_schemas, sql("ROW(1)::kind"), "kind without its schema"),
+    (rules.names_with_schemas, sql("a <~ b"), "<~ without its schema"),
+    (rules.names_with_schemas, sql("a OPERATOR(public.=) b"), "schema of public.="),
+    (rules.names_with_schemas, plpgsql("IF a THEN NULL; ELSIF f(1) THEN NULL; END IF"), "f without its schema"),
+    (rules.names_with_schemas, plpgsql("CASE a WHEN 1 THEN PERFORM f(1); END CASE"), "f without its schema"),
+    (rules.names_with_schemas, plpgsql("DECLARE a int[]; BEGIN a[1] := f(1); END"), "f without its schema"),
+    (rules.names_with_schemas, plpgsql("DELETE FROM mine"), "mine without its schema"),
+    (rules.names_with_schemas, plpgsql("DECLARE k kind; BEGIN NULL; END"), "kind without its schema"),
+    (rules.names_with_schemas, plpgsql("DECLARE k mine%ROWTYPE; BEGIN NULL; END"), "mine without its schema"),
+    (rules.names_with_schemas, plpgsql("DECLARE k x.kind := NULL; BEGIN NULL; END"), "schema of x.kind"),
+    (rules.names_with_schemas, do("INSERT INTO mine VALUES (1)"), "mine without its schema"),
+    (
+        rules.names_with_schemas,
+        "CREATE OPERATOR @extschema@.< (FUNCTION = @extschema@.f, COMMUTATOR = >)",
+        "operator > without its schema",
+    ),
+    (rules.names_with_schemas, f"{MINE} CREATE AGGREGATE x.m(int) (SFUNC = f, STYPE = int)", "f without its schema"),
+    (rules.names_with_schemas, OPERATOR_CLASS, "operator < without its schema"),
+    (rules.names_with_schemas, f"{MINE} CREATE FUNCTION x() RETURNS int AS '' LANGUAGE C SUPPORT f", "f without"),
+    (rules.exact_calls, sql("@extschema@.f()"), "without all of its arguments"),
+    (rules.exact_calls, sql("@extschema@.f(1)"), "literal that is not cast"),
+    (rules.exact_calls, sql("@extschema@.f(a => NULL)"), "literal that is not cast"),
+    (rules.exact_calls, sql("a OPERATOR(@extschema@.<~) 'x'"), "literal that is not cast"),
+]
+
+# A code of pgspot, a script that it judges so, and the object.
+SPOTTED = [
+    ("PS001", sql("1 + 1"), "'+'"),
+    ("PS016", sql("lower('A')"), "lower"),
+    ("PS017", "SELECT 1 FROM t", "t"),
+    ("PS002", "CREATE OR REPLACE FUNCTION f() RETURNS int AS 'f' LANGUAGE C", "f()"),
+    ("PS003", plpgsql("NULL", "SECURITY DEFINER"), "g()"),
+    ("PS005", HEADER + plpgsql("NULL", "SET search_path = public"), "g()"),
+    ("PS001", HEADER + plpgsql("RETURN 1 + 1", ""), "'+'"),
+    ("PS016", do("PERFORM lower('A')"), "lower"),
+    ("PS016", plpgsql("IF true THEN NULL; ELSIF lower('A') THEN NULL; END IF", ""), "lower"),
+    ("PS016", plpgsql("RETURN QUERY SELECT lower('A')", "", returns="SETOF int"), "lower"),
+    ("PS018", "SET search_path = 'pg_catalog, pg_temp'", ""),
+    ("unknown", HEADER + "CREATE FUNCTION f() RETURNS int LANGUAGE plperl AS ''", "plperl"),
+    ("unknown", HEADER + plpgsql("nothing of the kind"), "syntax error"),
+]
+
+
+def sources() -> list[str]:
+    """The files that make joins into the install script, in their order."""
+    listed = re.search(r"^SQL_SOURCES = (.*)$", (ROOT / "Makefile").read_text(), re.M)
+    assert listed
+    return listed[1].split()
+
+
+@pytest.fixture(scope="module")
+def script() -> str:
+    """The install script, as make joins it."""
+    return "".join((ROOT / "sql" / name).read_text() for name in sources())
+
+
+def place(line: int) -> str:
+    """The file and line that a line of the install script comes from."""
+    lengths = [(ROOT / "sql" / name).read_text().count("\n") for name in sources()]
+    ends = list(accumulate(lengths))
+    index = next((index for index, end in enumerate(ends) if line <= end), len(ends) - 1)
+    return f"sql/{sources()[index]}:{line - ends[index] + lengths[index]}"
+
+
+def unexpected(findings: list[Finding]) -> str:
+    """What is found and not allowed, for people."""
+    return "\n".join(
+        f"{place(each.line)}: {each.subject}: {each.problem} ({each.rule})"
+        for each in findings
+        if (each.rule, each.subject) not in ALLOWED
+    )
+
+
+def test_every_source_is_joined() -> None:
+    """Or it is an update from an earlier version."""
+    names = {path.name for path in (ROOT / "sql").glob("*.sql")}
+    assert {name for name in names if not name.startswith("inorder--")} == set(sources())
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_install_script_keeps_the_rule(rule: Callable[[str], Found], script: str) -> None:
+    """Each of script_rules, where a docstring says what for."""
+    found = unexpected(rules.broken(script, rule))
+    assert not found, f"{rule.__doc__}\n{found}"
+
+
+def test_pgspot_finds_nothing(script: str) -> None:
+    """What the authors of pgspot know of extension scripts; `pgspot --explain CODE` says what a code means."""
+    found = unexpected(rules.spotted(script))
+    assert not found, found
+
+
+def test_every_exception_is_still_needed(script: str) -> None:
+    """What is allowed is found, and has its reason."""
+    findings = [each for rule in RULES for each in rules.broken(script, rule)] + rules.spotted(script)
+    assert set(ALLOWED) <= {(each.rule, each.subject) for each in findings}
+    assert all(ALLOWED.values())
+
+
+def test_a_clean_script_breaks_no_rule() -> None:
+    """No rule finds fault with what is as it should be."""
+    assert [each for rule in RULES for each in rules.broken(CLEAN, rule)] + rules.spotted(CLEAN) == []
+
+
+@pytest.mark.parametrize(("rule", "planted", "said"), PLANTED)
+def test_a_planted_fault_is_found(rule: Callable[[str], Found], planted: str, said: str) -> None:
+    """Every rule finds what it is for."""
+    found = [f"{each.subject}: {each.problem}" for each in rules.broken(planted, rule)]
+    assert any(said in each for each in found), found
+
+
+def test_a_fault_is_planted_for_every_rule() -> None:
+    """A rule that cannot find anything is none."""
+    assert {rule for rule, _, _ in PLANTED} == set(RULES)
+
+
+@pytest.mark.parametrize(("code", "planted", "subject"), SPOTTED)
+def test_pgspot_finds_a_planted_fault(code: str, planted: str, subject: str) -> None:
+    """Also in a body of SQL's own syntax, and in what it cannot read."""
+    found = [(each.rule, each.subject) for each in rules.spotted(planted)]
+    assert any(each[0] == code and subject in each[1] for each in found), found
+
+
+def test_findings_are_on_their_line() -> None:
+    """That of the statement, or the one in its body."""
+    planted = "\n-- so\nSELECT 1;\n/* x */\n" + plpgsql("NULL;\n\nPERFORM f(1)")
+    assert [each.line for each in rules.broken(planted, rules.names_with_schemas)] == [8]

@@ -1,0 +1,87 @@
+"""PL/pgSQL, whose statements the server itself checks only when they run: plpgsql_check reads all of them."""
+
+from collections.abc import Iterator
+
+import pytest
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+
+from conftest import scalar
+
+# What may stay: function, a part of what is found in it, and why.
+BESIDE = "Callers read a row that is a result beside others by its name."
+ALLOWED: dict[tuple[str, str], str] = {
+    ("inorder_internal.describe_new(regclass,name)", 'composite OUT variable "t"'): BESIDE,
+    ("inorder_internal.describe_restored(regclass,bigint)", 'composite OUT variable "t"'): BESIDE,
+    ("inorder_internal.feed_state(bigint,oid)", 'composite OUT variable "t"'): BESIDE,
+    ("inorder_internal.feed_state(bigint,oid)", 'composite OUT variable "at_position"'): BESIDE,
+    ("inorder_internal.feed_state(bigint,oid)", 'composite OUT variable "pending"'): BESIDE,
+}
+
+DATABASE = "checked"
+FUNCTIONS = """
+    SELECT p.oid::int8, p.oid::regprocedure::text
+    FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang JOIN pg_depend AS d ON d.objid = p.oid
+    JOIN pg_extension AS e ON e.oid = d.refobjid
+    WHERE l.lanname = 'plpgsql' AND d.classid = 'pg_proc'::regclass AND d.refclassid = 'pg_extension'::regclass
+      AND d.deptype = 'e' AND e.extname = 'inorder'
+    ORDER BY 2"""
+CHECK = """
+    SELECT concat_ws(' ', level, 'in line', lineno::text, sqlstate, message, detail, hint, query)
+    FROM plpgsql_check_function_tb(%s::oid, fatal_errors => false, security_warnings => true,
+                                   performance_warnings => false, extra_warnings => true)"""
+
+
+@pytest.fixture(scope="module")
+def checked(cluster: Cluster) -> Iterator[Connection]:
+    """A database with the extension and plpgsql_check, if the server has that."""
+    with connect(cluster.dsn) as connection:
+        if not scalar(connection, "SELECT count(*) FROM pg_available_extensions WHERE name = 'plpgsql_check'"):
+            pytest.skip(f"{cluster.server.name} has no plpgsql_check")
+        connection.execute(f"CREATE DATABASE {DATABASE}".encode())
+    with connect(f"{cluster.dsn} dbname={DATABASE}") as connection:
+        connection.execute("CREATE EXTENSION inorder")
+        connection.execute("CREATE EXTENSION plpgsql_check")
+        yield connection
+    with connect(cluster.dsn) as connection:
+        connection.execute(f"DROP DATABASE {DATABASE}".encode())
+
+
+def findings(connection: Connection, function: object) -> list[str]:
+    """What is found in a function, each on one line."""
+    return [" ".join(str(text).split()) for (text,) in connection.execute(CHECK.encode(), [function])]
+
+
+@pytest.mark.regress
+@pytest.mark.server
+def test_plpgsql_check_finds_nothing(checked: Connection) -> None:
+    """Names, types, assignments, unused variables and dynamic SQL open to injection, in every function."""
+    functions = {str(name): oid for oid, name in checked.execute(FUNCTIONS.encode())}
+    assert len(functions) > 20
+    assert {name for name, _ in ALLOWED} <= set(functions)
+    found = [(name, text) for name, oid in functions.items() for text in findings(checked, oid)]
+    unexpected = [each for each in found if not any(each[0] == name and part in each[1] for name, part in ALLOWED)]
+    assert not unexpected, "\n".join(": ".join(each) for each in unexpected)
+
+
+FAULTS = {
+    "RETURN nowhere()": "nowhere",
+    "RETURN 'a' || (SELECT relname FROM pg_class WHERE relowner = missing)": "missing",
+    "EXECUTE 'SELECT ' || a; RETURN NULL": "injection",
+    "DECLARE unused int; BEGIN RETURN NULL; END": "unused",
+}
+
+
+@pytest.mark.regress
+@pytest.mark.server
+@pytest.mark.parametrize("body", FAULTS)
+def test_plpgsql_check_finds_a_planted_fault(checked: Connection, body: str) -> None:
+    """With the settings that the extension is checked with."""
+    checked.execute(
+        f"CREATE FUNCTION pg_temp.f(a text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN {body}; END $$".encode()
+    )
+    try:
+        found = findings(checked, scalar(checked, "SELECT 'pg_temp.f(text)'::regprocedure::oid"))
+        assert any(FAULTS[body] in text for text in found), found
+    finally:
+        checked.execute("DROP FUNCTION pg_temp.f")
