@@ -18,7 +18,7 @@
 
 static StateCall everything = {
 	"SELECT n.b, CASE WHEN n.b IS DISTINCT FROM NULL THEN inorder_internal.probe_query($1, $2, n.b, $3) END,"
-	" inorder_internal.total(inorder_internal.window_numbers(n.b))"
+	" CASE WHEN n.b IS DISTINCT FROM NULL THEN inorder_internal.total(inorder_internal.window_numbers(n.b)) END"
 	" FROM (SELECT inorder_internal.next_batch($1, $2) AS b OFFSET 0) AS n"
 };
 static StateCall complaint = {"SELECT inorder_internal.complain($1, $2, $3)"};

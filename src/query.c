@@ -57,6 +57,8 @@ static const Setting reading[] = {
 	{NULL, NULL}
 };
 
+/* A statement of the caller's keeps all but what would let the owner of the table run code. */
+static const Setting applying[] = {{"constraint_exclusion", "off"}, {NULL, NULL}};
 static const Setting bitmap_too[] = {{"enable_bitmapscan", "on"}, {NULL, NULL}};
 static const Setting defining[] = {{"search_path", "pg_catalog, pg_temp"}, {"client_min_messages", "warning"}, {NULL, NULL}};
 
@@ -254,9 +256,11 @@ query_batch(const Table *table, const char *query, const char *statement)
 {
 	SPIPlanPtr	plan;
 	uint64		amount;
+	int			nest;
 	int			code;
 
 	SPI_connect();
+	nest = begin_settings(table, applying);
 	plan = prepare_text(psprintf("WITH batch AS NOT MATERIALIZED (%s) %s", query, statement), CURSOR_OPT_PARALLEL_OK);
 	if (queries_of(plan) != NIL)
 		check_query(batch_of(linitial_node(Query, queries_of(plan))), table->oid);
@@ -264,6 +268,7 @@ query_batch(const Table *table, const char *query, const char *statement)
 	if (code < 0)
 		elog(ERROR, "could not execute the statement: %s", SPI_result_code_string(code));
 	amount = SPI_processed;
+	AtEOXact_GUC(true, nest);	/* what the statement set stays */
 	SPI_finish();
 	return amount;
 }

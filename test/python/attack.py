@@ -1,0 +1,121 @@
+"""What the tests of attacks share: a database with a role that owns nothing but its malice.
+
+Each piece of code that mallory plants calls his function attack(), which makes him a superuser if whoever runs it may
+do that. A test ends as mallory, who must still have no right that he did not begin with.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+
+import psycopg
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+
+NUMBERS = count(1)
+
+# A function is called as whoever plans or runs the query it is in; the first line lets it be seen, the second is the goal.
+ATTACK = """
+CREATE SCHEMA evil;
+CREATE TABLE evil.caught (who name);
+GRANT USAGE ON SCHEMA evil TO PUBLIC;
+GRANT INSERT ON evil.caught TO PUBLIC;
+CREATE FUNCTION evil.attack() RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_user <> 'mallory' THEN
+        BEGIN
+            INSERT INTO evil.caught VALUES (current_user);
+        EXCEPTION WHEN OTHERS THEN
+            RAISE WARNING 'caught as %', current_user;
+        END;
+        BEGIN
+            EXECUTE 'ALTER ROLE mallory SUPERUSER';
+        EXCEPTION WHEN OTHERS THEN
+            RETURN false;
+        END;
+    END IF;
+    RETURN true;
+END $$;
+"""
+
+
+def execute(connection: Connection, *statements: str) -> None:
+    """One after the other."""
+    for statement in statements:
+        connection.execute(statement.encode())
+
+
+def value(connection: Connection, query: str) -> object:
+    """The one value of a query."""
+    row = connection.execute(query.encode()).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def refusal(connection: Connection, statement: str) -> str:
+    """The SQLSTATE with which a statement fails; empty if it does not."""
+    try:
+        connection.execute(statement.encode())
+    except psycopg.Error as error:
+        return error.sqlstate or "?"
+    return ""
+
+
+@contextmanager
+def database(cluster: Cluster, *rights: str) -> Iterator[str]:
+    """A connection string for a new database, in which mallory has these rights. Afterwards he must have gained none."""
+    name = f"attacked_{next(NUMBERS)}"
+    with connect(cluster.dsn) as admin:
+        if not value(admin, "SELECT count(*) FROM pg_roles WHERE rolname = 'mallory'"):
+            execute(admin, *(f"CREATE ROLE {role} LOGIN" for role in ("mallory", "alice", "bob")), "CREATE ROLE monitor LOGIN")
+            execute(admin, "GRANT pg_monitor TO monitor")
+        execute(admin, f"CREATE DATABASE {name}")
+        for right in rights:
+            execute(admin, right.format(database=name))
+    dsn = f"{cluster.dsn} dbname={name}"
+    try:
+        yield dsn
+        assert_no_right_gained(dsn)
+    finally:
+        with connect(cluster.dsn) as admin:
+            execute(admin, "ALTER ROLE mallory NOSUPERUSER", f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def assert_no_right_gained(dsn: str) -> None:
+    """As mallory, and by what his code caught."""
+    with connect(f"{dsn} user=mallory") as mallory:
+        assert value(mallory, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user") is False
+        assert refusal(mallory, "CREATE ROLE another") == "42501"
+        assert value(mallory, "SELECT count(*) FROM pg_auth_members WHERE member = 'mallory'::regrole") == 0
+        if value(mallory, "SELECT to_regclass('evil.caught') IS NOT NULL"):
+            assert value(mallory, "SELECT array_agg(DISTINCT who) FROM evil.caught") is None
+
+
+def overloads(schema: str, names: list[str]) -> Iterator[str]:
+    """Functions of these names that attack, for many kinds of arguments."""
+    kinds = (
+        "", "text", "text, text", "text, text, text", "name", "regclass", "regclass, text", "regclass, name", "oid, text",
+        "int", "bigint", "anyelement", "anyelement, anyelement", "anyarray", "anyarray, anyelement", "int8multirange",
+        "int8range", "text, VARIADIC text[]", "numeric", "xid8", "uuid", "text, regclass", "oid, oid, text",
+    )  # fmt: skip
+    for name in names:
+        for number, kind in enumerate(kinds):
+            body = "BEGIN PERFORM evil.attack(); RETURN NULL; END"
+            result = "anyelement" if "anyelement" in kind else "anyarray" if "anyarray" in kind else "text"
+            quoted = '"' + name + '"'
+            yield f"CREATE FUNCTION {schema}.{quoted}({kind}) RETURNS {result} LANGUAGE plpgsql IMMUTABLE AS $$ {body} $$ -- {number}"
+
+
+def operators(schema: str) -> Iterator[str]:
+    """Operators that attack, on the types that the extension compares."""
+    kinds = ("text", "name", "oid", "int", "bigint", "uuid", "regclass", "int8multirange", "anyelement", "anyarray", '"char"')
+    signs = ("=", "<>", "<", "<=", ">", ">=", "-", "+", "||", "@>", "<@", "&&", "~", "&", "*")
+    for number, left in enumerate(kinds):
+        body = "BEGIN PERFORM evil.attack(); RETURN NULL; END"
+        for other, right in enumerate(kinds):
+            if (left.startswith("any") or right.startswith("any")) and left != right:
+                continue
+            function = f"{schema}.operate_{number}_{other}"
+            yield f"CREATE FUNCTION {function}({left}, {right}) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ {body} $$"
+            for sign in signs:
+                yield f"CREATE OPERATOR {schema}.{sign} (LEFTARG = {left}, RIGHTARG = {right}, FUNCTION = {function})"

@@ -1,0 +1,213 @@
+"""Attacks by those who may create something before or after the extension is installed."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+from inorder.servers import Server
+
+from attack import ATTACK, database, execute, operators, overloads, refusal, value
+from conftest import ROOT
+
+pytestmark = pytest.mark.server
+
+USE = """
+CREATE TABLE public.events (id uuid PRIMARY KEY DEFAULT {x}.uuid_xact_nextval('0'::bigint), n int);
+CREATE TABLE public.old (k int PRIMARY KEY);
+INSERT INTO public.events (n) VALUES (1), (2), (3);
+INSERT INTO public.old VALUES (1), (2);
+ALTER TABLE public.old ADD COLUMN xact bigint NOT NULL DEFAULT 0;
+ALTER TABLE public.old ALTER COLUMN xact SET DEFAULT {x}.xact_id('0'::bigint);
+CREATE INDEX ON public.old USING brin (xact);
+SELECT {x}.feed_create('a'::text, 'public.events'::regclass, 'beginning'::text, 'id'::name);
+SELECT {x}.feed_create('o'::text, 'public.old'::regclass, 'beginning'::text, 'xact'::name);
+SELECT * FROM {x}.feed_read('a'::text, null::public.events, 2::int, NULL::regrole);
+SELECT * FROM {x}.feed_read('o'::text, null::public.old, 1::int, NULL::regrole);
+INSERT INTO public.events (n) VALUES (4);
+SELECT {x}.feed_apply('a'::text, 'SELECT n FROM batch'::text, 2::int, NULL::regrole);
+SELECT {x}.feed_next_batch('o'::text, 1::int, NULL::regrole);
+SELECT * FROM {x}.feed_batch_rows('o'::text, 1::bigint, null::public.old, NULL::regrole);
+SELECT {x}.feed_finish_batch('o'::text, 1::bigint, NULL::regrole);
+SELECT {x}.feed_seek('a'::text, 'now'::text, NULL::regrole);
+SELECT {x}.feed_grant('a'::text, 'bob'::regrole, NULL::regrole), {x}.feed_revoke('a'::text, 'bob'::regrole, NULL::regrole);
+SELECT {x}.exact_count_start('public.events'::regclass, 'id'::name);
+SELECT {x}.exact_count('public.events'::regclass), {x}.exact_count_fold('public.events'::regclass);
+SELECT * FROM {x}.feed_rows('public.events'::regclass,
+    {x}.feed_batch_after('public.events'::regclass, {x}.feed_start('public.events'::regclass, 'beginning'::text), 2::int),
+    null::public.events);
+SELECT * FROM {x}.feeds;
+SELECT * FROM {x}.feed_holders('public.events'::regclass);
+SELECT * FROM {x}.feed_prepare('public.old'::regclass, 'more'::name, 'btree'::name);
+SELECT {x}.feed_rebase('public.events'::regclass, 100000::bigint);
+SELECT * FROM {x}.uuid_v7_partition_bounds('2024-01-01'::timestamptz, '2024-02-01'::timestamptz, '1 day'::interval);
+SELECT {x}.exact_count_stop('public.events'::regclass), {x}.feed_drop('a'::text, NULL::regrole);
+SELECT {x}.feed_disable('public.events'::regclass);
+"""
+
+
+@pytest.fixture(scope="module")
+def attacked(server: Server) -> Iterator[Cluster]:
+    """A server of its own, since roles are the whole server's."""
+    with Cluster(server) as running:
+        running.start({"fsync": "off"})
+        yield running
+
+
+def called_names() -> list[str]:
+    """Whatever the install script calls: functions of the server and of the extension."""
+    script = "".join(path.read_text() for path in (ROOT / "sql").glob("*.sql"))
+    named = set(re.findall(r"\b([a-z_][a-z0-9_]*)\(", script))
+    return sorted(named - {"if", "in", "values", "operator", "any", "from", "exists", "array", "on", "as", "and", "or"})
+
+
+def use(connection: Connection, schema: str, path: str = "pg_catalog") -> None:
+    """Everything that the extension does, by the superuser who trusts it: nothing is found by his search_path."""
+    execute(connection, f"SET search_path = {path}", *USE.format(x=schema).split(";\n")[:-1], "RESET search_path")
+
+
+def plant(dsn: str, schema: str, names: list[str]) -> None:
+    """As mallory, in a schema that belongs to him; what is taken already stays as it is."""
+    with connect(f"{dsn} user=mallory") as mallory, mallory.transaction():
+        for statement in (*overloads(schema, names), *operators(schema)):
+            try:
+                with mallory.transaction():
+                    execute(mallory, statement)
+            except Exception as error:
+                if getattr(error, "sqlstate", "") not in ("42723", "42P13", "42883"):
+                    raise
+
+
+@pytest.mark.parametrize("installer", ["mallory", "postgres"])
+def test_what_is_planted_before_installation_is_never_called(attacked: Cluster, installer: str) -> None:
+    """Functions and operators with the names of all that the script calls, in the schema that it is installed in."""
+    with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:
+        with connect(f"{dsn} user=mallory") as mallory:
+            execute(mallory, ATTACK, "CREATE SCHEMA x")
+        plant(dsn, "x", called_names())
+        with connect(f"{dsn} user={installer}" if installer == "mallory" else dsn) as connection:
+            # Names of the extension's own functions are taken: that it then cannot be installed is all that is gained.
+            if refusal(connection, "CREATE EXTENSION inorder SCHEMA x"):
+                with connect(f"{dsn} user=mallory") as mallory:
+                    drop_own(mallory)
+                execute(connection, "CREATE EXTENSION inorder SCHEMA x")
+        with connect(dsn) as admin:
+            assert value(admin, "SELECT count(*) FROM pg_proc WHERE pronamespace = 'x'::regnamespace AND proname = 'format'")
+            use(admin, "x")
+            use_again(admin, "x, pg_catalog")
+
+
+def drop_own(mallory: Connection) -> None:
+    """Drop what stands in the way of the extension's own functions, and of nothing else."""
+    script = "".join(path.read_text() for path in (ROOT / "sql").glob("*.sql"))
+    own = set(re.findall(r"CREATE (?:FUNCTION|AGGREGATE) @extschema@\.(\w+)\(", script))
+    planted = mallory.execute(
+        "SELECT oid::regprocedure::text, proname FROM pg_proc WHERE pronamespace = 'x'::regnamespace"
+    ).fetchall()
+    for signature, name in planted:
+        if name in own:
+            execute(mallory, f"DROP FUNCTION {signature}")
+
+
+def use_again(connection: Connection, path: str) -> None:
+    """By a superuser on whose search_path mallory's schema is: what is inside of the functions is not found there."""
+    execute(connection, "DROP TABLE public.events", "DROP TABLE public.old")
+    statements = USE.format(x="x").split(";\n")[:-1]
+    with connection.transaction():
+        made = [s for s in statements if s.strip().startswith(("CREATE", "INSERT", "ALTER"))]
+        execute(connection, *made)
+    execute(connection, f"SET search_path = {path}")
+    called = [s for s in statements if s.strip().startswith("SELECT")]
+    execute(connection, *called, "RESET search_path")
+
+
+def test_what_is_planted_after_installation_is_never_called(attacked: Cluster) -> None:
+    """By the owner of the schema: overloads that match better, and the schema renamed with another in its place."""
+    with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:
+        with connect(f"{dsn} user=mallory") as mallory:
+            execute(mallory, ATTACK, "CREATE SCHEMA x")
+        with connect(dsn) as admin:
+            execute(admin, "CREATE EXTENSION inorder SCHEMA x")
+        plant(dsn, "x", called_names())
+        with connect(dsn) as admin:
+            use(admin, "x")
+            execute(admin, "DROP TABLE public.events", "DROP TABLE public.old")
+        with connect(f"{dsn} user=mallory") as mallory:
+            execute(mallory, "ALTER SCHEMA x RENAME TO y", "CREATE SCHEMA x", "GRANT ALL ON SCHEMA x, y TO PUBLIC")
+        plant(dsn, "x", called_names())
+        with connect(dsn) as admin:
+            use(admin, "y")
+
+
+def test_the_installer_owns_nothing_of_the_internal_schema(attacked: Cluster) -> None:
+    """He owns the extension, and may read its state for a dump. Everything else is refused."""
+    with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:
+        with connect(f"{dsn} user=mallory") as mallory:
+            execute(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil")
+            tables = ("feed", "feed_table", "count_part")
+            statements = [
+                "CREATE TABLE inorder_internal.t ()",
+                "CREATE FUNCTION inorder_internal.one(int) RETURNS int LANGUAGE sql AS 'SELECT 1'",
+                "CREATE VIEW inorder_internal.v AS SELECT 1",
+                "CREATE TYPE inorder_internal.t AS ENUM ()",
+                "ALTER SCHEMA inorder_internal RENAME TO other",
+                "ALTER SCHEMA inorder_internal OWNER TO mallory",
+                "DROP SCHEMA inorder_internal CASCADE",
+                "ALTER FUNCTION inorder_internal.one(bigint) OWNER TO mallory",
+                "ALTER FUNCTION inorder_internal.one(bigint) SET search_path = evil",
+                "DROP FUNCTION inorder_internal.one(bigint)",
+                "ALTER FUNCTION evil.feed_read(text, anyelement, int, regrole) RENAME TO old",
+                "DROP FUNCTION evil.feed_read(text, anyelement, int, regrole)",
+                "ALTER EXTENSION inorder DROP FUNCTION inorder_internal.one(bigint)",
+                "ALTER EXTENSION inorder DROP FUNCTION evil.feed_advance(evil.feed_position, evil.feed_batch)",
+                "ALTER EXTENSION inorder SET SCHEMA public",
+                "ALTER TYPE inorder_internal.role_ref ADD ATTRIBUTE more int",
+                "ALTER TYPE evil.feed_position ADD ATTRIBUTE more int",
+                "CREATE OR REPLACE VIEW evil.feeds AS SELECT evil.attack()",
+                "CREATE OR REPLACE FUNCTION evil.feed_guard() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+            ]
+            for table in tables:
+                name = f"inorder_internal.{table}"
+                statements += [
+                    f"CREATE TRIGGER t BEFORE INSERT ON {name} FOR EACH ROW EXECUTE FUNCTION evil.feed_guard()",
+                    f"CREATE RULE r AS ON UPDATE TO {name} DO ALSO SELECT evil.attack()",
+                    f"CREATE POLICY p ON {name} USING (evil.attack())", f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY",
+                    f"CREATE INDEX ON {name} ((evil.attack()))", f"ALTER TABLE {name} ADD CHECK (evil.attack())",
+                    f"ALTER TABLE {name} OWNER TO mallory", f"CREATE TABLE child () INHERITS ({name})",
+                    f"CREATE TABLE evil.ref (r regclass REFERENCES {name})", f"DROP TABLE {name}", f"TRUNCATE {name}",
+                    f"UPDATE {name} SET relation = relation", f"DELETE FROM {name}", f"SELECT FROM {name} FOR UPDATE",
+                    f"DO $$ BEGIN LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE; END $$", f"ALTER EXTENSION inorder DROP TABLE {name}",
+                    f"ALTER TABLE {name} ALTER relation SET DEFAULT 0",
+                ]  # fmt: skip
+            for statement in statements:
+                assert refusal(mallory, statement) in ("42501", "0A000", "2BP01", "42809", "42830"), statement
+            # Of these there is a warning, and nothing is granted.
+            execute(mallory, "GRANT USAGE ON SCHEMA inorder_internal TO bob", "GRANT ALL ON inorder_internal.feed TO bob")
+            assert value(mallory, "SELECT has_schema_privilege('bob', 'inorder_internal', 'USAGE')") is False
+            assert value(mallory, "SELECT has_table_privilege('bob', 'inorder_internal.feed', 'SELECT')") is False
+            assert refusal(mallory, "SELECT count(*) FROM inorder_internal.feed") == ""
+            assert refusal(mallory, "SELECT inorder_internal.sweep()") == "42501"
+        with connect(dsn) as admin:
+            use(admin, "evil")
+
+
+def test_default_privileges_give_nothing_away(attacked: Cluster) -> None:
+    """Those of the superuser who installs it, for tables, functions, schemas and types."""
+    with database(attacked) as dsn, connect(dsn) as admin:
+        for kind in ("TABLES", "FUNCTIONS", "SCHEMAS", "TYPES"):
+            execute(admin, f"ALTER DEFAULT PRIVILEGES GRANT ALL ON {kind} TO mallory, PUBLIC")
+        execute(admin, "CREATE EXTENSION inorder")
+        with connect(f"{dsn} user=mallory") as mallory:
+            for table in ("feed", "feed_table", "count_part"):
+                assert refusal(mallory, f"SELECT FROM inorder_internal.{table}") == "42501"
+            assert value(mallory, "SELECT has_schema_privilege('inorder_internal', 'USAGE')") is False
+
+
+def test_a_planted_internal_schema_makes_the_installation_fail(attacked: Cluster) -> None:
+    """Denial of service by those who may create a schema, and no more."""
+    with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:
+        with connect(f"{dsn} user=mallory") as mallory:
+            execute(mallory, "CREATE SCHEMA inorder_internal")
+        with connect(dsn) as admin:
+            assert refusal(admin, "CREATE EXTENSION inorder") == "42P06"

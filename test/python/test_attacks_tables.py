@@ -1,0 +1,356 @@
+"""Attacks by the owner of a table, and by those who may only connect: on readers, on other owners, on the server."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+from inorder.servers import Server
+
+from attack import ATTACK, database, execute, refusal, value
+
+pytestmark = pytest.mark.server
+
+CREATE = "GRANT CREATE ON DATABASE {database} TO mallory"
+EVENTS = "CREATE TABLE {name} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)"
+
+
+@pytest.fixture(scope="module")
+def attacked(server: Server) -> Iterator[Cluster]:
+    """A server of its own, since roles are the whole server's."""
+    with Cluster(server) as running:
+        running.start({"fsync": "off", "restart_after_crash": "off"})
+        yield running
+
+
+@pytest.fixture
+def dsn(attacked: Cluster) -> Iterator[str]:
+    """A database with the extension, and with mallory's schema in it."""
+    with database(attacked, CREATE) as made:
+        with connect(made) as admin:
+            execute(admin, "CREATE EXTENSION inorder")
+        with connect(f"{made} user=mallory") as mallory:
+            execute(mallory, ATTACK)
+        yield made
+
+
+def read_all(connection: Connection, table: str, feed: str) -> None:
+    """What a superuser does who looks after the feeds of others; errors are as good as rows here."""
+    for statement in (
+        "SELECT * FROM feeds", f"SELECT * FROM feed_holders('{table}')",
+        f"SELECT * FROM feed_read('{feed}', null::{table}, 1, 'mallory')",
+        f"SELECT feed_apply('{feed}', 'SELECT 1 FROM batch', 1, 'mallory')",
+        f"SELECT feed_next_batch('{feed}', 1, 'mallory')",
+        f"SELECT * FROM feed_batch_rows('{feed}', 1, null::{table}, 'mallory')",
+        f"SELECT feed_finish_batch('{feed}', 1, 'mallory')", f"SELECT feed_seek('{feed}', 'beginning', 'mallory')",
+        f"SELECT * FROM feed_rows('{table}', feed_batch_after('{table}', feed_start('{table}'), 1), null::{table})",
+        f"SELECT * FROM feed_rows('{table}', feed_batch_after('{table}', feed_start('{table}')), null::{table})",
+        f"SELECT exact_count('{table}')", f"SELECT exact_count_fold('{table}')", f"SELECT exact_count('{table}')",
+        f"SELECT feed_prepare('{table}')", f"SELECT feed_rebase('{table}', 100000)", "SELECT * FROM feeds",
+    ):  # fmt: skip
+        refusal(connection, statement)
+    assert refusal(connection, "SELECT * FROM feeds") == ""
+
+
+# Each makes evil.t as mallory; {feed} stands for what makes a feed and a count of it.
+FEED = "SELECT feed_create('f', 'evil.t'); SELECT exact_count_start('evil.t')"
+TABLES = {
+    "an enumeration with an implicit cast in the key": """
+        CREATE TYPE evil.e AS ENUM ('a', 'b');
+        CREATE FUNCTION evil.to_bigint(evil.e) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS
+            'BEGIN PERFORM evil.attack(); RETURN 1; END';
+        CREATE CAST (evil.e AS bigint) WITH FUNCTION evil.to_bigint(evil.e) AS IMPLICIT;
+        CREATE FUNCTION evil.to_text(evil.e) RETURNS text LANGUAGE plpgsql IMMUTABLE AS
+            'BEGIN PERFORM evil.attack(); RETURN 1; END';
+        CREATE CAST (evil.e AS text) WITH FUNCTION evil.to_text(evil.e) AS IMPLICIT;
+        CREATE TABLE evil.t (k evil.e PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id());
+        CREATE INDEX ON evil.t USING brin (xact);
+        INSERT INTO evil.t VALUES ('a'), ('b'); {feed}""",
+    "a domain with a constraint in the key": """
+        CREATE DOMAIN evil.d AS int CHECK (evil.attack() OR true);
+        CREATE TABLE evil.t (k evil.d PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id());
+        CREATE INDEX ON evil.t (xact);
+        INSERT INTO evil.t VALUES (1), (2); {feed}""",
+    "a composite type and an array of the owner's in the key": """
+        CREATE TYPE evil.c AS (x int);
+        CREATE TABLE evil.t (k evil.c[] PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id());
+        CREATE INDEX ON evil.t (xact);
+        INSERT INTO evil.t VALUES (ARRAY[ROW(1)::evil.c]), (ARRAY[ROW(2)::evil.c]); {feed}""",
+    "a partition key over a function of the owner's": """
+        CREATE FUNCTION evil.half(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
+            'BEGIN PERFORM evil.attack(); RETURN $1 / 2; END';
+        CREATE TABLE evil.t (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (evil.half(n));
+        CREATE TABLE evil.p PARTITION OF evil.t FOR VALUES IN (0, 1);
+        CREATE INDEX ON evil.t (id);
+        INSERT INTO evil.t (n) VALUES (1), (2); {feed};
+        REVOKE ALL ON evil.p FROM mallory;
+        CREATE TABLE evil.q PARTITION OF evil.t DEFAULT;
+        INSERT INTO evil.t (n) VALUES (10), (2)""",
+    "constraints of the owner's on partitions": """
+        CREATE TABLE evil.t (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n);
+        CREATE TABLE evil.p (id uuid DEFAULT uuid_xact_nextval(), n int);
+        ALTER TABLE evil.t ATTACH PARTITION evil.p DEFAULT;
+        CREATE INDEX ON evil.t (id);
+        INSERT INTO evil.t (n) VALUES (1), (2); {feed};
+        ALTER TABLE evil.p ADD CHECK (evil.constant()), ADD CHECK (evil.constant() IS NOT NULL)""",
+    "a policy of the owner's": """
+        CREATE TABLE evil.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
+        INSERT INTO evil.t (n) VALUES (1), (2); {feed};
+        CREATE POLICY p ON evil.t USING (evil.attack());
+        ALTER TABLE evil.t ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY""",
+    "a view in the place of the table": """
+        CREATE TABLE evil.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
+        INSERT INTO evil.t (n) VALUES (1), (2); {feed};
+        ALTER TABLE evil.t RENAME TO was;
+        CREATE VIEW evil.t AS SELECT id, n FROM evil.was WHERE evil.attack()""",
+    "guards made by hand": """
+        CREATE TABLE evil.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
+        INSERT INTO evil.t (n) VALUES (1), (2); {feed};
+        DROP TRIGGER zz_inorder_guard ON evil.t;
+        DROP TRIGGER zz_inorder_update ON evil.t;
+        CREATE FUNCTION evil.guard() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM evil.attack(); RETURN NEW; END';
+        CREATE TRIGGER zz_inorder_guard BEFORE INSERT OR DELETE OR UPDATE OF id ON evil.t
+            FOR EACH ROW EXECUTE FUNCTION evil.guard('0');
+        CREATE TRIGGER zz_inorder_update BEFORE UPDATE ON evil.t FOR EACH ROW EXECUTE FUNCTION evil.guard('0');
+        ALTER TABLE evil.t ENABLE ALWAYS TRIGGER zz_inorder_guard, ENABLE ALWAYS TRIGGER zz_inorder_update""",
+    "a default that calls the owner's function": """
+        CREATE TABLE evil.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
+        INSERT INTO evil.t (n) VALUES (1), (2); {feed};
+        ALTER TABLE evil.t ALTER id SET DEFAULT uuid_xact_nextval(evil.constant()::int::bigint)""",
+    "rules of the owner's": """
+        CREATE TABLE evil.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
+        INSERT INTO evil.t (n) VALUES (1), (2); {feed};
+        CREATE RULE r AS ON INSERT TO evil.t DO ALSO SELECT evil.attack()""",
+}
+CONSTANT = "CREATE FUNCTION evil.constant() RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT evil.attack()'"
+
+
+def run(connection: Connection, script: str) -> None:
+    """The statements of a script, as far as they can be had: some versions refuse one or the other."""
+    for statement in script.split(";\n"):
+        for part in statement.split("; SELECT"):
+            refusal(connection, part if part.lstrip().startswith(("SELECT", "CREATE", "ALTER", "INSERT", "DROP", "REVOKE")) else f"SELECT{part}")
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_nothing_of_the_owner_runs_as_a_reader(dsn: str, table: str) -> None:
+    """A superuser who looks at feeds, reads and counts the table of somebody hostile; and plain roles, alike."""
+    with connect(f"{dsn} user=mallory") as mallory:
+        execute(mallory, CONSTANT, "GRANT USAGE ON SCHEMA evil TO PUBLIC")
+        run(mallory, TABLES[table].format(feed=FEED))
+        assert value(mallory, "SELECT count(*) FROM feeds") == 1 or "place" in table
+        execute(mallory, "GRANT SELECT ON evil.t TO PUBLIC")
+        refusal(mallory, "SELECT feed_grant('f', 'bob')")
+    with connect(dsn) as admin:
+        read_all(admin, "evil.t", "f")
+    with connect(f"{dsn} user=bob") as bob:
+        read_all(bob, "evil.t", "f")
+
+
+def test_the_view_feeds_plans_nothing(dsn: str) -> None:
+    """Not even what every plan evaluates: an expression of constants in an index."""
+    with connect(f"{dsn} user=mallory") as mallory:
+        execute(mallory, CONSTANT, EVENTS.format(name="evil.t"), "CREATE INDEX ON evil.t ((evil.constant()))")
+        execute(mallory, "INSERT INTO evil.t (n) SELECT generate_series(1, 1000)", "ANALYZE evil.t", *FEED.split("; "))
+        execute(mallory, "INSERT INTO evil.t (n) VALUES (1)")
+    for user in ("postgres", "monitor"):
+        with connect(f"{dsn} user={user}") as looker:
+            assert value(looker, "SELECT backlog_rows_estimated > 0 FROM feeds") is True
+
+
+def test_a_guest_can_put_nothing_into_the_state(attacked: Cluster) -> None:
+    """Who may connect and make temporary tables: no row, and no view in the place of a table."""
+    with database(attacked) as dsn:
+        with connect(dsn) as admin:
+            execute(admin, "CREATE EXTENSION inorder")
+        with connect(f"{dsn} user=mallory") as guest:
+            execute(
+                guest, "CREATE TEMP TABLE feed_table (x int)", "CREATE TEMP VIEW v AS SELECT 1 AS id",
+                "CREATE TEMP TABLE t (id uuid PRIMARY KEY DEFAULT public.uuid_xact_nextval())",
+            )  # fmt: skip
+            for table in ("feed", "feed_table", "count_part"):
+                for statement in ("TABLE {}", "INSERT INTO {} DEFAULT VALUES", "DELETE FROM {}", "UPDATE {} SET relation = 0"):
+                    assert refusal(guest, statement.format(f"inorder_internal.{table}")) == "42501"
+            for relation in ("v", "t"):
+                assert refusal(guest, f"SELECT feed_create('f', '{relation}')") == "42809"
+                assert refusal(guest, f"SELECT * FROM feed_rows('{relation}', feed_batch_after('{relation}', "
+                                      f"feed_start('{relation}')), null::{relation})") == "42809"  # fmt: skip
+            with connect(dsn) as admin:
+                execute(admin, "SELECT * FROM feeds")
+
+
+HAND_MADE = [
+    "BEFORE INSERT OR DELETE ON t FOR EACH ROW EXECUTE FUNCTION feed_guard('0')",
+    "BEFORE INSERT OR DELETE OR UPDATE OF n ON t FOR EACH ROW EXECUTE FUNCTION feed_guard('0')",
+    "BEFORE INSERT OR DELETE OR UPDATE OF id ON t FOR EACH ROW EXECUTE FUNCTION feed_guard()",
+    "BEFORE INSERT OR DELETE OR UPDATE OF id ON t FOR EACH ROW EXECUTE FUNCTION feed_guard('7')",
+    "BEFORE INSERT OR DELETE OR UPDATE OF id ON t FOR EACH ROW EXECUTE FUNCTION feed_guard('x')",
+    "BEFORE INSERT OR DELETE OR UPDATE OF id ON t FOR EACH ROW WHEN (false) EXECUTE FUNCTION feed_guard('0')",
+    "BEFORE INSERT OR DELETE OR UPDATE ON t FOR EACH STATEMENT EXECUTE FUNCTION feed_guard('0')",
+    "AFTER INSERT OR DELETE OR UPDATE OF id ON t FOR EACH ROW EXECUTE FUNCTION feed_guard('0')",
+]
+
+
+@pytest.mark.parametrize("trigger", HAND_MADE)
+def test_a_guard_made_by_hand_is_no_guard(dsn: str, trigger: str) -> None:
+    """Nor does it bring the server down, whatever it has for columns, function, arguments or condition."""
+    with connect(f"{dsn} user=mallory") as mallory:
+        execute(mallory, "SET search_path = evil, public", EVENTS.format(name="evil.t"), "SELECT feed_create('f', 't')")
+        execute(mallory, "DROP TRIGGER zz_inorder_guard ON t")
+        condition = trigger.replace("(false)", "(1 = 0)").replace("INSERT OR DELETE OR UPDATE OF id", "INSERT OR UPDATE OF id")
+        trigger = condition if "WHEN" in trigger else trigger
+        execute(mallory, f"CREATE TRIGGER zz_inorder_guard {trigger}", "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_guard")
+        assert refusal(mallory, "SELECT * FROM feed_read('f', null::t)") == "55000"
+        assert refusal(mallory, "SELECT feed_start('t')") == "55000"
+        for statement in ("INSERT INTO t (n) VALUES (1)", "UPDATE t SET n = 2", "DELETE FROM t", "TRUNCATE t"):
+            refusal(mallory, statement)
+        execute(mallory, "DROP TRIGGER zz_inorder_update ON t", "CREATE TRIGGER zz_inorder_update BEFORE UPDATE ON t "
+                "FOR EACH ROW EXECUTE FUNCTION feed_guard()")  # fmt: skip
+        execute(mallory, "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_update")
+        assert refusal(mallory, "SELECT exact_count_start('t'), feed_create('g', 't')") == ""
+        execute(mallory, "INSERT INTO t (n) VALUES (1)", "SELECT * FROM feed_read('f', null::t)")
+
+
+CALLS = (
+    "SELECT feed_create('f', 'alice.t')", "SELECT feed_enable('alice.t')", "SELECT feed_disable('alice.t')",
+    "SELECT feed_rebase('alice.t')", "SELECT feed_start('alice.t')", "SELECT exact_count('alice.t')",
+    "SELECT exact_count_start('alice.t')", "SELECT exact_count_fold('alice.t')", "SELECT exact_count_stop('alice.t')",
+    "SELECT feed_seek('a', 'now', 'alice')", "SELECT feed_drop('a', 'alice')", "SELECT feed_next_batch('a', 1, 'alice')",
+    "SELECT feed_apply('a', 'SELECT FROM batch', 1, 'alice')", "SELECT feed_finish_batch('a', 1, 'alice')",
+    "SELECT feed_grant('a', 'mallory', 'alice')", "SELECT feed_revoke('a', 'bob', 'alice')", "SELECT feed_claim('a', 'alice')",
+    "SELECT * FROM feed_read('a', null::evil.t, 1, 'alice')",
+)  # fmt: skip
+
+
+@pytest.fixture
+def alices(dsn: str) -> str:
+    """The same database, with a table and a feed of alice's in a schema that is closed."""
+    with connect(dsn) as admin:
+        execute(admin, "CREATE SCHEMA alice AUTHORIZATION alice")
+    with connect(f"{dsn} user=alice") as alice:
+        execute(alice, EVENTS.format(name="alice.t"), "SELECT feed_create('a', 'alice.t'), exact_count_start('alice.t')")
+        execute(alice, "INSERT INTO alice.t (n) VALUES (1), (2)")
+    with connect(f"{dsn} user=mallory") as mallory:
+        execute(mallory, EVENTS.format(name="evil.t"))
+    return dsn
+
+
+def test_a_stranger_neither_moves_nor_locks_anything(alices: str) -> None:
+    """No call of his does anything to a feed of others, nor leaves a lock on a table or a feed."""
+    with connect(alices) as admin, connect(f"{alices} user=mallory") as mallory:
+        oid = value(admin, "SELECT 'alice.t'::regclass::oid")
+        before = value(admin, "SELECT row(f.*)::text FROM inorder_internal.feed AS f")
+        for call in CALLS:
+            by_oid = call.replace("'alice.t'", f"{oid}")
+            execute(mallory, "BEGIN")
+            assert refusal(mallory, by_oid) in ("42501", "42704"), call
+            execute(mallory, "ROLLBACK")
+            execute(mallory, "BEGIN", f"DO $$ BEGIN EXECUTE $x${by_oid}$x$; EXCEPTION WHEN OTHERS THEN NULL; END $$")
+            held = f"SELECT count(*) FROM pg_locks WHERE pid <> pg_backend_pid() AND (relation = {oid} OR objid = 1)"
+            assert value(admin, held) == 0, call
+            execute(mallory, "ROLLBACK")
+        assert value(admin, "SELECT row(f.*)::text FROM inorder_internal.feed AS f") == before
+        assert value(mallory, "SELECT count(*) FROM feeds") == 0
+
+
+def test_a_reader_moves_no_feed_but_his_own(alices: str) -> None:
+    """SELECT on the table lets him make one and see the others; names do not collide."""
+    with connect(f"{alices} user=alice") as alice, connect(f"{alices} user=bob") as bob:
+        execute(alice, "GRANT USAGE ON SCHEMA alice TO bob", "GRANT SELECT ON alice.t TO bob")
+        execute(bob, "SELECT feed_create('a', 'alice.t')")
+        assert value(bob, "SELECT count(*) FROM feed_read('a', null::alice.t)") == 2
+        assert value(bob, "SELECT count(*) FROM feeds") == 2
+        for call in CALLS:
+            if "'alice'" in call or "able" in call or "rebase" in call or "_st" in call.replace("feed_start", ""):
+                assert refusal(bob, call.replace("evil.t", "alice.t")) == "42501", call
+        assert value(alice, "SELECT count(*) FROM feed_read('a', null::alice.t)") == 2
+        execute(alice, "SELECT feed_grant('a', 'bob')", "INSERT INTO alice.t (n) VALUES (3)")
+        assert value(bob, "SELECT count(*) FROM feed_read('a', null::alice.t, owner => 'alice')") == 1
+        execute(alice, "SELECT feed_revoke('a', 'bob')", "REVOKE SELECT ON alice.t FROM bob")
+        assert refusal(bob, "SELECT * FROM feed_read('a', null::alice.t, owner => 'alice')") == "42704"
+        assert refusal(bob, "SELECT * FROM feed_read('a', null::alice.t)") == "42501"
+        # The owner of the table may throw out the feeds of others.
+        execute(alice, "SELECT feed_drop('a', 'bob')")
+
+
+def test_pg_monitor_sees_state_and_moves_nothing(alices: str) -> None:
+    """Positions as transactions, never a key."""
+    with connect(f"{alices} user=alice") as alice, connect(f"{alices} user=monitor") as monitor:
+        execute(alice, "SELECT * FROM feed_read('a', null::alice.t, 1)")
+        key = str(value(alice, "SELECT min(id::text) FROM alice.t"))
+        shown = str(value(monitor, "SELECT row(f.*)::text FROM feeds AS f"))
+        assert shown.startswith("(a,alice,") and key not in shown
+        assert refusal(monitor, "SELECT feed_seek('a', 'now', 'alice')") == "42501"
+        assert refusal(monitor, "TABLE inorder_internal.feed") == "42501"
+
+
+def test_no_lock_that_anybody_may_take_stops_a_reader(alices: str) -> None:
+    """All advisory locks that a hash of a name could lead to, and names that hash alike."""
+    with connect(alices) as admin, connect(f"{alices} user=mallory") as mallory, connect(f"{alices} user=alice") as alice:
+        same = admin.execute(
+            "SELECT array_agg(n) FROM (SELECT 'feed ' || g AS n FROM generate_series(1, 200000) AS g) AS s"
+            " GROUP BY hashtext(n) HAVING count(*) > 1 LIMIT 1"
+        ).fetchone()
+        assert same is not None
+        first, second = same[0][:2]  # type: ignore[index]
+        execute(mallory, "SELECT pg_advisory_lock(hashtext(k), hashtext(n)) FROM unnest('{inorder.feed,inorder.tail,"
+                "inorder.exact_count}'::text[]) AS k, unnest('{a}'::text[] || ARRAY['%s', '%s']) AS n" % (first, second))
+        execute(mallory, "SELECT pg_advisory_lock(n) FROM generate_series(0, 1000) AS n")
+        execute(alice, "SET lock_timeout = '1s'", f"SELECT feed_create(n, 'alice.t') FROM unnest('{{{first},{second}}}'::text[]) AS n")
+        with connect(f"{alices} user=alice") as other:
+            execute(other, "BEGIN", f"SELECT * FROM feed_read('{first}', null::alice.t)")
+            execute(alice, f"SELECT * FROM feed_read('{second}', null::alice.t)", "SELECT * FROM feed_read('a', null::alice.t)")
+            execute(alice, "SELECT exact_count_fold('alice.t')")
+            assert refusal(alice, f"SELECT * FROM feed_read('{first}', null::alice.t)") == "55P03"
+            execute(other, "ROLLBACK")
+
+
+ODD = [
+    "ALTER TABLE evil.t ALTER n TYPE text", "ALTER TABLE evil.t DROP COLUMN n", "ALTER TABLE evil.t RENAME id TO \"o'd %s\"",
+    "ALTER TABLE evil.t RENAME TO \"quote'\"\"d %I\"", "ALTER SCHEMA evil RENAME TO \"sch'e\"\"ma\"", "REVOKE ALL ON SCHEMA evil FROM PUBLIC",
+    "REVOKE ALL ON evil.t FROM mallory", "DROP TABLE evil.t", "ALTER TABLE evil.t SET UNLOGGED", "ALTER TABLE evil.t DROP COLUMN id",
+    "ALTER TABLE evil.t ALTER id TYPE text", "CREATE TABLE evil.c () INHERITS (evil.t)", "ALTER TABLE evil.t ENABLE ROW LEVEL SECURITY",
+    "SELECT feed_rebase('evil.t', 281474976000000)", "ALTER TABLE evil.t DISABLE TRIGGER ALL", "ANALYZE evil.t",
+    "ALTER TABLE evil.t ALTER id SET STATISTICS 0", "REINDEX TABLE evil.t", "ALTER TABLE evil.t SET SCHEMA public",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_no_owner_breaks_the_view_for_others(alices: str, odd: str) -> None:
+    """Whatever he does to his table, his schema, his statistics or himself."""
+    with connect(f"{alices} user=mallory") as mallory:
+        execute(mallory, "INSERT INTO evil.t (n) SELECT generate_series(1, 100)", "SELECT feed_create('m', 'evil.t')")
+        refusal(mallory, odd)
+        refusal(mallory, "ANALYZE")
+    for user in ("postgres", "alice", "mallory", "monitor", "bob"):
+        with connect(f"{alices} user={user}") as looker:
+            seen = value(looker, "SELECT count(*) FROM feeds WHERE owner = 'alice' AND backlog_transactions > 0")
+            assert seen == (user in ("postgres", "alice", "monitor")), user
+
+
+def test_a_dropped_table_takes_its_feeds_with_it(alices: str) -> None:
+    """No feed with a number for a table; the name is free."""
+    with connect(f"{alices} user=alice") as alice, connect(alices) as admin:
+        execute(alice, "DROP TABLE alice.t")
+        assert value(alice, "SELECT count(*) FROM feeds") == 0
+        assert refusal(alice, "SELECT feed_next_batch('a')") == "42704"
+        execute(alice, EVENTS.format(name="alice.t"), "SELECT feed_create('a', 'alice.t')")
+        assert value(admin, "SELECT count(*) FROM inorder_internal.feed") == 1
+        assert value(admin, "SELECT count(*) FROM inorder_internal.count_part") == 0
+
+
+def test_two_strangers_at_once_make_feeds(alices: str) -> None:
+    """Ids are drawn under a lock: nobody fails because of the other."""
+    with connect(f"{alices} user=alice") as alice:
+        execute(alice, "GRANT USAGE ON SCHEMA alice TO PUBLIC", "GRANT SELECT ON alice.t TO PUBLIC")
+
+    def make(user: str) -> None:
+        with connect(f"{alices} user={user}") as maker:
+            for number in range(20):
+                execute(maker, f"SELECT feed_create('{number}', 'alice.t')")
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(make, ("alice", "bob", "mallory")))
+    with connect(alices) as admin:
+        assert value(admin, "SELECT count(DISTINCT id) FROM inorder_internal.feed") == 61
