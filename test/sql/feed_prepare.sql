@@ -5,8 +5,8 @@ CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n int);
 INSERT INTO orders (n) SELECT generate_series(1, 1000);
 SELECT pg_relation_filenode('orders') AS before \gset
 -- Names of indexes hold the table's oid.
-CREATE FUNCTION prepared("table" regclass, "column" name DEFAULT 'xact', method name DEFAULT 'brin') RETURNS SETOF text LANGUAGE sql AS $$
-    SELECT regexp_replace(s, '_\d{4,}_number', '_OID_number', 'g') FROM feed_prepare("table", "column", method) AS s
+CREATE FUNCTION prepared(relation regclass, key_column name DEFAULT 'xact', method name DEFAULT 'brin') RETURNS SETOF text LANGUAGE sql AS $$
+    SELECT regexp_replace(s, '_\d{4,}_number', '_OID_number', 'g') FROM feed_prepare(relation, key_column, method) AS s
 $$;
 SELECT prepared('orders');
 SELECT prepared('orders', 'Number', 'btree');

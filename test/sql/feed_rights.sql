@@ -1,266 +1,191 @@
--- Who may do what; nothing runs with another's rights.
-DELETE FROM feed_table WHERE NOT EXISTS (SELECT FROM pg_class WHERE oid = relid);
+-- Who may do what. Nothing runs with another's rights.
 CREATE ROLE inorder_owner;
+CREATE ROLE inorder_member IN ROLE inorder_owner;
 CREATE ROLE inorder_reader;
-CREATE ROLE inorder_nobody;
+CREATE ROLE inorder_feeder;
+CREATE ROLE inorder_mover;
+CREATE ROLE inorder_blind;
+CREATE ROLE inorder_monitor IN ROLE pg_monitor;
+CREATE ROLE inorder_stranger;
 CREATE SCHEMA private AUTHORIZATION inorder_owner;
-GRANT USAGE ON SCHEMA private TO inorder_reader, inorder_nobody;
+GRANT USAGE ON SCHEMA private TO PUBLIC;
 SET ROLE inorder_owner;
 CREATE TABLE private.events (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n)) PARTITION BY LIST (n);
 CREATE TABLE private.e1 PARTITION OF private.events FOR VALUES IN (1, 2, 3);
+CREATE TABLE private.plain (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 CREATE TABLE private.secret (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
-SELECT feed_create('events', 'private.events'), feed_create('other', 'private.events'), feed_create('secret', 'private.secret');
-SELECT exact_count_start('private.events'), exact_count_start('private.secret');
+-- Of the table, not of its partitions.
+GRANT SELECT ON private.events, private.plain TO inorder_reader, inorder_feeder, inorder_mover;
+SELECT feed_create('theirs', 'private.events'), feed_create('secret', 'private.secret'), exact_count_start('private.events');
+SELECT feed_grant('theirs', r::regrole) FROM unnest('{inorder_mover,inorder_blind}'::text[]) AS r;
 INSERT INTO private.events (n) VALUES (1), (2);
-INSERT INTO private.secret (n) VALUES (1);
-GRANT SELECT ON private.events TO inorder_reader;
-
--- A reader: of the table alone, not of its partitions.
-SET ROLE inorder_reader;
-SELECT name, "table", number_column, backlog_rows_estimated IS NOT NULL AS estimated FROM feeds ORDER BY name;
-SELECT relid FROM feed_table;
-SELECT n FROM feed_read('events', null::private.events, 1);
-SELECT n FROM feed_read('events', null::private.events);
-SELECT exact_count('private.events');
+SET ROLE inorder_feeder;
+SELECT feed_create('mine', 'private.events');
 RESET ROLE;
-CREATE TABLE private.e4 PARTITION OF private.events FOR VALUES IN (4);
-ALTER TABLE private.e4 OWNER TO inorder_owner;
+
+-- What a statement gives to a role, or how it fails; undone in any case.
+CREATE FUNCTION attempt(role text, statement text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    answer text;
+BEGIN
+    EXECUTE format('SET LOCAL ROLE %s', role);
+    EXECUTE statement INTO answer;
+    RAISE 'undo' USING ERRCODE = 'IN000';
+EXCEPTION WHEN SQLSTATE 'IN000' THEN
+    RETURN coalesce(answer, 'null');
+WHEN OTHERS THEN
+    RETURN CASE WHEN SQLERRM ~ '^must be owner' THEN 'not owner' WHEN SQLERRM ~ '^permission denied for table' THEN 'no SELECT'
+                WHEN SQLERRM ~ '^permission denied for feed' THEN 'not mover' WHEN SQLERRM ~ '^feed .* does not exist' THEN 'unknown'
+                ELSE SQLSTATE || ' ' || SQLERRM END;
+END $$;
+CREATE TABLE attempts (place serial, what text, statement text);
+INSERT INTO attempts (what, statement) VALUES
+    ('see theirs, mine', 'SELECT string_agg(name, '', '' ORDER BY name DESC) FROM feeds WHERE name <> ''secret'''),
+    ('see secret', 'SELECT count(*) FROM feeds WHERE name = ''secret'''),
+    ('create', 'SELECT feed_create(''new'', ''private.events'') IS NOT NULL'),
+    ('create, not enabled', 'SELECT feed_create(''new'', ''private.plain'') IS NOT NULL'),
+    ('read', 'SELECT count(*) FROM feed_read(''theirs'', null::private.events, owner => ''inorder_owner'')'),
+    ('apply', 'SELECT feed_apply(''theirs'', ''SELECT FROM batch'', owner => ''inorder_owner'')'),
+    ('batch', 'SELECT feed_next_batch(''theirs'', owner => ''inorder_owner'')'),
+    ('rows of batch', 'SELECT feed_batch_rows(''theirs'', feed_next_batch(''theirs'', 1, ''inorder_owner''), null::private.events, ''inorder_owner'') IS NOT NULL'),
+    ('finish', 'SELECT feed_finish_batch(''theirs'', feed_next_batch(''theirs'', 1, ''inorder_owner''), ''inorder_owner'')'),
+    ('seek', 'SELECT feed_seek(''theirs'', ''now'', ''inorder_owner'') IS NOT NULL'),
+    ('seek to a set', 'SELECT feed_seek(''theirs'', ''{}''::int8multirange, ''inorder_owner'') IS NOT NULL'),
+    ('claim', 'SELECT feed_claim(''theirs'', ''inorder_owner'')'),
+    ('grant', 'SELECT feed_grant(''theirs'', ''inorder_stranger'', ''inorder_owner'') IS NOT NULL'),
+    ('revoke', 'SELECT feed_revoke(''theirs'', ''inorder_mover'', ''inorder_owner'') IS NOT NULL'),
+    ('drop', 'SELECT feed_drop(''theirs'', ''inorder_owner'') IS NOT NULL'),
+    ('read mine', 'SELECT count(*) FROM feed_read(''mine'', null::private.events, owner => ''inorder_feeder'')'),
+    ('claim mine', 'SELECT feed_claim(''mine'', ''inorder_feeder'')'),
+    ('grant mine', 'SELECT feed_grant(''mine'', ''inorder_stranger'', ''inorder_feeder'') IS NOT NULL'),
+    ('drop mine', 'SELECT feed_drop(''mine'', ''inorder_feeder'') IS NOT NULL'),
+    ('read secret', 'SELECT count(*) FROM feed_read(''secret'', null::private.secret, owner => ''inorder_owner'')'),
+    ('seek secret', 'SELECT feed_seek(''secret'', ''now'', ''inorder_owner'') IS NOT NULL'),
+    ('start', 'SELECT feed_start(''private.events'')::text <> '''''),
+    ('rows', 'SELECT count(*) FROM feed_rows(''private.events'', feed_batch_after(''private.events'', ROW(''{}'', NULL, NULL, NULL, NULL)), null::private.events)'),
+    ('enable', 'SELECT feed_enable(''private.events'') IS NOT NULL'),
+    ('disable', 'SELECT feed_disable(''private.plain'') IS NOT NULL'),
+    ('rebase', 'SELECT feed_rebase(''private.events'')'),
+    ('prepare', 'SELECT count(*) FROM feed_prepare(''private.plain'', ''id'')'),
+    ('holders', 'SELECT count(*) FROM feed_holders(''private.events'')'),
+    ('count', 'SELECT exact_count(''private.events'')'),
+    ('fold', 'SELECT exact_count_fold(''private.events'')'),
+    ('start count', 'SELECT exact_count_start(''private.events'')'),
+    ('stop count', 'SELECT exact_count_stop(''private.events'') IS NOT NULL');
+GRANT SELECT ON attempts TO PUBLIC;
+SELECT what, attempt('inorder_owner', statement) AS owner, attempt('inorder_member', statement) AS member, attempt('inorder_feeder', statement) AS feeder,
+       attempt('inorder_mover', statement) AS mover, attempt('inorder_blind', statement) AS "mover, blind"
+FROM attempts ORDER BY place;
+SELECT what, attempt('inorder_reader', statement) AS reader, attempt('inorder_monitor', statement) AS monitor, attempt('inorder_stranger', statement) AS stranger,
+       attempt('postgres', statement) AS superuser
+FROM attempts ORDER BY place;
+-- In words.
+SET ROLE inorder_reader;
+SELECT error_of($$SELECT feed_read('theirs', null::private.events, owner => 'inorder_owner')$$);
+SELECT error_of($$SELECT feed_read('mine', null::private.events)$$);
+SELECT error_of($$SELECT feed_drop('mine', 'inorder_feeder')$$);
+SELECT error_of($$SELECT feed_create('new', 'private.plain')$$);
+SET ROLE inorder_mover;
+SELECT error_of($$SELECT feed_drop('theirs', 'inorder_owner')$$);
+-- With a hint to those whom it helps.
+\set SHOW_CONTEXT never
+SELECT n FROM feed_read('theirs', null::private.events);
+SET ROLE inorder_stranger;
+SELECT feed_next_batch('theirs');
+SELECT feed_next_batch('theirs', owner => 'inorder_owner');
+SET ROLE inorder_blind;
+SELECT feed_next_batch('theirs', owner => 'inorder_owner');
+
+-- For real: a reader's feeds, those of others, and rows of partitions that come meanwhile.
+SET ROLE inorder_reader;
+SELECT feed_create('theirs', 'private.events'), feed_create('mine', 'private.events');
+SELECT name, owner, relation, key_column FROM feeds ORDER BY name, owner;
+SELECT n FROM feed_read('theirs', null::private.events, 1);
+SELECT n FROM feed_read('theirs', null::private.events);
 SET ROLE inorder_owner;
+CREATE TABLE private.e4 PARTITION OF private.events FOR VALUES IN (4);
 INSERT INTO private.events (n) VALUES (3), (4);
 SELECT exact_count_fold('private.events');
 INSERT INTO private.events (n) VALUES (4);
 SET ROLE inorder_reader;
-SELECT n FROM feed_read('events', null::private.events, 2);
-SELECT n FROM feed_read('events', null::private.events, 2);
+SELECT n FROM feed_read('theirs', null::private.events, 2);
+SELECT n FROM feed_read('theirs', null::private.events, 2);
 SELECT exact_count('private.events') = count(*) AS exact FROM private.events;
-SELECT feed_next_batch('other', 1);
-SELECT n FROM feed_batch_rows('other', 1, null::private.events);
-SELECT feed_finish_batch('other', 1);
-SELECT feed_seek('other', 'now');
-SELECT feed_apply('other', 'SELECT n FROM batch') IS NULL AS nothing_new;
-SELECT n FROM feed_rows('private.events', feed_batch_after('private.events', feed_start('private.events')), null::private.events);
--- But not to make, drop, enable, rebase or fold.
-SELECT error_of($$SELECT feed_create('mine', 'private.events')$$);
-SELECT error_of($$SELECT feed_drop('events')$$);
-SELECT error_of($$SELECT feed_enable('private.events')$$);
-SELECT error_of($$SELECT feed_disable('private.events')$$);
-SELECT error_of($$SELECT feed_rebase('private.events')$$);
-SELECT error_of($$SELECT exact_count_start('private.events')$$);
-SELECT error_of($$SELECT exact_count_fold('private.events')$$);
-SELECT error_of($$SELECT exact_count_stop('private.events')$$);
--- Nor by writing into the tables of the extension.
-DELETE FROM feed;
-DELETE FROM feed_table;
-DELETE FROM exact_count_part;
-UPDATE feed_table SET base = 7;
-UPDATE exact_count_part SET rows = 7;
-SELECT error_of($$INSERT INTO feed (name, relid, position) SELECT 'mine', relid, position FROM feed LIMIT 1$$);
-SELECT error_of($$INSERT INTO exact_count_part SELECT relid, 'feed', storage, counted, rows, folded FROM exact_count_part LIMIT 1$$);
-SELECT error_of($$UPDATE feed SET relid = 'private.secret'$$);
--- Nor by leaving something there for a table to come.
-SELECT error_of($$INSERT INTO feed_table VALUES (4294967295, 'id', true, false, '{id}', 0, true)$$);
-SELECT error_of($$INSERT INTO feed (name, relid, position) VALUES ('mine', 4294967295, ROW('{}', NULL, NULL, NULL, NULL))$$);
-SELECT error_of($$INSERT INTO exact_count_part VALUES (4294967295, 4294967295, '', '{}', 7, now())$$);
--- What feed_apply runs is the caller's, but not what it reads by: operators and functions on the caller's path.
-RESET ROLE;
-CREATE SCHEMA evil;
-GRANT USAGE ON SCHEMA evil TO inorder_reader;
-DO $$
-DECLARE o text; t text;
-BEGIN
-    FOREACH t IN ARRAY '{uuid,bigint,int}'::text[] LOOP
-        EXECUTE format('CREATE FUNCTION evil.caught(%s, %1$s) RETURNS boolean LANGUAGE plpgsql AS ''BEGIN RAISE ''''caught as %%'''', current_user; END''', t);
-        FOREACH o IN ARRAY '{<,<=,>,>=,=}'::text[] LOOP
-            EXECUTE format('CREATE OPERATOR evil.%s (LEFTARG = %s, RIGHTARG = %2$s, FUNCTION = evil.caught)', o, t);
-        END LOOP;
-    END LOOP;
-END $$;
-CREATE FUNCTION evil.contains(int8multirange, bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE 'caught as %', current_user; END $$;
-CREATE OPERATOR evil.@> (LEFTARG = int8multirange, RIGHTARG = bigint, FUNCTION = evil.contains);
-CREATE FUNCTION evil.lower(int8range) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RAISE 'caught as %', current_user; END $$;
-CREATE FUNCTION evil.upper(int8range) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RAISE 'caught as %', current_user; END $$;
-CREATE FUNCTION evil.unnest(int8multirange) RETURNS SETOF int8range LANGUAGE plpgsql AS $$ BEGIN RAISE 'caught as %', current_user; END $$;
-CREATE TYPE evil.int8multirange AS (x int);
-CREATE TABLE private.numbers (id int PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id());
-CREATE INDEX ON private.numbers USING brin (xact);
-ALTER TABLE private.numbers OWNER TO inorder_owner;
-SELECT feed_create('numbers', 'private.numbers');
-CREATE PROCEDURE fill() LANGUAGE plpgsql AS $$
-BEGIN
-    FOR i IN 1 .. 4 LOOP
-        INSERT INTO private.events (n) VALUES (1), (2), (3);
-        INSERT INTO private.numbers SELECT i * 10 + g FROM generate_series(1, 3) AS g;
-        COMMIT;
-    END LOOP;
-END $$;
-CALL fill();
-GRANT SELECT ON private.numbers TO inorder_reader;
--- With gaps in the set.
-SELECT int8range(xact, xact + 1)::int8multirange AS middle FROM private.numbers WHERE id = 21 \gset
-SELECT feed_seek(f, (SELECT range_agg(int8range(xact, xact + 1)) FROM private.numbers WHERE id IN (21, 41))) FROM unnest('{other,numbers}'::text[]) AS f;
-SET ROLE inorder_reader;
-SET search_path = evil, pg_catalog, public;
-SELECT feed_apply(f, 'SELECT FROM batch', s) > 0 AS rows FROM unnest('{other,numbers}'::text[]) AS f, LATERAL (VALUES (2), (2), (3), (NULL)) AS t(s);
-SELECT public.feed_seek('numbers', :'middle'::pg_catalog.int8multirange);
-SELECT feed_apply(f, 'SELECT FROM batch') > 0 AS rows FROM (VALUES ('numbers')) AS n(f);
-SELECT error_of('SELECT 1::bigint < 2::bigint');
-RESET search_path;
-RESET ROLE;
-SELECT feed_drop('numbers'), feed_disable('private.numbers');
-SET client_min_messages = warning;
-DROP TABLE private.numbers;
-DROP SCHEMA evil CASCADE;
-RESET client_min_messages;
-DROP PROCEDURE fill;
-SET ROLE inorder_reader;
-
--- A feed whose table one may not read is as good as not there.
-SELECT error_of($$SELECT feed_read('secret', null::private.secret)$$);
-SELECT error_of($$SELECT feed_apply('secret', 'SELECT 1')$$);
-SELECT error_of($$SELECT feed_next_batch('secret')$$);
-SELECT error_of($$SELECT feed_batch_rows('secret', 1, null::private.secret)$$);
-SELECT error_of($$SELECT feed_seek('secret', 'now')$$);
-SELECT error_of($$SELECT feed_drop('secret')$$);
-SELECT error_of($$SELECT exact_count('private.secret')$$);
-SELECT error_of($$SELECT feed_rows('private.secret', feed_batch_after('private.secret', feed_start('private.secret')), null::private.secret)$$);
-SET ROLE inorder_nobody;
-SELECT count(*) FROM feeds;
-SELECT (SELECT count(*) FROM feed) + (SELECT count(*) FROM feed_table) + (SELECT count(*) FROM exact_count_part) AS seen;
-SELECT error_of($$SELECT feed_read('events', null::private.events)$$);
--- A statement of feed_apply runs with the rights of the caller.
+SET ROLE inorder_mover;
+SELECT feed_apply('theirs', 'SELECT FROM batch', 3, 'inorder_owner');
 SET ROLE inorder_owner;
-INSERT INTO private.events (n) VALUES (1);
-SET ROLE inorder_reader;
-SELECT error_of($$SELECT feed_apply('other', 'INSERT INTO private.secret (n) SELECT n FROM batch')$$);
--- And finds what the caller's path finds; the functions of the extension do not.
+SELECT n FROM feed_read('theirs', null::private.events);
+SELECT n FROM feed_read('mine', null::private.events, 1, 'inorder_reader');
+SELECT feed_next_batch('mine', 1, 'inorder_reader'), feed_next_batch('mine', 2, 'inorder_feeder');
+SELECT n FROM feed_batch_rows('mine', 1, null::private.events, 'inorder_reader');
+SELECT feed_finish_batch('mine', 1, 'inorder_reader'), feed_finish_batch('mine', 1, 'inorder_feeder');
+SELECT name, owner, unfinished_batch, isempty(position) AS at_beginning FROM feeds ORDER BY name, owner;
+-- feed_create makes a feed of its caller's, also of one who owns the table.
+SELECT error_of($$SELECT feed_create('theirs', 'private.events')$$);
+SELECT feed_create('mine', 'private.events', 'now'), feed_drop('mine');
 RESET ROLE;
-CREATE SCHEMA trap AUTHORIZATION inorder_reader;
-SET ROLE inorder_reader;
-CREATE FUNCTION trap.lower(int8multirange) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE 'trapped'; END $$;
-CREATE FUNCTION trap.upper(int8multirange) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE 'trapped'; END $$;
-CREATE FUNCTION trap.isempty(int8multirange) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE 'trapped'; END $$;
-CREATE FUNCTION trap.concat(text, text, text, text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE 'trapped'; END $$;
-CREATE FUNCTION trap.format(text, text, text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE 'trapped'; END $$;
-CREATE FUNCTION trap.quote_ident(name) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE 'trapped'; END $$;
-CREATE FUNCTION trap.has_table_privilege(regclass, text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE 'trapped'; END $$;
-CREATE TABLE trap.feed AS TABLE feed;
-CREATE TABLE trap.pg_class (oid oid, relkind "char");
-CREATE TYPE trap.bigint AS ENUM ('trapped');
-CREATE TYPE trap.text AS ENUM ('trapped');
-GRANT ALL ON ALL TABLES IN SCHEMA trap TO PUBLIC;
-GRANT USAGE ON SCHEMA trap TO PUBLIC;
-RESET ROLE;
-SET search_path = trap, pg_catalog, public;
-SELECT n FROM feed_read('events', null::private.events, 1);
-SELECT public.feed_apply('other', 'SELECT n FROM batch');
-SELECT exact_count_fold('private.events') AS folded, exact_count('private.events') > 0 AS counted;
-SELECT count(*) FROM public.feeds;
-SELECT feed_create('trap', 'private.secret', 'now'), feed_enable('private.secret') IS NOT NULL AS enabled, feed_rebase('private.secret');
-SELECT count(*) FROM feed_prepare('private.secret');
-SELECT feed_next_batch('trap') IS NULL AS nothing_new;
-SELECT public.feed_drop('trap');
-RESET search_path;
-SET client_min_messages = warning;
-DROP SCHEMA trap CASCADE;
-RESET client_min_messages;
+SELECT error_of($$SELECT feed_drop('theirs')$$);
+SELECT feed_drop('mine', 'inorder_feeder'), feed_drop('mine', 'inorder_reader');
 
--- Row security: hidden rows would be missed, and passed over.
-SET ROLE inorder_owner;
-ALTER TABLE private.events ENABLE ROW LEVEL SECURITY;
-CREATE POLICY ones ON private.events FOR SELECT USING (n = 1);
-SET ROLE inorder_reader;
-SELECT error_of($$SELECT feed_read('events', null::private.events)$$);
-SELECT error_of($$SELECT feed_next_batch('events')$$);
-SELECT error_of($$SELECT feed_apply('events', 'SELECT 1 FROM batch')$$);
-SELECT error_of($$SELECT exact_count('private.events')$$);
-SELECT error_of($$SELECT feed_start('private.events')$$);
-SELECT error_of($$SELECT feed_rows('private.events', ROW('{[0,3)}', NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, null::private.events)$$);
--- Its owner is not subject to it.
-SET ROLE inorder_owner;
-SELECT exact_count('private.events') = count(*) AS exact FROM private.events;
-ALTER TABLE private.events FORCE ROW LEVEL SECURITY;
-SELECT error_of($$SELECT exact_count('private.events')$$);
-SELECT error_of($$SELECT exact_count_fold('private.events')$$);
-SELECT error_of($$SELECT feed_read('events', null::private.events)$$);
-ALTER TABLE private.events NO FORCE ROW LEVEL SECURITY;
-ALTER TABLE private.events DISABLE ROW LEVEL SECURITY;
--- That of a partition does not count for who reads through the table.
-ALTER TABLE private.e1 ENABLE ROW LEVEL SECURITY;
-GRANT SELECT ON private.e1 TO inorder_reader;
-INSERT INTO private.events (n) VALUES (2);
-SET ROLE inorder_reader;
-SELECT exact_count('private.events') = count(*) AS exact FROM private.events;
-SELECT count(*) > 0 AS read FROM feed_read('events', null::private.events);
+-- Membership counts as it is now, and so does the right to read.
+GRANT inorder_feeder TO inorder_stranger;
+SET ROLE inorder_feeder;
+SELECT feed_create('mine', 'private.events');
+SET ROLE inorder_stranger;
+SELECT count(*) FROM feed_read('mine', null::private.events, owner => 'inorder_feeder');
+SELECT feed_seek('mine', 'beginning', 'inorder_feeder');
 RESET ROLE;
-REVOKE SELECT ON private.events FROM inorder_reader;
-SET ROLE inorder_reader;
-SELECT error_of($$SELECT feed_read('events', null::private.events)$$);
+REVOKE inorder_feeder FROM inorder_stranger;
+SET ROLE inorder_stranger;
+SELECT error_of($$SELECT feed_seek('mine', 'beginning', 'inorder_feeder')$$);
+-- Who may not read any more still sees his feed, and drops it, but moves it no further.
 RESET ROLE;
-
--- Partitions in a schema that the reader may not use, with bounds of a type from there.
-CREATE SCHEMA hidden;
-CREATE TYPE hidden.kind AS ENUM ('a', 'b');
-CREATE TABLE deep (id uuid DEFAULT uuid_xact_nextval(), n int, numbers hidden.kind, PRIMARY KEY (id, n, numbers)) PARTITION BY LIST (numbers);
-CREATE TABLE hidden.a PARTITION OF deep FOR VALUES IN ('a') PARTITION BY HASH (n);
-CREATE TABLE hidden.a0 PARTITION OF hidden.a FOR VALUES WITH (MODULUS 2, REMAINDER 0);
-CREATE TABLE hidden.a1 PARTITION OF hidden.a FOR VALUES WITH (MODULUS 2, REMAINDER 1);
-SELECT feed_create('deep', 'deep'), exact_count_start('deep');
-INSERT INTO deep (n, numbers) SELECT generate_series(1, 10), 'a';
-CREATE TABLE hidden.others PARTITION OF deep DEFAULT;
-INSERT INTO deep (n, numbers) SELECT generate_series(11, 13), 'b';
-GRANT SELECT ON deep TO inorder_reader;
-SET ROLE inorder_reader;
-SELECT count(*) FROM feed_read('deep', null::deep, 5);
-SELECT exact_count('deep') = count(*) AS exact FROM deep;
-RESET ROLE;
-GRANT SELECT ON ALL TABLES IN SCHEMA hidden TO inorder_reader;
-SELECT exact_count_fold('deep');
-INSERT INTO deep (n, numbers) VALUES (14, 'a'), (15, 'b');
-SET ROLE inorder_reader;
-SELECT count(*) FROM feed_read('deep', null::deep);
-SELECT exact_count('deep') = count(*) AS exact FROM deep;
-RESET ROLE;
-SET client_min_messages = warning;
-SELECT feed_drop('deep'), exact_count_stop('deep');
-DROP TABLE deep;
-DROP SCHEMA hidden CASCADE;
-RESET client_min_messages;
-
--- A member of the owner is an owner.
-GRANT inorder_owner TO inorder_reader;
-SET ROLE inorder_reader;
-SELECT exact_count_fold('private.events') >= 0 AS folded, feed_drop('other');
-RESET ROLE;
--- When the table is gone, anyone may drop what is left of its feed.
-DROP TABLE private.secret;
-SET ROLE inorder_nobody;
+REVOKE SELECT ON private.events FROM inorder_feeder;
+SET ROLE inorder_feeder;
+SELECT error_of(s) FROM unnest(ARRAY['SELECT feed_read(''mine'', null::private.events)', 'SELECT feed_apply(''mine'', ''SELECT'')', 'SELECT feed_next_batch(''mine'')',
+    'SELECT feed_seek(''mine'', ''now'')', 'SELECT feed_finish_batch(''mine'', 1)']) AS s;
 SELECT name FROM feeds;
-SELECT feed_drop('secret');
+SELECT feed_drop('mine');
 RESET ROLE;
--- SELECT on a table in a schema that is closed: nothing to be read, and nothing to be moved.
-REVOKE inorder_owner FROM inorder_reader;
-REVOKE USAGE ON SCHEMA private FROM inorder_reader;
-GRANT SELECT ON private.events TO inorder_reader;
+-- On some columns only is not enough.
+GRANT SELECT (id) ON private.events TO inorder_feeder;
+SET ROLE inorder_feeder;
+SELECT error_of($$SELECT feed_create('mine', 'private.events')$$);
+SELECT error_of($$SELECT feed_start('private.events')$$);
+SELECT error_of($$SELECT exact_count('private.events')$$);
+-- USAGE on the schema is needed, too.
+RESET ROLE;
+REVOKE USAGE ON SCHEMA private FROM PUBLIC;
 SET ROLE inorder_reader;
-SELECT error_of(format('SELECT feed_next_batch(%L)', name)) FROM feed;
-SELECT error_of(format('SELECT feed_seek(%L, ''now'')', name)) FROM feed;
-SELECT error_of(format('SELECT feed_finish_batch(%L, 1)', name)) FROM feed;
-UPDATE feed SET position = ROW('{}', NULL, NULL, NULL, NULL);
+SELECT name FROM feeds;
+SELECT error_of(format('SELECT feed_next_batch(%L)', name)) FROM feeds;
+SELECT error_of(format('SELECT feed_seek(%L, ''now'')', name)) FROM feeds;
+SELECT error_of(format('SELECT feed_create(''new'', %s::regclass)', relation::oid)) FROM feeds;
+SELECT error_of(format('SELECT exact_count(%s)', relation::oid)) = error_of(format('SELECT feed_start(%s)', relation::oid)) AS same_error FROM feeds;
 RESET ROLE;
-SELECT count(*) AS moved FROM feed WHERE isempty((position).transactions);
-SELECT feed_drop(name) FROM feed;
-DELETE FROM exact_count_part;
-SET client_min_messages = warning;
-DELETE FROM feed_table;
-DROP OWNED BY inorder_owner, inorder_reader, inorder_nobody;
-DROP ROLE inorder_owner, inorder_reader, inorder_nobody;
-RESET client_min_messages;
 
--- What the extension is made of.
-SELECT p.oid::regprocedure AS runs_as_its_owner FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND objid = p.oid
-JOIN pg_extension e ON refobjid = e.oid AND refclassid = 'pg_extension'::regclass AND extname = 'inorder' WHERE prosecdef;
-SELECT p.oid::regprocedure AS without_search_path FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND objid = p.oid
-JOIN pg_extension e ON refobjid = e.oid AND refclassid = 'pg_extension'::regclass AND extname = 'inorder' JOIN pg_language l ON l.oid = prolang
-WHERE lanname = 'plpgsql' AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (proconfig), false);
-SELECT relname, relrowsecurity, reloptions FROM pg_class WHERE relname IN ('feed', 'feed_table', 'exact_count_part', 'feeds') AND relkind IN ('r', 'v') ORDER BY relname;
-SELECT relname, c.condition FROM pg_extension, unnest(extconfig, extcondition) AS c(oid, condition) JOIN pg_class USING (oid) WHERE extname = 'inorder' ORDER BY relname;
+-- Nobody touches the state but by these functions: tables, functions and types of the internal schema.
+CREATE FUNCTION denied(role text) RETURNS TABLE (place text, schema text, others text) LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('SET LOCAL ROLE %s', role);
+    RETURN QUERY SELECT c.relname::text, string_agg(DISTINCT error_of(format(s, c.relname)), '; '),
+        (SELECT string_agg(p, ', ') FROM unnest('{SELECT,INSERT,UPDATE,DELETE,TRUNCATE,REFERENCES,TRIGGER}'::text[]) AS p WHERE has_table_privilege(c.oid, p))
+    FROM pg_class AS c CROSS JOIN unnest(ARRAY['SELECT * FROM inorder_internal.%I', 'INSERT INTO inorder_internal.%I DEFAULT VALUES', 'DELETE FROM inorder_internal.%I',
+        'TRUNCATE inorder_internal.%I', 'LOCK TABLE inorder_internal.%I']) AS s
+    WHERE c.relnamespace = 'inorder_internal'::regnamespace AND c.relkind = 'r' GROUP BY c.oid, c.relname
+    UNION ALL SELECT 'functions', string_agg(DISTINCT error_of(format('SELECT inorder_internal.%I(%s)', p.proname,
+            (SELECT string_agg(format('NULL::%s', t::regtype), ', ') FROM unnest(p.proargtypes) AS t WHERE t::regtype::text !~ '^inorder_internal'))), '; '),
+        string_agg(p.proname, ', ' ORDER BY p.proname) FILTER (WHERE has_function_privilege(p.oid, 'EXECUTE'))
+    FROM pg_proc AS p WHERE p.pronamespace = 'inorder_internal'::regnamespace
+    UNION ALL SELECT 'create', error_of('CREATE TABLE inorder_internal.x ()'), NULL;
+    RESET ROLE;
+END $$;
+SELECT r AS role, d.* FROM unnest('{inorder_owner,inorder_reader,inorder_monitor}'::text[]) AS r CROSS JOIN LATERAL denied(r) AS d;
+SELECT rolname FROM pg_roles WHERE rolname ~ '^inorder' AND has_schema_privilege(rolname, 'inorder_internal', 'USAGE');
+DROP FUNCTION denied;
+
+DROP TABLE attempts;
+DROP FUNCTION attempt;
+SET client_min_messages = warning;
+DROP OWNED BY inorder_owner, inorder_member, inorder_reader, inorder_feeder, inorder_mover, inorder_blind, inorder_monitor, inorder_stranger;
+DROP ROLE inorder_owner, inorder_member, inorder_reader, inorder_feeder, inorder_mover, inorder_blind, inorder_monitor, inorder_stranger;

@@ -7,7 +7,7 @@ SELECT feed_create('a', 'events'), feed_create('b', 'events', 'now');
 INSERT INTO events (n) SELECT generate_series(1, 1000);
 ANALYZE events;
 ANALYZE part;
-SELECT name, "table", number_column, isempty(position) AS at_beginning, partial, unfinished_batch, created IS NOT NULL AS created, moved,
+SELECT name, relation, key_column, isempty(position) AS at_beginning, partial, unfinished_batch, created IS NOT NULL AS created, moved,
        backlog_transactions > 0 AS transactions, backlog_rows_estimated, writers, held_since, holder_pid, holder_application, holder_gid, holder_query
 FROM feeds ORDER BY name;
 SELECT count(*) FROM feed_read('a', null::events, 300);

@@ -1,0 +1,107 @@
+-- Rows and partitions that are hidden from a reader: all rows are delivered and counted, or none.
+CREATE ROLE inorder_owner;
+CREATE ROLE inorder_reader;
+CREATE SCHEMA private AUTHORIZATION inorder_owner;
+GRANT USAGE ON SCHEMA private TO inorder_reader;
+SET ROLE inorder_owner;
+CREATE TABLE private.events (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n)) PARTITION BY LIST (n);
+CREATE TABLE private.e1 PARTITION OF private.events FOR VALUES IN (1, 2, 3);
+GRANT SELECT ON private.events TO inorder_reader;
+SELECT exact_count_start('private.events'), feed_create('events', 'private.events');
+INSERT INTO private.events (n) VALUES (1), (2);
+SET ROLE inorder_reader;
+SELECT feed_create('events', 'private.events');
+SELECT feed_next_batch('events', 1);
+
+-- Row security: hidden rows would be missed, and passed over.
+SET ROLE inorder_owner;
+ALTER TABLE private.events ENABLE ROW LEVEL SECURITY;
+CREATE POLICY ones ON private.events FOR SELECT USING (n = 1);
+SET ROLE inorder_reader;
+SELECT error_of($$SELECT feed_read('events', null::private.events)$$);
+SELECT error_of($$SELECT feed_next_batch('events')$$);
+SELECT error_of($$SELECT feed_batch_rows('events', 1, null::private.events)$$);
+SELECT error_of($$SELECT feed_apply('events', 'SELECT 1 FROM batch')$$);
+SELECT error_of($$SELECT feed_seek('events', 'here')$$);
+SELECT error_of($$SELECT feed_create('other', 'private.events')$$);
+SELECT error_of($$SELECT exact_count('private.events')$$);
+SELECT error_of($$SELECT feed_start('private.events')$$);
+SELECT error_of($$SELECT feed_rows('private.events', ROW('{[0,3)}', NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, null::private.events)$$);
+-- Its owner is not subject to it.
+SET ROLE inorder_owner;
+SELECT exact_count('private.events') = count(*) AS exact FROM private.events;
+SELECT n FROM feed_read('events', null::private.events, 1);
+ALTER TABLE private.events FORCE ROW LEVEL SECURITY;
+SELECT error_of($$SELECT exact_count('private.events')$$);
+SELECT error_of($$SELECT exact_count_fold('private.events')$$);
+SELECT error_of($$SELECT feed_read('events', null::private.events)$$);
+-- Nor are those to whom it does not apply.
+RESET ROLE;
+ALTER ROLE inorder_reader BYPASSRLS;
+SET ROLE inorder_reader;
+SELECT exact_count('private.events') = count(*) AS exact FROM private.events;
+SELECT feed_finish_batch('events', 1);
+SET row_security = off;
+SELECT n FROM feed_read('events', null::private.events, 1);
+RESET row_security;
+RESET ROLE;
+ALTER ROLE inorder_reader NOBYPASSRLS;
+SET ROLE inorder_owner;
+ALTER TABLE private.events NO FORCE ROW LEVEL SECURITY;
+ALTER TABLE private.events DISABLE ROW LEVEL SECURITY;
+-- That of a partition does not count for who reads through the table.
+ALTER TABLE private.e1 ENABLE ROW LEVEL SECURITY;
+GRANT SELECT ON private.e1 TO inorder_reader;
+INSERT INTO private.events (n) VALUES (2);
+SET ROLE inorder_reader;
+SELECT exact_count('private.events') = count(*) AS exact FROM private.events;
+SELECT count(*) AS read FROM feed_read('events', null::private.events);
+RESET ROLE;
+
+-- Partitions in a schema that the reader may not use, with bounds of a type from there.
+CREATE SCHEMA hidden;
+CREATE TYPE hidden.kind AS ENUM ('a', 'b');
+CREATE TABLE deep (id uuid DEFAULT uuid_xact_nextval(), n int, numbers hidden.kind, PRIMARY KEY (id, n, numbers)) PARTITION BY LIST (numbers);
+CREATE TABLE hidden.a PARTITION OF deep FOR VALUES IN ('a') PARTITION BY HASH (n);
+CREATE TABLE hidden.a0 PARTITION OF hidden.a FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE hidden.a1 PARTITION OF hidden.a FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+SELECT exact_count_start('deep');
+GRANT SELECT ON deep TO inorder_reader;
+SET ROLE inorder_reader;
+SELECT feed_create('deep', 'deep');
+RESET ROLE;
+INSERT INTO deep (n, numbers) SELECT generate_series(1, 10), 'a';
+CREATE TABLE hidden.others PARTITION OF deep DEFAULT;
+INSERT INTO deep (n, numbers) SELECT generate_series(11, 13), 'b';
+SET ROLE inorder_reader;
+SELECT count(*) FROM feed_read('deep', null::deep, 5);
+SELECT exact_count('deep') = count(*) AS exact FROM deep;
+RESET ROLE;
+GRANT SELECT ON ALL TABLES IN SCHEMA hidden TO inorder_reader;
+SELECT exact_count_fold('deep');
+INSERT INTO deep (n, numbers) VALUES (14, 'a'), (15, 'b');
+SET ROLE inorder_reader;
+SELECT count(*) FROM feed_read('deep', null::deep);
+SELECT exact_count('deep') = count(*) AS exact FROM deep;
+-- One that is attached there with rows that were passed.
+RESET ROLE;
+CREATE TABLE hidden.late (LIKE deep INCLUDING DEFAULTS);
+INSERT INTO hidden.late (n, numbers) VALUES (16, 'a');
+INSERT INTO deep (n, numbers) VALUES (17, 'b');
+SET ROLE inorder_reader;
+SELECT n FROM feed_read('deep', null::deep);
+RESET ROLE;
+ALTER TABLE deep DETACH PARTITION hidden.a;
+ALTER TABLE deep ATTACH PARTITION hidden.late FOR VALUES IN ('a');
+INSERT INTO deep (n, numbers) VALUES (18, 'b');
+SET ROLE inorder_reader;
+SELECT error_of($$SELECT feed_read('deep', null::deep)$$);
+SELECT feed_seek('deep', 'here');
+SELECT n FROM feed_read('deep', null::deep);
+SELECT exact_count('deep') = count(*) AS exact FROM deep;
+RESET ROLE;
+SET client_min_messages = warning;
+DROP TABLE deep;
+DROP SCHEMA hidden CASCADE;
+DROP OWNED BY inorder_owner, inorder_reader;
+DROP ROLE inorder_owner, inorder_reader;

@@ -1,0 +1,122 @@
+-- A feed belongs to a role: by its oid and its name, so that neither another role of that name nor, after a restore,
+-- another one of that oid has it.
+CREATE ROLE inorder_a;
+CREATE ROLE "inorder 'B"" %s";
+CREATE ROLE inorder_mover;
+CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
+SELECT feed_enable('events');
+INSERT INTO events (n) SELECT generate_series(1, 9);
+GRANT SELECT ON events TO PUBLIC;
+-- Two of one name, which stand where their owners left them.
+SET ROLE inorder_a;
+SELECT feed_create('f', 'events');
+SELECT n FROM feed_read('f', null::events, 2);
+SET ROLE "inorder 'B"" %s";
+SELECT feed_create('f', 'events');
+SELECT n FROM feed_read('f', null::events, 1);
+SELECT feed_grant('f', 'inorder_mover'), feed_grant('f', 'inorder_mover');
+SET ROLE inorder_mover;
+SELECT error_of($$SELECT feed_read('f', null::events)$$), error_of($$SELECT feed_read('f', null::events, owner => 'inorder_a')$$);
+SELECT n FROM feed_read('f', null::events, 1, '"inorder ''B"" %s"');
+SELECT name, owner FROM feeds ORDER BY owner;
+\set SHOW_CONTEXT never
+SELECT feed_seek('f', 'now');
+SELECT error_of($$SELECT feed_read('f', null::events, owner => 'inorder_none')$$);
+SELECT feed_read('f', null::events, owner => 4294967295::oid::regrole);
+RESET ROLE;
+SELECT f.name, f.owner = r.oid AS oid, f.owner_name, (SELECT array_agg(m.name) FROM unnest(f.movers) AS m) AS movers
+FROM inorder_internal.feed AS f JOIN pg_roles AS r ON rolname = owner_name ORDER BY owner_name;
+-- Granted to a role that its movers are members of.
+CREATE ROLE inorder_team ROLE inorder_mover;
+SELECT feed_grant('f', 'inorder_team', 'inorder_a');
+SET ROLE inorder_mover;
+SELECT n FROM feed_read('f', null::events, 1, 'inorder_a');
+SELECT error_of($$SELECT feed_grant('f', 'inorder_mover', 'inorder_a')$$), error_of($$SELECT feed_revoke('f', 'inorder_team', 'inorder_a')$$);
+RESET ROLE;
+SELECT feed_revoke('f', 'inorder_mover', 'inorder_a');
+SET ROLE inorder_mover;
+SELECT n FROM feed_read('f', null::events, 1, 'inorder_a');
+RESET ROLE;
+SELECT feed_revoke('f', 'inorder_team', 'inorder_a');
+SET ROLE inorder_mover;
+SELECT error_of($$SELECT feed_read('f', null::events, owner => 'inorder_a')$$);
+RESET ROLE;
+SELECT error_of($$SELECT feed_grant('f', 4294967295::oid::regrole, 'inorder_a')$$), error_of($$SELECT feed_grant('f', NULL, 'inorder_a')$$),
+       error_of($$SELECT feed_revoke('f', NULL, 'inorder_a')$$), error_of($$SELECT feed_grant('none', 'inorder_a')$$), error_of($$SELECT feed_claim('none')$$),
+       error_of($$SELECT feed_claim(NULL)$$);
+-- Not to everybody at once.
+SELECT error_of($$SELECT feed_grant('f', 'public', 'inorder_a')$$);
+
+-- A mover that is dropped and made anew is another, and so is one that has another's name.
+GRANT inorder_a TO "inorder 'B"" %s";
+SELECT feed_grant('f', 'inorder_team', 'inorder_a'), feed_grant('f', 'inorder_mover', 'inorder_a');
+DROP ROLE inorder_team;
+CREATE ROLE inorder_team ROLE inorder_mover;
+SELECT feed_revoke('f', 'inorder_mover', 'inorder_a');
+SET ROLE inorder_mover;
+SELECT error_of($$SELECT feed_read('f', null::events, owner => 'inorder_a')$$);
+RESET ROLE;
+SELECT movers AS forgotten FROM inorder_internal.feed WHERE owner_name = 'inorder_a';
+SELECT feed_grant('f', 'inorder_team', 'inorder_a');
+ALTER ROLE inorder_team RENAME TO inorder_crew;
+SET ROLE inorder_mover;
+SELECT error_of($$SELECT feed_read('f', null::events, owner => 'inorder_a')$$);
+RESET ROLE;
+ALTER ROLE inorder_crew RENAME TO inorder_team;
+SET ROLE inorder_mover;
+SELECT n FROM feed_read('f', null::events, 1, 'inorder_a');
+RESET ROLE;
+
+-- An owner that is renamed has its feeds no more, until it has its name back.
+ALTER ROLE inorder_a RENAME TO inorder_c;
+SELECT name, owner FROM feeds ORDER BY owner;
+SET ROLE inorder_c;
+SELECT error_of($$SELECT feed_read('f', null::events)$$);
+SELECT feed_create('f', 'events', 'now');
+SELECT name, owner FROM feeds ORDER BY owner;
+SELECT feed_drop('f');
+RESET ROLE;
+SELECT error_of($$SELECT feed_drop('f', 'inorder_c')$$);
+-- Another of that name does not get them.
+CREATE ROLE inorder_a;
+SET ROLE inorder_a;
+SELECT error_of($$SELECT feed_read('f', null::events)$$);
+SELECT feed_create('f', 'events', 'now');
+SELECT feed_drop('f');
+RESET ROLE;
+DROP ROLE inorder_a;
+ALTER ROLE inorder_c RENAME TO inorder_a;
+SET ROLE inorder_a;
+SELECT n FROM feed_read('f', null::events, 1);
+-- A member of the owner owns them, and makes those of his own.
+SET ROLE "inorder 'B"" %s";
+SELECT n FROM feed_read('f', null::events, 1, 'inorder_a');
+SELECT n FROM feed_read('f', null::events, 1);
+RESET ROLE;
+-- Dropped, the role leaves feeds that nobody has, which keep the table in use.
+DROP ROLE inorder_a;
+SELECT name, owner FROM feeds ORDER BY owner;
+SELECT error_of($$SELECT feed_drop('f', 'inorder_a')$$);
+SELECT error_of($$SELECT feed_disable('events')$$);
+CREATE ROLE inorder_a;
+SELECT error_of($$SELECT feed_drop('f', 'inorder_a')$$);
+SET ROLE inorder_a;
+SELECT error_of($$SELECT feed_read('f', null::events)$$);
+RESET ROLE;
+-- The owner of the table may give them to the role that has the name now, as after a restore.
+SELECT feed_rebase('events') IS NOT NULL AS rebased;
+SET ROLE inorder_a;
+SELECT n FROM feed_read('f', null::events, 1);
+RESET ROLE;
+-- With the table they are gone, too.
+DROP TABLE events;
+SELECT count(*) FROM feeds;
+SET ROLE inorder_a;
+SELECT error_of($$SELECT feed_read('f', null::pg_class)$$);
+RESET ROLE;
+CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
+SELECT feed_enable('events');
+SELECT count(*) AS left_over FROM inorder_internal.feed;
+SELECT feed_disable('events');
+DROP TABLE events;
+DROP ROLE inorder_a, "inorder 'B"" %s", inorder_mover, inorder_team;
