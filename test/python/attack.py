@@ -14,7 +14,8 @@ from inorder.database import Connection, connect
 
 NUMBERS = count(1)
 
-# A function is called as whoever plans or runs the query it is in; the first line lets it be seen, the second is the goal.
+# A function is called as the role that plans or runs the query it is in. The first step lets it be seen, the second is
+# the goal.
 ATTACK = """
 CREATE SCHEMA evil;
 CREATE TABLE evil.caught (who name);
@@ -63,11 +64,15 @@ def refusal(connection: Connection, statement: str) -> str:
 
 @contextmanager
 def database(cluster: Cluster, *rights: str) -> Iterator[str]:
-    """A connection string for a new database, in which mallory has these rights. Afterwards he must have gained none."""
+    """A connection string for a new database, in which mallory has these rights. He must not gain any."""
     name = f"attacked_{next(NUMBERS)}"
     with connect(cluster.dsn) as admin:
         if not value(admin, "SELECT count(*) FROM pg_roles WHERE rolname = 'mallory'"):
-            execute(admin, *(f"CREATE ROLE {role} LOGIN" for role in ("mallory", "alice", "bob")), "CREATE ROLE monitor LOGIN")
+            execute(
+                admin,
+                *(f"CREATE ROLE {role} LOGIN" for role in ("mallory", "alice", "bob")),
+                "CREATE ROLE monitor LOGIN",
+            )
             execute(admin, "GRANT pg_monitor TO monitor")
         execute(admin, f"CREATE DATABASE {name}")
         for right in rights:
@@ -94,21 +99,54 @@ def assert_no_right_gained(dsn: str) -> None:
 def overloads(schema: str, names: list[str]) -> Iterator[str]:
     """Functions of these names that attack, for many kinds of arguments."""
     kinds = (
-        "", "text", "text, text", "text, text, text", "name", "regclass", "regclass, text", "regclass, name", "oid, text",
-        "int", "bigint", "anyelement", "anyelement, anyelement", "anyarray", "anyarray, anyelement", "int8multirange",
-        "int8range", "text, VARIADIC text[]", "numeric", "xid8", "uuid", "text, regclass", "oid, oid, text",
-    )  # fmt: skip
+        "",
+        "text",
+        "text, text",
+        "text, text, text",
+        "name",
+        "regclass",
+        "regclass, text",
+        "regclass, name",
+        "oid, text",
+        "int",
+        "bigint",
+        "anyelement",
+        "anyelement, anyelement",
+        "anyarray",
+        "anyarray, anyelement",
+        "int8multirange",
+        "int8range",
+        "text, VARIADIC text[]",
+        "numeric",
+        "xid8",
+        "uuid",
+        "text, regclass",
+        "oid, oid, text",
+    )
     for name in names:
-        for number, kind in enumerate(kinds):
+        for kind in kinds:
             body = "BEGIN PERFORM evil.attack(); RETURN NULL; END"
             result = "anyelement" if "anyelement" in kind else "anyarray" if "anyarray" in kind else "text"
             quoted = '"' + name + '"'
-            yield f"CREATE FUNCTION {schema}.{quoted}({kind}) RETURNS {result} LANGUAGE plpgsql IMMUTABLE AS $$ {body} $$ -- {number}"
+            head = f"CREATE FUNCTION {schema}.{quoted}({kind}) RETURNS {result} LANGUAGE plpgsql IMMUTABLE"
+            yield f"{head} AS $$ {body} $$"
 
 
 def operators(schema: str) -> Iterator[str]:
     """Operators that attack, on the types that the extension compares."""
-    kinds = ("text", "name", "oid", "int", "bigint", "uuid", "regclass", "int8multirange", "anyelement", "anyarray", '"char"')
+    kinds = (
+        "text",
+        "name",
+        "oid",
+        "int",
+        "bigint",
+        "uuid",
+        "regclass",
+        "int8multirange",
+        "anyelement",
+        "anyarray",
+        '"char"',
+    )
     signs = ("=", "<>", "<", "<=", ">", ">=", "-", "+", "||", "@>", "<@", "&&", "~", "&", "*")
     for number, left in enumerate(kinds):
         body = "BEGIN PERFORM evil.attack(); RETURN NULL; END"
@@ -116,6 +154,7 @@ def operators(schema: str) -> Iterator[str]:
             if (left.startswith("any") or right.startswith("any")) and left != right:
                 continue
             function = f"{schema}.operate_{number}_{other}"
-            yield f"CREATE FUNCTION {function}({left}, {right}) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ {body} $$"
+            head = f"CREATE FUNCTION {function}({left}, {right}) RETURNS boolean LANGUAGE plpgsql IMMUTABLE"
+            yield f"{head} AS $$ {body} $$"
             for sign in signs:
                 yield f"CREATE OPERATOR {schema}.{sign} (LEFTARG = {left}, RIGHTARG = {right}, FUNCTION = {function})"

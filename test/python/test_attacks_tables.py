@@ -38,17 +38,23 @@ def dsn(attacked: Cluster) -> Iterator[str]:
 def read_all(connection: Connection, table: str, feed: str) -> None:
     """What a superuser does who looks after the feeds of others; errors are as good as rows here."""
     for statement in (
-        "SELECT * FROM feeds", f"SELECT * FROM feed_holders('{table}')",
+        "SELECT * FROM feeds",
+        f"SELECT * FROM feed_holders('{table}')",
         f"SELECT * FROM feed_read('{feed}', null::{table}, 1, 'mallory')",
         f"SELECT feed_apply('{feed}', 'SELECT 1 FROM batch', 1, 'mallory')",
         f"SELECT feed_next_batch('{feed}', 1, 'mallory')",
         f"SELECT * FROM feed_batch_rows('{feed}', 1, null::{table}, 'mallory')",
-        f"SELECT feed_finish_batch('{feed}', 1, 'mallory')", f"SELECT feed_seek('{feed}', 'beginning', 'mallory')",
+        f"SELECT feed_finish_batch('{feed}', 1, 'mallory')",
+        f"SELECT feed_seek('{feed}', 'beginning', 'mallory')",
         f"SELECT * FROM feed_rows('{table}', feed_batch_after('{table}', feed_start('{table}'), 1), null::{table})",
         f"SELECT * FROM feed_rows('{table}', feed_batch_after('{table}', feed_start('{table}')), null::{table})",
-        f"SELECT exact_count('{table}')", f"SELECT exact_count_fold('{table}')", f"SELECT exact_count('{table}')",
-        f"SELECT feed_prepare('{table}')", f"SELECT feed_rebase('{table}', 100000)", "SELECT * FROM feeds",
-    ):  # fmt: skip
+        f"SELECT exact_count('{table}')",
+        f"SELECT exact_count_fold('{table}')",
+        f"SELECT exact_count('{table}')",
+        f"SELECT feed_prepare('{table}')",
+        f"SELECT feed_rebase('{table}', 100000)",
+        "SELECT * FROM feeds",
+    ):
         refusal(connection, statement)
     assert refusal(connection, "SELECT * FROM feeds") == ""
 
@@ -130,7 +136,12 @@ def run(connection: Connection, script: str) -> None:
     """The statements of a script, as far as they can be had: some versions refuse one or the other."""
     for statement in script.split(";\n"):
         for part in statement.split("; SELECT"):
-            refusal(connection, part if part.lstrip().startswith(("SELECT", "CREATE", "ALTER", "INSERT", "DROP", "REVOKE")) else f"SELECT{part}")
+            refusal(
+                connection,
+                part
+                if part.lstrip().startswith(("SELECT", "CREATE", "ALTER", "INSERT", "DROP", "REVOKE"))
+                else f"SELECT{part}",
+            )
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -166,16 +177,29 @@ def test_a_guest_can_put_nothing_into_the_state(attacked: Cluster) -> None:
             execute(admin, "CREATE EXTENSION inorder")
         with connect(f"{dsn} user=mallory") as guest:
             execute(
-                guest, "CREATE TEMP TABLE feed_table (x int)", "CREATE TEMP VIEW v AS SELECT 1 AS id",
+                guest,
+                "CREATE TEMP TABLE feed_table (x int)",
+                "CREATE TEMP VIEW v AS SELECT 1 AS id",
                 "CREATE TEMP TABLE t (id uuid PRIMARY KEY DEFAULT public.uuid_xact_nextval())",
-            )  # fmt: skip
+            )
             for table in ("feed", "feed_table", "count_part"):
-                for statement in ("TABLE {}", "INSERT INTO {} DEFAULT VALUES", "DELETE FROM {}", "UPDATE {} SET relation = 0"):
+                for statement in (
+                    "TABLE {}",
+                    "INSERT INTO {} DEFAULT VALUES",
+                    "DELETE FROM {}",
+                    "UPDATE {} SET relation = 0",
+                ):
                     assert refusal(guest, statement.format(f"inorder_internal.{table}")) == "42501"
             for relation in ("v", "t"):
                 assert refusal(guest, f"SELECT feed_create('f', '{relation}')") == "42809"
-                assert refusal(guest, f"SELECT * FROM feed_rows('{relation}', feed_batch_after('{relation}', "
-                                      f"feed_start('{relation}')), null::{relation})") == "42809"  # fmt: skip
+                assert (
+                    refusal(
+                        guest,
+                        f"SELECT * FROM feed_rows('{relation}', feed_batch_after('{relation}', "
+                        f"feed_start('{relation}')), null::{relation})",
+                    )
+                    == "42809"
+                )
             with connect(dsn) as admin:
                 execute(admin, "SELECT * FROM feeds")
 
@@ -198,29 +222,49 @@ def test_a_guard_made_by_hand_is_no_guard(dsn: str, trigger: str) -> None:
     with connect(f"{dsn} user=mallory") as mallory:
         execute(mallory, "SET search_path = evil, public", EVENTS.format(name="evil.t"), "SELECT feed_create('f', 't')")
         execute(mallory, "DROP TRIGGER zz_inorder_guard ON t")
-        condition = trigger.replace("(false)", "(1 = 0)").replace("INSERT OR DELETE OR UPDATE OF id", "INSERT OR UPDATE OF id")
+        condition = trigger.replace("(false)", "(1 = 0)").replace(
+            "INSERT OR DELETE OR UPDATE OF id", "INSERT OR UPDATE OF id"
+        )
         trigger = condition if "WHEN" in trigger else trigger
-        execute(mallory, f"CREATE TRIGGER zz_inorder_guard {trigger}", "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_guard")
+        execute(
+            mallory,
+            f"CREATE TRIGGER zz_inorder_guard {trigger}",
+            "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_guard",
+        )
         assert refusal(mallory, "SELECT * FROM feed_read('f', null::t)") == "55000"
         assert refusal(mallory, "SELECT feed_start('t')") == "55000"
         for statement in ("INSERT INTO t (n) VALUES (1)", "UPDATE t SET n = 2", "DELETE FROM t", "TRUNCATE t"):
             refusal(mallory, statement)
-        execute(mallory, "DROP TRIGGER zz_inorder_update ON t", "CREATE TRIGGER zz_inorder_update BEFORE UPDATE ON t "
-                "FOR EACH ROW EXECUTE FUNCTION feed_guard()")  # fmt: skip
+        execute(
+            mallory,
+            "DROP TRIGGER zz_inorder_update ON t",
+            "CREATE TRIGGER zz_inorder_update BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION feed_guard()",
+        )
         execute(mallory, "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_update")
         assert refusal(mallory, "SELECT exact_count_start('t'), feed_create('g', 't')") == ""
         execute(mallory, "INSERT INTO t (n) VALUES (1)", "SELECT * FROM feed_read('f', null::t)")
 
 
 CALLS = (
-    "SELECT feed_create('f', 'alice.t')", "SELECT feed_enable('alice.t')", "SELECT feed_disable('alice.t')",
-    "SELECT feed_rebase('alice.t')", "SELECT feed_start('alice.t')", "SELECT exact_count('alice.t')",
-    "SELECT exact_count_start('alice.t')", "SELECT exact_count_fold('alice.t')", "SELECT exact_count_stop('alice.t')",
-    "SELECT feed_seek('a', 'now', 'alice')", "SELECT feed_drop('a', 'alice')", "SELECT feed_next_batch('a', 1, 'alice')",
-    "SELECT feed_apply('a', 'SELECT FROM batch', 1, 'alice')", "SELECT feed_finish_batch('a', 1, 'alice')",
-    "SELECT feed_grant('a', 'mallory', 'alice')", "SELECT feed_revoke('a', 'bob', 'alice')", "SELECT feed_claim('a', 'alice')",
+    "SELECT feed_create('f', 'alice.t')",
+    "SELECT feed_enable('alice.t')",
+    "SELECT feed_disable('alice.t')",
+    "SELECT feed_rebase('alice.t')",
+    "SELECT feed_start('alice.t')",
+    "SELECT exact_count('alice.t')",
+    "SELECT exact_count_start('alice.t')",
+    "SELECT exact_count_fold('alice.t')",
+    "SELECT exact_count_stop('alice.t')",
+    "SELECT feed_seek('a', 'now', 'alice')",
+    "SELECT feed_drop('a', 'alice')",
+    "SELECT feed_next_batch('a', 1, 'alice')",
+    "SELECT feed_apply('a', 'SELECT FROM batch', 1, 'alice')",
+    "SELECT feed_finish_batch('a', 1, 'alice')",
+    "SELECT feed_grant('a', 'mallory', 'alice')",
+    "SELECT feed_revoke('a', 'bob', 'alice')",
+    "SELECT feed_claim('a', 'alice')",
     "SELECT * FROM feed_read('a', null::evil.t, 1, 'alice')",
-)  # fmt: skip
+)
 
 
 @pytest.fixture
@@ -229,7 +273,9 @@ def alices(dsn: str) -> str:
     with connect(dsn) as admin:
         execute(admin, "CREATE SCHEMA alice AUTHORIZATION alice")
     with connect(f"{dsn} user=alice") as alice:
-        execute(alice, EVENTS.format(name="alice.t"), "SELECT feed_create('a', 'alice.t'), exact_count_start('alice.t')")
+        execute(
+            alice, EVENTS.format(name="alice.t"), "SELECT feed_create('a', 'alice.t'), exact_count_start('alice.t')"
+        )
         execute(alice, "INSERT INTO alice.t (n) VALUES (1), (2)")
     with connect(f"{dsn} user=mallory") as mallory:
         execute(mallory, EVENTS.format(name="evil.t"))
@@ -287,33 +333,61 @@ def test_pg_monitor_sees_state_and_moves_nothing(alices: str) -> None:
 
 def test_no_lock_that_anybody_may_take_stops_a_reader(alices: str) -> None:
     """All advisory locks that a hash of a name could lead to, and names that hash alike."""
-    with connect(alices) as admin, connect(f"{alices} user=mallory") as mallory, connect(f"{alices} user=alice") as alice:
+    with (
+        connect(alices) as admin,
+        connect(f"{alices} user=mallory") as mallory,
+        connect(f"{alices} user=alice") as alice,
+    ):
         same = admin.execute(
             "SELECT array_agg(n) FROM (SELECT 'feed ' || g AS n FROM generate_series(1, 200000) AS g) AS s"
             " GROUP BY hashtext(n) HAVING count(*) > 1 LIMIT 1"
         ).fetchone()
         assert same is not None
         first, second = same[0][:2]  # type: ignore[index]
-        execute(mallory, "SELECT pg_advisory_lock(hashtext(k), hashtext(n)) FROM unnest('{inorder.feed,inorder.tail,"
-                "inorder.exact_count}'::text[]) AS k, unnest('{a}'::text[] || ARRAY['%s', '%s']) AS n" % (first, second))
+        execute(
+            mallory,
+            "SELECT pg_advisory_lock(hashtext(k), hashtext(n)) FROM unnest('{inorder.feed,inorder.tail,"
+            f"inorder.exact_count}}'::text[]) AS k, unnest(ARRAY['a', '{first}', '{second}']) AS n",
+        )
         execute(mallory, "SELECT pg_advisory_lock(n) FROM generate_series(0, 1000) AS n")
-        execute(alice, "SET lock_timeout = '1s'", f"SELECT feed_create(n, 'alice.t') FROM unnest('{{{first},{second}}}'::text[]) AS n")
+        execute(
+            alice,
+            "SET lock_timeout = '1s'",
+            f"SELECT feed_create(n, 'alice.t') FROM unnest('{{{first},{second}}}'::text[]) AS n",
+        )
         with connect(f"{alices} user=alice") as other:
             execute(other, "BEGIN", f"SELECT * FROM feed_read('{first}', null::alice.t)")
-            execute(alice, f"SELECT * FROM feed_read('{second}', null::alice.t)", "SELECT * FROM feed_read('a', null::alice.t)")
+            execute(
+                alice,
+                f"SELECT * FROM feed_read('{second}', null::alice.t)",
+                "SELECT * FROM feed_read('a', null::alice.t)",
+            )
             execute(alice, "SELECT exact_count_fold('alice.t')")
             assert refusal(alice, f"SELECT * FROM feed_read('{first}', null::alice.t)") == "55P03"
             execute(other, "ROLLBACK")
 
 
 ODD = [
-    "ALTER TABLE evil.t ALTER n TYPE text", "ALTER TABLE evil.t DROP COLUMN n", "ALTER TABLE evil.t RENAME id TO \"o'd %s\"",
-    "ALTER TABLE evil.t RENAME TO \"quote'\"\"d %I\"", "ALTER SCHEMA evil RENAME TO \"sch'e\"\"ma\"", "REVOKE ALL ON SCHEMA evil FROM PUBLIC",
-    "REVOKE ALL ON evil.t FROM mallory", "DROP TABLE evil.t", "ALTER TABLE evil.t SET UNLOGGED", "ALTER TABLE evil.t DROP COLUMN id",
-    "ALTER TABLE evil.t ALTER id TYPE text", "CREATE TABLE evil.c () INHERITS (evil.t)", "ALTER TABLE evil.t ENABLE ROW LEVEL SECURITY",
-    "SELECT feed_rebase('evil.t', 281474976000000)", "ALTER TABLE evil.t DISABLE TRIGGER ALL", "ANALYZE evil.t",
-    "ALTER TABLE evil.t ALTER id SET STATISTICS 0", "REINDEX TABLE evil.t", "ALTER TABLE evil.t SET SCHEMA public",
-]  # fmt: skip
+    "ALTER TABLE evil.t ALTER n TYPE text",
+    "ALTER TABLE evil.t DROP COLUMN n",
+    'ALTER TABLE evil.t RENAME id TO "o\'d %s"',
+    'ALTER TABLE evil.t RENAME TO "quote\'""d %I"',
+    'ALTER SCHEMA evil RENAME TO "sch\'e""ma"',
+    "REVOKE ALL ON SCHEMA evil FROM PUBLIC",
+    "REVOKE ALL ON evil.t FROM mallory",
+    "DROP TABLE evil.t",
+    "ALTER TABLE evil.t SET UNLOGGED",
+    "ALTER TABLE evil.t DROP COLUMN id",
+    "ALTER TABLE evil.t ALTER id TYPE text",
+    "CREATE TABLE evil.c () INHERITS (evil.t)",
+    "ALTER TABLE evil.t ENABLE ROW LEVEL SECURITY",
+    "SELECT feed_rebase('evil.t', 281474976000000)",
+    "ALTER TABLE evil.t DISABLE TRIGGER ALL",
+    "ANALYZE evil.t",
+    "ALTER TABLE evil.t ALTER id SET STATISTICS 0",
+    "REINDEX TABLE evil.t",
+    "ALTER TABLE evil.t SET SCHEMA public",
+]
 
 
 @pytest.mark.parametrize("odd", ODD)

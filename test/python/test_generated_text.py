@@ -1,0 +1,180 @@
+"""The text that functions make for others to run: each name has its schema, each literal its type.
+
+The checkers of the install script (test_install_script.py) cannot see it. It runs as whoever reads, under the
+search_path of the caller of feed_apply(), so that what is not named exactly could be somebody else's.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+from pglast import ast, parse_sql
+from pglast.visitors import Ancestor, Visitor
+
+pytestmark = pytest.mark.server
+
+TABLES = {
+    "keyed": "CREATE TABLE o.keyed (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)",
+    "quoted": """CREATE TABLE o."it's %s a ""named"" table" (k int, "o'k %I" text, xact bigint DEFAULT xact_id(),
+                 PRIMARY KEY (k, "o'k %I")); CREATE INDEX ON o."it's %s a ""named"" table" (xact)""",
+    "brin": """CREATE TABLE o.brin (k int PRIMARY KEY, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED);
+               CREATE INDEX ON o.brin USING brin (xact)""",
+    "brinkeyed": """CREATE TABLE o.brinkeyed (id uuid DEFAULT uuid_xact_nextval()); CREATE INDEX ON o.brinkeyed
+                    USING brin (id)""",
+    "parted": """CREATE TABLE o.parted (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n))
+                 PARTITION BY LIST (n); CREATE TABLE o.p1 PARTITION OF o.parted FOR VALUES IN (1, 2);
+                 CREATE TABLE o.p2 PARTITION OF o.parted DEFAULT""",
+}
+ONE, GAPS = "'{[3,9)}'", "'{[3,9),[20,30),[1000,2000)}'"
+BATCHES = (
+    f"ROW({ONE}, NULL, NULL, NULL, NULL, NULL, NULL)",
+    f"ROW({GAPS}, NULL, NULL, NULL, NULL, NULL, NULL)",
+    f"ROW({GAPS}, 3, key, 25, key, NULL, NULL)",
+    f"ROW({ONE}, 3, key, 3, key, NULL, NULL)",
+    "ROW('{}', NULL, NULL, NULL, NULL, NULL, NULL)",
+)
+# What makes text, for a table t whose key is in key; and whether it is a query over the table.
+QUERIES = (
+    "inorder_internal.beyond_query(t)", "inorder_internal.unnumbered_query(t)",
+    *(f"inorder_internal.batch_query(t, {b}::feed_batch, '''1''::pg_catalog.int4', {order})"
+      for b in BATCHES for order in ("true", "false")),
+    *(f"inorder_internal.cut_query(t, {b}::feed_batch, 7)" for b in BATCHES),
+    *(f"inorder_internal.window_query(t, {b}::feed_batch, 5, 7)" for b in BATCHES[:2]),
+    f"inorder_internal.passed_query(t, ROW({GAPS}, 5, key, NULL, NULL)::feed_position, t.relation, 10)",
+    f"inorder_internal.probe_query(t, ROW({GAPS}, NULL, NULL, '{{}}', NULL)::feed_position, "
+    "ROW('{}', NULL, NULL, NULL, NULL, inorder_internal.members(t.relation), NULL)::feed_batch, 'reader'::regrole)",
+    f"'SELECT ' || inorder_internal.count_of(t, m, {ONE}, 10)",
+    f"'SELECT ' || inorder_internal.count_of(t, m, {GAPS}, 10)",
+    f"'SELECT ' || inorder_internal.count_of(t, m, {GAPS}, 'reader'::regrole)",
+    f"inorder_internal.fold_query(t, m, {GAPS}, 10)", "inorder_internal.count_query(t.relation, 10)",
+    "CASE WHEN NOT t.is_generated THEN (inorder_internal.describe_restored(t.relation, 0)).highest_query END",
+)  # fmt: skip
+STATEMENTS = (
+    "(SELECT string_agg(s, ';') FROM inorder_internal.guard_statements(t) AS s)",
+    "(SELECT string_agg(s, ';') FROM inorder_internal.unguard_statements(t.relation) AS s)",
+    "(SELECT string_agg(s, ';') FROM inorder_internal.prepare_statements(t.relation, 'm''ore', 'brin') AS s)",
+    "inorder_internal.base_statement(t, 281474976710655)",
+)
+
+
+# The visitor's methods are named after the nodes of the parser.
+# ruff: noqa: N802
+class Unqualified(Visitor):  # type: ignore[misc]
+    """Collects what is not named exactly. Columns are of the table, and LIMIT and OFFSET take nothing but numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def note(self, what: str, names: Any) -> None:
+        """Unless the first of several names is a schema."""
+        parts = [name.sval for name in names or ()]
+        if len(parts) < 2:
+            self.found.append(f"{what} {'.'.join(parts)}")
+
+    def visit_FuncCall(self, _: Ancestor, node: ast.FuncCall) -> None:
+        """A function."""
+        self.note("function", node.funcname)
+
+    def visit_A_Expr(self, _: Ancestor, node: ast.A_Expr) -> None:
+        """An operator."""
+        self.note("operator", node.name)
+
+    def visit_TypeName(self, _: Ancestor, node: ast.TypeName) -> None:
+        """A type."""
+        self.note("type", node.names)
+
+    def visit_CreateTrigStmt(self, _: Ancestor, node: ast.CreateTrigStmt) -> None:
+        """The function of a trigger."""
+        self.note("trigger function", node.funcname)
+
+    def visit_RangeVar(self, ancestors: Ancestor, node: ast.RangeVar) -> None:
+        """A table; the index that a statement makes is in the schema of its table."""
+        if node.schemaname is None:
+            self.found.append(f"relation {node.relname}")
+
+    def visit_A_Const(self, ancestors: Ancestor, node: ast.A_Const) -> None:
+        """A literal: cast at once, or a number where nothing else can be."""
+        if isinstance(ancestors.node, ast.TypeCast) or not isinstance(node.val, ast.String):
+            return
+        self.found.append(f"literal {node.val.sval!r}")
+
+
+def unqualified(text: str) -> list[str]:
+    """What a text does not name exactly."""
+    visitor = Unqualified()
+    visitor(parse_sql(text))
+    return visitor.found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT lower(e.x) FROM s.t AS e", "SELECT 1 FROM t", "SELECT FROM s.t AS e WHERE e.x > e.y", "SELECT 'x'",
+        "SELECT pg_catalog.concat('x')", "SELECT e.x::text FROM s.t AS e",
+        "SELECT (e.x, e.y) > (e.y, e.x) FROM s.t AS e",
+        "CREATE TRIGGER t BEFORE INSERT ON s.t EXECUTE FUNCTION f()",
+    ],
+)  # fmt: skip
+def test_the_checker_sees_what_is_not_exact(text: str) -> None:
+    """Each kind of name, and a literal."""
+    assert unqualified(text)
+
+
+@pytest.fixture(scope="module")
+def tables(cluster: Cluster) -> Iterator[Connection]:
+    """A database with tables of every form, read by a role that may not read their partitions."""
+    with connect(cluster.dsn) as admin:
+        admin.execute("CREATE DATABASE texts")
+        if admin.execute("SELECT FROM pg_roles WHERE rolname = 'reader'").rowcount == 0:
+            admin.execute("CREATE ROLE reader")
+    with connect(f"{cluster.dsn} dbname=texts") as connection:
+        connection.execute("CREATE EXTENSION inorder")
+        connection.execute("CREATE SCHEMA o")
+        for statements in TABLES.values():
+            connection.execute(statements.encode())
+        connection.execute(
+            "SELECT exact_count_start(oid) FROM pg_class"
+            " WHERE relnamespace = 'o'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition"
+        )
+        connection.execute("CREATE TABLE o.p3 PARTITION OF o.parted FOR VALUES IN (3)")
+        yield connection
+    with connect(cluster.dsn) as admin:
+        admin.execute("DROP DATABASE texts")
+
+
+def texts(connection: Connection, makers: tuple[str, ...]) -> Iterator[str]:
+    """What they make of every table, and of every partition."""
+    connection.execute("SET search_path = pg_catalog, public")
+    for maker in makers:
+        made = connection.execute(
+            f"SELECT {maker} FROM inorder_internal.feed_table AS t,"
+            " LATERAL (SELECT ARRAY(SELECT CASE WHEN t.is_uuid THEN gen_random_uuid()::text ELSE '1' END"
+            " FROM unnest(t.order_columns)) AS key) AS k,"
+            " LATERAL unnest(inorder_internal.leaves(t.relation)) AS m".encode()
+        ).fetchall()
+        yield from (str(text) for (text,) in made if text is not None)
+
+
+def test_queries_name_everything_exactly(tables: Connection) -> None:
+    """But for the bounds of partitions, which the server writes; they run under a pinned search_path only."""
+    made = set(texts(tables, QUERIES))
+    bounds = tables.execute(
+        "SELECT pg_get_partition_constraintdef(c.oid) FROM pg_class AS c WHERE c.relispartition AND c.relkind = 'r'"
+    ).fetchall()
+    assert len(made) > 100
+    for text in made:
+        ours = text
+        for (bound,) in bounds:
+            ours = ours.replace(str(bound), "true")
+        assert not unqualified(ours), text
+        tables.execute(f"SET search_path = pg_temp; EXPLAIN {text}".encode())
+
+
+def test_statements_name_everything_exactly(tables: Connection) -> None:
+    """But for what they make, and types that are words of the grammar."""
+    allowed = {"type bigint", "type int8"}
+    for text in set(texts(tables, STATEMENTS)):
+        assert not [found for found in unqualified(text) if found not in allowed], text
