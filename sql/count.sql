@@ -26,10 +26,15 @@ COMMENT ON FUNCTION inorder_internal.storage(regclass, regclass) IS
 
 CREATE FUNCTION inorder_internal.leaves(relation regclass)
 RETURNS regclass[]
-LANGUAGE sql STABLE
-RETURN (SELECT coalesce(array_agg(m.relid ORDER BY m.relid), '{}'::oid[])::regclass[]
-        FROM (SELECT c.oid AS relid FROM unnest(inorder_internal.tree(relation)) AS t
-              JOIN pg_class AS c ON c.oid = t AND c.relkind = 'r') AS m);
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT inorder_internal.has_members(relation) THEN
+        RETURN ARRAY[relation];
+    END IF;
+    RETURN ARRAY(SELECT c.oid::regclass FROM unnest(inorder_internal.tree(relation)) AS t
+                 JOIN pg_class AS c ON c.oid = t AND c.relkind = 'r' ORDER BY c.oid);
+END $$;
 COMMENT ON FUNCTION inorder_internal.leaves(regclass) IS
 'Internal function. The tables that hold the rows.';
 

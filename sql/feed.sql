@@ -6,7 +6,7 @@
 CREATE FUNCTION inorder_internal.role_name(id oid)
 RETURNS name
 LANGUAGE sql STABLE
-RETURN (SELECT r.rolname FROM pg_roles AS r WHERE r.oid = id);
+RETURN nullif(pg_get_userbyid(id), concat('unknown (OID='::text, id, ')'::text)::name);
 COMMENT ON FUNCTION inorder_internal.role_name(oid) IS
 'Internal function. The name of a role.';
 
@@ -94,6 +94,23 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.check_name(text) IS
 'Internal function. Error unless a text can be the name of a feed.';
 
+CREATE FUNCTION inorder_internal.new_id()
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    drawn bigint;
+BEGIN
+    -- By chance: for a counter, makers of feeds would wait for each other's transactions.
+    LOOP
+        drawn := concat('x', left(gen_random_uuid()::text, 8))::bit(32)::bigint;
+        EXIT WHEN drawn > 0 AND NOT EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = drawn);
+    END LOOP;
+    RETURN drawn;
+END $$;
+COMMENT ON FUNCTION inorder_internal.new_id() IS
+'Internal function. An id that no feed has.';
+
 CREATE FUNCTION inorder_internal.create_feed(
     feed_name text, caller oid, relation regclass, from_position @extschema@.feed_position
 )
@@ -104,15 +121,14 @@ BEGIN
     from_position.origin := NULL;
     PERFORM inorder_internal.sweep();
     INSERT INTO inorder_internal.feed (id, name, owner, owner_name, relation, position)
-    SELECT coalesce(max(f.id), 0) + 1, feed_name, caller, inorder_internal.role_name(caller), create_feed.relation,
-           from_position
-    FROM inorder_internal.feed AS f;
+    VALUES (inorder_internal.new_id(), feed_name, caller, inorder_internal.role_name(caller), create_feed.relation,
+            from_position);
 EXCEPTION WHEN unique_violation THEN
     RAISE 'feed % of role % exists already', quote_literal(feed_name), quote_ident(inorder_internal.role_name(caller))
     USING ERRCODE = 'duplicate_object';
 END $$;
 COMMENT ON FUNCTION inorder_internal.create_feed(text, oid, regclass, @extschema@.feed_position) IS
-'Internal function. Remember a new feed, under the lock of those who make one.';
+'Internal function. Remember a new feed.';
 
 CREATE FUNCTION inorder_internal.drop_feed(feed bigint, caller oid)
 RETURNS void

@@ -1,23 +1,18 @@
 -- The view feeds: how far each feed is behind, and who holds rows back.
 --
--- It plans and runs no query over a user's table: planning alone would run functions that the table's owner made.
+-- It plans and runs no query over a user's table, whose owner's functions planning alone would run, and locks none,
+-- or its owner could keep everybody waiting.
 
 CREATE FUNCTION inorder_internal.rows_estimated(relation regclass)
 RETURNS float8
 LANGUAGE sql STABLE STRICT
--- As the planner does: rows a page when last counted, times the pages there are now; of a table that never was counted,
--- as many as fit if each value without a fixed size takes 32 bytes.
+-- Without a look at the size of the files, for which the table would be locked.
 BEGIN ATOMIC
-    SELECT coalesce(sum(pg_relation_size(c.oid::regclass) / b.size
-                        * CASE WHEN c.reltuples >= 0 AND c.relpages > 0 THEN c.reltuples::float8 / c.relpages
-                               ELSE (b.size - 24) / (28 + w.width) END), 0::float8)
-    FROM (SELECT current_setting('block_size'::text)::float8 AS size) AS b
-    CROSS JOIN unnest(inorder_internal.tree(relation)) AS m JOIN pg_class AS c ON c.oid = m AND c.relkind = 'r'
-    CROSS JOIN LATERAL (SELECT sum(CASE WHEN a.attlen > 0 THEN a.attlen::int ELSE 32 END) AS width
-                        FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS w;
+    SELECT coalesce(sum(greatest(c.reltuples::float8, pg_stat_get_live_tuples(c.oid)::float8, 0::float8)), 0::float8)
+    FROM unnest(inorder_internal.tree(relation)) AS m JOIN pg_class AS c ON c.oid = m AND c.relkind = 'r';
 END;
 COMMENT ON FUNCTION inorder_internal.rows_estimated(regclass) IS
-'Internal function. About how many rows a table has, from the catalog.';
+'Internal function. About how many rows a table has, from statistics.';
 
 CREATE FUNCTION inorder_internal.histogram(t inorder_internal.feed_table)
 RETURNS float8[]

@@ -251,7 +251,7 @@ BEGIN
             SELECT t.*, c.relkind, left(c.relname, 10) || '_' || c.oid || '_number' AS index, n.nspname AS schema
             FROM tree AS t JOIN pg_class AS c USING (oid) JOIN pg_namespace AS n ON n.oid = c.relnamespace
         )
-        SELECT m.*, format('%I.%I', p.schema, p.index) AS above
+        SELECT m.*, CASE WHEN p.oid IS NOT NULL THEN format('%I.%I', p.schema, p.index) END AS above
         FROM named AS m LEFT JOIN named AS p ON p.oid = m.parent ORDER BY m.depth, m.oid
     LOOP
         RETURN NEXT format('CREATE INDEX %s%I ON %s%s USING %s (%I)%s',

@@ -214,22 +214,26 @@ COMMENT ON FUNCTION inorder_internal.no_batch(@extschema@.feed_position) IS
 
 CREATE FUNCTION inorder_internal.total(numbers int8multirange)
 RETURNS bigint
-LANGUAGE sql IMMUTABLE
-RETURN (SELECT coalesce(sum(upper(n) - lower(n)), 0::numeric)::bigint FROM unnest(numbers) AS n);
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT coalesce(sum(upper(n) - lower(n)), 0) FROM unnest(numbers) AS n);
+END $$;
 COMMENT ON FUNCTION inorder_internal.total(int8multirange) IS
 'Internal function. How many numbers are in a set.';
 
 CREATE FUNCTION inorder_internal.smallest(numbers int8multirange, amount bigint)
 RETURNS int8multirange
-LANGUAGE sql IMMUTABLE
-BEGIN ATOMIC
-    SELECT coalesce(range_agg(CASE WHEN c.before + upper(c.r) - lower(c.r) > amount
-                                   THEN int8range(lower(c.r), lower(c.r) + amount - c.before) ELSE c.r END),
-                    '{}'::int8multirange)
-    FROM (SELECT r, (sum(upper(r) - lower(r)) OVER (ORDER BY r))::bigint - (upper(r) - lower(r)) AS before
-          FROM unnest(numbers) AS r) AS c
-    WHERE c.before < amount;
-END;
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (
+        SELECT coalesce(range_agg(CASE WHEN c.before + upper(c.r) - lower(c.r) > amount
+                                       THEN int8range(lower(c.r), lower(c.r) + amount - c.before) ELSE c.r END), '{}')
+        FROM (SELECT r, (sum(upper(r) - lower(r)) OVER (ORDER BY r))::bigint - (upper(r) - lower(r)) AS before
+              FROM unnest(numbers) AS r) AS c
+        WHERE c.before < amount);
+END $$;
 COMMENT ON FUNCTION inorder_internal.smallest(int8multirange, bigint) IS
 'Internal function. The smallest so many numbers of a set.';
 
@@ -270,16 +274,19 @@ CREATE FUNCTION inorder_internal.cut_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int
 )
 RETURNS text
-LANGUAGE sql STABLE
--- As text by the output of the type, not by a cast: anyone may make one of those for a type of his.
--- Inside out, so that it is done for the last row and not for those before it.
-RETURN format('SELECT %s AS number, ARRAY[%s]::pg_catalog.text[] AS last_key '
-              'FROM (SELECT e.* FROM (%s) AS e OFFSET %s LIMIT 1) AS e',
-    inorder_internal.number_text(t),
-    (SELECT string_agg(format('pg_catalog.concat(e.%I)', c.name), ', '::text ORDER BY c.place)
-     FROM unnest((t).order_columns) WITH ORDINALITY AS c(name, place)),
-    inorder_internal.batch_query(t, b, inorder_internal.column_list(inorder_internal.known_columns(t)), true),
-    max_rows - 1);
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- As text by the output of the type, not by a cast: anyone may make one of those for a type of his.
+    -- Inside out, so that it is done for the last row and not for those before it.
+    RETURN format('SELECT %s AS number, ARRAY[%s]::pg_catalog.text[] AS last_key '
+                  'FROM (SELECT e.* FROM (%s) AS e OFFSET %s LIMIT 1) AS e',
+        inorder_internal.number_text(t),
+        (SELECT string_agg(format('pg_catalog.concat(e.%I)', c.name), ', ' ORDER BY c.place)
+         FROM unnest(t.order_columns) WITH ORDINALITY AS c(name, place)),
+        inorder_internal.batch_query(t, b, inorder_internal.column_list(inorder_internal.known_columns(t)), true),
+        max_rows - 1);
+END $$;
 COMMENT ON FUNCTION inorder_internal.cut_query(inorder_internal.feed_table, @extschema@.feed_batch, int) IS
 'Internal function. The query for the number and the key of the row that is so many rows into a batch.';
 

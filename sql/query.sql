@@ -40,9 +40,12 @@ COMMENT ON FUNCTION inorder_internal.number_text(inorder_internal.feed_table) IS
 
 CREATE FUNCTION inorder_internal.column_list(columns name[])
 RETURNS text
-LANGUAGE sql STABLE
-RETURN (SELECT string_agg(format('e.%I', c.name), ', '::text ORDER BY c.place)
-        FROM unnest(columns) WITH ORDINALITY AS c(name, place));
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT string_agg(format('e.%I', c.name), ', ' ORDER BY c.place)
+            FROM unnest(columns) WITH ORDINALITY AS c(name, place));
+END $$;
 COMMENT ON FUNCTION inorder_internal.column_list(name[]) IS
 'Internal function. The given columns, as text of a query; null for none.';
 
@@ -100,9 +103,12 @@ COMMENT ON FUNCTION inorder_internal.slice(inorder_internal.feed_table, bigint, 
 
 CREATE FUNCTION inorder_internal.near(numbers int8multirange)
 RETURNS int8multirange
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN (SELECT range_agg(int8range(lower(r), upper(r) + 100)) FROM unnest(numbers) AS r)
-    * int8multirange(range_merge(numbers));
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT range_agg(int8range(lower(r), upper(r) + 100)) FROM unnest(numbers) AS r)
+        * int8multirange(range_merge(numbers));
+END $$;
 COMMENT ON FUNCTION inorder_internal.near(int8multirange) IS
 'Internal function. A set of numbers with gaps of up to 100 closed.';
 

@@ -90,32 +90,40 @@ SELECT pg_catalog.pg_extension_config_dump('inorder_internal.count_part'::pg_cat
 CREATE FUNCTION inorder_internal.is_role(caller oid, id oid, name name)
 RETURNS boolean
 LANGUAGE sql STABLE
-RETURN EXISTS (SELECT FROM pg_roles AS r
-               WHERE r.oid = id AND r.rolname = name AND pg_has_role(caller, r.oid, 'USAGE'::text));
+RETURN pg_get_userbyid(id) = name AND pg_has_role(caller, id, 'USAGE'::text);
 COMMENT ON FUNCTION inorder_internal.is_role(oid, oid, name) IS
 'Internal function. Whether the caller is a member of a role, which is remembered by oid and name.';
 
 CREATE FUNCTION inorder_internal.owns(caller oid, relation regclass)
 RETURNS boolean
-LANGUAGE sql STABLE
-RETURN EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation AND pg_has_role(caller, c.relowner, 'USAGE'::text));
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN coalesce((SELECT pg_has_role(caller, c.relowner, 'USAGE') FROM pg_class AS c WHERE c.oid = relation), false);
+END $$;
 COMMENT ON FUNCTION inorder_internal.owns(oid, regclass) IS
 'Internal function. Whether the caller owns a table.';
 
 CREATE FUNCTION inorder_internal.may_read(caller oid, relation regclass)
 RETURNS boolean
-LANGUAGE sql STABLE
-RETURN EXISTS (SELECT FROM pg_class AS c
-               WHERE c.oid = relation AND has_table_privilege(caller, c.oid, 'SELECT'::text)
-                 AND has_schema_privilege(caller, c.relnamespace, 'USAGE'::text));
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN coalesce((SELECT has_table_privilege(caller, c.oid, 'SELECT')
+                            AND has_schema_privilege(caller, c.relnamespace, 'USAGE')
+                     FROM pg_class AS c WHERE c.oid = relation), false);
+END $$;
 COMMENT ON FUNCTION inorder_internal.may_read(oid, regclass) IS
 'Internal function. Whether the caller may read a table, by its name.';
 
 CREATE FUNCTION inorder_internal.may_move(caller oid, f inorder_internal.feed)
 RETURNS boolean
-LANGUAGE sql STABLE
-RETURN inorder_internal.is_role(caller, (f).owner, (f).owner_name) OR inorder_internal.owns(caller, (f).relation)
-    OR EXISTS (SELECT FROM unnest((f).movers) AS m WHERE inorder_internal.is_role(caller, m.id, m.name));
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN inorder_internal.is_role(caller, f.owner, f.owner_name) OR inorder_internal.owns(caller, f.relation)
+        OR EXISTS (SELECT FROM unnest(f.movers) AS m WHERE inorder_internal.is_role(caller, m.id, m.name));
+END $$;
 COMMENT ON FUNCTION inorder_internal.may_move(oid, inorder_internal.feed) IS
 'Internal function. Whether the caller may move a feed: its owner, the owner of its table, those it is granted to.';
 
@@ -162,11 +170,22 @@ COMMENT ON FUNCTION inorder_internal.check_reader(oid, regclass) IS
 
 CREATE FUNCTION inorder_internal.sweep()
 RETURNS void
-LANGUAGE sql VOLATILE
-BEGIN ATOMIC
-    DELETE FROM inorder_internal.feed AS f WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation);
-    DELETE FROM inorder_internal.feed_table AS t WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = t.relation);
-    DELETE FROM inorder_internal.count_part AS p WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = p.relation);
-END;
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- Whoever is at it already is not waited for; nor does anyone fail because of that in a snapshot that is older.
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RETURN;
+    END IF;
+    DELETE FROM inorder_internal.feed WHERE id IN (
+        SELECT f.id FROM inorder_internal.feed AS f
+        WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation) FOR UPDATE SKIP LOCKED);
+    DELETE FROM inorder_internal.feed_table WHERE relation IN (
+        SELECT t.relation FROM inorder_internal.feed_table AS t
+        WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = t.relation) FOR UPDATE SKIP LOCKED);
+    DELETE FROM inorder_internal.count_part WHERE (relation, part) IN (
+        SELECT p.relation, p.part FROM inorder_internal.count_part AS p
+        WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = p.relation) FOR UPDATE SKIP LOCKED);
+END $$;
 COMMENT ON FUNCTION inorder_internal.sweep() IS
 'Internal function. Forget what belonged to tables that were dropped.';

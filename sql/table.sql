@@ -4,16 +4,18 @@
 
 CREATE FUNCTION inorder_internal.tree(relation regclass)
 RETURNS regclass[]
-LANGUAGE sql STABLE STRICT
-BEGIN ATOMIC
-    WITH RECURSIVE tree AS (
-        SELECT relation::oid AS relid
-        UNION ALL
-        -- While DETACH ... CONCURRENTLY waits for others, no new query reads the partition.
-        SELECT i.inhrelid FROM tree AS t JOIN pg_inherits AS i ON i.inhparent = t.relid AND NOT i.inhdetachpending
-    )
-    SELECT array_agg(t.relid::regclass ORDER BY t.relid) FROM tree AS t;
-END;
+LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (
+        WITH RECURSIVE tree AS (
+            SELECT relation::oid AS relid
+            UNION ALL
+            -- While DETACH ... CONCURRENTLY waits for others, no new query reads the partition.
+            SELECT i.inhrelid FROM tree AS t JOIN pg_inherits AS i ON i.inhparent = t.relid AND NOT i.inhdetachpending
+        )
+        SELECT array_agg(t.relid::regclass ORDER BY t.relid) FROM tree AS t);
+END $$;
 COMMENT ON FUNCTION inorder_internal.tree(regclass) IS
 'Internal function. The table and all its partitions, by oid.';
 
@@ -38,8 +40,11 @@ COMMENT ON FUNCTION inorder_internal.members(regclass) IS
 
 CREATE FUNCTION inorder_internal.has_members(relation regclass)
 RETURNS boolean
-LANGUAGE sql STABLE STRICT
-RETURN (SELECT c.relhassubclass OR c.relkind = 'p' FROM pg_class AS c WHERE c.oid = relation);
+LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT c.relhassubclass OR c.relkind = 'p' FROM pg_class AS c WHERE c.oid = relation);
+END $$;
 COMMENT ON FUNCTION inorder_internal.has_members(regclass) IS
 'Internal function. Whether there are partitions to remember, or may be.';
 

@@ -101,7 +101,7 @@ enable_table(Oid relation, Value key_column)
 	lock_table(relation, ShareRowExclusiveLock);
 	state_call(&describe, 2, (Value[]) {relation_value(relation), key_column}, 3, found);
 	table = (Table) {.oid = relation, .description = found[0], .ordered = DatumGetBool(found[1].value)};
-	probe_table(&table, found[2]);
+	probe_table(&table, found[2], false);
 	run_all(&unguard, relation_value(relation));
 	run_all(&guard, table.description);
 	state_call(&keep, 1, &table.description, 1, &nothing);
@@ -157,7 +157,7 @@ feed_rebase(PG_FUNCTION_ARGS)
 	lock_table(PG_GETARG_OID(0), AccessExclusiveLock);
 	state_call(&describe_restored, 2, (Value[]) {relation, beyond}, 5, found);
 	table = (Table) {.oid = PG_GETARG_OID(0), .description = found[0], .ordered = DatumGetBool(found[1].value)};
-	if (!query_row(&table, text_of(found[2]), 1, &highest))
+	if (!query_row(&table, text_of(found[2]), false, 1, &highest))
 		highest = null_of(INT8OID);
 	state_call(&raised_base, 3, (Value[]) {table.description, beyond, highest}, 1, &raised);
 	if (DatumGetInt64(raised.value) > DatumGetInt64(found[3].value))

@@ -132,7 +132,7 @@ query_if_filled(const Feed *feed, Value batch)
 	Value		found;
 
 	if (!query_row(&feed->table, psprintf("%s LIMIT 1", batch_query(&feed->table, batch, "'1'::pg_catalog.int4 AS found", false)),
-				   1, &found))
+				   false, 1, &found))
 		return NULL;
 	return batch_query(&feed->table, batch, "e.*", false);
 }
@@ -155,7 +155,6 @@ feed_create(PG_FUNCTION_ARGS)
 		enable_table(PG_GETARG_OID(1), key_column);
 	table = open_table(PG_GETARG_OID(1));
 	state_call(&start, 2, (Value[]) {table.description, word}, 1, &position);
-	state_lock("feed", InvalidOid);
 	state_call(&create, 4, (Value[]) {name, caller_value(), relation, position}, 1, &nothing);
 	PG_RETURN_VOID();
 }

@@ -13,13 +13,14 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
 
 #include "next_batch.h"
 
 static StateCall everything = {
 	"SELECT n.b, CASE WHEN n.b IS DISTINCT FROM NULL THEN inorder_internal.probe_query($1, $2, n.b, $3) END,"
 	" CASE WHEN n.b IS DISTINCT FROM NULL THEN inorder_internal.total(inorder_internal.window_numbers(n.b)) END"
-	" FROM (SELECT inorder_internal.next_batch($1, $2) AS b OFFSET 0) AS n"
+	" FROM (SELECT inorder_internal.next_batch($1, $2) AS b OFFSET 0) AS n", .stable = true
 };
 static StateCall complaint = {"SELECT inorder_internal.complain($1, $2, $3)"};
 static StateCall window_text = {"SELECT inorder_internal.window_query($1, $2, $3, $4)"};
@@ -30,12 +31,12 @@ static StateCall select_text = {"SELECT inorder_internal.batch_query($1, $2, $3,
 
 /* Error if the probe finds a fault of the table */
 void
-probe_table(const Table *table, Value probe)
+probe_table(const Table *table, Value probe, bool stable)
 {
 	Value		fault[2];
 	Value		nothing;
 
-	if (query_row(table, text_of(probe), 2, fault))
+	if (query_row(table, text_of(probe), stable, 2, fault))
 		state_call(&complaint, 3, (Value[]) {table->description, fault[0], fault[1]}, 1, &nothing);
 }
 
@@ -48,7 +49,7 @@ rows_of(const Table *table, Value batch, int64 amount, Value max_rows)
 
 	state_call(&window_text, 4,
 			   (Value[]) {table->description, batch, value_of(Int64GetDatum(amount), INT8OID), max_rows}, 1, &query);
-	if (!query_row(table, text_of(query), 1, &found))
+	if (!query_row(table, text_of(query), false, 1, &found))
 		elog(ERROR, "the window has no number of rows");
 	return DatumGetInt64(found.value);
 }
@@ -112,7 +113,7 @@ cut_after(const Table *table, Value *batch, Value max_rows, int64 total)
 	if (!table->ordered)
 		narrow(table, batch, max_rows, total);
 	state_call(&cut_text, 3, (Value[]) {table->description, *batch, max_rows}, 1, &query);
-	if (query_row(table, text_of(query), 2, last))
+	if (query_row(table, text_of(query), false, 2, last))
 		state_call(&cut, 4, (Value[]) {table->description, whole, last[0], last[1]}, 1, batch);
 	else
 		*batch = whole;
@@ -128,11 +129,15 @@ next_batch(const Table *table, Value position, Value max_rows, Value *batch)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("max_rows must be 1 or more, not %d", DatumGetInt32(max_rows.value))));
+	/* One snapshot for both: no row in it has a number that the server had not reached when it was asked after that. */
+	PushActiveSnapshot(GetTransactionSnapshot());
 	state_call(&everything, 3, (Value[]) {table->description, position, caller_value()}, 3, found);
 	*batch = found[0];
+	if (!batch->null)
+		probe_table(table, found[1], true);
+	PopActiveSnapshot();
 	if (batch->null)
 		return false;
-	probe_table(table, found[1]);
 	if (!max_rows.null)
 		cut_after(table, batch, max_rows, DatumGetInt64(found[2].value));
 	return true;

@@ -10,6 +10,6 @@
 extern bool next_batch(const Table *table, Value position, Value max_rows, Value *batch);
 extern char *batch_query(const Table *table, Value batch, const char *columns, bool in_order);
 extern void check_row_type(const Table *table, Oid row_type);
-extern void probe_table(const Table *table, Value probe);
+extern void probe_table(const Table *table, Value probe, bool stable);
 
 #endif							/* INORDER_NEXT_BATCH_H */

@@ -177,15 +177,16 @@ first_row(int wanted, Value *results)
 	return true;
 }
 
+/* Under the snapshot that is active if stable, otherwise under one of its own */
 bool
-query_row(const Table *table, const char *query, int wanted, Value *results)
+query_row(const Table *table, const char *query, bool stable, int wanted, Value *results)
 {
 	int			nest;
 	bool		found;
 
 	SPI_connect();
 	nest = begin_settings(table, reading);
-	run(table, query, false, 0, NULL);
+	run(table, query, stable, 0, NULL);
 	found = first_row(wanted, results);
 	AtEOXact_GUC(false, nest);
 	SPI_finish();

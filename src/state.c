@@ -111,7 +111,7 @@ become_owner(void)
 
 	GetUserIdAndSecContext(&self.user, &self.context);
 	SetUserIdAndSecContext(owner, self.context | SECURITY_LOCAL_USERID_CHANGE |
-						   SECURITY_RESTRICTED_OPERATION | SECURITY_NOFORCE_RLS);
+						   SECURITY_RESTRICTED_OPERATION);
 	self.nest = NewGUCNestLevel();
 	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);

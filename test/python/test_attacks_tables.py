@@ -286,6 +286,7 @@ def test_a_stranger_neither_moves_nor_locks_anything(alices: str) -> None:
     """No call of his does anything to a feed of others, nor leaves a lock on a table or a feed."""
     with connect(alices) as admin, connect(f"{alices} user=mallory") as mallory:
         oid = value(admin, "SELECT 'alice.t'::regclass::oid")
+        feed = value(admin, "SELECT id FROM inorder_internal.feed")
         before = value(admin, "SELECT row(f.*)::text FROM inorder_internal.feed AS f")
         for call in CALLS:
             by_oid = call.replace("'alice.t'", f"{oid}")
@@ -293,7 +294,9 @@ def test_a_stranger_neither_moves_nor_locks_anything(alices: str) -> None:
             assert refusal(mallory, by_oid) in ("42501", "42704"), call
             execute(mallory, "ROLLBACK")
             execute(mallory, "BEGIN", f"DO $$ BEGIN EXECUTE $x${by_oid}$x$; EXCEPTION WHEN OTHERS THEN NULL; END $$")
-            held = f"SELECT count(*) FROM pg_locks WHERE pid <> pg_backend_pid() AND (relation = {oid} OR objid = 1)"
+            held = (
+                f"SELECT count(*) FROM pg_locks WHERE pid <> pg_backend_pid() AND (relation = {oid} OR objid = {feed})"
+            )
             assert value(admin, held) == 0, call
             execute(mallory, "ROLLBACK")
         assert value(admin, "SELECT row(f.*)::text FROM inorder_internal.feed AS f") == before
@@ -412,6 +415,39 @@ def test_a_dropped_table_takes_its_feeds_with_it(alices: str) -> None:
         execute(alice, EVENTS.format(name="alice.t"), "SELECT feed_create('a', 'alice.t')")
         assert value(admin, "SELECT count(*) FROM inorder_internal.feed") == 1
         assert value(admin, "SELECT count(*) FROM inorder_internal.count_part") == 0
+
+
+def test_a_stranger_keeps_nobody_waiting(alices: str) -> None:
+    """By a transaction that he leaves open after a call, or with a lock on a table of his own."""
+    calls = (
+        "SELECT feed_create('m', 'evil.t')",
+        "DROP TABLE evil.gone; SELECT feed_create('m', 'evil.t')",
+        "SELECT feed_create('m', 'evil.t'); LOCK TABLE evil.t IN ACCESS EXCLUSIVE MODE; SELECT FROM feeds",
+        "SELECT feed_disable('evil.u')",
+        "SELECT feed_read('g', null::evil.gone), feed_claim('g'), exact_count_start('evil.gone')",
+    )
+    for call in calls:
+        with (
+            connect(f"{alices} user=mallory") as mallory,
+            connect(f"{alices} user=alice") as alice,
+            connect(alices) as admin,
+        ):
+            execute(mallory, EVENTS.format(name="evil.u"), "SELECT feed_enable('evil.u')")
+            execute(mallory, EVENTS.format(name="evil.gone"), "SELECT feed_create('g', 'evil.gone')")
+            execute(mallory, "BEGIN", *call.split("; "))
+            execute(alice, "SET lock_timeout = '1s'", *USE_AS_ALICE)
+            execute(admin, "SET lock_timeout = '1s'", "SELECT * FROM feeds")
+            execute(mallory, "ROLLBACK", "DROP TABLE evil.u, evil.gone")
+
+
+USE_AS_ALICE = (
+    "SELECT * FROM feeds",
+    "SELECT feed_create('more', 'alice.t')",
+    "SELECT * FROM feed_read('more', null::alice.t)",
+    "SELECT feed_drop('more')",
+    "SELECT exact_count_fold('alice.t')",
+    "SELECT feed_enable('alice.t')",
+)
 
 
 def test_two_strangers_at_once_make_feeds(alices: str) -> None:
