@@ -13,6 +13,14 @@
  *	  xact.c		uuid_xact_nextval, xact_id and its like, uuid_xact_id, uuid_xact_floor
  *	  snapshot.c	which transactions have ended: ground of feed and count
  *	  guard.c		the trigger that keeps a table readable
+ *	  key_base.c	what the default of a column says about its numbers
+ *	  state.c		calls of internal functions, as the owner of the state
+ *	  query.c		queries over one table, with the rights of the caller
+ *	  next_batch.c	what follows a position in a table
+ *	  feed.c		feeds whose position the database keeps
+ *	  reader.c		feeds whose position the reader keeps
+ *	  enable.c		making a table readable, and undoing it
+ *	  count.c		exact counts
  *	  uuid_v1.c		the type uuid_v1: text, binary, casts, parts
  *	  uuid_v1_ops.c	its comparisons, sorting, hashing, index support
  *	  uuid_v1_nextval.c	its generator
