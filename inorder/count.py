@@ -17,10 +17,11 @@ from inorder.units import parse_duration
 
 EVERY_MINUTE = "* * * * *"
 
-SHOW = sql.SQL("SELECT {inorder}.exact_count({table}::oid::regclass)")
-START = sql.SQL("SELECT {inorder}.exact_count_start({table}::oid::regclass)")
-FOLD = sql.SQL("SELECT {inorder}.exact_count_fold({table}::oid::regclass)")
-STOP = sql.SQL("SELECT {inorder}.exact_count_stop({table}::oid::regclass)::text")
+TABLE = "{table}::pg_catalog.oid::pg_catalog.regclass"
+SHOW = sql.SQL(f"SELECT {{inorder}}.exact_count({TABLE})")
+START = sql.SQL(f"SELECT {{inorder}}.exact_count_start({TABLE}, NULL::pg_catalog.name)")
+FOLD = sql.SQL(f"SELECT {{inorder}}.exact_count_fold({TABLE})")
+STOP = sql.SQL(f"SELECT {{inorder}}.exact_count_stop({TABLE})::pg_catalog.text")
 
 
 class Counter:

@@ -1,2 +1,3 @@
 -- A position to begin with.
-SELECT pg_catalog.to_jsonb(p.*) FROM {inorder}.feed_start({table}::oid::regclass, {start}) AS p
+SELECT pg_catalog.to_jsonb(p.*)
+FROM {inorder}.feed_start({table}::pg_catalog.oid::pg_catalog.regclass, {start}::pg_catalog.text) AS p

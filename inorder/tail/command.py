@@ -26,6 +26,7 @@ MOST_ROWS = 2**31 - 1
     help="The file that keeps how far TABLE was read; made if it is not there.",
 )
 @click.option("--feed", help="A feed made by feed_create() to follow instead; the database keeps its position.")
+@click.option("--owner", metavar="ROLE", help="Role that owns the feed.  [default: the current role]")
 @click.option("--dsn", default="", help="Connection string, URI or service=NAME.  [default: libpq's environment]")
 @click.option(
     "--format", "output", type=click.Choice(list(FORMATS)), default="json", show_default=True, help="What to write."
@@ -61,8 +62,8 @@ def tail(**options: Any) -> None:
 
 
 def plan_of(
-    table: str | None, position: Path | None, feed: str | None, dsn: str, output: str, follow: bool,
-    interval: str | None, batch_rows: str, start: str | None, command: str | None, accept_origin: bool,
+    table: str | None, position: Path | None, feed: str | None, owner: str | None, dsn: str, output: str,
+    follow: bool, interval: str | None, batch_rows: str, start: str | None, command: str | None, accept_origin: bool,
 ) -> Plan:  # fmt: skip
     """The plan that the options ask for; what cannot be done is one sentence."""
     if feed is None and (table is None or position is None):
@@ -70,6 +71,8 @@ def plan_of(
     if feed is not None and (table is not None or position is not None or start or accept_origin):
         raise InputError("--feed has its table and its position in the database: give no TABLE, --position, "
                          "--start or --accept-origin")  # fmt: skip
+    if owner is not None and feed is None:
+        raise InputError("--owner is only for --feed")
     if interval is not None and not follow:
         raise InputError("--interval is only for --follow")
     return Plan(
@@ -77,6 +80,7 @@ def plan_of(
         table=table,
         position=position,
         feed=feed,
+        owner=owner,
         output=output,
         batch_rows=parse_count(batch_rows, "--batch-rows", 1, MOST_ROWS),
         start=start or "beginning",

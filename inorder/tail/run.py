@@ -20,6 +20,7 @@ class Plan:
     table: str | None
     position: Path | None
     feed: str | None
+    owner: str | None = None  # of the feed
     output: str = "json"
     batch_rows: int = 10_000
     start: str = "beginning"
@@ -49,7 +50,7 @@ def source_for(plan: Plan, stack: ExitStack) -> Source:
     """A table, whose position file stays locked as long as the run, or a feed."""
     form = FORMATS[plan.output]
     if plan.feed is not None:
-        return FeedSource(plan.feed, form, plan.batch_rows)
+        return FeedSource(plan.feed, plan.owner, form, plan.batch_rows)
     assert plan.table is not None and plan.position is not None
     file = stack.enter_context(PositionFile(plan.position))
     return TableSource(plan.table, file, form, plan.batch_rows, plan.start, plan.accept_origin)

@@ -151,26 +151,33 @@ class TableSource:
 class FeedSource:
     """A feed made by feed_create(), read by its form of two steps."""
 
-    def __init__(self, name: str, form: Format, max_rows: int) -> None:
-        self.name, self.form, self.max_rows = name, form, max_rows
+    def __init__(self, name: str, owner: str | None, form: Format, max_rows: int) -> None:
+        self.name, self.owner, self.form, self.max_rows = name, owner, form, max_rows
         self.delivered: int | None = None
 
     def attach(self, session: Session) -> None:
         """Find the feed's table, and claim the feed."""
         self.session = session
-        statement = session.statement(query("tail_feed"), name=self.name)
+        statement = session.statement(query("tail_feed"), name=self.name, owner=self.owner)
         row = session.connection.execute(statement).fetchone()
         if row is None:
-            raise InputError(f"feed '{self.name}' does not exist, or this role may not read its table")
+            owner = self.owner or session.connection.info.user
+            raise InputError(
+                f"feed '{self.name}' of role '{owner}' does not exist, or this role may not see it\n"
+                "HINT:  --owner ROLE names the owner of a feed of another role."
+            )
         if not row[-1]:
             raise InUseError(f"feed '{self.name}' is in use by another inorder tail")
-        oid, schema, relation, quoted, database, _ = row
+        oid, schema, relation, quoted, database, self.owner_oid, _ = row
         self.table = Table(int(str(oid)), str(schema), str(relation), str(quoted), str(database))
+
+    def ask(self, text: str, **parts: object) -> tuple[object, ...]:
+        """What a query on this feed returns."""
+        return self.session.row(query(text), name=self.name, owner=self.owner_oid, **parts)
 
     def next(self) -> Batch | None:
         """The unfinished batch, or the next. One that has arrived, and lost its connection then, is finished first."""
-        statement = sql.SQL("SELECT {inorder}.feed_next_batch({name}, {max_rows})")
-        (number,) = self.session.row(statement, name=self.name, max_rows=self.max_rows)
+        (number,) = self.ask("tail_feed_batch", max_rows=self.max_rows)
         assert number is None or isinstance(number, int)
         if number is not None and number == self.delivered:
             self.finish(Batch(number))
@@ -182,7 +189,7 @@ class FeedSource:
         return self.session.copy(
             self.session.statement(
                 query("tail_feed_rows"), name=self.name, batch=batch.batch, row_type=self.table.identifier,
-                **self.form.parts(header),
+                owner=self.owner_oid, **self.form.parts(header),
             )
         )  # fmt: skip
 
@@ -193,8 +200,7 @@ class FeedSource:
         """Tell the database."""
         assert isinstance(batch.batch, int)
         self.delivered = batch.batch
-        statement = sql.SQL("SELECT {inorder}.feed_finish_batch({name}, {batch})")
-        self.session.row(statement, name=self.name, batch=batch.batch)
+        self.ask("tail_feed_finish", batch=batch.batch)
 
     def skip(self, batch: Batch) -> None:
         """Batches of feeds have rows; if these are gone, it is finished all the same."""

@@ -27,10 +27,10 @@ def test_from_start_to_stop(count: Tail, fresh: Connection) -> None:
     assert count("events", "--start") == "1234\n"
     insert(fresh, 6)
     assert count("events") == count("public.events") == "1240\n"
-    assert scalar(fresh, "SELECT rows FROM exact_count_part") == 1234
+    assert scalar(fresh, "SELECT rows FROM inorder_internal.count_part") == 1234
     assert count("events", "--fold") == "6\n"
     assert count("events", "--fold") == "0\n"
-    assert scalar(fresh, "SELECT rows FROM exact_count_part") == 1240
+    assert scalar(fresh, "SELECT rows FROM inorder_internal.count_part") == 1240
     assert json.loads(count("events", "--format", "json")) == {"table": "public.events", "rows": 1240}
     assert count("events", "--format", "csv") == "table,rows\npublic.events,1240\n"
     assert count("events", "--stop") == ""
@@ -60,7 +60,7 @@ def test_the_line_for_pg_cron_performs_a_fold(count: Tail, fresh: Connection) ->
     ]
     fresh.execute("SET search_path = pg_catalog")
     fresh.execute(str(jobs[0][2]).encode())
-    assert scalar(fresh, "SELECT rows FROM public.exact_count_part") == 1
+    assert scalar(fresh, "SELECT rows FROM inorder_internal.count_part") == 1
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psycopg
 import pytest
 from inorder.cli import cli
 from inorder.cluster import Cluster
 from inorder.database import Connection, connect
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 from conftest import ROOT, scalar
 
@@ -160,25 +163,77 @@ def test_a_feed_keeps_its_position_in_the_database(tail: Tail, fresh: Connection
     insert(fresh, 25)
     assert numbers(tail("--feed", "it's", "--batch-rows", "10")) == list(range(1, 26))
     assert tail("--feed", "it's") == ""
-    assert scalar(fresh, "SELECT batch FROM feed WHERE pending IS NULL") == 3
+    assert scalar(fresh, "SELECT batch FROM inorder_internal.feed WHERE pending IS NULL") == 3
     assert list(tail.folder.iterdir()) == []
 
 
-def test_to_read_a_table_is_enough(tail: Tail, fresh: Connection) -> None:
-    """For a position in a file and for a feed; who may not is told."""
+@pytest.fixture
+def reader(fresh: Connection) -> Iterator[str]:
+    """A role without rights, whose name needs quotes."""
+    name = '1 "tail" reader\'s'
+    role = sql.Identifier(name)
+    if scalar(fresh, "SELECT count(*) FROM pg_roles WHERE rolname = %s", name):
+        fresh.execute(sql.SQL("DROP ROLE {}").format(role))
+    fresh.execute(sql.SQL("CREATE ROLE {} LOGIN").format(role))
+    yield name
+    fresh.execute(sql.SQL("DROP OWNED BY {}").format(role))
+    fresh.execute(sql.SQL("DROP ROLE {}").format(role))
+
+
+def test_to_read_a_table_is_enough(tail: Tail, fresh: Connection, reader: str) -> None:
+    """For a position in a file and for a feed of the role's own; who may not is told."""
+    insert(fresh, 2)
+    tail.environment["PGUSER"] = reader
+    assert "permission denied for table public.events" in tail("events", "--position", "p", code=2)
+    fresh.execute(sql.SQL("GRANT SELECT ON events TO {}").format(sql.Identifier(reader)))
+    with connect(make_conninfo(fresh.info.dsn, user=reader)) as own:
+        own.execute("SELECT feed_create('f', 'events')")
+    assert numbers(tail("events", "--position", "p")) == numbers(tail("--feed", "f")) == [1, 2]
+    assert tail("--feed", "f", "--owner", reader) == ""
+
+
+def test_a_feed_of_another_role(tail: Tail, fresh: Connection, reader: str) -> None:
+    """Is named with its owner, and must have been granted; feeds of one name are kept apart."""
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 2)
-    fresh.execute("DROP ROLE IF EXISTS tail_reader")
-    fresh.execute("CREATE ROLE tail_reader LOGIN")
-    tail.environment["PGUSER"] = "tail_reader"
-    try:
-        assert "permission denied for table events" in tail("events", "--position", "p", code=2)
-        assert "feed 'f' does not exist, or this role may not read its table" in tail("--feed", "f", code=2)
-        fresh.execute("GRANT SELECT ON events TO tail_reader")
-        assert numbers(tail("events", "--position", "p")) == numbers(tail("--feed", "f")) == [1, 2]
-    finally:
-        fresh.execute("DROP OWNED BY tail_reader")
-        fresh.execute("DROP ROLE tail_reader")
+    grantee = sql.Identifier(reader)
+    tail.environment["PGUSER"] = reader
+    unknown = "inorder: feed 'f' of role 'postgres' does not exist, or this role may not see it\nHINT:  --owner ROLE"
+    assert unknown in tail("--feed", "f", "--owner", "postgres", code=2)
+    fresh.execute(sql.SQL("GRANT SELECT ON events TO {}").format(grantee))
+    assert f"feed 'f' of role '{reader}' does not exist" in tail("--feed", "f", code=2)
+    refused = tail("--feed", "f", "--owner", "postgres", code=2)
+    assert "permission denied for feed 'f'\nHINT:  " in refused and "feed_grant()" in refused
+    fresh.execute(sql.SQL("SELECT feed_grant('f', {}::regrole)").format(sql.Literal(grantee.as_string(fresh))))
+    assert numbers(tail("--feed", "f", "--owner", "postgres", "--batch-rows", "1")) == [1, 2]
+    with connect(make_conninfo(fresh.info.dsn, user=reader)) as own:
+        own.execute("SELECT feed_create('f', 'events', 'now')")
+    insert(fresh, 1, 7)
+    assert numbers(tail("--feed", "f")) == [7]
+    assert numbers(tail("--feed", "f", "--owner", "postgres")) == [7]
+    fresh.execute(sql.SQL("REVOKE SELECT ON events FROM {}").format(grantee))
+    assert "permission denied for table public.events" in tail("--feed", "f", "--owner", "postgres", code=2)
+
+
+def test_a_claim_lasts_as_long_as_its_session(fresh: Connection) -> None:
+    """Over errors and rollbacks; whoever has it may claim it again, and nobody else until the session ends."""
+    fresh.execute("SELECT feed_create('f', 'events'), feed_create('g', 'events')")
+    claim = "SELECT feed_claim('f')"
+    with connect(fresh.info.dsn) as one:
+        one.execute("BEGIN")
+        assert scalar(one, claim) is True
+        one.execute("ROLLBACK")
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            one.execute("SELECT 1 / 0")
+        assert (scalar(one, claim), scalar(fresh, claim)) == (True, False)
+        assert scalar(fresh, "SELECT feed_claim('g')") is True
+        assert scalar(one, "SELECT count(*) FROM feed_read('g', null::events)") == 0  # others may still move it
+    wait_for(lambda: scalar(fresh, claim))
+    for _ in range(20):  # sessions that take the place of others
+        with connect(fresh.info.dsn) as other:
+            assert scalar(other, claim) is False
+    assert scalar(fresh, "SELECT count(*) FROM pg_locks WHERE locktype = 'object' AND classid = "
+                         "'inorder_internal.feed'::regclass") == 2  # fmt: skip
 
 
 def test_connections_are_libpqs(tail: Tail, fresh: Connection, cluster: Cluster) -> None:
@@ -545,7 +600,9 @@ def test_a_position_file_that_is_none(tail: Tail, fresh: Connection, content: st
         (("events",), 2, "give a TABLE and --position FILE, or --feed NAME"),
         (("events", "--feed", "f"), 2, "--feed has its table and its position in the database"),
         (("--feed", "f", "--accept-origin"), 2, "--feed has its table and its position in the database"),
-        (("--feed", "f"), 2, "feed 'f' does not exist, or this role may not read its table"),
+        (("--feed", "f"), 2, "feed 'f' of role 'postgres' does not exist, or this role may not see it\nHINT:  --owner"),
+        (("--feed", "f", "--owner", "x y"), 2, "feed 'f' of role 'x y' does not exist, or this role may not see it"),
+        (("events", "--position", "p", "--owner", "postgres"), 2, "--owner is only for --feed"),
         (("none", "--position", "p"), 2, 'relation "none" does not exist'),
         (("a b", "--position", "p"), 2, "invalid name syntax"),
         (("pg_class", "--position", "p"), 2, "no column with the transaction number\nDETAIL:  It is recognised by"),

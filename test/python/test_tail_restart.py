@@ -219,4 +219,4 @@ def test_a_count_goes_on_folding(private: Cluster, tmp_path: Path) -> None:
         running.send_signal(signal.SIGINT)
         assert running.wait(PATIENCE) == 130
     with connect(private.dsn) as connection:
-        assert scalar(connection, "SELECT rows FROM exact_count_part") == 1203
+        assert scalar(connection, "SELECT rows FROM inorder_internal.count_part") == 1203

@@ -1,0 +1,2 @@
+-- Move a feed over its unfinished batch.
+SELECT {inorder}.feed_finish_batch({name}::pg_catalog.text, {batch}::pg_catalog.int8, {owner}::pg_catalog.oid::pg_catalog.regrole)
