@@ -22,7 +22,7 @@ WITH_INORDER = (
         created timestamptz NOT NULL DEFAULT clock_timestamp(),
         v7 uuid NOT NULL UNIQUE DEFAULT uuid_v7_nextval())""",
     f"CREATE INDEX ON {TABLE} (created)",
-    f"SELECT feed_create('{FEED}', '{TABLE}', start => 'beginning')",
+    f"SELECT feed_create('{FEED}'::text, '{TABLE}'::regclass, 'beginning'::text, NULL::name)",
 )
 WITHOUT = (
     f"CREATE TABLE {TABLE} (id bigserial PRIMARY KEY, created timestamptz NOT NULL DEFAULT clock_timestamp())",
@@ -69,8 +69,11 @@ class Horizon:
 
     # In this order: whatever is below the horizon has ended before the rows are read.
     HORIZON = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
-    ROWS = f"SELECT id FROM {TABLE} WHERE key >= uuid_xact_floor(%s) AND key < uuid_xact_floor(%s) ORDER BY key"
-    LATER = f"SELECT id FROM {TABLE} WHERE key >= uuid_xact_floor(%s)"
+    ROWS = (
+        f"SELECT id FROM {TABLE} "
+        "WHERE key >= uuid_xact_floor(%s::bigint) AND key < uuid_xact_floor(%s::bigint) ORDER BY key"
+    )
+    LATER = f"SELECT id FROM {TABLE} WHERE key >= uuid_xact_floor(%s::bigint)"
 
     def __init__(self) -> None:
         self.read_below: object = 0
@@ -90,7 +93,7 @@ class Horizon:
 class Feed:
     """Its place is the set of transactions it has read; the server moves it as this transaction commits."""
 
-    ROWS = f"SELECT id FROM feed_read('{FEED}', null::{TABLE}, {FEED_ROWS})"
+    ROWS = f"SELECT id FROM feed_read('{FEED}'::text, null::{TABLE}, {FEED_ROWS}::int, NULL::regrole)"
 
     def poll(self, connection: Connection) -> list[int]:
         """The rows of transactions that have ended since, in one transaction with whatever would be done with them."""

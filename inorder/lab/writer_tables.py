@@ -168,5 +168,5 @@ WRITER_FORMS = {
     LOCK: one_table(before=(LOCKED, DISCARDED), behind=(UNLOCKED,)),
     LOCK_CACHED: one_table(CACHE, before=(LOCKED, DISCARDED), behind=(UNLOCKED,)),
     LOCK_KEPT: one_table(CACHE, before=(LOCKED,), behind=(UNLOCKED,)),
-    XACT: one_table(f"SELECT feed_enable('{TABLE}')", key=UUID),
+    XACT: one_table(f"SELECT feed_enable('{TABLE}'::regclass, NULL::name)", key=UUID),
 }

@@ -201,7 +201,7 @@ def test_what_arrives_and_what_is_checked(server: Server) -> None:
         bench.release()
         assert scalar(one, "SELECT count(*) FROM inorder_lab.log_uuid") == 21_001
         assert bench.look("new", "uuid")["seconds"] > 0
-        one.execute("UPDATE exact_count_part SET rows = rows + 1")
+        one.execute("UPDATE inorder_internal.count_part SET rows = rows + 1")
         with pytest.raises(InorderError, match=r"count\('inorder_lab.log_uuid'\): 21002 instead of 21001"):
             bench.look("count", "uuid")
         with Prepared(one, "SELECT 1 / (SELECT 0)") as wrong, pytest.raises(InorderError, match="division by zero"):

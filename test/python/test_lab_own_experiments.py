@@ -133,7 +133,7 @@ def test_a_feed_is_dropped_after_ctrl_c(tmp_path: Path, users: Cluster, server: 
 def feeds(dsn: str) -> list[object]:
     """The names of the feeds there are."""
     with connect(dsn) as connection:
-        return [row[0] for row in connection.execute("SELECT name FROM elsewhere.feed")]
+        return [row[0] for row in connection.execute("SELECT name FROM elsewhere.feeds")]
 
 
 @pytest.mark.server

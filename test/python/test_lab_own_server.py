@@ -56,8 +56,10 @@ def traces(dsn: str) -> list[object]:
         connection.execute("SET search_path = elsewhere, pg_catalog")
         queries = ["SELECT nspname FROM pg_namespace WHERE nspname = 'inorder_lab'",
                    "SELECT application_name FROM pg_stat_activity WHERE application_name ~ '^inorder_lab'"]  # fmt: skip
-        if scalar(connection, "SELECT to_regclass('feed') IS NOT NULL"):
-            queries += ["SELECT name FROM feed", "SELECT relid::text FROM feed_table"]
+        if scalar(connection, "SELECT to_regclass('inorder_internal.feed') IS NOT NULL"):
+            queries += [
+                "SELECT name FROM inorder_internal.feed", "SELECT relation::text FROM inorder_internal.feed_table"
+            ]  # fmt: skip
         return [row[0] for text in queries for row in connection.execute(text.encode())]
 
 
