@@ -113,7 +113,7 @@ def test_gaps_cost_a_probe_each(big: Connection, cluster: Cluster) -> None:
             held.callback(writer.rollback)
         if scalar(big, "SELECT to_regclass('big_brin') IS NOT NULL"):
             big.execute("SELECT brin_summarize_new_values('big_brin')")
-        new = "SELECT unnest(ended_transactions() - (position).transactions) FROM feed WHERE name = 'big'"
+        new = "SELECT unnest(ended_transactions() - position) FROM feeds WHERE name = 'big'"
         assert int(str(scalar(big, f"SELECT count(*) FROM ({new}) AS ranges"))) >= OPEN
         for statement in ("SELECT exact_count('big')", "SELECT count(*) FROM feed_read('big', null::big)"):
             heap, index = touched(big, statement)

@@ -68,7 +68,7 @@ def two(pair: tuple[Cluster, Standby]) -> Iterator[Two]:
             return
         standby.execute("SELECT pg_wal_replay_resume()")
         standby.execute("ROLLBACK")
-        primary.execute("DROP TABLE events; SELECT feed_drop('f')")
+        primary.execute("DROP TABLE events")
 
 
 SAVEPOINTS = """
@@ -199,7 +199,7 @@ def test_a_standby_behind_keeps_the_place_inside_a_transaction(two: Two) -> None
 
 def test_a_standby_behind_keeps_partitions_in_mind(two: Two) -> None:
     """A partition that the standby has not got yet is neither unknown to it nor new to the primary afterwards."""
-    two.primary.execute("DROP TABLE events; SELECT feed_drop('f')")
+    two.primary.execute("DROP TABLE events")
     two.primary.execute("CREATE TABLE events (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)")
     two.primary.execute("CREATE TABLE events_1 PARTITION OF events FOR VALUES IN (1); CREATE INDEX ON events (id)")
     two.primary.execute("SELECT feed_create('f', 'events')")
@@ -235,7 +235,7 @@ def test_a_promoted_standby_asks_before_it_goes_on(two: Two) -> None:
     for statement, parameters in ((BATCH, [position, None]), (ROWS, [batch])):
         with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another server or timeline"):
             two.standby.execute(statement.encode(), parameters)
-    without = "SELECT ((p.r).transactions, (p.r).partial, (p.r).last_key, (p.r).tables, null)::feed_position::text "
+    without = "SELECT ((p.r).transactions, (p.r).partial, (p.r).last_key, (p.r).members, null)::feed_position::text "
     position = str(scalar(two.standby, without + "FROM (SELECT %s::feed_position AS r) AS p", position))
     rows, position = two.batch(two.standby, position)
     assert rows == [2]
