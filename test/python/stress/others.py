@@ -14,6 +14,7 @@ HELD = "held open"
 HELD_TABLES = ("s_generated", "s_number", "s_parts")
 INDEXED_TABLES = ("s_uuid", "s_bare")
 ANNOUNCE_SECONDS = 0.7
+STATE_TABLES = ("inorder_internal.feed", "inorder_internal.count_part")
 
 
 class Counter(Role):
@@ -66,7 +67,7 @@ class Vacuum(Role):
         with self.session(self.world.primary) as connection:
             connection.execute("SET client_min_messages = error")
             while not self.world.stop.is_set():
-                table = self.rng.choice((*TABLES, "feed", "exact_count_part", "pg_inherits", "pg_class"))
+                table = self.rng.choice((*TABLES, *STATE_TABLES, "pg_inherits", "pg_class"))
                 connection.execute(f"{self.rng.choice(commands)} {table}".encode())
                 self.pause(0.5)
 
@@ -147,7 +148,7 @@ class Watcher(Role):
         with self.session(self.world.primary) as connection:
             while not self.world.released.wait(0.1):
                 for waiting, holding, event, statement in connection.execute(WAITS):
-                    taking_turns = event == "advisory" and holding in (f"{waiting} 2", str(waiting).removesuffix(" 2"))
+                    taking_turns = event == "object" and holding in (f"{waiting} 2", str(waiting).removesuffix(" 2"))
                     # Its lock on the partition that has just appeared is about to go.
                     if not (taking_turns or str(waiting).startswith(MAY_WAIT) or holding == "partitioner"):
                         self.world.problem(f"{waiting} waited for {holding} ({event}): {statement}")

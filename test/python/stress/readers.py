@@ -8,7 +8,7 @@ import psycopg
 from inorder.database import Connection
 from psycopg import sql
 
-from stress.world import ROW_BITS, TABLES, TRANSACTION_BITS, Role, World, token_of, transaction
+from stress.world import MOVER, OWNER, ROW_BITS, TABLES, TRANSACTION_BITS, Role, World, token_of, transaction
 
 LONG_PAUSE = 0.3
 DRAINING_TRIES = 10_000
@@ -57,7 +57,7 @@ class Reader(Role):
         return f"{self.kind} {table}"
 
     def make_feeds(self, connection: Connection) -> None:
-        """One feed on each table."""
+        """One feed on each table, of the role whose session this is."""
         for table in () if self.joins else TABLES:
             connection.execute("SELECT feed_create(%s, %s)", [self.feed(table), table])
 
@@ -105,10 +105,12 @@ class Reader(Role):
         raise NotImplementedError
 
 
-def feed_read(connection: Connection, name: str, table: str, max_rows: int | None) -> list[int]:
+def feed_read(
+    connection: Connection, name: str, table: str, max_rows: int | None, owner: str | None = None
+) -> list[int]:
     """The tokens of the rows that are new."""
-    statement = sql.SQL("SELECT token FROM feed_read(%s, null::{}, %s)").format(sql.Identifier(table))
-    return [int(str(token)) for (token,) in connection.execute(statement, [name, max_rows])]
+    statement = sql.SQL("SELECT token FROM feed_read(%s, null::{}, %s, %s::regrole)").format(sql.Identifier(table))
+    return [int(str(token)) for (token,) in connection.execute(statement, [name, max_rows, owner])]
 
 
 class Plain(Reader):
@@ -131,6 +133,28 @@ class Plain(Reader):
         return len(tokens)
 
 
+class Granted(Plain):
+    """As roles with SELECT and nothing else: one has the feeds, and another reads them, too, since it was granted."""
+
+    def __init__(self, world: World, kind: str, user: str, delivery: Delivery | None = None) -> None:
+        super().__init__(world, kind, (1, 2000), delivery)
+        self.user = user
+
+    def make_feeds(self, connection: Connection) -> None:
+        """As their owner, who grants them."""
+        if not self.joins:
+            with self.session(self.world.primary) as own:
+                super().make_feeds(own)
+                for table in TABLES:
+                    own.execute("SELECT feed_grant(%s, %s::regrole)", [self.feed(table), MOVER])
+
+    def poll(self, table: str) -> int | None:
+        """Both name the owner."""
+        tokens = feed_read(self.connection, self.feed(table), table, self.max_rows(), OWNER)
+        self.delivery.add(table, tokens)
+        return len(tokens)
+
+
 class Isolated(Plain):
     """feed_read under an isolation level, its snapshot older than its turn; tried again when the server says so."""
 
@@ -142,7 +166,7 @@ class Isolated(Plain):
         """Look first, which takes the snapshot, then wait, then read."""
         try:
             with transaction(self.connection, self.isolation):
-                self.connection.execute("SELECT count(*) FROM feed")
+                self.connection.execute("SELECT count(*) FROM inorder_internal.feed")
                 time.sleep(self.rng.random() * 0.02)
                 tokens = feed_read(self.connection, self.feed(table), table, self.max_rows())
         except psycopg.errors.SerializationFailure:
@@ -303,6 +327,8 @@ def database_readers(world: World) -> list[Reader]:
     for isolation in ("REPEATABLE READ", "SERIALIZABLE"):
         first = Isolated(world, isolation.lower(), isolation)
         readers += [first, Isolated(world, first.kind, isolation, first.delivery)]
+    owner = Granted(world, "two roles", OWNER)
+    readers += [owner, Granted(world, owner.kind, MOVER, owner.delivery)]
     shared = Plain(world, "two readers", (1, 2000))
     readers += [shared, Plain(world, shared.kind, (1, 2000), shared.delivery)]
     return readers

@@ -7,7 +7,7 @@ from inorder.database import Connection
 from psycopg import sql
 
 from stress.readers import Reader
-from stress.world import TABLES, World
+from stress.world import OWNER, TABLES, World
 
 KEPT = 200
 
@@ -33,8 +33,11 @@ def batch_rows(connection: Connection, table: str, batch: str) -> list[int]:
 class Stateless(Reader):
     """feed_start, feed_batch_after, feed_rows, feed_advance: the position is text in the reader's hands."""
 
-    def __init__(self, world: World, kind: str, servers: list[str], max_rows: tuple[int, int] | None) -> None:
+    def __init__(
+        self, world: World, kind: str, servers: list[str], max_rows: tuple[int, int] | None, user: str | None = None
+    ) -> None:
         super().__init__(world, kind)
+        self.user = user
         self.servers, self.limits = servers, max_rows
         self.connections: list[Connection] = []
         self.positions: dict[str, str] = {}
@@ -105,4 +108,5 @@ def stateless_readers(world: World) -> list[Stateless]:
         Stateless(world, "stateless, standby, few", [world.standby], (1, 500)),
         Stateless(world, "stateless, hopping", both, None),
         Stateless(world, "stateless, hopping, few", both, (1, 500)),
+        Stateless(world, "stateless, plain role", both, (1, 500), OWNER),
     ]

@@ -9,10 +9,14 @@ from dataclasses import dataclass, field
 
 import psycopg
 from inorder.database import Connection, connect
+from psycopg.conninfo import make_conninfo
 
 # Every form of a number: in the key; generated, in order and not; a plain column with and without a key; partitions.
 TABLES = ("s_uuid", "s_generated", "s_number", "s_bare", "s_parts")
 ROWS_BEFORE = 300
+
+# Roles that may read the tables, and nothing else: one that has feeds, and one to which these are granted.
+OWNER, MOVER = "s_owner", "s_mover"
 
 SETUP = """
 CREATE EXTENSION IF NOT EXISTS inorder;
@@ -31,6 +35,9 @@ CREATE TABLE s_parts_0 PARTITION OF s_parts FOR VALUES IN (0);
 CREATE TABLE s_parts_1 PARTITION OF s_parts FOR VALUES IN (1) PARTITION BY HASH (id);
 CREATE TABLE s_parts_1a PARTITION OF s_parts_1 FOR VALUES WITH (MODULUS 2, REMAINDER 0);
 CREATE TABLE s_parts_1b PARTITION OF s_parts_1 FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+CREATE ROLE s_owner LOGIN;
+CREATE ROLE s_mover LOGIN;
+GRANT SELECT ON s_uuid, s_generated, s_number, s_bare, s_parts TO s_owner, s_mover;
 
 -- Rows first .. first + amount - 1, each in a block of its own, of which each n-th is undone by an exception.
 CREATE FUNCTION s_blocks(target regclass, region int, first bigint, amount int, undone int) RETURNS void
@@ -124,6 +131,8 @@ class World:
 class Role(threading.Thread):
     """A thread of the round. What it raises is a problem of the round."""
 
+    user: str | None = None  # a role of the server's that is no superuser
+
     def __init__(self, world: World, name: str) -> None:
         super().__init__(name=name, daemon=True)
         self.world = world
@@ -142,7 +151,7 @@ class Role(threading.Thread):
 
     def session(self, dsn: str) -> Connection:
         """A connection that bears the name of the role."""
-        connection = connect(dsn)
+        connection = connect(make_conninfo(dsn, user=self.user) if self.user else dsn)
         connection.execute("SELECT set_config('application_name', %s, false)", [self.name])
         return connection
 
