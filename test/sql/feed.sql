@@ -293,6 +293,8 @@ SELECT count(*) FROM feed_read('late', null::events, 2147483647);
 SELECT error_of($$SELECT feed_create('late', 'events')$$);
 SELECT error_of($$SELECT feed_create('', 'events')$$);
 SELECT error_of($$SELECT feed_create(NULL, 'events')$$);
+SELECT error_of(format('SELECT feed_create(%L, ''events'')', repeat('é', 201)));
+SELECT feed_create(repeat('é', 200), 'events'), feed_drop(repeat('é', 200));
 SELECT error_of($$SELECT feed_create('x', NULL)$$);
 SELECT error_of($$SELECT feed_create('x', 'events', 'end')$$);
 SELECT error_of($$SELECT feed_create('x', 'events', key_column => 'n')$$);

@@ -108,6 +108,24 @@ SELECT feed_rebase('events') IS NOT NULL AS rebased;
 SET ROLE inorder_a;
 SELECT n FROM feed_read('f', null::events, 1);
 RESET ROLE;
+-- One who has made another of that name meanwhile keeps that, and gets the old one when it is gone.
+DROP OWNED BY inorder_a;
+DROP ROLE inorder_a;
+CREATE ROLE inorder_a;
+SET ROLE inorder_a;
+SELECT feed_create('f', 'events', 'now');
+RESET ROLE;
+SELECT feed_rebase('events') IS NOT NULL AS rebased;
+SELECT name, owner FROM feeds ORDER BY owner;
+INSERT INTO events (n) VALUES (10);
+SET ROLE inorder_a;
+SELECT n FROM feed_read('f', null::events);
+SELECT feed_drop('f');
+RESET ROLE;
+SELECT feed_rebase('events') IS NOT NULL AS rebased;
+SET ROLE inorder_a;
+SELECT n FROM feed_read('f', null::events);
+RESET ROLE;
 -- With the table they are gone, too.
 DROP TABLE events;
 SELECT count(*) FROM feeds;
