@@ -15,7 +15,9 @@ from conftest import ROOT
 
 C_FILES = sorted((ROOT / "src").glob("*.[ch]"))
 PYTHON_FILES = sorted((ROOT / "inorder").rglob("*.py"))
-SQL_FUNCTION = re.compile(r"^CREATE FUNCTION (\w+)\(", re.M)
+PUBLIC, INTERNAL = "@extschema@", "inorder_internal"
+SQL_FUNCTION = re.compile(rf"^ *CREATE FUNCTION ({PUBLIC}|{INTERNAL})\.(\w+)\(", re.M)
+SQL_COMMENT = re.compile(rf"COMMENT ON FUNCTION ({PUBLIC}|{INTERNAL})\.(\w+)\([^;]*?\) IS\s'([^']*)")
 
 
 def text(name: str) -> str:
@@ -23,17 +25,17 @@ def text(name: str) -> str:
     return (ROOT / name).read_text()
 
 
-def sql_functions() -> set[str]:
-    """The names of the extension's functions."""
-    return {name for path in (ROOT / "sql").glob("*.sql") for name in SQL_FUNCTION.findall(path.read_text())}
+def sql_source() -> str:
+    """All SQL of the extension."""
+    return "".join(path.read_text() for path in sorted((ROOT / "sql").glob("*.sql")))
 
 
 def behind_other_objects(source: str) -> set[str]:
-    """Functions that types, operators, operator classes, aggregates and the planner call, and users do not."""
-    used = r"(?:FUNCTION|INPUT|OUTPUT|RECEIVE|SEND|SFUNC) = (\w+)|FUNCTION \d+ (\w+)\(|SUPPORT (\w+)"
-    named = {name for found in re.findall(used, source) for name in found if name}
-    by_hand = re.findall(r"COMMENT ON FUNCTION (\w+)\([^)]*\) IS\s'(?:[^']|'')*Not for use by hand", source)
-    return named | set(by_hand)
+    """Functions that types, operators, their classes, aggregates, triggers and the planner call, and users do not."""
+    used = r"(?:(?:FUNCTION|INPUT|OUTPUT|RECEIVE|SEND|SFUNC) =|FUNCTION \d+(?: \([^)]*\))?|SUPPORT) @extschema@\.(\w+)"
+    comments = SQL_COMMENT.findall(source)
+    triggers = {name for schema, name, says in comments if schema == PUBLIC and says.startswith("Internal function.")}
+    return set(re.findall(used, source)) | triggers
 
 
 def test_the_version_is_the_same_everywhere() -> None:
@@ -50,14 +52,27 @@ def test_every_sql_function_is_documented_and_commented() -> None:
     """A COMMENT in the sources; and what users call has a signature in docs and a test in pg_regress."""
     docs = "".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
     tests = "".join(path.read_text() for path in (ROOT / "test" / "sql").glob("*.sql"))
-    source = "".join(path.read_text() for path in (ROOT / "sql").glob("*.sql"))
-    names = sql_functions()
-    assert len(names) >= 9
-    for name in names:
-        assert f"COMMENT ON FUNCTION {name}(" in source, f"{name} has no comment"
+    source = sql_source()
+    functions = set(SQL_FUNCTION.findall(source))
+    names = {name for schema, name in functions if schema == PUBLIC}
+    assert len(names) >= 50 and len(re.findall(r"CREATE (?:OR REPLACE )?FUNCTION", source)) == len(
+        SQL_FUNCTION.findall(source)
+    ), "a function's schema is not said"
+    assert functions == {comment[:2] for comment in SQL_COMMENT.findall(source)}, "a function has no comment"
     for name in names - behind_other_objects(source):
         assert re.search(rf"`{name}\([^`]*\) → ", docs), f"{name} has no signature in docs"
         assert f"{name}(" in tests, f"{name} is not tested by pg_regress"
+
+
+def test_every_internal_function_says_so_and_is_used() -> None:
+    """Its COMMENT begins with it; and another function, the view, or C calls it."""
+    source = sql_source()
+    calling = source + "".join(path.read_text() for path in C_FILES)
+    assert not re.search(r"not for use by hand", calling, re.I)
+    for schema, name, says in SQL_COMMENT.findall(source):
+        if schema == INTERNAL:
+            assert says.startswith("Internal function. "), name
+            assert re.search(rf"(?<!CREATE FUNCTION )(?<!ON FUNCTION ){INTERNAL}\.{name}\(", calling), name
 
 
 def test_every_c_function_is_used() -> None:
