@@ -16,7 +16,7 @@ from conftest import SETTINGS, scalar
 pytestmark = pytest.mark.server
 
 TABLES = """
-CREATE EXTENSION inorder;
+CREATE EXTENSION IF NOT EXISTS inorder;
 CREATE SCHEMA "Odd.one";
 CREATE TABLE "Odd.one"."Event's" ("The id" uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n)) PARTITION BY RANGE (n);
@@ -44,9 +44,10 @@ def dsn_of(cluster: Cluster, database: str, user: str = "postgres") -> str:
     return make_conninfo(cluster.dsn, dbname=database, user=user)
 
 
-def read(connection: Connection, feed: str, rows: int | None = None) -> list[int]:
+def read(connection: Connection, feed: str, rows: int | None = None, owner: str | None = None) -> list[int]:
     """What the feed delivers next, by the numbers in column n."""
-    found = connection.execute(f"SELECT n FROM feed_read(%s, null::{ALL[feed]}, %s)".encode(), [feed, rows])
+    statement = f"SELECT n FROM feed_read(%s, null::{ALL[feed]}, %s, %s::regrole)"
+    found = connection.execute(statement.encode(), [feed, rows, owner])
     return [int(str(row[0])) for row in found]
 
 
@@ -89,15 +90,13 @@ def run(cluster: Cluster, program: str, *arguments: str, stdin: str | None = Non
     )
 
 
-def copy(
-    source: Cluster, database: str, target: Cluster, into: str, form: str, folder: Path, user: str = "postgres"
-) -> None:
+def copy(source: Cluster, database: str, target: Cluster, into: str, form: str, folder: Path) -> None:
     """Dump a database and restore it into a new one."""
     with connect(target.dsn) as connection:
         connection.execute(f'DROP DATABASE IF EXISTS "{into}"'.encode())
         connection.execute(f'CREATE DATABASE "{into}"'.encode())
     file = str(folder / "dump")
-    dumped = run(source, "pg_dump", "-U", user, f"--format={form}", "--no-owner", "-f", file, database)
+    dumped = run(source, "pg_dump", f"--format={form}", "--no-owner", "-f", file, database)
     assert dumped.returncode == 0, dumped.stderr
     if form == "plain":
         done = run(target, "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", into, "-f", file)
@@ -144,17 +143,18 @@ def test_feeds_go_on_in_a_younger_server(
     copy(cluster, "filled", young, "restored", form, tmp_path)
     with connect(dsn_of(young, "restored")) as connection:
         check_counts(connection)
-        assert scalar(connection, "SELECT count(*) FROM feed") == 2 * len(ALL), (
+        assert scalar(connection, "SELECT count(*) FROM inorder_internal.feed") == 2 * len(ALL), (
             "the feed of a table that is gone was dumped"
         )
         triggers = "SELECT count(*) FROM pg_trigger WHERE tgfoid = 'feed_guard'::regproc AND tgenabled <> 'A'"
         assert scalar(connection, triggers) == 0
         for feed, table in KEPT.items():
             # By the position, and by the rows for one who has read nothing.
-            outside = "feed_batch_after(relid, feed_start(relid))"
+            quoted = "'" + table.replace("'", "''") + "'"
+            outside = f"feed_batch_after({quoted}, feed_start({quoted}))"
             for call in (f"feed_read('{feed}', null::{table})", f"feed_next_batch('{feed}')", outside):
                 with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
-                    connection.execute(f"SELECT {call} FROM feed WHERE name = '{feed}'".encode())
+                    connection.execute(f"SELECT {call}".encode())
                 assert "feed_rebase" in str(refused.value.diag.message_hint)
             highest = int(str(scalar(connection, f"SELECT max({NUMBERS[feed]}) FROM {table}")))
             base = int(str(scalar(connection, "SELECT feed_rebase(%s)", table)))
@@ -201,22 +201,83 @@ def test_feeds_go_on_in_an_older_server(cluster: Cluster, filled: dict[str, list
         connection.execute("DROP DATABASE again")
 
 
-def test_the_owner_of_a_database_can_dump_it(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
-    """The extension is trusted: who installed it without being a superuser dumps its tables, policies and all."""
-    with connect(cluster.dsn) as connection:
-        connection.execute("CREATE ROLE inorder_plain LOGIN")
-        connection.execute("CREATE DATABASE plain OWNER inorder_plain")
-    with connect(dsn_of(cluster, "plain", "inorder_plain")) as connection:
+OWNER, READER = "inorder_plain", "inorder_reader"
+
+
+@pytest.fixture
+def plain_roles(cluster: Cluster, young: Cluster) -> Iterator[None]:
+    """In both servers one that owns a database, and one that may read tables; with other oids in each."""
+    for server, roles in ((cluster, (OWNER, READER)), (young, ("another", READER, OWNER))):
+        with connect(server.dsn) as connection:
+            for role in roles:
+                connection.execute(f"CREATE ROLE {role} LOGIN".encode())
+    with connect(cluster.dsn) as one, connect(young.dsn) as other:
+        for role in (OWNER, READER):
+            assert scalar(one, "SELECT %s::regrole::oid", role) != scalar(other, "SELECT %s::regrole::oid", role)
+    yield
+    for server, roles in ((cluster, (OWNER, READER)), (young, ("another", READER, OWNER))):
+        with connect(server.dsn) as connection:
+            connection.execute("DROP DATABASE IF EXISTS plain")
+            for role in roles:
+                connection.execute(f"DROP ROLE {role}".encode())
+
+
+def own_database(server: Cluster, installer: str) -> None:
+    """A database of the owner's; with the extension, unless he installs it himself."""
+    with connect(server.dsn) as connection:
+        connection.execute(f"CREATE DATABASE plain OWNER {OWNER}".encode())
+    if installer != OWNER:
+        with connect(dsn_of(server, "plain", installer)) as connection:
+            connection.execute("CREATE EXTENSION inorder")
+
+
+def let_the_reader_read(source: Cluster) -> dict[str, list[int]]:
+    """Feeds of its own on the tables of the owner, who grants it his; what it was delivered by its own."""
+    with connect(dsn_of(source, "plain", OWNER)) as connection:
+        connection.execute(f'GRANT USAGE ON SCHEMA "Odd.one" TO {READER}'.encode())
+        for feed, table in ALL.items():
+            connection.execute(f"GRANT SELECT ON {table} TO {READER}".encode())
+            connection.execute("SELECT feed_grant(%s, %s)", [feed, READER])
+    with connect(dsn_of(source, "plain", READER)) as connection:
+        for feed, table in ALL.items():
+            connection.execute("SELECT feed_create(%s, %s)", [feed, table])
+        return {feed: read(connection, feed, 7) for feed in ALL}
+
+
+@pytest.mark.parametrize("installer", [OWNER, "postgres"])
+@pytest.mark.usefixtures("plain_roles")
+def test_the_owner_of_a_database_dumps_and_restores_it(
+    cluster: Cluster, young: Cluster, tmp_path: Path, installer: str
+) -> None:
+    """Without any right beyond it, whoever installed the extension; feeds find their roles again by name."""
+    own_database(cluster, installer)
+    with connect(dsn_of(cluster, "plain", OWNER)) as connection:
         delivered = fill(connection)
-    copy(cluster, "plain", young, "plain", "custom", tmp_path, user="inorder_plain")
-    with connect(dsn_of(young, "plain")) as connection:
+    by_reader = let_the_reader_read(cluster)
+    own_database(young, installer)
+    file = str(tmp_path / "dump")
+    dumped = run(cluster, "pg_dump", "-U", OWNER, "--format=custom", "-f", file, "plain")
+    assert dumped.returncode == 0, dumped.stderr
+    # The comment is of the extension's owner to make.
+    options = ["--exit-on-error"] + (["--no-comments"] if installer != OWNER else [])
+    restored = run(young, "pg_restore", "-U", OWNER, *options, "-d", "plain", file)
+    assert restored.returncode == 0, restored.stderr
+    with connect(dsn_of(young, "plain", OWNER)) as connection, connect(dsn_of(young, "plain", READER)) as reader:
         check_counts(connection)
+        assert scalar(connection, "SELECT count(*) FROM feeds WHERE owner = %s", OWNER) == 2 * len(ALL)
+        assert scalar(reader, "SELECT count(*) FROM feeds") == 3 * len(ALL)
         for feed, table in KEPT.items():
+            for session in (connection, reader):
+                with pytest.raises(psycopg.errors.UndefinedObject, match=f"feed '{feed}' of role .* does not exist"):
+                    read(session, feed)
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="must be owner of table"):
+                reader.execute("SELECT feed_rebase(%s)", [table])
             connection.execute("SELECT feed_rebase(%s)", [table])
-            assert sorted(delivered[feed] + read(connection, feed)) == list(range(1, 13)), feed
-    with connect(cluster.dsn) as connection:
-        connection.execute("DROP DATABASE plain")
-        connection.execute("DROP ROLE inorder_plain")
+            assert sorted(by_reader[feed] + read(reader, feed)) == list(range(1, 13)), feed
+            granted = read(reader, feed, 1, OWNER)
+            assert sorted(delivered[feed] + granted + read(connection, feed)) == list(range(1, 13)), feed
+            assert scalar(connection, f"SELECT feed_finish_batch('{feed} steps', 1)") is True
+        check_counts(connection)
 
 
 def test_data_alone_is_refused_by_the_guard(cluster: Cluster, filled: dict[str, list[int]], tmp_path: Path) -> None:
