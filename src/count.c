@@ -19,7 +19,6 @@ PG_FUNCTION_INFO_V1(exact_count_start);
 PG_FUNCTION_INFO_V1(exact_count_stop);
 
 static StateCall count_text = {"SELECT inorder_internal.count_query($1, $2)", .stable = true};
-static StateCall check_owner = {"SELECT inorder_internal.check_owner($1, $2)"};
 static StateCall steps = {
 	"SELECT pg_catalog.array_agg(s ORDER BY s.part), pg_catalog.array_agg(s.query ORDER BY s.part),"
 	" pg_catalog.array_agg(s.fewer_gaps ORDER BY s.part)"
@@ -50,7 +49,7 @@ fold_part(const Table *table, Value all_steps, int number, const char *query, bo
 
 	if (rows > 0 || fewer_gaps)
 		state_call(&keep_part, 4,
-				   (Value[]) {value_of(ObjectIdGetDatum(table->oid), REGCLASSOID), all_steps,
+				   (Value[]) {relation_value(table->oid), all_steps,
 				   value_of(Int32GetDatum(number), INT4OID), value_of(Int64GetDatum(rows), INT8OID)}, 1, &nothing);
 	return rows;
 }
@@ -67,7 +66,7 @@ fold(Oid relation)
 	int64		folded = 0;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
-	state_call(&steps, 2, (Value[]) {value_of(ObjectIdGetDatum(relation), REGCLASSOID), caller_value()}, 3, found);
+	state_call(&steps, 2, (Value[]) {relation_value(relation), caller_value()}, 3, found);
 	if (!found[0].null)
 	{
 		deconstruct_array(DatumGetArrayTypeP(found[1].value), TEXTOID, -1, false, TYPALIGN_INT, &queries, NULL, &amount);
@@ -82,48 +81,33 @@ fold(Oid relation)
 	return folded;
 }
 
-static void
-must_own(Value relation)
-{
-	Value		nothing;
-
-	state_call(&check_owner, 2, (Value[]) {caller_value(), relation}, 1, &nothing);
-}
-
 /* Those who fold take turns; whoever counts or writes does not wait. */
 static int64
-take_turn(Value relation)
+take_turn(Oid relation)
 {
-	Oid			oid = DatumGetObjectId(relation.value);
 	Value		nothing;
 
-	state_lock("count_part", oid);
-	state_call(&forget_parts, 1, &relation, 1, &nothing);
-	return fold(oid);
+	state_lock("count_part", relation);
+	state_call(&forget_parts, 1, (Value[]) {relation_value(relation)}, 1, &nothing);
+	return fold(relation);
 }
 
 /* exact_count_fold(relation regclass) -> bigint */
 Datum
 exact_count_fold(PG_FUNCTION_ARGS)
 {
-	Value		relation = argument_value(fcinfo, 0, REGCLASSOID);
-
-	must_own(relation);
-	PG_RETURN_INT64(take_turn(relation));
+	PG_RETURN_INT64(take_turn(owned_argument(fcinfo, 0)));
 }
 
 /* exact_count_start(relation regclass, key_column name) -> bigint */
 Datum
 exact_count_start(PG_FUNCTION_ARGS)
 {
-	Value		relation = argument_value(fcinfo, 0, REGCLASSOID);
-	Value		key_column = argument_value(fcinfo, 1, NAMEOID);
+	Oid			relation = owned_argument(fcinfo, 0);
 	Value		nothing;
 
-	must_own(relation);
-	if (!is_enabled(PG_GETARG_OID(0), key_column))
-		enable_table(PG_GETARG_OID(0), key_column);
-	state_call(&start, 1, &relation, 1, &nothing);
+	ensure_enabled(relation, argument_value(fcinfo, 1, NAMEOID));
+	state_call(&start, 1, (Value[]) {relation_value(relation)}, 1, &nothing);
 	PG_RETURN_INT64(take_turn(relation));
 }
 
@@ -131,10 +115,9 @@ exact_count_start(PG_FUNCTION_ARGS)
 Datum
 exact_count_stop(PG_FUNCTION_ARGS)
 {
-	Value		relation = argument_value(fcinfo, 0, REGCLASSOID);
+	Oid			relation = owned_argument(fcinfo, 0);
 	Value		nothing;
 
-	must_own(relation);
-	state_call(&stop, 2, (Value[]) {relation, caller_value()}, 1, &nothing);
+	state_call(&stop, 2, (Value[]) {relation_value(relation), caller_value()}, 1, &nothing);
 	PG_RETURN_VOID();
 }

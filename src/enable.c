@@ -40,18 +40,20 @@ static StateCall base_text = {"SELECT inorder_internal.base_statement($1, $2)"};
 static StateCall adopt = {"SELECT inorder_internal.adopt_roles($1)"};
 static StateCall prepare = {"SELECT s FROM inorder_internal.prepare_statements($1, $2, $3) AS s", .stable = true};
 
-static Value
-relation_value(Oid relation)
-{
-	return value_of(ObjectIdGetDatum(relation), REGCLASSOID);
-}
-
 static void
 must_own(Value relation)
 {
 	Value		nothing;
 
 	state_call(&check_owner, 2, (Value[]) {caller_value(), relation}, 1, &nothing);
+}
+
+/* A table that the caller owns */
+Oid
+owned_argument(FunctionCallInfo fcinfo, int number)
+{
+	must_own(argument_value(fcinfo, number, REGCLASSOID));
+	return PG_GETARG_OID(number);
 }
 
 /* Lock a table with its partitions.  The owner may have changed until we had it. */
@@ -74,17 +76,8 @@ run_all(StateCall *call, Value argument)
 		run_statement(statements[i]);
 }
 
-bool
-is_enabled(Oid relation, Value key_column)
-{
-	Value		answer;
-
-	state_call(&enabled, 2, (Value[]) {relation_value(relation), key_column}, 1, &answer);
-	return DatumGetBool(answer.value);
-}
-
 /* Waits for writers, so that all rows that came without the guard are there to be looked at. */
-void
+static void
 enable_table(Oid relation, Value key_column)
 {
 	Value		found[3];
@@ -107,12 +100,22 @@ enable_table(Oid relation, Value key_column)
 	state_call(&keep, 1, &table.description, 1, &nothing);
 }
 
+/* Unless that was done: then no writer need wait, and who is not the owner may go on */
+void
+ensure_enabled(Oid relation, Value key_column)
+{
+	Value		answer;
+
+	state_call(&enabled, 2, (Value[]) {relation_value(relation), key_column}, 1, &answer);
+	if (!DatumGetBool(answer.value))
+		enable_table(relation, key_column);
+}
+
 /* feed_enable(relation regclass, key_column name) */
 Datum
 feed_enable(PG_FUNCTION_ARGS)
 {
-	must_own(argument_value(fcinfo, 0, REGCLASSOID));
-	enable_table(PG_GETARG_OID(0), argument_value(fcinfo, 1, NAMEOID));
+	enable_table(owned_argument(fcinfo, 0), argument_value(fcinfo, 1, NAMEOID));
 	PG_RETURN_VOID();
 }
 
@@ -120,11 +123,11 @@ feed_enable(PG_FUNCTION_ARGS)
 Datum
 feed_disable(PG_FUNCTION_ARGS)
 {
-	Value		relation = argument_value(fcinfo, 0, REGCLASSOID);
+	Oid			oid = owned_argument(fcinfo, 0);
+	Value		relation = relation_value(oid);
 	Value		nothing;
 
-	must_own(relation);
-	lock_table(PG_GETARG_OID(0), AccessExclusiveLock);
+	lock_table(oid, AccessExclusiveLock);
 	state_call(&forget, 1, &relation, 1, &nothing);
 	run_all(&unguard, relation);
 	PG_RETURN_VOID();
@@ -144,7 +147,8 @@ set_base(Value description, Value base)
 Datum
 feed_rebase(PG_FUNCTION_ARGS)
 {
-	Value		relation = argument_value(fcinfo, 0, REGCLASSOID);
+	Oid			oid = owned_argument(fcinfo, 0);
+	Value		relation = relation_value(oid);
 	Value		beyond = PG_ARGISNULL(1) ? value_of(Int64GetDatum(0), INT8OID) : argument_value(fcinfo, 1, INT8OID);
 	Value		found[5];
 	Value		highest = null_of(INT8OID);
@@ -152,11 +156,10 @@ feed_rebase(PG_FUNCTION_ARGS)
 	Value		nothing;
 	Table		table;
 
-	must_own(relation);
 	/* No row of an unfinished transaction may carry the old base: this waits for all of them. */
-	lock_table(PG_GETARG_OID(0), AccessExclusiveLock);
+	lock_table(oid, AccessExclusiveLock);
 	state_call(&describe_restored, 2, (Value[]) {relation, beyond}, 5, found);
-	table = (Table) {.oid = PG_GETARG_OID(0), .description = found[0], .ordered = DatumGetBool(found[1].value)};
+	table = (Table) {.oid = oid, .description = found[0], .ordered = DatumGetBool(found[1].value)};
 	if (!query_row(&table, text_of(found[2]), false, 1, &highest))
 		highest = null_of(INT8OID);
 	state_call(&raised_base, 3, (Value[]) {table.description, beyond, highest}, 1, &raised);

@@ -51,8 +51,6 @@ static StateCall state = {
 	" FROM inorder_internal.feed_state($1, $2) AS s"
 };
 static StateCall check_name = {"SELECT inorder_internal.check_name($1)"};
-static StateCall check_reader = {"SELECT inorder_internal.check_reader($1, $2)"};
-static StateCall start = {"SELECT inorder_internal.start_position($1, $2)"};
 static StateCall create = {"SELECT inorder_internal.create_feed($1, $2, $3, $4)"};
 static StateCall drop = {"SELECT inorder_internal.drop_feed($1, $2)"};
 static StateCall set_mover = {"SELECT inorder_internal.set_mover($1, $2, $3, $4)"};
@@ -142,20 +140,18 @@ Datum
 feed_create(PG_FUNCTION_ARGS)
 {
 	Value		name = argument_value(fcinfo, 0, TEXTOID);
-	Value		relation = argument_value(fcinfo, 1, REGCLASSOID);
-	Value		word = PG_ARGISNULL(2) ? value_of(CStringGetTextDatum("beginning"), TEXTOID) : argument_value(fcinfo, 2, TEXTOID);
-	Value		key_column = argument_value(fcinfo, 3, NAMEOID);
+	Value		start = PG_ARGISNULL(2) ? value_of(CStringGetTextDatum("beginning"), TEXTOID) : argument_value(fcinfo, 2, TEXTOID);
 	Value		position;
 	Value		nothing;
 	Table		table;
+	Oid			relation;
 
 	state_call(&check_name, 1, &name, 1, &nothing);
-	state_call(&check_reader, 2, (Value[]) {caller_value(), relation}, 1, &nothing);
-	if (!is_enabled(PG_GETARG_OID(1), key_column))
-		enable_table(PG_GETARG_OID(1), key_column);
-	table = open_table(PG_GETARG_OID(1));
-	state_call(&start, 2, (Value[]) {table.description, word}, 1, &position);
-	state_call(&create, 4, (Value[]) {name, caller_value(), relation, position}, 1, &nothing);
+	relation = readable_argument(fcinfo, 1);
+	ensure_enabled(relation, argument_value(fcinfo, 3, NAMEOID));
+	table = open_table(relation);
+	position = start_position(&table, start);
+	state_call(&create, 4, (Value[]) {name, caller_value(), relation_value(relation), position}, 1, &nothing);
 	PG_RETURN_VOID();
 }
 

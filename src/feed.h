@@ -1,15 +1,17 @@
 /*
  * feed.h
- *	  A feed as one call sees it.
+ *	  What the functions of feeds and counts share.
  */
 #ifndef INORDER_FEED_H
 #define INORDER_FEED_H
 
 #include "query.h"
 
+extern Oid readable_argument(FunctionCallInfo fcinfo, int number);
+extern Oid owned_argument(FunctionCallInfo fcinfo, int number);
 extern Table open_table(Oid relation);
-extern void enable_table(Oid relation, Value key_column);
-extern bool is_enabled(Oid relation, Value key_column);
-extern Oid relation_argument(FunctionCallInfo fcinfo, int number);
+extern Value relation_value(Oid relation);
+extern Value start_position(const Table *table, Value start);
+extern void ensure_enabled(Oid relation, Value key_column);
 
 #endif							/* INORDER_FEED_H */

@@ -162,18 +162,9 @@ run(const Table *table, const char *query, bool stable, int options, DestReceive
 static bool
 first_row(int wanted, Value *results)
 {
-	TupleDesc	columns = SPI_tuptable->tupdesc;
-
 	if (SPI_processed == 0)
 		return false;
-	for (int i = 0; i < wanted; i++)
-	{
-		Form_pg_attribute column = TupleDescAttr(columns, i);
-		Datum		value = SPI_getbinval(SPI_tuptable->vals[0], columns, i + 1, &results[i].null);
-
-		results[i].type = column->atttypid;
-		results[i].value = results[i].null ? (Datum) 0 : SPI_datumTransfer(value, column->attbyval, column->attlen);
-	}
+	take_columns(wanted, results);
 	return true;
 }
 

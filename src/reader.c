@@ -23,15 +23,21 @@ static StateCall describe = {
 	"SELECT s.t, (s.t).ordered FROM (SELECT inorder_internal.table_of($1, $2) AS t OFFSET 0) AS s"
 };
 static StateCall check_reader = {"SELECT inorder_internal.check_reader($1, $2)"};
-static StateCall start = {"SELECT inorder_internal.start_position($1, $2)"};
+static StateCall first_position = {"SELECT inorder_internal.start_position($1, $2)"};
 static StateCall check_position = {"SELECT inorder_internal.check_position($1)"};
 static StateCall no_batch = {"SELECT inorder_internal.no_batch($1)"};
 static StateCall stamp = {"SELECT inorder_internal.stamp_batch($1)"};
 static StateCall check_batch = {"SELECT inorder_internal.check_batch($1, $2)"};
 
-/* A table that the caller may read; null if the argument is, which the internal functions refuse */
+Value
+relation_value(Oid relation)
+{
+	return value_of(ObjectIdGetDatum(relation), REGCLASSOID);
+}
+
+/* A table that the caller may read */
 Oid
-relation_argument(FunctionCallInfo fcinfo, int number)
+readable_argument(FunctionCallInfo fcinfo, int number)
 {
 	Value		nothing;
 
@@ -45,8 +51,18 @@ open_table(Oid relation)
 {
 	Value		found[2];
 
-	state_call(&describe, 2, (Value[]) {value_of(ObjectIdGetDatum(relation), REGCLASSOID), caller_value()}, 2, found);
+	state_call(&describe, 2, (Value[]) {relation_value(relation), caller_value()}, 2, found);
 	return (Table) {.oid = relation, .description = found[0], .ordered = DatumGetBool(found[1].value)};
+}
+
+/* A position to begin with, by the word for it */
+Value
+start_position(const Table *table, Value start)
+{
+	Value		position;
+
+	state_call(&first_position, 2, (Value[]) {table->description, start}, 1, &position);
+	return position;
 }
 
 /* An argument of a type of the extension's own */
@@ -60,10 +76,9 @@ composite_argument(FunctionCallInfo fcinfo, int number)
 Datum
 feed_start(PG_FUNCTION_ARGS)
 {
-	Table		table = open_table(relation_argument(fcinfo, 0));
-	Value		position;
+	Table		table = open_table(readable_argument(fcinfo, 0));
+	Value		position = start_position(&table, argument_value(fcinfo, 1, TEXTOID));
 
-	state_call(&start, 2, (Value[]) {table.description, argument_value(fcinfo, 1, TEXTOID)}, 1, &position);
 	flush_wal_to_end();
 	PG_RETURN_DATUM(position.value);
 }
@@ -72,7 +87,7 @@ feed_start(PG_FUNCTION_ARGS)
 Datum
 feed_batch_after(PG_FUNCTION_ARGS)
 {
-	Oid			relation = relation_argument(fcinfo, 0);
+	Oid			relation = readable_argument(fcinfo, 0);
 	Value		position = composite_argument(fcinfo, 1);
 	Value		batch;
 	Value		nothing;
@@ -91,7 +106,7 @@ feed_batch_after(PG_FUNCTION_ARGS)
 Datum
 feed_rows(PG_FUNCTION_ARGS)
 {
-	Table		table = open_table(relation_argument(fcinfo, 0));
+	Table		table = open_table(readable_argument(fcinfo, 0));
 	Value		batch = composite_argument(fcinfo, 1);
 	Value		nothing;
 

@@ -174,14 +174,12 @@ execute(StateCall *call, int count, const Value *arguments, DestReceiver *destin
 		elog(ERROR, "could not execute \"%s\": %s", call->query, SPI_result_code_string(code));
 }
 
-/* One row of so many columns, in the caller's memory. */
-static void
-take_row(const StateCall *call, int wanted, Value *results)
+/* The first columns of the first row that SPI has, in the memory of who connected it */
+void
+take_columns(int wanted, Value *results)
 {
-	TupleDesc	columns = SPI_tuptable ? SPI_tuptable->tupdesc : NULL;
+	TupleDesc	columns = SPI_tuptable->tupdesc;
 
-	if (SPI_processed != 1 || columns == NULL || columns->natts < wanted)
-		elog(ERROR, "\"%s\" gave " UINT64_FORMAT " rows", call->query, SPI_processed);
 	for (int i = 0; i < wanted; i++)
 	{
 		Form_pg_attribute column = TupleDescAttr(columns, i);
@@ -200,7 +198,9 @@ state_call(StateCall *call, int count, const Value *arguments, int wanted, Value
 	SPI_connect();
 	self = become_owner();
 	execute(call, count, arguments, NULL);
-	take_row(call, wanted, results);
+	if (SPI_processed != 1)
+		elog(ERROR, "\"%s\" gave " UINT64_FORMAT " rows", call->query, SPI_processed);
+	take_columns(wanted, results);
 	become_self(self);
 	SPI_finish();
 }

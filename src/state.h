@@ -33,6 +33,7 @@ extern Value null_of(Oid type);
 extern Value argument_value(FunctionCallInfo fcinfo, int number, Oid type);
 extern Value caller_value(void);
 extern char *text_of(Value value);
+extern void take_columns(int wanted, Value *results);
 
 extern void state_call(StateCall *call, int count, const Value *arguments, int wanted, Value *results);
 extern char **state_texts(StateCall *call, int count, const Value *arguments, int *amount);

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import pytest
 from inorder.cluster import Cluster
@@ -153,10 +154,42 @@ def test_nothing_of_the_owner_runs_as_a_reader(dsn: str, table: str) -> None:
         assert value(mallory, "SELECT count(*) FROM feeds") == 1 or "place" in table
         execute(mallory, "GRANT SELECT ON evil.t TO PUBLIC")
         refusal(mallory, "SELECT feed_grant('f', 'bob')")
-    with connect(dsn) as admin:
-        read_all(admin, "evil.t", "f")
+    # The plain role first: afterwards nothing is left that was not counted yet.
     with connect(f"{dsn} user=bob") as bob:
         read_all(bob, "evil.t", "f")
+    with connect(dsn) as admin:
+        read_all(admin, "evil.t", "f")
+
+
+def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str) -> None:
+    """The name of a table is looked up after it was looked at: another schema may be there by then, with a view."""
+    swap = ("BEGIN", "ALTER SCHEMA front RENAME TO middle", "ALTER SCHEMA back RENAME TO front",
+            "ALTER SCHEMA middle RENAME TO back", "COMMIT")  # fmt: skip
+    with connect(f"{dsn} user=mallory") as mallory, connect(dsn) as admin:
+        execute(mallory, "CREATE SCHEMA front", "CREATE SCHEMA back", EVENTS.format(name="front.t"))
+        execute(mallory, "CREATE VIEW back.t AS SELECT gen_random_uuid() AS id, 1 AS n WHERE evil.attack()")
+        execute(mallory, "INSERT INTO front.t (n) VALUES (1)", "SELECT feed_create('f', 'front.t')")
+        oid = value(admin, "SELECT 'front.t'::regclass::oid")
+        execute(mallory, f"SELECT exact_count_start({oid})")
+        done = Event()
+
+        def swap_until_done() -> None:
+            while not done.is_set():
+                execute(mallory, *swap)
+
+        with ThreadPoolExecutor(1) as pool:
+            swapping = pool.submit(swap_until_done)
+            try:
+                for _ in range(150):
+                    for call in (
+                        f"SELECT exact_count({oid})",
+                        "SELECT feed_apply('f', 'SELECT FROM batch', 1, 'mallory')",
+                        "SELECT feed_seek('f', 'beginning', 'mallory')",
+                    ):
+                        refusal(admin, call)
+            finally:
+                done.set()
+            swapping.result()
 
 
 def test_the_view_feeds_plans_nothing(dsn: str) -> None:
@@ -211,6 +244,7 @@ HAND_MADE = [
     "BEFORE INSERT OR DELETE OR UPDATE OF id ON t FOR EACH ROW EXECUTE FUNCTION feed_guard('7')",
     "BEFORE INSERT OR DELETE OR UPDATE OF id ON t FOR EACH ROW EXECUTE FUNCTION feed_guard('x')",
     "BEFORE INSERT OR DELETE OR UPDATE OF id ON t FOR EACH ROW WHEN (false) EXECUTE FUNCTION feed_guard('0')",
+    "BEFORE INSERT OR DELETE OR UPDATE OF id ON t FOR EACH ROW EXECUTE FUNCTION evil.other('0')",
     "BEFORE INSERT OR DELETE OR UPDATE ON t FOR EACH STATEMENT EXECUTE FUNCTION feed_guard('0')",
     "AFTER INSERT OR DELETE OR UPDATE OF id ON t FOR EACH ROW EXECUTE FUNCTION feed_guard('0')",
 ]
@@ -221,6 +255,7 @@ def test_a_guard_made_by_hand_is_no_guard(dsn: str, trigger: str) -> None:
     """Nor does it bring the server down, whatever it has for columns, function, arguments or condition."""
     with connect(f"{dsn} user=mallory") as mallory:
         execute(mallory, "SET search_path = evil, public", EVENTS.format(name="evil.t"), "SELECT feed_create('f', 't')")
+        execute(mallory, "CREATE FUNCTION evil.other() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'")
         execute(mallory, "DROP TRIGGER zz_inorder_guard ON t")
         condition = trigger.replace("(false)", "(1 = 0)").replace(
             "INSERT OR DELETE OR UPDATE OF id", "INSERT OR UPDATE OF id"
