@@ -243,7 +243,7 @@ HAND_MADE = [
     "BEFORE INSERT OR DELETE OR UPDATE OF id ON t FOR EACH ROW EXECUTE FUNCTION feed_guard()",
     "BEFORE INSERT OR DELETE OR UPDATE OF id ON t FOR EACH ROW EXECUTE FUNCTION feed_guard('7')",
     "BEFORE INSERT OR DELETE OR UPDATE OF id ON t FOR EACH ROW EXECUTE FUNCTION feed_guard('x')",
-    "BEFORE INSERT OR DELETE OR UPDATE OF id ON t FOR EACH ROW WHEN (false) EXECUTE FUNCTION feed_guard('0')",
+    "BEFORE INSERT OR DELETE OR UPDATE OF id ON t FOR EACH ROW WHEN (1 = 0) EXECUTE FUNCTION feed_guard('0')",
     "BEFORE INSERT OR DELETE OR UPDATE OF id ON t FOR EACH ROW EXECUTE FUNCTION evil.other('0')",
     "BEFORE INSERT OR DELETE OR UPDATE ON t FOR EACH STATEMENT EXECUTE FUNCTION feed_guard('0')",
     "AFTER INSERT OR DELETE OR UPDATE OF id ON t FOR EACH ROW EXECUTE FUNCTION feed_guard('0')",
@@ -257,10 +257,6 @@ def test_a_guard_made_by_hand_is_no_guard(dsn: str, trigger: str) -> None:
         execute(mallory, "SET search_path = evil, public", EVENTS.format(name="evil.t"), "SELECT feed_create('f', 't')")
         execute(mallory, "CREATE FUNCTION evil.other() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'")
         execute(mallory, "DROP TRIGGER zz_inorder_guard ON t")
-        condition = trigger.replace("(false)", "(1 = 0)").replace(
-            "INSERT OR DELETE OR UPDATE OF id", "INSERT OR UPDATE OF id"
-        )
-        trigger = condition if "WHEN" in trigger else trigger
         execute(
             mallory,
             f"CREATE TRIGGER zz_inorder_guard {trigger}",
