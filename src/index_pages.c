@@ -16,6 +16,7 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "utils/acl.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 
 #include "compat.h"
@@ -32,17 +33,29 @@ typedef struct LeafPages
 	uint64		free;			/* and how many of these are not used */
 } LeafPages;
 
-/* The extension is trusted, so that a right to call is not enough: whoever installs it could grant that. */
+/*
+ * The extension is trusted, so that a right to call is not enough: whoever installs it could grant that.  Before the
+ * index is locked, since nobody else may do that either.
+ */
+static void
+check_rights(Oid index)
+{
+	char	   *name = get_rel_name(index);
+
+	if (name == NULL)
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("relation with OID %u does not exist", index)));
+	if (!is_owner_of_relation(index) && !has_privs_of_role(GetUserId(), ROLE_PG_STAT_SCAN_TABLES))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied for relation \"%s\"", name),
+				 errdetail("Its owner and members of pg_stat_scan_tables may read its pages.")));
+}
+
 static void
 check_readable(Relation index)
 {
 	const char *name = RelationGetRelationName(index);
 
-	if (!is_owner_of_relation(RelationGetRelid(index)) && !has_privs_of_role(GetUserId(), ROLE_PG_STAT_SCAN_TABLES))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied for relation \"%s\"", name),
-				 errdetail("Its owner and members of pg_stat_scan_tables may read its pages.")));
 	if (index->rd_rel->relkind != RELKIND_INDEX || index->rd_rel->relam != BTREE_AM_OID)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -108,13 +121,15 @@ Datum
 btree_leaf_pages(PG_FUNCTION_ARGS)
 {
 	Oid			oid = PG_GETARG_OID(0);
-	Relation	index = try_relation_open(oid, AccessShareLock);
+	Relation	index;
 	LeafPages	pages;
 	TupleDesc	columns;
 	Datum		values[4] = {0};
 	bool		nulls[4] = {false};
 
-	if (index == NULL)
+	check_rights(oid);
+	index = try_relation_open(oid, AccessShareLock);
+	if (index == NULL)			/* dropped meanwhile */
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("relation with OID %u does not exist", oid)));
 	check_readable(index);
 	if (get_call_result_type(fcinfo, NULL, &columns) != TYPEFUNC_COMPOSITE)
