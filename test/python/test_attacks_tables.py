@@ -465,6 +465,11 @@ def test_a_stranger_keeps_nobody_waiting(alices: str) -> None:
         ):
             execute(mallory, EVENTS.format(name="evil.u"), "SELECT feed_enable('evil.u')")
             execute(mallory, EVENTS.format(name="evil.gone"), "SELECT feed_create('g', 'evil.gone')")
+            # What is left of a table that was dropped is swept away by whoever comes next.
+            execute(
+                mallory, EVENTS.format(name="evil.d"), "SELECT feed_create('d', 'evil.d'), exact_count_start('evil.d')"
+            )
+            execute(mallory, "DROP TABLE evil.d")
             execute(mallory, "BEGIN", *call.split("; "))
             execute(alice, "SET lock_timeout = '1s'", *USE_AS_ALICE)
             execute(admin, "SET lock_timeout = '1s'", "SELECT * FROM feeds")
