@@ -20,7 +20,8 @@ BEGIN
     SELECT string_agg(quote_literal(quote_ident(f.owner_name)), ' or ' ORDER BY f.owner_name) INTO others
     FROM inorder_internal.feed AS f
     WHERE f.name = feed_name AND f.owner <> say_unknown.owner AND inorder_internal.may_move(caller, f);
-    RAISE 'feed % of role % does not exist', quote_literal(feed_name), quote_ident(inorder_internal.role_name(owner))
+    RAISE 'feed % of role % does not exist', quote_literal(feed_name),
+          coalesce(quote_ident(inorder_internal.role_name(owner)), owner::text)
     USING ERRCODE = 'undefined_object',
           HINT = 'A feed of another role is named with its owner, as in owner => '
               || coalesce(others, '''name_of_role''') || '.';
@@ -67,6 +68,9 @@ BEGIN
     SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
     IF NOT FOUND THEN
         RAISE 'the feed was dropped' USING ERRCODE = 'undefined_object';
+    ELSIF NOT inorder_internal.may_move(caller, f) THEN
+        -- Revoked while the caller waited for the lock.
+        RAISE 'permission denied for feed %', quote_literal(f.name) USING ERRCODE = 'insufficient_privilege';
     END IF;
     PERFORM inorder_internal.check_reader(caller, f.relation);
     t := inorder_internal.table_of(f.relation, caller);

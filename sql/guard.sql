@@ -218,9 +218,14 @@ CREATE FUNCTION inorder_internal.adopt_roles(table_relation regclass)
 RETURNS void
 LANGUAGE sql VOLATILE
 -- In a restored database roles have other oids. The owner of the table vouches for their names.
+-- A role that has made another feed of the same name meanwhile keeps that.
 BEGIN ATOMIC
     UPDATE inorder_internal.feed AS f
-    SET owner = coalesce((SELECT r.oid FROM pg_roles AS r WHERE r.rolname = f.owner_name), f.owner),
+    SET owner = coalesce((SELECT r.oid FROM pg_roles AS r
+                          WHERE r.rolname = f.owner_name AND NOT EXISTS (
+                              SELECT FROM inorder_internal.feed AS o
+                              WHERE o.name = f.name AND o.owner_name = f.owner_name AND o.id <> f.id
+                                AND (o.owner = r.oid OR o.relation = f.relation AND o.id < f.id))), f.owner),
         movers = ARRAY(SELECT ROW(r.oid, m.name)::inorder_internal.role_ref
                        FROM unnest(f.movers) AS m JOIN pg_roles AS r ON r.rolname = m.name)
     WHERE f.relation = table_relation;
@@ -256,7 +261,8 @@ BEGIN
     LOOP
         RETURN NEXT format('CREATE INDEX %s%I ON %s%s USING %s (%I)%s',
             CASE WHEN member.relkind = 'p' THEN '' ELSE 'CONCURRENTLY ' END, member.index,
-            CASE WHEN member.relkind = 'p' THEN 'ONLY ' ELSE '' END, member.oid::regclass, method, key_column, options);
+            CASE WHEN member.relkind = 'p' THEN 'ONLY ' ELSE '' END, member.oid::regclass, method, key_column,
+            options);
         IF member.parent IS NOT NULL THEN
             RETURN NEXT format('ALTER INDEX %s ATTACH PARTITION %I.%I', member.above, member.schema, member.index);
         END IF;

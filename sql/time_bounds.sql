@@ -9,26 +9,26 @@
 CREATE FUNCTION @extschema@.uuid_v1_time_bound(moment timestamptz, after boolean) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_time_bound(timestamptz, boolean) IS
-'What the planner compares keys with instead of a moment: the smallest key of its microsecond, or (after) of a '
-'later one; the lowest or one above all beyond the range. Not for use by hand.';
+'Internal function. What the planner compares keys with instead of a moment: the smallest key of its microsecond, or '
+'(after) of a later one; the lowest or one above all beyond the range.';
 
 CREATE FUNCTION @extschema@.uuid_v1_range_bound(range tstzrange, upper boolean) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_range_bound(tstzrange, boolean) IS
-'What the planner compares keys with instead of a range: the smallest key in it, or (upper) behind it; the lowest '
-'or one above all beyond the range. Not for use by hand.';
+'Internal function. What the planner compares keys with instead of a range: the smallest key in it, or (upper) behind '
+'it; the lowest or one above all beyond the range.';
 
 CREATE FUNCTION @extschema@.uuid_v7_time_bound(moment timestamptz, after boolean) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v7_time_bound(timestamptz, boolean) IS
-'What the planner compares keys with instead of a moment: the smallest key of its microsecond, or (after) of a '
-'later one; the lowest or one above all beyond the range. Not for use by hand.';
+'Internal function. What the planner compares keys with instead of a moment: the smallest key of its microsecond, or '
+'(after) of a later one; the lowest or one above all beyond the range.';
 
 CREATE FUNCTION @extschema@.uuid_v7_range_bound(range tstzrange, upper boolean) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v7_range_bound(tstzrange, boolean) IS
-'What the planner compares keys with instead of a range: the smallest key in it, or (upper) behind it; the lowest '
-'or one above all beyond the range. Not for use by hand.';
+'Internal function. What the planner compares keys with instead of a range: the smallest key in it, or (upper) behind '
+'it; the lowest or one above all beyond the range.';
 
 CREATE FUNCTION @extschema@.uuid_v1_floor(moment timestamptz) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

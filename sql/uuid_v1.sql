@@ -225,7 +225,8 @@ CREATE OPERATOR CLASS @extschema@.uuid_v1_minmax_multi_ops FOR TYPE @extschema@.
     FUNCTION 4 brin_minmax_multi_union(internal, internal, internal),
     FUNCTION 5 brin_minmax_multi_options(internal),
     FUNCTION 11 @extschema@.uuid_v1_distance(internal, internal);
-COMMENT ON OPERATOR CLASS @extschema@.uuid_v1_minmax_multi_ops USING brin IS 'several ranges of values for a block range';
+COMMENT ON OPERATOR CLASS @extschema@.uuid_v1_minmax_multi_ops USING brin IS
+'several ranges of values for a block range';
 
 CREATE AGGREGATE @extschema@.min(@extschema@.uuid_v1) (
     SFUNC = @extschema@.uuid_v1_smaller, STYPE = @extschema@.uuid_v1,
