@@ -1,0 +1,82 @@
+-- After a restore: how a table and its feeds are carried over into another cluster. feed_rebase() is in src/enable.c.
+
+CREATE FUNCTION inorder_internal.describe_restored(relation regclass, beyond bigint,
+                                                   OUT t inorder_internal.feed_table, OUT highest_query text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF beyond NOT BETWEEN 0 AND 281474976710655 THEN
+        RAISE 'beyond must be between 0 and 281474976710655, not %', beyond
+        USING ERRCODE = 'numeric_value_out_of_range';
+    END IF;
+    t := inorder_internal.describe(relation, (SELECT f.key_column FROM inorder_internal.feed_table AS f
+                                              WHERE f.relation = describe_restored.relation));
+    IF t.is_generated THEN
+        RAISE 'column % of % is generated: a restore computes it anew', quote_ident(t.key_column), relation
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              HINT = 'Its rows are one new batch: start feeds again by feed_seek(name, ''beginning'') or '
+                     'feed_seek(name, ''now'').';
+    END IF;
+    -- Not max(uuid), which most servers lack.
+    highest_query := format('SELECT %s FROM %sTRUE AND e.%I IS NOT NULL ORDER BY e.%3$I DESC LIMIT 1',
+                            inorder_internal.number_text(t), inorder_internal.whole_table(t), t.key_column);
+END $$;
+COMMENT ON FUNCTION inorder_internal.describe_restored(regclass, bigint) IS
+'Internal function. How a restored table is read, and the query for its highest number.';
+
+CREATE FUNCTION inorder_internal.raised_base(t inorder_internal.feed_table, beyond bigint, highest bigint)
+RETURNS bigint
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT greatest((t).base, coalesce(max(n.number), 0::bigint) + 1 - inorder_internal.next_transaction(0::bigint))
+    FROM (SELECT highest UNION ALL SELECT beyond
+          UNION ALL SELECT (f.position).partial FROM inorder_internal.feed AS f WHERE f.relation = (t).relation
+          UNION ALL SELECT upper((f.position).transactions) - 1 FROM inorder_internal.feed AS f
+                    WHERE f.relation = (t).relation
+          UNION ALL SELECT upper((f.pending).transactions) - 1 FROM inorder_internal.feed AS f
+                    WHERE f.relation = (t).relation
+          UNION ALL SELECT upper(p.counted) - 1 FROM inorder_internal.count_part AS p
+                    WHERE p.relation = (t).relation) AS n(number);
+END;
+COMMENT ON FUNCTION inorder_internal.raised_base(inorder_internal.feed_table, bigint, bigint) IS
+'Internal function. The base with which new numbers go on above all known ones.';
+
+CREATE FUNCTION inorder_internal.base_statement(t inorder_internal.feed_table, base bigint)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN format('ALTER TABLE %s ALTER COLUMN %I SET DEFAULT %s.%I(%L::pg_catalog.int8)', (t).relation, (t).key_column,
+              inorder_internal.public_schema(),
+              CASE WHEN (t).is_uuid THEN 'uuid_xact_nextval' ELSE 'xact_id' END, base);
+COMMENT ON FUNCTION inorder_internal.base_statement(inorder_internal.feed_table, bigint) IS
+'Internal function. The statement that sets the base in the default of the column.';
+
+CREATE FUNCTION inorder_internal.adopt_roles(table_relation regclass)
+RETURNS void
+LANGUAGE sql VOLATILE
+-- In a restored database roles have other oids. The owner of the table vouches for their names.
+-- A role that has made another feed of the same name meanwhile keeps that.
+BEGIN ATOMIC
+    UPDATE inorder_internal.feed AS f
+    SET owner = coalesce((SELECT r.oid FROM pg_roles AS r
+                          WHERE r.rolname = f.owner_name AND NOT EXISTS (
+                              SELECT FROM inorder_internal.feed AS o
+                              WHERE o.name = f.name AND o.owner_name = f.owner_name AND o.id <> f.id
+                                AND (o.owner = r.oid OR o.relation = f.relation AND o.id < f.id))), f.owner),
+        movers = ARRAY(SELECT ROW(r.oid, m.name)::inorder_internal.role_ref
+                       FROM unnest(f.movers) AS m JOIN pg_roles AS r ON r.rolname = m.name)
+    WHERE f.relation = table_relation;
+END;
+COMMENT ON FUNCTION inorder_internal.adopt_roles(regclass) IS
+'Internal function. Let the roles of this cluster have the feeds of a restored table, by name.';
+
+CREATE FUNCTION @extschema@.feed_rebase(relation regclass, beyond bigint DEFAULT 0)
+RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_rebase(regclass, bigint) IS
+'After a restore into a server with lower transaction ids: raise the base in the column default and the guard, so '
+'that new numbers go on above those in the table, in the positions of its feeds, which stay as they are, and above '
+'beyond, for positions that readers keep themselves. Feeds go to the roles that have the names of those they belonged '
+'to. Returns the base; one that is high enough is kept.
+Range: beyond 0 to 281474976710655. Owner only. Takes ACCESS EXCLUSIVE, waiting for everyone; reads the highest '
+'number by the index if it is a btree, otherwise the whole table. Errors: object_not_in_prerequisite_state for a '
+'generated column, which a restore computes anew; numeric_value_out_of_range; those of feed_enable.';
