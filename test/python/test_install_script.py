@@ -208,7 +208,8 @@ SPOTTED = [
 
 def sources() -> list[str]:
     """The files that make joins into the install script, in their order."""
-    listed = re.search(r"^SQL_SOURCES = (.*)$", (ROOT / "Makefile").read_text(), re.M)
+    makefile = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+    listed = re.search(r"^SQL_SOURCES = (.*)$", makefile, re.M)
     assert listed
     return listed[1].split()
 
