@@ -1,0 +1,87 @@
+-- State that does not fit, as a dump, a restore or a hand may leave it: checked when it is used, never executed.
+CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
+CREATE TABLE pairs (a text, b int, xact bigint NOT NULL DEFAULT xact_id(), PRIMARY KEY (a, b));
+CREATE INDEX ON pairs (xact);
+SELECT feed_create('events', 'events'), feed_create('pairs', 'pairs'), exact_count_start('events');
+INSERT INTO events (n) SELECT generate_series(1, 5);
+INSERT INTO pairs SELECT 'k' || g, g FROM generate_series(1, 5) AS g;
+SELECT n FROM feed_read('events', null::events, 2);
+SELECT b FROM feed_read('pairs', null::pairs, 2);
+-- What cannot be.
+SELECT regexp_replace(error_of(s), 'row contains.*', 'row …') FROM unnest(ARRAY[
+    'UPDATE inorder_internal.feed SET id = 0', 'UPDATE inorder_internal.feed SET id = 4294967296', 'UPDATE inorder_internal.feed SET name = ''''',
+    'UPDATE inorder_internal.feed SET name = repeat(''x'', 201)', 'UPDATE inorder_internal.feed SET position = NULL', 'UPDATE inorder_internal.feed SET position = ROW(NULL, NULL, NULL, NULL, NULL)',
+    'UPDATE inorder_internal.feed SET position.transactions = ''{(,)}''', 'UPDATE inorder_internal.feed SET position.transactions = ''{[-1,5)}''',
+    'UPDATE inorder_internal.feed SET pending.transactions = ''{[0,281474976710657)}''', 'UPDATE inorder_internal.feed SET batch = -1',
+    'UPDATE inorder_internal.feed_table SET base = -1', 'UPDATE inorder_internal.feed_table SET base = 281474976710656', 'UPDATE inorder_internal.feed_table SET order_columns = NULL',
+    'UPDATE inorder_internal.feed_table SET order_columns = ''{a,NULL}''', 'UPDATE inorder_internal.feed_table SET order_columns = ''{n}'' WHERE is_uuid',
+    'UPDATE inorder_internal.count_part SET rows = -1', 'UPDATE inorder_internal.count_part SET counted = ''{(,)}''']) AS s;
+-- Undoes what it tried.
+CREATE FUNCTION with_state(change text, VARIADIC statements text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+    answers text[];
+BEGIN
+    EXECUTE change;
+    answers := ARRAY(SELECT error_of(s) FROM unnest(statements) AS s);
+    RAISE 'undo' USING ERRCODE = 'IN000';
+EXCEPTION WHEN SQLSTATE 'IN000' THEN
+    RETURN QUERY SELECT regexp_replace(regexp_replace(a, '[0-9a-f]{8}-[0-9a-f-]{27}', 'KEY', 'g'), '(?!^)\m\d{3,}', 'N', 'g') FROM unnest(answers) AS a;
+END $$;
+\set read_events 'SELECT feed_read(\'events\', null::events)'
+\set read_pairs 'SELECT feed_read(\'pairs\', null::pairs)'
+-- A key to go on from that is not one of the columns'.
+SELECT with_state($$UPDATE inorder_internal.feed SET position.last_key = '{x''); DROP TABLE events; --}' WHERE name = 'events'$$, :'read_events');
+SELECT with_state($$UPDATE inorder_internal.feed SET position.last_key = '{k2,2'' OR true --}' WHERE name = 'pairs'$$, :'read_pairs', $$SELECT feed_apply('pairs', 'SELECT FROM batch')$$);
+SELECT with_state($$UPDATE inorder_internal.feed SET position.last_key = '{"'' || a || ''",2}' WHERE name = 'pairs'$$, :'read_pairs');
+SELECT with_state($$UPDATE inorder_internal.feed SET position.last_key = '{}'$$, :'read_events', :'read_pairs');
+SELECT with_state($$UPDATE inorder_internal.feed SET position.last_key = '{k2}'$$, :'read_pairs');
+SELECT with_state($$UPDATE inorder_internal.feed SET position.last_key = '{k2,2,3}'$$, :'read_pairs');
+SELECT with_state($$UPDATE inorder_internal.feed SET position.last_key = '{k2,NULL}'$$, :'read_pairs');
+SELECT with_state($$UPDATE inorder_internal.feed SET position.last_key = '{{k2},{2}}'$$, :'read_pairs');
+SELECT with_state($$UPDATE inorder_internal.feed SET position.last_key = NULL$$, :'read_events', :'read_pairs');
+-- A transaction to go on in that has been read, or was never there: nothing is read until there is.
+SELECT with_state($$UPDATE inorder_internal.feed SET position.transactions = (position).transactions + inorder_internal.one((position).partial)$$, :'read_events');
+SELECT with_state($$UPDATE inorder_internal.feed SET position.partial = 281474976710655$$, :'read_events', :'read_pairs');
+SELECT with_state($$UPDATE inorder_internal.feed SET position.partial = -5$$, :'read_events', :'read_pairs');
+-- A batch that is newer than the server, or of other keys.
+SELECT with_state($$UPDATE inorder_internal.feed SET batch = 1, pending = ROW('{[0,281474976710655)}', NULL, NULL, NULL, NULL, NULL, NULL)$$, $$SELECT feed_batch_rows('events', 1, null::events)$$,
+    $$SELECT feed_finish_batch('events', 1)$$, :'read_events');
+SELECT with_state($$UPDATE inorder_internal.feed SET batch = 1, pending = ROW('{[0,7)}', NULL, NULL, 6, '{x}', NULL, NULL)$$, $$SELECT feed_batch_rows('events', 1, null::events)$$,
+    $$SELECT feed_finish_batch('events', 1)$$);
+-- Members that are no tables.
+SELECT with_state($$UPDATE inorder_internal.feed SET position.members = ARRAY[NULL, ROW(1, 'x', 'y', NULL)::feed_member]$$, :'read_events', :'read_pairs');
+-- Columns that the table does not have, or not so.
+SELECT with_state($$UPDATE inorder_internal.feed_table SET key_column = 'n', order_columns = CASE WHEN is_uuid THEN '{n}' ELSE order_columns END$$, :'read_events', :'read_pairs', $$SELECT exact_count('events')$$);
+SELECT with_state($$UPDATE inorder_internal.feed_table SET key_column = 'id"; --', order_columns = CASE WHEN is_uuid THEN '{"id\"; --"}'::name[] ELSE order_columns END$$, :'read_events');
+SELECT with_state($$UPDATE inorder_internal.feed_table SET order_columns = '{b,a}' WHERE NOT is_uuid$$, :'read_pairs');
+SELECT with_state($$UPDATE inorder_internal.feed_table SET is_generated = true$$, :'read_events', :'read_pairs');
+SELECT with_state($$UPDATE inorder_internal.feed_table SET is_uuid = false$$, :'read_events');
+SELECT with_state($$UPDATE inorder_internal.feed_table SET base = 7$$, :'read_events', :'read_pairs', $$SELECT exact_count('events')$$, $$SELECT feed_seek('events', 'now')$$);
+SELECT with_state($$UPDATE inorder_internal.feed_table SET base = 281474976710655$$, :'read_events', $$SELECT * FROM feeds$$);
+-- Another kind of index costs time, no rows.
+SELECT with_state($$UPDATE inorder_internal.feed_table SET ordered = NOT ordered$$, :'read_events', :'read_pairs', $$SELECT exact_count('events')$$);
+-- Tables that are none of ours, and a table that nobody enabled.
+SELECT with_state($$UPDATE inorder_internal.feed SET relation = 'pg_class'$$, :'read_events', $$SELECT feed_seek('events', 'now')$$, $$SELECT * FROM feeds$$, $$SELECT feed_drop('events')$$);
+SELECT with_state($$UPDATE inorder_internal.feed SET relation = 'feeds' WHERE name = 'events'$$, :'read_events', $$SELECT * FROM feeds$$);
+SELECT with_state($$UPDATE inorder_internal.feed SET relation = 'pairs' WHERE name = 'events'$$, :'read_events', $$SELECT feed_read('events', null::pairs)$$);
+SELECT with_state($$DELETE FROM inorder_internal.feed_table$$, :'read_events', :'read_pairs', $$SELECT exact_count('events')$$, $$SELECT * FROM feeds$$);
+-- A number of another table's rows, or of transactions to come, counts for nothing.
+CREATE FUNCTION counted(change text) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    answer bigint;
+BEGIN
+    EXECUTE change;
+    answer := exact_count('events');
+    RAISE 'undo' USING ERRCODE = 'IN000';
+EXCEPTION WHEN SQLSTATE 'IN000' THEN
+    RETURN answer;
+END $$;
+SELECT exact_count_fold('events');
+SELECT counted(c) FROM unnest(ARRAY['UPDATE inorder_internal.count_part SET storage = ''''', 'UPDATE inorder_internal.count_part SET storage = storage || ''/1'', rows = 9',
+    'UPDATE inorder_internal.count_part SET counted = ''{[0,281474976710655)}'', rows = 9', 'UPDATE inorder_internal.count_part SET counted = ''{}'', rows = 0',
+    'UPDATE inorder_internal.count_part SET part = ''pairs''']) AS c;
+SELECT n FROM feed_read('events', null::events);
+SELECT b FROM feed_read('pairs', null::pairs);
+SELECT feed_drop(name) FROM feeds;
+DROP FUNCTION with_state, counted;
+DROP TABLE events, pairs;
