@@ -1,0 +1,392 @@
+"""What the owner of a database puts into the state, as a restore does: checked when it is used, never executed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import psycopg
+import pytest
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+from inorder.servers import Server
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from attack import ATTACK, database, execute, refusal, value
+from conftest import scalar
+
+pytestmark = pytest.mark.server
+
+READERS = ("postgres", "alice", "bob")
+EVIL = "evil.\"x'); SELECT evil.attack(); --\""
+
+# The attack says at once that it was called, so that what a test does can be rolled back.
+LOUD = """
+ALTER FUNCTION evil.attack() RENAME TO quiet_attack;
+CREATE FUNCTION evil.attack() RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_user <> 'mallory' THEN
+        RAISE WARNING 'attacked as %', current_user;
+    END IF;
+    RETURN evil.quiet_attack();
+END $$;
+CREATE FUNCTION evil.on_read() RETURNS uuid LANGUAGE sql AS
+'SELECT gen_random_uuid() WHERE evil.attack()';
+"""
+
+RELATIONS = f"""
+CREATE TABLE evil.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigint, xact bigint DEFAULT 0);
+CREATE INDEX ON evil.t (xact);
+INSERT INTO evil.t (n) VALUES (1), (2);
+CREATE VIEW evil.v AS SELECT evil.on_read() AS id, 1::bigint AS n, 1::bigint AS xact WHERE evil.attack();
+CREATE MATERIALIZED VIEW evil.m AS SELECT gen_random_uuid() AS id, 1::bigint AS n, 1::bigint AS xact;
+CREATE SEQUENCE evil.s;
+CREATE TYPE evil.c AS (id uuid, n bigint, xact bigint);
+CREATE FOREIGN TABLE evil.f (id uuid, n bigint, xact bigint) SERVER nowhere;
+CREATE UNLOGGED TABLE evil.u (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigint, xact bigint);
+CREATE TABLE evil.p (id uuid, n bigint, xact bigint) PARTITION BY LIST (n);
+CREATE FOREIGN TABLE evil.pf PARTITION OF evil.p DEFAULT SERVER nowhere;
+CREATE TABLE evil.parent (id uuid, n bigint, xact bigint);
+CREATE TABLE evil.child () INHERITS (evil.parent);
+CREATE TABLE {EVIL} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), "n"" OR evil.attack() --" bigint, xact bigint);
+INSERT INTO {EVIL} DEFAULT VALUES;
+CREATE FUNCTION evil.constant() RETURNS int LANGUAGE plpgsql IMMUTABLE AS
+'BEGIN PERFORM evil.attack(); RETURN 1; END';
+CREATE TABLE evil.loud (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigint, xact bigint DEFAULT evil.constant());
+CREATE INDEX ON evil.loud (xact);
+CREATE POLICY p ON evil.loud USING (evil.attack());
+ALTER TABLE evil.loud ENABLE ROW LEVEL SECURITY;
+GRANT SELECT ON ALL TABLES IN SCHEMA evil TO PUBLIC;
+GRANT SELECT ON evil.s TO PUBLIC;
+"""
+
+ALICES = """
+CREATE SCHEMA alice;
+CREATE TABLE alice.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigint);
+CREATE TABLE alice.bare (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigint, xact bigint DEFAULT 5);
+CREATE INDEX ON alice.bare (xact);
+INSERT INTO alice.t (n) VALUES (1), (2), (3);
+INSERT INTO alice.bare (n) VALUES (1), (2), (3);
+SELECT feed_create('a', 'alice.t'), exact_count_start('alice.t');
+INSERT INTO alice.t (n) VALUES (4);
+GRANT USAGE ON SCHEMA alice TO bob, mallory;
+GRANT SELECT ON alice.t, alice.bare TO bob;
+"""
+
+# What no feed_enable() would have let through.
+WRONG = (
+    "evil.t", "evil.v", "evil.m", "evil.s", "evil.c", "evil.f", "evil.u", "evil.p", "evil.pf", "evil.parent", EVIL,
+    "evil.loud", "evil.t_pkey", "alice.bare", "pg_class", "pg_authid", "pg_largeobject", "information_schema.tables",
+    "inorder_internal.feed", "inorder_internal.feed_table", "pg_stats", "pg_stat_activity", "feeds",
+)  # fmt: skip
+# Their columns, the base, and whether they are in order; SQL for a row of feed_table behind the relation.
+DESCRIPTIONS = (
+    "'id', true, false, '{id}', 0, true",
+    "'id', true, false, '{id}', 281474976710655, false",
+    "'n', false, false, '{}', 0, true",
+    "'xact', false, false, '{n}', 5, false",
+    "'xact', false, true, '{id,n}', 281474976710655, true",
+    "'oid', false, false, '{}', 0, false",
+    "'id = evil.on_read() --', true, false, ARRAY['id = evil.on_read() --'], 0, true",
+    "'n\" OR evil.attack() --', false, false, ARRAY['id', 'n\" OR evil.attack() --'], 0, true",
+    "'tableoid', false, false, '{ctid,xmin}', 0, true",
+    "'', false, false, '{\"\"}', 0, true",
+)
+POSITIONS = (
+    """'("{}",,,,)'""",
+    """'("{[0,281474976710656)}",,,,)'""",
+    """'("{[0,3),[5,281474976710656)}",4,"{evil.on_read()}",,)'""",
+    """ROW('{[0,3)}', -9223372036854775808, ARRAY['''; SELECT evil.attack(); --', NULL],
+           ARRAY[ROW(0, '", evil.attack()', NULL, '{NULL,1}')::feed_member, NULL], 'x'' OR evil.attack()')""",
+)
+PENDING = (
+    "NULL",
+    """ROW('{[0,281474976710656)}', NULL, NULL, NULL, NULL, NULL, NULL)""",
+    """ROW('{[0,3)}', 4, ARRAY['00000000-0000-8000-8000-000000000000'') OR (evil.attack()'], 9223372036854775807,
+           ARRAY['x', 'y', 'z'], ARRAY[NULL]::feed_member[], 'x')""",
+)
+
+
+@dataclass
+class State:
+    """A database that mallory owns, and what she knows of it."""
+
+    dsn: str
+    mallory: Connection
+    sessions: dict[str, Connection]
+    caught: list[str]
+
+
+@pytest.fixture(scope="module")
+def attacked(server: Server) -> Iterator[Cluster]:
+    """A server of its own, since roles are the whole server's."""
+    with Cluster(server) as running:
+        running.start({"fsync": "off", "restart_after_crash": "off"})
+        yield running
+
+
+@pytest.fixture(scope="module")
+def state(attacked: Cluster) -> Iterator[State]:
+    """Everything there is to be misused, and a feed of somebody else's."""
+    caught: list[str] = []
+    with database(attacked, "ALTER DATABASE {database} OWNER TO mallory") as dsn:
+        with connect(dsn) as admin:
+            execute(admin, "CREATE EXTENSION inorder", "CREATE FOREIGN DATA WRAPPER nowhere", "CREATE SERVER nowhere "
+                    "FOREIGN DATA WRAPPER nowhere", "GRANT USAGE ON FOREIGN SERVER nowhere TO mallory",
+                    "GRANT CREATE ON DATABASE " + str(admin.info.dbname) + " TO alice")  # fmt: skip
+        with connect(make_conninfo(dsn, user="alice")) as alice:
+            execute(alice, ALICES)
+        with connect(make_conninfo(dsn, user="mallory")) as mallory:
+            execute(mallory, ATTACK, LOUD, RELATIONS)
+            sessions = {user: connect(make_conninfo(dsn, user=user)) for user in (*READERS, "monitor")}
+            for user, session in sessions.items():
+                session.add_notice_handler(lambda notice, user=user: caught.append(f"{user}: {notice.message_primary}"))
+            yield State(dsn, mallory, sessions, caught)
+            for session in sessions.values():
+                session.close()
+
+
+@pytest.fixture(autouse=True)
+def clean(state: State) -> Iterator[None]:
+    """Without anything forged, also where a test fails."""
+    yield
+    forget(state)
+
+
+def calls(relation: str, owner: str) -> list[str]:
+    """Whatever reads a table or its state; those first that give rows or a number of them."""
+    oid, whose = f"'{relation.replace(chr(39), chr(39) * 2)}'::regclass", f"'{owner}'::regrole"
+    row = f"null::{relation}"
+    return [
+        f"SELECT * FROM feed_read('x', {row}, NULL, {whose})",
+        f"SELECT * FROM feed_read('x', {row}, 1, {whose})",
+        f"SELECT * FROM feed_batch_rows('x', 1, {row}, {whose})",
+        f"SELECT * FROM feed_rows({oid}, feed_batch_after({oid}, feed_start({oid}), 1), {row})",
+        f"SELECT * FROM feed_rows({oid}, ROW('{{[0,9)}}', NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, {row})",
+        f"SELECT feed_apply('x', 'SELECT n FROM batch', NULL, {whose}) AS n",
+        f"SELECT feed_apply('x', 'SELECT n FROM batch', 1, {whose}) AS n",
+        f"SELECT feed_next_batch('x', 1, {whose}) AS n",
+        f"SELECT exact_count({oid}) AS n",
+        f"SELECT exact_count_fold({oid})",
+        f"SELECT exact_count_start({oid})",
+        f"SELECT feed_finish_batch('x', 1, {whose})",
+        f"SELECT feed_seek('x', 'now', {whose})",
+        f"SELECT feed_seek('x', 'here', {whose})",
+        f"SELECT feed_create('y', {oid})",
+        f"SELECT feed_enable({oid})",
+        f"SELECT feed_disable({oid})",
+        f"SELECT feed_rebase({oid})",
+        f"SELECT feed_prepare({oid})",
+        f"SELECT * FROM feed_holders({oid})",
+        f"SELECT feed_grant('x', 'bob', {whose})",
+        f"SELECT feed_claim('x', {whose})",
+        f"SELECT feed_drop('x', {whose})",
+        "SELECT * FROM feeds",
+    ]
+
+
+GIVE_ROWS = 8  # of these calls
+
+
+def forge(state: State, relation: str, description: str, position: str, pending: str, owner: str) -> bool:
+    """Rows as a restore would bring them; whether the tables take them."""
+    oid = f"'{relation.replace(chr(39), chr(39) * 2)}'::regclass"
+    feed = (
+        "INSERT INTO inorder_internal.feed (id, name, owner, owner_name, movers, relation, position, batch, pending)"
+        f" VALUES (4294967295, 'x', '{owner}'::regrole, '{owner}', ARRAY[ROW('bob'::regrole, 'bob')]"
+        f"::inorder_internal.role_ref[], {oid}, {position}, 1, {pending})"
+    )
+    try:
+        with state.mallory.transaction():
+            execute(state.mallory, f"INSERT INTO inorder_internal.feed_table VALUES ({oid}, {description})", feed)
+    except psycopg.errors.CheckViolation:
+        return False
+    return True
+
+
+def forget(state: State) -> None:
+    """As it was before."""
+    with connect(state.dsn) as admin:
+        for table in ("feed_table", "count_part"):
+            execute(admin, f"DELETE FROM inorder_internal.{table} WHERE relation <> 'alice.t'::regclass")
+        execute(admin, "DELETE FROM inorder_internal.feed WHERE name <> 'a'")
+
+
+def attempt(session: Connection, call: str) -> list[tuple[object, ...]]:
+    """What a call returns, if anything, without a trace."""
+    try:
+        with session.transaction(force_rollback=True):
+            return session.execute(call.encode()).fetchall()
+    except psycopg.Error as error:
+        assert error.sqlstate and not error.sqlstate.startswith("XX"), f"{call}: {error}"
+        return []
+
+
+def check_others(state: State, what: str) -> None:
+    """The view shows the feed of alice to everybody who may see it, and she reads her table."""
+    for user, session in state.sessions.items():
+        seen = value(session, "SELECT count(*) FROM feeds WHERE name = 'a' AND owner = 'alice' AND writers IS NULL")
+        assert seen == 1, f"{what}: {user}"
+    alice = state.sessions["alice"]
+    with alice.transaction(force_rollback=True):
+        assert scalar(alice, "SELECT sum(n) FROM feed_read('a', null::alice.t)") == 10, what
+        execute(alice, "SELECT feed_create('another', 'alice.t')")
+        assert scalar(alice, "SELECT exact_count('alice.t')") == 4, what
+    assert state.caught == [], what
+
+
+@pytest.mark.parametrize("relation", WRONG)
+def test_a_forged_table_gives_nothing(state: State, relation: str) -> None:
+    """Views, sequences, other people's tables, catalogs: an error, or no row; nobody else notices."""
+    forged = 0
+    for number, description in enumerate(DESCRIPTIONS):
+        position, pending = POSITIONS[number % len(POSITIONS)], PENDING[number % len(PENDING)]
+        owner = READERS[number % len(READERS)]
+        if not forge(state, relation, description, position, pending, owner):
+            continue
+        forged += 1
+        for user in {"postgres", owner}:
+            for place, call in enumerate(calls(relation, owner)):
+                found = attempt(state.sessions[user], call)
+                assert state.caught == [], f"{user}: {description}: {call}"
+                if place <= GIVE_ROWS:
+                    assert [row for row in found if row != (None,)] == [], f"{user}: {description}: {call}"
+        check_others(state, f"{relation} {description}")
+        forget(state)
+    assert forged >= len(DESCRIPTIONS) - 1
+
+
+# Columns that a position inside a transaction is to be kept by: of types that are somebody's, or speak as somebody's.
+COLUMNS = (
+    "evil.dom", "evil.mood", "evil.pair", "evil.doms", "text[]", "money", "regclass", "xml", "oidvector", "int4range",
+    'text COLLATE evil."col\'l"', "numeric", "bpchar", '"char"', "tsvector", "jsonb",
+)  # fmt: skip
+TYPES = """
+DROP TABLE IF EXISTS evil.g;
+DROP TYPE IF EXISTS evil.pair, evil.mood CASCADE;
+DROP DOMAIN IF EXISTS evil.doms, evil.dom CASCADE;
+CREATE DOMAIN evil.dom AS int CHECK (evil.attack());
+CREATE DOMAIN evil.doms AS evil.dom[] CHECK (evil.attack());
+CREATE TYPE evil.mood AS ENUM ('x', 'y');
+CREATE TYPE evil.pair AS (a evil.dom, b evil.mood);
+CREATE FUNCTION evil.as_text(evil.mood) RETURNS text LANGUAGE plpgsql AS
+'BEGIN PERFORM evil.attack(); RETURN ''x''; END';
+CREATE CAST (evil.mood AS text) WITH FUNCTION evil.as_text AS IMPLICIT;
+CREATE COLLATION IF NOT EXISTS evil."col'l" FROM "C";
+"""
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_a_forged_description_of_a_table_guarded_by_hand_runs_nothing(state: State, column: str) -> None:
+    """The guard that is there is of these columns, but feed_enable() never looked at them."""
+    name = "o'dd \" evil.attack()"
+    quoted = '"' + name.replace('"', '""') + '"'
+    call = "FOR EACH ROW EXECUTE FUNCTION feed_guard('0')"
+    execute(
+        state.mallory, TYPES, f"CREATE TABLE evil.g (n bigint, {quoted} {column})", "CREATE INDEX ON evil.g (n)",
+        "INSERT INTO evil.g (n) SELECT generate_series(1, 6) / 3", "GRANT SELECT ON evil.g TO PUBLIC",
+        f"CREATE TRIGGER zz_inorder_guard BEFORE INSERT OR DELETE OR UPDATE OF n, {quoted} ON evil.g {call}",
+        f"CREATE TRIGGER zz_inorder_update BEFORE UPDATE ON evil.g {call}",
+        "ALTER TABLE evil.g ENABLE ALWAYS TRIGGER zz_inorder_guard, ENABLE ALWAYS TRIGGER zz_inorder_update",
+    )  # fmt: skip
+    key = f"ARRAY[{sql.Literal(name).as_string()}]"
+    read = 0
+    for value_text in ("1", "x", "(1,x)", "'; SELECT evil.attack(); --"):
+        last = f"ARRAY[{sql.Literal(value_text).as_string()}]"
+        pending = f"ROW('{{[0,3)}}', 1, {last}, 2, {last}, NULL, NULL)"
+        for number, batch in enumerate(("NULL", pending)):
+            position = f"ROW('{{}}', 1, {last}, NULL, NULL)" if number else "ROW('{}', NULL, NULL, NULL, NULL)"
+            assert forge(state, "evil.g", f"'n', false, false, {key}, 0, {'true' if number else 'false'}", position,
+                         batch, "alice")  # fmt: skip
+            for user in ("postgres", "alice"):
+                for call in calls("evil.g", "alice")[:16]:
+                    read += len(attempt(state.sessions[user], call))
+                    assert state.caught == [], f"{user}: {value_text}: {call}"
+            forget(state)
+    assert read > 0, "it is guarded"
+    check_others(state, column)
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("pending", PENDING)
+def test_a_forged_feed_of_a_good_table_runs_nothing(state: State, position: str, pending: str) -> None:
+    """Its owner gets rows of that table, or an error; never more than there are."""
+    insert = (
+        "INSERT INTO inorder_internal.feed (id, name, owner, owner_name, movers, relation, position, batch, pending)"
+        f" VALUES (7, 'x', 'alice'::regrole, 'alice', ARRAY[ROW(0, '\"'), NULL, ROW('mallory'::regrole, 'mallory')]"
+        f"::inorder_internal.role_ref[], 'alice.t'::regclass, {position}, 1, {pending})"
+    )
+    execute(state.mallory, insert)
+    for user in READERS:
+        for call in calls("alice.t", "alice"):
+            assert len(attempt(state.sessions[user], call)) <= 7, call
+    # She may move it now, which the owner of a database can have anyway; rows are another matter.
+    for call in calls("alice.t", "alice")[:GIVE_ROWS]:
+        assert refusal(state.mallory, call) in ("42501", "55000"), call
+    check_others(state, position)
+
+
+@pytest.mark.parametrize(
+    "count",
+    [
+        "'alice.bare', 'alice.bare', '', '{}', 0",
+        "'alice.bare', 'evil.v', '', '{}', 5",
+        "'evil.v', 'evil.v', '', '{[0,281474976710656)}', 9223372036854775807",
+        "'alice.t', 'evil.v', '1/2', '{[0,9)}', 9223372036854775807",
+        "'alice.t', 'evil.loud', E'\\'; SELECT evil.attack(); --', '{[0,9)}', 1",
+    ],
+)
+def test_a_forged_count_runs_nothing(state: State, count: str) -> None:
+    """Of a table that has none, and parts that are not of the table."""
+    execute(state.mallory, f"INSERT INTO inorder_internal.count_part VALUES ({count}, now())")
+    for user in READERS:
+        for relation in ("alice.bare", "alice.t", "evil.v"):
+            for call in ("exact_count", "exact_count_fold", "exact_count_stop"):
+                found = attempt(state.sessions[user], f"SELECT {call}('{relation}')")
+                assert not found or relation == "alice.t" or call == "exact_count_stop", (user, relation, call, found)
+                assert call != "exact_count" or relation != "alice.t" or found == [(4,)], (user, found)
+    with connect(state.dsn) as admin:
+        execute(admin, "DELETE FROM inorder_internal.count_part WHERE part <> 'alice.t'::regclass")
+    check_others(state, count)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "feed_table VALUES ('alice.bare', 'id', true, false, '{n}', 0, true)",
+        "feed_table VALUES ('alice.bare', 'id', true, false, '{id}', -1, true)",
+        "feed_table VALUES ('alice.bare', 'id', true, false, '{id}', 281474976710656, true)",
+        "feed_table VALUES ('alice.bare', 'xact', false, false, '{NULL}', 0, true)",
+        "feed_table VALUES ('alice.bare', 'xact', NULL, false, '{}', 0, true)",
+        "feed (id, name, owner, owner_name, relation, position) VALUES (0, 'x', 0, '', 0, '(\"{}\",,,,)')",
+        "feed (id, name, owner, owner_name, relation, position) VALUES (4294967296, 'x', 0, '', 0, '(\"{}\",,,,)')",
+        "feed (id, name, owner, owner_name, relation, position) VALUES (1, '', 0, '', 0, '(\"{}\",,,,)')",
+        "feed (id, name, owner, owner_name, relation, position) VALUES (1, 'x', 0, '', 0, '(,,,,)')",
+        "feed (id, name, owner, owner_name, relation, position) VALUES (1, 'x', 0, '', 0, '(\"{[-1,2)}\",,,,)')",
+        "feed (id, name, owner, owner_name, relation, position) VALUES (1, 'x', 0, '', 0, '(\"{(,)}\",,,,)')",
+        "feed (id, name, owner, owner_name, relation, position, batch) "
+        "VALUES (1, 'x', 0, '', 0, '(\"{}\",,,,)', -1)",
+        "feed (id, name, owner, owner_name, relation, position, pending) "
+        "VALUES (1, 'x', 0, '', 0, '(\"{}\",,,,)', '(\"{(,)}\",,,,,,)')",
+        "count_part VALUES ('alice.t', 'alice.t', '', '{(,)}', 0, now())",
+        "count_part VALUES ('alice.t', 'alice.bare', '', '{}', -1, now())",
+    ],
+)
+def test_what_can_be_told_from_a_row_alone_is_refused(state: State, row: str) -> None:
+    """By the constraints of the tables."""
+    assert refusal(state.mallory, f"INSERT INTO inorder_internal.{row}") in ("23514", "23502")
+
+
+def test_who_owns_the_database_changes_and_deletes_nothing(state: State) -> None:
+    """Reading and inserting is all that a dump and a restore need."""
+    for table in ("feed", "feed_table", "count_part"):
+        for command in (
+            "UPDATE {} SET relation = 0", "DELETE FROM {}", "TRUNCATE {}", "DROP TABLE {}",
+            "ALTER TABLE {} DISABLE TRIGGER ALL", "CREATE TRIGGER t BEFORE INSERT ON {} EXECUTE FUNCTION evil.t()",
+            "CREATE INDEX ON {} ((evil.attack()))", "CREATE RULE r AS ON INSERT TO {} DO INSTEAD SELECT evil.attack()",
+            "ALTER TABLE {} ADD CHECK (evil.attack())", "SELECT FROM {} FOR UPDATE",
+            "INSERT INTO {} SELECT * FROM {} ON CONFLICT DO NOTHING RETURNING evil.attack()",
+        ):  # fmt: skip
+            code = refusal(state.mallory, command.replace("{}", f"inorder_internal.{table}"))
+            assert code == "42501" or command.startswith("INSERT"), command
+    assert refusal(state.mallory, "CREATE FUNCTION inorder_internal.f() RETURNS int LANGUAGE sql RETURN 1") == "42501"
+    check_others(state, "commands")
