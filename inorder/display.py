@@ -25,6 +25,8 @@ class Display:
         self.console = console or Console(stderr=True)
         self.figures = figures
         self.text = title
+        # A dumb terminal cannot move its cursor: it gets lines.
+        self.draws = self.console.is_terminal and not self.console.is_dumb_terminal
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -36,14 +38,14 @@ class Display:
         self.live = Live(self.bar, console=self.console, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> "Display":
-        if self.console.is_terminal:
+        if self.draws:
             self.live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.console.is_terminal:
+        if self.draws:
             self.live.stop()
 
     def total(self, steps: int) -> None:
@@ -58,7 +60,7 @@ class Display:
     def done(self, text: str = "") -> None:
         """The step ended: the figures are drawn anew, or, without a terminal, this is a line."""
         self.bar.advance(self.task)
-        if self.console.is_terminal:
+        if self.draws:
             self.live.update(Group(self.figures(), self.bar))
         elif text:
             self.console.print(f"{self.text} -> {text}", highlight=False, markup=False)

@@ -2,6 +2,7 @@
 
 import io
 
+import pytest
 from inorder.display import Display
 from rich.console import Console, RenderableType
 
@@ -25,13 +26,18 @@ def drawn(terminal: bool) -> str:
     return console.file.getvalue()
 
 
-def test_a_terminal_shows_figures_and_a_bar() -> None:
+def test_a_terminal_shows_figures_and_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both, and the cursor is shown again at the end."""
+    monkeypatch.setenv("TERM", "xterm")
     text = drawn(terminal=True)
     assert "so far so good" in text and "second" in text and "2/2" in text
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
 
 
-def test_without_a_terminal_there_are_plain_lines() -> None:
+@pytest.mark.parametrize(("term", "terminal"), [("xterm", False), ("dumb", False), ("dumb", True)])
+def test_without_a_terminal_that_can_draw_there_are_plain_lines(
+    monkeypatch: pytest.MonkeyPatch, term: str, terminal: bool
+) -> None:
     """One for each step that found something, no bar, no colour, no control character."""
-    assert drawn(terminal=False) == "first -> found 41\n"
+    monkeypatch.setenv("TERM", term)
+    assert drawn(terminal=terminal) == "first -> found 41\n"
