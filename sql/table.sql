@@ -259,6 +259,8 @@ RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+    -- First of all, since it locks the table: what is seen afterwards stays so.
+    guarded boolean := inorder_internal.has_guard(t);
     problem text := inorder_internal.problem(t.relation);
 BEGIN
     IF problem IS NOT NULL THEN
@@ -267,8 +269,7 @@ BEGIN
         RAISE 'row security hides rows of % from this role', t.relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = 'A feed and an exact count speak of all rows, hidden ones too.';
-    ELSIF NOT inorder_internal.has_guard(t)
-          AND EXISTS (SELECT FROM inorder_internal.feed_table AS f WHERE f.relation = t.relation) THEN
+    ELSIF NOT guarded AND EXISTS (SELECT FROM inorder_internal.feed_table AS f WHERE f.relation = t.relation) THEN
         PERFORM inorder_internal.say_unguarded(t);
     END IF;
 END $$;

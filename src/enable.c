@@ -12,6 +12,7 @@
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 
 #include "feed.h"
@@ -61,7 +62,8 @@ static void
 lock_table(Oid relation, LOCKMODE mode)
 {
 	must_own(relation_value(relation));
-	list_free(find_all_inheritors(relation, mode, NULL));
+	LockRelationOid(relation, mode);
+	list_free(find_all_inheritors(relation, mode, NULL));	/* which locks only those below */
 	must_own(relation_value(relation));
 }
 
