@@ -19,7 +19,7 @@ PG_CPPFLAGS = -DINORDER_VERSION='"$(EXTVERSION)"'
 
 # The install script is the sources joined, in this order.
 SQL_SOURCES = header.sql keys.sql uuid_v1.sql time_bounds.sql uuid_extras.sql snapshot.sql position.sql \
-              state.sql table.sql query.sql next_batch.sql feed.sql reader.sql guard.sql restore.sql prepare.sql count.sql feeds.sql index_pages.sql rights.sql
+              state.sql table.sql query.sql next_batch.sql feed.sql reader.sql guard.sql restore.sql prepare.sql count.sql backlog.sql feeds.sql index_pages.sql rights.sql
 DATA_built  = inorder--$(EXTVERSION).sql
 
 REGRESS        = install sequence_keys time_keys v7 xact uuid_v1 time_bounds snapshot index_pages feed guard feed_partitions feed_prepare feed_changes exact_count feed_rights feed_owner feed_path feed_hidden feed_state feeds uuid_extras
@@ -36,6 +36,14 @@ EXTRA_CLEAN = src/*.o src/*.bc output_regress
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
+
+# Only sources are looked for elsewhere: VPATH would find what was built there, perhaps for another server.
+ifneq ($(HERE),./)
+srcdir := $(HERE)
+VPATH  :=
+vpath %.c $(HERE)
+vpath %.control $(HERE)
+endif
 
 # Servers built with gcc 14 or later record this warning among their own flags;
 # an older compiler stops at an option it does not know.

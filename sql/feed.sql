@@ -42,7 +42,9 @@ BEGIN
     owner := coalesce(owner, caller);
     SELECT * INTO f FROM inorder_internal.feed AS known
     WHERE known.name = feed_name AND known.owner = find_feed.owner
-      AND known.owner_name = inorder_internal.role_name(find_feed.owner)
+      -- One whose role was renamed or dropped is found by the owner of the table only.
+      AND (known.owner_name = inorder_internal.role_name(find_feed.owner)
+           OR inorder_internal.owns(caller, known.relation))
       AND EXISTS (SELECT FROM pg_class AS c WHERE c.oid = known.relation);
     -- To those who may not see it, a feed is as good as not there.
     IF f.id IS NULL OR NOT inorder_internal.may_see(caller, f) THEN

@@ -3,88 +3,6 @@
 -- It plans and runs no query over a user's table, whose owner's functions planning alone would run, and locks none,
 -- or its owner could keep everybody waiting.
 
-CREATE FUNCTION inorder_internal.rows_estimated(relation regclass)
-RETURNS float8
-LANGUAGE sql STABLE STRICT
--- Without a look at the size of the files, for which the table would be locked.
-BEGIN ATOMIC
-    SELECT coalesce(sum(greatest(c.reltuples::float8, pg_stat_get_live_tuples(c.oid)::float8, 0::float8)), 0::float8)
-    FROM unnest(inorder_internal.tree(relation)) AS m JOIN pg_class AS c ON c.oid = m AND c.relkind = 'r';
-END;
-COMMENT ON FUNCTION inorder_internal.rows_estimated(regclass) IS
-'Internal function. About how many rows a table has, from statistics.';
-
-CREATE FUNCTION inorder_internal.histogram(t inorder_internal.feed_table)
-RETURNS float8[]
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    bounds text;
-BEGIN
-    SELECT CASE 2 WHEN s.stakind1 THEN s.stavalues1 WHEN s.stakind2 THEN s.stavalues2
-                  WHEN s.stakind3 THEN s.stavalues3 WHEN s.stakind4 THEN s.stavalues4 END::text INTO bounds
-    FROM pg_attribute AS a JOIN pg_statistic AS s ON s.starelid = a.attrelid AND s.staattnum = a.attnum
-    WHERE a.attrelid = t.relation AND a.attname = t.key_column
-      AND a.atttypid = CASE WHEN t.is_uuid THEN 'uuid'::regtype ELSE 'bigint'::regtype END
-    ORDER BY s.stainherit DESC LIMIT 1;
-    IF t.is_uuid THEN
-        RETURN ARRAY(SELECT concat('x', encode(substring(uuid_send(u) FROM 1 FOR 6), 'hex'))::bit(48)::bigint::float8
-                     FROM unnest(bounds::uuid[]) AS u ORDER BY u);
-    END IF;
-    RETURN ARRAY(SELECT n::float8 FROM unnest(bounds::bigint[]) AS n ORDER BY n);
-END $$;
-COMMENT ON FUNCTION inorder_internal.histogram(inorder_internal.feed_table) IS
-'Internal function. The numbers between which equal parts of the rows lay when the table was last analyzed.';
-
-CREATE FUNCTION inorder_internal.share_below(bounds float8[], next float8, known float8, number float8)
-RETURNS float8
-LANGUAGE sql IMMUTABLE
--- Straight lines: the analyzed rows between the bounds, those that came since from the last bound up to the next.
-RETURN CASE
-    WHEN cardinality(bounds) >= 2 AND number <= bounds[1] THEN 0::float8
-    WHEN cardinality(bounds) >= 2 AND number <= bounds[cardinality(bounds)] THEN
-        (SELECT known * (w.part - 1 + (number - bounds[w.part])
-                         / greatest(bounds[w.part + 1] - bounds[w.part], 1::float8)) / (cardinality(bounds) - 1)
-         FROM (SELECT least(width_bucket(number, bounds), cardinality(bounds) - 1) AS part) AS w)
-    ELSE known + (1 - known) * least(1::float8, (number - coalesce(bounds[cardinality(bounds)], 0::float8))
-                                     / greatest(next - coalesce(bounds[cardinality(bounds)], 0::float8), 1::float8))
-END;
-COMMENT ON FUNCTION inorder_internal.share_below(float8[], float8, float8, float8) IS
-'Internal function. About which share of the rows have lower numbers.';
-
-CREATE FUNCTION inorder_internal.backlog(
-    t inorder_internal.feed_table, p @extschema@.feed_position, OUT transactions bigint, OUT rows bigint
-)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    numbers int8multirange;
-    bounds float8[];
-    total float8;
-    estimated float8;
-    analyzed float8 := (SELECT sum(c.reltuples) FROM unnest(inorder_internal.tree(t.relation)) AS m
-                        JOIN pg_class AS c ON c.oid = m AND c.relkind = 'r' AND c.reltuples > 0);
-    known float8;
-    next bigint := inorder_internal.next_transaction(0);
-BEGIN
-    -- Whatever an owner did to his table or its statistics, the other feeds are to be seen.
-    IF next > 281474976710655 - t.base THEN
-        RETURN;
-    END IF;
-    next := next + t.base;
-    numbers := inorder_internal.ended_transactions(t.base) - p.transactions;
-    transactions := inorder_internal.total(numbers);
-    bounds := inorder_internal.histogram(t);
-    total := inorder_internal.rows_estimated(t.relation);
-    known := CASE WHEN cardinality(bounds) < 2 OR total = 0 THEN 0 ELSE least(coalesce(analyzed, 0) / total, 1) END;
-    SELECT coalesce(sum(total * (inorder_internal.share_below(bounds, next, known, upper(r))
-                                 - inorder_internal.share_below(bounds, next, known, lower(r)))), 0)
-    INTO estimated FROM unnest(numbers) AS r;
-    rows := CASE WHEN estimated BETWEEN 0 AND 9e18 THEN round(estimated) END;
-END $$;
-COMMENT ON FUNCTION inorder_internal.backlog(inorder_internal.feed_table, @extschema@.feed_position) IS
-'Internal function. Transactions that have ended since a position, of any table, and about how many rows they have.';
-
 CREATE TYPE inorder_internal.seen_feed AS (
     name text, owner name, relation regclass, key_column name, position int8multirange, partial bigint,
     unfinished_batch bigint, created timestamptz, moved timestamptz, backlog_transactions bigint,
@@ -92,11 +10,20 @@ CREATE TYPE inorder_internal.seen_feed AS (
 );
 COMMENT ON TYPE inorder_internal.seen_feed IS 'Internal type. What the view feeds shows of a feed.';
 
+CREATE FUNCTION inorder_internal.shown_owner(f inorder_internal.feed)
+RETURNS name
+LANGUAGE sql STABLE
+RETURN CASE WHEN inorder_internal.role_name((f).owner) = (f).owner_name THEN (f).owner_name
+            ELSE (f).owner::text::name END;
+COMMENT ON FUNCTION inorder_internal.shown_owner(inorder_internal.feed) IS
+'Internal function. The owner of a feed, by oid if the role has another name now or is gone.';
+
 CREATE FUNCTION inorder_internal.feeds_of(caller oid)
 RETURNS SETOF inorder_internal.seen_feed
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT f.name, f.owner_name, f.relation, t.key_column, (f.position).transactions, (f.position).partial,
+    SELECT f.name, inorder_internal.shown_owner(f), f.relation, t.key_column, (f.position).transactions,
+           (f.position).partial,
            CASE WHEN (f.pending).transactions IS NOT NULL THEN f.batch END, f.created, f.moved, b.transactions, b.rows
     FROM inorder_internal.feed AS f
     JOIN pg_class AS c ON c.oid = f.relation

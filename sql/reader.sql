@@ -44,6 +44,9 @@ BEGIN
     ELSIF NOT p.transactions <@ '{[0,281474976710656)}' THEN
         RAISE 'the position holds transactions %, which must be between 0 and 281474976710655', p.transactions
         USING ERRCODE = 'numeric_value_out_of_range';
+    ELSIF p.partial NOT BETWEEN 0 AND 281474976710655 OR p.transactions @> p.partial THEN
+        RAISE 'the position stands inside transaction %, which must be between 0 and 281474976710655 and not read yet',
+            p.partial USING ERRCODE = 'numeric_value_out_of_range';
     END IF;
     PERFORM inorder_internal.check_origin(p.origin);
 END $$;

@@ -36,7 +36,9 @@ CREATE TABLE inorder_internal.feed (
     movers inorder_internal.role_ref[] NOT NULL DEFAULT '{}',
     relation regclass NOT NULL,
     position @extschema@.feed_position NOT NULL
-        CHECK (((position).transactions <@ '{[0,281474976710656)}') IS TRUE),
+        CHECK (((position).transactions <@ '{[0,281474976710656)}') IS TRUE)
+        CHECK ((position).partial IS NULL OR (position).partial BETWEEN 0 AND 281474976710655
+               AND NOT (position).transactions @> (position).partial),
     batch bigint NOT NULL DEFAULT 0 CHECK (batch >= 0),
     pending @extschema@.feed_batch
         CHECK (pending IS NULL OR ((pending).transactions <@ '{[0,281474976710656)}') IS TRUE),

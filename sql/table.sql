@@ -263,7 +263,9 @@ DECLARE
     guarded boolean := inorder_internal.has_guard(t);
     problem text := inorder_internal.problem(t.relation);
 BEGIN
-    IF problem IS NOT NULL THEN
+    IF has_table_privilege(t.relation, 'SELECT') IS NULL THEN
+        RAISE 'table with OID % does not exist', t.relation::oid USING ERRCODE = 'undefined_table';
+    ELSIF problem IS NOT NULL THEN
         RAISE 'cannot read % by transactions: it %', t.relation, problem USING ERRCODE = 'wrong_object_type';
     ELSIF inorder_internal.hides_rows(caller, t.relation) THEN
         RAISE 'row security hides rows of % from this role', t.relation

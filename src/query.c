@@ -254,7 +254,12 @@ query_batch(const Table *table, const char *query, const char *statement)
 	SPI_connect();
 	nest = begin_settings(table, applying);
 	plan = prepare_text(psprintf("WITH batch AS NOT MATERIALIZED (%s) %s", query, statement), CURSOR_OPT_PARALLEL_OK);
-	if (queries_of(plan) != NIL)
+	if (list_length(SPI_plan_get_plan_sources(plan)) != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_SYNTAX_ERROR),
+				 errmsg("cannot run several statements over one batch"),
+				 errhint("Further statements can follow in the same transaction.")));
+	if (queries_of(plan) != NIL)	/* nothing is left of it where a rule says DO INSTEAD NOTHING */
 		check_query(batch_of(linitial_node(Query, queries_of(plan))), table->oid);
 	code = SPI_execute_plan(plan, NULL, NULL, false, 0);
 	if (code < 0)
