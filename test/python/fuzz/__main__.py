@@ -1,0 +1,29 @@
+"""The command script/fuzz."""
+
+import random
+import sys
+
+import click
+from inorder.servers import find_server
+
+from fuzz.report import show
+from fuzz.run import run
+
+
+@click.command()
+@click.option(
+    "--seconds", default=60.0, show_default=True, type=click.FloatRange(1, 86400), help="How long the calls go on."
+)
+@click.option("--seed", type=int, help="Of all randomness; by default another one each time.")
+@click.option("--sessions", type=click.IntRange(1), help="End after so many sessions, whatever the time.")
+def main(seconds: float, seed: int | None, sessions: int | None) -> None:
+    """Calls by a hostile role. Exit code 1 if it gained or broke something."""
+    chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
+    click.echo(f"seed {chosen}", err=True)
+    result = run(find_server(), seconds, chosen, sessions)
+    click.echo(show(result))
+    sys.exit(1 if result.failures else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""Calls of what the extension offers, as text of SQL."""
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+
+from fuzz.catalogue import Catalogue, Function
+from fuzz.values import Values, quote
+
+# Called so much more often than the others: they have state, or take an oid.
+STATEFUL = 6
+
+
+def is_stateful(function: Function) -> bool:
+    """Whether a call reads or changes more than its arguments."""
+    return function.name.startswith(("feed_", "exact_", "btree_", "uuid_sequence")) or "regclass" in function.types
+
+
+@dataclass
+class Calls:
+    """Random calls."""
+
+    rng: random.Random
+    catalogue: Catalogue
+    values: Values
+    called: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.weights = [STATEFUL if is_stateful(function) else 1 for function in self.catalogue.functions]
+
+    def any(self) -> str:
+        """An expression, or a query in brackets, that calls something of the extension."""
+        self.values.look_elsewhere()
+        chance = self.rng.random()
+        if chance < 0.82:
+            (function,) = self.rng.choices(self.catalogue.functions, self.weights)
+            return self.of(function)
+        if chance < 0.92:
+            return self.operator()
+        return self.cast() if chance < 0.96 else self.of_type()
+
+    def of(self, function: Function) -> str:
+        """A call of this function."""
+        self.called[function.signature] += 1
+        if function.kind == "a":
+            return self.aggregate(function)
+        given = self.given(function)
+        texts = [self.values.of(function.types[i], function.arguments[i]) for i in range(given)]
+        named = self.rng.random() < 0.15 and all(function.arguments)
+        if named:
+            texts = [f"{name} => {text}" for name, text in zip(function.arguments, texts, strict=False)]
+            self.rng.shuffle(texts)
+        return f"{function.schema}.{function.name}({', '.join(texts)})"
+
+    def given(self, function: Function) -> int:
+        """How many arguments, as some have a default."""
+        return len(function.types) - (self.rng.randint(0, function.defaults) if self.rng.random() < 0.5 else 0)
+
+    def aggregate(self, function: Function) -> str:
+        """Over nothing, over null, ordered, distinct, as a window."""
+        rows = ", ".join(f"({self.values.of(function.types[0])})" for _ in range(self.rng.randint(1, 4)))
+        inner = self.rng.choice(("x", "DISTINCT x", "x ORDER BY x", "x ORDER BY x DESC"))
+        after = self.rng.choice(("", "", " FILTER (WHERE x IS NOT NULL)", " FILTER (WHERE false)"))
+        if inner == "x" and self.rng.random() < 0.3:
+            after += " OVER (ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)"
+        limit = " LIMIT 1" if "OVER" in after else ""
+        return f"(SELECT public.{function.name}({inner}){after} FROM (VALUES {rows}) AS v(x){limit})"
+
+    def operator(self) -> str:
+        """Between two values, or over the index of a table that has the type."""
+        schema, name, left, right = self.rng.choice(self.catalogue.operators)
+        self.called[f"operator {name} ({left}, {right})"] += 1
+        one, other = self.values.of(left), self.values.of(right)
+        if self.rng.random() < 0.5:
+            return f"({one} OPERATOR({schema}.{name}) {other})"
+        column = {"public.uuid_v1": "one", "uuid": "seven"}
+        one, other = column.get(left, one), column.get(right, other)
+        how = self.rng.choice(("count(*)", "count(DISTINCT one)", "min(one)::text", "max(seven)::text"))
+        return f"(SELECT {how} FROM mallory.keys WHERE {one} OPERATOR({schema}.{name}) {other})"
+
+    def cast(self) -> str:
+        """By any syntax."""
+        source, target = self.rng.choice(self.catalogue.casts)
+        self.called[f"cast ({source} AS {target})"] += 1
+        value = self.values.of(source)
+        return self.rng.choice(
+            (f"({value})::{target}", f"CAST({value} AS {target})", f"({value})::{target}::text::{target}")
+        )
+
+    def of_type(self) -> str:
+        """Text read as a type of the extension's, which comes out again."""
+        type_name = self.rng.choice(self.catalogue.types)
+        self.called[f"type {type_name}"] += 1
+        text = self.rng.choice((
+            self.values.plain("text"), quote(self.values.uuid()), quote("(" + "," * self.rng.randrange(8) + ")"),
+            quote("({[0,5)},3,{a},,)"), quote("(\"{[0,9)}\",1,\"{a,NULL}\",\"{\"\"(1,a,b,{1})\"\"}\",x)"),
+        ))  # fmt: skip
+        modifier = self.rng.choice(("", "", "", "(3)", "[]"))
+        return f"({text}::{type_name}{modifier})::text"

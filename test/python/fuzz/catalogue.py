@@ -1,0 +1,85 @@
+"""What the extension consists of, as the catalog of the server has it."""
+
+from dataclasses import dataclass
+
+from inorder.database import Connection
+
+MEMBERS = """
+pg_depend AS d JOIN pg_extension AS e ON e.oid = d.refobjid AND e.extname = 'inorder'
+    AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
+"""
+FUNCTIONS = f"""
+SELECT p.oid, n.nspname, p.proname, p.prokind::text, p.proretset, p.prorettype::regtype::text, p.pronargdefaults,
+       ARRAY(SELECT format_type(t, NULL) FROM unnest(p.proargtypes::oid[]) WITH ORDINALITY AS a(t, i) ORDER BY i),
+       ARRAY(SELECT coalesce(p.proargnames[i], '') FROM generate_series(1, p.pronargs) AS i)
+FROM {MEMBERS} JOIN pg_proc AS p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
+JOIN pg_namespace AS n ON n.oid = p.pronamespace
+WHERE has_function_privilege('mallory', p.oid, 'EXECUTE') ORDER BY n.nspname, p.oid
+"""
+OPERATORS = f"""
+SELECT n.nspname, o.oprname, format_type(o.oprleft, NULL), format_type(o.oprright, NULL)
+FROM {MEMBERS} JOIN pg_operator AS o ON d.classid = 'pg_operator'::regclass AND o.oid = d.objid
+JOIN pg_namespace AS n ON n.oid = o.oprnamespace ORDER BY o.oid
+"""
+CASTS = f"""
+SELECT format_type(c.castsource, NULL), format_type(c.casttarget, NULL)
+FROM {MEMBERS} JOIN pg_cast AS c ON d.classid = 'pg_cast'::regclass AND c.oid = d.objid ORDER BY c.oid
+"""
+TYPES = f"""
+SELECT format_type(t.oid, NULL) FROM {MEMBERS} JOIN pg_type AS t ON d.classid = 'pg_type'::regclass AND t.oid = d.objid
+WHERE t.typnamespace = 'public'::regnamespace AND t.typtype IN ('b', 'c') ORDER BY t.oid
+"""
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function, procedure or aggregate."""
+
+    oid: int
+    schema: str
+    name: str
+    kind: str
+    is_set: bool
+    returns: str
+    defaults: int
+    types: tuple[str, ...]
+    arguments: tuple[str, ...]
+
+    @property
+    def signature(self) -> str:
+        """As in a COMMENT: schema.name(types)."""
+        return f"{self.schema}.{self.name}({', '.join(self.types)})"
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """All that mallory may call."""
+
+    functions: list[Function]
+    operators: list[tuple[str, str, str, str]]
+    casts: list[tuple[str, str]]
+    types: list[str]
+
+    @property
+    def public(self) -> list[Function]:
+        """Those in the users' schema."""
+        return [function for function in self.functions if function.schema == "public"]
+
+
+def read(admin: Connection) -> Catalogue:
+    """The catalogue, by a connection with nothing on its path, which names types with their schema."""
+
+    def rows(statement: str) -> list[tuple[object, ...]]:
+        return admin.execute(statement.encode()).fetchall()
+
+    functions = [
+        Function(int(str(oid)), str(schema), str(name), str(kind), bool(is_set), str(returns), int(str(defaults)),
+                 tuple(types), tuple(arguments))  # type: ignore[arg-type]
+        for oid, schema, name, kind, is_set, returns, defaults, types, arguments in rows(FUNCTIONS)
+    ]  # fmt: skip
+    return Catalogue(
+        functions,
+        [(str(a), str(b), str(c), str(d)) for a, b, c, d in rows(OPERATORS)],
+        [(str(a), str(b)) for a, b in rows(CASTS)],
+        [str(row[0]) for row in rows(TYPES)],
+    )

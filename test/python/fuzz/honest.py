@@ -1,0 +1,279 @@
+"""What the others do meanwhile: it works, it is right, and it runs nothing of mallory's."""
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+
+from fuzz.oracles import Oracles
+from fuzz.session import Outcome, Session
+from fuzz.values import Relation, quote
+from fuzz.world import HONEST, World
+
+PATHS = (
+    '"$user", public',
+    "public",
+    "mallory, pg_catalog, public",
+    "mallory, public",
+    "public, pg_catalog",
+    "pg_catalog, public, mallory",
+)
+LIMITS = "SET statement_timeout = '2s'"
+# By others than the owner of the table: {t} its name, {r} a regclass, {f} its feed, {o} the feed's owner.
+READS = (
+    "SELECT public.exact_count({r})",
+    "SELECT public.exact_count_fold({r})",
+    "SELECT * FROM public.feed_rows({r}, public.feed_batch_after({r}, public.feed_start({r}), 5), NULL::{t})",
+    "SELECT * FROM public.feed_rows({r}, public.feed_batch_after({r}, public.feed_start({r})), NULL::{t})",
+    "SELECT * FROM public.feed_read({f}, NULL::{t}, 3, owner => {o})",
+    "SELECT * FROM public.feed_read({f}, NULL::{t}, owner => {o})",
+    "SELECT public.feed_apply({f}, 'SELECT pg_catalog.count(*) FROM batch'::pg_catalog.text, 3, owner => {o})",
+    "SELECT public.feed_apply({f}, 'SELECT pg_catalog.count(*) FROM batch'::pg_catalog.text, owner => {o})",
+    "SELECT public.feed_next_batch({f}, 3, owner => {o})",
+    "SELECT * FROM public.feed_batch_rows({f}, 1::pg_catalog.int8, NULL::{t}, owner => {o})",
+    "SELECT * FROM public.feed_batch_rows({f}, 2::pg_catalog.int8, NULL::{t}, owner => {o})",
+    "SELECT public.feed_finish_batch({f}, 1::pg_catalog.int8, owner => {o})",
+    "SELECT public.feed_seek({f}, 'beginning'::pg_catalog.text, owner => {o})",
+    "SELECT public.feed_seek({f}, '{{[0,740),[745,750)}}'::pg_catalog.int8multirange, owner => {o})",
+    "SELECT * FROM public.feed_holders({r})",
+    "SELECT * FROM public.feed_prepare({r})",
+    "SELECT public.feed_create('theirs'::pg_catalog.text, {r})",
+    "SELECT public.feed_grant({f}, 'nobody'::pg_catalog.regrole, owner => {o})",
+    "SELECT public.feed_claim({f}, owner => {o})",
+    "SELECT public.feed_enable({r})",
+    "SELECT public.feed_disable({r})",
+    "SELECT public.feed_rebase({r}, 5::pg_catalog.int8)",
+    "SELECT public.exact_count_start({r})",
+    "SELECT public.exact_count_stop({r})",
+    "SELECT public.feed_drop({f}, owner => {o})",
+)
+PLAIN = (
+    "SELECT * FROM {t}", "SELECT pg_catalog.count(*) FROM {t}",
+    "SELECT * FROM {t} AS e WHERE e.{c} OPERATOR(pg_catalog.>=) {low} ORDER BY e.{c} LIMIT 3",
+    "SELECT pg_catalog.count(*) FROM {t} AS e WHERE e.{c} OPERATOR(pg_catalog.<) {low}",
+    "SELECT * FROM {t} AS e WHERE e.{c} IS NULL",
+)  # fmt: skip
+# Wrong because of what mallory did to his own table, or as it should be.
+EXPECTED = (
+    "42",
+    "55",
+    "22",
+    "23",
+    "0A",
+    "2B",
+    "25",
+    "27",
+    "57014",
+    "40",
+    "53",
+    "54",
+    "38",
+    "21",
+    "P0",
+    "3F",
+    "3D",
+    "09",
+    "44",
+)
+
+
+@dataclass
+class Honest:
+    """The superuser, alice and the reader."""
+
+    world: World
+    rng: random.Random
+    oracles: Oracles
+    relations: list[Relation] = field(default_factory=list)  # mallory's
+    delivered: dict[str, Counter[str]] = field(default_factory=dict)
+    sessions: dict[str, Session] = field(default_factory=dict)
+
+    def turn(self, mallory: Session) -> None:
+        """Each does something."""
+        self.oracles.compare(mallory)
+        self.oracles.check_log(mallory)
+        if mallory.idle:
+            mallory.run("GRANT USAGE ON SCHEMA mallory TO PUBLIC")
+        self.see_feeds(mallory)
+        for role in ("alice", "reader"):
+            self.as_role(role, mallory)
+        for role in ("postgres", "alice", "reader"):
+            self.read_foreign(role, mallory)
+        self.see_feeds(mallory)
+        self.oracles.check_log(mallory)
+        self.oracles.remember()
+
+    def open(self, role: str) -> Session:
+        """A session, mostly the one that there is, with or without a path that leads astray."""
+        session = self.sessions.get(role)
+        if session is None or session.lost or self.rng.random() < 0.1:
+            if session is not None:
+                session.close()
+            self.sessions[role] = session = self.world.session(role)
+            session.run(LIMITS)
+        session.statements.clear()
+        session.run(f"SET lock_timeout = '1s'; SET search_path = {self.rng.choice(PATHS)}")
+        return session
+
+    def close(self) -> None:
+        """End all sessions."""
+        for session in self.sessions.values():
+            session.close()
+
+    def must(self, session: Session, statement: str, mallory: Session) -> Outcome:
+        """It works, and runs nothing of mallory's."""
+        outcome = session.run(statement)
+        self.world.honest[f"{session.role} {'ok' if outcome.ok else outcome.state}"] += 1
+        if not outcome.ok:
+            self.complain("honest", f"{session.role}: {statement}: {outcome.state} {outcome.message}", session, mallory)
+        if ran := self.oracles.check_log(mallory, session.pid):
+            self.complain("ran", f"{ran} by {session.role}: {statement}", session, mallory)
+        return outcome
+
+    def complain(self, oracle: str, text: str, session: Session, mallory: Session) -> None:
+        """With the statements of both."""
+        held = "mallory is in a transaction. " if not mallory.idle else ""
+        both = Session(session.role, session.connection, session.watchdog, session.pid)
+        both.statements.extend((*mallory.statements, f"-- as {session.role}", *session.statements))
+        self.world.fail(oracle, held + text, both, key=text[:60])
+
+    def see_feeds(self, mallory: Session) -> None:
+        """The view works for everybody at every moment."""
+        for role in ("postgres", "alice", self.rng.choice(("monitor", "reader", "nobody", "installer"))):
+            session = self.open(role)
+            outcome = self.must(session, "SELECT * FROM public.feeds", mallory)
+            if (
+                outcome.ok
+                and role == "alice"
+                and not {"events", "numbers", "parts"} <= {row[0] for row in outcome.rows}
+            ):
+                self.complain("view", "alice does not see her feeds", session, mallory)
+
+    def as_role(self, role: str, mallory: Session) -> None:
+        """Insert, read, count, and compare with what is there."""
+        session = self.open(role)
+        for table in HONEST if role == "alice" else HONEST[:2]:
+            if role == "alice":
+                values = ", ".join(["(DEFAULT)"] * self.rng.randint(1, 4))
+                self.must(session, f"INSERT INTO alice.{table} (n) VALUES {values}", mallory)
+                if self.rng.random() < 0.3:
+                    self.must(session, f"SELECT public.exact_count_fold('alice.{table}'::pg_catalog.regclass)", mallory)
+            self.count(session, table, mallory)
+            self.read(session, table, "mine" if (role, table) == ("reader", "events") else table, mallory)
+        if role == "alice":
+            self.make_feed(session, mallory)
+        else:
+            self.move_shared(session, mallory)
+
+    def count(self, session: Session, table: str, mallory: Session) -> None:
+        """exact_count = count(*)."""
+        plain = f"(SELECT pg_catalog.count(*) FROM alice.{table})"
+        statement = f"SELECT public.exact_count('alice.{table}'::pg_catalog.regclass), {plain}"
+        for row in self.must(session, statement, mallory).rows:
+            if row[0] != row[1]:
+                self.complain("count", f"exact_count of {table} is {row[0]}, count(*) is {row[1]}", session, mallory)
+
+    def read(self, session: Session, table: str, feed: str, mallory: Session) -> None:
+        """All there is, each row once."""
+        got = self.delivered.setdefault(f"{session.role} {feed}", Counter())
+        size = self.rng.choice(("", ", 2", ", 1000"))
+        for _ in range(40):
+            rows = self.must(
+                session,
+                f"SELECT n FROM public.feed_read('{feed}'::pg_catalog.text, NULL::alice.{table}{size})",
+                mallory,
+            ).rows
+            got.update(str(row[0]) for row in rows)
+            if not rows:
+                break
+        twice = [number for number, times in got.items() if times > 1]
+        there = {str(row[0]) for row in self.world.admin.execute(f"SELECT n FROM alice.{table}".encode())}
+        if twice or there != set(got):
+            self.complain(
+                "feed",
+                f"{feed} of {session.role}: twice {twice}, missing {there - set(got)}, made up {set(got) - there}",
+                session,
+                mallory,
+            )
+
+    def make_feed(self, session: Session, mallory: Session) -> None:
+        """Nobody stands in the way of a new one."""
+        name = f"'new {self.rng.randrange(5)}'::pg_catalog.text"
+        self.must(session, f"SELECT public.feed_create({name}, 'alice.secret'::pg_catalog.regclass)", mallory)
+        claim = self.must(session, f"SELECT public.feed_claim({name})", mallory)
+        if claim.ok and claim.rows[0][0] != "t":
+            self.complain("claim", "alice cannot claim her new feed", session, mallory)
+        self.must(session, f"SELECT public.feed_drop({name})", mallory)
+
+    def move_shared(self, session: Session, mallory: Session) -> None:
+        """By batches."""
+        name, owner = "'shared'::pg_catalog.text", "owner => 'alice'::pg_catalog.regrole"
+        batch = self.must(session, f"SELECT public.feed_next_batch({name}, 3, {owner})", mallory).rows
+        if batch and batch[0][0] is not None:
+            self.must(
+                session,
+                f"SELECT n FROM public.feed_batch_rows({name}, {batch[0][0]}, NULL::alice.events, {owner})",
+                mallory,
+            )
+            self.must(session, f"SELECT public.feed_finish_batch({name}, {batch[0][0]}, {owner})", mallory)
+
+    def read_foreign(self, role: str, mallory: Session) -> None:
+        """Read mallory's tables: what a plain SELECT runs of his, and nothing else."""
+        session = self.open(role)
+        session.run("SET lock_timeout = '30ms'")  # mallory may hold his tables
+        known = self.known()
+        for relation in self.rng.sample(known, min(len(known), 4 if role == "postgres" else 2)):
+            session.run("BEGIN")
+            allowed = self.run_plain(session, relation, mallory)
+            for read in self.rng.choices(READS, k=6):
+                self.compare_read(session, relation, read, allowed, mallory)
+            if session.lost:
+                return
+            session.run(self.rng.choice(("COMMIT", "ROLLBACK")))
+
+    def known(self) -> list[Relation]:
+        """Those of mallory's tables that are still there; mostly the readable ones."""
+        readable = {
+            row[0] for row in self.world.admin.execute("SELECT relation::text FROM inorder_internal.feed_table")
+        }
+        there = [relation for relation in self.relations if self.is_relation(relation.name)]
+        return [relation for relation in there if relation.name in readable or self.rng.random() < 0.2]
+
+    def is_relation(self, name: str) -> bool:
+        """Whether it is still there."""
+        row = self.world.admin.execute("SELECT to_regclass(%s) IS NOT NULL", [name]).fetchone()
+        return row is not None and bool(row[0])
+
+    def run_plain(self, session: Session, relation: Relation, mallory: Session) -> set[str]:
+        """What a plain SELECT runs of mallory's."""
+        self.oracles.check_log(mallory, session.pid)
+        low = "'00000000-0001-8000-8000-000000000000'::pg_catalog.uuid" if relation.is_uuid else "7::pg_catalog.int8"
+        for plain in PLAIN:
+            session.run("SAVEPOINT s")
+            session.run(plain.replace("{t}", relation.name).replace("{c}", relation.column).replace("{low}", low))
+            session.run("ROLLBACK TO s")
+        return set(self.oracles.check_log(mallory, session.pid))
+
+    def compare_read(
+        self, session: Session, relation: Relation, read: str, allowed: set[str], mallory: Session
+    ) -> None:
+        """By the extension; in a transaction, of which an error ends nothing."""
+        session.run("SAVEPOINT s")
+        statement = (
+            read.replace("{t}", relation.name).replace("{r}", f"{quote(relation.name)}::pg_catalog.regclass")
+            .replace("{f}", f"{quote(relation.feed)}::pg_catalog.text")
+            .replace("{o}", f"'{relation.owner}'::pg_catalog.regrole")
+        ).replace("{{", "{").replace("}}", "}")  # fmt: skip
+        outcome = session.run(statement)
+        self.judge(session, outcome, mallory)
+        if ran := [run for run in self.oracles.check_log(mallory, session.pid) if run not in allowed]:
+            self.complain("ran", f"{ran} by {session.role}: {statement}", session, mallory)
+        if session.failed or self.rng.random() < 0.2:
+            session.run("ROLLBACK TO s")
+
+    def judge(self, session: Session, outcome: Outcome, mallory: Session) -> None:
+        """An error that is mallory's to make, or none."""
+        self.world.honest[f"{session.role} on mallory's {'ok' if outcome.ok else outcome.state[:2]}"] += 1
+        self.oracles.check_errors(session, outcome)
+        self.oracles.check_time(session, outcome)
+        if not outcome.ok and not outcome.state.startswith(EXPECTED) and outcome.state != "XX000":
+            self.complain("honest", f"{outcome.state} {outcome.message}: {outcome.statement}", session, mallory)

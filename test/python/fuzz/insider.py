@@ -1,0 +1,132 @@
+"""The role that installed the extension: no superuser, but it may write into the state, as pg_restore does."""
+
+import random
+from dataclasses import replace
+
+from fuzz.calls import Calls
+from fuzz.catalogue import Catalogue
+from fuzz.honest import READS, Honest
+from fuzz.oracles import Oracles
+from fuzz.session import Session
+from fuzz.values import Values
+from fuzz.world import World
+
+CALLS = 25
+ROWS = 12
+HIGHEST_ID = 4_294_967_295
+GARBAGE = (
+    "DELETE FROM inorder_internal.feed WHERE name LIKE 'fuzz %'",
+    "DELETE FROM inorder_internal.feed_table AS f WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation "
+    "AND c.relowner = 'alice'::regrole)",
+    "DELETE FROM inorder_internal.count_part AS p WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = p.relation "
+    "AND c.relowner = 'alice'::regrole)",
+)
+
+
+def names(rng: random.Random, values: Values) -> str:
+    """Columns, as name[]."""
+    columns = (
+        values.focus.column.strip('"').replace('""', '"'),
+        "n",
+        "k",
+        "id",
+        "",
+        "x'y",
+        "%s",
+        "ctid",
+        "tableoid",
+        "no such",
+    )
+    picked = ", ".join(
+        values.plain("name") if rng.random() < 0.1 else f"$n${rng.choice(columns)}$n$" for _ in range(rng.randint(0, 3))
+    )
+    return f"ARRAY[{picked}]::name[]"
+
+
+def table_row(rng: random.Random, values: Values, relation: str) -> str:
+    """A readable table."""
+    columns, is_uuid = names(rng, values), rng.choice(("true", "false"))
+    key = f"coalesce(({columns})[1], 'id')"
+    order = f"ARRAY[{key}]" if is_uuid == "true" else names(rng, values)
+    base = values.plain("bigint") if rng.random() < 0.5 else "'0'"
+    flags = f"{is_uuid}, {rng.choice(('true', 'false'))}, {order}, {base}, {rng.choice(('true', 'false'))}"
+    return f"INSERT INTO inorder_internal.feed_table SELECT {relation}, {key}, {flags}"
+
+
+def feed_row(rng: random.Random, values: Values, relation: str) -> str:
+    """A feed."""
+    role = rng.choice(("alice", "mallory", "reader", "postgres", "nobody"))
+    pending = values.batch() if rng.random() < 0.5 else "NULL"
+    owner = rng.choice((f"'{role}'::regrole, '{role}'", f"'{role}'::regrole, 'alice'", "0, ''", "4294967295, 'x'"))
+    movers = rng.choice(("'{}'", "ARRAY[NULL]", "ARRAY[ROW('mallory'::regrole, 'mallory')]"))
+    batch = rng.choice((0, 1, 9223372036854775807))
+    return (
+        "INSERT INTO inorder_internal.feed (id, name, owner, owner_name, movers, relation, position, batch, "
+        "pending, moved) "
+        f"SELECT {rng.randrange(1, HIGHEST_ID)}, 'fuzz {values.focus.feed}', {owner}, "
+        f"{movers}::inorder_internal.role_ref[], {relation}, {values.position()}, {batch}, {pending}, "
+        f"{values.of('timestamp with time zone')}"
+    )
+
+
+def count_row(rng: random.Random, values: Values, relation: str) -> str:
+    """A counted part."""
+    part = values.regclass() if rng.random() < 0.5 else relation
+    number = rng.choice(("0", "5", "9223372036854775807"))
+    rest = f"{values.of('text')}, {values.multirange()}, {number}, now()"
+    return f"INSERT INTO inorder_internal.count_part SELECT {relation}, {part}, {rest}"
+
+
+def garbage(rng: random.Random, values: Values) -> str:
+    """A row that no function of the extension would write."""
+    values.look_elsewhere()
+    relation = values.regclass() if rng.random() < 0.7 else f"{values.plain('oid')}::oid::regclass"
+    make = rng.choice((table_row, table_row, feed_row, feed_row, count_row))
+    return make(rng, values, relation)
+
+
+class Insider:
+    """A turn of the installer's while mallory's tables are there."""
+
+    def __init__(self, place: World, parts: Catalogue, values: Values, rng: random.Random) -> None:
+        internal = [function for function in parts.functions if function.schema != "public"]
+        self.world, self.rng, self.values = place, rng, values
+        self.calls = Calls(rng, Catalogue(internal, parts.operators, parts.casts, parts.types), values)
+
+    def turn(self, oracles: Oracles, honest: Honest, mallory: Session) -> None:
+        """Calls of internal functions, then rows in the state; the others go on."""
+        session = self.world.session("installer")
+        session.run("SET search_path = pg_catalog")
+        for _ in range(CALLS):
+            self.look(oracles, session, f"SELECT {self.calls.any()}")
+        for _ in range(ROWS):
+            self.look(oracles, session, garbage(self.rng, self.values))
+        oracles.remember()
+        honest.see_feeds(mallory)
+        for role in ("postgres", "alice"):
+            honest.read_foreign(role, mallory)
+        honest.as_role("alice", mallory)
+        self.read(oracles, honest, mallory)
+        oracles.check_log(session)
+        for statement in GARBAGE:
+            self.world.admin.execute(statement.encode())
+        session.close()
+        oracles.remember()
+
+    def read(self, oracles: Oracles, honest: Honest, mallory: Session) -> None:
+        """By feeds that nobody made, as the superuser, who may."""
+        session = honest.open("postgres")
+        for relation in honest.known():
+            session.run("BEGIN")
+            allowed = honest.run_plain(session, relation, mallory)
+            for role in ("alice", "mallory", "reader", "postgres", "nobody"):
+                made = replace(relation, feed=f"fuzz {relation.feed}", owner=role)
+                honest.compare_read(session, made, self.rng.choice(READS), allowed, mallory)
+            session.run(self.rng.choice(("COMMIT", "ROLLBACK")))
+        oracles.check_log(mallory)
+
+    def look(self, oracles: Oracles, session: Session, statement: str) -> None:
+        """A statement, and how it ended."""
+        outcome = session.run(statement)
+        oracles.check_errors(session, outcome)
+        oracles.check_time(session, outcome)

@@ -1,0 +1,174 @@
+"""Sessions of mallory's, one after the other, with turns of the others in between."""
+
+import random
+import time
+from collections import Counter
+
+import psycopg
+from inorder.servers import Server
+
+from fuzz import binary, catalogue, ddl, evil, settings, tables, wraps
+from fuzz.calls import Calls
+from fuzz.catalogue import Catalogue
+from fuzz.honest import Honest
+from fuzz.insider import Insider
+from fuzz.oracles import Oracles
+from fuzz.report import Result
+from fuzz.session import Outcome
+from fuzz.values import Values
+from fuzz.world import RELATIONS, World, world
+
+STATEMENTS = 250  # of a session, about
+COMPARE_EVERY = 60
+TURN_EVERY = 150
+
+
+class Mallory:
+    """One session, and all that he does in it."""
+
+    def __init__(self, place: World, oracles: Oracles, honest: Honest, parts: Catalogue, number: int) -> None:
+        self.world, self.oracles, self.honest = place, oracles, honest
+        self.rng = random.Random(f"{place.seed} {number}")
+        self.tables = tables.choose(self.rng)
+        relations = [table.relation for table in self.tables]
+        self.values = Values(self.rng, [*relations, *RELATIONS], list(tables.ODD_RELATIONS))
+        self.calls = Calls(self.rng, parts, self.values)
+        self.insider = Insider(place, parts, self.values, self.rng)
+        honest.relations, honest.rng = relations, self.rng
+        self.session = place.session("mallory")
+        self.outcomes: Counter[str] = Counter()
+        self.prepared: list[str] = []
+        self.statements = 0
+
+    def say(self, statement: str, is_call: bool = False) -> Outcome:
+        """A statement, and what is looked at after each."""
+        outcome = self.session.run(statement)
+        self.statements += 1
+        if is_call:
+            self.outcomes["ok" if outcome.ok else outcome.state[:2]] += 1
+        self.oracles.after(self.session, outcome, is_call and "commit_around" not in statement)
+        return outcome
+
+    def prepare(self) -> None:
+        """Tables, traps, rows, feeds."""
+        self.oracles.looked = ()
+        for statement in (*evil.BASE, *evil.plants(self.rng)):
+            self.session.run(statement)
+        for table in self.tables:
+            for statement in table.make:
+                self.session.run(statement)
+            for statement in ddl.use(self.rng, table):
+                self.say(statement)
+            for _ in range(self.rng.randint(1, 4)):
+                self.say(table.filled(self.rng.choice((1, 3, 30))))
+            self.say(f"GRANT SELECT ON {table.relation.name} TO alice, reader")
+            if self.rng.random() < 0.5:
+                self.say(f"ANALYZE {table.relation.name}")
+
+    def step(self) -> None:
+        """One thing or another."""
+        chance = self.rng.random()
+        if self.session.failed and chance < 0.85:
+            self.say(self.rng.choice(("ROLLBACK", "ROLLBACK", "ROLLBACK TO s")))
+        elif chance < 0.62:
+            self.make_call()
+        elif chance < 0.66:
+            binary.call(self.rng, self.session, self.oracles)
+        elif chance < 0.82:
+            self.say(ddl.change(self.rng, self.values))
+        elif chance < 0.9:
+            self.say(settings.change(self.rng))
+        else:
+            self.say(wraps.transaction(self.rng)[0])
+
+    def make_call(self) -> None:
+        """By as many statements as it takes; or one that was prepared before whatever happened since."""
+        if self.prepared and self.rng.random() < 0.05:
+            self.say(f"EXECUTE {self.rng.choice(self.prepared)}", is_call=True)
+            return
+        for statement in wraps.wrapped(self.rng, self.calls.any()):
+            if not self.say(statement, is_call=not statement.startswith("CLOSE")).ok:
+                break
+            if statement.startswith("PREPARE"):
+                self.prepared.append(statement.split()[1])
+
+    def hold(self) -> None:
+        """Leave a transaction open, mostly; each thing in it that fails is taken back."""
+        if self.rng.random() < 0.7:
+            for statement in ddl.hold(self.rng, self.values):
+                if not self.say(statement).ok and self.session.failed:
+                    self.say("ROLLBACK TO s")
+
+    def perform(self, deadline: float) -> None:
+        """Until the session ends, or the time."""
+        self.prepare()
+        self.oracles.remember()
+        for number in range(1, self.rng.randint(STATEMENTS // 2, STATEMENTS * 3 // 2)):
+            if self.session.lost or time.monotonic() > deadline:
+                break
+            self.step()
+            if number % COMPARE_EVERY == 0:
+                self.oracles.compare(self.session)
+                self.oracles.check_log(self.session)
+            if number % TURN_EVERY == 0:
+                self.hold()
+                self.honest.turn(self.session)
+                self.say("ROLLBACK")
+        if not self.session.lost and not self.session.idle:
+            self.say("ROLLBACK")
+        self.honest.turn(self.session)
+        if self.rng.random() < 0.4 and not self.session.lost:
+            self.insider.turn(self.oracles, self.honest, self.session)
+        self.oracles.check_log(self.session)
+        self.session.close()
+
+
+def count_runs(place: World) -> int:
+    """How often functions of mallory's ran so far, as the server counts."""
+    row = place.admin.execute(
+        "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_user_functions WHERE schemaname = 'mallory'"
+    ).fetchone()
+    return int(str(row[0])) if row else 0
+
+
+def run_sessions(place: World, result: Result, deadline: float, most: int | None) -> Counter[str]:
+    """One after the other; returns what was called."""
+    oracles = Oracles(place)
+    honest = Honest(place, place.rng, oracles)
+    parts = catalogue.read(place.admin)
+    called: Counter[str] = Counter()
+    outcomes: Counter[str] = Counter()
+    while time.monotonic() < deadline and (most is None or result.sessions < most):
+        mallory = Mallory(place, oracles, honest, parts, result.sessions)
+        mallory.perform(deadline)
+        called.update(mallory.calls.called)
+        called.update(mallory.insider.calls.called)
+        outcomes.update(mallory.outcomes)
+        result.sessions += 1
+        result.statements += mallory.statements
+        result.evil_runs += count_runs(place)
+        place.clear()
+        place.welcome()
+    honest.close()
+    result.outcomes, result.calls = dict(outcomes), sum(outcomes.values())
+    return called
+
+
+def run(server: Server, seconds: float, seed: int, sessions: int | None = None) -> Result:
+    """A server, and calls on it for so long."""
+    result = Result(server.name, seed, seconds)
+    with world(server, seed) as place:
+        began = time.monotonic()
+        parts = catalogue.read(place.admin)
+        called: Counter[str] = Counter()
+        try:
+            called = run_sessions(place, result, began + seconds, sessions)
+        except psycopg.OperationalError as error:
+            place.fail("crash", f"the server is gone: {error}\n{place.cluster.log_tail()}")
+        result.seconds = time.monotonic() - began
+        names = [function.signature for function in parts.functions]
+        result.not_called = [name for name in names if not called[name]]
+        result.offered = len(names) + len(parts.operators) + len(parts.casts) + len(parts.types)
+        result.called = len(called)
+        result.honest, result.failures = dict(place.honest), place.failures
+    return result

@@ -1,0 +1,159 @@
+"""A session of some role's: what it said, and how each statement ended."""
+
+import os
+import signal
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Lock, Thread
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import make_conninfo
+
+INTERRUPT_SECONDS = 4.0
+TERMINATE_SECONDS = 12.0
+KEPT = 5000  # statements
+MOST_ROWS = 5000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a statement ended."""
+
+    statement: str
+    seconds: float  # but those in which it was ready and others had the processor
+    state: str = ""  # SQLSTATE, or empty
+    message: str = ""
+    source: str = ""  # file and function of the server that raised the error
+    rows: tuple[tuple[str | None, ...], ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended without an error."""
+        return not self.state
+
+
+def seconds_in_queue(pid: int) -> float:
+    """How long a process has waited for a processor; 0 if nobody knows."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text(encoding="utf-8").split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
+
+
+class Watchdog:
+    """Interrupts, then ends, a session whose statement takes too long."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.began: dict[int, float] = {}
+        self.queued: dict[int, float] = {}  # of those that take longer, when they were noticed
+        self.ended = Event()
+        self.thread = Thread(target=self._watch, daemon=True)
+        self.thread.start()
+
+    def _watch(self) -> None:
+        while not self.ended.wait(0.2):
+            with self.lock:
+                for pid, began in self.began.items():
+                    elapsed = time.monotonic() - began
+                    self.queued.setdefault(pid, seconds_in_queue(pid))
+                    if elapsed > INTERRUPT_SECONDS:
+                        with suppress(ProcessLookupError):
+                            os.kill(pid, signal.SIGTERM if elapsed > TERMINATE_SECONDS else signal.SIGINT)
+
+    def begin(self, pid: int) -> None:
+        """A statement begins in this process of the server's."""
+        with self.lock:
+            self.began[pid] = time.monotonic()
+
+    def end(self, pid: int) -> float:
+        """It has ended: after so many seconds, without those in which others had the processor."""
+        with self.lock:
+            elapsed = time.monotonic() - self.began.pop(pid)
+            before = self.queued.pop(pid, None)
+        return elapsed if before is None else elapsed - max(seconds_in_queue(pid) - before, 0.0)
+
+    def close(self) -> None:
+        """No session any more."""
+        self.ended.set()
+        self.thread.join()
+
+
+@dataclass
+class Session:
+    """A connection of a role's, by the simple protocol unless parameters are given."""
+
+    role: str
+    connection: psycopg.Connection[tuple[object, ...]]
+    watchdog: Watchdog
+    pid: int  # of the server's process
+    statements: deque[str] = field(default_factory=lambda: deque(maxlen=KEPT))
+
+    @property
+    def lost(self) -> bool:
+        """Whether the server ended it."""
+        return self.connection.pgconn.status != pq.ConnStatus.OK
+
+    @property
+    def failed(self) -> bool:
+        """Whether its transaction takes no more statements."""
+        return self.connection.pgconn.transaction_status == pq.TransactionStatus.INERROR
+
+    @property
+    def idle(self) -> bool:
+        """Whether it is in no transaction."""
+        return self.connection.pgconn.transaction_status == pq.TransactionStatus.IDLE
+
+    def run(self, statement: str, parameters: list[bytes | None] | None = None, quiet: bool = False) -> Outcome:
+        """Run it and remember it, unless it is only a look."""
+        if not quiet:
+            self.statements.append(statement)
+        connection, text = self.connection.pgconn, statement.encode()
+        elapsed = 0.0
+        self.watchdog.begin(self.pid)
+        try:
+            if parameters is None:
+                result = connection.exec_(text)
+            else:
+                result = connection.exec_params(text, parameters, param_formats=[1] * len(parameters))
+        finally:
+            elapsed = self.watchdog.end(self.pid)
+        return outcome(statement, elapsed, result, self.lost)
+
+    def close(self) -> None:
+        """End it."""
+        self.connection.close()
+
+
+def outcome(statement: str, elapsed: float, result: pq.abc.PGresult, lost: bool) -> Outcome:
+    """What libpq says of the statement."""
+    if result.status in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.EMPTY_QUERY):
+        rows = tuple(
+            tuple(text(result.get_value(row, column)) for column in range(result.nfields))
+            for row in range(min(result.ntuples, MOST_ROWS))
+        )
+        return Outcome(statement, elapsed, rows=rows)
+
+    def said(name: pq.DiagnosticField) -> str:
+        return text(result.error_field(name)) or ""
+
+    state = said(pq.DiagnosticField.SQLSTATE) or ("08006" if lost else "?")
+    message = said(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message.decode(errors="replace")
+    place = (pq.DiagnosticField.SOURCE_FILE, pq.DiagnosticField.SOURCE_LINE, pq.DiagnosticField.SOURCE_FUNCTION)
+    source = " ".join(said(name) for name in place)
+    return Outcome(statement, elapsed, state, message, source)
+
+
+def text(value: bytes | None) -> str | None:
+    """As far as it is UTF-8."""
+    return None if value is None else bytes(value).decode(errors="replace")
+
+
+def open_session(dsn: str, role: str, watchdog: Watchdog) -> Session:
+    """A new session."""
+    connection = psycopg.connect(make_conninfo(dsn, user=role), autocommit=True, application_name=f"fuzz {role}")
+    return Session(role, connection, watchdog, connection.info.backend_pid)

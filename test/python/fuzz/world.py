@@ -1,0 +1,150 @@
+"""A server with the extension, honest roles with feeds and counts, and a hostile one."""
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+from inorder.servers import Server
+
+from fuzz.log import PREFIX, Log
+from fuzz.session import Session, Watchdog, open_session
+from fuzz.values import Relation
+
+SETTINGS = {
+    "fsync": "off", "max_prepared_transactions": "5", "track_functions": "pl", "log_min_messages": "warning",
+    "log_error_verbosity": "terse", "log_min_error_statement": "panic", "log_line_prefix": PREFIX,
+    "max_wal_size": "8GB",
+    "checkpoint_timeout": "1h", "temp_file_limit": "1GB", "max_worker_processes": "4", "max_connections": "30",
+}  # fmt: skip
+HONEST = ("events", "numbers", "parts")
+SETUP = (
+    *(f"CREATE ROLE {role} LOGIN" for role in ("installer", "alice", "reader", "mallory", "nobody", "monitor")),
+    "GRANT pg_monitor TO monitor",
+    "GRANT CREATE ON DATABASE postgres TO installer",
+    "GRANT CREATE ON SCHEMA public TO installer",
+    "ALTER ROLE mallory SET statement_timeout = '1500ms'",
+    "ALTER ROLE mallory SET lock_timeout = '100ms'",
+    "ALTER ROLE installer SET statement_timeout = '1500ms'",
+    "CREATE FOREIGN DATA WRAPPER nothing",
+    "CREATE SERVER nowhere FOREIGN DATA WRAPPER nothing",
+    "CREATE SCHEMA alice AUTHORIZATION alice",
+    "SET ROLE installer",
+    "CREATE EXTENSION inorder SCHEMA public",
+    "RESET ROLE",
+)
+ALICE = (
+    "GRANT USAGE ON SCHEMA alice TO reader, mallory, monitor",
+    "CREATE TABLE alice.events (id uuid PRIMARY KEY DEFAULT public.uuid_xact_nextval(), n serial)",
+    "CREATE TABLE alice.numbers (k serial PRIMARY KEY, n serial, xact bigint NOT NULL DEFAULT public.xact_id())",
+    "CREATE INDEX ON alice.numbers USING brin (xact)",
+    "CREATE TABLE alice.parts (n serial, xact bigint NOT NULL DEFAULT public.xact_id(), PRIMARY KEY (xact, n)) "
+    "PARTITION BY HASH (n)",
+    "CREATE TABLE alice.parts0 PARTITION OF alice.parts FOR VALUES WITH (MODULUS 2, REMAINDER 0)",
+    "CREATE TABLE alice.parts1 PARTITION OF alice.parts FOR VALUES WITH (MODULUS 2, REMAINDER 1)",
+    "CREATE TABLE alice.secret (id uuid PRIMARY KEY DEFAULT public.uuid_xact_nextval(), n serial)",
+    "CREATE SEQUENCE alice.counter",
+    "INSERT INTO alice.secret DEFAULT VALUES",
+    *(f"SELECT public.feed_create('{table}', 'alice.{table}')" for table in (*HONEST, "secret")),
+    *(f"SELECT public.exact_count_start('alice.{table}')" for table in (*HONEST, "secret")),
+    "SELECT public.feed_create('shared', 'alice.events')",
+    "SELECT public.feed_grant('shared', 'reader')",
+    "GRANT SELECT ON alice.events, alice.numbers TO reader",
+)
+READER = ("SELECT public.feed_create('mine', 'alice.events')", "SELECT public.feed_create('numbers', 'alice.numbers')")
+# Whatever DROP OWNED took away.
+MALLORY = (
+    "CREATE SCHEMA IF NOT EXISTS mallory AUTHORIZATION mallory",
+    "GRANT USAGE ON SCHEMA mallory TO PUBLIC",
+    "GRANT CREATE ON SCHEMA public TO mallory",
+    "GRANT USAGE ON FOREIGN SERVER nowhere TO mallory",
+    "GRANT SELECT ON alice.numbers TO mallory",
+    "GRANT USAGE ON SCHEMA alice TO mallory",
+)
+RELATIONS = [
+    Relation("events", "alice.events", owner="alice"),
+    Relation("numbers", "alice.numbers", "xact", False, "alice"),
+    Relation("parts", "alice.parts", "xact", False, "alice"),
+    Relation("secret", "alice.secret", owner="alice"),
+    Relation("mine", "alice.events", owner="reader"),
+]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What must not be, and the statements that led there."""
+
+    oracle: str
+    text: str
+    statements: tuple[str, ...] = ()
+
+
+@dataclass
+class World:
+    """What all parts of a run know."""
+
+    seed: int
+    rng: random.Random
+    cluster: Cluster
+    admin: Connection
+    log: Log
+    watchdog: Watchdog
+    failures: list[Failure] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    honest: Counter[str] = field(default_factory=Counter)
+
+    def fail(self, oracle: str, text: str, session: Session | None = None, key: str = "") -> None:
+        """Something is wrong. The same thing is told once."""
+        if (name := f"{oracle} {key or text}") not in self.seen:
+            self.seen.add(name)
+            self.failures.append(Failure(oracle, text, tuple(session.statements) if session else ()))
+
+    def session(self, role: str) -> Session:
+        """A session of a role's."""
+        return open_session(self.cluster.dsn, role, self.watchdog)
+
+    def welcome(self) -> None:
+        """Give mallory what he may have."""
+        for statement in MALLORY:
+            self.admin.execute(statement.encode())
+
+    def clear(self) -> None:
+        """Drop all that mallory made."""
+        for (gid,) in self.admin.execute("SELECT gid FROM pg_prepared_xacts").fetchall():
+            self.admin.execute(f"ROLLBACK PREPARED '{gid}'".encode())
+        self.admin.execute("DROP OWNED BY mallory CASCADE")
+
+
+def as_role(dsn: str, role: str, statements: tuple[str, ...]) -> None:
+    """Run statements as a role."""
+    with connect(f"{dsn} user={role}") as connection:
+        for statement in statements:
+            connection.execute(statement.encode())
+
+
+@contextmanager
+def world(server: Server, seed: int) -> Iterator[World]:
+    """All of it, as long as the block lasts."""
+    with Cluster(server) as cluster:
+        cluster.start(SETTINGS)
+        with connect(cluster.dsn) as setup:
+            for statement in SETUP:
+                setup.execute(statement.encode())
+        as_role(cluster.dsn, "alice", ALICE)
+        as_role(cluster.dsn, "reader", READER)
+        watchdog = Watchdog()
+        admin = connect(cluster.dsn)
+        try:
+            admin.execute("SET search_path = pg_catalog, pg_temp")
+            admin.execute("SET client_min_messages = error")
+            admin.execute("SET lock_timeout = '60s'")
+            made = World(seed, random.Random(seed), cluster, admin, Log(cluster.log), watchdog)
+            made.welcome()
+            yield made
+        finally:
+            watchdog.close()
+            admin.close()

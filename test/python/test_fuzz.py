@@ -1,0 +1,243 @@
+"""The short form of script/fuzz, and that it sees what it looks for."""
+
+import random
+from collections.abc import Iterator
+
+import pytest
+from inorder.servers import Server
+
+from fuzz import evil
+from fuzz.catalogue import read
+from fuzz.honest import Honest
+from fuzz.oracles import Oracles
+from fuzz.report import Result, show
+from fuzz.run import run, run_sessions
+from fuzz.session import Session
+from fuzz.values import Relation
+from fuzz.world import World, world
+
+SECONDS = 45
+LEAST_CALLS = 300
+LEAST_CALLED = 0.7  # of all functions
+DEFINER = (
+    "CREATE OR REPLACE FUNCTION public.feed_hole() RETURNS void LANGUAGE plpgsql SECURITY DEFINER "
+    "AS $hole$BEGIN {} END$hole$"
+)
+
+
+@pytest.mark.server
+def test_nothing_is_gained_and_nothing_breaks(server: Server) -> None:
+    """Calls by a hostile role, by everything that it may execute. A failure shows the seed and what led there."""
+    result = run(server, SECONDS, random.SystemRandom().randrange(1_000_000))
+    print(show(result))
+    assert not result.failures
+    assert result.calls >= LEAST_CALLS and result.called >= LEAST_CALLED * result.offered
+    assert result.outcomes["ok"] > 0 and result.evil_runs > 0
+
+
+@pytest.fixture(scope="module")
+def place(server: Server) -> Iterator[World]:
+    """A server with the same roles, to plant faults in."""
+    with world(server, 1) as made:
+        yield made
+
+
+@pytest.fixture
+def mallory(place: World) -> Iterator[Session]:
+    """A session of mallory's with his functions; afterwards all of it is gone, and so is what was found."""
+    session = place.session("mallory")
+    for statement in evil.BASE:
+        session.run(statement)
+    place.log.read()
+    place.failures.clear()
+    place.seen.clear()
+    yield session
+    session.close()
+    place.admin.execute("DROP FUNCTION IF EXISTS public.feed_hole()")
+    place.clear()
+    place.welcome()
+
+
+def found(place: World) -> dict[str, str]:
+    """What failed, by the oracle."""
+    return {failure.oracle: failure.text for failure in place.failures}
+
+
+def fall_into(place: World, mallory: Session, body: str) -> dict[str, str]:
+    """What the oracles say when mallory calls a function of the superuser's with this body."""
+    place.admin.execute(DEFINER.format(body).encode())
+    oracles = Oracles(place)
+    oracles.remember()
+    oracles.look(mallory, False)
+    oracles.after(mallory, mallory.run("SELECT public.feed_hole()"), True)
+    oracles.compare(mallory)
+    oracles.check_log(mallory)
+    return found(place)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("body", "oracle", "text"),
+    [
+        ("PERFORM mallory.evil(1::bigint);", "ran", "mallory.evil(bigint) ran as postgres"),
+        ("GRANT SELECT ON alice.secret TO mallory;", "rights", "relations changed"),
+        ("GRANT alice TO mallory;", "rights", "members changed"),
+        ("ALTER FUNCTION public.feed_drop(text, regrole) SECURITY DEFINER;", "rights", "functions changed"),
+        ("ALTER TABLE alice.events DISABLE TRIGGER ALL;", "rights", "triggers changed"),
+        ("UPDATE inorder_internal.feed SET moved = now() WHERE name = 'events';", "state", "feeds of others changed"),
+        ("UPDATE inorder_internal.count_part SET rows = rows + 1 WHERE relation = 'alice.secret'::regclass;",
+         "state", "counts of others changed"),
+        ("PERFORM set_config('search_path', 'mallory', false);", "settings", "['search_path'] changed by the call"),
+        ("PERFORM pg_sleep(2);", "time", "57014 after 1"),
+        ("PERFORM pg_sleep(3);", "time", "ok after 3"),
+        ("RAISE 'cache lookup failed' USING ERRCODE = 'XX000';", "internal error", "cache lookup failed"),
+        ("RAISE WARNING 'buffer refcount leak';", "log", "buffer refcount leak"),
+        ("PERFORM pg_terminate_backend(pg_backend_pid());", "crash", ""),
+    ],
+)  # fmt: skip
+def test_a_hole_is_seen(place: World, mallory: Session, body: str, oracle: str, text: str) -> None:
+    """Each oracle of mallory's own session can fail."""
+    if "pg_sleep(3)" in body:
+        mallory.run("SET statement_timeout = 0")
+    failed = fall_into(place, mallory, body)
+    restore(place)
+    assert oracle in failed and text in failed[oracle], failed
+
+
+def restore(place: World) -> None:
+    """Undo what the holes did."""
+    for statement in (
+        "REVOKE SELECT ON alice.secret FROM mallory", "REVOKE alice FROM mallory",
+        "ALTER FUNCTION public.feed_drop(text, regrole) SECURITY INVOKER",
+        *(f"ALTER TABLE alice.events ENABLE ALWAYS TRIGGER zz_inorder_{name}"
+          for name in ("guard", "update", "truncate")),
+    ):  # fmt: skip
+        place.admin.execute(statement.encode())
+
+
+def others(place: World) -> Honest:
+    """Honest roles that have read nothing yet."""
+    place.admin.execute(
+        "UPDATE inorder_internal.feed SET position.transactions = '{}', position.partial = NULL, position.last_key "
+        "= NULL, "
+        "pending = NULL WHERE NOT (position).transactions @> 1999::bigint"
+    )
+    oracles = Oracles(place)
+    oracles.remember()
+    return Honest(place, random.Random(1), oracles)
+
+
+def turn(place: World, mallory: Session) -> dict[str, str]:
+    """What the others notice."""
+    honest = others(place)
+    honest.turn(mallory)
+    honest.close()
+    return found(place)
+
+
+@pytest.mark.server
+def test_honest_turns_pass(place: World, mallory: Session) -> None:
+    """Where nobody planted anything."""
+    assert turn(place, mallory) == {}
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("break_it", "mend_it", "oracle", "text"),
+    [
+        ("UPDATE inorder_internal.count_part SET rows = rows + 1",
+         "UPDATE inorder_internal.count_part SET rows = rows - 1",
+         "count", "exact_count of"),
+        ("UPDATE inorder_internal.feed SET position.transactions = '{[0,2000)}' WHERE name = 'mine'",
+         "UPDATE inorder_internal.feed SET position.transactions = '{}' WHERE name = 'mine'",
+         "honest", "ahead of the server"),
+        ("REVOKE SELECT ON public.feeds FROM PUBLIC",
+         "GRANT SELECT ON public.feeds TO PUBLIC", "honest", "permission denied"),
+        ("UPDATE inorder_internal.feed SET owner = 10 WHERE name = 'events'",
+         "UPDATE inorder_internal.feed SET owner = 'alice'::regrole WHERE name = 'events'",
+         "honest", "feed 'events' of role alice"),
+    ],
+)  # fmt: skip
+def test_what_others_notice(
+    place: World, mallory: Session, break_it: str, mend_it: str, oracle: str, text: str
+) -> None:
+    """Each oracle of theirs can fail."""
+    place.admin.execute(break_it.encode())
+    failed = turn(place, mallory)
+    place.admin.execute(mend_it.encode())
+    assert text in failed.get(oracle, "nothing"), failed
+
+
+@pytest.mark.server
+def test_rows_that_come_twice(place: World, mallory: Session) -> None:
+    """A position that was set back."""
+    honest = others(place)
+    honest.turn(mallory)
+    assert found(place) == {}
+    place.admin.execute("UPDATE inorder_internal.feed SET position.transactions = '{}' WHERE name = 'events'")
+    honest.oracles.remember()
+    honest.turn(mallory)
+    honest.close()
+    assert "twice ['" in found(place).get("feed", "nothing")
+
+
+@pytest.mark.server
+def test_a_function_that_others_run_when_they_look(place: World, mallory: Session) -> None:
+    """In a query of theirs that has to be free of such."""
+    oracles = Oracles(place)
+    honest = Honest(place, random.Random(1), oracles)
+    session = honest.open("alice")
+    honest.must(session, "SELECT mallory.evil(1::bigint)", mallory)
+    honest.close()
+    assert "mallory.evil(bigint) as alice" in found(place)["ran"]
+
+
+@pytest.mark.server
+def test_a_function_that_only_the_extension_runs(place: World, mallory: Session) -> None:
+    """What a plain SELECT runs, too, is no fault of the extension's; what it does not run is."""
+    oracles = Oracles(place)
+    honest = Honest(place, random.Random(1), oracles)
+    mallory.run("CREATE TABLE mallory.t (id uuid PRIMARY KEY, n int)")
+    mallory.run("CREATE INDEX ON mallory.t (mallory.evil(1::bigint))")
+    relation = Relation("t", "mallory.t")
+    session = honest.open("postgres")
+    session.run("BEGIN")
+    allowed = honest.run_plain(session, relation, mallory)
+    assert allowed == {"mallory.evil(bigint) as postgres"}
+    honest.compare_read(session, relation, "SELECT mallory.evil(1::bigint)", allowed, mallory)
+    assert found(place) == {}
+    honest.compare_read(session, relation, "SELECT mallory.evil(1)", allowed, mallory)
+    honest.close()
+    assert "mallory.evil(integer) as postgres" in found(place)["ran"]
+
+
+@pytest.mark.server
+def test_a_crash_is_seen(server: Server) -> None:
+    """A backend that is killed takes the server with it, which does not start again."""
+    with world(server, 2) as place:
+        mallory = place.session("mallory")
+        body = "COPY (SELECT 1) TO PROGRAM 'kill -SEGV $PPID'; PERFORM pg_sleep(1);"
+        place.admin.execute(DEFINER.format(body).encode())
+        outcome = mallory.run("SELECT public.feed_hole()")
+        oracles = Oracles(place)
+        oracles.after(mallory, outcome, True)
+        assert place.cluster.process is not None
+        place.cluster.process.wait(30)
+        oracles.check_log(mallory)
+        assert "crash" in found(place) and "terminated by signal" in found(place)["log"]
+        mallory.close()
+
+
+@pytest.mark.server
+def test_the_loop_finds_a_hole(server: Server) -> None:
+    """By itself, in the functions of the extension, and shows the statements that lead there."""
+    with world(server, 3) as place:
+        place.admin.execute(DEFINER.format("PERFORM mallory.evil(1::bigint);").encode())
+        place.admin.execute("ALTER EXTENSION inorder ADD FUNCTION public.feed_hole()")
+        parts = read(place.admin)
+        assert "public.feed_hole()" in [function.signature for function in parts.functions]
+        result = Result("", 3, 0)
+        run_sessions(place, result, float("inf"), 3)
+        result.failures = place.failures
+        assert "ran as postgres" in found(place)["ran"]
+        assert "feed_hole" in show(result) and "FAILED" in show(result)
