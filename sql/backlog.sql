@@ -93,7 +93,7 @@ BEGIN
         -- What came since, evenly up to the next number.
         RETURN analyzed + (1 - analyzed) * least(1, (number - last) / greatest(next - last, 1));
     ELSIF cardinality(s.bounds) < 2 THEN
-        RETURN analyzed * common / greatest(all_common, common);
+        RETURN analyzed * common / greatest(all_common, common, 1e-9);
     END IF;
     RETURN analyzed * (common + (1 - all_common) * inorder_internal.share_between(s.bounds, number));
 END $$;
@@ -136,6 +136,9 @@ BEGIN
     transactions := inorder_internal.total(numbers);
     estimated := inorder_internal.rows_with(t, numbers, inorder_internal.next_transaction(t.base));
     rows := CASE WHEN estimated BETWEEN 0 AND 9e18 THEN round(estimated) END;
+EXCEPTION WHEN data_exception THEN
+    -- On 18 the owner of a table may give it any statistics.
+    rows := NULL;
 END $$;
 COMMENT ON FUNCTION inorder_internal.backlog(inorder_internal.feed_table, @extschema@.feed_position) IS
 'Internal function. Transactions that have ended since a position, of any table, and about how many rows they have.';

@@ -157,22 +157,23 @@ COMMENT ON FUNCTION inorder_internal.probe_query(
     inorder_internal.feed_table, @extschema@.feed_position, @extschema@.feed_batch, oid) IS
 'Internal function. The query that finds a fault of the table, if it has one, before it is read.';
 
-CREATE FUNCTION inorder_internal.check_reached(t inorder_internal.feed_table, numbers int8multirange)
+CREATE FUNCTION inorder_internal.check_reached(t inorder_internal.feed_table, p @extschema@.feed_position)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     next bigint := inorder_internal.next_transaction(t.base);
+    highest bigint := greatest(upper(p.transactions) - 1, p.partial);
 BEGIN
-    IF upper(numbers) > next AND NOT pg_is_in_recovery() THEN
+    IF highest >= next AND NOT pg_is_in_recovery() THEN
         RAISE 'this position on % is ahead of the server', t.relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = format('It has read transactions up to %s, and the next one is %s.', upper(numbers) - 1, next),
+              DETAIL = format('It has read transactions up to %s, and the next one is %s.', highest, next),
               HINT = format('After a restore call feed_rebase(%L, %s): new numbers then go on above these.',
-                            t.relation, upper(numbers) - 1);
+                            t.relation, highest);
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_reached(inorder_internal.feed_table, int8multirange) IS
+COMMENT ON FUNCTION inorder_internal.check_reached(inorder_internal.feed_table, @extschema@.feed_position) IS
 'Internal function. Error if numbers have been read that this server has not reached.';
 
 CREATE FUNCTION inorder_internal.next_batch(
@@ -183,7 +184,7 @@ AS $$
 DECLARE
     ended int8multirange := inorder_internal.ended_transactions(t.base);
 BEGIN
-    PERFORM inorder_internal.check_reached(t, p.transactions);
+    PERFORM inorder_internal.check_reached(t, p);
     batch.transactions := ended - p.transactions;
     batch.resumed := p.partial;
     batch.resumed_after := p.last_key;

@@ -39,7 +39,7 @@ CREATE OR REPLACE RULE r AS ON INSERT TO sums DO INSTEAD NOTHING;
 SELECT feed_apply('events', 'INSERT INTO sums SELECT n FROM batch', 1);
 CREATE OR REPLACE RULE r AS ON INSERT TO sums DO ALSO INSERT INTO others VALUES (new.n);
 SELECT error_of($$SELECT feed_apply('events', 'INSERT INTO sums SELECT n FROM batch')$$);
-SELECT feed_apply('events', 'DELETE FROM others USING batch WHERE others.n = batch.n; SELECT 1', 1) AS of_the_last;
+SELECT feed_apply('events', 'DELETE FROM others USING batch WHERE others.n = batch.n', 1);
 SELECT (SELECT array_agg(n) FROM sums) AS sums, (SELECT array_agg(n) FROM others) AS others;
 DROP TABLE sums, others;
 RESET ROLE;
