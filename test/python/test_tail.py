@@ -236,6 +236,22 @@ def test_a_claim_lasts_as_long_as_its_session(fresh: Connection) -> None:
                          "'inorder_internal.feed'::regclass") == 2  # fmt: skip
 
 
+def test_a_position_remembers_partitions(tail: Tail, fresh: Connection) -> None:
+    """As objects in the file; one that comes with rows of passed transactions is an error, an empty one is not."""
+    fresh.execute("CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)")
+    fresh.execute("CREATE TABLE parts_1 PARTITION OF parts FOR VALUES IN (1); CREATE INDEX ON parts (id)")
+    fresh.execute("CREATE TABLE parts_2 (LIKE parts INCLUDING DEFAULTS); INSERT INTO parts_2 (n) VALUES (2)")
+    fresh.execute("SELECT feed_enable('parts'); INSERT INTO parts (n) VALUES (1)")
+    assert numbers(tail("parts", "--position", "p")) == [1]
+    position = tail.state()["position"]
+    assert isinstance(position, dict)
+    assert [member["name"] for member in position["members"]] == ["public.parts", "public.parts_1"]
+    fresh.execute("CREATE TABLE parts_3 PARTITION OF parts FOR VALUES IN (3); INSERT INTO parts (n) VALUES (3)")
+    assert numbers(tail("parts", "--position", "p")) == [3]
+    fresh.execute("ALTER TABLE parts ATTACH PARTITION parts_2 FOR VALUES IN (2)")
+    assert "partition public.parts_2 came with rows of transactions" in tail("parts", "--position", "p", code=2)
+
+
 def test_connections_are_libpqs(tail: Tail, fresh: Connection, cluster: Cluster) -> None:
     """String, URI, service; each over the environment."""
     insert(fresh, 3)
@@ -575,6 +591,11 @@ def test_a_position_of_another_server(tail: Tail, fresh: Connection) -> None:
             '{"format": 1, "database": "tail", "table": "public.events", "position": {"transactions": "x"},'
             ' "pending": null}',
             'malformed multirange literal: "x"',
+        ),
+        (
+            '{"format": 1, "database": "tail", "table": "public.events", "position": {"transactions": "{}",'
+            ' "members": [7]}, "pending": null}',
+            "cannot call populate_composite on a scalar",
         ),
         (
             '{"format": 1, "database": "tail", "table": "public.other", "position": {}, "pending": null}',
