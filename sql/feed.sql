@@ -42,8 +42,8 @@ BEGIN
     owner := coalesce(owner, caller);
     SELECT * INTO f FROM inorder_internal.feed AS known
     WHERE known.name = feed_name AND known.owner = find_feed.owner
-      -- One whose role was renamed or dropped is found by the owner of the table only.
-      AND (known.owner_name = inorder_internal.role_name(find_feed.owner)
+      -- One of another server's role is found by the owner of the table only.
+      AND (inorder_internal.is_right(known.owner, known.owner_name, known.system)
            OR inorder_internal.owns(caller, known.relation))
       AND EXISTS (SELECT FROM pg_class AS c WHERE c.oid = known.relation);
     -- To those who may not see it, a feed is as good as not there.
@@ -59,7 +59,7 @@ COMMENT ON FUNCTION inorder_internal.find_feed(text, oid, oid) IS
 'Internal function. The id of a feed that the caller may move, or an error.';
 
 CREATE FUNCTION inorder_internal.feed_state(
-    feed bigint, caller oid, OUT name text, OUT relation oid, OUT t inorder_internal.feed_table,
+    feed bigint, caller oid, reads boolean, OUT name text, OUT relation oid, OUT t inorder_internal.feed_table,
     OUT at_position @extschema@.feed_position, OUT batch bigint, OUT pending @extschema@.feed_batch
 )
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -74,16 +74,20 @@ BEGIN
         -- Revoked while the caller waited for the lock.
         RAISE 'permission denied for feed %', quote_literal(f.name) USING ERRCODE = 'insufficient_privilege';
     END IF;
-    PERFORM inorder_internal.check_reader(caller, f.relation);
-    t := inorder_internal.table_of(f.relation, caller);
+    -- A batch that is out can be finished whatever has become of the table.
+    IF coalesce(reads, (f.pending).transactions IS NULL) THEN
+        PERFORM inorder_internal.check_reader(caller, f.relation);
+        t := inorder_internal.table_of(f.relation, caller);
+    END IF;
     name := f.name;
     relation := f.relation;
     at_position := f.position;
     batch := f.batch;
     pending := CASE WHEN (f.pending).transactions IS NOT NULL THEN f.pending END;
 END $$;
-COMMENT ON FUNCTION inorder_internal.feed_state(bigint, oid) IS
-'Internal function. The state of a feed and the description of its table, which the caller must be allowed to read.';
+COMMENT ON FUNCTION inorder_internal.feed_state(bigint, oid, boolean) IS
+'Internal function. The state of a feed and, for those who read (or if null, if no batch is unfinished), the '
+'description of its table, which the caller must then be allowed to read.';
 
 CREATE FUNCTION inorder_internal.check_name(feed_name text)
 RETURNS void
@@ -126,9 +130,9 @@ AS $$
 BEGIN
     from_position.origin := NULL;
     PERFORM inorder_internal.sweep();
-    INSERT INTO inorder_internal.feed (id, name, owner, owner_name, relation, position)
-    VALUES (inorder_internal.new_id(), feed_name, caller, inorder_internal.role_name(caller), create_feed.relation,
-            from_position);
+    INSERT INTO inorder_internal.feed (id, name, owner, owner_name, system, relation, position)
+    VALUES (inorder_internal.new_id(), feed_name, caller, inorder_internal.role_name(caller),
+            inorder_internal.server_system(), create_feed.relation, from_position);
 EXCEPTION WHEN unique_violation THEN
     RAISE 'feed % of role % exists already', quote_literal(feed_name), quote_ident(inorder_internal.role_name(caller))
     USING ERRCODE = 'duplicate_object';
@@ -158,7 +162,7 @@ AS $$
 BEGIN
     IF f.id IS NULL THEN
         RAISE 'the feed was dropped' USING ERRCODE = 'undefined_object';
-    ELSIF NOT inorder_internal.is_role(caller, f.owner, f.owner_name)
+    ELSIF NOT inorder_internal.is_role(caller, f.owner, f.owner_name, f.system)
           AND NOT inorder_internal.owns(caller, f.relation) THEN
         RAISE 'must be owner of feed % or of its table', quote_literal(f.name)
         USING ERRCODE = 'insufficient_privilege';
@@ -182,7 +186,7 @@ BEGIN
     END IF;
     -- Roles that are gone go with it.
     rest := ARRAY(SELECT m FROM unnest(f.movers) AS m
-                  WHERE m.id <> grantee AND m.name = inorder_internal.role_name(m.id));
+                  WHERE m.id <> grantee AND inorder_internal.role_name(m.id) IS NOT NULL);
     IF allowed THEN
         rest := rest || ROW(grantee, inorder_internal.role_name(grantee))::inorder_internal.role_ref;
     END IF;
@@ -196,7 +200,10 @@ RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
     UPDATE inorder_internal.feed AS f
-    SET position = inorder_internal.advance(f.position, past_batch), pending = NULL, moved = clock_timestamp()
+    SET position = inorder_internal.advance(f.position, past_batch), pending = NULL, moved = clock_timestamp(),
+        -- As it is called now, for a dump.
+        owner_name = CASE WHEN f.system = inorder_internal.server_system()
+                          THEN coalesce(inorder_internal.role_name(f.owner), f.owner_name) ELSE f.owner_name END
     WHERE f.id = feed;
 END;
 COMMENT ON FUNCTION inorder_internal.move_feed(bigint, @extschema@.feed_batch) IS

@@ -13,10 +13,10 @@ COMMENT ON TYPE inorder_internal.seen_feed IS 'Internal type. What the view feed
 CREATE FUNCTION inorder_internal.shown_owner(f inorder_internal.feed)
 RETURNS name
 LANGUAGE sql STABLE
-RETURN CASE WHEN inorder_internal.role_name((f).owner) = (f).owner_name THEN (f).owner_name
-            ELSE (f).owner::text::name END;
+RETURN CASE WHEN inorder_internal.is_right((f).owner, (f).owner_name, (f).system)
+            THEN coalesce(inorder_internal.role_name((f).owner), (f).owner::text::name) ELSE (f).owner::text::name END;
 COMMENT ON FUNCTION inorder_internal.shown_owner(inorder_internal.feed) IS
-'Internal function. The owner of a feed, by oid if the role has another name now or is gone.';
+'Internal function. The owner of a feed, by oid if the role is gone or was another server''s.';
 
 CREATE FUNCTION inorder_internal.feeds_of(caller oid)
 RETURNS SETOF inorder_internal.seen_feed

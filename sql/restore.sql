@@ -53,18 +53,19 @@ COMMENT ON FUNCTION inorder_internal.base_statement(inorder_internal.feed_table,
 CREATE FUNCTION inorder_internal.adopt_roles(table_relation regclass)
 RETURNS void
 LANGUAGE sql VOLATILE
--- In a restored database roles have other oids. The owner of the table vouches for their names.
+-- In a restored database roles have other oids, and here one may be gone. The owner of the table vouches for the names.
 -- A role that has made another feed of the same name meanwhile keeps that.
 BEGIN ATOMIC
     UPDATE inorder_internal.feed AS f
-    SET owner = coalesce((SELECT r.oid FROM pg_roles AS r
-                          WHERE r.rolname = f.owner_name AND NOT EXISTS (
-                              SELECT FROM inorder_internal.feed AS o
-                              WHERE o.name = f.name AND o.owner_name = f.owner_name AND o.id <> f.id
-                                AND (o.owner = r.oid OR o.relation = f.relation AND o.id < f.id))), f.owner),
+    SET owner = n.oid, system = inorder_internal.server_system(),
         movers = ARRAY(SELECT ROW(r.oid, m.name)::inorder_internal.role_ref
                        FROM unnest(f.movers) AS m JOIN pg_roles AS r ON r.rolname = m.name)
-    WHERE f.relation = table_relation;
+    FROM pg_roles AS n
+    WHERE f.relation = table_relation AND n.rolname = f.owner_name
+      AND (f.system <> inorder_internal.server_system() OR inorder_internal.role_name(f.owner) IS NULL)
+      AND NOT EXISTS (SELECT FROM inorder_internal.feed AS o
+                      WHERE o.name = f.name AND o.owner_name = f.owner_name AND o.id <> f.id
+                        AND (o.owner = n.oid OR o.relation = f.relation AND o.id < f.id));
 END;
 COMMENT ON FUNCTION inorder_internal.adopt_roles(regclass) IS
 'Internal function. Let the roles of this cluster have the feeds of a restored table, by name.';

@@ -6,8 +6,8 @@
 
 CREATE TYPE inorder_internal.role_ref AS (id oid, name name);
 COMMENT ON TYPE inorder_internal.role_ref IS
-'Internal type. A role, which counts only if both are right: neither after it was dropped, nor, for another role, '
-'after a restore.';
+'Internal type. A role, by oid on the server where it was remembered; on another one both must be right, so that no '
+'other role takes its place after a restore.';
 
 CREATE TABLE inorder_internal.feed_table (
     relation regclass PRIMARY KEY,
@@ -33,6 +33,7 @@ CREATE TABLE inorder_internal.feed (
     name text NOT NULL CHECK (char_length(name) BETWEEN 1 AND 200),
     owner oid NOT NULL,
     owner_name name NOT NULL,
+    system text NOT NULL,
     movers inorder_internal.role_ref[] NOT NULL DEFAULT '{}',
     relation regclass NOT NULL,
     position @extschema@.feed_position NOT NULL
@@ -44,12 +45,14 @@ CREATE TABLE inorder_internal.feed (
         CHECK (pending IS NULL OR ((pending).transactions <@ '{[0,281474976710656)}') IS TRUE),
     created timestamptz NOT NULL DEFAULT now(),
     moved timestamptz,
-    UNIQUE (name, owner, owner_name)
+    UNIQUE (name, owner, system)
 );
 CREATE INDEX ON inorder_internal.feed (relation);
 COMMENT ON TABLE inorder_internal.feed IS 'Feeds made by feed_create(); the view feeds shows them.';
 COMMENT ON COLUMN inorder_internal.feed.id IS 'what the lock of the feed is taken on';
-COMMENT ON COLUMN inorder_internal.feed.owner IS 'role that made it, with its name: see role_ref';
+COMMENT ON COLUMN inorder_internal.feed.owner IS 'role that made it: see role_ref';
+COMMENT ON COLUMN inorder_internal.feed.owner_name IS 'its name when the feed moved last';
+COMMENT ON COLUMN inorder_internal.feed.system IS 'system identifier of the server whose roles these are';
 COMMENT ON COLUMN inorder_internal.feed.movers IS 'roles that feed_grant() lets move it';
 COMMENT ON COLUMN inorder_internal.feed.batch IS
 'number of the last batch handed out by feed_next_batch(), from 1 on; without gaps';
@@ -89,12 +92,19 @@ SELECT pg_catalog.pg_extension_config_dump('inorder_internal.count_part'::pg_cat
 -- Who may do what
 ---------------------------------------------------------------------------
 
-CREATE FUNCTION inorder_internal.is_role(caller oid, id oid, name name)
+CREATE FUNCTION inorder_internal.is_right(id oid, name name, system text)
 RETURNS boolean
 LANGUAGE sql STABLE
-RETURN pg_get_userbyid(id) = name AND pg_has_role(caller, id, 'USAGE'::text);
-COMMENT ON FUNCTION inorder_internal.is_role(oid, oid, name) IS
-'Internal function. Whether the caller is a member of a role, which is remembered by oid and name.';
+RETURN system = inorder_internal.server_system() OR pg_get_userbyid(id) = name;
+COMMENT ON FUNCTION inorder_internal.is_right(oid, name, text) IS
+'Internal function. Whether an oid is that of the role which was remembered.';
+
+CREATE FUNCTION inorder_internal.is_role(caller oid, id oid, name name, system text)
+RETURNS boolean
+LANGUAGE sql STABLE
+RETURN inorder_internal.is_right(id, name, system) AND pg_has_role(caller, id, 'USAGE'::text);
+COMMENT ON FUNCTION inorder_internal.is_role(oid, oid, name, text) IS
+'Internal function. Whether the caller is a member of a role that was remembered.';
 
 CREATE FUNCTION inorder_internal.owns(caller oid, relation regclass)
 RETURNS boolean
@@ -123,8 +133,9 @@ RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    RETURN inorder_internal.is_role(caller, f.owner, f.owner_name) OR inorder_internal.owns(caller, f.relation)
-        OR EXISTS (SELECT FROM unnest(f.movers) AS m WHERE inorder_internal.is_role(caller, m.id, m.name));
+    RETURN inorder_internal.is_role(caller, f.owner, f.owner_name, f.system)
+        OR inorder_internal.owns(caller, f.relation)
+        OR EXISTS (SELECT FROM unnest(f.movers) AS m WHERE inorder_internal.is_role(caller, m.id, m.name, f.system));
 END $$;
 COMMENT ON FUNCTION inorder_internal.may_move(oid, inorder_internal.feed) IS
 'Internal function. Whether the caller may move a feed: its owner, the owner of its table, those it is granted to.';

@@ -48,7 +48,7 @@ typedef struct Feed
 static StateCall find = {"SELECT inorder_internal.find_feed($1, $2, $3)"};
 static StateCall state = {
 	"SELECT s.name, s.relation, s.t, (s.t).ordered, s.at_position, s.batch, s.pending"
-	" FROM inorder_internal.feed_state($1, $2) AS s"
+	" FROM inorder_internal.feed_state($1, $2, $3) AS s"
 };
 static StateCall check_name = {"SELECT inorder_internal.check_name($1)"};
 static StateCall create = {"SELECT inorder_internal.create_feed($1, $2, $3, $4)"};
@@ -75,12 +75,21 @@ find_feed(FunctionCallInfo fcinfo, int owner)
 	return id;
 }
 
-static Feed
-look_at(Value id)
+/* What a call needs of the table */
+typedef enum Need
 {
+	NEED_NOTHING,
+	NEED_ROWS,
+	NEED_ROWS_UNLESS_PENDING
+} Need;
+
+static Feed
+look_at(Value id, Need need)
+{
+	Value		reads = need == NEED_ROWS_UNLESS_PENDING ? null_of(BOOLOID) : value_of(BoolGetDatum(need == NEED_ROWS), BOOLOID);
 	Value		found[7];
 
-	state_call(&state, 2, (Value[]) {id, caller_value()}, 7, found);
+	state_call(&state, 3, (Value[]) {id, caller_value(), reads}, 7, found);
 	return (Feed) {
 		.id = id, .name = found[0], .position = found[4], .batch = found[5], .pending = found[6],
 		.table = {
@@ -98,12 +107,12 @@ lock_feed(Value id)
 }
 
 static Feed
-take_feed(FunctionCallInfo fcinfo, int owner)
+take_feed(FunctionCallInfo fcinfo, int owner, Need need)
 {
 	Value		id = find_feed(fcinfo, owner);
 
 	lock_feed(id);
-	return look_at(id);
+	return look_at(id, need);
 }
 
 static void
@@ -216,7 +225,7 @@ seek(FunctionCallInfo fcinfo, StateCall *call, Oid type)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("%s must not be null", type == TEXTOID ? "start" : "transactions")));
-	feed = take_feed(fcinfo, 2);
+	feed = take_feed(fcinfo, 2, NEED_ROWS);
 	state_call(call, 3, (Value[]) {feed.id, feed.table.description, argument_value(fcinfo, 1, type)}, 1, &nothing);
 	PG_RETURN_VOID();
 }
@@ -239,7 +248,7 @@ feed_seek_start(PG_FUNCTION_ARGS)
 Datum
 feed_read(PG_FUNCTION_ARGS)
 {
-	Feed		feed = take_feed(fcinfo, 3);
+	Feed		feed = take_feed(fcinfo, 3, NEED_ROWS);
 	Value		batch;
 
 	refuse_pending(&feed);
@@ -262,7 +271,7 @@ feed_apply(PG_FUNCTION_ARGS)
 
 	if (PG_ARGISNULL(1))
 		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("statement must not be null")));
-	feed = take_feed(fcinfo, 3);
+	feed = take_feed(fcinfo, 3, NEED_ROWS);
 	refuse_pending(&feed);
 	if (!next_batch(&feed.table, feed.position, argument_value(fcinfo, 2, INT4OID), &batch) ||
 		(query = query_if_filled(&feed, batch)) == NULL)
@@ -285,7 +294,7 @@ make_durable(void)
 Datum
 feed_next_batch(PG_FUNCTION_ARGS)
 {
-	Feed		feed = take_feed(fcinfo, 2);
+	Feed		feed = take_feed(fcinfo, 2, NEED_ROWS_UNLESS_PENDING);
 	Value		batch;
 
 	if (feed.pending.null)
@@ -311,7 +320,7 @@ expect_pending(const Feed *feed, Value number)
 Datum
 feed_batch_rows(PG_FUNCTION_ARGS)
 {
-	Feed		feed = look_at(find_feed(fcinfo, 3));
+	Feed		feed = look_at(find_feed(fcinfo, 3), NEED_ROWS);
 	Value		nothing;
 
 	expect_pending(&feed, argument_value(fcinfo, 1, INT8OID));
@@ -326,7 +335,7 @@ feed_batch_rows(PG_FUNCTION_ARGS)
 Datum
 feed_finish_batch(PG_FUNCTION_ARGS)
 {
-	Feed		feed = take_feed(fcinfo, 2);
+	Feed		feed = take_feed(fcinfo, 2, NEED_NOTHING);
 	Value		number = argument_value(fcinfo, 1, INT8OID);
 
 	if (feed.pending.null && !number.null && DatumGetInt64(number.value) == DatumGetInt64(feed.batch.value))

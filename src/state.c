@@ -129,21 +129,26 @@ static void
 prepare(StateCall *call, int count, const Value *arguments)
 {
 	bool		same = call->plan != NULL && call->count == count;
+	Oid			types[STATE_ARGUMENTS];
+	SPIPlanPtr	plan;
 
 	Assert(count <= STATE_ARGUMENTS);
 	for (int i = 0; i < count; i++)
 	{
-		same = same && call->types[i] == arguments[i].type;
-		call->types[i] = arguments[i].type;
+		types[i] = arguments[i].type;
+		same = same && call->types[i] == types[i];
 	}
 	if (same)
 		return;
+	plan = SPI_prepare(call->query, count, types);
+	if (plan == NULL || SPI_keepplan(plan) != 0)
+		elog(ERROR, "could not prepare \"%s\": %s", call->query, SPI_result_code_string(SPI_result));
+	/* From here on nothing fails: an error above leaves the old plan, which is looked at again. */
 	if (call->plan != NULL)
 		SPI_freeplan(call->plan);
+	call->plan = plan;
 	call->count = count;
-	call->plan = SPI_prepare(call->query, count, call->types);
-	if (call->plan == NULL || SPI_keepplan(call->plan) != 0)
-		elog(ERROR, "could not prepare \"%s\": %s", call->query, SPI_result_code_string(SPI_result));
+	memcpy(call->types, types, sizeof(types[0]) * count);
 }
 
 static ParamListInfo
