@@ -21,7 +21,9 @@ BEGIN
         SELECT format('TYPE %s', t.oid::regtype), a.grantee
         FROM pg_type AS t CROSS JOIN LATERAL aclexplode(coalesce(t.typacl, acldefault('T', t.typowner))) AS a
         WHERE t.typnamespace = 'inorder_internal'::regnamespace AND a.grantee <> t.typowner
+          -- Neither arrays nor rows of tables have rights of their own.
           AND NOT EXISTS (SELECT FROM pg_type AS e WHERE e.typarray = t.oid)
+          AND NOT EXISTS (SELECT FROM pg_class AS c WHERE c.reltype = t.oid AND c.relkind = 'r')
     LOOP
         EXECUTE format('REVOKE ALL ON %s FROM %s', object.named,
                        CASE object.grantee WHEN 0 THEN 'PUBLIC' ELSE object.grantee::regrole::text END);

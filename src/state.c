@@ -19,6 +19,7 @@
 #include "access/xlog.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_namespace.h"
 #include "catalog/pg_type_d.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -76,11 +77,41 @@ text_of(Value value)
 }
 
 static Oid
-state_table(const char *name)
+owner_of_schema(Oid schema)
 {
-	Oid			schema = get_namespace_oid(INTERNAL_SCHEMA, true);
-	Oid			table = OidIsValid(schema) ? get_relname_relid(name, schema) : InvalidOid;
+	HeapTuple	tuple = SearchSysCache1(NAMESPACEOID, ObjectIdGetDatum(schema));
+	Oid			owner = InvalidOid;
 
+	if (HeapTupleIsValid(tuple))
+	{
+		owner = ((Form_pg_namespace) GETSTRUCT(tuple))->nspowner;
+		ReleaseSysCache(tuple);
+	}
+	return owner;
+}
+
+static Oid
+owner_of_table(Oid table)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(table));
+	Oid			owner = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+		ReleaseSysCache(tuple);
+	}
+	return owner;
+}
+
+/* A table of the state as its name leads to it now */
+static Oid
+find_table(const char *name, Oid *schema)
+{
+	Oid			table;
+
+	*schema = get_namespace_oid(INTERNAL_SCHEMA, true);
+	table = OidIsValid(*schema) ? get_relname_relid(name, *schema) : InvalidOid;
 	if (!OidIsValid(table))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
@@ -89,17 +120,44 @@ state_table(const char *name)
 	return table;
 }
 
+/*
+ * A table of the state, locked until the transaction ends.
+ *
+ * Whoever installed the extension may drop it, and make another schema of that
+ * name, while we run.  DROP EXTENSION needs a lock on all of its tables before
+ * it removes anything, so under ours everything that we find by name is the
+ * extension's; and what we found while we waited is looked up again.
+ */
+static Oid
+lock_state(const char *name, Oid *schema)
+{
+	Oid			table = find_table(name, schema);
+
+	for (;;)
+	{
+		Oid			again;
+
+		LockRelationOid(table, AccessShareLock);
+		again = find_table(name, schema);
+		if (again == table)
+			return table;
+		UnlockRelationOid(table, AccessShareLock);
+		table = again;
+	}
+}
+
 /* The superuser who made the extension; read, since it may be another one than the first */
 static Oid
 state_owner(void)
 {
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(state_table("feed")));
-	Oid			owner;
+	Oid			schema;
+	Oid			owner = owner_of_table(lock_state("feed", &schema));
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for relation \"%s.feed\"", INTERNAL_SCHEMA);
-	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
-	ReleaseSysCache(tuple);
+	if (!superuser_arg(owner) || !superuser_arg(owner_of_schema(schema)))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("schema \"%s\" does not belong to a superuser", INTERNAL_SCHEMA),
+				 errdetail("It is not the one that the extension made, or was given away.")));
 	return owner;
 }
 
@@ -254,8 +312,9 @@ static LOCKTAG
 lock_tag(const char *table, Oid object, StateLock lock)
 {
 	LOCKTAG		tag;
+	Oid			schema;
 
-	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, state_table(table), object, lock);
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, find_table(table, &schema), object, lock);
 	return tag;
 }
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from inorder.cluster import Cluster
@@ -225,3 +226,44 @@ def test_a_planted_internal_schema_makes_the_installation_fail(attacked: Cluster
             execute(mallory, "CREATE SCHEMA inorder_internal")
         with connect(dsn) as admin:
             assert refusal(admin, "CREATE EXTENSION inorder") == "42P06"
+
+
+# What a call that waits would go on with, if it looked for it by name when it is let in.
+IMPOSTORS = """
+CREATE SCHEMA inorder_internal;
+GRANT USAGE ON SCHEMA inorder_internal TO PUBLIC;
+CREATE VIEW inorder_internal.feed AS SELECT 1::bigint AS id, 'f'::text AS name, oid AS owner, rolname AS owner_name,
+    '{}'::text[] AS movers, 0::oid AS relation, ''::text AS system FROM pg_roles WHERE rolname = 'mallory';
+GRANT SELECT ON inorder_internal.feed TO PUBLIC;
+CREATE FUNCTION inorder_internal.may_see(oid, inorder_internal.feed) RETURNS boolean LANGUAGE sql
+    AS 'SELECT evil.attack()';
+CREATE FUNCTION inorder_internal.may_move(oid, inorder_internal.feed) RETURNS boolean LANGUAGE sql
+    AS 'SELECT evil.attack()';
+CREATE FUNCTION inorder_internal.is_right(oid, name, text) RETURNS boolean LANGUAGE sql AS 'SELECT evil.attack()';
+CREATE FUNCTION inorder_internal.owns(oid, oid) RETURNS boolean LANGUAGE sql AS 'SELECT evil.attack()';
+CREATE FUNCTION inorder_internal.role_name(oid) RETURNS name LANGUAGE sql AS 'SELECT evil.attack()::text::name';
+CREATE FUNCTION inorder_internal.say_unknown(text, oid, oid) RETURNS void LANGUAGE sql AS 'SELECT evil.attack()';
+CREATE FUNCTION inorder_internal.find_feed(text, oid, oid) RETURNS bigint LANGUAGE sql
+    AS 'SELECT evil.attack()::int::bigint';
+"""
+
+
+def test_an_installer_who_drops_the_extension_under_a_call_gains_nothing(attacked: Cluster) -> None:
+    """He owns it, and puts a schema and functions of his own in its place while a call waits for his transaction."""
+    with (
+        database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn,
+        connect(dsn) as admin,
+        connect(f"{dsn} user=mallory") as mallory,
+        connect(f"{dsn} user=mallory") as waiting,
+    ):
+        execute(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil")
+        execute(mallory, "CREATE TABLE evil.t (id uuid PRIMARY KEY DEFAULT evil.uuid_xact_nextval())")
+        execute(mallory, "SELECT evil.feed_create('f', 'evil.t')", "SELECT evil.feed_create('g', 'evil.t')")
+        execute(waiting, "SELECT evil.feed_drop('g')")
+        execute(mallory, "BEGIN", "DROP EXTENSION inorder CASCADE", *IMPOSTORS.split(";\n")[:-1])
+        with ThreadPoolExecutor(1) as pool:
+            call = pool.submit(refusal, waiting, "SELECT evil.feed_drop('f')")
+            while value(admin, "SELECT count(*) FROM pg_locks WHERE NOT granted") == 0:
+                assert not call.done()
+            execute(mallory, "COMMIT")
+            assert call.result() == "55000"
