@@ -334,7 +334,8 @@ CREATE FUNCTION @extschema@.feed_claim(name text, owner regrole DEFAULT NULL)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_claim(text, regrole) IS
-'Whether this session is now the one that reads a feed for a sink outside the database: true until it ends, unless '
+'Whether this session is now the one that reads a feed for a sink outside the database: true until it ends (or calls '
+'DISCARD ALL), unless '
 'another session has claimed the feed. Others can still move the feed; it keeps two runs of one program apart.
 Those who may move the feed. Errors: undefined_object, insufficient_privilege.';
 

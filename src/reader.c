@@ -69,7 +69,15 @@ start_position(const Table *table, Value start)
 static Value
 composite_argument(FunctionCallInfo fcinfo, int number)
 {
-	return argument_value(fcinfo, number, get_fn_expr_argtype(fcinfo->flinfo, number));
+	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, number);
+
+	/* A call by the fast-path protocol has no expression */
+	if (!OidIsValid(type))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the type of argument %d is not known", number + 1),
+				 errhint("Call the function in a query.")));
+	return argument_value(fcinfo, number, type);
 }
 
 /* feed_start(relation regclass, start text) -> feed_position */
