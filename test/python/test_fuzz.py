@@ -237,7 +237,10 @@ def test_the_loop_finds_a_hole(server: Server) -> None:
         parts = read(place.admin)
         assert "public.feed_hole()" in [function.signature for function in parts.functions]
         result = Result("", 3, 0)
-        run_sessions(place, result, float("inf"), 3)
+        for number in range(1, 4):
+            run_sessions(place, result, float("inf"), number)
+            if "ran" in found(place):
+                break
         result.failures = place.failures
         assert "ran as postgres" in found(place)["ran"]
         assert "feed_hole" in show(result) and "FAILED" in show(result)

@@ -50,7 +50,8 @@ STATE = {
     "readable tables of others": f"SELECT s::text FROM inorder_internal.feed_table AS s {FOREIGN}",
     "counts of others": f"SELECT s::text FROM inorder_internal.count_part AS s {FOREIGN}",
     "rows of others": "SELECT concat_ws('|', (SELECT count(*) FROM alice.events), (SELECT count(*) FROM "
-    "alice.numbers), (SELECT count(*) FROM alice.parts))",
+    "alice.numbers), (SELECT count(*) FROM alice.parts), "
+    "(SELECT count(*) FROM alice.odds))",
 }  # fmt: skip
 LOOK = (
     f"SELECT CURRENT_USER, SESSION_USER, {', '.join(f'pg_catalog.current_setting({name!r}, true)' for name in WATCHED)}"

@@ -15,6 +15,7 @@ from fuzz.insider import Insider
 from fuzz.oracles import Oracles
 from fuzz.report import Result
 from fuzz.session import Outcome
+from fuzz.storm import Storm
 from fuzz.values import Values
 from fuzz.world import RELATIONS, World, world
 
@@ -99,6 +100,19 @@ class Mallory:
                 if not self.say(statement).ok and self.session.failed:
                     self.say("ROLLBACK TO s")
 
+    def turn(self) -> None:
+        """The others go on, while mallory holds something, or changes his tables at the same time."""
+        if self.rng.random() < 0.4:
+            self.honest.stormy = True
+            with Storm(self.world, self.oracles, self.values):
+                self.honest.turn(self.session)
+            self.honest.stormy = False
+        else:
+            for statement in ("ROLLBACK", "GRANT USAGE ON SCHEMA mallory TO PUBLIC"):
+                self.say(statement)
+            self.hold()
+            self.honest.turn(self.session)
+
     def perform(self, deadline: float) -> None:
         """Until the session ends, or the time."""
         self.prepare()
@@ -111,8 +125,7 @@ class Mallory:
                 self.oracles.compare(self.session)
                 self.oracles.check_log(self.session)
             if number % TURN_EVERY == 0:
-                self.hold()
-                self.honest.turn(self.session)
+                self.turn()
                 self.say("ROLLBACK")
         if not self.session.lost and not self.session.idle:
             self.say("ROLLBACK")

@@ -80,6 +80,21 @@ WATCHED = sorted(
 )  # fmt: skip
 
 
+# What no caller of the extension's functions should have to think of.
+HARMLESS = (
+    "DateStyle", "IntervalStyle", "TimeZone", "standard_conforming_strings", "quote_all_identifiers", "array_nulls",
+    "transform_null_equals", "bytea_output", "extra_float_digits", "constraint_exclusion", "plan_cache_mode",
+    "enable_sort",
+    "enable_seqscan", "enable_indexscan", "enable_bitmapscan", "enable_partitionwise_aggregate", "row_security", "jit",
+    "parallel_setup_cost", "parallel_tuple_cost", "min_parallel_table_scan_size", "plpgsql.variable_conflict",
+)  # fmt: skip
+
+
+def harmless(rng: random.Random) -> str:
+    """A statement that changes some of those."""
+    return "; ".join(f"SET {name} = {rng.choice(CHOICES[name])}" for name in rng.sample(HARMLESS, 4))
+
+
 def change(rng: random.Random) -> str:
     """A statement that changes one."""
     name = rng.choice((*CHOICES, *["search_path"] * 6))

@@ -20,7 +20,7 @@ SETTINGS = {
     "max_wal_size": "8GB",
     "checkpoint_timeout": "1h", "temp_file_limit": "1GB", "max_worker_processes": "4", "max_connections": "30",
 }  # fmt: skip
-HONEST = ("events", "numbers", "parts")
+HONEST = ("events", "numbers", "parts", "odds")
 SETUP = (
     *(f"CREATE ROLE {role} LOGIN" for role in ("installer", "alice", "reader", "mallory", "nobody", "monitor")),
     "GRANT pg_monitor TO monitor",
@@ -45,6 +45,13 @@ ALICE = (
     "PARTITION BY HASH (n)",
     "CREATE TABLE alice.parts0 PARTITION OF alice.parts FOR VALUES WITH (MODULUS 2, REMAINDER 0)",
     "CREATE TABLE alice.parts1 PARTITION OF alice.parts FOR VALUES WITH (MODULUS 2, REMAINDER 1)",
+    "CREATE TABLE alice.odds (n serial, xact bigint NOT NULL DEFAULT public.xact_id(), "
+    "a interval DEFAULT make_interval(0, (random() * 9 - 4)::int, 0, (random() * 9)::int, 0, 0, random() * 9 - 4), "
+    "b float8 DEFAULT (random() - 0.5) * 10 ^ (random() * 600 - 300), d text DEFAULT chr(32 + (random() * 9999)::int), "
+    "c timestamptz DEFAULT ('{infinity,-infinity,epoch,4713-01-01 BC,now}'::timestamptz[])[1 + (random() * 4)::int], "
+    "e bytea DEFAULT decode(md5(random()::text), 'hex'), f char(5) DEFAULT '''\\ ', g numeric DEFAULT random() * 1e30, "
+    "h bit varying DEFAULT '101', i timetz DEFAULT now(), PRIMARY KEY (h, a, c, f, i, d, e, g, b, n))",
+    "CREATE INDEX ON alice.odds USING brin (xact)",
     "CREATE TABLE alice.secret (id uuid PRIMARY KEY DEFAULT public.uuid_xact_nextval(), n serial)",
     "CREATE SEQUENCE alice.counter",
     "INSERT INTO alice.secret DEFAULT VALUES",
@@ -68,6 +75,7 @@ RELATIONS = [
     Relation("events", "alice.events", owner="alice"),
     Relation("numbers", "alice.numbers", "xact", False, "alice"),
     Relation("parts", "alice.parts", "xact", False, "alice"),
+    Relation("odds", "alice.odds", "xact", False, "alice"),
     Relation("secret", "alice.secret", owner="alice"),
     Relation("mine", "alice.events", owner="reader"),
 ]
