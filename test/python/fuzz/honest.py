@@ -54,7 +54,7 @@ PLAIN = (
     "SELECT * FROM {t} AS e WHERE e.{c} IS NULL",
 )  # fmt: skip
 # Wrong because of what mallory did to his own table, or as it should be.
-# A plain SELECT a moment before may have found a table without the index or the check that these are in.
+# In indexes and checks of tables; a plain SELECT a moment before may have found a table without them.
 MAY_RUN = ("mallory.evil(", "mallory.evil_true(")
 EXPECTED = (
     "42",
@@ -307,7 +307,10 @@ class Honest:
     def judge(self, session: Session, outcome: Outcome, mallory: Session) -> None:
         """An error that is mallory's to make, or none."""
         self.world.honest[f"{session.role} on mallory's {'ok' if outcome.ok else outcome.state[:2]}"] += 1
-        self.oracles.check_errors(session, outcome)
+        # null::table names a table that is gone when the server looks up its columns.
+        gone = self.stormy and "could not open relation with OID" in outcome.message and "NULL::" in outcome.statement
+        if not gone:
+            self.oracles.check_errors(session, outcome)
         self.oracles.check_time(session, outcome)
         if not outcome.ok and not outcome.state.startswith(EXPECTED) and outcome.state != "XX000":
             self.complain("honest", f"{outcome.state} {outcome.message}: {outcome.statement}", session, mallory)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from fuzz.calls import Calls
 from fuzz.catalogue import Catalogue
-from fuzz.honest import READS, Honest
+from fuzz.honest import MAY_RUN, READS, Honest
 from fuzz.oracles import Oracles
 from fuzz.session import Session
 from fuzz.values import Values
@@ -101,6 +101,7 @@ class Insider:
             self.look(oracles, session, f"SELECT {self.calls.any()}")
         for _ in range(ROWS):
             self.look(oracles, session, garbage(self.rng, self.values))
+        self.check_runs(oracles, session)
         oracles.remember()
         honest.see_feeds(mallory)
         for role in ("postgres", "alice"):
@@ -112,6 +113,11 @@ class Insider:
             self.world.admin.execute(statement.encode())
         session.close()
         oracles.remember()
+
+    def check_runs(self, oracles: Oracles, session: Session) -> None:
+        """He read tables of mallory's, and so ran what a plain SELECT runs; nothing else."""
+        if ran := [run for run in oracles.check_log(session, session.pid) if not run.startswith(MAY_RUN)]:
+            self.world.fail("ran", f"{ran} by the installer", session)
 
     def read(self, oracles: Oracles, honest: Honest, mallory: Session) -> None:
         """By feeds that nobody made, as the superuser, who may."""
