@@ -72,6 +72,9 @@ GRANT USAGE ON SCHEMA alice TO bob, mallory;
 GRANT SELECT ON alice.t, alice.bare TO bob;
 """
 
+COLUMNS_OF_A_FEED = "id, name, owner, owner_name, system, movers, relation, position"
+SYSTEM = "split_part(server_origin(), '/', 1)"  # of this server: then a role is known by oid alone
+
 # What no feed_enable() would have let through.
 WRONG = (
     "evil.t", "evil.v", "evil.m", "evil.s", "evil.c", "evil.f", "evil.u", "evil.p", "evil.pf", "evil.parent", EVIL,
@@ -164,8 +167,8 @@ def calls(relation: str, owner: str) -> list[str]:
         f"SELECT * FROM feed_rows({oid}, ROW('{{[0,9)}}', NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, {row})",
         f"SELECT feed_apply('x', 'SELECT n FROM batch', NULL, {whose}) AS n",
         f"SELECT feed_apply('x', 'SELECT n FROM batch', 1, {whose}) AS n",
-        f"SELECT feed_next_batch('x', 1, {whose}) AS n",
         f"SELECT exact_count({oid}) AS n",
+        f"SELECT feed_next_batch('x', 1, {whose})",
         f"SELECT exact_count_fold({oid})",
         f"SELECT exact_count_start({oid})",
         f"SELECT feed_finish_batch('x', 1, {whose})",
@@ -184,15 +187,15 @@ def calls(relation: str, owner: str) -> list[str]:
     ]
 
 
-GIVE_ROWS = 8  # of these calls
+GIVE_ROWS = 7  # of these calls
 
 
 def forge(state: State, relation: str, description: str, position: str, pending: str, owner: str) -> bool:
     """Rows as a restore would bring them; whether the tables take them."""
     oid = f"'{relation.replace(chr(39), chr(39) * 2)}'::regclass"
     feed = (
-        "INSERT INTO inorder_internal.feed (id, name, owner, owner_name, movers, relation, position, batch, pending)"
-        f" VALUES (4294967295, 'x', '{owner}'::regrole, '{owner}', ARRAY[ROW('bob'::regrole, 'bob')]"
+        f"INSERT INTO inorder_internal.feed ({COLUMNS_OF_A_FEED}, batch, pending)"
+        f" VALUES (4294967295, 'x', '{owner}'::regrole, '{owner}', {SYSTEM}, ARRAY[ROW('bob'::regrole, 'bob')]"
         f"::inorder_internal.role_ref[], {oid}, {position}, 1, {pending})"
     )
     try:
@@ -252,7 +255,7 @@ def test_a_forged_table_gives_nothing(state: State, relation: str) -> None:
                     assert [row for row in found if row != (None,)] == [], f"{user}: {description}: {call}"
         check_others(state, f"{relation} {description}")
         forget(state)
-    assert forged >= len(DESCRIPTIONS) - 1
+    assert forged > len(DESCRIPTIONS) / 2, "the constraints leave nothing to check"
 
 
 # Columns that a position inside a transaction is to be kept by: of types that are somebody's, or speak as somebody's.
@@ -311,11 +314,15 @@ def test_a_forged_description_of_a_table_guarded_by_hand_runs_nothing(state: Sta
 def test_a_forged_feed_of_a_good_table_runs_nothing(state: State, position: str, pending: str) -> None:
     """Its owner gets rows of that table, or an error; never more than there are."""
     insert = (
-        "INSERT INTO inorder_internal.feed (id, name, owner, owner_name, movers, relation, position, batch, pending)"
-        f" VALUES (7, 'x', 'alice'::regrole, 'alice', ARRAY[ROW(0, '\"'), NULL, ROW('mallory'::regrole, 'mallory')]"
-        f"::inorder_internal.role_ref[], 'alice.t'::regclass, {position}, 1, {pending})"
+        f"INSERT INTO inorder_internal.feed ({COLUMNS_OF_A_FEED}, batch, pending)"
+        f" VALUES (7, 'x', 'alice'::regrole, 'alice', {SYSTEM},"
+        f" ARRAY[ROW(0, '\"'), NULL, ROW('mallory'::regrole, 'mallory')]::inorder_internal.role_ref[],"
+        f" 'alice.t'::regclass, {position}, 1, {pending})"
     )
-    execute(state.mallory, insert)
+    refused = refusal(state.mallory, insert)
+    assert refused in ("", "23514")
+    if refused:
+        return
     for user in READERS:
         for call in calls("alice.t", "alice"):
             assert len(attempt(state.sessions[user], call)) <= 7, call
@@ -357,23 +364,23 @@ def test_a_forged_count_runs_nothing(state: State, count: str) -> None:
         "feed_table VALUES ('alice.bare', 'id', true, false, '{id}', 281474976710656, true)",
         "feed_table VALUES ('alice.bare', 'xact', false, false, '{NULL}', 0, true)",
         "feed_table VALUES ('alice.bare', 'xact', NULL, false, '{}', 0, true)",
-        "feed (id, name, owner, owner_name, relation, position) VALUES (0, 'x', 0, '', 0, '(\"{}\",,,,)')",
-        "feed (id, name, owner, owner_name, relation, position) VALUES (4294967296, 'x', 0, '', 0, '(\"{}\",,,,)')",
-        "feed (id, name, owner, owner_name, relation, position) VALUES (1, '', 0, '', 0, '(\"{}\",,,,)')",
-        "feed (id, name, owner, owner_name, relation, position) VALUES (1, 'x', 0, '', 0, '(,,,,)')",
-        "feed (id, name, owner, owner_name, relation, position) VALUES (1, 'x', 0, '', 0, '(\"{[-1,2)}\",,,,)')",
-        "feed (id, name, owner, owner_name, relation, position) VALUES (1, 'x', 0, '', 0, '(\"{(,)}\",,,,)')",
-        "feed (id, name, owner, owner_name, relation, position, batch) "
-        "VALUES (1, 'x', 0, '', 0, '(\"{}\",,,,)', -1)",
-        "feed (id, name, owner, owner_name, relation, position, pending) "
-        "VALUES (1, 'x', 0, '', 0, '(\"{}\",,,,)', '(\"{(,)}\",,,,,,)')",
+        "feed ({}) VALUES (0, 'x', 0, '', '', 0, '(\"{}\",,,,)')",
+        "feed ({}) VALUES (4294967296, 'x', 0, '', '', 0, '(\"{}\",,,,)')",
+        "feed ({}) VALUES (1, '', 0, '', '', 0, '(\"{}\",,,,)')",
+        "feed ({}) VALUES (1, 'x', 0, '', '', 0, '(,,,,)')",
+        "feed ({}) VALUES (1, 'x', 0, '', '', 0, '(\"{[-1,2)}\",,,,)')",
+        "feed ({}) VALUES (1, 'x', 0, '', '', 0, '(\"{(,)}\",,,,)')",
+        "feed ({}, batch) VALUES (1, 'x', 0, '', '', 0, '(\"{}\",,,,)', -1)",
+        "feed ({}, pending) VALUES (1, 'x', 0, '', '', 0, '(\"{}\",,,,)', '(\"{(,)}\",,,,,,)')",
         "count_part VALUES ('alice.t', 'alice.t', '', '{(,)}', 0, now())",
         "count_part VALUES ('alice.t', 'alice.bare', '', '{}', -1, now())",
     ],
 )
 def test_what_can_be_told_from_a_row_alone_is_refused(state: State, row: str) -> None:
     """By the constraints of the tables."""
-    assert refusal(state.mallory, f"INSERT INTO inorder_internal.{row}") in ("23514", "23502")
+    columns = "id, name, owner, owner_name, system, relation, position"
+    insert = "INSERT INTO inorder_internal." + row.replace("({}", f"({columns}")
+    assert refusal(state.mallory, insert) in ("23514", "23502")
 
 
 def test_who_owns_the_database_changes_and_deletes_nothing(state: State) -> None:
