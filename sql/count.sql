@@ -15,8 +15,12 @@ DECLARE
     file text := inorder_internal.server_system() || '/' || pg_relation_filenode(part);
 BEGIN
     IF part <> relation THEN
-        SELECT concat(file, string_agg('/' || i.xmin::text, '' ORDER BY inhrelid)) INTO file
-        FROM pg_partition_ancestors(part) AS a(relid) JOIN pg_inherits AS i ON inhrelid = a.relid;
+        WITH RECURSIVE up AS (
+            SELECT i.inhrelid, i.inhparent, i.xmin FROM pg_inherits AS i WHERE i.inhrelid = part
+            UNION ALL
+            SELECT i.inhrelid, i.inhparent, i.xmin FROM up AS u JOIN pg_inherits AS i ON i.inhrelid = u.inhparent
+        )
+        SELECT concat(file, string_agg('/' || u.xmin::text, '' ORDER BY u.inhrelid)) INTO file FROM up AS u;
     END IF;
     RETURN file;
 END $$;
@@ -82,22 +86,22 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.known_part(inorder_internal.feed_table, regclass) IS
 'Internal function. The stored number of a table or partition, null if it has none that is valid.';
 
-CREATE FUNCTION inorder_internal.counted_table(relation regclass, caller oid)
+CREATE FUNCTION inorder_internal.count_of_table(relation regclass, caller oid)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM inorder_internal.check_reader(caller, relation);
-    IF NOT EXISTS (SELECT FROM inorder_internal.count_part AS p
-                   JOIN inorder_internal.feed_table AS t ON t.relation = p.relation
-                   WHERE p.relation = counted_table.relation) THEN
+    IF NOT EXISTS (SELECT FROM inorder_internal.counted_table AS k
+                   JOIN inorder_internal.feed_table AS t ON t.relation = k.relation
+                   WHERE k.relation = count_of_table.relation) THEN
         RAISE 'table % has no exact count', relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
               HINT = format('Its owner starts one by exact_count_start(%L).', relation);
     END IF;
     RETURN inorder_internal.table_of(relation, caller);
 END $$;
-COMMENT ON FUNCTION inorder_internal.counted_table(regclass, oid) IS
+COMMENT ON FUNCTION inorder_internal.count_of_table(regclass, oid) IS
 'Internal function. How a table with an exact count is read, or an error.';
 
 CREATE FUNCTION inorder_internal.count_query(relation regclass, caller oid)
@@ -105,7 +109,7 @@ RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    t inorder_internal.feed_table := inorder_internal.counted_table(relation, caller);
+    t inorder_internal.feed_table := inorder_internal.count_of_table(relation, caller);
     leaf regclass;
     known inorder_internal.count_part;
     stored numeric := 0;
@@ -150,7 +154,7 @@ RETURNS SETOF inorder_internal.fold_step
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    t inorder_internal.feed_table := inorder_internal.counted_table(relation, caller);
+    t inorder_internal.feed_table := inorder_internal.count_of_table(relation, caller);
     ended int8multirange := inorder_internal.ended_transactions(t.base);
     leaf regclass;
     known inorder_internal.count_part;
@@ -192,8 +196,7 @@ RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
     DELETE FROM inorder_internal.count_part AS p
-    WHERE p.relation = table_relation AND p.part <> table_relation
-      AND p.part <> ALL (inorder_internal.leaves(table_relation));
+    WHERE p.relation = table_relation AND p.part <> ALL (inorder_internal.leaves(table_relation));
 END;
 COMMENT ON FUNCTION inorder_internal.forget_parts(regclass) IS
 'Internal function. Forget the numbers of partitions that are gone.';
@@ -201,11 +204,8 @@ COMMENT ON FUNCTION inorder_internal.forget_parts(regclass) IS
 CREATE FUNCTION inorder_internal.start_count(table_relation regclass)
 RETURNS void
 LANGUAGE sql VOLATILE
--- A partitioned table without partitions has a count, too: its own row says so.
 BEGIN ATOMIC
-    INSERT INTO inorder_internal.count_part
-    VALUES (table_relation, table_relation, ''::text, '{}'::int8multirange, 0::bigint, clock_timestamp())
-    ON CONFLICT DO NOTHING;
+    INSERT INTO inorder_internal.counted_table VALUES (table_relation) ON CONFLICT DO NOTHING;
 END;
 COMMENT ON FUNCTION inorder_internal.start_count(regclass) IS
 'Internal function. Remember that a table has an exact count.';
@@ -216,8 +216,9 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     DELETE FROM inorder_internal.count_part AS p WHERE p.relation = stop_count.relation;
+    DELETE FROM inorder_internal.counted_table AS k WHERE k.relation = stop_count.relation;
     IF NOT FOUND THEN
-        PERFORM inorder_internal.counted_table(relation, caller);
+        PERFORM inorder_internal.count_of_table(relation, caller);
     END IF;
 END $$;
 COMMENT ON FUNCTION inorder_internal.stop_count(regclass, oid) IS

@@ -258,8 +258,12 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     unended int8multirange := transactions - inorder_internal.ended_transactions(t.base);
+    ranges bigint := (SELECT count(*) FROM unnest(transactions));
 BEGIN
-    IF NOT isempty(unended) THEN
+    IF ranges > 100000 THEN
+        RAISE 'a position must have at most 100000 ranges of transactions, not %', ranges
+        USING ERRCODE = 'program_limit_exceeded';
+    ELSIF NOT isempty(unended) THEN
         RAISE 'transactions % have not ended', unended USING ERRCODE = 'invalid_parameter_value',
               DETAIL = 'A feed that had read them would miss their rows.';
     END IF;

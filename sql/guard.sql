@@ -149,8 +149,8 @@ BEGIN
     SELECT string_agg(u.what, ', ' ORDER BY u.what) INTO users
     FROM (SELECT format('feed %L of %I', f.name, inorder_internal.shown_owner(f)) FROM inorder_internal.feed AS f
           WHERE f.relation = forget_table.relation
-          UNION SELECT 'its exact count' FROM inorder_internal.count_part AS p
-          WHERE p.relation = forget_table.relation) AS u(what);
+          UNION SELECT 'its exact count' FROM inorder_internal.counted_table AS k
+          WHERE k.relation = forget_table.relation) AS u(what);
     IF users IS NOT NULL THEN
         RAISE 'table % is still in use by %', relation, users
         USING ERRCODE = 'dependent_objects_still_exist', HINT = 'Call feed_drop() and exact_count_stop() first.';

@@ -100,9 +100,14 @@ CREATE FUNCTION inorder_internal.part(relation regclass, member regclass, caller
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    hidden boolean;
 BEGIN
-    IF member = relation
-       OR inorder_internal.may_read(caller, member) AND NOT inorder_internal.hides_rows(caller, member) THEN
+    -- A look at the row security of a partition locks it: what is seen of it stays so.
+    IF member <> relation THEN
+        hidden := inorder_internal.hides_rows(caller, member);
+    END IF;
+    IF member = relation OR NOT hidden AND inorder_internal.may_read(caller, member) THEN
         RETURN format('ONLY %s AS e WHERE ', member);
     END IF;
     -- Who may read a table reads its partitions through it, whatever rights they have themselves.

@@ -32,7 +32,7 @@ END $$;
 
 -- For pg_dump and pg_restore by the role that installs the extension, and by the owner of the database.
 GRANT USAGE ON SCHEMA inorder_internal TO @extowner@, pg_database_owner;
-GRANT SELECT, INSERT ON inorder_internal.feed_table, inorder_internal.feed, inorder_internal.count_part
+GRANT SELECT, INSERT ON inorder_internal.feed_table, inorder_internal.feed, inorder_internal.counted_table
     TO @extowner@, pg_database_owner;
 -- COPY FROM evaluates the CHECK constraints and reads the types as the role that restores; both need no more.
 

@@ -59,6 +59,11 @@ COMMENT ON COLUMN inorder_internal.feed.batch IS
 COMMENT ON COLUMN inorder_internal.feed.pending IS 'that batch as long as it is not finished';
 COMMENT ON COLUMN inorder_internal.feed.moved IS 'when the position moved last';
 
+CREATE TABLE inorder_internal.counted_table (
+    relation regclass PRIMARY KEY
+);
+COMMENT ON TABLE inorder_internal.counted_table IS 'Tables that exact_count_start() was called for.';
+
 CREATE TABLE inorder_internal.count_part (
     relation regclass NOT NULL,
     part regclass NOT NULL,
@@ -69,8 +74,9 @@ CREATE TABLE inorder_internal.count_part (
     PRIMARY KEY (relation, part)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE inorder_internal.count_part IS
-'What exact_count() goes on from, a row for each table or partition.';
-COMMENT ON COLUMN inorder_internal.count_part.relation IS 'table that exact_count_start() was called for';
+'What exact_count() goes on from, a row for each table or partition. In no dump: a number is of the files of one '
+'server, and only a fold may say one.';
+COMMENT ON COLUMN inorder_internal.count_part.relation IS 'table that has an exact count';
 COMMENT ON COLUMN inorder_internal.count_part.part IS 'that table, or a partition that holds rows';
 COMMENT ON COLUMN inorder_internal.count_part.storage IS
 'which files of which server were counted; when others take their place (restore, TRUNCATE, VACUUM FULL, attached '
@@ -84,9 +90,8 @@ SELECT pg_catalog.pg_extension_config_dump('inorder_internal.feed_table'::pg_cat
 SELECT pg_catalog.pg_extension_config_dump('inorder_internal.feed'::pg_catalog.regclass,
     'WHERE EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid = relation)'::pg_catalog.text);
 
-SELECT pg_catalog.pg_extension_config_dump('inorder_internal.count_part'::pg_catalog.regclass,
-    'WHERE EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid = relation) '
-    'AND EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid = part)'::pg_catalog.text);
+SELECT pg_catalog.pg_extension_config_dump('inorder_internal.counted_table'::pg_catalog.regclass,
+    'WHERE EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid = relation)'::pg_catalog.text);
 
 ---------------------------------------------------------------------------
 -- Who may do what
@@ -195,6 +200,9 @@ BEGIN
         WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation) FOR UPDATE SKIP LOCKED);
     DELETE FROM inorder_internal.feed_table WHERE relation IN (
         SELECT t.relation FROM inorder_internal.feed_table AS t
+        WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = t.relation) FOR UPDATE SKIP LOCKED);
+    DELETE FROM inorder_internal.counted_table WHERE relation IN (
+        SELECT t.relation FROM inorder_internal.counted_table AS t
         WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = t.relation) FOR UPDATE SKIP LOCKED);
     DELETE FROM inorder_internal.count_part WHERE (relation, part) IN (
         SELECT p.relation, p.part FROM inorder_internal.count_part AS p

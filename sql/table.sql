@@ -226,10 +226,13 @@ COMMENT ON FUNCTION inorder_internal.hides_rows(oid, regclass) IS
 
 CREATE FUNCTION inorder_internal.lacks(t inorder_internal.feed_table)
 RETURNS name
-LANGUAGE sql STABLE
-RETURN (SELECT c FROM unnest(inorder_internal.known_columns(t)) AS c
-        WHERE NOT EXISTS (SELECT FROM pg_attribute AS a
-                          WHERE a.attrelid = (t).relation AND a.attname = c AND NOT a.attisdropped) LIMIT 1);
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT c FROM unnest(inorder_internal.known_columns(t)) AS c
+            WHERE NOT EXISTS (SELECT FROM pg_attribute AS a
+                              WHERE a.attrelid = t.relation AND a.attname = c AND NOT a.attisdropped) LIMIT 1);
+END $$;
 COMMENT ON FUNCTION inorder_internal.lacks(inorder_internal.feed_table) IS
 'Internal function. A column that a table is read by and has no more, or null.';
 

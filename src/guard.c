@@ -18,6 +18,7 @@
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type_d.h"
 #include "commands/trigger.h"
+#include "storage/lmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
@@ -139,11 +140,15 @@ static void
 check_update(TriggerData *data)
 {
 	Relation	table = data->tg_relation;
-	Trigger    *columns = columns_of(data);
+	Trigger    *trigger = columns_of(data);
+	int			count = trigger->tgnattr;
 
-	for (int i = 0; i < columns->tgnattr; i++)
+	/* A copy, since the relation cache may be built anew when a value is fetched from a TOAST table */
+	int16	   *columns = memcpy(palloc(count * sizeof(int16)), trigger->tgattr, count * sizeof(int16));
+
+	for (int i = 0; i < count; i++)
 	{
-		AttrNumber	column = columns->tgattr[i];
+		AttrNumber	column = columns[i];
 		Form_pg_attribute type = TupleDescAttr(RelationGetDescr(table), column - 1);
 		bool		was_null,
 					is_null;
@@ -198,10 +203,8 @@ feed_guard(PG_FUNCTION_ARGS)
 
 /* A trigger as feed_enable() makes it, whatever it is called; whose columns are looked at by others */
 static Trigger *
-guard_trigger(Relation table, const char *name, int16 type, Oid function, const char *base)
+guard_trigger(const TriggerDesc *all, const char *name, int16 type, Oid function, const char *base)
 {
-	TriggerDesc *all = table->trigdesc;
-
 	for (int i = 0; all != NULL && i < all->numtriggers; i++)
 	{
 		Trigger    *trigger = &all->triggers[i];
@@ -252,23 +255,27 @@ is_guarded(PG_FUNCTION_ARGS)
 	int16		when = TRIGGER_TYPE_ROW | (is_generated ? TRIGGER_TYPE_AFTER : TRIGGER_TYPE_BEFORE);
 	char	   *base = psprintf("%lld", (long long) PG_GETARG_INT64(4));
 	Oid			function = PG_GETARG_OID(5);
+	TriggerDesc *triggers;
 	Trigger    *guard;
 	bool		result;
 
 	if (table == NULL)
 		PG_RETURN_BOOL(false);
-	guard = guard_trigger(table, "zz_inorder_guard", when | TRIGGER_TYPE_DELETE | TRIGGER_TYPE_UPDATE |
+	/* A copy, since the relation cache may be built anew when the name of a column is looked up */
+	triggers = CopyTriggerDesc(table->trigdesc);
+	guard = guard_trigger(triggers, "zz_inorder_guard", when | TRIGGER_TYPE_DELETE | TRIGGER_TYPE_UPDATE |
 						  (is_generated ? 0 : TRIGGER_TYPE_INSERT), function, base);
 	result = guard != NULL && names_columns(guard, table, PG_GETARG_ARRAYTYPE_P(1)) &&
 		has_key(table, guard->tgattr[0], PG_GETARG_BOOL(2), is_generated) &&
-		guard_trigger(table, "zz_inorder_update", when | TRIGGER_TYPE_UPDATE, function, base) != NULL;
+		guard_trigger(triggers, "zz_inorder_update", when | TRIGGER_TYPE_UPDATE, function, base) != NULL;
 	relation_close(table, NoLock);
 	PG_RETURN_BOOL(result);
 }
 
-/* hides_rows(caller oid, relation regclass) -> boolean */
+/* hides_rows(caller oid, relation regclass) -> boolean; as is_guarded(), under a lock that lasts */
 Datum
 hides_rows(PG_FUNCTION_ARGS)
 {
+	LockRelationOid(PG_GETARG_OID(1), AccessShareLock);
 	PG_RETURN_BOOL(check_enable_rls(PG_GETARG_OID(1), PG_GETARG_OID(0), true) == RLS_ENABLED);
 }

@@ -4,21 +4,25 @@
  *
  * The texts are made by the internal functions (sql/query.sql).  Before one is
  * planned it is looked at as the server has understood it: it reads the given
- * table or partitions of it and nothing else, and calls no function but the
- * server's own.  So neither a view that has taken the place of the table, nor
- * an overload, an operator or a cast that somebody made, runs as our caller.
+ * table or partitions of it and nothing else, no policy is in it, and it calls
+ * immutable functions of the server only.  So neither a view that has taken the
+ * place of the table, nor an overload, an operator or a cast that somebody
+ * made, runs as our caller.  (Of the server's other functions several run any
+ * SQL: ts_stat, query_to_xml, table_to_xml.)
  */
 #include "postgres.h"
 
 #include "access/transam.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type_d.h"
 #include "executor/tstoreReceiver.h"
 #include "funcapi.h"
 #include "nodes/nodeFuncs.h"
 #include "tcop/dest.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/plancache.h"
@@ -91,10 +95,19 @@ belongs_to(Oid relation, Oid table)
 		(get_rel_relispartition(relation) && list_member_oid(get_partition_ancestors(relation), table));
 }
 
+/* concat() depends on settings only, and on those that are set here */
 static bool
 is_foreign_function(Oid function, void *context)
 {
-	return function >= FirstNormalObjectId;
+	return function >= FirstNormalObjectId ||
+		(func_volatile(function) != PROVOLATILE_IMMUTABLE && function != F_CONCAT);
+}
+
+/* A view that was rewritten is a subquery that still has its oid */
+static bool
+is_foreign_entry(RangeTblEntry *entry, Oid table)
+{
+	return (OidIsValid(entry->relid) && !belongs_to(entry->relid, table)) || entry->securityQuals != NIL;
 }
 
 /* Whether anything is in the query that must not be; ends with the tree, which the text that made it bounds */
@@ -104,13 +117,10 @@ has_foreign(Node *node, void *context)
 	if (node == NULL)
 		return false;
 	if (IsA(node, RangeTblEntry))
-	{
-		RangeTblEntry *entry = (RangeTblEntry *) node;
-
-		return entry->rtekind == RTE_RELATION && !belongs_to(entry->relid, *(Oid *) context);
-	}
+		return is_foreign_entry((RangeTblEntry *) node, *(Oid *) context);
 	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, has_foreign, context, QTW_EXAMINE_RTES_BEFORE);
+		return ((Query *) node)->hasRowSecurity ||
+			query_tree_walker((Query *) node, has_foreign, context, QTW_EXAMINE_RTES_BEFORE);
 	return check_functions_in_node(node, is_foreign_function, NULL) ||
 		expression_tree_walker(node, has_foreign, context);
 }
@@ -123,7 +133,7 @@ check_query(Query *query, Oid table)
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("table with OID %u cannot be read safely", table),
-			 errdetail("Its name leads to another relation, or reading it calls functions that are not the server's own.")));
+			 errdetail("Its name leads to another relation, or reading it would run functions or policies that others made.")));
 }
 
 static List *

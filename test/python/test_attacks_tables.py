@@ -161,13 +161,26 @@ def test_nothing_of_the_owner_runs_as_a_reader(dsn: str, table: str) -> None:
         read_all(admin, "evil.t", "f")
 
 
-def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str) -> None:
+VECTOR = "CREATE FUNCTION evil.vector() RETURNS tsvector LANGUAGE sql AS 'SELECT evil.attack()::text::tsvector'"
+VIEWS = {
+    "of something else": "SELECT gen_random_uuid() AS id, 1 AS n WHERE evil.attack()",
+    "of the very table": "SELECT t.id, t.n FROM (SELECT count(*) FROM ts_stat('SELECT evil.vector()')) AS s(c),"
+    " front.t AS t WHERE s.c >= 0",
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str, view: str) -> None:
     """The name of a table is looked up after it was looked at: another schema may be there by then, with a view."""
     swap = ("BEGIN", "ALTER SCHEMA front RENAME TO middle", "ALTER SCHEMA back RENAME TO front",
             "ALTER SCHEMA middle RENAME TO back", "COMMIT")  # fmt: skip
     with connect(f"{dsn} user=mallory") as mallory, connect(dsn) as admin:
         execute(mallory, "CREATE SCHEMA front", "CREATE SCHEMA back", EVENTS.format(name="front.t"))
-        execute(mallory, "CREATE VIEW back.t AS SELECT gen_random_uuid() AS id, 1 AS n WHERE evil.attack()")
+        execute(
+            mallory,
+            VECTOR,
+        )
+        execute(mallory, f"CREATE VIEW back.t AS {VIEWS[view]}")
         execute(mallory, "INSERT INTO front.t (n) VALUES (1)", "SELECT feed_create('f', 'front.t')")
         oid = value(admin, "SELECT 'front.t'::regclass::oid")
         execute(mallory, f"SELECT exact_count_start({oid})")
@@ -180,7 +193,7 @@ def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str) -> Non
         with ThreadPoolExecutor(1) as pool:
             swapping = pool.submit(swap_until_done)
             try:
-                for _ in range(150):
+                for _ in range(120):
                     for call in (
                         f"SELECT exact_count({oid})",
                         "SELECT feed_apply('f', 'SELECT FROM batch', 1, 'mallory')",
@@ -190,6 +203,34 @@ def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str) -> Non
             finally:
                 done.set()
             swapping.result()
+
+
+def test_a_policy_on_a_partition_does_not_run_as_who_waits_for_it(dsn: str) -> None:
+    """It does not count when the partition is read through the table, and must not when it is read by itself."""
+    with (
+        connect(f"{dsn} user=mallory") as mallory,
+        connect(f"{dsn} user=bob") as bob,
+        connect(dsn) as admin,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        execute(
+            mallory,
+            "CREATE TABLE evil.t (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)",
+            "CREATE TABLE evil.p PARTITION OF evil.t FOR VALUES IN (1)",
+            "CREATE INDEX ON evil.t (id)",
+            "SELECT exact_count_start('evil.t')",
+            "INSERT INTO evil.t (n) VALUES (1), (1)",
+            "GRANT SELECT ON ALL TABLES IN SCHEMA evil TO bob",
+            VECTOR,
+            "BEGIN",
+            "ALTER TABLE evil.p ENABLE ROW LEVEL SECURITY",
+            "CREATE POLICY p ON evil.p USING (n = 7 AND EXISTS (SELECT FROM ts_stat('SELECT evil.vector()')))",
+        )
+        call = pool.submit(value, bob, "SELECT exact_count('evil.t')")
+        while value(admin, "SELECT count(*) FROM pg_locks WHERE NOT granted") == 0:
+            assert not call.done()
+        execute(mallory, "COMMIT")
+        assert call.result() == 2
 
 
 def test_the_view_feeds_plans_nothing(dsn: str) -> None:
