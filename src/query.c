@@ -119,8 +119,7 @@ has_foreign(Node *node, void *context)
 	if (IsA(node, RangeTblEntry))
 		return is_foreign_entry((RangeTblEntry *) node, *(Oid *) context);
 	if (IsA(node, Query))
-		return ((Query *) node)->hasRowSecurity ||
-			query_tree_walker((Query *) node, has_foreign, context, QTW_EXAMINE_RTES_BEFORE);
+		return query_tree_walker((Query *) node, has_foreign, context, QTW_EXAMINE_RTES_BEFORE);
 	return check_functions_in_node(node, is_foreign_function, NULL) ||
 		expression_tree_walker(node, has_foreign, context);
 }

@@ -44,7 +44,8 @@ GROUP BY relname, a.grantee ORDER BY relname, a.grantee::regrole::text;
 SELECT a.grantee::regrole, p.oid::regprocedure AS function FROM pg_proc AS p, aclexplode(coalesce(proacl, acldefault('f', proowner))) AS a
 WHERE pronamespace = 'inorder_internal'::regnamespace AND a.grantee <> proowner ORDER BY p.oid::regprocedure::text COLLATE "C";
 SELECT t.oid::regtype AS type, a.grantee::regrole FROM pg_type AS t, aclexplode(coalesce(typacl, acldefault('T', typowner))) AS a
-WHERE typnamespace = 'inorder_internal'::regnamespace AND a.grantee <> typowner AND t.typelem = 0 ORDER BY 1, 2;
+WHERE typnamespace = 'inorder_internal'::regnamespace AND a.grantee <> typowner AND t.typelem = 0
+  AND NOT EXISTS (SELECT FROM pg_class AS c WHERE c.reltype = t.oid AND c.relkind = 'r') ORDER BY 1, 2;
 -- Of the view, everybody has SELECT at least.
 SELECT has_table_privilege('inorder_other', 'feeds', 'SELECT') AS sees;
 -- What the installer may do with the state: dump and restore it.
