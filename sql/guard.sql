@@ -96,8 +96,8 @@ DECLARE
 BEGIN
     SELECT f.relation INTO other FROM inorder_internal.feed_table AS f
     WHERE f.relation <> check_alone.relation AND EXISTS (SELECT FROM pg_class WHERE oid = f.relation)
-      AND (check_alone.relation = ANY (inorder_internal.tree(f.relation))
-           OR f.relation = ANY (inorder_internal.tree(check_alone.relation)))
+      AND f.relation = ANY (inorder_internal.tree(check_alone.relation)
+                            || ARRAY(SELECT a.relid FROM pg_partition_ancestors(check_alone.relation) AS a(relid)))
     ORDER BY 1 LIMIT 1;
     IF FOUND THEN
         RAISE 'table % is in one tree of partitions with %, which is readable already', relation, other

@@ -113,23 +113,13 @@ COMMENT ON FUNCTION inorder_internal.is_role(oid, oid, name, text) IS
 
 CREATE FUNCTION inorder_internal.owns(caller oid, relation regclass)
 RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN coalesce((SELECT pg_has_role(caller, c.relowner, 'USAGE') FROM pg_class AS c WHERE c.oid = relation), false);
-END $$;
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 COMMENT ON FUNCTION inorder_internal.owns(oid, regclass) IS
 'Internal function. Whether the caller owns a table.';
 
 CREATE FUNCTION inorder_internal.may_read(caller oid, relation regclass)
 RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN coalesce((SELECT has_table_privilege(caller, c.oid, 'SELECT')
-                            AND has_schema_privilege(caller, c.relnamespace, 'USAGE')
-                     FROM pg_class AS c WHERE c.oid = relation), false);
-END $$;
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 COMMENT ON FUNCTION inorder_internal.may_read(oid, regclass) IS
 'Internal function. Whether the caller may read a table, by its name.';
 
@@ -138,9 +128,11 @@ RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    RETURN inorder_internal.is_role(caller, f.owner, f.owner_name, f.system)
-        OR inorder_internal.owns(caller, f.relation)
-        OR EXISTS (SELECT FROM unnest(f.movers) AS m WHERE inorder_internal.is_role(caller, m.id, m.name, f.system));
+    IF inorder_internal.is_role(caller, f.owner, f.owner_name, f.system)
+       OR inorder_internal.owns(caller, f.relation) THEN
+        RETURN true;
+    END IF;
+    RETURN EXISTS (SELECT FROM unnest(f.movers) AS m WHERE inorder_internal.is_role(caller, m.id, m.name, f.system));
 END $$;
 COMMENT ON FUNCTION inorder_internal.may_move(oid, inorder_internal.feed) IS
 'Internal function. Whether the caller may move a feed: its owner, the owner of its table, those it is granted to.';
@@ -158,11 +150,13 @@ RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF relation IS NULL THEN
+    IF inorder_internal.owns(caller, relation) THEN
+        RETURN;
+    ELSIF relation IS NULL THEN
         RAISE 'relation must not be null' USING ERRCODE = 'null_value_not_allowed';
     ELSIF NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation) THEN
         RAISE 'table with OID % does not exist', relation::oid USING ERRCODE = 'undefined_table';
-    ELSIF NOT inorder_internal.owns(caller, relation) THEN
+    ELSE
         RAISE 'must be owner of table %', relation USING ERRCODE = 'insufficient_privilege';
     END IF;
 END $$;
@@ -174,11 +168,13 @@ RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF relation IS NULL THEN
+    IF inorder_internal.may_read(caller, relation) THEN
+        RETURN;
+    ELSIF relation IS NULL THEN
         RAISE 'relation must not be null' USING ERRCODE = 'null_value_not_allowed';
     ELSIF NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation) THEN
         RAISE 'table with OID % does not exist', relation::oid USING ERRCODE = 'undefined_table';
-    ELSIF NOT inorder_internal.may_read(caller, relation) THEN
+    ELSE
         RAISE 'permission denied for table %', relation USING ERRCODE = 'insufficient_privilege',
               DETAIL = 'Reading it needs SELECT on the whole table and USAGE on its schema.';
     END IF;

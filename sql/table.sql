@@ -12,7 +12,10 @@ BEGIN
             SELECT relation::oid AS relid
             UNION ALL
             -- While DETACH ... CONCURRENTLY waits for others, no new query reads the partition.
-            SELECT i.inhrelid FROM tree AS t JOIN pg_inherits AS i ON i.inhparent = t.relid AND NOT i.inhdetachpending
+            -- OFFSET 0 lets the index be used for each parent: a join would read the partitions of the whole database.
+            SELECT i.inhrelid FROM tree AS t CROSS JOIN LATERAL (
+                SELECT p.inhrelid FROM pg_inherits AS p WHERE p.inhparent = t.relid AND NOT p.inhdetachpending OFFSET 0
+            ) AS i
         )
         SELECT array_agg(t.relid::regclass ORDER BY t.relid) FROM tree AS t);
 END $$;
@@ -29,20 +32,34 @@ BEGIN ATOMIC
         SELECT relation::oid AS relid, '{}'::bigint[] AS attached
         UNION ALL
         SELECT i.inhrelid, t.attached || i.xmin::text::bigint
-        FROM tree AS t JOIN pg_inherits AS i ON i.inhparent = t.relid AND NOT i.inhdetachpending
+        FROM tree AS t CROSS JOIN LATERAL (
+            SELECT p.inhrelid, p.xmin FROM pg_inherits AS p
+            WHERE p.inhparent = t.relid AND NOT p.inhdetachpending OFFSET 0::bigint) AS i
     )
     SELECT array_agg(ROW(c.oid, format('%I.%I'::text, n.nspname, c.relname), inorder_internal.server_system(),
                          t.attached)::@extschema@.feed_member ORDER BY c.oid)
-    FROM tree AS t JOIN pg_class AS c ON c.oid = t.relid JOIN pg_namespace AS n ON n.oid = c.relnamespace;
+    FROM tree AS t
+    CROSS JOIN LATERAL (SELECT k.oid, k.relname, k.relnamespace FROM pg_class AS k
+                        WHERE k.oid = t.relid OFFSET 0::bigint) AS c
+    JOIN pg_namespace AS n ON n.oid = c.relnamespace;
 END;
 COMMENT ON FUNCTION inorder_internal.members(regclass) IS
 'Internal function. The table and its partitions, for a position to remember.';
+
+CREATE FUNCTION inorder_internal.is_plain(relation regclass)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
+COMMENT ON FUNCTION inorder_internal.is_plain(regclass) IS
+'Internal function. Whether it is a permanent table with nothing below it, which most are.';
 
 CREATE FUNCTION inorder_internal.has_members(relation regclass)
 RETURNS boolean
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    IF inorder_internal.is_plain(relation) THEN
+        RETURN false;
+    END IF;
     RETURN (SELECT c.relhassubclass OR c.relkind = 'p' FROM pg_class AS c WHERE c.oid = relation);
 END $$;
 COMMENT ON FUNCTION inorder_internal.has_members(regclass) IS
@@ -73,6 +90,9 @@ DECLARE
     r pg_class;
     kinds text;
 BEGIN
+    IF inorder_internal.is_plain(relation) THEN
+        RETURN NULL;
+    END IF;
     SELECT * INTO r FROM pg_class WHERE oid = relation;
     IF r.relkind = 'p' THEN
         SELECT string_agg(concat(relkind, relpersistence), '') INTO kinds
@@ -122,9 +142,10 @@ RETURNS oid[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 -- Types whose text any session reads back as the same value, and whose comparison is the server's own: not those
 -- that others make (an enumeration may have an implicit cast, and a comparison by its owner's function with it), not
--- reg... types, money and arrays, whose text depends on more than the value.
+-- reg... types, money and arrays, whose text depends on more than the value; nor timetz, whose zone may be one that the
+-- server writes and does not read.
 RETURN ARRAY['bool', 'int2', 'int4', 'int8', 'oid', 'numeric', 'float4', 'float8', 'uuid', 'text', 'varchar', 'bpchar',
-             'name', 'bytea', 'bit', 'varbit', 'date', 'time', 'timetz', 'timestamp', 'timestamptz', 'interval',
+             'name', 'bytea', 'bit', 'varbit', 'date', 'time', 'timestamp', 'timestamptz', 'interval',
              'inet', 'cidr', 'macaddr', 'macaddr8']::regtype[]::oid[];
 COMMENT ON FUNCTION inorder_internal.order_types() IS
 'Internal function. Types of columns that a position inside a transaction can be kept by.';

@@ -33,6 +33,12 @@
 #define may_execute(function) (pg_proc_aclcheck(function, GetUserId(), ACL_EXECUTE) == ACLCHECK_OK)
 #endif
 
+#if PG_VERSION_NUM >= 160000
+#define may_use_schema(schema, role) (object_aclcheck(NamespaceRelationId, schema, role, ACL_USAGE) == ACLCHECK_OK)
+#else
+#define may_use_schema(schema, role) (pg_namespace_aclcheck(schema, role, ACL_USAGE) == ACLCHECK_OK)
+#endif
+
 /* and about who owns it */
 #if PG_VERSION_NUM >= 160000
 #define is_owner_of_relation(relation) object_ownercheck(RelationRelationId, relation, GetUserId())

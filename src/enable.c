@@ -57,14 +57,14 @@ owned_argument(FunctionCallInfo fcinfo, int number)
 	return PG_GETARG_OID(number);
 }
 
-/* Lock a table with its partitions.  The owner may have changed until we had it. */
+/* Lock a table with its partitions.  It may have another owner, or be gone, by the time we have it. */
 static void
 lock_table(Oid relation, LOCKMODE mode)
 {
 	must_own(relation_value(relation));
 	LockRelationOid(relation, mode);
-	list_free(find_all_inheritors(relation, mode, NULL));	/* which locks only those below */
 	must_own(relation_value(relation));
+	list_free(find_all_inheritors(relation, mode, NULL));	/* which locks only those below */
 }
 
 /* Run the statements that a call returns */

@@ -14,6 +14,7 @@
  *	  snapshot.c	which transactions have ended: ground of feed and count
  *	  guard.c		the trigger that keeps a table readable
  *	  key_base.c	what the default of a column says about its numbers
+ *	  rights.c		what a role may do with a table
  *	  state.c		calls of internal functions, as the owner of the state
  *	  query.c		queries over one table, with the rights of the caller
  *	  next_batch.c	what follows a position in a table

@@ -55,6 +55,7 @@ static const Setting reading[] = {
 	{"enable_seqscan", "off"},
 	{"enable_bitmapscan", "off"},
 	{"datestyle", "ISO"},
+	{"timezone", "UTC"},
 	{"intervalstyle", "iso_8601"},
 	{"extra_float_digits", "1"},
 	{"bytea_output", "hex"},

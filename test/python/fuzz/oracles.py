@@ -12,7 +12,6 @@ TIMED_OUT_SECONDS = 0.9  # a timeout of the server's after so long is one that n
 # Internal errors that the server itself raises for what a role does to its own objects, by the message.
 INTERNAL_ALLOWED = (
     "invalid memory alloc request size .*mcxt.c",  # multirange_recv() believes the number of ranges that it is sent
-    "cache lookup failed for relation .*has_subclass",  # dropped while lock_table() of enable.c waited: to be mended
 )
 # What gives as many rows as its arguments ask for.
 SLOW_ALLOWED = ("uuid_v7_partition_bounds", "time_steps", "commit_around", "generate_series(1, 3000")

@@ -1,0 +1,155 @@
+"""The statements of the pg_regress tests on a server of which valgrind watches every process.
+
+For script/harden. What the statements return is not compared: pg_regress does that elsewhere, and valgrind is slow, so
+that loops are cut short here. What counts is that valgrind reports nothing, that the server goes on, and that each C
+function was called. A report fails also if it names the server alone: what the extension leaves unset is often read
+there, and PostgreSQL suppresses what is none.
+"""
+
+import re
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+from inorder.cluster import Cluster
+from inorder.database import connect
+from inorder.errors import InorderError
+from inorder.installation import build_folder
+from inorder.servers import Server, find_server
+from psycopg.conninfo import make_conninfo
+
+from conftest import MODULE, ROOT
+
+SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers": "64MB", "track_functions": "all"}
+DATABASE = "contrib_regression"
+
+# Rows that are made at once, enough for an index of several pages; and turns of a loop.
+MOST_ROWS, ROWS = 300, re.compile(r"(generate_series\(\s*1,\s*)(\d+)")
+MOST_TURNS, TURNS = 20, re.compile(r"(\b1\s*\.\.\s*)(\d+)")
+
+# A report of valgrind is what stands between these.
+BEGIN, END = "REPORT-BEGIN", "REPORT-END"
+REPORT = re.compile(rf"{BEGIN}\n(.*?)^[^\n]*{END}", re.DOTALL | re.MULTILINE)
+OPTIONS = [
+    "--quiet", "--leak-check=no", "--error-limit=no", "--num-callers=30", "--fullpath-after=",
+    "--trace-children=yes", f"--error-markers={BEGIN},{END}",
+]  # fmt: skip
+
+# A frame in a source of ours, or in a library of ours without its source. PostgreSQL has an xact.c, too.
+OWN = re.compile(rf"\({re.escape(str(ROOT))}/(?:src|test/module)/[^)]*:\d+\)|\(in [^)]*/inorder\w*\.so\)")
+MOST_SHOWN = 5
+MOST_SAID = 1000
+
+# Who calls these counts no calls: input and output of types, indexes, sorts and the planner.
+NEVER_CALLED = """
+    SELECT p.oid::regprocedure::text FROM pg_proc p LEFT JOIN pg_stat_user_functions s ON s.funcid = p.oid
+    WHERE p.probin = '$libdir/inorder' AND s.funcid IS NULL AND NOT 'internal'::regtype = ANY (p.proargtypes)
+    AND NOT EXISTS (SELECT FROM pg_type t WHERE p.oid IN (t.typinput, t.typoutput, t.typsend, t.typreceive))
+    AND NOT EXISTS (SELECT FROM pg_amproc a WHERE a.amproc = p.oid) ORDER BY 1
+"""
+
+
+class WatchedCluster(Cluster):
+    """A throw-away server under valgrind; initdb is not, since that would take minutes."""
+
+    def __init__(self, server: Server, suppressions: Path, logs: Path) -> None:
+        super().__init__(server, extra_sources=[MODULE])
+        self.suppressions, self.logs = suppressions, logs
+
+    def _create(self) -> None:
+        super()._create()
+        program = self.server.program("postgres")
+        # In the same folder: PostgreSQL finds its libraries by where its program is.
+        plain = program.rename(program.with_name("postgres-plain"))
+        files = [f"--suppressions={self.suppressions}", f"--log-file={self.logs}/%p.log"]
+        program.write_text(f'#!/bin/sh\nexec {shlex.join(["valgrind", *OPTIONS, *files, str(plain)])} "$@"\n')
+        program.chmod(0o755)
+
+
+def regress_tests(server: Server) -> list[Path]:
+    """The files that pg_regress runs, in its order."""
+    build = build_folder(server, ROOT)
+    command = ["make", "-s", "-C", str(build), "-f", str(ROOT / "Makefile"), f"PG_CONFIG={server.bindir / 'pg_config'}"]
+    command += ["--eval", "names: ; @echo $(REGRESS)", "names"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode != 0 or not done.stdout.split():
+        raise InorderError(f"make does not tell the tests:\n{done.stdout}{done.stderr}")
+    return [ROOT / "test" / "sql" / f"{name}.sql" for name in done.stdout.split()]
+
+
+def shortened(statements: str) -> str:
+    """The statements with less to do.
+
+    >>> shortened("SELECT generate_series(1, 300000); FOR i IN 1 .. 10 LOOP; FOR i IN 1 .. 1000 LOOP")
+    'SELECT generate_series(1, 300); FOR i IN 1 .. 10 LOOP; FOR i IN 1 .. 20 LOOP'
+    """
+    statements = ROWS.sub(lambda found: f"{found[1]}{min(int(found[2]), MOST_ROWS)}", statements)
+    return TURNS.sub(lambda found: f"{found[1]}{min(int(found[2]), MOST_TURNS)}", statements)
+
+
+def run_statements(cluster: Cluster, file: Path) -> None:
+    """Run a test by psql, which takes an ERROR for success and goes on; an error if it loses the server."""
+    command = [str(cluster.original.program("psql")), "-X", "-q", "-d", DATABASE]
+    done = subprocess.run(
+        command, input=shortened(file.read_text(encoding="utf-8")), check=False, capture_output=True, text=True,
+        env=cluster.environment(),
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise InorderError(f"{file.name} lost the server:\n{done.stderr[-MOST_SAID:]}\n{cluster.log_tail()}")
+
+
+def never_called(cluster: Cluster) -> list[str]:
+    """C functions that no statement has called."""
+    with connect(make_conninfo(cluster.dsn, dbname=DATABASE)) as connection:
+        return [str(row[0]) for row in connection.execute(NEVER_CALLED).fetchall()]
+
+
+def reports(logs: Path) -> list[str]:
+    """What valgrind reported, what names the extension first."""
+    texts = [path.read_text(encoding="utf-8", errors="replace") for path in sorted(logs.glob("*.log"))]
+    found = [report for text in texts for report in REPORT.findall(text)]
+    return sorted(found, key=lambda report: OWN.search(report) is None)
+
+
+def run_all(cluster: Cluster) -> list[str]:
+    """Run every test, a line for each; the C functions that none has called."""
+    cluster.start(SETTINGS)
+    with connect(cluster.dsn) as connection:
+        connection.execute(f"CREATE DATABASE {DATABASE}".encode())
+    for file in regress_tests(cluster.original):
+        began = time.monotonic()
+        run_statements(cluster, file)
+        click.echo(f"{file.name} took {time.monotonic() - began:.0f} s")
+    return never_called(cluster)
+
+
+@click.command()
+@click.option("--suppressions", required=True, type=click.Path(exists=True, path_type=Path), help="valgrind.supp.")
+@click.option("--logs", required=True, type=click.Path(exists=True, path_type=Path), help="A folder open to everybody.")
+def main(suppressions: Path, logs: Path) -> None:
+    """The pg_regress tests' statements under valgrind. Exit code 1 if it reports anything."""
+    missed: list[str] = []
+    trouble = ""
+    try:
+        with WatchedCluster(find_server(), suppressions.resolve(), logs.resolve()) as cluster:
+            missed = run_all(cluster)
+            cluster.stop()
+    except InorderError as error:
+        trouble = str(error)
+    found = reports(logs)
+    for report in found[:MOST_SHOWN]:
+        click.echo(report)
+    if missed:
+        click.echo(f"not called by any test: {', '.join(missed)}")
+    if trouble:
+        click.echo(trouble)
+    own = sum(OWN.search(report) is not None for report in found)
+    click.echo(f"{len(found)} reports, {own} of them name the extension")
+    sys.exit(1 if found or missed or trouble else 0)
+
+
+if __name__ == "__main__":
+    main()
