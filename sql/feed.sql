@@ -29,6 +29,14 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.say_unknown(text, oid, oid) IS
 'Internal function. The error about a feed that does not exist.';
 
+CREATE FUNCTION inorder_internal.is_own(f inorder_internal.feed, feed_name text, owner oid, caller oid)
+RETURNS boolean
+LANGUAGE sql STABLE
+RETURN (f).name = feed_name AND (f).owner = owner AND (f).system = inorder_internal.server_system()
+    AND pg_has_role(caller, (f).owner, 'USAGE'::text);
+COMMENT ON FUNCTION inorder_internal.is_own(inorder_internal.feed, text, oid, oid) IS
+'Internal function. Whether a feed is the one of this name and owner, and the caller a member of the owner.';
+
 CREATE FUNCTION inorder_internal.find_feed(feed_name text, owner oid, caller oid)
 RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp

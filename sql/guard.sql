@@ -30,6 +30,15 @@ RETURN inorder_internal.is_guarded((t).relation, inorder_internal.known_columns(
 COMMENT ON FUNCTION inorder_internal.has_guard(inorder_internal.feed_table) IS
 'Internal function. Whether the guard of a table stands.';
 
+CREATE FUNCTION inorder_internal.is_fine(t inorder_internal.feed_table, caller oid)
+RETURNS boolean
+LANGUAGE sql STABLE
+-- The guard first: the look at it locks the table.
+RETURN inorder_internal.has_guard(t) AND inorder_internal.is_plain((t).relation)
+    AND inorder_internal.may_read(caller, (t).relation) AND NOT inorder_internal.hides_rows(caller, (t).relation);
+COMMENT ON FUNCTION inorder_internal.is_fine(inorder_internal.feed_table, oid) IS
+'Internal function. Whether check_reader() and check_table() would find nothing wrong with a plain table.';
+
 CREATE FUNCTION inorder_internal.public_schema()
 RETURNS text
 LANGUAGE sql STABLE

@@ -181,6 +181,14 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.check_reached(inorder_internal.feed_table, @extschema@.feed_position) IS
 'Internal function. Error if numbers have been read that this server has not reached.';
 
+CREATE FUNCTION inorder_internal.is_idle(t inorder_internal.feed_table, p @extschema@.feed_position)
+RETURNS boolean
+LANGUAGE sql STABLE
+RETURN isempty(inorder_internal.ended_transactions((t).base) - (p).transactions) AND (p).partial IS NULL
+    AND upper((p).transactions) <= inorder_internal.next_transaction((t).base);
+COMMENT ON FUNCTION inorder_internal.is_idle(inorder_internal.feed_table, @extschema@.feed_position) IS
+'Internal function. Whether nothing has ended since a position, and nothing is wrong with it.';
+
 CREATE FUNCTION inorder_internal.next_batch(
     t inorder_internal.feed_table, p @extschema@.feed_position, OUT batch @extschema@.feed_batch
 )

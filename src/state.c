@@ -253,19 +253,29 @@ take_columns(int wanted, Value *results)
 	}
 }
 
-void
-state_call(StateCall *call, int count, const Value *arguments, int wanted, Value *results)
+/* The first row of a query; false if there is none */
+bool
+state_look(StateCall *call, int count, const Value *arguments, int wanted, Value *results)
 {
 	Self		self;
+	bool		found;
 
 	SPI_connect();
 	self = become_owner();
 	execute(call, count, arguments, NULL);
-	if (SPI_processed != 1)
-		elog(ERROR, "\"%s\" gave " UINT64_FORMAT " rows", call->query, SPI_processed);
-	take_columns(wanted, results);
+	found = SPI_processed > 0;
+	if (found)
+		take_columns(wanted, results);
 	become_self(self);
 	SPI_finish();
+	return found;
+}
+
+void
+state_call(StateCall *call, int count, const Value *arguments, int wanted, Value *results)
+{
+	if (!state_look(call, count, arguments, wanted, results))
+		elog(ERROR, "\"%s\" gave no row", call->query);
 }
 
 /* A call whose result is an array of text, none of it null */

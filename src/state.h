@@ -35,6 +35,7 @@ extern Value caller_value(void);
 extern char *text_of(Value value);
 extern void take_columns(int wanted, Value *results);
 
+extern bool state_look(StateCall *call, int count, const Value *arguments, int wanted, Value *results);
 extern void state_call(StateCall *call, int count, const Value *arguments, int wanted, Value *results);
 extern char **state_texts(StateCall *call, int count, const Value *arguments, int *amount);
 extern void state_rows(StateCall *call, int count, const Value *arguments, FunctionCallInfo fcinfo);
