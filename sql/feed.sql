@@ -54,14 +54,14 @@ BEGIN
       AND (inorder_internal.is_right(known.owner, known.owner_name, known.system)
            OR inorder_internal.owns(caller, known.relation))
       AND EXISTS (SELECT FROM pg_class AS c WHERE c.oid = known.relation);
-    IF f.id IS NOT NULL AND inorder_internal.may_move(caller, f) THEN
-        RETURN f.id;
-    ELSIF f.id IS NOT NULL AND inorder_internal.may_see(caller, f) THEN
+    -- To those who may not see it, a feed is as good as not there.
+    IF f.id IS NULL OR NOT (inorder_internal.may_move(caller, f) OR inorder_internal.may_see(caller, f)) THEN
+        PERFORM inorder_internal.say_unknown(feed_name, owner, caller);
+    ELSIF NOT inorder_internal.may_move(caller, f) THEN
         RAISE 'permission denied for feed %', quote_literal(feed_name) USING ERRCODE = 'insufficient_privilege',
               HINT = 'Its owner or the owner of its table may call feed_grant().';
     END IF;
-    -- To those who may not see it, a feed is as good as not there.
-    PERFORM inorder_internal.say_unknown(feed_name, owner, caller);
+    RETURN f.id;
 END $$;
 COMMENT ON FUNCTION inorder_internal.find_feed(text, oid, oid) IS
 'Internal function. The id of a feed that the caller may move, or an error.';
