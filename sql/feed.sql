@@ -17,7 +17,8 @@ AS $$
 DECLARE
     others text;
 BEGIN
-    SELECT string_agg(quote_literal(quote_ident(f.owner_name)), ' or ' ORDER BY f.owner_name) INTO others
+    SELECT string_agg(quote_literal(quote_ident(inorder_internal.shown_owner(f))), ' or ' ORDER BY f.owner_name)
+    INTO others
     FROM inorder_internal.feed AS f
     WHERE f.name = feed_name AND f.owner <> say_unknown.owner AND inorder_internal.may_move(caller, f);
     RAISE 'feed % of role % does not exist', quote_literal(feed_name),

@@ -145,6 +145,20 @@ RETURN inorder_internal.may_move(caller, f) OR inorder_internal.may_read(caller,
 COMMENT ON FUNCTION inorder_internal.may_see(oid, inorder_internal.feed) IS
 'Internal function. Whether the caller sees the state of a feed: those who may move it or read its table, pg_monitor.';
 
+CREATE FUNCTION inorder_internal.check_exists(relation regclass)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF relation IS NULL THEN
+        RAISE 'relation must not be null' USING ERRCODE = 'null_value_not_allowed';
+    ELSIF NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation) THEN
+        RAISE 'table with OID % does not exist', relation::oid USING ERRCODE = 'undefined_table';
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.check_exists(regclass) IS
+'Internal function. Error unless there is such a table.';
+
 CREATE FUNCTION inorder_internal.check_owner(caller oid, relation regclass)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -152,13 +166,9 @@ AS $$
 BEGIN
     IF inorder_internal.owns(caller, relation) THEN
         RETURN;
-    ELSIF relation IS NULL THEN
-        RAISE 'relation must not be null' USING ERRCODE = 'null_value_not_allowed';
-    ELSIF NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation) THEN
-        RAISE 'table with OID % does not exist', relation::oid USING ERRCODE = 'undefined_table';
-    ELSE
-        RAISE 'must be owner of table %', relation USING ERRCODE = 'insufficient_privilege';
     END IF;
+    PERFORM inorder_internal.check_exists(relation);
+    RAISE 'must be owner of table %', relation USING ERRCODE = 'insufficient_privilege';
 END $$;
 COMMENT ON FUNCTION inorder_internal.check_owner(oid, regclass) IS
 'Internal function. Error (insufficient_privilege) unless the caller owns the table.';
@@ -170,14 +180,10 @@ AS $$
 BEGIN
     IF inorder_internal.may_read(caller, relation) THEN
         RETURN;
-    ELSIF relation IS NULL THEN
-        RAISE 'relation must not be null' USING ERRCODE = 'null_value_not_allowed';
-    ELSIF NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation) THEN
-        RAISE 'table with OID % does not exist', relation::oid USING ERRCODE = 'undefined_table';
-    ELSE
-        RAISE 'permission denied for table %', relation USING ERRCODE = 'insufficient_privilege',
-              DETAIL = 'Reading it needs SELECT on the whole table and USAGE on its schema.';
     END IF;
+    PERFORM inorder_internal.check_exists(relation);
+    RAISE 'permission denied for table %', relation USING ERRCODE = 'insufficient_privilege',
+          DETAIL = 'Reading it needs SELECT on the whole table and USAGE on its schema.';
 END $$;
 COMMENT ON FUNCTION inorder_internal.check_reader(oid, regclass) IS
 'Internal function. Error (insufficient_privilege) unless the caller may read the table.';
