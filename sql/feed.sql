@@ -348,8 +348,8 @@ RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_claim(text, regrole) IS
 'Whether this session is now the one that reads a feed for a sink outside the database: true until it ends (or calls '
-'DISCARD ALL), unless '
-'another session has claimed the feed. Others can still move the feed; it keeps two runs of one program apart.
+'DISCARD ALL or pg_advisory_unlock_all()), false if another session has claimed the feed; always true on a standby. '
+'Others can still move the feed; it keeps two runs of one program apart.
 Those who may move the feed. Errors: undefined_object, insufficient_privilege.';
 
 CREATE FUNCTION @extschema@.feed_seek(name text, transactions int8multirange, owner regrole DEFAULT NULL)
@@ -357,7 +357,9 @@ RETURNS void
 AS 'MODULE_PATHNAME', 'feed_seek_to' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_seek(text, int8multirange, regrole) IS
 'Set a feed''s position to these transactions: they count as read, all others not. An unfinished batch is forgotten.
-Errors: undefined_object, insufficient_privilege, invalid_parameter_value for transactions that have not ended.';
+Those who may move the feed and read its table. Range: at most 100,000 ranges of transactions. Errors: '
+'undefined_object, insufficient_privilege, null_value_not_allowed, program_limit_exceeded, invalid_parameter_value for '
+'transactions that have not ended.';
 
 CREATE FUNCTION @extschema@.feed_seek(name text, start text, owner regrole DEFAULT NULL)
 RETURNS void
@@ -366,7 +368,8 @@ COMMENT ON FUNCTION @extschema@.feed_seek(text, text, regrole) IS
 'Set a feed''s position: ''beginning'' (nothing read), ''now'' (all that has ended is read) or ''here'' (as it is; '
 'partitions attached since are taken as read where their transactions are). An unfinished batch is forgotten: its '
 'rows come again, under the next number.
-Errors: undefined_object, insufficient_privilege, invalid_parameter_value.';
+Those who may move the feed and read its table. Errors: undefined_object, insufficient_privilege, '
+'null_value_not_allowed, invalid_parameter_value.';
 
 CREATE FUNCTION @extschema@.feed_read(
     name text, row_type anyelement, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL
@@ -393,7 +396,8 @@ COMMENT ON FUNCTION @extschema@.feed_apply(text, text, int, regrole) IS
 'SELECT feed_apply(''hourly'', ''INSERT INTO hourly SELECT date_trunc(''''hour'''', at), count(*) FROM batch GROUP BY '
 '1''). The rows come in no order, and are not copied on the way. Returns the rows that the statement processed, null '
 'if there was nothing new (and it did not run).
-The statement runs with the caller''s rights and search_path. Range and errors as feed_read.';
+The statement runs with the caller''s rights and search_path; it is one, without a WITH of its own. Range and errors '
+'as feed_read; and null_value_not_allowed, syntax_error, invalid_parameter_value for the statement.';
 
 CREATE FUNCTION @extschema@.feed_next_batch(name text, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL)
 RETURNS bigint
@@ -421,5 +425,5 @@ RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_finish_batch(text, bigint, regrole) IS
 'Move the position over the unfinished batch with this number. True if it was unfinished, false if it was finished '
-'before (so that it may be called again when its answer was lost).
+'before (so that it may be called again when its answer was lost). Needs no SELECT on the table.
 Error invalid_parameter_value for any other number.';

@@ -176,7 +176,8 @@ COMMENT ON FUNCTION @extschema@.feed_enable(regclass, name) IS
 'Make a table readable by feeds and exact counts: find its column with the transaction number (by name where there '
 'are several) and its index, and guard both. feed_create and exact_count_start call it if nobody did. Call it again '
 'after renaming a column or changing the index.
-Owner only. Takes SHARE ROW EXCLUSIVE for a moment, waiting for writers. Errors: undefined_column, ambiguous_column, '
+Owner only. Takes SHARE ROW EXCLUSIVE until the transaction ends, waiting for writers; ACCESS EXCLUSIVE if there is a '
+'guard already. Errors: undefined_column, ambiguous_column, '
 'undefined_object (no index), wrong_object_type, undefined_table, insufficient_privilege, active_sql_transaction in '
 'REPEATABLE READ and SERIALIZABLE.';
 
@@ -184,6 +185,7 @@ CREATE FUNCTION @extschema@.feed_disable(relation regclass)
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_disable(regclass) IS
-'Undo feed_enable: drop the guard, so that rows may be updated and deleted again. Owner only. Errors: '
+'Undo feed_enable: drop the guard, so that rows may be updated and deleted again. Owner only. Takes '
+'ACCESS EXCLUSIVE. Errors: '
 'dependent_objects_still_exist while the table has a feed or an exact count, undefined_table, '
 'insufficient_privilege.';

@@ -1,4 +1,4 @@
--- After a restore: how a table and its feeds are carried over into another cluster. feed_rebase() is in src/enable.c.
+-- After a restore: functions that move a table and its feeds into another cluster. feed_rebase() is in src/enable.c.
 
 CREATE FUNCTION inorder_internal.describe_restored(relation regclass, beyond bigint,
                                                    OUT t inorder_internal.feed_table, OUT highest_query text)

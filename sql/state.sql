@@ -74,8 +74,8 @@ CREATE TABLE inorder_internal.count_part (
     PRIMARY KEY (relation, part)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE inorder_internal.count_part IS
-'What exact_count() goes on from, a row for each table or partition. In no dump: a number is of the files of one '
-'server, and only a fold may say one.';
+'What exact_count() goes on from, a row for each table or partition. In no dump: a number is valid for the files of '
+'one server, and only a fold writes it.';
 COMMENT ON COLUMN inorder_internal.count_part.relation IS 'table that has an exact count';
 COMMENT ON COLUMN inorder_internal.count_part.part IS 'that table, or a partition that holds rows';
 COMMENT ON COLUMN inorder_internal.count_part.storage IS
@@ -193,7 +193,7 @@ RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    -- Whoever is at it already is not waited for; nor does anyone fail because of that in a snapshot that is older.
+    -- Another session that sweeps is not waited for; nor does anyone fail because of that in a snapshot that is older.
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RETURN;
     END IF;

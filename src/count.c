@@ -81,7 +81,7 @@ fold(Oid relation)
 	return folded;
 }
 
-/* Those who fold take turns; whoever counts or writes does not wait. */
+/* Sessions that fold take turns; sessions that count or write do not wait. */
 static int64
 take_turn(Oid relation)
 {

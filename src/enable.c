@@ -2,8 +2,8 @@
  * enable.c
  *	  Making a table readable, and undoing it: what owners call.
  *
- * The statements of DDL run with the rights of the caller; what they did is
- * looked at afterwards, by the oids of the table and of the guard's function.
+ * The statements of DDL run with the rights of the caller; their result is
+ * checked afterwards, by the oids of the table and of the guard's function.
  */
 #include "postgres.h"
 

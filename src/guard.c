@@ -245,7 +245,7 @@ has_key(Relation table, AttrNumber column, bool is_uuid, bool is_generated)
  * is_guarded(relation regclass, columns name[], is_uuid boolean, is_generated boolean, base bigint, guard oid) -> boolean
  *
  * The lock lasts until the transaction ends: what was seen stays so until the
- * rows are read.  Whoever comes here may read the table.
+ * rows are read.  The callers of this may read the table.
  */
 Datum
 is_guarded(PG_FUNCTION_ARGS)

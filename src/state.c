@@ -123,7 +123,7 @@ find_table(const char *name, Oid *schema)
 /*
  * A table of the state, locked until the transaction ends.
  *
- * Whoever installed the extension may drop it, and make another schema of that
+ * The role that installed the extension may drop it, and make another schema of that
  * name, while we run.  DROP EXTENSION needs a lock on all of its tables before
  * it removes anything, so under ours everything that we find by name is the
  * extension's; and what we found while we waited is looked up again.
