@@ -193,7 +193,7 @@ def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str, view: 
         with ThreadPoolExecutor(1) as pool:
             swapping = pool.submit(swap_until_done)
             try:
-                for _ in range(120):
+                for _ in range(80):
                     for call in (
                         f"SELECT exact_count({oid})",
                         "SELECT feed_apply('f', 'SELECT FROM batch', 1, 'mallory')",
