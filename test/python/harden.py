@@ -35,7 +35,7 @@ BEGIN, END = "REPORT-BEGIN", "REPORT-END"
 REPORT = re.compile(rf"{BEGIN}\n(.*?)^[^\n]*{END}", re.DOTALL | re.MULTILINE)
 OPTIONS = [
     "--quiet", "--leak-check=no", "--error-limit=no", "--num-callers=30", "--fullpath-after=",
-    "--trace-children=yes", f"--error-markers={BEGIN},{END}",
+    "--trace-children=yes", "--vgdb=no", f"--error-markers={BEGIN},{END}",
 ]  # fmt: skip
 
 # A frame in a source of ours, or in a library of ours without its source. PostgreSQL has an xact.c, too.
@@ -65,7 +65,9 @@ class WatchedCluster(Cluster):
         # In the same folder: PostgreSQL finds its libraries by where its program is.
         plain = program.rename(program.with_name("postgres-plain"))
         files = [f"--suppressions={self.suppressions}", f"--log-file={self.logs}/%p.log"]
-        program.write_text(f'#!/bin/sh\nexec {shlex.join(["valgrind", *OPTIONS, *files, str(plain)])} "$@"\n')
+        # valgrind makes files of its own, and TMPDIR may be closed to the server's account.
+        command = ["env", f"TMPDIR={self.logs}", "valgrind", *OPTIONS, *files, str(plain)]
+        program.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
         program.chmod(0o755)
 
 
