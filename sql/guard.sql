@@ -33,9 +33,10 @@ COMMENT ON FUNCTION inorder_internal.has_guard(inorder_internal.feed_table) IS
 CREATE FUNCTION inorder_internal.is_fine(t inorder_internal.feed_table, caller oid)
 RETURNS boolean
 LANGUAGE sql STABLE
--- The guard first: the look at it locks the table.
-RETURN inorder_internal.has_guard(t) AND inorder_internal.is_plain((t).relation)
-    AND inorder_internal.may_read(caller, (t).relation) AND NOT inorder_internal.hides_rows(caller, (t).relation);
+-- The guard first: the look at it locks the table. AND has no order, CASE has one.
+RETURN CASE WHEN inorder_internal.has_guard(t)
+            THEN inorder_internal.is_plain((t).relation) AND inorder_internal.may_read(caller, (t).relation)
+                 AND NOT inorder_internal.hides_rows(caller, (t).relation) END;
 COMMENT ON FUNCTION inorder_internal.is_fine(inorder_internal.feed_table, oid) IS
 'Internal function. Whether check_reader() and check_table() would find nothing wrong with a plain table.';
 
@@ -89,10 +90,10 @@ COMMENT ON FUNCTION inorder_internal.unguard_statements(regclass) IS
 CREATE FUNCTION inorder_internal.is_enabled(relation regclass, key_column name)
 RETURNS boolean
 LANGUAGE sql STABLE
-RETURN EXISTS (
-    SELECT FROM inorder_internal.feed_table AS t
-    WHERE t.relation = is_enabled.relation AND t.key_column = coalesce(is_enabled.key_column, t.key_column)
-      AND inorder_internal.has_guard(t));
+-- The look at a guard locks its table: at one row, not in the WHERE of all.
+RETURN coalesce(inorder_internal.has_guard((
+    SELECT t FROM inorder_internal.feed_table AS t
+    WHERE t.relation = is_enabled.relation AND t.key_column = coalesce(is_enabled.key_column, t.key_column))), false);
 COMMENT ON FUNCTION inorder_internal.is_enabled(regclass, name) IS
 'Internal function. Whether feed_enable() was called for a table, and its guard stands.';
 

@@ -51,11 +51,17 @@ static StateCall find_own = {
 	" WHERE f.name = $1 AND f.owner = $2 AND inorder_internal.is_own(f, $1, $2, $3) AND c.oid = f.relation"
 };
 static StateCall find = {"SELECT inorder_internal.find_feed($1, $2, $3)"};
+
+/*
+ * OFFSET 0, or the planner may ask is_fine() of every readable table before it
+ * joins, which locks it: all feeds would wait for the owner of any.
+ */
 static StateCall fine_state = {
-	"SELECT f.name, f.relation::pg_catalog.oid, t, t.ordered, f.position, f.batch, f.pending"
+	"SELECT s.name, s.relation, s.t, (s.t).ordered, s.position, s.batch, s.pending"
+	" FROM (SELECT f, f.name, f.relation::pg_catalog.oid, f.position, f.batch, f.pending, t"
 	" FROM inorder_internal.feed AS f JOIN inorder_internal.feed_table AS t ON t.relation = f.relation"
-	" WHERE f.id = $1 AND (f.pending).transactions IS NULL AND inorder_internal.may_move($2, f)"
-	" AND inorder_internal.is_fine(t, $2)"
+	" WHERE f.id = $1 AND (f.pending).transactions IS NULL OFFSET '0'::pg_catalog.int8) AS s"
+	" WHERE inorder_internal.may_move($2, s.f) AND inorder_internal.is_fine(s.t, $2)"
 };
 static StateCall state = {
 	"SELECT s.name, s.relation, s.t, (s.t).ordered, s.at_position, s.batch, s.pending"

@@ -395,6 +395,47 @@ def test_a_reader_moves_no_feed_but_his_own(alices: str) -> None:
         execute(alice, "SELECT feed_drop('a', 'bob')")
 
 
+OWN_CALLS = (
+    "SELECT feed_enable('alice.t')",
+    "SELECT feed_create('b', 'alice.t')",
+    "SELECT * FROM feed_read('a', null::alice.t, 1)",
+    "SELECT feed_apply('a', 'SELECT FROM batch', 1)",
+    "INSERT INTO alice.t (n) VALUES (3)",
+    "SELECT feed_next_batch('a', 1)",
+    "SELECT * FROM feed_batch_rows('a', 1, null::alice.t)",
+    "SELECT feed_finish_batch('a', 1)",
+    "SELECT feed_seek('a', 'now')",
+    "SELECT feed_claim('a')",
+    "SELECT feed_grant('a', 'bob')",
+    "SELECT feed_revoke('a', 'bob')",
+    "SELECT feed_batch_after('alice.t', feed_start('alice.t'))",
+    "SELECT exact_count('alice.t')",
+    "SELECT exact_count_fold('alice.t')",
+    "SELECT exact_count_stop('alice.t')",
+    "SELECT exact_count_start('alice.t')",
+    "SELECT feed_rebase('alice.t')",
+    "SELECT * FROM feeds",
+    "SELECT * FROM feed_holders('alice.t')",
+    "SELECT feed_drop('a'), feed_drop('b'), exact_count_stop('alice.t')",
+    "SELECT feed_disable('alice.t')",
+)
+
+
+@pytest.mark.parametrize("off", ["indexscan", "seqscan", "nestloop"])
+def test_nobody_waits_for_the_owner_of_another_table(alices: str, off: str) -> None:
+    """Whatever he holds of his own, and in whatever order the planner looks at the state."""
+    with connect(f"{alices} user=alice") as alice, connect(f"{alices} user=mallory") as mallory:
+        execute(mallory, *FEED.split("; "), "GRANT SELECT ON evil.t TO alice")
+        with connect(alices) as admin:
+            execute(admin, "ANALYZE inorder_internal.feed, inorder_internal.feed_table")
+        execute(mallory, "BEGIN", "LOCK TABLE evil.t", "DROP SCHEMA evil CASCADE")
+        execute(alice, f"SET enable_{off} = off", f"SET enable_bitmapscan = {'off' if off == 'indexscan' else 'on'}")
+        execute(alice, "SET lock_timeout = '1s'")
+        for call in OWN_CALLS:
+            assert refusal(alice, call) == "", call
+        execute(mallory, "ROLLBACK")
+
+
 def test_pg_monitor_sees_state_and_moves_nothing(alices: str) -> None:
     """Positions as transactions, never a key."""
     with connect(f"{alices} user=alice") as alice, connect(f"{alices} user=monitor") as monitor:
