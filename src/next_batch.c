@@ -20,7 +20,7 @@
 static StateCall everything = {
 	/* Most looks find nothing: then little is called. */
 	"SELECT n.b, CASE WHEN n.b IS DISTINCT FROM NULL THEN inorder_internal.probe_query($1, $2, n.b, $3) END,"
-	" CASE WHEN n.b IS DISTINCT FROM NULL THEN inorder_internal.total(inorder_internal.window_numbers(n.b)) END"
+	" CASE WHEN n.b IS DISTINCT FROM NULL AND $4 THEN inorder_internal.total(inorder_internal.window_numbers(n.b)) END"
 	" FROM (SELECT CASE WHEN NOT inorder_internal.is_idle($1, $2) THEN inorder_internal.next_batch($1, $2) END AS b"
 	" OFFSET 0) AS n", .stable = true
 };
@@ -133,7 +133,9 @@ next_batch(const Table *table, Value position, Value max_rows, Value *batch)
 				 errmsg("max_rows must be 1 or more, not %d", DatumGetInt32(max_rows.value))));
 	/* One snapshot for both: no row in it has a number that the server had not reached when it was asked after that. */
 	PushActiveSnapshot(GetTransactionSnapshot());
-	state_call(&everything, 3, (Value[]) {table->description, position, caller_value()}, 3, found);
+	state_call(&everything, 4,
+			   (Value[]) {table->description, position, caller_value(), value_of(BoolGetDatum(!max_rows.null), BOOLOID)},
+			   3, found);
 	*batch = found[0];
 	if (!batch->null)
 		probe_table(table, found[1], true);
