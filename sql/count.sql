@@ -22,18 +22,18 @@ BEGIN
         )
         SELECT concat(file, string_agg('/' || u.xmin::text, '' ORDER BY u.inhrelid)) INTO file FROM up AS u;
     END IF;
-    RETURN file;
+    RETURN concat(file, ' ', array_to_string(inorder_internal.guarded(part), '/'));
 END $$;
 COMMENT ON FUNCTION inorder_internal.storage(regclass, regclass) IS
-'Internal function. System identifier, file, and by which transactions a partition was attached: what a stored number '
-'is valid for.';
+'Internal function. System identifier, file, by which transactions a partition was attached, and which made its guard: '
+'what a stored number is valid for.';
 
 CREATE FUNCTION inorder_internal.leaves(relation regclass)
 RETURNS regclass[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF NOT inorder_internal.has_members(relation) THEN
+    IF inorder_internal.is_plain(relation) THEN
         RETURN ARRAY[relation];
     END IF;
     RETURN ARRAY(SELECT c.oid::regclass FROM unnest(inorder_internal.tree(relation)) AS t
@@ -99,27 +99,26 @@ BEGIN
         USING ERRCODE = 'object_not_in_prerequisite_state',
               HINT = format('Its owner starts one by exact_count_start(%L).', relation);
     END IF;
-    RETURN inorder_internal.table_of(relation, caller);
+    RETURN inorder_internal.table_of(relation);
 END $$;
 COMMENT ON FUNCTION inorder_internal.count_of_table(regclass, oid) IS
 'Internal function. How a table with an exact count is read, or an error.';
 
-CREATE FUNCTION inorder_internal.count_query(relation regclass, caller oid)
+CREATE FUNCTION inorder_internal.count_query(t inorder_internal.feed_table, caller oid)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    t inorder_internal.feed_table := inorder_internal.count_of_table(relation, caller);
     leaf regclass;
     known inorder_internal.count_part;
     stored numeric := 0;
     sums text[];
 BEGIN
-    FOREACH leaf IN ARRAY inorder_internal.leaves(relation) LOOP
+    FOREACH leaf IN ARRAY inorder_internal.leaves(t.relation) LOOP
         known := inorder_internal.known_part(t, leaf);
         IF known.part IS NULL THEN
             sums := sums || format('(SELECT pg_catalog.count(*) FROM %strue)',
-                                   inorder_internal.part(relation, leaf, caller));
+                                   inorder_internal.part(t.relation, leaf, caller));
         ELSE
             stored := stored + known.rows;
             sums := sums || inorder_internal.count_of(t, leaf, inorder_internal.others(known.counted), caller);
@@ -128,7 +127,7 @@ BEGIN
     RETURN format('SELECT %L::pg_catalog.int8', stored)
         || coalesce(' OPERATOR(pg_catalog.+) ' || array_to_string(sums, ' OPERATOR(pg_catalog.+) '), '');
 END $$;
-COMMENT ON FUNCTION inorder_internal.count_query(regclass, oid) IS
+COMMENT ON FUNCTION inorder_internal.count_query(inorder_internal.feed_table, oid) IS
 'Internal function. The query that counts a table: the stored number, and the rows of all other transactions.';
 
 CREATE TYPE inorder_internal.fold_step AS (
@@ -149,18 +148,17 @@ RETURN format('SELECT (SELECT pg_catalog.count(*) FROM %strue) OPERATOR(pg_catal
 COMMENT ON FUNCTION inorder_internal.fold_query(inorder_internal.feed_table, regclass, int8multirange, oid) IS
 'Internal function. The query for all rows of a part whose transactions are in a set.';
 
-CREATE FUNCTION inorder_internal.fold_steps(relation regclass, caller oid)
+CREATE FUNCTION inorder_internal.fold_steps(t inorder_internal.feed_table, caller oid)
 RETURNS SETOF inorder_internal.fold_step
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    t inorder_internal.feed_table := inorder_internal.count_of_table(relation, caller);
     ended int8multirange := inorder_internal.ended_transactions(t.base);
     leaf regclass;
     known inorder_internal.count_part;
     step inorder_internal.fold_step;
 BEGIN
-    FOREACH leaf IN ARRAY inorder_internal.leaves(relation) LOOP
+    FOREACH leaf IN ARRAY inorder_internal.leaves(t.relation) LOOP
         known := inorder_internal.known_part(t, leaf);
         step.part := leaf;
         step.counted := ended + coalesce(known.counted, '{}');
@@ -173,7 +171,7 @@ BEGIN
         RETURN NEXT step;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION inorder_internal.fold_steps(regclass, oid) IS
+COMMENT ON FUNCTION inorder_internal.fold_steps(inorder_internal.feed_table, oid) IS
 'Internal function. What a fold does, one part a row.';
 
 CREATE FUNCTION inorder_internal.keep_part(

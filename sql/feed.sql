@@ -86,7 +86,7 @@ BEGIN
     -- A batch that is out can be finished whatever has become of the table.
     IF coalesce(reads, (f.pending).transactions IS NULL) THEN
         PERFORM inorder_internal.check_reader(caller, f.relation);
-        t := inorder_internal.table_of(f.relation, caller);
+        t := inorder_internal.table_of(f.relation);
     END IF;
     name := f.name;
     relation := f.relation;
@@ -278,7 +278,7 @@ BEGIN
     END IF;
     UPDATE inorder_internal.feed AS f
     SET position.transactions = seek_to.transactions, position.partial = NULL, position.last_key = NULL,
-        position.members = inorder_internal.members(t.relation), position.origin = NULL,
+        position.members = inorder_internal.members(t), position.origin = NULL,
         pending = NULL, moved = clock_timestamp()
     WHERE f.id = feed;
 END $$;
@@ -295,7 +295,7 @@ BEGIN
         WHEN 'now' THEN PERFORM inorder_internal.seek_to(feed, t, inorder_internal.ended_transactions(t.base));
         WHEN 'here' THEN
             UPDATE inorder_internal.feed AS f
-            SET position.members = inorder_internal.members(t.relation), pending = NULL WHERE f.id = feed;
+            SET position.members = inorder_internal.members(t), pending = NULL WHERE f.id = feed;
         ELSE
             RAISE 'start must be ''beginning'', ''now'' or ''here'', not %', quote_literal(start)
             USING ERRCODE = 'invalid_parameter_value';

@@ -22,23 +22,27 @@ COMMENT ON FUNCTION inorder_internal.is_guarded(regclass, name[], boolean, boole
 'always enabled, without a WHEN clause, for these columns, with this base; and the first column of its type, '
 'generated or not.';
 
+CREATE FUNCTION inorder_internal.guard_function()
+RETURNS oid
+LANGUAGE sql STABLE
+RETURN '@extschema@.feed_guard()'::regprocedure::oid;
+COMMENT ON FUNCTION inorder_internal.guard_function() IS
+'Internal function. The function of the guard''s triggers.';
+
+CREATE FUNCTION inorder_internal.generator()
+RETURNS oid
+LANGUAGE sql STABLE
+RETURN '@extschema@.xact_id_generated(bigint)'::regprocedure::oid;
+COMMENT ON FUNCTION inorder_internal.generator() IS
+'Internal function. The function that generated columns call.';
+
 CREATE FUNCTION inorder_internal.has_guard(t inorder_internal.feed_table)
 RETURNS boolean
 LANGUAGE sql STABLE
 RETURN inorder_internal.is_guarded((t).relation, inorder_internal.known_columns(t), (t).is_uuid, (t).is_generated,
-                                   (t).base, '@extschema@.feed_guard()'::regprocedure::oid);
+                                   (t).base, inorder_internal.guard_function());
 COMMENT ON FUNCTION inorder_internal.has_guard(inorder_internal.feed_table) IS
 'Internal function. Whether the guard of a table stands.';
-
-CREATE FUNCTION inorder_internal.is_fine(t inorder_internal.feed_table, caller oid)
-RETURNS boolean
-LANGUAGE sql STABLE
--- The guard first: the look at it locks the table. AND has no order, CASE has one.
-RETURN CASE WHEN inorder_internal.has_guard(t)
-            THEN inorder_internal.is_plain((t).relation) AND inorder_internal.may_read(caller, (t).relation)
-                 AND NOT inorder_internal.hides_rows(caller, (t).relation) END;
-COMMENT ON FUNCTION inorder_internal.is_fine(inorder_internal.feed_table, oid) IS
-'Internal function. Whether check_reader() and check_table() would find nothing wrong with a plain table.';
 
 CREATE FUNCTION inorder_internal.public_schema()
 RETURNS text
@@ -66,13 +70,25 @@ BEGIN
                        CASE WHEN t.is_generated THEN 'AFTER' ELSE 'BEFORE' END, t.relation, call);
     RETURN NEXT format('ALTER TABLE %s ENABLE ALWAYS TRIGGER zz_inorder_guard, '
                        'ENABLE ALWAYS TRIGGER zz_inorder_update', t.relation);
-    -- Those of rows come to partitions by themselves, those of statements do not.
-    RETURN QUERY SELECT s.statement FROM unnest(inorder_internal.tree(t.relation)) AS member,
-        LATERAL (VALUES (format('CREATE TRIGGER zz_inorder_truncate BEFORE TRUNCATE ON %s %s', member, call)),
-                        (format('ALTER TABLE %s ENABLE ALWAYS TRIGGER zz_inorder_truncate', member))) AS s(statement);
 END $$;
 COMMENT ON FUNCTION inorder_internal.guard_statements(inorder_internal.feed_table) IS
-'Internal function. The statements that guard a table.';
+'Internal function. The statements that guard the rows of a table and of its partitions.';
+
+CREATE FUNCTION inorder_internal.truncate_statements(t inorder_internal.feed_table)
+RETURNS SETOF text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    call text := format('EXECUTE FUNCTION %s.feed_guard(%L)', inorder_internal.public_schema(), t.base);
+BEGIN
+    -- Triggers of rows come to partitions by themselves, those of statements do not.
+    RETURN QUERY SELECT s.statement FROM unnest(inorder_internal.tree(t.relation)) AS member,
+        LATERAL (VALUES (format('CREATE TRIGGER zz_inorder_truncate BEFORE TRUNCATE ON %s %s', member, call)),
+                        (format('ALTER TABLE %s ENABLE ALWAYS TRIGGER zz_inorder_truncate', member))) AS s(statement)
+        WHERE NOT EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = member AND g.tgname = 'zz_inorder_truncate');
+END $$;
+COMMENT ON FUNCTION inorder_internal.truncate_statements(inorder_internal.feed_table) IS
+'Internal function. The statements that guard a table and its partitions from TRUNCATE, where they are not yet.';
 
 CREATE FUNCTION inorder_internal.unguard_statements(relation regclass)
 RETURNS SETOF text
@@ -148,6 +164,44 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION inorder_internal.keep_table(inorder_internal.feed_table) IS
 'Internal function. Remember that a table is readable, once its guard stands.';
+
+CREATE FUNCTION inorder_internal.renewed(
+    known @extschema@.feed_member[], before @extschema@.feed_member[], after @extschema@.feed_member[]
+)
+RETURNS @extschema@.feed_member[]
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    m record;
+    result known%TYPE := known;
+BEGIN
+    FOR m IN SELECT k.place, a.guarded
+             FROM unnest(known) WITH ORDINALITY AS k(relation, name, system, attached, guarded, ordered_by, place)
+             JOIN unnest(before) AS b ON b.relation = k.relation AND b.system = k.system
+                                     AND b.attached = k.attached AND b.guarded = k.guarded
+             JOIN unnest(after) AS a ON a.relation = k.relation LOOP
+        result[m.place].guarded := m.guarded;
+    END LOOP;
+    RETURN result;
+END $$;
+COMMENT ON FUNCTION inorder_internal.renewed(
+    @extschema@.feed_member[], @extschema@.feed_member[], @extschema@.feed_member[]) IS
+'Internal function. What a position remembers of tables, those that it knows as they were before known as they are.';
+
+CREATE FUNCTION inorder_internal.renew_members(
+    table_relation regclass, before @extschema@.feed_member[], after @extschema@.feed_member[]
+)
+RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    UPDATE inorder_internal.feed AS f
+    SET position.members = inorder_internal.renewed((f.position).members, before, after),
+        pending.members = inorder_internal.renewed((f.pending).members, before, after)
+    WHERE f.relation = table_relation;
+END;
+COMMENT ON FUNCTION inorder_internal.renew_members(
+    regclass, @extschema@.feed_member[], @extschema@.feed_member[]) IS
+'Internal function. Let the feeds of a table know the guard that feed_enable() made in the place of one that stood.';
 
 CREATE FUNCTION inorder_internal.forget_table(relation regclass)
 RETURNS void

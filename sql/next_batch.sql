@@ -52,6 +52,18 @@ BEGIN
                   HINT = 'If the feed has had its rows, or is to leave them out, go on by feed_seek(name, ''here''). '
                          'Otherwise detach it, then give its rows new numbers (UPDATE ... SET column = DEFAULT) and '
                          'attach it again in one transaction.';
+        WHEN 'unguarded' THEN
+            RAISE 'the guard of table % was switched off and on, or made anew, since the last read', member::regclass
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  DETAIL = 'Rows may have come without it, with numbers of transactions that the feed has passed.',
+                  HINT = 'If none has, or the feed is to leave them out, go on by feed_seek(name, ''here''). Otherwise '
+                         'begin again by feed_seek(name, ''beginning'').';
+        WHEN 'joined' THEN
+            RAISE 'table % came with rows of transactions that are in the batch', member::regclass
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  DETAIL = 'Since the batch was made it was attached, or detached and attached again, or its guard was '
+                           'switched off and on: the batch may have other rows than when it was read before.',
+                  HINT = 'Detach it until the batch is finished, or forget the batch by feed_seek(name, ''here'').';
     END CASE;
 END $$;
 COMMENT ON FUNCTION inorder_internal.complain(inorder_internal.feed_table, text, oid) IS
@@ -118,7 +130,8 @@ COMMENT ON FUNCTION inorder_internal.part(regclass, regclass, oid) IS
 'Internal function. The source of a query that reads one partition.';
 
 CREATE FUNCTION inorder_internal.passed_query(
-    t inorder_internal.feed_table, p @extschema@.feed_position, member regclass, caller oid
+    t inorder_internal.feed_table, transactions int8multirange, partial bigint, last_key text[], member regclass,
+    caller oid, fault text
 )
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -127,20 +140,39 @@ DECLARE
     source text := inorder_internal.part(t.relation, member, caller);
     passed text[];
 BEGIN
-    IF NOT isempty(p.transactions) THEN
-        passed := ARRAY[format('EXISTS (SELECT %s)', inorder_internal.from_ranges(t, source, p.transactions, ''))];
+    IF NOT isempty(transactions) THEN
+        passed := ARRAY[format('EXISTS (SELECT %s)', inorder_internal.from_ranges(t, source, transactions, ''))];
     END IF;
-    IF p.partial IS NOT NULL THEN
+    IF partial IS NOT NULL THEN
         passed := passed || format('EXISTS (SELECT FROM %s%s AND (%s) OPERATOR(pg_catalog.<=) (%s))', source,
-            inorder_internal.in_range(t, inorder_internal.one(p.partial)),
-            inorder_internal.column_list(t.order_columns), inorder_internal.literal_list(t, p.last_key));
+            inorder_internal.in_range(t, inorder_internal.one(partial)),
+            inorder_internal.column_list(t.order_columns), inorder_internal.literal_list(t, last_key));
     END IF;
-    RETURN format('SELECT ''passed''::pg_catalog.text AS fault, %L::pg_catalog.oid AS member WHERE %s', member::oid,
+    RETURN format('SELECT %L::pg_catalog.text AS fault, %L::pg_catalog.oid AS member WHERE %s', fault, member::oid,
                   coalesce(array_to_string(passed, ' OR '), 'false'));
 END $$;
 COMMENT ON FUNCTION inorder_internal.passed_query(
-    inorder_internal.feed_table, @extschema@.feed_position, regclass, oid) IS
-'Internal function. The probe for rows of a partition that a position has passed.';
+    inorder_internal.feed_table, int8multirange, bigint, text[], regclass, oid, text) IS
+'Internal function. The probe for rows of a table or partition that are in a set of transactions, or of one more up to '
+'a key: which is this fault.';
+
+CREATE FUNCTION inorder_internal.joined_query(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, members @extschema@.feed_member[], caller oid
+)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF b.members IS NULL OR b.members = members THEN
+        RETURN NULL;
+    END IF;
+    RETURN (SELECT string_agg(format('(%s)', inorder_internal.passed_query(t, b.transactions, NULL, NULL, m.member, caller,
+                                                                           'joined')), ' UNION ALL ') || ' LIMIT 1'
+            FROM inorder_internal.new_members(t, b.members) AS m);
+END $$;
+COMMENT ON FUNCTION inorder_internal.joined_query(
+    inorder_internal.feed_table, @extschema@.feed_batch, @extschema@.feed_member[], oid) IS
+'Internal function. The probe for rows that came into a batch after it was made; null if none can have.';
 
 CREATE FUNCTION inorder_internal.probe_query(
     t inorder_internal.feed_table, p @extschema@.feed_position, b @extschema@.feed_batch, caller oid
@@ -153,8 +185,9 @@ DECLARE
 BEGIN
     IF p.members <> b.members THEN
         probes := probes || inorder_internal.unnumbered_query(t)
-            || ARRAY(SELECT inorder_internal.passed_query(t, p, m, caller)
-                     FROM inorder_internal.new_members(t.relation, p.members) AS m);
+            || ARRAY(SELECT inorder_internal.passed_query(t, p.transactions, p.partial, p.last_key, m.member, caller,
+                                                          CASE WHEN m.was_attached THEN 'unguarded' ELSE 'passed' END)
+                     FROM inorder_internal.new_members(t, p.members) AS m);
     END IF;
     RETURN concat('(', array_to_string(probes, ') UNION ALL ('), ') LIMIT 1');
 END $$;
@@ -190,7 +223,8 @@ COMMENT ON FUNCTION inorder_internal.is_idle(inorder_internal.feed_table, @extsc
 'Internal function. Whether nothing has ended since a position, and nothing is wrong with it.';
 
 CREATE FUNCTION inorder_internal.next_batch(
-    t inorder_internal.feed_table, p @extschema@.feed_position, OUT batch @extschema@.feed_batch
+    t inorder_internal.feed_table, p @extschema@.feed_position, members @extschema@.feed_member[],
+    OUT batch @extschema@.feed_batch
 )
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -206,16 +240,16 @@ BEGIN
         batch := NULL;
         RETURN;
     END IF;
-    IF inorder_internal.has_members(t.relation) THEN
-        batch.members := inorder_internal.members(t.relation);
-        -- Nor have the partitions yet that the position remembers: they are not to be forgotten.
-        IF p.members <> batch.members AND NOT p.transactions <@ ended THEN
-            batch.members := ARRAY(SELECT m FROM unnest(batch.members) AS m UNION SELECT m FROM unnest(p.members) AS m
-                                   ORDER BY 1);
-        END IF;
+    PERFORM inorder_internal.check_order(t, p.members, p.partial);
+    batch.members := members;
+    -- Nor have the partitions yet that the position remembers: they are not to be forgotten.
+    IF p.members <> members AND NOT p.transactions <@ ended THEN
+        batch.members := ARRAY(SELECT m FROM unnest(members) AS m UNION SELECT m FROM unnest(p.members) AS m
+                               ORDER BY 1);
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.next_batch(inorder_internal.feed_table, @extschema@.feed_position) IS
+COMMENT ON FUNCTION inorder_internal.next_batch(
+    inorder_internal.feed_table, @extschema@.feed_position, @extschema@.feed_member[]) IS
 'Internal function. Everything that has ended since a position; null if nothing has.';
 
 CREATE FUNCTION inorder_internal.no_batch(p @extschema@.feed_position)

@@ -20,11 +20,14 @@ CREATE TYPE @extschema@.feed_member AS (
     relation oid,
     name text,
     system text,
-    attached bigint[]
+    attached bigint[],
+    guarded bigint[],
+    ordered_by text[]
 );
 COMMENT ON TYPE @extschema@.feed_member IS
-'A table or partition as a position remembers it: oid and name, the system identifier of its server, and the '
-'transactions that attached it and the partitions above it, from the top down.';
+'A table or partition as a position remembers it: oid and name, the system identifier of its server, the transactions '
+'that attached it and the partitions above it, from the top down, those that made or changed its guard last and, of '
+'the table itself, the columns by which rows of one transaction are told apart.';
 
 CREATE TYPE @extschema@.feed_position AS (
     transactions int8multirange,
@@ -66,7 +69,10 @@ BEGIN
     IF from_position.transactions && batch.transactions
        OR (from_position.partial, from_position.last_key) IS DISTINCT FROM (batch.resumed, batch.resumed_after) THEN
         RAISE 'this batch does not follow this position' USING ERRCODE = 'invalid_parameter_value',
-              DETAIL = format('Position %s, batch %s.', from_position, batch);
+              DETAIL = format('Position: %s, then %s up to %s. Batch: %s, first %s above %s.',
+                              from_position.transactions, coalesce(from_position.partial::text, 'none'),
+                              coalesce(from_position.last_key::text, 'none'), batch.transactions,
+                              coalesce(batch.resumed::text, 'none'), coalesce(batch.resumed_after::text, 'none'));
     END IF;
     RETURN ROW(from_position.transactions + batch.transactions
                    - CASE WHEN batch.cut IS NULL THEN '{}'::int8multirange

@@ -11,7 +11,7 @@ BEGIN
     END IF;
     RETURN ROW(CASE start WHEN 'now' THEN inorder_internal.ended_transactions(t.base) ELSE '{}'::int8multirange END,
                NULL::bigint, NULL::text[],
-               CASE WHEN inorder_internal.has_members(t.relation) THEN inorder_internal.members(t.relation) END,
+               inorder_internal.members(t),
                inorder_internal.server_origin());
 END $$;
 COMMENT ON FUNCTION inorder_internal.start_position(inorder_internal.feed_table, text) IS
@@ -64,6 +64,7 @@ BEGIN
         RAISE 'batch must not be null' USING ERRCODE = 'null_value_not_allowed', HINT = 'feed_batch_after() gives one.';
     END IF;
     PERFORM inorder_internal.check_origin(b.origin);
+    PERFORM inorder_internal.check_order(t, b.members, coalesce(b.resumed, b.cut));
     missing := b.transactions - inorder_internal.ended_transactions(t.base);
     IF NOT isempty(missing) THEN
         RAISE 'this batch is newer than what this transaction sees'

@@ -22,65 +22,11 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.tree(regclass) IS
 'Internal function. The table and all its partitions, by oid.';
 
-CREATE FUNCTION inorder_internal.members(relation regclass)
-RETURNS @extschema@.feed_member[]
-LANGUAGE sql STABLE STRICT
--- The oid stays when a partition is renamed, the name when a dump is restored; detached, filled and attached again
--- it is another, which only the transactions show that attached it and those above it.
-BEGIN ATOMIC
-    WITH RECURSIVE tree AS (
-        SELECT relation::oid AS relid, '{}'::bigint[] AS attached
-        UNION ALL
-        SELECT i.inhrelid, t.attached || i.xmin::text::bigint
-        FROM tree AS t CROSS JOIN LATERAL (
-            SELECT p.inhrelid, p.xmin FROM pg_inherits AS p
-            WHERE p.inhparent = t.relid AND NOT p.inhdetachpending OFFSET 0::bigint) AS i
-    )
-    SELECT array_agg(ROW(c.oid, format('%I.%I'::text, n.nspname, c.relname), inorder_internal.server_system(),
-                         t.attached)::@extschema@.feed_member ORDER BY c.oid)
-    FROM tree AS t
-    CROSS JOIN LATERAL (SELECT k.oid, k.relname, k.relnamespace FROM pg_class AS k
-                        WHERE k.oid = t.relid OFFSET 0::bigint) AS c
-    JOIN pg_namespace AS n ON n.oid = c.relnamespace;
-END;
-COMMENT ON FUNCTION inorder_internal.members(regclass) IS
-'Internal function. The table and its partitions, for a position to remember.';
-
 CREATE FUNCTION inorder_internal.is_plain(relation regclass)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 COMMENT ON FUNCTION inorder_internal.is_plain(regclass) IS
 'Internal function. Whether it is a permanent table with nothing below it, which most are.';
-
-CREATE FUNCTION inorder_internal.has_members(relation regclass)
-RETURNS boolean
-LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF inorder_internal.is_plain(relation) THEN
-        RETURN false;
-    END IF;
-    RETURN (SELECT c.relhassubclass OR c.relkind = 'p' FROM pg_class AS c WHERE c.oid = relation);
-END $$;
-COMMENT ON FUNCTION inorder_internal.has_members(regclass) IS
-'Internal function. Whether there are partitions to remember, or may be.';
-
-CREATE FUNCTION inorder_internal.new_members(relation regclass, known @extschema@.feed_member[])
-RETURNS SETOF regclass
-LANGUAGE sql STABLE STRICT
--- By name only where the table itself is of another server: in a restored database, not one made anew here.
-BEGIN ATOMIC
-    SELECT m.relation::regclass FROM unnest(inorder_internal.members(relation)) AS m
-    WHERE NOT EXISTS (
-        SELECT FROM unnest(known) AS k
-        WHERE k.relation = m.relation AND k.system = m.system AND k.attached = m.attached
-           OR k.name = m.name AND NOT EXISTS (
-               SELECT FROM unnest(known) AS r
-               WHERE r.relation = new_members.relation::oid AND r.system = inorder_internal.server_system()));
-END;
-COMMENT ON FUNCTION inorder_internal.new_members(regclass, @extschema@.feed_member[]) IS
-'Internal function. Partitions that a position does not remember as they are attached now or, in a restored database, '
-'by name.';
 
 CREATE FUNCTION inorder_internal.problem(relation regclass)
 RETURNS text
@@ -245,6 +191,100 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 COMMENT ON FUNCTION inorder_internal.hides_rows(oid, regclass) IS
 'Internal function. Whether row security hides rows of a table from the caller.';
 
+CREATE FUNCTION inorder_internal.order_definition(t inorder_internal.feed_table)
+RETURNS text[]
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT array_agg(format('%I %s%s'::text, a.attname, format_type(a.atttypid, a.atttypmod),
+                            CASE WHEN a.attcollation NOT IN (0::oid, '"default"'::regcollation::oid)
+                                 THEN concat(' COLLATE '::text, a.attcollation::regcollation::text) END)
+                     ORDER BY c.place)
+    FROM unnest((t).order_columns) WITH ORDINALITY AS c(name, place)
+    JOIN pg_attribute AS a ON a.attrelid = (t).relation AND a.attname = c.name AND NOT a.attisdropped;
+END;
+COMMENT ON FUNCTION inorder_internal.order_definition(inorder_internal.feed_table) IS
+'Internal function. The columns by which rows of one transaction are told apart, with what decides on their order.';
+
+CREATE FUNCTION inorder_internal.guarded(relation regclass)
+RETURNS bigint[]
+LANGUAGE sql STABLE STRICT
+-- Whoever disables a trigger and enables it again leaves no other trace.
+BEGIN ATOMIC
+    SELECT array_agg(g.xmin::text::bigint ORDER BY g.tgname)
+    FROM pg_trigger AS g WHERE g.tgrelid = relation AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_update');
+END;
+COMMENT ON FUNCTION inorder_internal.guarded(regclass) IS
+'Internal function. The transactions that made or changed the guard of a table last.';
+
+CREATE FUNCTION inorder_internal.members(t inorder_internal.feed_table)
+RETURNS @extschema@.feed_member[]
+LANGUAGE sql STABLE
+-- The oid stays when a partition is renamed, the name when a dump is restored; detached, filled and attached again
+-- it is another, which only the transactions show that attached it and those above it.
+BEGIN ATOMIC
+    WITH RECURSIVE tree AS (
+        SELECT (t).relation::oid AS relid, '{}'::bigint[] AS attached
+        UNION ALL
+        SELECT i.inhrelid, p.attached || i.xmin::text::bigint
+        FROM tree AS p CROSS JOIN LATERAL (
+            SELECT h.inhrelid, h.xmin FROM pg_inherits AS h
+            WHERE h.inhparent = p.relid AND NOT h.inhdetachpending OFFSET 0::bigint) AS i
+    )
+    SELECT array_agg(ROW(c.oid, format('%I.%I'::text, n.nspname, c.relname), inorder_internal.server_system(),
+                         tree.attached, inorder_internal.guarded(c.oid::regclass),
+                         CASE WHEN c.oid = (t).relation THEN inorder_internal.order_definition(t)
+                         END)::@extschema@.feed_member ORDER BY c.oid)
+    FROM tree
+    CROSS JOIN LATERAL (SELECT k.oid, k.relname, k.relnamespace FROM pg_class AS k
+                        WHERE k.oid = tree.relid OFFSET 0::bigint) AS c
+    JOIN pg_namespace AS n ON n.oid = c.relnamespace;
+END;
+COMMENT ON FUNCTION inorder_internal.members(inorder_internal.feed_table) IS
+'Internal function. The table and its partitions, for a position to remember.';
+
+CREATE FUNCTION inorder_internal.new_members(t inorder_internal.feed_table, known @extschema@.feed_member[])
+RETURNS TABLE (member regclass, was_attached boolean)
+LANGUAGE sql STABLE
+-- By name only where the table itself is of another server: in a restored database, not one made anew here.
+BEGIN ATOMIC
+    SELECT m.relation::regclass,
+           EXISTS (SELECT FROM unnest(known) AS k
+                   WHERE k.relation = m.relation AND k.system = m.system AND k.attached = m.attached)
+    FROM unnest(inorder_internal.members(t)) AS m
+    WHERE NOT EXISTS (
+        SELECT FROM unnest(known) AS k
+        WHERE k.relation = m.relation AND k.system = m.system AND k.attached = m.attached
+              AND k.guarded IS NOT DISTINCT FROM m.guarded
+           OR k.name = m.name AND NOT EXISTS (
+               SELECT FROM unnest(known) AS r
+               WHERE r.relation = (t).relation::oid AND r.system = inorder_internal.server_system()));
+END;
+COMMENT ON FUNCTION inorder_internal.new_members(inorder_internal.feed_table, @extschema@.feed_member[]) IS
+'Internal function. Tables that a position does not remember as they are attached and guarded now or, in a restored '
+'database, by name; and whether it is only the guard that is another.';
+
+CREATE FUNCTION inorder_internal.check_order(
+    t inorder_internal.feed_table, known @extschema@.feed_member[], number bigint
+)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    was text[] := (SELECT k.ordered_by FROM unnest(known) AS k WHERE k.ordered_by IS NOT NULL LIMIT 1);
+    is_now text[] := inorder_internal.order_definition(t);
+BEGIN
+    IF number IS NOT NULL AND known IS NOT NULL AND was IS DISTINCT FROM is_now THEN
+        RAISE 'the key of % is not the one by which transaction % was read in part', t.relation, number
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = format('The feed stands after a key of (%s); now rows of one transaction come by (%s).',
+                              array_to_string(was, ', '), array_to_string(is_now, ', ')),
+              HINT = 'Give the table that key back and read on until no transaction is read in part. Or say by '
+                     'feed_seek(name, transactions) which transactions have been read, with or without this one.';
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.check_order(inorder_internal.feed_table, @extschema@.feed_member[], bigint) IS
+'Internal function. Error if rows of a transaction that was read in part come in another order now.';
+
 CREATE FUNCTION inorder_internal.lacks(t inorder_internal.feed_table)
 RETURNS name
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -295,7 +335,7 @@ BEGIN
         RAISE 'row security hides rows of % from this role', t.relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = 'A feed and an exact count speak of all rows, hidden ones too.';
-    ELSIF NOT guarded AND EXISTS (SELECT FROM inorder_internal.feed_table AS f WHERE f.relation = t.relation) THEN
+    ELSIF NOT guarded THEN
         PERFORM inorder_internal.say_unguarded(t);
     END IF;
 END $$;
@@ -303,19 +343,26 @@ COMMENT ON FUNCTION inorder_internal.check_table(inorder_internal.feed_table, oi
 'Internal function. Error if the table cannot be read by transactions any more, is not guarded, or row security hides '
 'rows of it.';
 
-CREATE FUNCTION inorder_internal.table_of(relation regclass, caller oid)
+CREATE FUNCTION inorder_internal.table_of(relation regclass)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     t inorder_internal.feed_table;
+    problem text;
 BEGIN
     SELECT * INTO t FROM inorder_internal.feed_table AS f WHERE f.relation = table_of.relation;
-    IF NOT FOUND THEN
-        t := inorder_internal.describe(relation, NULL);
+    IF FOUND THEN
+        RETURN t;
     END IF;
-    PERFORM inorder_internal.check_table(t, caller);
-    RETURN t;
+    problem := inorder_internal.problem(relation);
+    IF problem IS NOT NULL THEN
+        RAISE 'cannot read % by transactions: it %', relation, problem USING ERRCODE = 'wrong_object_type';
+    END IF;
+    RAISE 'table % has not been made readable by transactions', relation
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = 'Without the guard its rows may have numbers that readers have passed.',
+          HINT = format('Let its owner call feed_enable(%L).', relation);
 END $$;
-COMMENT ON FUNCTION inorder_internal.table_of(regclass, oid) IS
-'Internal function. How a table is read, as feed_enable() kept it, or else from the catalog; an error if it cannot be.';
+COMMENT ON FUNCTION inorder_internal.table_of(regclass) IS
+'Internal function. How a table is read, as feed_enable() kept it; an error if it was not called.';

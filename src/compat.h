@@ -67,6 +67,13 @@
 #define free_space_for_density(page) PageGetFreeSpace(page)
 #endif
 
+/* 18 counts the searches of an index scan for EXPLAIN */
+#if PG_VERSION_NUM >= 180000
+#define begin_index_scan(table, index, snapshot, keys) index_beginscan(table, index, snapshot, NULL, keys, 0)
+#else
+#define begin_index_scan(table, index, snapshot, keys) index_beginscan(table, index, snapshot, keys, 0)
+#endif
+
 /* 18 skips over values of a leading index column */
 #if PG_VERSION_NUM >= 180000
 #include "utils/skipsupport.h"

@@ -12,12 +12,16 @@
 #include "utils/snapmgr.h"
 
 #include "feed.h"
+#include "ground.h"
 
 PG_FUNCTION_INFO_V1(exact_count);
 PG_FUNCTION_INFO_V1(exact_count_fold);
 PG_FUNCTION_INFO_V1(exact_count_start);
 PG_FUNCTION_INFO_V1(exact_count_stop);
 
+static StateCall counted = {
+	"SELECT s.t, (s.t).ordered FROM (SELECT inorder_internal.count_of_table($1, $2) AS t OFFSET 0) AS s"
+};
 static StateCall count_text = {"SELECT inorder_internal.count_query($1, $2)", .stable = true};
 static StateCall steps = {
 	"SELECT pg_catalog.array_agg(s ORDER BY s.part), pg_catalog.array_agg(s.query ORDER BY s.part),"
@@ -29,15 +33,33 @@ static StateCall forget_parts = {"SELECT inorder_internal.forget_parts($1)"};
 static StateCall start = {"SELECT inorder_internal.start_count($1)"};
 static StateCall stop = {"SELECT inorder_internal.stop_count($1, $2)"};
 
-/* exact_count(relation regclass) -> bigint */
+static Table
+open_counted(Oid relation)
+{
+	Table		table = {.oid = relation};
+	Value		found[2];
+
+	(void) lock_readable(relation);
+	state_call(&counted, 2, (Value[]) {relation_value(relation), caller_value()}, 2, found);
+	table.description = found[0];
+	table.ordered = DatumGetBool(found[1].value);
+	prove_ground(&table);
+	return table;
+}
+
+/* exact_count(relation regclass) -> bigint; in the snapshot of the calling statement, which may be older than our lock */
 Datum
 exact_count(PG_FUNCTION_ARGS)
 {
-	Table		table = {.oid = PG_GETARG_OID(0)};
+	Table		table = open_counted(PG_GETARG_OID(0));
 	Value		query;
+	int64		rows;
 
-	state_call(&count_text, 2, (Value[]) {argument_value(fcinfo, 0, REGCLASSOID), caller_value()}, 1, &query);
-	PG_RETURN_INT64(query_count(&table, text_of(query), false));
+	check_files(table.ground, GetActiveSnapshot());
+	state_call(&count_text, 2, (Value[]) {table.description, caller_value()}, 1, &query);
+	rows = query_count(&table, text_of(query), false);
+	check_ground(&table);
+	PG_RETURN_INT64(rows);
 }
 
 /* Count what is new in one part, and store it if it is worth the writing; returns how many rows */
@@ -58,7 +80,7 @@ fold_part(const Table *table, Value all_steps, int number, const char *query, bo
 static int64
 fold(Oid relation)
 {
-	Table		table = {.oid = relation};
+	Table		table = open_counted(relation);
 	Value		found[3];
 	Datum	   *queries;
 	Datum	   *fewer_gaps;
@@ -66,7 +88,7 @@ fold(Oid relation)
 	int64		folded = 0;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
-	state_call(&steps, 2, (Value[]) {relation_value(relation), caller_value()}, 3, found);
+	state_call(&steps, 2, (Value[]) {table.description, caller_value()}, 3, found);
 	if (!found[0].null)
 	{
 		deconstruct_array(DatumGetArrayTypeP(found[1].value), TEXTOID, -1, false, TYPALIGN_INT, &queries, NULL, &amount);
@@ -78,6 +100,7 @@ fold(Oid relation)
 		}
 	}
 	PopActiveSnapshot();
+	check_ground(&table);
 	return folded;
 }
 

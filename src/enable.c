@@ -16,6 +16,7 @@
 #include "utils/builtins.h"
 
 #include "feed.h"
+#include "ground.h"
 #include "next_batch.h"
 
 PG_FUNCTION_INFO_V1(feed_enable);
@@ -28,6 +29,12 @@ static StateCall enabled = {"SELECT inorder_internal.is_enabled($1, $2)"};
 static StateCall describe = {
 	"SELECT s.t, (s.t).ordered, s.probe FROM inorder_internal.describe_new($1, $2) AS s"
 };
+static StateCall known = {
+	"SELECT t, t.ordered FROM inorder_internal.feed_table AS t WHERE t.relation = $1"
+};
+static StateCall members = {"SELECT inorder_internal.members($1)"};
+static StateCall renew = {"SELECT inorder_internal.renew_members($1, $2, $3)"};
+static StateCall guard_truncate = {"SELECT ARRAY(SELECT s FROM inorder_internal.truncate_statements($1) AS s)"};
 static StateCall unguard = {"SELECT ARRAY(SELECT s FROM inorder_internal.unguard_statements($1) AS s)"};
 static StateCall guard = {"SELECT ARRAY(SELECT s FROM inorder_internal.guard_statements($1) AS s)"};
 static StateCall keep = {"SELECT inorder_internal.keep_table($1)"};
@@ -78,6 +85,53 @@ run_all(StateCall *call, Value argument)
 		run_statement(statements[i]);
 }
 
+/* How feed_enable() keeps a table now; false if it was not called */
+static bool
+find_known(Oid relation, Table *table)
+{
+	Value		argument = relation_value(relation);
+	Value		found[2];
+
+	if (!state_look(&known, 1, &argument, 2, found))
+		return false;
+	*table = (Table) {.oid = relation, .description = found[0], .ordered = DatumGetBool(found[1].value)};
+	return true;
+}
+
+/*
+ * Make the triggers of the guard anew.  Where they stood until now, and nobody
+ * else had the table since, feeds may know the new ones for the old.
+ */
+static void
+make_guard(const Table *table)
+{
+	Value		relation = relation_value(table->oid);
+	Table		was;
+	bool		stood = find_known(table->oid, &was) && tree_is_guarded(&was);
+	Value		before;
+	Value		after;
+	Value		nothing;
+
+	if (stood)
+		state_call(&members, 1, &was.description, 1, &before);
+	run_all(&unguard, relation);
+	run_all(&guard, table->description);
+	state_call(&members, 1, &table->description, 1, &after);
+	if (stood)
+		state_call(&renew, 3, (Value[]) {relation, before, after}, 1, &nothing);
+}
+
+/* Whether triggers of a guard are there, which are dropped under a stronger lock than making them takes */
+static LOCKMODE
+lock_to_enable(Oid relation)
+{
+	Value		argument = relation_value(relation);
+	int			amount;
+
+	(void) state_texts(&unguard, 1, &argument, &amount);
+	return amount > 0 ? AccessExclusiveLock : ShareRowExclusiveLock;
+}
+
 /* Waits for writers, so that all rows that came without the guard are there to be looked at. */
 static void
 enable_table(Oid relation, Value key_column)
@@ -93,12 +147,13 @@ enable_table(Oid relation, Value key_column)
 				 errmsg("feed_enable needs READ COMMITTED, not %s",
 						XactIsoLevel == XACT_SERIALIZABLE ? "SERIALIZABLE" : "REPEATABLE READ"),
 				 errdetail("Rows that came without the guard since this transaction began would not be looked at.")));
-	lock_table(relation, ShareRowExclusiveLock);
+	lock_table(relation, lock_to_enable(relation));
 	state_call(&describe, 2, (Value[]) {relation_value(relation), key_column}, 3, found);
 	table = (Table) {.oid = relation, .description = found[0], .ordered = DatumGetBool(found[1].value)};
-	probe_table(&table, found[2], false);
-	run_all(&unguard, relation_value(relation));
-	run_all(&guard, table.description);
+	probe_table(&table, text_of(found[2]), false);
+	if (!tree_is_guarded(&table))
+		make_guard(&table);
+	run_all(&guard_truncate, table.description);
 	state_call(&keep, 1, &table.description, 1, &nothing);
 }
 

@@ -18,6 +18,7 @@
 #include "utils/multirangetypes.h"
 
 #include "feed.h"
+#include "ground.h"
 #include "next_batch.h"
 #include "wal.h"
 
@@ -47,24 +48,20 @@ typedef struct Feed
 
 /* The usual case in one query each; all others, and every error, are for the functions after them. */
 static StateCall find_own = {
-	"SELECT f.id FROM inorder_internal.feed AS f, pg_catalog.pg_class AS c"
+	"SELECT f.id, f.relation::pg_catalog.oid FROM inorder_internal.feed AS f, pg_catalog.pg_class AS c"
 	" WHERE f.name = $1 AND f.owner = $2 AND inorder_internal.is_own(f, $1, $2, $3) AND c.oid = f.relation"
 };
-static StateCall find = {"SELECT inorder_internal.find_feed($1, $2, $3)"};
-
-/*
- * OFFSET 0, or the planner may ask is_fine() of every readable table before it
- * joins, which locks it: all feeds would wait for the owner of any.
- */
-static StateCall fine_state = {
-	"SELECT s.name, s.relation, s.t, (s.t).ordered, s.position, s.batch, s.pending"
-	" FROM (SELECT f, f.name, f.relation::pg_catalog.oid, f.position, f.batch, f.pending, t"
+static StateCall find = {
+	"SELECT f.id, f.relation::pg_catalog.oid FROM inorder_internal.feed AS f"
+	" WHERE f.id = (SELECT inorder_internal.find_feed($1, $2, $3))"
+};
+static StateCall own_state = {
+	"SELECT f.name, t, t.ordered, f.position, f.batch, f.pending"
 	" FROM inorder_internal.feed AS f JOIN inorder_internal.feed_table AS t ON t.relation = f.relation"
-	" WHERE f.id = $1 AND (f.pending).transactions IS NULL OFFSET '0'::pg_catalog.int8) AS s"
-	" WHERE inorder_internal.may_move($2, s.f) AND inorder_internal.is_fine(s.t, $2)"
+	" WHERE f.id = $1 AND (f.pending).transactions IS NULL AND inorder_internal.may_move($2, f)"
 };
 static StateCall state = {
-	"SELECT s.name, s.relation, s.t, (s.t).ordered, s.at_position, s.batch, s.pending"
+	"SELECT s.name, s.t, (s.t).ordered, s.at_position, s.batch, s.pending"
 	" FROM inorder_internal.feed_state($1, $2, $3) AS s"
 };
 static StateCall check_name = {"SELECT inorder_internal.check_name($1)"};
@@ -77,20 +74,20 @@ static StateCall move = {"SELECT inorder_internal.move_feed($1, $2)"};
 static StateCall keep_pending = {"SELECT inorder_internal.keep_pending($1, $2)"};
 static StateCall check_pending = {"SELECT inorder_internal.check_pending($1, $2, $3, $4)"};
 static StateCall say_pending = {"SELECT inorder_internal.say_pending($1, $2)"};
-static StateCall check_batch = {"SELECT inorder_internal.check_batch($1, $2)"};
 static StateCall seen = {"SELECT f.* FROM inorder_internal.feeds_of($1) AS f", .stable = true};
 
-/* The id of a feed that the caller may move */
-static Value
+/* A feed that the caller may move */
+static Feed
 find_feed(FunctionCallInfo fcinfo, int owner)
 {
 	Value		caller = caller_value();
 	Value		role = PG_ARGISNULL(owner) ? caller : argument_value(fcinfo, owner, OIDOID);
-	Value		id;
+	Value		arguments[3] = {argument_value(fcinfo, 0, TEXTOID), role, caller};
+	Value		found[2];
 
-	if (!state_look(&find_own, 3, (Value[]) {argument_value(fcinfo, 0, TEXTOID), role, caller}, 1, &id))
-		state_call(&find, 3, (Value[]) {argument_value(fcinfo, 0, TEXTOID), role, caller}, 1, &id);
-	return id;
+	if (!state_look(&find_own, 3, arguments, 2, found))
+		state_call(&find, 3, arguments, 2, found);
+	return (Feed) {.id = found[0], .table = {.oid = DatumGetObjectId(found[1].value)}};
 }
 
 /* What a call needs of the table */
@@ -101,37 +98,41 @@ typedef enum Need
 	NEED_ROWS_UNLESS_PENDING
 } Need;
 
-static Feed
-look_at(Value id, Need need)
+/* Its state, and the ground that its rows are read on */
+static void
+look_at(Feed *feed, Need need)
 {
 	Value		reads = need == NEED_ROWS_UNLESS_PENDING ? null_of(BOOLOID) : value_of(BoolGetDatum(need == NEED_ROWS), BOOLOID);
-	Value		found[7];
+	Value		found[6];
+	bool		may_read = need != NEED_NOTHING && lock_readable(feed->table.oid);
 
-	if (need == NEED_NOTHING || !state_look(&fine_state, 2, (Value[]) {id, caller_value()}, 7, found))
-		state_call(&state, 3, (Value[]) {id, caller_value(), reads}, 7, found);
-	return (Feed) {
-		.id = id, .name = found[0], .position = found[4], .batch = found[5], .pending = found[6],
-		.table = {
-			.oid = DatumGetObjectId(found[1].value), .description = found[2],
-			.ordered = DatumGetBool(found[3].value)
-		}
-	};
+	if (!may_read || !state_look(&own_state, 2, (Value[]) {feed->id, caller_value()}, 6, found))
+		state_call(&state, 3, (Value[]) {feed->id, caller_value(), reads}, 6, found);
+	feed->name = found[0];
+	feed->table.description = found[1];
+	feed->table.ordered = DatumGetBool(found[2].value);
+	feed->position = found[3];
+	feed->batch = found[4];
+	feed->pending = found[5];
+	if (need == NEED_ROWS || (need == NEED_ROWS_UNLESS_PENDING && feed->pending.null))
+		prove_ground(&feed->table);
 }
 
 /* Readers of one feed take turns */
 static void
-lock_feed(Value id)
+lock_feed(const Feed *feed)
 {
-	state_lock("feed", (Oid) DatumGetInt64(id.value));
+	state_lock("feed", (Oid) DatumGetInt64(feed->id.value));
 }
 
 static Feed
 take_feed(FunctionCallInfo fcinfo, int owner, Need need)
 {
-	Value		id = find_feed(fcinfo, owner);
+	Feed		feed = find_feed(fcinfo, owner);
 
-	lock_feed(id);
-	return look_at(id, need);
+	lock_feed(&feed);
+	look_at(&feed, need);
+	return feed;
 }
 
 static void
@@ -187,25 +188,25 @@ feed_create(PG_FUNCTION_ARGS)
 Datum
 feed_drop(PG_FUNCTION_ARGS)
 {
-	Value		id = find_feed(fcinfo, 1);
+	Feed		feed = find_feed(fcinfo, 1);
 	Value		nothing;
 
-	lock_feed(id);
-	state_call(&drop, 2, (Value[]) {id, caller_value()}, 1, &nothing);
+	lock_feed(&feed);
+	state_call(&drop, 2, (Value[]) {feed.id, caller_value()}, 1, &nothing);
 	PG_RETURN_VOID();
 }
 
 static void
 change_mover(FunctionCallInfo fcinfo, bool allowed)
 {
-	Value		id = find_feed(fcinfo, 2);
+	Feed		feed = find_feed(fcinfo, 2);
 	Value		nothing;
 
 	if (PG_ARGISNULL(1))
 		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("the role must not be null")));
-	lock_feed(id);
+	lock_feed(&feed);
 	state_call(&set_mover, 4,
-			   (Value[]) {id, caller_value(), argument_value(fcinfo, 1, OIDOID), value_of(BoolGetDatum(allowed), BOOLOID)},
+			   (Value[]) {feed.id, caller_value(), argument_value(fcinfo, 1, OIDOID), value_of(BoolGetDatum(allowed), BOOLOID)},
 			   1, &nothing);
 }
 
@@ -229,9 +230,9 @@ feed_revoke(PG_FUNCTION_ARGS)
 Datum
 feed_claim(PG_FUNCTION_ARGS)
 {
-	Value		id = find_feed(fcinfo, 1);
+	Feed		feed = find_feed(fcinfo, 1);
 
-	PG_RETURN_BOOL(state_claim("feed", (Oid) DatumGetInt64(id.value)));
+	PG_RETURN_BOOL(state_claim("feed", (Oid) DatumGetInt64(feed.id.value)));
 }
 
 static Datum
@@ -274,9 +275,10 @@ feed_read(PG_FUNCTION_ARGS)
 	check_row_type(&feed.table, get_fn_expr_argtype(fcinfo->flinfo, 1));
 	InitMaterializedSRF(fcinfo, 0);
 	/* Without rows there is nothing to remember: an idle poll writes nothing. */
-	if (next_batch(&feed.table, feed.position, argument_value(fcinfo, 2, INT4OID), &batch) &&
+	if (next_batch(&feed.table, feed.position, argument_value(fcinfo, 2, INT4OID), &batch) == BATCH_OF_ROWS &&
 		query_rows(&feed.table, batch_query(&feed.table, batch, "e.*", true), fcinfo) > 0)
 		move_feed(&feed, batch);
+	check_ground(&feed.table);
 	return (Datum) 0;
 }
 
@@ -287,16 +289,19 @@ feed_apply(PG_FUNCTION_ARGS)
 	Feed		feed;
 	Value		batch;
 	char	   *query;
+	uint64		processed;
 
 	if (PG_ARGISNULL(1))
 		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("statement must not be null")));
 	feed = take_feed(fcinfo, 3, NEED_ROWS);
 	refuse_pending(&feed);
-	if (!next_batch(&feed.table, feed.position, argument_value(fcinfo, 2, INT4OID), &batch) ||
+	if (next_batch(&feed.table, feed.position, argument_value(fcinfo, 2, INT4OID), &batch) != BATCH_OF_ROWS ||
 		(query = query_if_filled(&feed, batch)) == NULL)
 		PG_RETURN_NULL();
 	move_feed(&feed, batch);
-	PG_RETURN_INT64((int64) query_batch(&feed.table, query, text_to_cstring(PG_GETARG_TEXT_PP(1))));
+	processed = query_batch(&feed.table, query, text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	check_ground(&feed.table);
+	PG_RETURN_INT64((int64) processed);
 }
 
 /* What leaves the database must not be taken back by a crash: neither the rows nor the batch itself. */
@@ -318,9 +323,10 @@ feed_next_batch(PG_FUNCTION_ARGS)
 
 	if (feed.pending.null)
 	{
-		if (!next_batch(&feed.table, feed.position, argument_value(fcinfo, 1, INT4OID), &batch) ||
+		if (next_batch(&feed.table, feed.position, argument_value(fcinfo, 1, INT4OID), &batch) != BATCH_OF_ROWS ||
 			query_if_filled(&feed, batch) == NULL)
 			PG_RETURN_NULL();
+		check_ground(&feed.table);
 		state_call(&keep_pending, 2, (Value[]) {feed.id, batch}, 1, &feed.batch);
 	}
 	make_durable();
@@ -339,14 +345,13 @@ expect_pending(const Feed *feed, Value number)
 Datum
 feed_batch_rows(PG_FUNCTION_ARGS)
 {
-	Feed		feed = look_at(find_feed(fcinfo, 3), NEED_ROWS);
-	Value		nothing;
+	Feed		feed = find_feed(fcinfo, 3);
 
+	look_at(&feed, NEED_ROWS);
 	expect_pending(&feed, argument_value(fcinfo, 1, INT8OID));
-	state_call(&check_batch, 2, (Value[]) {feed.table.description, feed.pending}, 1, &nothing);
 	check_row_type(&feed.table, get_fn_expr_argtype(fcinfo->flinfo, 2));
 	InitMaterializedSRF(fcinfo, 0);
-	(void) query_rows(&feed.table, batch_query(&feed.table, feed.pending, "e.*", true), fcinfo);
+	read_batch(&feed.table, feed.pending, fcinfo);
 	return (Datum) 0;
 }
 

@@ -27,6 +27,7 @@
 #include "utils/rls.h"
 #include "utils/uuid.h"
 
+#include "guard.h"
 #include "uuid_datum.h"
 #include "xact.h"
 
@@ -241,6 +242,23 @@ has_key(Relation table, AttrNumber column, bool is_uuid, bool is_generated)
 	return key->atttypid == (is_uuid ? UUIDOID : INT8OID) && (key->attgenerated != '\0') == is_generated;
 }
 
+/* Whether the triggers are on a table, or on a partition of it, as feed_enable() makes them */
+bool
+guard_stands(Relation table, const Guard *guard)
+{
+	int16		when = TRIGGER_TYPE_ROW | (guard->is_generated ? TRIGGER_TYPE_AFTER : TRIGGER_TYPE_BEFORE);
+	int16		events = TRIGGER_TYPE_DELETE | TRIGGER_TYPE_UPDATE | (guard->is_generated ? 0 : TRIGGER_TYPE_INSERT);
+	char	   *base = psprintf("%lld", (long long) guard->base);
+
+	/* A copy, since the relation cache may be built anew when the name of a column is looked up */
+	TriggerDesc *triggers = CopyTriggerDesc(table->trigdesc);
+	Trigger    *first = guard_trigger(triggers, "zz_inorder_guard", when | events, guard->function, base);
+
+	return first != NULL && names_columns(first, table, guard->columns) &&
+		has_key(table, first->tgattr[0], guard->is_uuid, guard->is_generated) &&
+		guard_trigger(triggers, "zz_inorder_update", when | TRIGGER_TYPE_UPDATE, guard->function, base) != NULL;
+}
+
 /*
  * is_guarded(relation regclass, columns name[], is_uuid boolean, is_generated boolean, base bigint, guard oid) -> boolean
  *
@@ -251,25 +269,24 @@ Datum
 is_guarded(PG_FUNCTION_ARGS)
 {
 	Relation	table = try_relation_open(PG_GETARG_OID(0), AccessShareLock);
-	bool		is_generated = PG_GETARG_BOOL(3);
-	int16		when = TRIGGER_TYPE_ROW | (is_generated ? TRIGGER_TYPE_AFTER : TRIGGER_TYPE_BEFORE);
-	char	   *base = psprintf("%lld", (long long) PG_GETARG_INT64(4));
-	Oid			function = PG_GETARG_OID(5);
-	TriggerDesc *triggers;
-	Trigger    *guard;
+	Guard		guard = {
+		.columns = PG_GETARG_ARRAYTYPE_P(1), .is_uuid = PG_GETARG_BOOL(2), .is_generated = PG_GETARG_BOOL(3),
+		.base = PG_GETARG_INT64(4), .function = PG_GETARG_OID(5)
+	};
 	bool		result;
 
 	if (table == NULL)
 		PG_RETURN_BOOL(false);
-	/* A copy, since the relation cache may be built anew when the name of a column is looked up */
-	triggers = CopyTriggerDesc(table->trigdesc);
-	guard = guard_trigger(triggers, "zz_inorder_guard", when | TRIGGER_TYPE_DELETE | TRIGGER_TYPE_UPDATE |
-						  (is_generated ? 0 : TRIGGER_TYPE_INSERT), function, base);
-	result = guard != NULL && names_columns(guard, table, PG_GETARG_ARRAYTYPE_P(1)) &&
-		has_key(table, guard->tgattr[0], PG_GETARG_BOOL(2), is_generated) &&
-		guard_trigger(triggers, "zz_inorder_update", when | TRIGGER_TYPE_UPDATE, function, base) != NULL;
+	result = guard_stands(table, &guard);
 	relation_close(table, NoLock);
 	PG_RETURN_BOOL(result);
+}
+
+/* Whether row security hides rows of a table, locked or about to be read, from a role */
+bool
+hidden_from(Oid role, Oid relation)
+{
+	return check_enable_rls(relation, role, true) == RLS_ENABLED;
 }
 
 /* hides_rows(caller oid, relation regclass) -> boolean; as is_guarded(), under a lock that lasts */
@@ -277,5 +294,5 @@ Datum
 hides_rows(PG_FUNCTION_ARGS)
 {
 	LockRelationOid(PG_GETARG_OID(1), AccessShareLock);
-	PG_RETURN_BOOL(check_enable_rls(PG_GETARG_OID(1), PG_GETARG_OID(0), true) == RLS_ENABLED);
+	PG_RETURN_BOOL(hidden_from(PG_GETARG_OID(0), PG_GETARG_OID(1)));
 }

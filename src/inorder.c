@@ -17,6 +17,10 @@
  *	  rights.c		what a role may do with a table
  *	  state.c		calls of internal functions, as the owner of the state
  *	  query.c		queries over one table, with the rights of the caller
+ *	  ground.c		what a read stands on, proved before it
+ *	  leaf.c		what is proved of a table that holds rows
+ *	  files.c		whether a snapshot sees the files that are read
+ *	  probe.c		whether a table has rows of some numbers, by its indexes
  *	  next_batch.c	what follows a position in a table
  *	  feed.c		feeds whose position the database keeps
  *	  reader.c		feeds whose position the reader keeps

@@ -15,6 +15,8 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 
+#include "key_base.h"
+
 PG_FUNCTION_INFO_V1(key_base);
 
 /* A constant bigint, also one that was written as a smaller number */
@@ -47,17 +49,15 @@ constant_base(Node *argument, int64 *base)
 	}
 }
 
-static bool
-is_one_of(Oid function, ArrayType *functions)
+/* Whether an expression is a call of a function with no argument (base 0) or a constant, and nothing else */
+bool
+base_of_call(Node *expression, Oid function, int64 *base)
 {
-	Datum	   *elements;
-	int			count;
+	FuncExpr   *call = (FuncExpr *) expression;
 
-	deconstruct_array(functions, OIDOID, sizeof(Oid), true, TYPALIGN_INT, &elements, NULL, &count);
-	for (int i = 0; i < count; i++)
-		if (DatumGetObjectId(elements[i]) == function)
-			return true;
-	return false;
+	*base = 0;
+	return expression != NULL && IsA(expression, FuncExpr) && call->funcid == function &&
+		(call->args == NIL || (list_length(call->args) == 1 && constant_base(linitial(call->args), base)));
 }
 
 /* key_base(expression pg_node_tree, functions oid[]) -> bigint, null for any other expression */
@@ -65,13 +65,13 @@ Datum
 key_base(PG_FUNCTION_ARGS)
 {
 	Node	   *expression = stringToNode(text_to_cstring(PG_GETARG_TEXT_PP(0)));
-	FuncExpr   *call = (FuncExpr *) expression;
-	int64		base = 0;
+	Datum	   *functions;
+	int			count;
+	int64		base;
 
-	if (expression == NULL || !IsA(expression, FuncExpr) || !is_one_of(call->funcid, PG_GETARG_ARRAYTYPE_P(1)))
-		PG_RETURN_NULL();
-	if (list_length(call->args) > 1 ||
-		(call->args != NIL && !constant_base(linitial(call->args), &base)))
-		PG_RETURN_NULL();
-	PG_RETURN_INT64(base);
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), OIDOID, sizeof(Oid), true, TYPALIGN_INT, &functions, NULL, &count);
+	for (int i = 0; i < count; i++)
+		if (base_of_call(expression, DatumGetObjectId(functions[i]), &base))
+			PG_RETURN_INT64(base);
+	PG_RETURN_NULL();
 }

@@ -15,15 +15,20 @@
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
+#include "ground.h"
 #include "next_batch.h"
+#include "probe.h"
 
 static StateCall everything = {
 	/* Most looks find nothing: then little is called. */
-	"SELECT n.b, CASE WHEN n.b IS DISTINCT FROM NULL THEN inorder_internal.probe_query($1, $2, n.b, $3) END,"
+	"SELECT n.b, (n.b).transactions, (n.b).resumed, ($2).members <> $3,"
 	" CASE WHEN n.b IS DISTINCT FROM NULL AND $4 THEN inorder_internal.total(inorder_internal.window_numbers(n.b)) END"
-	" FROM (SELECT CASE WHEN NOT inorder_internal.is_idle($1, $2) THEN inorder_internal.next_batch($1, $2) END AS b"
+	" FROM (SELECT CASE WHEN NOT inorder_internal.is_idle($1, $2) THEN inorder_internal.next_batch($1, $2, $3) END AS b"
 	" OFFSET 0) AS n", .stable = true
 };
+static StateCall probe_text = {"SELECT inorder_internal.probe_query($1, $2, $3, $4)", .stable = true};
+static StateCall check_batch = {"SELECT inorder_internal.check_batch($1, $2)"};
+static StateCall joined_text = {"SELECT inorder_internal.joined_query($1, $2, $3, $4)"};
 static StateCall complaint = {"SELECT inorder_internal.complain($1, $2, $3)"};
 static StateCall window_text = {"SELECT inorder_internal.window_query($1, $2, $3, $4)"};
 static StateCall narrowed = {"SELECT inorder_internal.in_window($1, $2)"};
@@ -33,12 +38,12 @@ static StateCall select_text = {"SELECT inorder_internal.batch_query($1, $2, $3,
 
 /* Error if the probe finds a fault of the table */
 void
-probe_table(const Table *table, Value probe, bool stable)
+probe_table(const Table *table, const char *probe, bool stable)
 {
 	Value		fault[2];
 	Value		nothing;
 
-	if (query_row(table, text_of(probe), stable, 2, fault))
+	if (query_row(table, probe, stable, 2, fault))
 		state_call(&complaint, 3, (Value[]) {table->description, fault[0], fault[1]}, 1, &nothing);
 }
 
@@ -121,30 +126,86 @@ cut_after(const Table *table, Value *batch, Value max_rows, int64 total)
 		*batch = whole;
 }
 
-/* False if nothing has ended since */
-bool
+/* What a new batch may have */
+typedef struct Candidate
+{
+	Value		batch;
+	Value		transactions;
+	Value		resumed;		/* one that was read in part */
+	Value		other_members;	/* than the position remembers */
+	Value		total;			/* how many whole transactions, if that matters */
+} Candidate;
+
+/* Errors that the table itself is the reason of.  An index tells the usual one; the rest takes a query. */
+static void
+look_for_faults(const Table *table, Value position, const Candidate *candidate)
+{
+	Value		query;
+
+	if (can_probe(table, candidate->transactions) && !DatumGetBool(candidate->other_members.value) &&
+		!has_row_beyond(table))
+		return;
+	state_call(&probe_text, 4, (Value[]) {table->description, position, candidate->batch, caller_value()}, 1, &query);
+	probe_table(table, text_of(query), true);
+}
+
+static bool
+has_rows(const Table *table, const Candidate *candidate)
+{
+	return !candidate->resumed.null || !can_probe(table, candidate->transactions) ||
+		has_row_of(table, candidate->transactions);
+}
+
+/* One snapshot for all: no row in it has a number that the server had not reached when it was asked after that. */
+static Next
+find_candidate(const Table *table, Value position, Value max_rows, Candidate *candidate)
+{
+	Value		found[5];
+	bool		filled;
+
+	state_call(&everything, 4,
+			   (Value[]) {table->description, position, table->members, value_of(BoolGetDatum(!max_rows.null), BOOLOID)},
+			   5, found);
+	*candidate = (Candidate) {found[0], found[1], found[2], found[3], found[4]};
+	if (candidate->batch.null)
+		return NO_BATCH;
+	look_for_faults(table, position, candidate);
+	filled = has_rows(table, candidate);
+	return filled ? BATCH_OF_ROWS : EMPTY_BATCH;
+}
+
+Next
 next_batch(const Table *table, Value position, Value max_rows, Value *batch)
 {
-	Value		found[3];
+	Candidate	candidate;
+	Next		next;
 
 	if (!max_rows.null && DatumGetInt32(max_rows.value) < 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("max_rows must be 1 or more, not %d", DatumGetInt32(max_rows.value))));
-	/* One snapshot for both: no row in it has a number that the server had not reached when it was asked after that. */
 	PushActiveSnapshot(GetTransactionSnapshot());
-	state_call(&everything, 4,
-			   (Value[]) {table->description, position, caller_value(), value_of(BoolGetDatum(!max_rows.null), BOOLOID)},
-			   3, found);
-	*batch = found[0];
-	if (!batch->null)
-		probe_table(table, found[1], true);
+	next = find_candidate(table, position, max_rows, &candidate);
 	PopActiveSnapshot();
-	if (batch->null)
-		return false;
-	if (!max_rows.null)
-		cut_after(table, batch, max_rows, DatumGetInt64(found[2].value));
-	return true;
+	*batch = candidate.batch;
+	if (next == BATCH_OF_ROWS && !max_rows.null)
+		cut_after(table, batch, max_rows, DatumGetInt64(candidate.total.value));
+	return next;
+}
+
+/* The rows of a batch that was made before, as the result of the calling function: the same each time */
+void
+read_batch(const Table *table, Value batch, FunctionCallInfo fcinfo)
+{
+	Value		nothing;
+	Value		query;
+
+	state_call(&check_batch, 2, (Value[]) {table->description, batch}, 1, &nothing);
+	state_call(&joined_text, 4, (Value[]) {table->description, batch, table->members, caller_value()}, 1, &query);
+	if (!query.null)
+		probe_table(table, text_of(query), false);
+	(void) query_rows(table, batch_query(table, batch, "e.*", true), fcinfo);
+	check_ground(table);
 }
 
 /* The query for the rows of a batch */

@@ -7,9 +7,17 @@
 
 #include "query.h"
 
-extern bool next_batch(const Table *table, Value position, Value max_rows, Value *batch);
+typedef enum Next
+{
+	NO_BATCH,					/* nothing has ended since */
+	EMPTY_BATCH,				/* transactions that left no rows */
+	BATCH_OF_ROWS				/* unless these are none after all */
+} Next;
+
+extern Next next_batch(const Table *table, Value position, Value max_rows, Value *batch);
+extern void read_batch(const Table *table, Value batch, FunctionCallInfo fcinfo);
 extern char *batch_query(const Table *table, Value batch, const char *columns, bool in_order);
 extern void check_row_type(const Table *table, Oid row_type);
-extern void probe_table(const Table *table, Value probe, bool stable);
+extern void probe_table(const Table *table, const char *probe, bool stable);
 
 #endif							/* INORDER_NEXT_BATCH_H */

@@ -13,6 +13,8 @@ typedef struct Table
 	Oid			oid;
 	bool		ordered;		/* a btree gives its rows by number; otherwise a BRIN index does not */
 	Value		description;	/* inorder_internal.feed_table */
+	struct Ground *ground;		/* what reads of it stand on (ground.h) */
+	Value		members;		/* feed_member[]: its partitions as they were proved */
 } Table;
 
 extern bool query_row(const Table *table, const char *query, bool stable, int wanted, Value *results);

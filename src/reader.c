@@ -9,10 +9,13 @@
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 
 #include "feed.h"
+#include "ground.h"
 #include "next_batch.h"
+#include "rights.h"
 #include "wal.h"
 
 PG_FUNCTION_INFO_V1(feed_start);
@@ -20,14 +23,13 @@ PG_FUNCTION_INFO_V1(feed_batch_after);
 PG_FUNCTION_INFO_V1(feed_rows);
 
 static StateCall describe = {
-	"SELECT s.t, (s.t).ordered FROM (SELECT inorder_internal.table_of($1, $2) AS t OFFSET 0) AS s"
+	"SELECT s.t, (s.t).ordered FROM (SELECT inorder_internal.table_of($1) AS t OFFSET 0) AS s"
 };
 static StateCall check_reader = {"SELECT inorder_internal.check_reader($1, $2)"};
 static StateCall first_position = {"SELECT inorder_internal.start_position($1, $2)"};
 static StateCall check_position = {"SELECT inorder_internal.check_position($1)"};
 static StateCall no_batch = {"SELECT inorder_internal.no_batch($1)"};
 static StateCall stamp = {"SELECT inorder_internal.stamp_batch($1)"};
-static StateCall check_batch = {"SELECT inorder_internal.check_batch($1, $2)"};
 
 Value
 relation_value(Oid relation)
@@ -41,7 +43,8 @@ readable_argument(FunctionCallInfo fcinfo, int number)
 {
 	Value		nothing;
 
-	state_call(&check_reader, 2, (Value[]) {caller_value(), argument_value(fcinfo, number, REGCLASSOID)}, 1, &nothing);
+	if (PG_ARGISNULL(number) || !role_may_read(GetUserId(), PG_GETARG_OID(number)))
+		state_call(&check_reader, 2, (Value[]) {caller_value(), argument_value(fcinfo, number, REGCLASSOID)}, 1, &nothing);
 	return PG_GETARG_OID(number);
 }
 
@@ -49,10 +52,16 @@ readable_argument(FunctionCallInfo fcinfo, int number)
 Table
 open_table(Oid relation)
 {
+	Value		argument = relation_value(relation);
 	Value		found[2];
+	Table		table = {.oid = relation};
 
-	state_call(&describe, 2, (Value[]) {relation_value(relation), caller_value()}, 2, found);
-	return (Table) {.oid = relation, .description = found[0], .ordered = DatumGetBool(found[1].value)};
+	(void) lock_readable(relation);
+	state_call(&describe, 1, &argument, 2, found);
+	table.description = found[0];
+	table.ordered = DatumGetBool(found[1].value);
+	prove_ground(&table);
+	return table;
 }
 
 /* A position to begin with, by the word for it */
@@ -103,8 +112,9 @@ feed_batch_after(PG_FUNCTION_ARGS)
 
 	state_call(&check_position, 1, &position, 1, &nothing);
 	table = open_table(relation);
-	if (!next_batch(&table, position, argument_value(fcinfo, 2, INT4OID), &batch))
+	if (next_batch(&table, position, argument_value(fcinfo, 2, INT4OID), &batch) == NO_BATCH)
 		state_call(&no_batch, 1, &position, 1, &batch);
+	check_ground(&table);
 	state_call(&stamp, 1, &batch, 1, &batch);
 	flush_wal_to_end();
 	PG_RETURN_DATUM(batch.value);
@@ -115,12 +125,9 @@ Datum
 feed_rows(PG_FUNCTION_ARGS)
 {
 	Table		table = open_table(readable_argument(fcinfo, 0));
-	Value		batch = composite_argument(fcinfo, 1);
-	Value		nothing;
 
-	state_call(&check_batch, 2, (Value[]) {table.description, batch}, 1, &nothing);
 	check_row_type(&table, get_fn_expr_argtype(fcinfo->flinfo, 2));
 	InitMaterializedSRF(fcinfo, 0);
-	(void) query_rows(&table, batch_query(&table, batch, "e.*", true), fcinfo);
+	read_batch(&table, composite_argument(fcinfo, 1), fcinfo);
 	return (Datum) 0;
 }

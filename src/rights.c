@@ -13,6 +13,7 @@
 #include "utils/syscache.h"
 
 #include "compat.h"
+#include "rights.h"
 
 PG_FUNCTION_INFO_V1(owns);
 PG_FUNCTION_INFO_V1(may_read);
@@ -40,17 +41,21 @@ owns(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(find_class(PG_GETARG_OID(1), &class) && has_privs_of_role(PG_GETARG_OID(0), class.relowner));
 }
 
+/* By its name: SELECT on the whole table, and USAGE on its schema */
+bool
+role_may_read(Oid role, Oid relation)
+{
+	FormData_pg_class class;
+
+	return find_class(relation, &class) && pg_class_aclcheck(relation, role, ACL_SELECT) == ACLCHECK_OK &&
+		may_use_schema(class.relnamespace, role);
+}
+
 /* may_read(caller oid, relation regclass) -> boolean */
 Datum
 may_read(PG_FUNCTION_ARGS)
 {
-	Oid			caller = PG_GETARG_OID(0);
-	Oid			relation = PG_GETARG_OID(1);
-	FormData_pg_class class;
-
-	PG_RETURN_BOOL(find_class(relation, &class) &&
-				   pg_class_aclcheck(relation, caller, ACL_SELECT) == ACLCHECK_OK &&
-				   may_use_schema(class.relnamespace, caller));
+	PG_RETURN_BOOL(role_may_read(PG_GETARG_OID(0), PG_GETARG_OID(1)));
 }
 
 /* is_plain(relation regclass) -> boolean: permanent, with nothing below it; then there is nothing to be said against it */

@@ -16,6 +16,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
@@ -230,7 +231,7 @@ execute(StateCall *call, int count, const Value *arguments, DestReceiver *destin
 
 	prepare(call, count, arguments);
 	options.params = parameters_of(count, arguments);
-	options.read_only = call->stable;
+	options.read_only = call->stable || IsInParallelMode();	/* in which nothing new may be seen */
 	options.dest = destination;
 	code = SPI_execute_plan_extended(call->plan, &options);
 	if (code < 0)

@@ -99,7 +99,8 @@ POSITIONS = (
     """'("{[0,281474976710656)}",,,,)'""",
     """'("{[0,3),[5,281474976710656)}",4,"{evil.on_read()}",,)'""",
     """ROW('{[0,3)}', -9223372036854775808, ARRAY['''; SELECT evil.attack(); --', NULL],
-           ARRAY[ROW(0, '", evil.attack()', NULL, '{NULL,1}')::feed_member, NULL], 'x'' OR evil.attack()')""",
+           ARRAY[ROW(0, '", evil.attack()', NULL, '{NULL,1}', '{NULL}', '{x}')::feed_member, NULL],
+           'x'' OR evil.attack()')""",
 )
 PENDING = (
     "NULL",

@@ -86,8 +86,9 @@ def test_a_restored_position_knows_its_partitions_by_name(in_schema: Connection)
     parts.insert(1)
     assert parts.read() == [1]
     other_oids = (
-        "SELECT (r.transactions, r.partial, r.last_key, ARRAY(SELECT (1, m.name, '1', m.attached)::feed_member "
-        "FROM unnest(r.members) AS m), r.origin)::feed_position::text FROM (SELECT (%s::feed_position).*) AS r"
+        "SELECT (r.transactions, r.partial, r.last_key, "
+        "ARRAY(SELECT (1, m.name, '1', m.attached, m.guarded, m.ordered_by)::feed_member FROM unnest(r.members) AS m), "
+        "r.origin)::feed_position::text FROM (SELECT (%s::feed_position).*) AS r"
     )
     parts.position = str(scalar(in_schema, other_oids, parts.position))
     parts.insert(2)

@@ -203,6 +203,8 @@ ALTER TABLE c4 DISABLE TRIGGER ALL;
 TRUNCATE c4;
 SELECT same();
 ALTER TABLE c4 ENABLE TRIGGER ALL;
+SELECT feed_enable('counted');
+SELECT same();
 -- A subtree that is detached and attached as a whole.
 ALTER TABLE counted DETACH PARTITION c2;
 DELETE FROM c2 WHERE ctid IN (SELECT ctid FROM c2_all LIMIT 2);

@@ -49,7 +49,7 @@ SELECT with_state($$UPDATE inorder_internal.feed SET batch = 1, pending = ROW('{
 SELECT with_state($$UPDATE inorder_internal.feed SET batch = 1, pending = ROW('{[0,7)}', NULL, NULL, 6, '{x}', NULL, NULL)$$, $$SELECT feed_batch_rows('events', 1, null::events)$$,
     $$SELECT feed_finish_batch('events', 1)$$);
 -- Members that are no tables.
-SELECT with_state($$UPDATE inorder_internal.feed SET position.members = ARRAY[NULL, ROW(1, 'x', 'y', NULL)::feed_member]$$, :'read_events', :'read_pairs');
+SELECT with_state($$UPDATE inorder_internal.feed SET position.members = ARRAY[NULL, ROW(1, 'x', 'y', NULL, NULL, NULL)::feed_member]$$, :'read_events', :'read_pairs');
 -- Columns that the table does not have, or not so.
 SELECT with_state($$UPDATE inorder_internal.feed_table SET key_column = 'n', order_columns = CASE WHEN is_uuid THEN '{n}' ELSE order_columns END$$, :'read_events', :'read_pairs', $$SELECT exact_count('events')$$);
 SELECT with_state($$UPDATE inorder_internal.feed_table SET key_column = 'id"; --', order_columns = CASE WHEN is_uuid THEN '{"id\"; --"}'::name[] ELSE order_columns END$$, :'read_events');

@@ -1,0 +1,133 @@
+/*
+ * files.c
+ *	  Whether a snapshot sees the files and partitions that are read.
+ *
+ * A snapshot says which rows are visible, not which files they are in.  After
+ * a command that writes a table anew (ALTER TABLE ... TYPE, VACUUM FULL,
+ * CLUSTER, REPACK, TRUNCATE) a snapshot that is older finds no rows, or some,
+ * in the new file; and partitions that were detached or dropped since it was
+ * taken are not read at all, though their rows belong to it.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "miscadmin.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+#include "ground.h"
+
+static void
+refuse_snapshot(Oid relation, const char *fault)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("table %s %s after the snapshot of this transaction was taken", relation_name(relation), fault),
+			 errdetail("The snapshot does not see the rows where they are now."),
+			 errhint("Try again in a new transaction.")));
+}
+
+/* The file of a table as a snapshot sees it; invalid if it does not see the table */
+static Oid
+file_in_snapshot(Relation classes, Oid relation, Snapshot snapshot)
+{
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			file = InvalidOid;
+
+	ScanKeyInit(&key, Anum_pg_class_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relation));
+	scan = systable_beginscan(classes, ClassOidIndexId, true, snapshot, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		file = ((Form_pg_class) GETSTRUCT(tuple))->relfilenode;
+	systable_endscan(scan);
+	return file;
+}
+
+/* A row of the catalog that is as old as the snapshot, or our own, needs no closer look. */
+static bool
+is_old_enough(HeapTuple tuple, Snapshot snapshot)
+{
+	TransactionId writer = HeapTupleHeaderGetXmin(tuple->t_data);
+
+	return !TransactionIdIsNormal(writer) || TransactionIdIsCurrentTransactionId(writer) ||
+		!XidInMVCCSnapshot(writer, snapshot);
+}
+
+static void
+check_file(Relation classes, Oid relation, Snapshot snapshot)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
+	bool		same;
+
+	if (!HeapTupleIsValid(tuple))
+		refuse_snapshot(relation, "was dropped");
+	same = is_old_enough(tuple, snapshot) ||
+		((Form_pg_class) GETSTRUCT(tuple))->relfilenode == file_in_snapshot(classes, relation, snapshot);
+	ReleaseSysCache(tuple);
+	if (!same)
+		refuse_snapshot(relation, "was written anew");
+}
+
+/* Count the partitions that a snapshot sees below a table, each of which must be among those that are read */
+static int
+count_children(Relation inherits, const Ground *ground, Oid parent, Snapshot snapshot)
+{
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	int			count = 0;
+
+	ScanKeyInit(&key, Anum_pg_inherits_inhparent, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(parent));
+	scan = systable_beginscan(inherits, InheritsParentIndexId, true, snapshot, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_inherits row = (Form_pg_inherits) GETSTRUCT(tuple);
+
+		CHECK_FOR_INTERRUPTS();
+		if (row->inhdetachpending)
+			continue;
+		if (!in_tree(ground, row->inhrelid))
+			refuse_snapshot(row->inhrelid, "was detached");
+		count++;
+	}
+	systable_endscan(scan);
+	return count;
+}
+
+/* Partitions attached since are more than the snapshot sees: each table but the first is below another. */
+static void
+check_partitions(const Ground *ground, Snapshot snapshot)
+{
+	Relation	inherits = table_open(InheritsRelationId, AccessShareLock);
+	int			count = 1;
+
+	for (int i = 0; i < ground->tree_count; i++)
+		if (get_rel_relkind(ground->tree[i]) == RELKIND_PARTITIONED_TABLE)
+			count += count_children(inherits, ground, ground->tree[i], snapshot);
+	table_close(inherits, AccessShareLock);
+	if (count != ground->tree_count)
+		refuse_snapshot(ground->relation, "got partitions");
+}
+
+/* Error unless a snapshot finds all that it sees of a table in the files and partitions that are read */
+void
+check_files(const Ground *ground, Snapshot snapshot)
+{
+	Relation	classes = table_open(RelationRelationId, AccessShareLock);
+
+	for (int i = 0; i < ground->tree_count; i++)
+		check_file(classes, ground->tree[i], snapshot);
+	table_close(classes, AccessShareLock);
+	if (ground->tree_count > 1 || get_rel_relkind(ground->relation) == RELKIND_PARTITIONED_TABLE)
+		check_partitions(ground, snapshot);
+}

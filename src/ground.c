@@ -1,0 +1,322 @@
+/*
+ * ground.c
+ *	  What a read stands on: proved before it, looked at again after it.
+ *
+ * A batch has every row of its transactions only if nothing went past the
+ * guard and no rows are somewhere else.  So before a read the table and all of
+ * its partitions are locked, and of each that holds rows it is proved that the
+ * guard is on it, that its numbers are made as they were, and that an index
+ * finds them (leaf.c); then that the snapshot sees the files and partitions
+ * that are read (files.c).  After the read the partitions must be the same:
+ * the locks of a reader keep nobody from attaching one.
+ *
+ * The proof is kept for the session until the server tells of a change to the
+ * table, a partition or an index.  Rights are not part of it: they are looked
+ * at for each read.
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/xact.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_type_d.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "ground.h"
+#include "guard.h"
+#include "rights.h"
+
+static StateCall check_table = {"SELECT inorder_internal.check_table($1, $2)"};
+static StateCall facts = {
+	"SELECT inorder_internal.known_columns($1), inorder_internal.guard_function(), inorder_internal.generator()"
+};
+static StateCall members = {"SELECT inorder_internal.members($1)"};
+
+static HTAB *grounds = NULL;
+static uint64 changes = 0;		/* told by the server so far */
+
+/* As errors name a table */
+char *
+relation_name(Oid relation)
+{
+	char	   *name = get_rel_name(relation);
+
+	if (name == NULL)
+		return psprintf("with OID %u", relation);
+	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relation)), name);
+}
+
+/* Whether a table is the one that was proved, or a partition of it */
+bool
+in_tree(const Ground *ground, Oid relation)
+{
+	return ground->tree_count > 0 &&
+		bsearch(&relation, ground->tree, ground->tree_count, sizeof(Oid), oid_cmp) != NULL;
+}
+
+static bool
+rests_on(const Ground *ground, Oid relation)
+{
+	if (in_tree(ground, relation))
+		return true;
+	for (int i = 0; i < ground->leaf_count; i++)
+		if (ground->leaves[i].index == relation)
+			return true;
+	return false;
+}
+
+/* The server tells of a change; of everything if there is no oid */
+static void
+notice_change(Datum unused, Oid relation)
+{
+	HASH_SEQ_STATUS status;
+	Ground	   *ground;
+
+	changes++;
+	hash_seq_init(&status, grounds);
+	while ((ground = hash_seq_search(&status)) != NULL)
+		if (ground->stands && (!OidIsValid(relation) || rests_on(ground, relation)))
+			ground->stands = false;
+}
+
+static void
+make_cache(void)
+{
+	HASHCTL		control = {.keysize = sizeof(Oid), .entrysize = sizeof(Ground)};
+
+	grounds = hash_create("inorder: tables that were proved", 16, &control, HASH_ELEM | HASH_BLOBS);
+	CacheRegisterRelcacheCallback(notice_change, (Datum) 0);
+}
+
+static Ground *
+find_ground(Oid relation)
+{
+	Ground	   *ground;
+	bool		found;
+
+	if (grounds == NULL)
+		make_cache();
+	ground = hash_search(grounds, &relation, HASH_ENTER, &found);
+	if (!found)
+		*ground = (Ground) {.relation = relation};
+	return ground;
+}
+
+static Datum
+field(HeapTupleHeader row, const char *name)
+{
+	bool		is_null;
+	Datum		value = GetAttributeByName(row, name, &is_null);
+
+	if (is_null)
+		elog(ERROR, "the description of a table has no %s", name);
+	return value;
+}
+
+static Reading
+reading_of(const Table *table)
+{
+	HeapTupleHeader row = DatumGetHeapTupleHeader(table->description.value);
+
+	return (Reading) {
+		.key_column = pstrdup(NameStr(*DatumGetName(field(row, "key_column")))),
+		.is_uuid = DatumGetBool(field(row, "is_uuid")),
+		.is_generated = DatumGetBool(field(row, "is_generated")),
+		.ordered = DatumGetBool(field(row, "ordered")),
+		.base = DatumGetInt64(field(row, "base")),
+		.order_columns = DatumGetArrayTypePCopy(field(row, "order_columns"))
+	};
+}
+
+static Facts
+facts_of(const Table *table)
+{
+	Value		found[3];
+
+	state_call(&facts, 1, &table->description, 3, found);
+	return (Facts) {
+		.columns = DatumGetArrayTypeP(found[0].value),
+		.guard = DatumGetObjectId(found[1].value),
+		.generator = DatumGetObjectId(found[2].value)
+	};
+}
+
+static bool
+is_same(const Reading *a, const Reading *b)
+{
+	return strcmp(a->key_column, b->key_column) == 0 && a->is_uuid == b->is_uuid &&
+		a->is_generated == b->is_generated && a->ordered == b->ordered && a->base == b->base &&
+		datumIsEqual(PointerGetDatum(a->order_columns), PointerGetDatum(b->order_columns), false, -1);
+}
+
+/* Prove one table of the tree.  One that holds no rows has a guard, too: those that are attached below it get theirs from it. */
+static void
+prove_member(Ground *ground, Oid member, const Facts *known)
+{
+	Relation	relation = relation_open(member, NoLock);
+
+	prove_guard(relation, &ground->reading, known, ground->relation);
+	if (member == ground->relation)
+		prove_order(relation, &ground->reading);
+	if (relation->rd_rel->relkind == RELKIND_RELATION)
+		ground->leaves[ground->leaf_count++] =
+			(Leaf) {member, prove_leaf(relation, &ground->reading, known, ground->relation)};
+	relation_close(relation, NoLock);
+}
+
+/* All of it is told by the catalog as it is now, under locks on all of the tree */
+static Ground
+build(const Table *table)
+{
+	Ground		ground = {.relation = table->oid, .reading = reading_of(table)};
+	Value		arguments[2] = {table->description, caller_value()};
+	Value		nothing;
+	List	   *tree;
+	Facts		known;
+
+	state_call(&check_table, 2, arguments, 1, &nothing);
+	tree = find_all_inheritors(table->oid, AccessShareLock, NULL);
+	known = facts_of(table);
+	ground.tree = palloc(sizeof(Oid) * list_length(tree));
+	ground.leaves = palloc(sizeof(Leaf) * list_length(tree));
+	for (int i = 0; i < list_length(tree); i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		ground.tree[ground.tree_count++] = list_nth_oid(tree, i);
+		prove_member(&ground, list_nth_oid(tree, i), &known);
+	}
+	qsort(ground.tree, ground.tree_count, sizeof(Oid), oid_cmp);
+	state_call(&members, 1, arguments, 1, &ground.members);
+	return ground;
+}
+
+static void *
+copy_of(const void *from, Size size)
+{
+	return memcpy(palloc(size), from, size);
+}
+
+/* Keep a proof for the session, unless something has changed while it was made: then it is good for this once */
+static void
+keep(Ground *kept, Ground made, uint64 changes_before)
+{
+	MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "inorder: a table that was proved", ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(memory);
+
+	made.memory = memory;
+	made.reading.key_column = pstrdup(made.reading.key_column);
+	made.reading.order_columns = copy_of(made.reading.order_columns, VARSIZE(made.reading.order_columns));
+	made.tree = copy_of(made.tree, sizeof(Oid) * made.tree_count);
+	made.leaves = copy_of(made.leaves, sizeof(Leaf) * made.leaf_count);
+	made.members.value = datumCopy(made.members.value, false, -1);
+	MemoryContextSwitchTo(old);
+	MemoryContextSetParent(memory, CacheMemoryContext);
+	if (kept->memory != NULL)
+		MemoryContextDelete(kept->memory);
+	*kept = made;
+	kept->stands = changes == changes_before;
+}
+
+static void
+lock_tree(const Ground *ground)
+{
+	for (int i = 0; i < ground->tree_count && ground->stands; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		LockRelationOid(ground->tree[i], AccessShareLock);
+	}
+}
+
+/* Whether each table of a tree, which is locked, has the guard that a description says */
+bool
+tree_is_guarded(const Table *table)
+{
+	Reading		reading = reading_of(table);
+	Facts		known = facts_of(table);
+	Guard		guard = guard_of(&reading, &known);
+	ListCell   *cell;
+	bool		result = true;
+
+	foreach(cell, find_all_inheritors(table->oid, NoLock, NULL))
+	{
+		Relation	relation = relation_open(lfirst_oid(cell), NoLock);
+
+		CHECK_FOR_INTERRUPTS();
+		result = result && guard_stands(relation, &guard);
+		relation_close(relation, NoLock);
+	}
+	return result;
+}
+
+/* Locks come first: with them the server tells of changes. */
+static Ground *
+proved(const Table *table)
+{
+	Ground	   *ground = find_ground(table->oid);
+	Reading		reading = reading_of(table);
+
+	LockRelationOid(table->oid, AccessShareLock);
+	lock_tree(ground);
+	if (!ground->stands || !is_same(&ground->reading, &reading))
+	{
+		uint64		before = changes;
+
+		keep(ground, build(table), before);
+	}
+	return ground;
+}
+
+/* Lock a table for a reader, so that what is known of it stays so; false if the caller may not read it */
+bool
+lock_readable(Oid relation)
+{
+	if (!role_may_read(GetUserId(), relation))
+		return false;
+	LockRelationOid(relation, AccessShareLock);
+	return true;
+}
+
+/* Error unless the caller's read of a table would be right; afterwards the table is locked with all partitions */
+void
+prove_ground(Table *table)
+{
+	Value		nothing;
+	Ground	   *ground = proved(table);
+
+	if (hidden_from(GetUserId(), table->oid))
+		state_call(&check_table, 2, (Value[]) {table->description, caller_value()}, 1, &nothing);
+	table->members = ground->members;
+	table->members.value = datumCopy(ground->members.value, false, -1);
+	table->ground = ground;
+	if (IsolationUsesXactSnapshot())
+		check_files(ground, GetTransactionSnapshot());
+}
+
+/*
+ * Error unless what was proved has stayed so while it was read.  Much that the
+ * server tells of changes nothing of it: VACUUM, ANALYZE.
+ */
+void
+check_ground(const Table *table)
+{
+	AcceptInvalidationMessages();
+	if (table->ground->stands)
+		return;
+	if (!datumIsEqual(proved(table)->members.value, table->members.value, false, -1))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("partitions of %s were attached, detached or changed while it was read",
+						relation_name(table->oid)),
+				 errhint("Try again.")));
+}
