@@ -195,9 +195,11 @@ RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
     UPDATE inorder_internal.feed AS f
-    SET position.members = inorder_internal.renewed((f.position).members, before, after),
-        pending.members = inorder_internal.renewed((f.pending).members, before, after)
+    SET position.members = inorder_internal.renewed((f.position).members, before, after)
     WHERE f.relation = table_relation;
+    UPDATE inorder_internal.feed AS f
+    SET pending.members = inorder_internal.renewed((f.pending).members, before, after)
+    WHERE f.relation = table_relation AND (f.pending).transactions IS NOT NULL;
 END;
 COMMENT ON FUNCTION inorder_internal.renew_members(
     regclass, @extschema@.feed_member[], @extschema@.feed_member[]) IS

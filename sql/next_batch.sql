@@ -166,8 +166,9 @@ BEGIN
     IF b.members IS NULL OR b.members = members THEN
         RETURN NULL;
     END IF;
-    RETURN (SELECT string_agg(format('(%s)', inorder_internal.passed_query(t, b.transactions, NULL, NULL, m.member, caller,
-                                                                           'joined')), ' UNION ALL ') || ' LIMIT 1'
+    RETURN (SELECT string_agg(concat('(', inorder_internal.passed_query(t, b.transactions, NULL, NULL, m.member,
+                                                                        caller, 'joined'), ')'), ' UNION ALL ')
+                   || ' LIMIT 1'
             FROM inorder_internal.new_members(t, b.members) AS m);
 END $$;
 COMMENT ON FUNCTION inorder_internal.joined_query(

@@ -67,8 +67,10 @@
 #define free_space_for_density(page) PageGetFreeSpace(page)
 #endif
 
-/* 18 counts the searches of an index scan for EXPLAIN */
-#if PG_VERSION_NUM >= 180000
+/* 18 counts the searches of an index scan for EXPLAIN, 19 takes options of the table's scan */
+#if PG_VERSION_NUM >= 190000
+#define begin_index_scan(table, index, snapshot, keys) index_beginscan(table, index, snapshot, NULL, keys, 0, 0)
+#elif PG_VERSION_NUM >= 180000
 #define begin_index_scan(table, index, snapshot, keys) index_beginscan(table, index, snapshot, NULL, keys, 0)
 #else
 #define begin_index_scan(table, index, snapshot, keys) index_beginscan(table, index, snapshot, keys, 0)

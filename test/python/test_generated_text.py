@@ -42,13 +42,15 @@ QUERIES = (
       for b in BATCHES for order in ("true", "false")),
     *(f"inorder_internal.cut_query(t, {b}::feed_batch, 7)" for b in BATCHES),
     *(f"inorder_internal.window_query(t, {b}::feed_batch, 5, 7)" for b in BATCHES[:2]),
-    f"inorder_internal.passed_query(t, ROW({GAPS}, 5, key, NULL, NULL)::feed_position, t.relation, 10)",
+    f"inorder_internal.passed_query(t, {GAPS}, 5, key, t.relation, 10, 'passed')",
+    f"inorder_internal.joined_query(t, ROW({GAPS}, NULL, NULL, NULL, NULL, '{{}}', NULL)::feed_batch, "
+    "inorder_internal.members(t), 10)",
     f"inorder_internal.probe_query(t, ROW({GAPS}, NULL, NULL, '{{}}', NULL)::feed_position, "
-    "ROW('{}', NULL, NULL, NULL, NULL, inorder_internal.members(t.relation), NULL)::feed_batch, 'reader'::regrole)",
+    "ROW('{}', NULL, NULL, NULL, NULL, inorder_internal.members(t), NULL)::feed_batch, 'reader'::regrole)",
     f"'SELECT ' || inorder_internal.count_of(t, m, {ONE}, 10)",
     f"'SELECT ' || inorder_internal.count_of(t, m, {GAPS}, 10)",
     f"'SELECT ' || inorder_internal.count_of(t, m, {GAPS}, 'reader'::regrole)",
-    f"inorder_internal.fold_query(t, m, {GAPS}, 10)", "inorder_internal.count_query(t.relation, 10)",
+    f"inorder_internal.fold_query(t, m, {GAPS}, 10)", "inorder_internal.count_query(t, 10)",
     "CASE WHEN NOT t.is_generated THEN (inorder_internal.describe_restored(t.relation, 0)).highest_query END",
 )  # fmt: skip
 STATEMENTS = (

@@ -626,7 +626,7 @@ def test_a_position_file_that_is_none(tail: Tail, fresh: Connection, content: st
         (("events", "--position", "p", "--owner", "postgres"), 2, "--owner is only for --feed"),
         (("none", "--position", "p"), 2, 'relation "none" does not exist'),
         (("a b", "--position", "p"), 2, "invalid name syntax"),
-        (("pg_class", "--position", "p"), 2, "no column with the transaction number\nDETAIL:  It is recognised by"),
+        (("pg_class", "--position", "p"), 2, "table pg_class has not been made readable by transactions\nDETAIL:"),
         (("events", "--position", "no/such"), 2, "cannot open no/such: No such file or directory"),
         (("events", "--position", "."), 2, "is a directory"),
         (
@@ -678,6 +678,7 @@ def test_only_a_regular_file_is_touched(tail: Tail, fresh: Connection) -> None:
 def test_memory_does_not_grow_with_the_batch(tail: Tail, fresh: Connection) -> None:
     """Ten times the rows in a batch, hardly more memory."""
     fresh.execute("CREATE TABLE wide (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), t text)")
+    fresh.execute("SELECT feed_enable('wide')")
     program = (
         "import resource, sys\nfrom inorder.cli import cli\ncli(sys.argv[1:], standalone_mode=False)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
