@@ -241,7 +241,9 @@ BEGIN
         batch := NULL;
         RETURN;
     END IF;
-    PERFORM inorder_internal.check_order(t, p.members, p.partial);
+    IF p.partial IS NOT NULL THEN
+        PERFORM inorder_internal.check_order(t, p.members, p.partial);
+    END IF;
     batch.members := members;
     -- Nor have the partitions yet that the position remembers: they are not to be forgotten.
     IF p.members <> members AND NOT p.transactions <@ ended THEN

@@ -64,7 +64,9 @@ BEGIN
         RAISE 'batch must not be null' USING ERRCODE = 'null_value_not_allowed', HINT = 'feed_batch_after() gives one.';
     END IF;
     PERFORM inorder_internal.check_origin(b.origin);
-    PERFORM inorder_internal.check_order(t, b.members, coalesce(b.resumed, b.cut));
+    IF coalesce(b.resumed, b.cut) IS NOT NULL THEN
+        PERFORM inorder_internal.check_order(t, b.members, coalesce(b.resumed, b.cut));
+    END IF;
     missing := b.transactions - inorder_internal.ended_transactions(t.base);
     IF NOT isempty(missing) THEN
         RAISE 'this batch is newer than what this transaction sees'

@@ -273,7 +273,7 @@ DECLARE
     was text[] := (SELECT k.ordered_by FROM unnest(known) AS k WHERE k.ordered_by IS NOT NULL LIMIT 1);
     is_now text[] := inorder_internal.order_definition(t);
 BEGIN
-    IF number IS NOT NULL AND known IS NOT NULL AND was IS DISTINCT FROM is_now THEN
+    IF known IS NOT NULL AND was IS DISTINCT FROM is_now THEN
         RAISE 'the key of % is not the one by which transaction % was read in part', t.relation, number
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = format('The feed stands after a key of (%s); now rows of one transaction come by (%s).',
