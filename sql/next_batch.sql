@@ -55,7 +55,8 @@ BEGIN
         WHEN 'unguarded' THEN
             RAISE 'the guard of table % was switched off and on, or made anew, since the last read', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                  DETAIL = 'Rows may have come without it, with numbers of transactions that the feed has passed.',
+                  DETAIL = 'Or the expression of a generated column was. Rows may have come without it, or have got '
+                           'other numbers: those of transactions that the feed has passed, or has not.',
                   HINT = 'If none has, or the feed is to leave them out, go on by feed_seek(name, ''here''). Otherwise '
                          'begin again by feed_seek(name, ''beginning'').';
         WHEN 'joined' THEN
@@ -166,6 +167,8 @@ BEGIN
     IF b.members IS NULL OR b.members = members THEN
         RETURN NULL;
     END IF;
+    PERFORM inorder_internal.complain(t, 'joined', m.member::oid)
+    FROM inorder_internal.new_members(t, b.members) AS m WHERE m.was_attached AND b.transactions <> '{}';
     RETURN (SELECT string_agg(concat('(', inorder_internal.passed_query(t, b.transactions, NULL, NULL, m.member,
                                                                         caller, 'joined'), ')'), ' UNION ALL ')
                    || ' LIMIT 1'
@@ -185,10 +188,14 @@ DECLARE
     probes text[] := ARRAY[inorder_internal.beyond_query(t)];
 BEGIN
     IF p.members <> b.members THEN
+        IF p.transactions <> '{}' OR p.partial IS NOT NULL THEN
+            PERFORM inorder_internal.complain(t, 'unguarded', m.member::oid)
+            FROM inorder_internal.new_members(t, p.members) AS m WHERE m.was_attached;
+        END IF;
         probes := probes || inorder_internal.unnumbered_query(t)
             || ARRAY(SELECT inorder_internal.passed_query(t, p.transactions, p.partial, p.last_key, m.member, caller,
-                                                          CASE WHEN m.was_attached THEN 'unguarded' ELSE 'passed' END)
-                     FROM inorder_internal.new_members(t, p.members) AS m);
+                                                          'passed')
+                     FROM inorder_internal.new_members(t, p.members) AS m WHERE NOT m.was_attached);
     END IF;
     RETURN concat('(', array_to_string(probes, ') UNION ALL ('), ') LIMIT 1');
 END $$;

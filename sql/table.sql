@@ -208,13 +208,19 @@ COMMENT ON FUNCTION inorder_internal.order_definition(inorder_internal.feed_tabl
 CREATE FUNCTION inorder_internal.guarded(relation regclass)
 RETURNS bigint[]
 LANGUAGE sql STABLE STRICT
--- Whoever disables a trigger and enables it again leaves no other trace.
+-- Whoever disables a trigger and enables it again, or sets an expression and sets it back, leaves no other trace.
 BEGIN ATOMIC
-    SELECT array_agg(g.xmin::text::bigint ORDER BY g.tgname)
-    FROM pg_trigger AS g WHERE g.tgrelid = relation AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_update');
+    SELECT array_agg(g.xmin::text::bigint ORDER BY g.tgname) || array_agg(d.xmin::text::bigint)
+                                                                FILTER (WHERE d.oid IS NOT NULL)
+    FROM pg_trigger AS g
+    LEFT JOIN pg_attribute AS a ON g.tgname = 'zz_inorder_guard' AND a.attrelid = g.tgrelid AND a.attnum = g.tgattr[0]
+                                   AND a.attgenerated = 's'
+    LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+    WHERE g.tgrelid = relation AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_update');
 END;
 COMMENT ON FUNCTION inorder_internal.guarded(regclass) IS
-'Internal function. The transactions that made or changed the guard of a table last.';
+'Internal function. The transactions that made or changed the triggers of the guard and the expression of the column '
+'with the number last.';
 
 CREATE FUNCTION inorder_internal.members(t inorder_internal.feed_table)
 RETURNS @extschema@.feed_member[]

@@ -221,6 +221,32 @@ def test_a_standby_behind_keeps_partitions_in_mind(two: Two) -> None:
     assert rows == []
 
 
+@pytest.mark.parametrize(
+    "rewrite", ["ALTER TABLE events ALTER n TYPE bigint", "VACUUM FULL events", "CLUSTER events USING events_pkey"]
+)
+def test_a_snapshot_older_than_the_files(two: Two, rewrite: str) -> None:
+    """A standby lets it live on, and it would find no rows in the new file."""
+    start = str(scalar(two.primary, "SELECT feed_start('events')::text"))
+    two.insert(1, 2, 3)
+    two.primary.execute("SELECT exact_count_fold('events')")
+    two.catch_up()
+    two.standby.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    batch = str(scalar(two.primary, BATCH, start, None))
+    two.standby.execute("SELECT 1")
+    two.primary.execute(rewrite.encode())
+    two.catch_up()
+    for read in ("SELECT exact_count('events')", f"SELECT feed_batch_after('events', '{start}')"):
+        two.standby.execute("SAVEPOINT s")
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            two.standby.execute(read.encode())
+        two.standby.execute("ROLLBACK TO s")
+    with pytest.raises(psycopg.errors.SerializationFailure):
+        two.standby.execute(ROWS.encode(), [batch])
+    two.standby.execute("ROLLBACK")
+    assert scalar(two.standby, "SELECT exact_count('events')") == 3
+    assert two.batch(two.standby, start)[0] == [1, 2, 3]
+
+
 def test_a_promoted_standby_asks_before_it_goes_on(two: Two) -> None:
     """A position of the old timeline is refused, and goes on without its origin. The last test: it ends the pair."""
     position = str(scalar(two.primary, "SELECT feed_start('events')::text"))

@@ -117,6 +117,8 @@ TRUNCATE q;
 ALTER TABLE q ALTER id SET DEFAULT uuid_xact_nextval();
 WITH r AS MATERIALIZED (SELECT feed_rebase('q') AS base) SELECT next_transaction(base) > (position).partial AS beyond FROM r, inorder_internal.feed WHERE name = 'q';
 INSERT INTO q (n) VALUES (3);
+-- The guard was off.
+SELECT feed_seek('q', 'here');
 SELECT n FROM feed_read('q', null::q);
 SELECT feed_disable('k'), feed_drop('q'), feed_disable('q');
 DROP FUNCTION said;

@@ -1,0 +1,510 @@
+"""What a read stands on: nothing that happens to the table between two reads, or before one, loses rows silently."""
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+
+import psycopg
+import pytest
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+
+from conftest import scalar
+
+pytestmark = pytest.mark.server
+
+NUMBERS = count(1)
+SNAPSHOT = "40001"  # serialization_failure: try again
+GROUND = "55000"  # object_not_in_prerequisite_state: somebody has to look at it
+
+PLAIN = "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int, note int)"
+PARTS = (
+    "CREATE TABLE t (id uuid DEFAULT uuid_xact_nextval(), n int, note int, PRIMARY KEY (id, n)) PARTITION BY LIST (n)",
+    *(f"CREATE TABLE t_{n} PARTITION OF t FOR VALUES IN ({n})" for n in (1, 2)),
+    "CREATE TABLE t_3 PARTITION OF t FOR VALUES IN (3, 4) PARTITION BY LIST (n)",
+    "CREATE TABLE t_3_3 PARTITION OF t_3 FOR VALUES IN (3)",
+    "CREATE TABLE t_3_4 PARTITION OF t_3 FOR VALUES IN (4)",
+)
+ROWS = "INSERT INTO t (n) VALUES (1), (2), (3), (4)"
+POSITION = "SELECT feed_start('t')"
+READS = {
+    "read": "SELECT n FROM feed_read('f', null::t)",
+    "apply": "SELECT feed_apply('f', 'INSERT INTO taken SELECT n FROM batch')",
+    "next batch": "SELECT feed_next_batch('f')",
+    "batch rows": "SELECT n FROM feed_batch_rows('out', 1, null::t)",
+    "batch after": "SELECT feed_batch_after('t', (SELECT p FROM kept))",
+    "rows": "SELECT n FROM feed_rows('t', (SELECT b FROM kept), null::t)",
+    "count": "SELECT exact_count('t')",
+    "fold": "SELECT exact_count_fold('t')",
+}
+RIGHT = {"read": 4, "apply": 4, "next batch": 1, "batch rows": 4, "batch after": 1, "rows": 4, "count": 4, "fold": 4}
+
+
+def run(connection: Connection, *statements: str) -> None:
+    """One after the other."""
+    for statement in statements:
+        connection.execute(statement.encode())
+
+
+def state(connection: Connection, statement: str) -> str:
+    """The SQLSTATE with which a statement fails; empty if it does not."""
+    try:
+        connection.execute(statement.encode())
+    except psycopg.Error as error:
+        return error.sqlstate or "?"
+    return ""
+
+
+def states(connection: Connection, reads: Iterable[str]) -> dict[str, str]:
+    """How each ends, in a transaction that goes on."""
+    found = {}
+    for read in reads:
+        run(connection, "SAVEPOINT s")
+        found[read] = state(connection, READS[read])
+        run(connection, "ROLLBACK TO s")
+    return found
+
+
+def numbers(connection: Connection, statement: str = READS["read"]) -> list[object]:
+    """The first column."""
+    return sorted(row[0] for row in connection.execute(statement.encode()).fetchall())  # type: ignore[type-var]
+
+
+class Place:
+    """A schema of its own, and any number of sessions that have it on their path."""
+
+    def __init__(self, cluster: Cluster, schema: str) -> None:
+        self.cluster, self.schema = cluster, schema
+        self.sessions: list[Connection] = []
+
+    def session(self) -> Connection:
+        """One more."""
+        opened = connect(self.cluster.dsn)
+        opened.execute(f"SET search_path = {self.schema}, public".encode())
+        self.sessions.append(opened)
+        return opened
+
+    def make(self, *tables: str, rows: str = ROWS) -> Connection:
+        """A table with a feed, a count, an unfinished batch and a position, all before its rows; by its owner."""
+        owner = self.session()
+        run(owner, *tables, "CREATE TABLE taken (n int)", "SELECT feed_create('f', 't'), exact_count_start('t')")
+        run(owner, "CREATE TABLE kept AS SELECT feed_start('t') AS p, NULL::feed_batch AS b")
+        run(owner, "SELECT feed_create('out', 't')", rows, "SELECT feed_next_batch('out')")
+        run(owner, "UPDATE kept SET b = feed_batch_after('t', p)")
+        return owner
+
+
+@pytest.fixture
+def place(cluster: Cluster) -> Iterator[Place]:
+    """Where a test has its tables."""
+    made = Place(cluster, f"ground_{next(NUMBERS)}")
+    with connect(cluster.dsn) as admin:
+        admin.execute(f"CREATE SCHEMA {made.schema}".encode())
+        yield made
+        for session in made.sessions:
+            session.close()
+        run(admin, "SET client_min_messages = error", "SELECT feed_drop(name) FROM feeds")
+        admin.execute(f"DROP SCHEMA {made.schema} CASCADE".encode())
+
+
+REWRITES = {
+    "type": ("ALTER TABLE t ALTER note TYPE bigint",),
+    "default": ("ALTER TABLE t ADD more float DEFAULT random()",),
+    "vacuum full": ("VACUUM FULL t",),
+    "cluster": ("CLUSTER t USING t_pkey",),
+    "twice, then a grant": ("VACUUM FULL t", "ALTER TABLE t ALTER note TYPE bigint", "GRANT SELECT ON t TO PUBLIC"),
+}
+
+
+@pytest.mark.parametrize("isolation", ["REPEATABLE READ", "SERIALIZABLE"])
+@pytest.mark.parametrize("rewrite", REWRITES)
+def test_a_snapshot_older_than_the_files(place: Place, rewrite: str, isolation: str) -> None:
+    """It would find no rows in the new file, or some; after a new beginning all of them are there."""
+    owner, reader = place.make(PLAIN), place.session()
+    run(reader, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1")
+    run(owner, *REWRITES[rewrite])
+    assert states(reader, READS) == dict.fromkeys(READS, SNAPSHOT)
+    for read in READS:
+        run(reader, "ROLLBACK", f"BEGIN ISOLATION LEVEL {isolation}")
+        assert_right(reader, read)
+    run(reader, "ROLLBACK")
+
+
+def assert_right(reader: Connection, read: str) -> None:
+    """As many rows as there are, or a batch."""
+    found = reader.execute(READS[read].encode()).fetchall()
+    if read in ("count", "fold", "apply"):
+        assert found[0][0] == RIGHT[read]
+    else:
+        assert len(found) == RIGHT[read]
+
+
+PARTITION_CHANGES = {
+    "one is written anew": ("ALTER TABLE t_3_3 SET (fillfactor = 90)", "VACUUM FULL t_3_3"),
+    "all are": ("ALTER TABLE t ALTER note TYPE bigint",),
+    "one is emptied": ("ALTER TABLE t_1 DISABLE TRIGGER zz_inorder_truncate", "TRUNCATE t_1"),
+    "one is detached": ("ALTER TABLE t DETACH PARTITION t_2",),
+    "one is detached by and by": ("ALTER TABLE t DETACH PARTITION t_2 CONCURRENTLY",),
+    "one below another is dropped": ("DROP TABLE t_3_4",),
+    "two are dropped": ("DROP TABLE t_3",),
+    "one is made": ("CREATE TABLE t_5 PARTITION OF t FOR VALUES IN (5)",),
+    "one goes and another comes": ("DROP TABLE t_3_4", "CREATE TABLE t_3_5 PARTITION OF t_3 FOR VALUES IN (4)"),
+}
+
+
+@pytest.mark.parametrize("change", PARTITION_CHANGES)
+def test_a_snapshot_older_than_the_partitions(place: Place, change: str) -> None:
+    """It sees rows that are not read any more, or does not see those that are."""
+    owner, reader = place.make(*PARTS), place.session()
+    run(reader, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
+    run(owner, *PARTITION_CHANGES[change])
+    assert states(reader, READS) == dict.fromkeys(READS, SNAPSHOT)
+    run(reader, "ROLLBACK", "BEGIN")
+    assert states(reader, READS) == dict.fromkeys(READS, "")
+    run(reader, "ROLLBACK")
+
+
+HARMLESS = (
+    "ANALYZE t", "VACUUM t", "GRANT SELECT ON t TO PUBLIC", "ALTER TABLE t ADD late int", "CREATE INDEX ON t (note)",
+    "COMMENT ON TABLE t IS 'x'", "ALTER TABLE t ALTER note SET STATISTICS 10", "REINDEX TABLE t",
+    "INSERT INTO t (n) VALUES (1)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("tables", [(PLAIN,), PARTS], ids=["plain", "partitions"])
+@pytest.mark.parametrize("change", HARMLESS)
+def test_what_changes_no_file_alarms_nobody(place: Place, tables: tuple[str, ...], change: str) -> None:
+    """An older snapshot goes on reading."""
+    owner, reader = place.make(*tables), place.session()
+    run(reader, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
+    run(owner, change)
+    assert scalar(reader, READS["count"]) == 4
+    assert numbers(reader) == [1, 2, 3, 4]
+    run(reader, "COMMIT")
+
+
+@pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ"])
+def test_what_a_transaction_writes_anew_itself_it_sees(place: Place, isolation: str) -> None:
+    """The rows in the new file are its own."""
+    owner = place.make(PLAIN)
+    run(owner, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1", "ALTER TABLE t ALTER note TYPE bigint", "SAVEPOINT s")
+    run(owner, "ALTER TABLE t ALTER note TYPE numeric")
+    assert scalar(owner, READS["count"]) == 4
+    assert numbers(owner) == [1, 2, 3, 4]
+    run(owner, "COMMIT")
+    assert scalar(owner, READS["count"]) == 4
+
+
+@pytest.mark.parametrize("read", READS)
+def test_a_read_that_waited_for_a_rewrite(place: Place, read: str) -> None:
+    """READ COMMITTED: the statement began before, its snapshot is older than the file that it got the lock of."""
+    owner, reader = place.make(PLAIN), place.session()
+    run(owner, "BEGIN", "ALTER TABLE t ALTER note TYPE bigint")
+    with ThreadPoolExecutor(1) as pool, connect(place.cluster.dsn) as admin:
+        waiting = pool.submit(state, reader, READS[read])
+        while not scalar(admin, "SELECT count(*) FROM pg_locks WHERE NOT granted AND pid <> pg_backend_pid()"):
+            assert not waiting.done()
+        run(owner, "COMMIT")
+        outcome = waiting.result()
+    if outcome:
+        assert outcome == SNAPSHOT
+        assert_right(reader, read)
+    elif read == "read":
+        assert numbers(reader) == []
+
+
+# The guard of one partition, which says nothing about the root.
+OFF = {
+    "disabled": ("ALTER TABLE {leaf} DISABLE TRIGGER ALL",),
+    "enabled again, not always": ("ALTER TABLE {leaf} DISABLE TRIGGER ALL", "ALTER TABLE {leaf} ENABLE TRIGGER ALL"),
+    "for replicas only": ("ALTER TABLE {leaf} ENABLE REPLICA TRIGGER zz_inorder_guard",),
+    "the one for updates": ("ALTER TABLE {leaf} DISABLE TRIGGER zz_inorder_update",),
+}
+
+
+@pytest.mark.parametrize("way", OFF)
+@pytest.mark.parametrize("leaf", ["t_1", "t_3_4", "t_3"])
+def test_a_partition_without_its_guard(place: Place, leaf: str, way: str) -> None:
+    """Rows that came to it may carry numbers that readers have passed; feed_enable mends it."""
+    owner = place.make(*PARTS)
+    run(owner, *(statement.format(leaf=leaf) for statement in OFF[way]))
+    for session in (owner, place.session()):
+        run(session, "BEGIN")
+        assert states(session, READS) == dict.fromkeys(READS, GROUND)
+        run(session, "ROLLBACK")
+    run(owner, "SELECT feed_enable('t')")
+    assert state(owner, READS["count"]) == ""
+
+
+@pytest.mark.parametrize(("tables", "leaf"), [((PLAIN,), "t"), (PARTS, "t"), (PARTS, "t_3_4")], ids=str)
+def test_a_guard_that_was_off_for_a_while(place: Place, tables: tuple[str, ...], leaf: str) -> None:
+    """All in one transaction, so that it looks as before; the row with an old number is not passed over silently."""
+    owner = place.make(*tables)
+    assert numbers(owner) == [1, 2, 3, 4]
+    assert scalar(owner, READS["fold"]) == 4
+    run(
+        owner, "BEGIN", f"ALTER TABLE {leaf} DISABLE TRIGGER ALL",
+        f"INSERT INTO {leaf} (id, n) VALUES (uuid_xact_floor(5), 4)",
+        *(f"ALTER TABLE {leaf} ENABLE ALWAYS TRIGGER zz_inorder_{name}" for name in ("guard", "update", "truncate")
+          if (leaf, name) != ("t_3_4", "truncate")),
+        "COMMIT",
+    )  # fmt: skip
+    for read in ("read", "apply", "next batch", "batch rows", "rows"):
+        assert state(owner, READS[read]) == GROUND, read
+    assert scalar(owner, READS["count"]) == 5
+    run(owner, READS["fold"], "SELECT feed_seek('f', 'beginning')")
+    assert scalar(owner, READS["count"]) == 5
+    assert numbers(owner) == [1, 2, 3, 4, 4]
+
+
+def test_a_dump_of_the_rows_is_restored_into_a_guarded_table(place: Place) -> None:
+    """pg_restore --data-only --disable-triggers does this."""
+    owner = place.make(*PARTS)
+    assert numbers(owner) == [1, 2, 3, 4]
+    run(
+        owner, "CREATE TABLE old AS SELECT uuid_xact_floor(7) AS id, 1 AS n", "ALTER TABLE t_1 DISABLE TRIGGER ALL",
+        "INSERT INTO t_1 (id, n) SELECT * FROM old", "ALTER TABLE t_1 ENABLE TRIGGER ALL",
+    )  # fmt: skip
+    assert state(owner, READS["read"]) == GROUND
+    run(owner, "SELECT feed_enable('t')")
+    assert state(owner, READS["read"]) == GROUND
+    run(owner, "SELECT feed_seek('f', 'beginning')")
+    assert numbers(owner) == [1, 1, 2, 3, 4]
+
+
+def test_enabling_anew_what_was_guarded_all_the_time(place: Place) -> None:
+    """Another key, another base: feeds and batches go on, since the owner had the table for himself."""
+    owner = place.make(*PARTS)
+    assert numbers(owner) == [1, 2, 3, 4]
+    before = numbers(owner, READS["batch rows"])
+    run(owner, "ALTER TABLE t RENAME id TO key", "SELECT feed_enable('t')", "SELECT feed_rebase('t', 1000000000)")
+    run(owner, "INSERT INTO t (n) VALUES (4)")
+    assert numbers(owner) == [4]
+    assert numbers(owner, READS["batch rows"]) == before
+
+
+GENERATED = (
+    "CREATE TABLE t (k int, n int, note text, xact bigint GENERATED ALWAYS AS ({}) STORED)",
+    "CREATE INDEX ON t (xact)",
+)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "CASE WHEN note = 'draft' THEN 0 ELSE xact_id_generated() END", "xact_id_generated() / 1000",
+        "xact_id_generated(5 + 5)", "xact_id_generated(n)", "xact_id_generated() + 1", "-xact_id_generated()",
+        "coalesce(xact_id_generated(), 0)", "xact_id_generated()::int", "(ARRAY[xact_id_generated()])[1]",
+    ],
+)  # fmt: skip
+def test_a_generation_expression_that_is_another(place: Place, expression: str) -> None:
+    """It is taken as the expression that it is, not by the function in it."""
+    owner = place.session()
+    run(owner, GENERATED[0].format(expression), GENERATED[1])
+    assert state(owner, "SELECT feed_enable('t')") == "42703"
+
+
+def test_the_base_of_a_generation_expression(place: Place) -> None:
+    """A constant; zero if there is none."""
+    owner = place.session()
+    run(owner, GENERATED[0].format("xact_id_generated(10)"), GENERATED[1], "SELECT feed_enable('t')")
+    query = "SELECT base FROM inorder_internal.feed_table WHERE relation = 't'::regclass"
+    assert scalar(owner, query) == 10
+
+
+def test_a_partition_with_another_expression(place: Place) -> None:
+    """Which servers from 17 on let in."""
+    owner = place.session()
+    run(
+        owner,
+        "CREATE TABLE t (n int, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED) PARTITION BY LIST (n)",
+        "CREATE TABLE t_1 PARTITION OF t FOR VALUES IN (1)", "CREATE INDEX ON t (xact)",
+        "SELECT feed_create('f', 't'), exact_count_start('t')", "INSERT INTO t VALUES (1)",
+        "CREATE TABLE t_2 (n int, xact bigint GENERATED ALWAYS AS (xact_id_generated() - 1000) STORED)",
+    )  # fmt: skip
+    refused = state(owner, "ALTER TABLE t ATTACH PARTITION t_2 FOR VALUES IN (2)")
+    assert refused == ("42804" if owner.info.server_version < 170000 else "")
+    if refused:
+        return
+    for read in ("read", "count", "fold"):
+        assert state(owner, READS[read]) == GROUND
+    run(owner, "ALTER TABLE t DETACH PARTITION t_2")
+    assert numbers(owner) == [1]
+
+
+def test_an_expression_that_is_set(place: Place) -> None:
+    """ALTER TABLE ... SET EXPRESSION, from 17 on, writes all rows anew with other numbers."""
+    owner = place.session()
+    run(
+        owner,
+        "CREATE TABLE t (n int, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED) PARTITION BY LIST (n)",
+        "CREATE TABLE t_1 PARTITION OF t FOR VALUES IN (1)", "CREATE INDEX ON t (xact)",
+        "SELECT feed_create('f', 't'), exact_count_start('t')", "INSERT INTO t VALUES (1), (1)",
+    )  # fmt: skip
+    assert numbers(owner) == [1, 1]
+    if owner.info.server_version < 170000:
+        pytest.skip("from PostgreSQL 17 on")
+    run(owner, "ALTER TABLE t ALTER xact SET EXPRESSION AS (xact_id_generated(7))")
+    assert state(owner, READS["read"]) == GROUND
+    run(owner, "ALTER TABLE t ALTER xact SET EXPRESSION AS (xact_id_generated())")
+    assert state(owner, READS["read"]) == GROUND
+
+
+ORDERED = "CREATE TABLE t (a int, b int, n serial, xact bigint NOT NULL DEFAULT xact_id(), PRIMARY KEY (a, b))"
+MANY = "INSERT INTO t (a, b) SELECT i % 10, i / 10 FROM generate_series(0, 99) AS i"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (b, a)", "SELECT feed_enable('t')"),
+        ("ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (n)", "SELECT feed_enable('t')"),
+        ("ALTER TABLE t DROP CONSTRAINT t_pkey", "SELECT feed_enable('t')"),
+        ("ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (b, a)",),
+        ("ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (n)",),
+        ("ALTER TABLE t DROP CONSTRAINT t_pkey",),
+        ("ALTER TABLE t DROP CONSTRAINT t_pkey", "ALTER TABLE t ALTER a DROP NOT NULL"),
+        ("ALTER TABLE t DROP CONSTRAINT t_pkey, ADD UNIQUE (a, b)",),
+        ("ALTER TABLE t RENAME a TO c", "ALTER TABLE t RENAME b TO a", "ALTER TABLE t RENAME c TO b",
+         "SELECT feed_enable('t')"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_the_key_changes_inside_a_transaction(place: Place, change: tuple[str, ...]) -> None:
+    """A position that stands after a key of the old order finds other rows above it."""
+    owner = place.session()
+    run(owner, ORDERED, "CREATE INDEX ON t (xact)", "SELECT feed_create('f', 't')", MANY)
+    first = numbers(owner, "SELECT n FROM feed_read('f', null::t, 37)")
+    run(owner, "CREATE TABLE kept AS SELECT feed_start('t') AS p", "CREATE TABLE taken AS SELECT 1 AS n")
+    run(owner, "UPDATE kept SET p = feed_advance(p, feed_batch_after('t', p, 37))")
+    run(owner, "SELECT feed_create('out', 't')", "SELECT feed_next_batch('out', 37)", *change)
+    for read in ("read", "apply", "next batch", "batch rows", "batch after"):
+        assert state(owner, READS[read]) == GROUND, read
+    run(owner, "SELECT feed_enable('t')", "SELECT feed_seek('f', 'beginning')")
+    assert len(first) == 37
+    assert len(set(numbers(owner))) == 100
+
+
+def test_the_key_changes_between_transactions(place: Place) -> None:
+    """Then nothing stands after a key."""
+    owner = place.session()
+    run(owner, ORDERED, "CREATE INDEX ON t (xact)", "SELECT feed_create('f', 't')", MANY)
+    assert len(numbers(owner)) == 100
+    run(owner, "ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (b, a)", "SELECT feed_enable('t')")
+    run(owner, "INSERT INTO t (a, b) SELECT 50, i FROM generate_series(1, 9) AS i")
+    assert [len(numbers(owner, "SELECT n FROM feed_read('f', null::t, 4)")) for _ in range(4)] == [4, 4, 1, 0]
+
+
+@pytest.mark.parametrize("kind", ["regclass", "money", "int[]", "timetz", "public.uuid_v1"])
+def test_a_key_that_cannot_be_written_down(place: Place, kind: str) -> None:
+    """Rows of one transaction then come all at once, each once."""
+    owner = place.session()
+    values = {
+        "regclass": "oid::regclass FROM pg_class LIMIT 20", "money": "i::money FROM generate_series(-9, 10) AS i",
+        "int[]": "ARRAY[i] FROM generate_series(1, 20) AS i",
+        "public.uuid_v1": "uuid_v1_nextval() FROM generate_series(1, 20)",
+        "timetz": "('00:00'::time + i * interval '1 min')::timetz FROM generate_series(1, 20) AS i",
+    }  # fmt: skip
+    run(
+        owner,
+        f"CREATE TABLE t (k {kind} PRIMARY KEY, n serial, xact bigint NOT NULL DEFAULT xact_id())",
+        "CREATE INDEX ON t (xact)", "SELECT feed_create('f', 't')", f"INSERT INTO t (k) SELECT {values[kind]}",
+    )  # fmt: skip
+    assert len(numbers(owner, "SELECT n FROM feed_read('f', null::t, 3)")) == 20
+    assert numbers(owner) == []
+
+
+@pytest.mark.parametrize("tables", [(PLAIN,), PARTS], ids=["plain", "partitions"])
+@pytest.mark.parametrize("read", ["start", "batch after", "rows"])
+def test_a_table_that_nobody_enabled(place: Place, tables: tuple[str, ...], read: str) -> None:
+    """A reader that keeps its position has no feed that made somebody think of the guard."""
+    owner = place.session()
+    run(owner, *tables, ROWS, "CREATE TABLE kept (p feed_position, b feed_batch)")
+    run(owner, "INSERT INTO kept VALUES ('({},,,,)', '(\"{[0,9)}\",,,,,,)')")
+    assert state(owner, READS.get(read, POSITION)) == GROUND
+    run(owner, "SELECT feed_enable('t')")
+    assert state(owner, READS.get(read, POSITION)) == ""
+    run(owner, "SELECT feed_disable('t')")
+    assert state(owner, READS.get(read, POSITION)) == GROUND
+
+
+def old_row(owner: Connection, table: str, leaf: str) -> None:
+    """A table with a row whose number is in the batches that are there."""
+    run(owner, f"CREATE TABLE {leaf} (LIKE {table} INCLUDING DEFAULTS)")
+    run(owner, f"INSERT INTO {leaf} (id, n) SELECT uuid_xact_floor(uuid_xact_id(min(id::text)::uuid)), 5 FROM {table}")
+
+
+@pytest.mark.parametrize("read", ["batch rows", "rows"])
+def test_a_partition_comes_between_two_reads_of_a_batch(place: Place, read: str) -> None:
+    """With rows of its transactions: the batch would be another. One without is none of its business."""
+    owner = place.make(*PARTS)
+    assert len(numbers(owner, READS[read])) == 4
+    run(owner, "CREATE TABLE t_6 PARTITION OF t FOR VALUES IN (6)", "INSERT INTO t (n) VALUES (6)")
+    assert len(numbers(owner, READS[read])) == 4
+    old_row(owner, "t", "t_5")
+    run(owner, "ALTER TABLE t ATTACH PARTITION t_5 FOR VALUES IN (5)")
+    assert state(owner, READS[read]) == GROUND
+    run(owner, "ALTER TABLE t DETACH PARTITION t_5")
+    assert len(numbers(owner, READS[read])) == 4
+
+
+@pytest.mark.parametrize("read", ["batch rows", "rows"])
+def test_a_partition_is_changed_outside_between_two_reads_of_a_batch(place: Place, read: str) -> None:
+    """It has the same oid and name as before."""
+    owner = place.make(*PARTS)
+    run(
+        owner, "ALTER TABLE t DETACH PARTITION t_1", "INSERT INTO t_1 (id, n) SELECT uuid_xact_floor(5), 1",
+        "ALTER TABLE t ATTACH PARTITION t_1 FOR VALUES IN (1)",
+    )  # fmt: skip
+    assert state(owner, READS[read]) == GROUND
+
+
+@pytest.mark.parametrize(
+    ("change", "mend"),
+    [
+        ("DROP INDEX t_xact_idx", "CREATE INDEX ON t (xact)"),
+        (
+            "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 't_xact_idx'::regclass",
+            "REINDEX INDEX t_xact_idx",
+        ),
+    ],
+)
+def test_the_index_is_gone(place: Place, change: str, mend: str) -> None:
+    """Each read would look at the whole table."""
+    owner = place.session()
+    run(owner, ORDERED, "CREATE INDEX ON t (xact)", "SELECT feed_create('f', 't'), exact_count_start('t')", MANY)
+    run(owner, change)
+    for read in ("read", "count"):
+        assert state(owner, READS[read]) == GROUND
+    run(owner, mend)
+    assert len(numbers(owner)) == 100
+
+
+def test_reading_while_partitions_come_and_go(place: Place) -> None:
+    """Attached and detached by another session all the time: each row of those that stay comes once, or try again."""
+    owner, reader, other = place.make(*PARTS), place.session(), place.session()
+    stop = False
+
+    def change() -> int:
+        rounds = 0
+        while not stop:
+            run(other, "CREATE TABLE t_7 PARTITION OF t FOR VALUES IN (7)")
+            run(other, "ALTER TABLE t DETACH PARTITION t_7", "DROP TABLE t_7")
+            rounds += 1
+        return rounds
+
+    got: list[object] = []
+    with ThreadPoolExecutor(1) as pool:
+        changing = pool.submit(change)
+        try:
+            for _ in range(60):
+                run(owner, ROWS)
+                try:
+                    got += numbers(reader)
+                except psycopg.errors.SerializationFailure:
+                    continue
+        finally:
+            stop = True
+        assert changing.result() > 0
+    got += numbers(reader)
+    assert len(got) == 4 * 61
