@@ -13,7 +13,9 @@
 #include "catalog/pg_class_d.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_opclass.h"
+#include "catalog/pg_trigger.h"
 #include "catalog/pg_type_d.h"
+#include "commands/trigger.h"
 #include "nodes/readfuncs.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -51,12 +53,34 @@ guard_of(const Reading *reading, const Facts *facts)
 	};
 }
 
+/* Triggers fire by name.  One after the guard may change what the guard has looked at. */
+static void
+prove_last(Relation leaf)
+{
+	TriggerDesc *all = leaf->trigdesc;
+
+	for (int i = 0; all != NULL && i < all->numtriggers; i++)
+	{
+		Trigger    *trigger = &all->triggers[i];
+
+		if (TRIGGER_FOR_ROW(trigger->tgtype) && TRIGGER_FOR_BEFORE(trigger->tgtype) &&
+			strcmp(trigger->tgname, "zz_inorder_update") > 0 && trigger->tgenabled != TRIGGER_DISABLED)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("trigger \"%s\" of table %s fires after the guard",
+							trigger->tgname, relation_name(RelationGetRelid(leaf))),
+					 errdetail("It may give rows numbers that readers have passed."),
+					 errhint("Triggers fire in the order of their names: give it one below zz_inorder_guard.")));
+	}
+}
+
 /* Error unless a table, or a partition of root, has the guard */
 void
 prove_guard(Relation leaf, const Reading *reading, const Facts *facts, Oid root)
 {
 	Guard		guard = guard_of(reading, facts);
 
+	prove_last(leaf);
 	if (!guard_stands(leaf, &guard))
 		refuse(root, leaf, column_text("has lost the guard of column %s", reading->key_column),
 			   "Its triggers were disabled, dropped or changed. Rows that came meanwhile may have numbers that readers have passed.");

@@ -283,6 +283,18 @@ def test_enabling_anew_what_was_guarded_all_the_time(place: Place) -> None:
     assert numbers(owner, READS["batch rows"]) == before
 
 
+@pytest.mark.parametrize(("tables", "leaf"), [((PLAIN,), "t"), (PARTS, "t"), (PARTS, "t_3_4")], ids=str)
+def test_a_trigger_that_fires_after_the_guard(place: Place, tables: tuple[str, ...], leaf: str) -> None:
+    """It may give a row another number than the one that the guard saw."""
+    owner = place.make(*tables)
+    run(owner, "CREATE FUNCTION old() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN new.id := public.uuid_xact_floor(5); "
+        "RETURN new; END'", f"CREATE TRIGGER zzz BEFORE INSERT ON {leaf} FOR EACH ROW EXECUTE FUNCTION old()",
+        "INSERT INTO t (n) VALUES (4)", "BEGIN")  # fmt: skip
+    assert states(owner, READS) == dict.fromkeys(READS, GROUND)
+    run(owner, "ROLLBACK", f"ALTER TRIGGER zzz ON {leaf} RENAME TO aaa")
+    assert state(owner, "INSERT INTO t (n) VALUES (4)") == "23514"
+
+
 GENERATED = (
     "CREATE TABLE t (k int, n int, note text, xact bigint GENERATED ALWAYS AS ({}) STORED)",
     "CREATE INDEX ON t (xact)",
