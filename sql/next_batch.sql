@@ -253,7 +253,7 @@ BEGIN
     END IF;
     batch.members := members;
     -- Nor have the partitions yet that the position remembers: they are not to be forgotten.
-    IF p.members <> members AND NOT p.transactions <@ ended THEN
+    IF NOT p.transactions <@ ended AND p.members <> members THEN
         batch.members := ARRAY(SELECT m FROM unnest(members) AS m UNION SELECT m FROM unnest(p.members) AS m
                                ORDER BY 1);
     END IF;

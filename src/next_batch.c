@@ -136,24 +136,14 @@ typedef struct Candidate
 	Value		total;			/* how many whole transactions, if that matters */
 } Candidate;
 
-/* Errors that the table itself is the reason of.  An index tells the usual one; the rest takes a query. */
+/* Errors that the table itself is the reason of */
 static void
 look_for_faults(const Table *table, Value position, const Candidate *candidate)
 {
 	Value		query;
 
-	if (can_probe(table, candidate->transactions) && !DatumGetBool(candidate->other_members.value) &&
-		!has_row_beyond(table))
-		return;
 	state_call(&probe_text, 4, (Value[]) {table->description, position, candidate->batch, caller_value()}, 1, &query);
 	probe_table(table, text_of(query), true);
-}
-
-static bool
-has_rows(const Table *table, const Candidate *candidate)
-{
-	return !candidate->resumed.null || !can_probe(table, candidate->transactions) ||
-		has_row_of(table, candidate->transactions);
 }
 
 /* One snapshot for all: no row in it has a number that the server had not reached when it was asked after that. */
@@ -161,7 +151,7 @@ static Next
 find_candidate(const Table *table, Value position, Value max_rows, Candidate *candidate)
 {
 	Value		found[5];
-	bool		filled;
+	Found		rows = {true, true};	/* unless an index says more */
 
 	state_call(&everything, 4,
 			   (Value[]) {table->description, position, table->members, value_of(BoolGetDatum(!max_rows.null), BOOLOID)},
@@ -169,9 +159,11 @@ find_candidate(const Table *table, Value position, Value max_rows, Candidate *ca
 	*candidate = (Candidate) {found[0], found[1], found[2], found[3], found[4]};
 	if (candidate->batch.null)
 		return NO_BATCH;
-	look_for_faults(table, position, candidate);
-	filled = has_rows(table, candidate);
-	return filled ? BATCH_OF_ROWS : EMPTY_BATCH;
+	if (can_probe(table, candidate->transactions))
+		rows = probe(table, candidate->transactions);
+	if (rows.beyond || DatumGetBool(candidate->other_members.value))
+		look_for_faults(table, position, candidate);
+	return rows.rows || !candidate->resumed.null ? BATCH_OF_ROWS : EMPTY_BATCH;
 }
 
 Next

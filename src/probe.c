@@ -30,7 +30,7 @@
 #include "uuid_layout.h"
 #include "xact.h"
 
-/* About where a query is as fast */
+/* In all indexes; about where a query is as fast */
 #define PROBES_MAX 4096
 
 /* Numbers from low on, below high unless that is above all */
@@ -60,11 +60,8 @@ scan_keys(ScanKey keys, Numbers numbers, Oid type)
 }
 
 static bool
-leaf_has(const Leaf *leaf, Numbers numbers)
+index_has(Relation table, Relation index, TupleTableSlot *slot, Numbers numbers)
 {
-	Relation	table = table_open(leaf->oid, NoLock);
-	Relation	index = index_open(leaf->index, AccessShareLock);
-	TupleTableSlot *slot = table_slot_create(table, NULL);
 	ScanKeyData keys[2];
 	int			count = scan_keys(keys, numbers, index->rd_opcintype[0]);
 	IndexScanDesc scan = begin_index_scan(table, index, GetActiveSnapshot(), count);
@@ -73,22 +70,23 @@ leaf_has(const Leaf *leaf, Numbers numbers)
 	index_rescan(scan, keys, count, NULL, 0);
 	found = index_getnext_slot(scan, ForwardScanDirection, slot);
 	index_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
-	index_close(index, NoLock);
-	table_close(table, NoLock);
 	return found;
 }
 
-static bool
-any_leaf_has(const Table *table, Numbers numbers)
+/* One more table; one row is enough of each kind */
+static void
+probe_leaf(const Leaf *leaf, const Numbers *ranges, int count, Numbers beyond, Found *found)
 {
-	for (int i = 0; i < table->ground->leaf_count; i++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (leaf_has(&table->ground->leaves[i], numbers))
-			return true;
-	}
-	return false;
+	Relation	table = table_open(leaf->oid, NoLock);
+	Relation	index = index_open(leaf->index, AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(table, NULL);
+
+	for (int i = 0; i < count && !found->rows; i++)
+		found->rows = index_has(table, index, slot, ranges[i]);
+	found->beyond = found->beyond || index_has(table, index, slot, beyond);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
+	table_close(table, NoLock);
 }
 
 /* Only a btree is asked for little. */
@@ -100,12 +98,11 @@ can_probe(const Table *table, Value numbers)
 	return table->ordered && (ranges + 1) * table->ground->leaf_count <= PROBES_MAX;
 }
 
-/* Whether the snapshot that is active sees a row with one of these numbers */
-bool
-has_row_of(const Table *table, Value numbers)
+static Numbers *
+ranges_of(MultirangeType *set)
 {
 	TypeCacheEntry *type = lookup_type_cache(INT8MULTIRANGEOID, TYPECACHE_MULTIRANGE_INFO);
-	MultirangeType *set = DatumGetMultirangeTypeP(numbers.value);
+	Numbers    *ranges = palloc(sizeof(Numbers) * (set->rangeCount + 1));
 
 	for (uint32 i = 0; i < set->rangeCount; i++)
 	{
@@ -113,17 +110,25 @@ has_row_of(const Table *table, Value numbers)
 		RangeBound	high;
 
 		multirange_get_bounds(type->rngtype, set, i, &low, &high);
-		if (any_leaf_has(table, (Numbers) {DatumGetInt64(low.val), DatumGetInt64(high.val)}))
-			return true;
+		ranges[i] = (Numbers) {DatumGetInt64(low.val), DatumGetInt64(high.val)};
 	}
-	return false;
+	return ranges;
 }
 
-/* Or one with a number that no transaction of this server has had yet */
-bool
-has_row_beyond(const Table *table)
+/* Whether there are rows of these transactions, and rows beyond all */
+Found
+probe(const Table *table, Value numbers)
 {
+	MultirangeType *set = DatumGetMultirangeTypeP(numbers.value);
+	Numbers    *ranges = ranges_of(set);
 	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
+	Numbers		beyond = {xact_plus_base(next, table->ground->reading.base), PG_UINT64_MAX};
+	Found		found = {false, false};
 
-	return any_leaf_has(table, (Numbers) {xact_plus_base(next, table->ground->reading.base), PG_UINT64_MAX});
+	for (int i = 0; i < table->ground->leaf_count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		probe_leaf(&table->ground->leaves[i], ranges, set->rangeCount, beyond, &found);
+	}
+	return found;
 }

@@ -7,8 +7,14 @@
 
 #include "query.h"
 
+/* What the snapshot that is active sees */
+typedef struct Found
+{
+	bool		rows;			/* with one of the numbers */
+	bool		beyond;			/* a row with a number that no transaction of this server has had yet */
+} Found;
+
 extern bool can_probe(const Table *table, Value numbers);
-extern bool has_row_of(const Table *table, Value numbers);
-extern bool has_row_beyond(const Table *table);
+extern Found probe(const Table *table, Value numbers);
 
 #endif							/* INORDER_PROBE_H */
