@@ -240,6 +240,7 @@ DECLARE
     ended int8multirange := inorder_internal.ended_transactions(t.base);
 BEGIN
     PERFORM inorder_internal.check_reached(t, p);
+    batch.origin := inorder_internal.server_origin();
     batch.transactions := ended - p.transactions;
     batch.resumed := p.partial;
     batch.resumed_after := p.last_key;
@@ -264,9 +265,9 @@ COMMENT ON FUNCTION inorder_internal.next_batch(
 
 CREATE FUNCTION inorder_internal.no_batch(p @extschema@.feed_position)
 RETURNS @extschema@.feed_batch
-LANGUAGE sql IMMUTABLE
+LANGUAGE sql STABLE
 RETURN ROW('{}'::int8multirange, (p).partial, (p).last_key, (p).partial, (p).last_key, (p).members,
-           NULL::text)::@extschema@.feed_batch;
+           inorder_internal.server_origin())::@extschema@.feed_batch;
 COMMENT ON FUNCTION inorder_internal.no_batch(@extschema@.feed_position) IS
 'Internal function. The batch of no transactions, which leaves a position as it is.';
 

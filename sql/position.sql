@@ -38,7 +38,7 @@ CREATE TYPE @extschema@.feed_position AS (
 );
 COMMENT ON TYPE @extschema@.feed_position IS
 'What a reader has read: whole transactions by number, rows of one more (partial) up to a key, the partitions there '
-'were, and on which server (see server_origin; null inside the database).';
+'were, and on which server and timeline (see server_origin).';
 
 CREATE TYPE @extschema@.feed_batch AS (
     transactions int8multirange,

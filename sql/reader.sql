@@ -27,7 +27,8 @@ BEGIN
               DETAIL = format('It was read on %s, this is %s (system identifier/timeline). What was read there may be '
                               'missing here, and its numbers may be used again.',
                               origin, inorder_internal.server_origin()),
-              HINT = 'If nothing was lost on the way here, go on by setting the origin of the position to null.';
+              HINT = 'If nothing was lost on the way here, as in a switchover or pg_upgrade, go on by setting the '
+                     'origin of the position to null.';
     END IF;
 END $$;
 COMMENT ON FUNCTION inorder_internal.check_origin(text) IS
@@ -60,10 +61,6 @@ AS $$
 DECLARE
     missing int8multirange;
 BEGIN
-    IF b.transactions IS NULL THEN
-        RAISE 'batch must not be null' USING ERRCODE = 'null_value_not_allowed', HINT = 'feed_batch_after() gives one.';
-    END IF;
-    PERFORM inorder_internal.check_origin(b.origin);
     IF coalesce(b.resumed, b.cut) IS NOT NULL THEN
         PERFORM inorder_internal.check_order(t, b.members, coalesce(b.resumed, b.cut));
     END IF;
@@ -79,16 +76,18 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.check_batch(inorder_internal.feed_table, @extschema@.feed_batch) IS
 'Internal function. Error unless all transactions of a batch have ended in the current snapshot.';
 
-CREATE FUNCTION inorder_internal.stamp_batch(b @extschema@.feed_batch)
-RETURNS @extschema@.feed_batch
+CREATE FUNCTION inorder_internal.check_kept_batch(b @extschema@.feed_batch)
+RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    b.origin := inorder_internal.server_origin();
-    RETURN b;
+    IF b.transactions IS NULL THEN
+        RAISE 'batch must not be null' USING ERRCODE = 'null_value_not_allowed', HINT = 'feed_batch_after() gives one.';
+    END IF;
+    PERFORM inorder_internal.check_origin(b.origin);
 END $$;
-COMMENT ON FUNCTION inorder_internal.stamp_batch(@extschema@.feed_batch) IS
-'Internal function. A batch with the server that it is of.';
+COMMENT ON FUNCTION inorder_internal.check_kept_batch(@extschema@.feed_batch) IS
+'Internal function. Error unless a batch that a reader kept can be one of this server.';
 
 CREATE FUNCTION @extschema@.feed_start(relation regclass, start text DEFAULT 'beginning')
 RETURNS @extschema@.feed_position
@@ -96,8 +95,9 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_start(regclass, text) IS
 'A position to begin with, for a reader that keeps it itself: ''beginning'' has read nothing, ''now'' every '
 'transaction that has ended. Flushes the WAL first.
-Those who may read the table. Errors: invalid_parameter_value (start), insufficient_privilege, undefined_column and '
-'others of feed_enable if the table cannot be read.';
+Those who may read the table. Errors: invalid_parameter_value (start), insufficient_privilege, '
+'object_not_in_prerequisite_state (restored table), serialization_failure if the server is promoted meanwhile (try '
+'again), undefined_column and others of feed_enable if the table cannot be read.';
 
 CREATE FUNCTION @extschema@.feed_batch_after(
     relation regclass, from_position @extschema@.feed_position, max_rows int DEFAULT NULL
@@ -110,7 +110,8 @@ COMMENT ON FUNCTION @extschema@.feed_batch_after(regclass, @extschema@.feed_posi
 'crash takes back what is handed out. On a primary and on a standby.
 Range: max_rows 1 to 2147483647. Errors: object_not_in_prerequisite_state if the position is of another server or '
 'timeline, the table was restored (see feed_rebase), or a partition was attached with rows already passed; '
-'insufficient_privilege, undefined_column and others of feed_enable.';
+'serialization_failure if the server is promoted meanwhile (try again); insufficient_privilege, undefined_column and '
+'others of feed_enable.';
 
 CREATE FUNCTION @extschema@.feed_rows(relation regclass, batch @extschema@.feed_batch, row_type anyelement)
 RETURNS SETOF anyelement
@@ -119,4 +120,5 @@ COMMENT ON FUNCTION @extschema@.feed_rows(regclass, @extschema@.feed_batch, anye
 'The rows of a batch, by transaction number, within one in the order of the key; row_type is null::the_table. The '
 'same rows at any later time, on a primary and on its standbys.
 Errors: object_not_in_prerequisite_state if the batch is newer than the snapshot (REPEATABLE READ, a standby behind) '
-'or of another server or timeline; insufficient_privilege, datatype_mismatch.';
+'or of another server or timeline; serialization_failure if the server is promoted meanwhile (try again); '
+'insufficient_privilege, datatype_mismatch.';

@@ -55,7 +55,8 @@ RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.server_origin() IS
 'Where transaction numbers come from: system identifier and timeline, as 7654321098765432109/1. Numbers of one origin '
-'never repeat; after a restore or a promotion they may.';
+'never repeat; after a restore or a promotion they may. Servers that were promoted from copies of one backup have one '
+'origin, unless the later one knew of the timeline of the earlier one.';
 
 CREATE FUNCTION inorder_internal.server_origin()
 RETURNS text

@@ -12,6 +12,7 @@
  *	  v7.c			uuid_v7_nextval, uuid_v7_time, uuid_v7_floor
  *	  xact.c		uuid_xact_nextval, xact_id and its like, uuid_xact_id, uuid_xact_floor
  *	  snapshot.c	which transactions have ended: ground of feed and count
+ *	  origin.c		which server this is, on which timeline
  *	  guard.c		the trigger that keeps a table readable
  *	  key_base.c	what the default of a column says about its numbers
  *	  rights.c		what a role may do with a table

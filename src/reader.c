@@ -2,7 +2,9 @@
  * reader.c
  *	  Feeds whose position the reader keeps: what users call.
  *
- * Nothing is written, so all of it works on a standby, too.
+ * Nothing is written, so all of it works on a standby, too.  A standby may be
+ * promoted in mid-call: what a call says is of the origin that it began on, or an
+ * error (origin.c).
  */
 #include "postgres.h"
 
@@ -15,6 +17,7 @@
 #include "feed.h"
 #include "ground.h"
 #include "next_batch.h"
+#include "origin.h"
 #include "rights.h"
 #include "wal.h"
 
@@ -29,7 +32,7 @@ static StateCall check_reader = {"SELECT inorder_internal.check_reader($1, $2)"}
 static StateCall first_position = {"SELECT inorder_internal.start_position($1, $2)"};
 static StateCall check_position = {"SELECT inorder_internal.check_position($1)"};
 static StateCall no_batch = {"SELECT inorder_internal.no_batch($1)"};
-static StateCall stamp = {"SELECT inorder_internal.stamp_batch($1)"};
+static StateCall check_kept_batch = {"SELECT inorder_internal.check_kept_batch($1)"};
 
 Value
 relation_value(Oid relation)
@@ -93,10 +96,12 @@ composite_argument(FunctionCallInfo fcinfo, int number)
 Datum
 feed_start(PG_FUNCTION_ARGS)
 {
+	Origin		origin = origin_here();
 	Table		table = open_table(readable_argument(fcinfo, 0));
 	Value		position = start_position(&table, argument_value(fcinfo, 1, TEXTOID));
 
 	flush_wal_to_end();
+	expect_origin(origin);
 	PG_RETURN_DATUM(position.value);
 }
 
@@ -104,6 +109,7 @@ feed_start(PG_FUNCTION_ARGS)
 Datum
 feed_batch_after(PG_FUNCTION_ARGS)
 {
+	Origin		origin = origin_here();
 	Oid			relation = readable_argument(fcinfo, 0);
 	Value		position = composite_argument(fcinfo, 1);
 	Value		batch;
@@ -115,8 +121,8 @@ feed_batch_after(PG_FUNCTION_ARGS)
 	if (next_batch(&table, position, argument_value(fcinfo, 2, INT4OID), &batch) == NO_BATCH)
 		state_call(&no_batch, 1, &position, 1, &batch);
 	check_ground(&table);
-	state_call(&stamp, 1, &batch, 1, &batch);
 	flush_wal_to_end();
+	expect_origin(origin);
 	PG_RETURN_DATUM(batch.value);
 }
 
@@ -124,10 +130,15 @@ feed_batch_after(PG_FUNCTION_ARGS)
 Datum
 feed_rows(PG_FUNCTION_ARGS)
 {
+	Origin		origin = origin_here();
 	Table		table = open_table(readable_argument(fcinfo, 0));
+	Value		batch = composite_argument(fcinfo, 1);
+	Value		nothing;
 
 	check_row_type(&table, get_fn_expr_argtype(fcinfo->flinfo, 2));
 	InitMaterializedSRF(fcinfo, 0);
-	read_batch(&table, composite_argument(fcinfo, 1), fcinfo);
+	state_call(&check_kept_batch, 1, &batch, 1, &nothing);
+	read_batch(&table, batch, fcinfo);
+	expect_origin(origin);
 	return (Datum) 0;
 }

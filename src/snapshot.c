@@ -23,12 +23,10 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "access/xlogrecovery.h"
 #include "access/xlog_internal.h"
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "utils/builtins.h"
 #include "utils/multirangetypes.h"
 #include "utils/snapmgr.h"
 #include "utils/typcache.h"
@@ -41,8 +39,6 @@
 PG_FUNCTION_INFO_V1(ended_transactions);
 PG_FUNCTION_INFO_V1(next_transaction);
 PG_FUNCTION_INFO_V1(flush_wal);
-PG_FUNCTION_INFO_V1(server_origin);
-PG_FUNCTION_INFO_V1(server_system);
 
 /* What a snapshot says, in 64 bits */
 typedef struct Ended
@@ -177,24 +173,4 @@ flush_wal(PG_FUNCTION_ARGS)
 {
 	flush_wal_to_end();
 	PG_RETURN_VOID();
-}
-
-/* server_origin() -> text, system identifier and timeline */
-Datum
-server_origin(PG_FUNCTION_ARGS)
-{
-	TimeLineID	timeline;
-
-	if (RecoveryInProgress())
-		(void) GetXLogReplayRecPtr(&timeline);
-	else
-		timeline = GetWALInsertionTimeLine();
-	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%llu/%u", (unsigned long long) GetSystemIdentifier(), timeline)));
-}
-
-/* server_system() -> text, the first part of the origin */
-Datum
-server_system(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%llu", (unsigned long long) GetSystemIdentifier())));
 }
