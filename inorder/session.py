@@ -95,7 +95,7 @@ def explained(error: psycopg.Error) -> InorderError:
     for label, text in (("DETAIL", diagnosis.message_detail), ("HINT", diagnosis.message_hint)):
         message += f"\n{label}:  {text}" if text else ""
     if diagnosis.message_primary == OTHER_ORIGIN:
-        message += "\nThat is what --accept-origin does; after a dump and restore see feed_rebase() first."
+        message += "\nThat is what --accept-origin does, once. After a dump was restored, see feed_rebase() first."
     failed = error.sqlstate is None or error.sqlstate.startswith((*FAILURES, *PASSING))
     return InorderError(message) if failed else InputError(message)
 

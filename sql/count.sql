@@ -90,16 +90,19 @@ CREATE FUNCTION inorder_internal.count_of_table(relation regclass, caller oid)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    t inorder_internal.feed_table;
 BEGIN
     PERFORM inorder_internal.check_reader(caller, relation);
     IF NOT EXISTS (SELECT FROM inorder_internal.counted_table AS k
-                   JOIN inorder_internal.feed_table AS t ON t.relation = k.relation
+                   JOIN inorder_internal.feed_table AS e ON e.relation = k.relation
                    WHERE k.relation = count_of_table.relation) THEN
         RAISE 'table % has no exact count', relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
               HINT = format('Its owner starts one by exact_count_start(%L).', relation);
     END IF;
-    RETURN inorder_internal.table_of(relation);
+    -- A count goes on after a restore as it is: numbers divide the rows, whichever server they are of.
+    RETURN inorder_internal.known_table(relation);
 END $$;
 COMMENT ON FUNCTION inorder_internal.count_of_table(regclass, oid) IS
 'Internal function. How a table with an exact count is read, or an error.';

@@ -67,9 +67,30 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.find_feed(text, oid, oid) IS
 'Internal function. The id of a feed that the caller may move, or an error.';
 
+CREATE FUNCTION inorder_internal.say_restored(f inorder_internal.feed)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF EXISTS (SELECT FROM inorder_internal.feed_table AS t WHERE t.relation = f.relation AND t.is_generated) THEN
+        RAISE 'feed % was restored from a dump, and the numbers of its table were computed anew', quote_literal(f.name)
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = 'Its position says nothing of them: which rows it has read is not known.',
+              HINT = format('Let it read all rows by feed_seek(%L, ''beginning''), or none of them by '
+                            'feed_seek(%1$L, ''now'').', f.name);
+    END IF;
+    RAISE 'feed % was restored from a dump, and does not move yet', quote_literal(f.name)
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = 'Its position is of another server, or of another time.',
+          HINT = format('Let the owner of the table call feed_rebase(%L).', f.relation);
+END $$;
+COMMENT ON FUNCTION inorder_internal.say_restored(inorder_internal.feed) IS
+'Internal function. The error about a feed that was restored and that nobody has accepted.';
+
 CREATE FUNCTION inorder_internal.feed_state(
-    feed bigint, caller oid, reads boolean, OUT name text, OUT relation oid, OUT t inorder_internal.feed_table,
-    OUT at_position @extschema@.feed_position, OUT batch bigint, OUT pending @extschema@.feed_batch
+    feed bigint, caller oid, reads boolean, seeks boolean, OUT name text, OUT relation oid,
+    OUT t inorder_internal.feed_table, OUT at_position @extschema@.feed_position, OUT batch bigint,
+    OUT finished bigint, OUT pending @extschema@.feed_batch
 )
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -82,6 +103,8 @@ BEGIN
     ELSIF NOT inorder_internal.may_move(caller, f) THEN
         -- Revoked while the caller waited for the lock.
         RAISE 'permission denied for feed %', quote_literal(f.name) USING ERRCODE = 'insufficient_privilege';
+    ELSIF f.written_here IS NOT TRUE AND NOT seeks THEN
+        PERFORM inorder_internal.say_restored(f);
     END IF;
     -- A batch that is out can be finished whatever has become of the table.
     IF coalesce(reads, (f.pending).transactions IS NULL) THEN
@@ -92,11 +115,12 @@ BEGIN
     relation := f.relation;
     at_position := f.position;
     batch := f.batch;
+    finished := f.finished;
     pending := CASE WHEN (f.pending).transactions IS NOT NULL THEN f.pending END;
 END $$;
-COMMENT ON FUNCTION inorder_internal.feed_state(bigint, oid, boolean) IS
+COMMENT ON FUNCTION inorder_internal.feed_state(bigint, oid, boolean, boolean) IS
 'Internal function. The state of a feed and, for those who read (or if null, if no batch is unfinished), the '
-'description of its table, which the caller must then be allowed to read.';
+'description of its table, which the caller must then be allowed to read. A restored feed is for those who seek.';
 
 CREATE FUNCTION inorder_internal.check_name(feed_name text)
 RETURNS void
@@ -137,11 +161,10 @@ RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    from_position.origin := NULL;
     PERFORM inorder_internal.sweep();
-    INSERT INTO inorder_internal.feed (id, name, owner, owner_name, system, relation, position)
+    INSERT INTO inorder_internal.feed (id, name, owner, owner_name, system, relation, position, batch_origin)
     VALUES (inorder_internal.new_id(), feed_name, caller, inorder_internal.role_name(caller),
-            inorder_internal.server_system(), create_feed.relation, from_position);
+            inorder_internal.server_system(), create_feed.relation, from_position, from_position.origin);
 EXCEPTION WHEN unique_violation THEN
     RAISE 'feed % of role % exists already', quote_literal(feed_name), quote_ident(inorder_internal.role_name(caller))
     USING ERRCODE = 'duplicate_object';
@@ -204,12 +227,24 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.set_mover(bigint, oid, oid, boolean) IS
 'Internal function. Let a role move a feed, or no more.';
 
+CREATE FUNCTION inorder_internal.next_number(batch bigint, origin text)
+RETURNS bigint
+LANGUAGE sql VOLATILE
+-- What was handed out on another timeline, or before or after a dump was made, is not known here. No feed hands out
+-- 2^20 batches in each second since it was made: so none that was handed out anywhere has this number or a higher one.
+RETURN CASE WHEN origin = inorder_internal.server_origin() THEN batch + 1
+            ELSE greatest(batch + 1, extract(epoch FROM clock_timestamp())::bigint << 20) END;
+COMMENT ON FUNCTION inorder_internal.next_number(bigint, text) IS
+'Internal function. The number of the batch that follows the given one. Numbers count from 1 without gaps, as long as '
+'the server is the same, on the same timeline. Otherwise they go on at the seconds since 1970 times 1048576.';
+
 CREATE FUNCTION inorder_internal.move_feed(feed bigint, past_batch @extschema@.feed_batch)
 RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
     UPDATE inorder_internal.feed AS f
-    SET position = inorder_internal.advance(f.position, past_batch), pending = NULL, moved = clock_timestamp(),
+    SET position = inorder_internal.advance(f.position, past_batch), moved = clock_timestamp(),
+        finished = CASE WHEN (f.pending).transactions IS NULL THEN f.finished ELSE f.batch END, pending = NULL,
         -- As it is called now, for a dump.
         owner_name = CASE WHEN f.system = inorder_internal.server_system()
                           THEN coalesce(inorder_internal.role_name(f.owner), f.owner_name) ELSE f.owner_name END
@@ -222,14 +257,17 @@ CREATE FUNCTION inorder_internal.keep_pending(feed bigint, next_batch @extschema
 RETURNS bigint
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-    UPDATE inorder_internal.feed AS f SET batch = f.batch + 1, pending = next_batch WHERE f.id = feed
+    UPDATE inorder_internal.feed AS f
+    SET batch = inorder_internal.next_number(f.batch, f.batch_origin), batch_origin = (next_batch).origin,
+        pending = next_batch
+    WHERE f.id = feed
     RETURNING f.batch;
 END;
 COMMENT ON FUNCTION inorder_internal.keep_pending(bigint, @extschema@.feed_batch) IS
 'Internal function. Keep a batch until it is finished, under the next number.';
 
 CREATE FUNCTION inorder_internal.check_pending(
-    feed_name text, batch bigint, last_batch bigint, pending @extschema@.feed_batch
+    feed_name text, batch bigint, last_batch bigint, finished bigint, pending @extschema@.feed_batch
 )
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -238,11 +276,15 @@ BEGIN
     IF pending IS NULL OR batch IS DISTINCT FROM last_batch THEN
         RAISE 'feed % has no unfinished batch %', quote_literal(feed_name), batch
         USING ERRCODE = 'invalid_parameter_value',
-              DETAIL = CASE WHEN pending IS NULL THEN format('The last one was %s, and it is finished.', last_batch)
-                            ELSE format('The unfinished one is %s.', last_batch) END;
+              DETAIL = CASE WHEN NOT pending IS NULL THEN format('The unfinished one is %s.', last_batch)
+                            WHEN last_batch = 0 THEN 'There was none yet.'
+                            WHEN last_batch = finished THEN format('The last one was %s, and it is finished.', finished)
+                            ELSE format('The last one was %s, which feed_seek() forgot.', last_batch) END,
+              HINT = 'The rows of a batch that was forgotten, or that a promotion or a restore took back, come again '
+                     'in another batch.';
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_pending(text, bigint, bigint, @extschema@.feed_batch) IS
+COMMENT ON FUNCTION inorder_internal.check_pending(text, bigint, bigint, bigint, @extschema@.feed_batch) IS
 'Internal function. Error unless this is the number of the unfinished batch.';
 
 CREATE FUNCTION inorder_internal.say_pending(feed_name text, batch bigint)
@@ -278,8 +320,9 @@ BEGIN
     END IF;
     UPDATE inorder_internal.feed AS f
     SET position.transactions = seek_to.transactions, position.partial = NULL, position.last_key = NULL,
-        position.members = inorder_internal.members(t), position.origin = NULL,
-        pending = NULL, moved = clock_timestamp()
+        position.members = inorder_internal.members(t),
+        position.origin = inorder_internal.server_origin(),
+        batch_origin = CASE WHEN f.written_here THEN f.batch_origin END, pending = NULL, moved = clock_timestamp()
     WHERE f.id = feed;
 END $$;
 COMMENT ON FUNCTION inorder_internal.seek_to(bigint, inorder_internal.feed_table, int8multirange) IS
@@ -289,13 +332,19 @@ CREATE FUNCTION inorder_internal.seek_start(feed bigint, t inorder_internal.feed
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    f inorder_internal.feed;
 BEGIN
     CASE start
         WHEN 'beginning' THEN PERFORM inorder_internal.seek_to(feed, t, '{}'::int8multirange);
         WHEN 'now' THEN PERFORM inorder_internal.seek_to(feed, t, inorder_internal.ended_transactions(t.base));
         WHEN 'here' THEN
-            UPDATE inorder_internal.feed AS f
-            SET position.members = inorder_internal.members(t), pending = NULL WHERE f.id = feed;
+            SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
+            IF f.written_here IS NOT TRUE THEN
+                PERFORM inorder_internal.say_restored(f);
+            END IF;
+            UPDATE inorder_internal.feed AS known
+            SET position.members = inorder_internal.members(t), pending = NULL WHERE known.id = feed;
         ELSE
             RAISE 'start must be ''beginning'', ''now'' or ''here'', not %', quote_literal(start)
             USING ERRCODE = 'invalid_parameter_value';
@@ -356,7 +405,8 @@ CREATE FUNCTION @extschema@.feed_seek(name text, transactions int8multirange, ow
 RETURNS void
 AS 'MODULE_PATHNAME', 'feed_seek_to' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_seek(text, int8multirange, regrole) IS
-'Set a feed''s position to these transactions: they count as read, all others not. An unfinished batch is forgotten.
+'Set a feed''s position to these transactions: they count as read, all others not. An unfinished batch is forgotten. A '
+'restored feed then moves again.
 Those who may move the feed and read its table. Range: at most 100,000 ranges of transactions. Errors: '
 'undefined_object, insufficient_privilege, null_value_not_allowed, program_limit_exceeded, invalid_parameter_value for '
 'transactions that have not ended.';
@@ -367,9 +417,10 @@ AS 'MODULE_PATHNAME', 'feed_seek_start' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_seek(text, text, regrole) IS
 'Set a feed''s position: ''beginning'' (nothing read), ''now'' (all that has ended is read) or ''here'' (as it is; '
 'partitions attached since are taken as read where their transactions are). An unfinished batch is forgotten: its '
-'rows come again, under the next number.
+'rows come again, under the next number. A restored feed then moves again, but for ''here''.
 Those who may move the feed and read its table. Errors: undefined_object, insufficient_privilege, '
-'null_value_not_allowed, invalid_parameter_value.';
+'null_value_not_allowed, invalid_parameter_value, object_not_in_prerequisite_state (restored table; ''here'' for a '
+'restored feed).';
 
 CREATE FUNCTION @extschema@.feed_read(
     name text, row_type anyelement, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL
@@ -383,8 +434,8 @@ COMMENT ON FUNCTION @extschema@.feed_read(text, anyelement, int, regrole) IS
 'first; nobody else waits, and no writer ever.
 Those who may move the feed and read its table. Range: max_rows 1 to 2147483647; where the key does not distinguish '
 'rows of one transaction, its rows come together. Errors: undefined_object, insufficient_privilege, '
-'datatype_mismatch, object_not_in_prerequisite_state (unfinished batch, restored table, attached partition, row '
-'security), serialization_failure in REPEATABLE READ and SERIALIZABLE after another reader.';
+'datatype_mismatch, object_not_in_prerequisite_state (unfinished batch, restored table or feed, attached partition, '
+'row security), serialization_failure in REPEATABLE READ and SERIALIZABLE after another reader.';
 
 CREATE FUNCTION @extschema@.feed_apply(
     name text, statement text, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL
@@ -407,8 +458,9 @@ COMMENT ON FUNCTION @extschema@.feed_next_batch(text, int, regrole) IS
 'new. Commit, read it by feed_batch_rows, and when the sink has it, feed_finish_batch. Until then the same batch is '
 'handed out again, with the same number and rows, also after a crash: a sink that remembers the last number it took '
 'gets every row exactly once.
-Numbers count from 1 without gaps. Range: max_rows 1 to 2147483647, ignored while a batch is unfinished. Errors as '
-'feed_read.';
+Numbers count from 1 without gaps; after a promotion, a recovery to an earlier point, pg_upgrade or a restore they go '
+'on at the seconds since 1970 times 1048576, so that no number is that of another batch. Range: max_rows 1 to '
+'2147483647, ignored while a batch is unfinished. Errors as feed_read.';
 
 CREATE FUNCTION @extschema@.feed_batch_rows(
     name text, batch bigint, row_type anyelement, owner regrole DEFAULT NULL
@@ -418,12 +470,13 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_batch_rows(text, bigint, anyelement, regrole) IS
 'The rows of the unfinished batch with this number, in the order of feed_read; any number of times.
 Errors: undefined_object, insufficient_privilege, invalid_parameter_value (no such unfinished batch), '
-'datatype_mismatch, object_not_in_prerequisite_state if the batch is newer than the snapshot.';
+'datatype_mismatch, object_not_in_prerequisite_state if the batch is newer than the snapshot, or the feed restored.';
 
 CREATE FUNCTION @extschema@.feed_finish_batch(name text, batch bigint, owner regrole DEFAULT NULL)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_finish_batch(text, bigint, regrole) IS
-'Move the position over the unfinished batch with this number. True if it was unfinished, false if it was finished '
-'before (so that it may be called again when its answer was lost). Needs no SELECT on the table.
-Error invalid_parameter_value for any other number.';
+'Move the position over the unfinished batch with this number. True if it was unfinished, false if it is the one that '
+'was finished last (so that it may be called again when its answer was lost). Needs no SELECT on the table.
+Errors: undefined_object, insufficient_privilege, object_not_in_prerequisite_state (restored feed), '
+'invalid_parameter_value for any other number, as that of a batch that feed_seek forgot or a promotion took back.';

@@ -9,8 +9,9 @@ RETURNS trigger
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION @extschema@.feed_guard() IS
 'Internal function. Trigger on tables with a feed or an exact count: refuses rows that carry the number of another '
-'transaction than the one that inserts them (check_violation), and DELETE, TRUNCATE and UPDATE of what readers rely '
-'on (restrict_violation). feed_enable makes it.';
+'transaction than the one that inserts them (check_violation), rows of a restored table before feed_rebase '
+'(object_not_in_prerequisite_state), and DELETE, TRUNCATE and UPDATE of what readers rely on (restrict_violation). '
+'feed_enable makes it.';
 
 CREATE FUNCTION inorder_internal.is_guarded(
     relation regclass, columns name[], is_uuid boolean, is_generated boolean, base bigint, guard oid
@@ -156,7 +157,9 @@ BEGIN
         PERFORM inorder_internal.say_unguarded(t);
     END IF;
     PERFORM inorder_internal.sweep();
-    INSERT INTO inorder_internal.feed_table AS f SELECT t.*
+    INSERT INTO inorder_internal.feed_table AS f
+        (relation, key_column, is_uuid, is_generated, order_columns, base, ordered)
+    VALUES (t.relation, t.key_column, t.is_uuid, t.is_generated, t.order_columns, t.base, t.ordered)
     ON CONFLICT (relation) DO UPDATE
     SET (key_column, is_uuid, is_generated, order_columns, base, ordered)
         = ROW(excluded.key_column, excluded.is_uuid, excluded.is_generated, excluded.order_columns, excluded.base,
@@ -196,7 +199,7 @@ LANGUAGE sql VOLATILE
 BEGIN ATOMIC
     UPDATE inorder_internal.feed AS f
     SET position.members = inorder_internal.renewed((f.position).members, before, after)
-    WHERE f.relation = table_relation;
+    WHERE f.relation = table_relation AND f.written_here;
     UPDATE inorder_internal.feed AS f
     SET pending.members = inorder_internal.renewed((f.pending).members, before, after)
     WHERE f.relation = table_relation AND (f.pending).transactions IS NOT NULL;
@@ -235,8 +238,9 @@ COMMENT ON FUNCTION @extschema@.feed_enable(regclass, name) IS
 'after renaming a column or changing the index.
 Owner only. Takes SHARE ROW EXCLUSIVE until the transaction ends, waiting for writers; ACCESS EXCLUSIVE if there is a '
 'guard already. Errors: undefined_column, ambiguous_column, '
-'undefined_object (no index), wrong_object_type, undefined_table, insufficient_privilege, active_sql_transaction in '
-'REPEATABLE READ and SERIALIZABLE.';
+'undefined_object (no index), wrong_object_type, undefined_table, insufficient_privilege, '
+'object_not_in_prerequisite_state (restored table: see feed_rebase), active_sql_transaction in REPEATABLE READ and '
+'SERIALIZABLE.';
 
 CREATE FUNCTION @extschema@.feed_disable(relation regclass)
 RETURNS void

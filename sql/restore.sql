@@ -11,18 +11,23 @@ BEGIN
     END IF;
     t := inorder_internal.describe(relation, (SELECT f.key_column FROM inorder_internal.feed_table AS f
                                               WHERE f.relation = describe_restored.relation));
+    -- A restore computes generated numbers anew: they are of this server, and stay as they are.
     IF t.is_generated THEN
-        RAISE 'column % of % is generated: a restore computes it anew', quote_ident(t.key_column), relation
-        USING ERRCODE = 'object_not_in_prerequisite_state',
-              HINT = 'Its rows are one new batch: start feeds again by feed_seek(name, ''beginning'') or '
-                     'feed_seek(name, ''now'').';
+        IF beyond >= inorder_internal.next_transaction(t.base) THEN
+            RAISE 'column % of % is generated: its base cannot be raised', quote_ident(t.key_column), relation
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  DETAIL = 'A restore gave all rows new numbers: positions of before say nothing of them.',
+                  HINT = 'Readers that keep their positions begin with new ones, by feed_start().';
+        END IF;
+        RETURN;
     END IF;
     -- Not max(uuid), which most servers lack.
     highest_query := format('SELECT %s FROM %sTRUE AND e.%I IS NOT NULL ORDER BY e.%3$I DESC LIMIT 1',
                             inorder_internal.number_text(t), inorder_internal.whole_table(t), t.key_column);
 END $$;
 COMMENT ON FUNCTION inorder_internal.describe_restored(regclass, bigint) IS
-'Internal function. How a restored table is read, and the query for its highest number.';
+'Internal function. How a restored table is read, and the query for its highest number; no query if numbers were '
+'computed anew.';
 
 CREATE FUNCTION inorder_internal.raised_base(t inorder_internal.feed_table, beyond bigint, highest bigint)
 RETURNS bigint
@@ -70,14 +75,30 @@ END;
 COMMENT ON FUNCTION inorder_internal.adopt_roles(regclass) IS
 'Internal function. Let the roles of this cluster have the feeds of a restored table, by name.';
 
+CREATE FUNCTION inorder_internal.accept_feeds(t inorder_internal.feed_table)
+RETURNS void
+LANGUAGE sql VOLATILE
+-- Batches go on in numbers of their own: those that were handed out elsewhere since the dump are not known here.
+-- Where the numbers of rows were computed anew, a position is of no use: feed_seek() has to say another.
+BEGIN ATOMIC
+    UPDATE inorder_internal.feed AS f
+    SET position.origin = inorder_internal.server_origin(), batch_origin = NULL
+    WHERE f.relation = (t).relation AND f.written_here IS DISTINCT FROM true AND NOT (t).is_generated;
+END;
+COMMENT ON FUNCTION inorder_internal.accept_feeds(inorder_internal.feed_table) IS
+'Internal function. Let the restored feeds of a table go on where they stopped.';
+
 CREATE FUNCTION @extschema@.feed_rebase(relation regclass, beyond bigint DEFAULT 0)
 RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_rebase(regclass, bigint) IS
-'After a restore into a server with lower transaction ids: raise the base in the column default and the guard, so '
-'that new numbers go on above those in the table, in the positions of its feeds, which stay as they are, and above '
+'Accept a table that was restored from a dump, with its feeds; until then it is not readable, and its guard refuses '
+'rows. Where transaction ids are lower than they were, raise the base in the column default and the guard, so that '
+'new numbers go on above those in the table, in the positions of its feeds, which stay as they are, and above '
 'beyond, for positions that readers keep themselves. Feeds go to the roles that have the names of those they belonged '
-'to. Returns the base; one that is high enough is kept.
+'to. Returns the base; one that is high enough is kept. The numbers of a generated column are computed anew by a '
+'restore, so its base is kept, and each restored feed needs feed_seek.
 Range: beyond 0 to 281474976710655. Owner only. Takes ACCESS EXCLUSIVE, waiting for everyone; reads the highest '
 'number by the index if it is a btree, otherwise the whole table. Errors: object_not_in_prerequisite_state for a '
-'generated column, which a restore computes anew; numeric_value_out_of_range; those of feed_enable.';
+'generated column and a number beyond that the server has not reached; numeric_value_out_of_range; those of '
+'feed_enable.';

@@ -34,7 +34,9 @@ END $$;
 GRANT USAGE ON SCHEMA inorder_internal TO @extowner@, pg_database_owner;
 GRANT SELECT, INSERT ON inorder_internal.feed_table, inorder_internal.feed, inorder_internal.counted_table
     TO @extowner@, pg_database_owner;
--- COPY FROM evaluates the CHECK constraints and reads the types as the role that restores; both need no more.
+-- COPY FROM evaluates the CHECK constraints and reads the types as the role that restores; both need no more. So
+-- it does with what computes a column.
+GRANT EXECUTE ON FUNCTION inorder_internal.is_written_here(anyelement) TO @extowner@, pg_database_owner;
 
 -- What the functions and the view of the users' schema call: they read the catalog, and give nothing away that it
 -- does not.

@@ -9,6 +9,13 @@ COMMENT ON TYPE inorder_internal.role_ref IS
 'Internal type. A role, by oid on the server where it was remembered; on another one both must be right, so that no '
 'other role takes its place after a restore.';
 
+CREATE FUNCTION inorder_internal.is_written_here(content anyelement)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL UNSAFE;
+COMMENT ON FUNCTION inorder_internal.is_written_here(anyelement) IS
+'Internal function. For generated columns of the state: whether the extension writes the row. It does not where COPY '
+'or INSERT brings rows of another time or another server, as pg_restore does.';
+
 CREATE TABLE inorder_internal.feed_table (
     relation regclass PRIMARY KEY,
     key_column name NOT NULL,
@@ -17,6 +24,7 @@ CREATE TABLE inorder_internal.feed_table (
     order_columns name[] NOT NULL CHECK (array_position(order_columns, NULL) IS NULL),
     base bigint NOT NULL CHECK (base BETWEEN 0 AND 281474976710655),
     ordered boolean NOT NULL,
+    written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(base)) STORED,
     CHECK (NOT is_uuid OR order_columns = ARRAY[key_column])
 );
 COMMENT ON TABLE inorder_internal.feed_table IS 'Tables made readable by feed_enable(), one row each.';
@@ -27,6 +35,10 @@ COMMENT ON COLUMN inorder_internal.feed_table.order_columns IS
 COMMENT ON COLUMN inorder_internal.feed_table.base IS 'what is added to transaction ids, 0 to 281474976710655';
 COMMENT ON COLUMN inorder_internal.feed_table.ordered IS
 'whether a btree index gives rows by number; otherwise a BRIN index does not';
+
+COMMENT ON COLUMN inorder_internal.feed_table.written_here IS
+'whether feed_enable() or feed_rebase() wrote the base here; otherwise a restore did, and the table is neither read '
+'nor written to until feed_rebase()';
 
 CREATE TABLE inorder_internal.feed (
     id bigint PRIMARY KEY CHECK (id BETWEEN 1 AND 4294967295),
@@ -41,10 +53,13 @@ CREATE TABLE inorder_internal.feed (
         CHECK ((position).partial IS NULL OR (position).partial BETWEEN 0 AND 281474976710655
                AND NOT (position).transactions @> (position).partial),
     batch bigint NOT NULL DEFAULT 0 CHECK (batch >= 0),
+    batch_origin text,
+    finished bigint NOT NULL DEFAULT 0 CHECK (finished >= 0),
     pending @extschema@.feed_batch
         CHECK (pending IS NULL OR ((pending).transactions <@ '{[0,281474976710656)}') IS TRUE),
     created timestamptz NOT NULL DEFAULT now(),
     moved timestamptz,
+    written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here("position")) STORED,
     UNIQUE (name, owner, system)
 );
 CREATE INDEX ON inorder_internal.feed (relation);
@@ -55,9 +70,15 @@ COMMENT ON COLUMN inorder_internal.feed.owner_name IS 'its name when the feed mo
 COMMENT ON COLUMN inorder_internal.feed.system IS 'system identifier of the server whose roles these are';
 COMMENT ON COLUMN inorder_internal.feed.movers IS 'roles that feed_grant() lets move it';
 COMMENT ON COLUMN inorder_internal.feed.batch IS
-'number of the last batch handed out by feed_next_batch(), from 1 on; without gaps';
+'number of the last batch handed out by feed_next_batch(): see next_number()';
+COMMENT ON COLUMN inorder_internal.feed.batch_origin IS
+'server and timeline on which that number was given; null if another server did';
+COMMENT ON COLUMN inorder_internal.feed.finished IS 'number of the batch that was finished last';
 COMMENT ON COLUMN inorder_internal.feed.pending IS 'that batch as long as it is not finished';
 COMMENT ON COLUMN inorder_internal.feed.moved IS 'when the position moved last';
+COMMENT ON COLUMN inorder_internal.feed.written_here IS
+'whether the extension wrote the position here; otherwise a restore did, and the feed does not move until '
+'feed_rebase() or feed_seek()';
 
 CREATE TABLE inorder_internal.counted_table (
     relation regclass PRIMARY KEY

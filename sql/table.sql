@@ -349,7 +349,24 @@ COMMENT ON FUNCTION inorder_internal.check_table(inorder_internal.feed_table, oi
 'Internal function. Error if the table cannot be read by transactions any more, is not guarded, or row security hides '
 'rows of it.';
 
-CREATE FUNCTION inorder_internal.table_of(relation regclass)
+CREATE FUNCTION inorder_internal.check_accepted(t inorder_internal.feed_table)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- A restore computes generated numbers anew: they are of this server.
+    IF t.written_here IS NOT TRUE AND NOT t.is_generated THEN
+        RAISE 'table % was restored from a dump, and is not readable yet', t.relation
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = 'Its rows and the positions of its feeds have numbers of another server, or of another time.',
+              HINT = format('Let the owner of the table call feed_rebase(%L): new numbers then go on above these.',
+                            t.relation);
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.check_accepted(inorder_internal.feed_table) IS
+'Internal function. Error if a table was restored, until feed_rebase().';
+
+CREATE FUNCTION inorder_internal.known_table(relation regclass)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -357,7 +374,7 @@ DECLARE
     t inorder_internal.feed_table;
     problem text;
 BEGIN
-    SELECT * INTO t FROM inorder_internal.feed_table AS f WHERE f.relation = table_of.relation;
+    SELECT * INTO t FROM inorder_internal.feed_table AS f WHERE f.relation = known_table.relation;
     IF FOUND THEN
         RETURN t;
     END IF;
@@ -370,5 +387,18 @@ BEGIN
           DETAIL = 'Without the guard its rows may have numbers that readers have passed.',
           HINT = format('Let its owner call feed_enable(%L).', relation);
 END $$;
-COMMENT ON FUNCTION inorder_internal.table_of(regclass) IS
+COMMENT ON FUNCTION inorder_internal.known_table(regclass) IS
 'Internal function. How a table is read, as feed_enable() kept it; an error if it was not called.';
+
+CREATE FUNCTION inorder_internal.table_of(relation regclass)
+RETURNS inorder_internal.feed_table
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    t inorder_internal.feed_table := inorder_internal.known_table(relation);
+BEGIN
+    PERFORM inorder_internal.check_accepted(t);
+    RETURN t;
+END $$;
+COMMENT ON FUNCTION inorder_internal.table_of(regclass) IS
+'Internal function. How a table is read, which its owner has accepted if it was restored.';

@@ -46,6 +46,10 @@ static StateCall describe_restored = {
 static StateCall raised_base = {"SELECT inorder_internal.raised_base($1, $2, $3)"};
 static StateCall base_text = {"SELECT inorder_internal.base_statement($1, $2)"};
 static StateCall adopt = {"SELECT inorder_internal.adopt_roles($1)"};
+static StateCall accept_feeds = {"SELECT inorder_internal.accept_feeds($1)"};
+static StateCall check_accepted = {
+	"SELECT inorder_internal.check_accepted(t) FROM inorder_internal.feed_table AS t WHERE t.relation = $1"
+};
 static StateCall prepare = {"SELECT s FROM inorder_internal.prepare_statements($1, $2, $3) AS s", .stable = true};
 
 static void
@@ -132,6 +136,15 @@ lock_to_enable(Oid relation)
 	return amount > 0 ? AccessExclusiveLock : ShareRowExclusiveLock;
 }
 
+/* Error if the table was restored: what is known of it must not be taken for what was seen here */
+static void
+must_be_accepted(Value relation)
+{
+	Value		nothing;
+
+	(void) state_look(&check_accepted, 1, &relation, 1, &nothing);
+}
+
 /* Waits for writers, so that all rows that came without the guard are there to be looked at. */
 static void
 enable_table(Oid relation, Value key_column)
@@ -164,15 +177,20 @@ ensure_enabled(Oid relation, Value key_column)
 	Value		answer;
 
 	state_call(&enabled, 2, (Value[]) {relation_value(relation), key_column}, 1, &answer);
-	if (!DatumGetBool(answer.value))
-		enable_table(relation, key_column);
+	if (DatumGetBool(answer.value))
+		return;
+	must_be_accepted(relation_value(relation));
+	enable_table(relation, key_column);
 }
 
 /* feed_enable(relation regclass, key_column name) */
 Datum
 feed_enable(PG_FUNCTION_ARGS)
 {
-	enable_table(owned_argument(fcinfo, 0), argument_value(fcinfo, 1, NAMEOID));
+	Oid			relation = owned_argument(fcinfo, 0);
+
+	must_be_accepted(relation_value(relation));
+	enable_table(relation, argument_value(fcinfo, 1, NAMEOID));
 	PG_RETURN_VOID();
 }
 
@@ -200,6 +218,21 @@ set_base(Value description, Value base)
 	run_statement(text_of(query));
 }
 
+/* A base that is high enough: above the highest number that the query finds, and all that feeds have read */
+static Value
+raise_base(const Table *table, Value base, Value highest_query, Value beyond)
+{
+	Value		highest;
+	Value		raised;
+
+	if (!query_row(table, text_of(highest_query), false, 1, &highest))
+		highest = null_of(INT8OID);
+	state_call(&raised_base, 3, (Value[]) {table->description, beyond, highest}, 1, &raised);
+	if (DatumGetInt64(raised.value) > DatumGetInt64(base.value))
+		set_base(table->description, raised);
+	return raised;
+}
+
 /* feed_rebase(relation regclass, beyond bigint) -> bigint */
 Datum
 feed_rebase(PG_FUNCTION_ARGS)
@@ -208,8 +241,7 @@ feed_rebase(PG_FUNCTION_ARGS)
 	Value		relation = relation_value(oid);
 	Value		beyond = PG_ARGISNULL(1) ? value_of(Int64GetDatum(0), INT8OID) : argument_value(fcinfo, 1, INT8OID);
 	Value		found[5];
-	Value		highest = null_of(INT8OID);
-	Value		raised;
+	Value		base;
 	Value		nothing;
 	Table		table;
 
@@ -217,14 +249,13 @@ feed_rebase(PG_FUNCTION_ARGS)
 	lock_table(oid, AccessExclusiveLock);
 	state_call(&describe_restored, 2, (Value[]) {relation, beyond}, 5, found);
 	table = (Table) {.oid = oid, .description = found[0], .ordered = DatumGetBool(found[1].value)};
-	if (!query_row(&table, text_of(found[2]), false, 1, &highest))
-		highest = null_of(INT8OID);
-	state_call(&raised_base, 3, (Value[]) {table.description, beyond, highest}, 1, &raised);
-	if (DatumGetInt64(raised.value) > DatumGetInt64(found[3].value))
-		set_base(table.description, raised);
+	base = found[3];
+	if (!found[2].null)
+		base = raise_base(&table, base, found[2], beyond);
 	state_call(&adopt, 1, &relation, 1, &nothing);
+	state_call(&accept_feeds, 1, &table.description, 1, &nothing);
 	enable_table(table.oid, found[4]);
-	PG_RETURN_DATUM(raised.value);
+	PG_RETURN_DATUM(base.value);
 }
 
 /* feed_prepare(relation regclass, key_column name, method name) -> setof text */

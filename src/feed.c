@@ -43,7 +43,8 @@ typedef struct Feed
 	Table		table;
 	Value		position;
 	Value		batch;			/* number of the last one handed out */
-	Value		pending;		/* which that is, while it is not finished */
+	Value		finished;		/* number of the last one finished */
+	Value		pending;		/* the last one handed out, while it is not finished */
 } Feed;
 
 /* The usual case in one query each; all others, and every error, are for the functions after them. */
@@ -56,13 +57,14 @@ static StateCall find = {
 	" WHERE f.id = (SELECT inorder_internal.find_feed($1, $2, $3))"
 };
 static StateCall own_state = {
-	"SELECT f.name, t, t.ordered, f.position, f.batch, f.pending"
+	"SELECT f.name, t, t.ordered, f.position, f.batch, f.finished, f.pending"
 	" FROM inorder_internal.feed AS f JOIN inorder_internal.feed_table AS t ON t.relation = f.relation"
-	" WHERE f.id = $1 AND (f.pending).transactions IS NULL AND inorder_internal.may_move($2, f)"
+	" WHERE f.id = $1 AND (f.pending).transactions IS NULL AND f.written_here AND (t.written_here OR t.is_generated)"
+	" AND inorder_internal.may_move($2, f)"
 };
 static StateCall state = {
-	"SELECT s.name, s.t, (s.t).ordered, s.at_position, s.batch, s.pending"
-	" FROM inorder_internal.feed_state($1, $2, $3) AS s"
+	"SELECT s.name, s.t, (s.t).ordered, s.at_position, s.batch, s.finished, s.pending"
+	" FROM inorder_internal.feed_state($1, $2, $3, $4) AS s"
 };
 static StateCall check_name = {"SELECT inorder_internal.check_name($1)"};
 static StateCall create = {"SELECT inorder_internal.create_feed($1, $2, $3, $4)"};
@@ -72,7 +74,7 @@ static StateCall seek_to = {"SELECT inorder_internal.seek_to($1, $2, $3)"};
 static StateCall seek_start = {"SELECT inorder_internal.seek_start($1, $2, $3)"};
 static StateCall move = {"SELECT inorder_internal.move_feed($1, $2)"};
 static StateCall keep_pending = {"SELECT inorder_internal.keep_pending($1, $2)"};
-static StateCall check_pending = {"SELECT inorder_internal.check_pending($1, $2, $3, $4)"};
+static StateCall check_pending = {"SELECT inorder_internal.check_pending($1, $2, $3, $4, $5)"};
 static StateCall say_pending = {"SELECT inorder_internal.say_pending($1, $2)"};
 static StateCall seen = {"SELECT f.* FROM inorder_internal.feeds_of($1) AS f", .stable = true};
 
@@ -95,26 +97,29 @@ typedef enum Need
 {
 	NEED_NOTHING,
 	NEED_ROWS,
-	NEED_ROWS_UNLESS_PENDING
+	NEED_ROWS_UNLESS_PENDING,
+	NEED_TABLE					/* for a new position, whatever the old one is */
 } Need;
 
 /* Its state, and the ground that its rows are read on */
 static void
 look_at(Feed *feed, Need need)
 {
-	Value		reads = need == NEED_ROWS_UNLESS_PENDING ? null_of(BOOLOID) : value_of(BoolGetDatum(need == NEED_ROWS), BOOLOID);
-	Value		found[6];
+	Value		reads = need == NEED_ROWS_UNLESS_PENDING ? null_of(BOOLOID) : value_of(BoolGetDatum(need != NEED_NOTHING), BOOLOID);
+	Value		seeks = value_of(BoolGetDatum(need == NEED_TABLE), BOOLOID);
+	Value		found[7];
 	bool		may_read = need != NEED_NOTHING && lock_readable(feed->table.oid);
 
-	if (!may_read || !state_look(&own_state, 2, (Value[]) {feed->id, caller_value()}, 6, found))
-		state_call(&state, 3, (Value[]) {feed->id, caller_value(), reads}, 6, found);
+	if (!may_read || !state_look(&own_state, 2, (Value[]) {feed->id, caller_value()}, 7, found))
+		state_call(&state, 4, (Value[]) {feed->id, caller_value(), reads, seeks}, 7, found);
 	feed->name = found[0];
 	feed->table.description = found[1];
 	feed->table.ordered = DatumGetBool(found[2].value);
 	feed->position = found[3];
 	feed->batch = found[4];
-	feed->pending = found[5];
-	if (need == NEED_ROWS || (need == NEED_ROWS_UNLESS_PENDING && feed->pending.null))
+	feed->finished = found[5];
+	feed->pending = found[6];
+	if (need == NEED_ROWS || need == NEED_TABLE || (need == NEED_ROWS_UNLESS_PENDING && feed->pending.null))
 		prove_ground(&feed->table);
 }
 
@@ -245,7 +250,7 @@ seek(FunctionCallInfo fcinfo, StateCall *call, Oid type)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("%s must not be null", type == TEXTOID ? "start" : "transactions")));
-	feed = take_feed(fcinfo, 2, NEED_ROWS);
+	feed = take_feed(fcinfo, 2, NEED_TABLE);
 	state_call(call, 3, (Value[]) {feed.id, feed.table.description, argument_value(fcinfo, 1, type)}, 1, &nothing);
 	PG_RETURN_VOID();
 }
@@ -338,7 +343,7 @@ expect_pending(const Feed *feed, Value number)
 {
 	Value		nothing;
 
-	state_call(&check_pending, 4, (Value[]) {feed->name, number, feed->batch, feed->pending}, 1, &nothing);
+	state_call(&check_pending, 5, (Value[]) {feed->name, number, feed->batch, feed->finished, feed->pending}, 1, &nothing);
 }
 
 /* feed_batch_rows(name text, batch bigint, row_type anyelement, owner regrole) -> setof row_type */
@@ -362,7 +367,9 @@ feed_finish_batch(PG_FUNCTION_ARGS)
 	Feed		feed = take_feed(fcinfo, 2, NEED_NOTHING);
 	Value		number = argument_value(fcinfo, 1, INT8OID);
 
-	if (feed.pending.null && !number.null && DatumGetInt64(number.value) == DatumGetInt64(feed.batch.value))
+	/* Its answer was lost, perhaps. No batch has the number 0, which a feed has finished that has finished none. */
+	if (!number.null && DatumGetInt64(number.value) != 0 &&
+		DatumGetInt64(number.value) == DatumGetInt64(feed.finished.value))
 		PG_RETURN_BOOL(false);
 	expect_pending(&feed, number);
 	move_feed(&feed, feed.pending);

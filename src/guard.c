@@ -28,6 +28,7 @@
 #include "utils/uuid.h"
 
 #include "guard.h"
+#include "restored.h"
 #include "uuid_datum.h"
 #include "xact.h"
 
@@ -121,8 +122,12 @@ check_insert(TriggerData *data)
 	AttrNumber	column = columns_of(data)->tgattr[0];
 	uint64		current = current_xact_number(base_of(data->tg_trigger), "feed_guard()");
 	bool		is_null;
-	Datum		value = slot_getattr(data->tg_trigslot, column, &is_null);
-	Oid			type = TupleDescAttr(RelationGetDescr(table), column - 1)->atttypid;
+	Datum		value;
+	Oid			type;
+
+	refuse_restored(table, current);
+	value = slot_getattr(data->tg_trigslot, column, &is_null);
+	type = TupleDescAttr(RelationGetDescr(table), column - 1)->atttypid;
 
 	if (unlikely(is_null))
 		refuse_key(table, column, type == UUIDOID ? "key" : "number", "NULL", "none", current);

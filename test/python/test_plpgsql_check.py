@@ -13,9 +13,9 @@ BESIDE = "Callers read a row that is a result beside others by its name."
 ALLOWED: dict[tuple[str, str], str] = {
     ("inorder_internal.describe_new(regclass,name)", 'composite OUT variable "t"'): BESIDE,
     ("inorder_internal.describe_restored(regclass,bigint)", 'composite OUT variable "t"'): BESIDE,
-    ("inorder_internal.feed_state(bigint,oid,boolean)", 'composite OUT variable "t"'): BESIDE,
-    ("inorder_internal.feed_state(bigint,oid,boolean)", 'composite OUT variable "at_position"'): BESIDE,
-    ("inorder_internal.feed_state(bigint,oid,boolean)", 'composite OUT variable "pending"'): BESIDE,
+    ("inorder_internal.feed_state(bigint,oid,boolean,boolean)", 'composite OUT variable "t"'): BESIDE,
+    ("inorder_internal.feed_state(bigint,oid,boolean,boolean)", 'composite OUT variable "at_position"'): BESIDE,
+    ("inorder_internal.feed_state(bigint,oid,boolean,boolean)", 'composite OUT variable "pending"'): BESIDE,
 }
 
 DATABASE = "checked"

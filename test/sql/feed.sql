@@ -217,12 +217,21 @@ SELECT feed_next_batch('late');
 SELECT n FROM feed_batch_rows('late', 2, null::events);
 -- Forgotten, it comes again under the next number.
 SELECT feed_seek('late', 'here');
+SELECT error_of($$SELECT feed_finish_batch('late', 2)$$);
 SELECT feed_next_batch('late', 2);
+SELECT error_of($$SELECT feed_finish_batch('late', 2)$$);
+SELECT feed_finish_batch('late', 1) AS finished_before;
 SELECT n FROM feed_batch_rows('late', 3, null::events);
 SELECT feed_finish_batch('late', 3);
 SELECT n FROM feed_read('late', null::events);
 
 -- Seeking.
+-- What was forgotten is not finished by a read.
+SELECT feed_seek('late', 'beginning');
+SELECT feed_next_batch('late', 1);
+SELECT feed_seek('late', 'here');
+SELECT count(*) > 0 AS moved FROM feed_read('late', null::events);
+SELECT error_of($$SELECT feed_finish_batch('late', 4)$$);
 SELECT feed_seek('late', 'beginning');
 SELECT count(*) FROM feed_read('late', null::events, 4);
 SELECT feed_seek('late', 'here');

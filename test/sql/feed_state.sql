@@ -16,11 +16,24 @@ SELECT regexp_replace(error_of(s), 'row contains.*', 'row …') FROM unnest(ARRA
     'UPDATE inorder_internal.feed_table SET base = -1', 'UPDATE inorder_internal.feed_table SET base = 281474976710656', 'UPDATE inorder_internal.feed_table SET order_columns = NULL',
     'UPDATE inorder_internal.feed_table SET order_columns = ''{a,NULL}''', 'UPDATE inorder_internal.feed_table SET order_columns = ''{n}'' WHERE is_uuid',
     'UPDATE inorder_internal.count_part SET rows = -1', 'UPDATE inorder_internal.count_part SET counted = ''{(,)}''']) AS s;
--- Undoes what it tried.
+-- What the extension did not write is not read before the owner of the table accepts it: tables, and feeds.
+BEGIN;
+UPDATE inorder_internal.feed SET position.last_key = (position).last_key WHERE name = 'pairs';
+SELECT error_of(s) FROM unnest(ARRAY[$$SELECT feed_read('pairs', null::pairs)$$, $$SELECT feed_next_batch('pairs')$$, $$SELECT feed_seek('pairs', 'here')$$, $$SELECT feed_read('events', null::events)$$]) AS s;
+UPDATE inorder_internal.feed_table SET base = base;
+SELECT error_of(s) FROM unnest(ARRAY[$$SELECT feed_read('events', null::events)$$, $$SELECT feed_start('events')$$, $$SELECT feed_create('more', 'events')$$, $$SELECT feed_enable('events')$$, $$SELECT feed_seek('events', 'now')$$]) AS s;
+SELECT exact_count('events');
+SELECT feed_rebase('events'), feed_rebase('pairs');
+SELECT n FROM feed_read('events', null::events);
+SELECT b FROM feed_read('pairs', null::pairs);
+ROLLBACK;
+-- Undoes what it tried. As if the extension had written it: otherwise nothing of it is used.
 CREATE FUNCTION with_state(change text, VARIADIC statements text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
     answers text[];
 BEGIN
+    ALTER TABLE inorder_internal.feed ALTER written_here DROP EXPRESSION;
+    ALTER TABLE inorder_internal.feed_table ALTER written_here DROP EXPRESSION;
     EXECUTE change;
     answers := ARRAY(SELECT error_of(s) FROM unnest(statements) AS s);
     RAISE 'undo' USING ERRCODE = 'IN000';

@@ -1,0 +1,243 @@
+"""Promotion and pg_upgrade: what feeds and sinks know of before stays right, or is refused."""
+
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+from inorder.servers import Server
+
+from conftest import SETTINGS, scalar
+from standby import Standby
+
+pytestmark = pytest.mark.server
+
+WAIT_SECONDS = 120
+TABLE = """
+CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
+SELECT feed_create(name, 'events') FROM unnest(ARRAY['f', 'untouched', 'pending', 'both']) AS name;
+"""
+NEXT, FINISH = "SELECT feed_next_batch(%s, %s)", "SELECT feed_finish_batch(%s, %s)"
+
+
+class Pair:
+    """A primary and its standby, with a session on each."""
+
+    def __init__(self, primary: Cluster, standby: Standby, old: Connection, new: Connection) -> None:
+        self.primary, self.standby, self.old, self.new = primary, standby, old, new
+
+    def cut_off(self) -> None:
+        """From here on the standby gets nothing."""
+        self.standby.catch_up()
+        self.new.execute("ALTER SYSTEM SET primary_conninfo = ''")
+        self.new.execute("SELECT pg_reload_conf()")
+        wait_for(lambda: scalar(self.new, "SELECT count(*) FROM pg_stat_wal_receiver") == 0)
+
+
+@pytest.fixture
+def pair(server: Server) -> Iterator[Pair]:
+    """Made anew for each test, which promotes the standby."""
+    with Cluster(server) as primary:
+        primary.start(SETTINGS)
+        with connect(primary.dsn) as old:
+            old.execute("CREATE EXTENSION inorder")
+            old.execute(TABLE.encode())
+            with Standby(primary) as standby:
+                standby.start(SETTINGS)
+                with connect(standby.dsn) as new:
+                    yield Pair(primary, standby, old, new)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Until it holds."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def insert(connection: Connection, *numbers: int) -> None:
+    """Each row in a transaction of its own."""
+    for n in numbers:
+        connection.execute("INSERT INTO events (n) VALUES (%s)", [n])
+
+
+def take(connection: Connection, feed: str, rows: int | None = None) -> tuple[int, list[object]]:
+    """The next batch: its number and rows."""
+    number = int(str(scalar(connection, NEXT, feed, rows)))
+    found = connection.execute("SELECT n FROM feed_batch_rows(%s, %s, null::events)", [feed, number])
+    return number, [n for (n,) in found]
+
+
+def bare(kept: str) -> str:
+    """A position or a batch without its origin, which is the last part of its text."""
+    return kept.rpartition(",")[0] + ",)"
+
+
+def unknown(connection: Connection, feed: str, number: int) -> None:
+    """A batch that was not handed out here is not finished before."""
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match=f"no unfinished batch {number}"):
+        connection.execute(FINISH.encode(), [feed, number])
+
+
+def test_numbers_of_batches_do_not_come_again(pair: Pair) -> None:
+    """A sink that skips numbers it has misses nothing; what the lost timeline handed out is unknown on the new one."""
+    insert(pair.old, 1, 2, 3, 4)
+    for feed in ("f", "pending", "both"):
+        assert take(pair.old, feed, 1) == (1, [1])
+        assert scalar(pair.old, FINISH, feed, 1) is True
+    assert take(pair.old, "pending", 2) == (2, [2, 3])
+    pair.cut_off()
+    # What the sinks get of these, and what they know by their numbers.
+    known = {feed: {1} for feed in ("f", "untouched", "pending", "both")}
+    assert scalar(pair.old, FINISH, "pending", 2) is True
+    insert(pair.old, 101, 102)
+    for feed, numbers in known.items():
+        for _ in range(2):
+            number, rows = take(pair.old, feed, 1)
+            numbers.add(number)
+            assert rows, feed
+            assert scalar(pair.old, FINISH, feed, number) is True
+    pair.standby.promote()
+    insert(pair.new, 5, 6, 7)
+
+    assert scalar(pair.new, NEXT, "pending", 1) == 2, "an unfinished batch keeps its number"
+    assert take(pair.new, "pending") == (2, [2, 3])
+    assert scalar(pair.new, FINISH, "pending", 2) is True
+    assert [n for (n,) in pair.new.execute("SELECT n FROM feed_read('both', null::events, 1)")] == [2]
+    for feed, left in (("f", [2, 3, 4, 5, 6, 7]), ("untouched", [1, 2, 3, 4, 5, 6, 7]), ("pending", [4, 5, 6, 7]),
+                       ("both", [3, 4, 5, 6, 7])):  # fmt: skip
+        for number in known[feed] - {1, 2}:
+            unknown(pair.new, feed, number)
+        got, last = [], 0
+        while (number := scalar(pair.new, NEXT, feed, 2)) is not None:
+            number, rows = take(pair.new, feed, 2)
+            assert number not in known[feed], f"{feed}: {number} was another batch before"
+            assert number == last + 1 or last == 0
+            last = number
+            got += rows
+            assert scalar(pair.new, FINISH, feed, number) is True
+            assert scalar(pair.new, FINISH, feed, number) is False
+        assert got == left, feed
+    pair.new.execute("SELECT feed_create('later', 'events')")
+    assert scalar(pair.new, NEXT, "later", 1) == 1, "numbers count from 1 where none can be known"
+
+
+# On a standby they wait for a lock, at the table itself or, in mid-query, at its partition.
+CALLS = {
+    "feed_start": "SELECT feed_start('events', 'now')",
+    "feed_batch_after": "SELECT feed_batch_after('parts', %(position)s::feed_position)",
+    "without origin": "SELECT feed_batch_after('parts', %(bare)s::feed_position)",
+    "idle": "SELECT feed_batch_after('events', %(last)s::feed_position)",
+    "feed_rows": "SELECT n FROM feed_rows('parts', %(batch)s::feed_batch, null::parts)",
+    "rows without origin": "SELECT n FROM feed_rows('parts', %(bare_batch)s::feed_batch, null::parts)",
+}
+PARTS = """
+CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n);
+CREATE TABLE parts_1 PARTITION OF parts DEFAULT;
+CREATE INDEX ON parts (id);
+SELECT feed_create('parts', 'parts');
+"""
+
+
+def test_a_promotion_in_mid_call_is_noticed(pair: Pair) -> None:
+    """A call that began on the standby and ends on the new primary adopts nothing: try again, and it is refused."""
+    pair.old.execute(PARTS.encode())
+    position = str(scalar(pair.old, "SELECT feed_start('parts')::text"))
+    pair.old.execute("INSERT INTO parts (n) VALUES (1), (2)")
+    batch = str(scalar(pair.old, "SELECT feed_batch_after('parts', %s::feed_position)::text", position))
+    last = str(scalar(pair.old, "SELECT feed_start('events', 'now')::text"))
+    values = {"position": position, "batch": batch, "last": last, "bare": bare(position), "bare_batch": bare(batch)}
+    outcome: dict[str, str | None] = {}
+
+    def call(name: str) -> None:
+        try:
+            sessions[name].execute(CALLS[name].encode(), values)
+            outcome[name] = None
+        except psycopg.Error as error:
+            outcome[name] = error.sqlstate
+
+    with connect(pair.primary.dsn) as locker:
+        locker.execute("BEGIN; LOCK TABLE events, ONLY parts_1; SELECT pg_current_xact_id()")
+        pair.old.execute("SELECT flush_wal()")
+        pair.standby.catch_up()
+        sessions = {name: connect(pair.standby.dsn) for name in CALLS}
+        threads = [threading.Thread(target=call, args=[name]) for name in CALLS]
+        for thread in threads:
+            thread.start()
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        wait_for(lambda: scalar(pair.new, waiting) == len(CALLS))
+        pair.cut_off()
+        pair.standby.promote()
+        for thread in threads:
+            thread.join(WAIT_SECONDS)
+    # The origin of a batch is looked at after the wait for its table.
+    assert outcome == dict.fromkeys(CALLS, "40001") | {"feed_rows": "55000"}
+    for name in ("feed_batch_after", "idle", "feed_rows"):
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another server or timeline"):
+            sessions[name].execute(CALLS[name].encode(), values)
+    for name in ("feed_start", "without origin", "rows without origin"):
+        sessions[name].execute(CALLS[name].encode(), values)
+    for session in sessions.values():
+        session.close()
+
+
+def test_pg_upgrade_keeps_the_state(server: Server) -> None:
+    """Feeds go on without a word, batches in numbers of their own; positions that readers keep ask once."""
+    with Cluster(server) as before, Cluster(server) as after:
+        before.start(SETTINGS)
+        with connect(before.dsn) as old:
+            old.execute("CREATE EXTENSION inorder")
+            old.execute(TABLE.encode())
+            insert(old, 1, 2, 3)
+            assert take(old, "f", 1) == (1, [1])
+            assert scalar(old, FINISH, "f", 1) is True
+            assert take(old, "pending", 2) == (1, [1, 2])
+            position = str(scalar(old, "SELECT feed_start('events', 'now')::text"))
+        before.stop()
+        upgrade(before, after)
+        after.start(SETTINGS)
+        with connect(after.dsn) as new:
+            insert(new, 4)
+            assert [n for (n,) in new.execute("SELECT n FROM feed_read('both', null::events)")] == [1, 2, 3, 4]
+            assert take(new, "pending") == (1, [1, 2])
+            assert scalar(new, FINISH, "pending", 1) is True
+            number, rows = take(new, "f")
+            assert rows == [2, 3, 4]
+            assert number > 1 << 40
+            after_it = "SELECT feed_batch_after('events', %s::feed_position)"
+            with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another server") as refused:
+                new.execute(after_it.encode(), [position])
+            assert "pg_upgrade" in str(refused.value.diag.message_hint)
+            read = f"SELECT n FROM feed_rows('events', ({after_it}), null::events)"
+            assert new.execute(read.encode(), [bare(position)]).fetchall() == [(4,)]
+
+
+# What a private server does not have otherwise.
+UPGRADING = (
+    "pg_ctl", "pg_controldata", "pg_resetwal", "pg_dump", "pg_dumpall", "pg_restore", "psql", "vacuumdb", "pg_upgrade",
+)  # fmt: skip
+
+
+def upgrade(before: Cluster, after: Cluster) -> None:
+    """Bring a cluster that is stopped into an empty one, by pg_upgrade."""
+    for cluster in (before, after):
+        for name in UPGRADING:
+            shutil.copy(cluster.original.program(name), cluster.server.bindir)
+    work = after.folder / "upgrade"
+    work.mkdir(mode=0o700)
+    if after.account:
+        shutil.chown(work, after.account.pw_name)
+    command = ["pg_upgrade", "-b", before.server.bindir, "-B", after.server.bindir, "-d", before.data, "-D", after.data,
+               "-U", "postgres", "-s", work]  # fmt: skip
+    run_there = ["env", "-C", work, f"PATH={after.server.bindir}:{os.environ['PATH']}", *command]
+    done = subprocess.run(
+        run_there, check=False, capture_output=True, text=True, user=after.account and after.account.pw_uid
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,248 @@
+"""What a restore brought is refused, read and written, until somebody accepts it; however far transaction ids go on."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+from inorder.servers import Server
+
+from conftest import SETTINGS, scalar
+from test_feed_restore import ALL, KEPT, OWNER, dsn_of, fill, insert, read, run, spend_transactions
+
+pytestmark = pytest.mark.server
+
+Refused = psycopg.errors.ObjectNotInPrerequisiteState
+RESTORED = "was restored from a dump"
+SPENT = 20_000  # transactions that the dumped server is ahead
+
+# How a dump is made and brought back, by whom: options of pg_dump, and the rounds of pg_restore (or psql).
+WAYS = {
+    "plain": (["--format=plain"], [["-v", "ON_ERROR_STOP=1"]], "postgres"),
+    "inserts": (["--format=plain", "--rows-per-insert=2"], [["-v", "ON_ERROR_STOP=1"]], "postgres"),
+    "one transaction": (["--format=custom"], [["-1"]], "postgres"),
+    "parallel": (["--format=directory"], [["-j", "2"]], "postgres"),
+    "by the owner": (["--format=custom"], [["--no-comments"]], OWNER),
+    "schema first": (["--format=custom"], [["--schema-only"], ["--data-only", "--disable-triggers"]], "postgres"),
+    "sections": (
+        ["--format=custom"],
+        [["--section=pre-data"], ["--section=data"], ["--section=post-data"]],
+        "postgres",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def young(server: Server) -> Iterator[Cluster]:
+    """A server that has had few transactions yet."""
+    with Cluster(server) as running:
+        running.start(SETTINGS)
+        with connect(running.dsn) as connection:
+            connection.execute(f"CREATE ROLE {OWNER} LOGIN".encode())
+        yield running
+
+
+@pytest.fixture(scope="module")
+def delivered(cluster: Cluster) -> Iterator[dict[str, list[int]]]:
+    """A database in a server whose transaction ids are high; what its feeds have delivered."""
+    with connect(cluster.dsn) as connection:
+        spend_transactions(connection, SPENT)
+        connection.execute("CREATE DATABASE source")
+    with connect(dsn_of(cluster, "source")) as connection:
+        got = fill(connection)
+    yield got
+    with connect(cluster.dsn) as connection:
+        connection.execute("DROP DATABASE source")
+
+
+@pytest.fixture
+def target(young: Cluster) -> Iterator[str]:
+    """An empty database to restore into."""
+    with connect(young.dsn) as connection:
+        connection.execute(f"CREATE DATABASE target OWNER {OWNER}".encode())
+    with connect(dsn_of(young, "target")) as connection:
+        connection.execute(f"GRANT ALL ON SCHEMA public TO {OWNER}".encode())
+    yield "target"
+    with connect(young.dsn) as connection:
+        connection.execute("DROP DATABASE target")
+
+
+def restore(source: Cluster, server: Cluster, database: str, way: str, folder: Path) -> None:
+    """Dump the source, and bring it back in one of the ways."""
+    options, rounds, role = WAYS[way]
+    file = str(folder / "dump")
+    dumped = run(source, "pg_dump", *options, "--no-owner", "-f", file, "source")
+    assert dumped.returncode == 0, dumped.stderr
+    for more in rounds:
+        program = ["psql", "-Xq"] if "plain" in options[0] else ["pg_restore", "--exit-on-error", "--no-owner"]
+        end = ["-f", file] if program[0] == "psql" else [file]
+        done = run(server, *program, *more, "-U", role, "-d", database, *end)
+        assert done.returncode == 0, done.stderr
+
+
+def refusal(connection: Connection, statement: str) -> psycopg.errors.Diagnostic:
+    """What is said about something restored."""
+    with pytest.raises(Refused, match=RESTORED) as refused, connection.transaction():
+        connection.execute(statement.encode())
+    return refused.value.diag
+
+
+def check_refused(connection: Connection) -> None:
+    """Every read and every write, of every table but for the generated form, of which only feeds refuse."""
+    for feed, table in KEPT.items():
+        quoted = "'" + table.replace("'", "''") + "'"
+        for call in (
+            f"SELECT feed_read('{feed}', null::{table})", f"SELECT feed_apply('{feed}', 'SELECT FROM batch')",
+            f"SELECT feed_next_batch('{feed}')", f"SELECT feed_next_batch('{feed} steps')",
+            f"SELECT feed_batch_rows('{feed} steps', 1, null::{table})", f"SELECT feed_finish_batch('{feed} steps', 1)",
+            f"SELECT feed_seek('{feed}', 'now')", f"SELECT feed_create('another', {quoted})",
+            f"SELECT feed_start({quoted})", f"SELECT feed_enable({quoted})",
+            f"INSERT INTO {table} (n) VALUES (0)", f"INSERT INTO {table} (n) SELECT generate_series(1, 600)",
+        ):  # fmt: skip
+            assert "feed_rebase(" in str(refusal(connection, call).message_hint), call
+    refusal(connection, "INSERT INTO parts_highest (n) VALUES (7)")
+    with pytest.raises(Refused, match=RESTORED), connection.cursor().copy("COPY orders (n) FROM STDIN") as copy:
+        copy.write("1\n")
+    for call in ("feed_read('made', null::made)", "feed_seek('made', 'here')", "feed_finish_batch('made steps', 1)"):
+        assert "feed_seek('made" in str(refusal(connection, f"SELECT {call}").message_hint)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_restore_is_refused_until_it_is_accepted(
+    cluster: Cluster, young: Cluster, delivered: dict[str, list[int]], target: str, way: str, tmp_path: Path
+) -> None:
+    """Also when the server has come past the numbers of the dump; then nothing is lost, nothing repeated."""
+    restore(cluster, young, target, way, tmp_path)
+    with connect(dsn_of(young, target)) as connection:
+        if way == "schema first":  # for the triggers were disabled
+            connection.execute("SELECT feed_enable('made')")
+        check_refused(connection)
+        for table in ALL.values() if way != "schema first" else ():
+            assert scalar(connection, "SELECT exact_count(%s)", table) == 12
+        if way == "plain":
+            spend_transactions(connection, SPENT + 1_000)
+            assert int(str(scalar(connection, "SELECT next_transaction()"))) > SPENT
+            check_refused(connection)
+        for table in ALL.values():
+            connection.execute("SELECT feed_rebase(%s)", [table])
+        insert(connection, 13, 212)
+        for feed in KEPT:
+            rest = sorted(delivered[feed] + read(connection, feed))
+            assert rest == list(range(1, 213)), feed
+        # Nor does a guard that is made anew take a position for one of these numbers.
+        connection.execute("ALTER TABLE made DROP CONSTRAINT made_pkey, ADD PRIMARY KEY (n, id)")
+        connection.execute("SELECT feed_enable('made')")
+        assert "feed_seek('made" in str(refusal(connection, "SELECT feed_read('made', null::made)").message_hint)
+        connection.execute("SELECT feed_seek('made', 'beginning'), feed_seek('made steps', 'now')")
+        assert sorted(read(connection, "made")) == list(range(1, 213))
+        connection.execute("INSERT INTO made (n) VALUES (213)")
+        assert scalar(connection, "SELECT count(*) FROM feed_read('made steps', null::made)") == 1
+
+
+def test_a_restore_into_the_same_server_is_refused(
+    cluster: Cluster, delivered: dict[str, list[int]], tmp_path: Path
+) -> None:
+    """Its rows have numbers that are used, but the sinks of its feeds may know batches that came after the dump."""
+    with connect(cluster.dsn) as connection:
+        connection.execute("CREATE DATABASE target")
+    restore(cluster, cluster, "target", "plain", tmp_path)
+    with connect(dsn_of(cluster, "target")) as connection:
+        check_refused(connection)
+        for feed, table in KEPT.items():
+            assert scalar(connection, "SELECT feed_rebase(%s)", table) == 0
+            assert sorted(delivered[feed] + read(connection, feed)) == list(range(1, 13)), feed
+    with connect(cluster.dsn) as connection:
+        connection.execute("DROP DATABASE target")
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_accepting_is_undone_with_its_transaction(
+    cluster: Cluster, young: Cluster, delivered: dict[str, list[int]], target: str, older: bool, tmp_path: Path
+) -> None:
+    """What the guard remembered of a table in a session goes with it, savepoint or not; of partitions, too."""
+    restore(cluster, young, target, "one transaction", tmp_path)
+    with connect(dsn_of(young, target)) as connection, connect(dsn_of(young, target)) as other:
+        if older:  # then the base stays, and so do the triggers
+            missing = scalar(connection, "SELECT max(xact) + 1000 - next_transaction() FROM orders")
+            spend_transactions(connection, int(str(missing)))
+            connection.execute("BEGIN")
+            assert scalar(connection, "SELECT feed_rebase('orders')") == 0
+            connection.execute("ROLLBACK")
+        for begin, undo in (("BEGIN", "ROLLBACK"), ("BEGIN; SAVEPOINT s", "ROLLBACK TO s")):
+            for table in ("parts", "orders"):
+                connection.execute(begin.encode())
+                connection.execute("SELECT feed_rebase(%s)", [table])
+                connection.execute(f"INSERT INTO {table} (n) VALUES (7); INSERT INTO {table} (n) VALUES (8)".encode())
+                connection.execute(undo.encode())
+                refusal(connection, f"INSERT INTO {table} (n) VALUES (7)")
+                connection.execute("ROLLBACK")
+                refusal(connection, f"INSERT INTO {table} (n) VALUES (7)")
+        refusal(other, "INSERT INTO parts (n) VALUES (7)")
+        # A table of its own, which becomes a partition of one that was restored.
+        connection.execute("CREATE TABLE own (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n))")
+        connection.execute("SELECT feed_enable('own')")
+        for _ in range(2):
+            connection.execute("INSERT INTO own (n) VALUES (1001); INSERT INTO own (n) VALUES (1002)")
+        connection.execute("SELECT feed_disable('own')")
+        connection.execute("ALTER TABLE parts ATTACH PARTITION own FOR VALUES FROM (1000) TO (2000)")
+        refusal(connection, "INSERT INTO own (n) VALUES (1003)")
+        connection.execute("SELECT feed_rebase('parts'), feed_rebase('orders')")
+        for session in (connection, other):
+            session.execute("INSERT INTO parts (n) VALUES (7); INSERT INTO orders (n) VALUES (7)")
+
+
+def test_batches_of_a_restored_feed_have_numbers_of_their_own(
+    cluster: Cluster, young: Cluster, delivered: dict[str, list[int]], target: str, tmp_path: Path
+) -> None:
+    """The sink has had others since the dump: the unfinished one comes again, the next is known to nobody."""
+    restore(cluster, young, target, "one transaction", tmp_path)
+    with connect(dsn_of(young, target)) as connection:
+        for feed, table in KEPT.items():
+            connection.execute("SELECT feed_rebase(%s)", [table])
+            steps = f"{feed} steps"
+            assert scalar(connection, "SELECT feed_next_batch(%s)", steps) == 1
+            with pytest.raises(psycopg.errors.InvalidParameterValue, match="has no unfinished batch 2"):
+                connection.execute("SELECT feed_finish_batch(%s, 2)", [steps])
+            assert scalar(connection, "SELECT feed_finish_batch(%s, 1)", steps) is True
+            number = int(str(scalar(connection, "SELECT feed_next_batch(%s, 2)", steps)))
+            assert number > int(str(scalar(connection, "SELECT extract(epoch FROM now())::bigint - 3600"))) << 20
+            assert scalar(connection, "SELECT feed_finish_batch(%s, %s)", steps, number) is True
+            assert scalar(connection, "SELECT feed_finish_batch(%s, %s)", steps, number) is False
+            assert scalar(connection, "SELECT feed_next_batch(%s, 2)", steps) == number + 1
+        connection.execute("SELECT feed_seek('made steps', 'beginning')")
+        assert int(str(scalar(connection, "SELECT feed_next_batch('made steps')"))) > 1 << 40
+
+
+def test_the_data_alone_is_refused(
+    cluster: Cluster, young: Cluster, delivered: dict[str, list[int]], target: str, tmp_path: Path
+) -> None:
+    """Into tables that have feeds already: neither state nor rows are replaced or added."""
+    restore(cluster, young, target, "one transaction", tmp_path)
+    file = str(tmp_path / "dump")
+    with connect(dsn_of(young, target)) as connection:
+        for table in ALL.values():
+            connection.execute("SELECT feed_rebase(%s)", [table])
+        insert(connection, 13, 13)
+        for table in ("feed", "feed_table"):
+            done = run(young, "pg_restore", "--data-only", "--exit-on-error", "-d", target, "-n", "inorder_internal",
+                       "-t", table, file)  # fmt: skip
+            assert done.returncode != 0
+            assert "duplicate key" in done.stderr
+        for table in ("orders", "parts_low", "parts_highest"):
+            done = run(young, "pg_restore", "--data-only", "-d", target, "-t", table, file)
+            assert "was not made by this transaction" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["VACUUM (FULL, FREEZE)", "VACUUM FREEZE", "CLUSTER {} USING {}_pkey"])
+def test_state_that_is_copied_as_it_is_stays(connection: Connection, command: str) -> None:
+    """What rewrites tuples without making them anew is no restore."""
+    connection.execute("CREATE TABLE kept (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)")
+    connection.execute("SELECT feed_create('kept', 'kept')")
+    for state in ("inorder_internal.feed", "inorder_internal.feed_table"):
+        statement = command.replace("{}_pkey", state.partition(".")[2] + "_pkey")
+        connection.execute((statement.replace("{}", state) if "{}" in command else f"{command} {state}").encode())
+    connection.execute("INSERT INTO kept (n) VALUES (1)")
+    assert scalar(connection, "SELECT n FROM feed_read('kept', null::kept)") == 1
+    connection.execute("DROP TABLE kept")
