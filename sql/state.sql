@@ -9,6 +9,47 @@ COMMENT ON TYPE inorder_internal.role_ref IS
 'Internal type. A role, by oid on the server where it was remembered; on another one both must be right, so that no '
 'other role takes its place after a restore.';
 
+-- A dump names tables that may be missing where it is restored.
+CREATE TYPE inorder_internal.table_ref;
+
+CREATE FUNCTION inorder_internal.table_ref_in(cstring) RETURNS inorder_internal.table_ref
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION inorder_internal.table_ref_in(cstring) IS 'Internal function. I/O';
+
+CREATE FUNCTION inorder_internal.table_ref_out(inorder_internal.table_ref) RETURNS cstring
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION inorder_internal.table_ref_out(inorder_internal.table_ref) IS 'Internal function. I/O';
+
+CREATE TYPE inorder_internal.table_ref (
+    INPUT = inorder_internal.table_ref_in, OUTPUT = inorder_internal.table_ref_out,
+    INTERNALLENGTH = 4, PASSEDBYVALUE, ALIGNMENT = int4, STORAGE = plain
+);
+COMMENT ON TYPE inorder_internal.table_ref IS
+'Internal type. A table, as regclass: its oid, in a dump its name. The name of a table that does not exist is no '
+'table, 0, not an error.';
+
+CREATE CAST (inorder_internal.table_ref AS regclass) WITHOUT FUNCTION AS IMPLICIT;
+COMMENT ON CAST (inorder_internal.table_ref AS regclass) IS 'the same table';
+CREATE CAST (inorder_internal.table_ref AS oid) WITHOUT FUNCTION AS IMPLICIT;
+COMMENT ON CAST (inorder_internal.table_ref AS oid) IS 'its oid';
+CREATE CAST (regclass AS inorder_internal.table_ref) WITHOUT FUNCTION AS ASSIGNMENT;
+COMMENT ON CAST (regclass AS inorder_internal.table_ref) IS 'the same table';
+
+CREATE FUNCTION inorder_internal.leave_out_missing()
+RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NEW.relation <> 0::oid THEN
+        RETURN NEW;
+    END IF;
+    RAISE WARNING 'a row of % is left out: its table does not exist', TG_RELID::regclass
+    USING HINT = 'pg_dump writes the state of all tables, also of those that it leaves out.';
+    RETURN NULL;
+END $$;
+COMMENT ON FUNCTION inorder_internal.leave_out_missing() IS
+'Internal function. Trigger on the state: leaves out what a restore brings for tables that it did not bring.';
+
 CREATE FUNCTION inorder_internal.is_written_here(content anyelement)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL UNSAFE;
@@ -17,7 +58,7 @@ COMMENT ON FUNCTION inorder_internal.is_written_here(anyelement) IS
 'or INSERT brings rows of another time or another server, as pg_restore does.';
 
 CREATE TABLE inorder_internal.feed_table (
-    relation regclass PRIMARY KEY,
+    relation inorder_internal.table_ref PRIMARY KEY,
     key_column name NOT NULL,
     is_uuid boolean NOT NULL,
     is_generated boolean NOT NULL,
@@ -47,7 +88,7 @@ CREATE TABLE inorder_internal.feed (
     owner_name name NOT NULL,
     system text NOT NULL,
     movers inorder_internal.role_ref[] NOT NULL DEFAULT '{}',
-    relation regclass NOT NULL,
+    relation inorder_internal.table_ref NOT NULL,
     position @extschema@.feed_position NOT NULL
         CHECK (((position).transactions <@ '{[0,281474976710656)}') IS TRUE)
         CHECK ((position).partial IS NULL OR (position).partial BETWEEN 0 AND 281474976710655
@@ -81,7 +122,7 @@ COMMENT ON COLUMN inorder_internal.feed.written_here IS
 'feed_rebase() or feed_seek()';
 
 CREATE TABLE inorder_internal.counted_table (
-    relation regclass PRIMARY KEY
+    relation inorder_internal.table_ref PRIMARY KEY
 );
 COMMENT ON TABLE inorder_internal.counted_table IS 'Tables that exact_count_start() was called for.';
 
@@ -104,6 +145,13 @@ COMMENT ON COLUMN inorder_internal.count_part.storage IS
 'again) the number is void';
 COMMENT ON COLUMN inorder_internal.count_part.counted IS 'transactions whose rows are in the number';
 COMMENT ON COLUMN inorder_internal.count_part.rows IS 'the number';
+
+CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.feed_table
+FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
+CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.feed
+FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
+CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.counted_table
+FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
 
 -- Of a table that is gone the dump would have an oid, which is another table's where it is restored.
 SELECT pg_catalog.pg_extension_config_dump('inorder_internal.feed_table'::pg_catalog.regclass,

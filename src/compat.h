@@ -26,6 +26,14 @@
 #define ereturn(context, dummy, rest) ereport(ERROR, rest)
 #endif
 
+/* and so does taking a name apart */
+#include "utils/regproc.h"
+#if PG_VERSION_NUM >= 160000
+#define qualified_name_list(name) stringToQualifiedNameList(name, NULL)
+#else
+#define qualified_name_list(name) stringToQualifiedNameList(name)
+#endif
+
 /* 16 asks about privileges on every kind of object by one function */
 #if PG_VERSION_NUM >= 160000
 #define may_execute(function) (object_aclcheck(ProcedureRelationId, function, GetUserId(), ACL_EXECUTE) == ACLCHECK_OK)

@@ -18,6 +18,7 @@
  *	  key_base.c	what the default of a column says about its numbers
  *	  rights.c		what a role may do with a table
  *	  state.c		calls of internal functions, as the owner of the state
+ *	  table_ref.c	how the state names a table
  *	  query.c		queries over one table, with the rights of the caller
  *	  ground.c		what a read stands on, proved before it
  *	  leaf.c		what is proved of a table that holds rows

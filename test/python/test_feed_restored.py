@@ -246,3 +246,25 @@ def test_state_that_is_copied_as_it_is_stays(connection: Connection, command: st
     connection.execute("INSERT INTO kept (n) VALUES (1)")
     assert scalar(connection, "SELECT n FROM feed_read('kept', null::kept)") == 1
     connection.execute("DROP TABLE kept")
+
+
+@pytest.mark.parametrize("role", ["postgres", OWNER])
+def test_a_dump_without_a_table_has_the_state_of_the_others(
+    cluster: Cluster, young: Cluster, delivered: dict[str, list[int]], target: str, role: str, tmp_path: Path
+) -> None:
+    """What belongs to tables that were left out is left out, with a warning."""
+    file = str(tmp_path / "dump")
+    options = ["--format=custom", "--no-owner", "-T", "orders", "-T", "made", "-T", '"Odd.one".*']
+    dumped = run(cluster, "pg_dump", *options, "-f", file, "source")
+    assert dumped.returncode == 0, dumped.stderr
+    options = ["--exit-on-error", "--no-owner", "--no-comments", "--verbose"]
+    done = run(young, "pg_restore", *options, "-U", role, "-d", target, file)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("a row of inorder_internal.feed is left out: its table does not exist") == 6
+    with connect(dsn_of(young, target)) as connection:
+        for table, rows in (("feed", 2), ("feed_table", 1), ("counted_table", 1)):
+            of_parts = f"SELECT count(*) FROM inorder_internal.{table} WHERE relation = 'parts'::regclass"
+            assert scalar(connection, of_parts) == rows
+            assert scalar(connection, f"SELECT count(*) FROM inorder_internal.{table}") == rows
+        connection.execute("SELECT feed_rebase('parts')")
+        assert sorted(delivered["parts"] + read(connection, "parts")) == list(range(1, 13))

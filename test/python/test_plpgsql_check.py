@@ -28,7 +28,8 @@ FUNCTIONS = """
     ORDER BY 2"""
 CHECK = """
     SELECT concat_ws(' ', level, 'in line', lineno::text, sqlstate, message, detail, hint, query)
-    FROM plpgsql_check_function_tb(%s::oid, fatal_errors => false, security_warnings => true,
+    FROM (SELECT %s::oid AS oid) AS f LEFT JOIN pg_trigger AS g ON g.tgfoid = f.oid,
+         plpgsql_check_function_tb(f.oid, coalesce(g.tgrelid, 0), fatal_errors => false, security_warnings => true,
                                    performance_warnings => false, extra_warnings => true)"""
 
 

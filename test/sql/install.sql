@@ -50,7 +50,7 @@ WHERE typnamespace = 'inorder_internal'::regnamespace AND a.grantee <> typowner 
 SELECT has_table_privilege('inorder_other', 'feeds', 'SELECT') AS sees;
 -- What the installer may do with the state: dump and restore it.
 SELECT name, owner_name, relation FROM inorder_internal.feed;
-INSERT INTO inorder_internal.feed_table VALUES (4294967295, 'id', true, false, '{id}', 0, true);
+INSERT INTO inorder_internal.feed_table VALUES ('4294967295', 'id', true, false, '{id}', 0, true);
 SELECT inorder_internal.sweep();
 DELETE FROM inorder_internal.feed;
 UPDATE inorder_internal.feed_table SET base = 7;
