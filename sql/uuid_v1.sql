@@ -47,6 +47,20 @@ COMMENT ON CAST (uuid AS @extschema@.uuid_v1) IS 'the same UUID; an error unless
 CREATE CAST (@extschema@.uuid_v1 AS uuid) WITH FUNCTION @extschema@.uuid(@extschema@.uuid_v1) AS ASSIGNMENT;
 COMMENT ON CAST (@extschema@.uuid_v1 AS uuid) IS 'the same UUID';
 
+-- The same by the name that the old extension uuid_v1 has for both ways.
+
+CREATE FUNCTION @extschema@.uuid_v1_convert(id uuid) RETURNS @extschema@.uuid_v1
+AS 'MODULE_PATHNAME', 'uuid_v1_from_uuid' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.uuid_v1_convert(uuid) IS
+'The same UUID as uuid_v1. One that is not of version 1 is an error (invalid_parameter_value).
+Drop-in for the function of the same name in uuid_v1 0.1.';
+
+CREATE FUNCTION @extschema@.uuid_v1_convert(id @extschema@.uuid_v1) RETURNS uuid
+AS 'MODULE_PATHNAME', 'uuid_v1_to_uuid' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.uuid_v1_convert(@extschema@.uuid_v1) IS
+'The same UUID as uuid.
+Drop-in for the function of the same name in uuid_v1 0.1.';
+
 -- Its parts.
 
 CREATE FUNCTION @extschema@.uuid_v1_get_timestamp(id @extschema@.uuid_v1) RETURNS timestamptz

@@ -28,11 +28,16 @@ FROM unnest(ARRAY[U&'fb2893ae-9265-11e8-90d8-e03f496e73\00B0', U&'\00B02893ae-92
 -- Casts go both ways, with the check on the way in.
 SELECT 'fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid::uuid_v1, 'fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid_v1::uuid;
 SELECT error_of($$SELECT '919108f7-52d1-4320-9bac-f847db4148a8'::uuid::uuid_v1$$);
+-- By the old extension's name: either way by the type of the argument, which a bare literal does not have.
+SELECT uuid_v1_convert('fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid), pg_typeof(uuid_v1_convert('fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid)),
+       uuid_v1_convert('fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid_v1), pg_typeof(uuid_v1_convert('fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid_v1)),
+       uuid_v1_convert(NULL::uuid) IS NULL AS none, uuid_v1_convert(NULL::uuid_v1) IS NULL AS none_either;
+SELECT error_of($$SELECT uuid_v1_convert('919108f7-52d1-4320-9bac-f847db4148a8'::uuid)$$), error_of($$SELECT uuid_v1_convert('fb2893ae-9265-11e8-90d8-e03f496e733b')$$);
 CREATE TABLE assigned (one uuid_v1, other uuid);
 INSERT INTO assigned VALUES ('fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid, 'fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid_v1);
 SELECT * FROM assigned;
 DROP TABLE assigned;
-SELECT count(*) FILTER (WHERE uuid(uuid_v1(v)) <> v OR v::uuid_v1 <> uuid_v1(v)) AS changed
+SELECT count(*) FILTER (WHERE uuid(uuid_v1(v)) <> v OR v::uuid_v1 <> uuid_v1(v) OR uuid_v1_convert(uuid_v1_convert(v)) <> v) AS changed
 FROM (SELECT overlay(overlay(md5(n::text) PLACING '1' FROM 13) PLACING '8' FROM 17)::uuid AS v FROM generate_series(1, 10000) AS n) AS made;
 
 -- Parts.
