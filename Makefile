@@ -12,8 +12,8 @@ EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" $(HERE)inord
 EXTENSION   = inorder
 MODULE_big  = inorder
 OBJS        = src/inorder.o src/entropy.o src/uuid_datum.o src/sequential.o src/v7.o src/xact.o \
-              src/uuid_v1.o src/uuid_v1_ops.o src/uuid_v1_nextval.o src/time_bounds.o src/uuid_min_max.o \
-              src/snapshot.o src/origin.o src/guard.o src/restored.o src/key_base.o src/rights.o src/state.o src/table_ref.o \
+              src/uuid_v1.o src/uuid_v1_ops.o src/uuid_v1_nextval.o src/time_bounds.o src/time_support.o \
+              src/uuid_min_max.o src/snapshot.o src/origin.o src/guard.o src/restored.o src/key_base.o src/rights.o src/state.o src/table_ref.o \
               src/query.o src/ground.o src/leaf.o src/files.o src/probe.o src/next_batch.o src/feed.o src/reader.o \
               src/enable.o src/count.o src/index_pages.o src/lab.o
 PG_CPPFLAGS = -DINORDER_VERSION='"$(EXTVERSION)"'

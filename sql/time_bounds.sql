@@ -1,7 +1,7 @@
 -- Time on keys: comparing uuid_v1, and uuid of version 7, with timestamptz and tstzrange.
 --
 -- Each operator is rewritten by the planner into comparisons of the key with a bound of its own type
--- (src/time_bounds.c), so btree, BRIN, statistics and partition pruning serve it.
+-- (src/time_support.c), so btree, BRIN, statistics and partition pruning serve it.
 --
 -- The operators over ranges have names of their own: as <@ and @> they would match a tstzrange exactly, and so come
 -- before the server's own, which are polymorphic, wherever the other side is a literal or an untyped parameter.
@@ -10,25 +10,39 @@ CREATE FUNCTION @extschema@.uuid_v1_time_bound(moment timestamptz, after boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_time_bound(timestamptz, boolean) IS
 'Internal function. What the planner compares keys with instead of a moment: the smallest key of its microsecond, or '
-'(after) of a later one; the lowest or one above all beyond the range.';
+'(after) of a later one; the lowest of all before 1582-10-15 00:00:00+00.
+A bound after 5236-03-31 21:21:00.684697+00 is an error (datetime_field_overflow) unless the planner calls.';
 
 CREATE FUNCTION @extschema@.uuid_v1_range_bound(range tstzrange, upper boolean) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_range_bound(tstzrange, boolean) IS
 'Internal function. What the planner compares keys with instead of a range: the smallest key in it, or (upper) behind '
-'it; the lowest or one above all beyond the range.';
+'it; the lowest of all before 1582-10-15 00:00:00+00.
+A bound after 5236-03-31 21:21:00.684697+00 is an error (datetime_field_overflow) unless the planner calls.';
 
 CREATE FUNCTION @extschema@.uuid_v7_time_bound(moment timestamptz, after boolean) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v7_time_bound(timestamptz, boolean) IS
 'Internal function. What the planner compares keys with instead of a moment: the smallest key of its microsecond, or '
-'(after) of a later one; the lowest or one above all beyond the range.';
+'(after) of a later one; the least uuid or the greatest, which are of no version, outside of 1970-01-01 00:00:00+00 to '
+'10889-08-02 05:31:50.655999+00.';
 
 CREATE FUNCTION @extschema@.uuid_v7_range_bound(range tstzrange, upper boolean) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v7_range_bound(tstzrange, boolean) IS
 'Internal function. What the planner compares keys with instead of a range: the smallest key in it, or (upper) behind '
-'it; the lowest or one above all beyond the range.';
+'it; the least uuid or the greatest, which are of no version, outside of 1970-01-01 00:00:00+00 to '
+'10889-08-02 05:31:50.655999+00.';
+
+CREATE FUNCTION @extschema@.uuid_v7_checked_support(internal) RETURNS internal
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.uuid_v7_checked_support(internal) IS 'planner support';
+
+CREATE FUNCTION @extschema@.uuid_v7_checked(id uuid, moment "any") RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 3 SUPPORT @extschema@.uuid_v7_checked_support;
+COMMENT ON FUNCTION @extschema@.uuid_v7_checked(uuid, "any") IS
+'Internal function. What the planner puts beside a comparison with bounds: true, or an error '
+'(invalid_parameter_value) if the key is not of version 7. It costs more than the bounds, to be evaluated after them.';
 
 CREATE FUNCTION @extschema@.uuid_v1_floor(moment timestamptz) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -286,84 +300,96 @@ CREATE OPERATOR @extschema@.<~ (
     COMMUTATOR = OPERATOR(@extschema@.>~), NEGATOR = OPERATOR(@extschema@.>=~),
     RESTRICT = scalarltsel, JOIN = scalarltjoinsel
 );
-COMMENT ON OPERATOR @extschema@.<~ (uuid, timestamptz) IS 'key earlier than the moment';
+COMMENT ON OPERATOR @extschema@.<~ (uuid, timestamptz) IS
+'key earlier than the moment; a key that is not of version 7 is an error';
 
 CREATE OPERATOR @extschema@.<~ (
     FUNCTION = @extschema@.time_lt_uuid_v7, LEFTARG = timestamptz, RIGHTARG = uuid,
     COMMUTATOR = OPERATOR(@extschema@.>~), NEGATOR = OPERATOR(@extschema@.>=~),
     RESTRICT = scalarltsel, JOIN = scalarltjoinsel
 );
-COMMENT ON OPERATOR @extschema@.<~ (timestamptz, uuid) IS 'moment earlier than the key';
+COMMENT ON OPERATOR @extschema@.<~ (timestamptz, uuid) IS
+'moment earlier than the key; a key that is not of version 7 is an error';
 
 CREATE OPERATOR @extschema@.<=~ (
     FUNCTION = @extschema@.uuid_v7_le_time, LEFTARG = uuid, RIGHTARG = timestamptz,
     COMMUTATOR = OPERATOR(@extschema@.>=~), NEGATOR = OPERATOR(@extschema@.>~),
     RESTRICT = scalarlesel, JOIN = scalarlejoinsel
 );
-COMMENT ON OPERATOR @extschema@.<=~ (uuid, timestamptz) IS 'key not later than the moment';
+COMMENT ON OPERATOR @extschema@.<=~ (uuid, timestamptz) IS
+'key not later than the moment; a key that is not of version 7 is an error';
 
 CREATE OPERATOR @extschema@.<=~ (
     FUNCTION = @extschema@.time_le_uuid_v7, LEFTARG = timestamptz, RIGHTARG = uuid,
     COMMUTATOR = OPERATOR(@extschema@.>=~), NEGATOR = OPERATOR(@extschema@.>~),
     RESTRICT = scalarlesel, JOIN = scalarlejoinsel
 );
-COMMENT ON OPERATOR @extschema@.<=~ (timestamptz, uuid) IS 'moment not later than the key';
+COMMENT ON OPERATOR @extschema@.<=~ (timestamptz, uuid) IS
+'moment not later than the key; a key that is not of version 7 is an error';
 
 CREATE OPERATOR @extschema@.>=~ (
     FUNCTION = @extschema@.uuid_v7_ge_time, LEFTARG = uuid, RIGHTARG = timestamptz,
     COMMUTATOR = OPERATOR(@extschema@.<=~), NEGATOR = OPERATOR(@extschema@.<~),
     RESTRICT = scalargesel, JOIN = scalargejoinsel
 );
-COMMENT ON OPERATOR @extschema@.>=~ (uuid, timestamptz) IS 'key not earlier than the moment';
+COMMENT ON OPERATOR @extschema@.>=~ (uuid, timestamptz) IS
+'key not earlier than the moment; a key that is not of version 7 is an error';
 
 CREATE OPERATOR @extschema@.>=~ (
     FUNCTION = @extschema@.time_ge_uuid_v7, LEFTARG = timestamptz, RIGHTARG = uuid,
     COMMUTATOR = OPERATOR(@extschema@.<=~), NEGATOR = OPERATOR(@extschema@.<~),
     RESTRICT = scalargesel, JOIN = scalargejoinsel
 );
-COMMENT ON OPERATOR @extschema@.>=~ (timestamptz, uuid) IS 'moment not earlier than the key';
+COMMENT ON OPERATOR @extschema@.>=~ (timestamptz, uuid) IS
+'moment not earlier than the key; a key that is not of version 7 is an error';
 
 CREATE OPERATOR @extschema@.>~ (
     FUNCTION = @extschema@.uuid_v7_gt_time, LEFTARG = uuid, RIGHTARG = timestamptz,
     COMMUTATOR = OPERATOR(@extschema@.<~), NEGATOR = OPERATOR(@extschema@.<=~),
     RESTRICT = scalargtsel, JOIN = scalargtjoinsel
 );
-COMMENT ON OPERATOR @extschema@.>~ (uuid, timestamptz) IS 'key later than the moment';
+COMMENT ON OPERATOR @extschema@.>~ (uuid, timestamptz) IS
+'key later than the moment; a key that is not of version 7 is an error';
 
 CREATE OPERATOR @extschema@.>~ (
     FUNCTION = @extschema@.time_gt_uuid_v7, LEFTARG = timestamptz, RIGHTARG = uuid,
     COMMUTATOR = OPERATOR(@extschema@.<~), NEGATOR = OPERATOR(@extschema@.<=~),
     RESTRICT = scalargtsel, JOIN = scalargtjoinsel
 );
-COMMENT ON OPERATOR @extschema@.>~ (timestamptz, uuid) IS 'moment later than the key';
+COMMENT ON OPERATOR @extschema@.>~ (timestamptz, uuid) IS
+'moment later than the key; a key that is not of version 7 is an error';
 
 CREATE OPERATOR @extschema@.=~ (
     FUNCTION = @extschema@.uuid_v7_eq_time, LEFTARG = uuid, RIGHTARG = timestamptz,
     COMMUTATOR = OPERATOR(@extschema@.=~), NEGATOR = OPERATOR(@extschema@.<>~),
     RESTRICT = eqsel, JOIN = eqjoinsel
 );
-COMMENT ON OPERATOR @extschema@.=~ (uuid, timestamptz) IS 'key of the same microsecond as the moment';
+COMMENT ON OPERATOR @extschema@.=~ (uuid, timestamptz) IS
+'key of the same microsecond as the moment; a key that is not of version 7 is an error';
 
 CREATE OPERATOR @extschema@.=~ (
     FUNCTION = @extschema@.time_eq_uuid_v7, LEFTARG = timestamptz, RIGHTARG = uuid,
     COMMUTATOR = OPERATOR(@extschema@.=~), NEGATOR = OPERATOR(@extschema@.<>~),
     RESTRICT = eqsel, JOIN = eqjoinsel
 );
-COMMENT ON OPERATOR @extschema@.=~ (timestamptz, uuid) IS 'moment of the same microsecond as the key';
+COMMENT ON OPERATOR @extschema@.=~ (timestamptz, uuid) IS
+'moment of the same microsecond as the key; a key that is not of version 7 is an error';
 
 CREATE OPERATOR @extschema@.<>~ (
     FUNCTION = @extschema@.uuid_v7_ne_time, LEFTARG = uuid, RIGHTARG = timestamptz,
     COMMUTATOR = OPERATOR(@extschema@.<>~), NEGATOR = OPERATOR(@extschema@.=~),
     RESTRICT = neqsel, JOIN = neqjoinsel
 );
-COMMENT ON OPERATOR @extschema@.<>~ (uuid, timestamptz) IS 'key not of the same microsecond as the moment';
+COMMENT ON OPERATOR @extschema@.<>~ (uuid, timestamptz) IS
+'key not of the same microsecond as the moment; a key that is not of version 7 is an error';
 
 CREATE OPERATOR @extschema@.<>~ (
     FUNCTION = @extschema@.time_ne_uuid_v7, LEFTARG = timestamptz, RIGHTARG = uuid,
     COMMUTATOR = OPERATOR(@extschema@.<>~), NEGATOR = OPERATOR(@extschema@.=~),
     RESTRICT = neqsel, JOIN = neqjoinsel
 );
-COMMENT ON OPERATOR @extschema@.<>~ (timestamptz, uuid) IS 'moment not of the same microsecond as the key';
+COMMENT ON OPERATOR @extschema@.<>~ (timestamptz, uuid) IS
+'moment not of the same microsecond as the key; a key that is not of version 7 is an error';
 
 CREATE FUNCTION @extschema@.uuid_v7_in_range(uuid, tstzrange) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_eq_support;
@@ -377,10 +403,12 @@ CREATE OPERATOR @extschema@.<@~ (
     FUNCTION = @extschema@.uuid_v7_in_range, LEFTARG = uuid, RIGHTARG = tstzrange,
     COMMUTATOR = OPERATOR(@extschema@.@>~), RESTRICT = contsel, JOIN = contjoinsel
 );
-COMMENT ON OPERATOR @extschema@.<@~ (uuid, tstzrange) IS 'the key''s time is in the range';
+COMMENT ON OPERATOR @extschema@.<@~ (uuid, tstzrange) IS
+'the key''s time is in the range; a key that is not of version 7 is an error';
 
 CREATE OPERATOR @extschema@.@>~ (
     FUNCTION = @extschema@.range_has_uuid_v7, LEFTARG = tstzrange, RIGHTARG = uuid,
     COMMUTATOR = OPERATOR(@extschema@.<@~), RESTRICT = contsel, JOIN = contjoinsel
 );
-COMMENT ON OPERATOR @extschema@.@>~ (tstzrange, uuid) IS 'the range holds the key''s time';
+COMMENT ON OPERATOR @extschema@.@>~ (tstzrange, uuid) IS
+'the range holds the key''s time; a key that is not of version 7 is an error';

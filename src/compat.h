@@ -84,6 +84,13 @@
 #define begin_index_scan(table, index, snapshot, keys) index_beginscan(table, index, snapshot, keys, 0)
 #endif
 
+/* 18 refers to what is grouped by through an entry of its own in the range table */
+#if PG_VERSION_NUM >= 180000
+#define group_expressions(rte) ((rte)->rtekind == RTE_GROUP ? (rte)->groupexprs : NIL)
+#else
+#define group_expressions(rte) NIL
+#endif
+
 /* 18 skips over values of a leading index column */
 #if PG_VERSION_NUM >= 180000
 #include "utils/skipsupport.h"

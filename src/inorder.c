@@ -32,7 +32,8 @@
  *	  uuid_v1.c		the type uuid_v1: text, binary, casts, parts
  *	  uuid_v1_ops.c	its comparisons, sorting, hashing, index support
  *	  uuid_v1_nextval.c	its generator
- *	  time_bounds.c	comparing keys with timestamps by the index
+ *	  time_bounds.c	comparing keys with timestamps
+ *	  time_support.c	the same by the index: what the planner makes of it
  *	  uuid_min_max.c	min and max of uuid where the server has none
  *	  index_pages.c	how full the leaf pages of a btree are
  *	  lab.c			what the lab needs to time the others

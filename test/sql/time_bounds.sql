@@ -155,15 +155,114 @@ DROP SCHEMA "Its Own" CASCADE;
 RESET client_min_messages;
 DROP ROLE inorder_guest;
 
--- What lies above all values is in no plan of constants, and can be neither sent nor cast.
-SELECT error_of($$SELECT uuid_v1_send(uuid_v1_time_bound('infinity', false))$$);
-SELECT error_of($$SELECT uuid_v1_time_bound('infinity', false)::uuid$$);
+-- What lies above all values is in no plan of constants, and nobody gets hold of it.
+SELECT form, error_of('SELECT ' || form) FROM unnest(ARRAY['uuid_v1_time_bound(''infinity'', false)', 'uuid_v1_time_bound(''5236-03-31 21:21:00.684697+00'', true)',
+    'uuid_v1_time_bound(''5236-03-31 21:21:00.684697+00'', false)', 'uuid_v1_range_bound(''empty'', false)', 'uuid_v1_range_bound(''(,)'', true)', 'uuid_v1_range_bound(''(,)'', false)',
+    'max(b) FROM (SELECT uuid_v1_time_bound(''infinity'', false) AS b) AS s']) AS form;
+SELECT error_of('CREATE TABLE made AS SELECT uuid_v1_time_bound(moment, true) AS id FROM m') LIKE '22008%' AS refused;
 -- Constants beyond the range, in a plan.
 SET enable_seqscan = off;
 EXPLAIN (COSTS OFF) SELECT id FROM k1 WHERE id >=~ 'infinity'::timestamptz;
 SELECT count(*) FROM k1 WHERE id >=~ 'infinity'::timestamptz;
 SELECT count(*) FROM k1 WHERE id <~ 'infinity'::timestamptz;
 SELECT count(*) FROM k7 WHERE id >~ '-infinity'::timestamptz;
+
+-- A key that carries no time is refused by every operator, on either side and in ranges.
+CREATE SEQUENCE numbers;
+CREATE TABLE kinds AS SELECT * FROM (VALUES ('v4', gen_random_uuid()), ('xact', uuid_xact_nextval()), ('sequence', uuid_sequence_nextval('numbers')),
+    ('time', uuid_time_nextval()), ('v1', uuid_v1_nextval()::uuid), ('nil', '00000000-0000-0000-0000-000000000000'),
+    ('greatest', 'ffffffff-ffff-ffff-ffff-ffffffffffff'), ('other variant', '019b76da-a800-7000-0000-000000000000')) AS k (kind, id);
+CREATE TABLE forms AS
+    SELECT format(side, operator, moment) AS form
+    FROM unnest(ARRAY['%%L::uuid %1$s %2$s', '%2$s %1$s %%L::uuid']) AS side, unnest(ARRAY['<~', '<=~', '>~', '>=~', '=~', '<>~']) AS operator,
+         unnest(ARRAY['now()', 'clock_timestamp()', '''infinity''::timestamptz']) AS moment
+    UNION ALL SELECT unnest(ARRAY['%L::uuid <@~ tstzrange(now(), NULL)', 'tstzrange(NULL, now()) @>~ %L::uuid', '%L::uuid <@~ ''empty''::tstzrange',
+                                  '%L::uuid >=~ ANY (ARRAY[now()])', 'NOT (%L::uuid >=~ now())', 'uuid_v7_ge_time(%L, now())', 'uuid_v7_checked(%L, now())']);
+SELECT kind, count(*) AS statements, array_agg(DISTINCT substr(replace(error_of(format('SELECT ' || form, id)), id::text, '…'), 1, 67)) AS errors
+FROM kinds, forms GROUP BY kind ORDER BY kind;
+SELECT '12345678-9abc-4def-8123-456789abcdef'::uuid >=~ now();
+-- In the list of results no row is passed over; NULL is unknown, as ever.
+SELECT kind, error_of(format('SELECT id >=~ now(), id <~ now() FROM kinds WHERE kind = %L', kind)) <> 'no error' AS refused FROM kinds ORDER BY kind;
+SELECT NULL::uuid >=~ now() AS no_key, id >=~ NULL::timestamptz AS no_moment FROM kinds LIMIT 1;
+
+-- Among the rows of a table it is refused where the comparison would take it: by every scan and every join alike.
+CREATE TABLE mixed (n int, id uuid);
+INSERT INTO mixed SELECT n, uuid_v7_floor(timestamptz '2026-01-01' + n * interval '1 hour') FROM generate_series(1, 1000) AS n;
+INSERT INTO mixed VALUES (0, '00000000-0001-8000-8000-000000000000'), (2000, 'ffffffff-0000-4000-8000-000000000000');
+CREATE INDEX mixed_id ON mixed (id);
+ANALYZE mixed;
+CREATE TABLE since (at timestamptz);
+INSERT INTO since VALUES ('2026-02-01'), ('2026-02-02');
+CREATE FUNCTION by_every_plan(statement text) RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE
+    scans text[] := '{seqscan,indexscan,indexonlyscan,bitmapscan}';
+    joins text[] := '{nestloop,hashjoin,mergejoin}';
+    scan text;
+    how text;
+    answer text;
+    answers text[];
+BEGIN
+    FOREACH scan IN ARRAY scans LOOP
+        FOREACH how IN ARRAY joins LOOP
+            PERFORM set_config('enable_' || name, (name IN (scan, how))::text, true) FROM unnest(scans || joins) AS name;
+            BEGIN
+                EXECUTE statement INTO answer;
+            EXCEPTION WHEN invalid_parameter_value THEN
+                answer := 'refused';
+            END;
+            answers := answers || answer;
+        END LOOP;
+    END LOOP;
+    RETURN (SELECT array_agg(DISTINCT a) FROM unnest(answers) AS a);
+END $$;
+SELECT condition, by_every_plan('SELECT count(*) FROM mixed WHERE ' || condition) FROM unnest(ARRAY[
+    'id <@~ tstzrange(''2026-01-02'', ''2026-01-03'')', 'id =~ timestamptz ''2026-01-02''', 'id >=~ timestamptz ''2026-02-01''', 'id <~ timestamptz ''2026-02-01''',
+    'id >=~ (now() - (now() - ''2026-02-01''))', 'id >=~ (SELECT max(at) FROM since)', 'n BETWEEN 1 AND 1000 AND id >=~ timestamptz ''2026-02-01''',
+    'id >=~ timestamptz ''2026-02-01'' AND id <~ timestamptz ''2026-02-02''']) AS condition;
+SELECT condition, by_every_plan('SELECT count(*) FROM since AS s JOIN mixed AS k ON ' || condition) FROM unnest(ARRAY[
+    'k.id =~ s.at', 'k.id >=~ s.at', 'k.id <~ s.at', 'k.id <@~ tstzrange(s.at, s.at + interval ''1 day'')']) AS condition;
+-- Of a comparison negated by NOT no row is passed over: the other operator is by the index.
+SELECT condition, by_every_plan('SELECT count(*) FROM mixed WHERE ' || condition) FROM unnest(ARRAY[
+    'NOT (id <~ timestamptz ''2026-01-10'')', 'NOT (id <~ timestamptz ''2026-01-10'') AND n BETWEEN 1 AND 1000']) AS condition;
+-- The check changes no estimate, and hides no partial index.
+SELECT estimate($$SELECT FROM mixed WHERE id <~ timestamptz '2026-01-01' + interval '250 hours'$$) BETWEEN 230 AND 270 AS estimated;
+DELETE FROM mixed WHERE n NOT BETWEEN 1 AND 1000;
+CREATE INDEX mixed_late ON mixed (n) WHERE id >=~ timestamptz '2026-02-01';
+SET enable_seqscan = off;
+EXPLAIN (COSTS OFF) SELECT n FROM mixed WHERE n = 900 AND id >=~ timestamptz '2026-02-03';
+RESET enable_seqscan;
+DROP TABLE mixed, since, kinds, forms;
+
+-- A column whose default makes keys without a time is refused altogether, wherever it is met.
+CREATE TABLE defaults (v7 uuid DEFAULT uuid_v7_nextval(), v4 uuid DEFAULT gen_random_uuid(), xact uuid DEFAULT uuid_xact_nextval(100), sequence uuid DEFAULT uuid_sequence_nextval('numbers'),
+                       time uuid DEFAULT uuid_time_nextval(), v1 uuid DEFAULT uuid_v1_nextval()::uuid, wrapped uuid DEFAULT coalesce(NULL, uuid_xact_nextval()), none uuid);
+SELECT name, error_of(format('SELECT FROM defaults WHERE %I >=~ now()', name)) FROM unnest(ARRAY['v7', 'v4', 'xact', 'sequence', 'time', 'v1', 'wrapped', 'none']) AS name;
+SELECT FROM defaults WHERE xact >=~ now();
+CREATE VIEW looks AS SELECT xact AS id, v7 FROM defaults;
+CREATE DOMAIN of_xact AS uuid DEFAULT uuid_xact_nextval();
+CREATE TABLE typed (id of_xact);
+CREATE TABLE leaves (id uuid DEFAULT uuid_xact_nextval()) PARTITION BY RANGE (id);
+CREATE TABLE leaf PARTITION OF leaves DEFAULT;
+SELECT statement, left(error_of(statement), 64) AS error FROM unnest(ARRAY[
+    'SELECT FROM looks WHERE id <~ now()', 'SELECT FROM looks WHERE v7 <~ now()', 'SELECT FROM looks WHERE now() <~ id', 'SELECT FROM looks WHERE id <@~ tstzrange(now(), NULL)',
+    'SELECT FROM (SELECT id FROM looks OFFSET 0) AS q WHERE id =~ now()', 'SELECT FROM (SELECT a.id FROM looks AS a JOIN looks AS b USING (id) OFFSET 0) AS q WHERE id =~ now()',
+    'SELECT FROM (SELECT id FROM looks GROUP BY id OFFSET 0) AS q WHERE id =~ now()', 'SELECT id FROM looks GROUP BY id HAVING id >=~ max(now())',
+    'SELECT FROM (SELECT id FROM looks UNION ALL SELECT v7 FROM looks) AS q WHERE id =~ now()', 'WITH q AS (SELECT id FROM looks) SELECT FROM q WHERE id <>~ now()',
+    'SELECT (SELECT count(*) FROM looks AS i WHERE o.id >=~ now()) FROM looks AS o', 'SELECT id >=~ now() FROM looks', 'SELECT FROM looks AS a JOIN looks AS b ON a.id >=~ now()',
+    'DELETE FROM defaults WHERE xact <~ now()', 'UPDATE defaults SET v7 = NULL WHERE xact <~ now()', 'INSERT INTO defaults (v7) SELECT v7 FROM defaults WHERE xact <~ now()',
+    'SELECT FROM typed WHERE id >=~ now()', 'SELECT FROM leaves WHERE id >=~ now()', 'SELECT FROM leaf WHERE id >=~ now()', 'SELECT FROM defaults WHERE xact >= uuid_v7_floor(now())']) AS statement;
+-- When the default changes, so does what a kept plan may do.
+SET plan_cache_mode = force_generic_plan;
+PREPARE kept AS SELECT count(*) FROM defaults WHERE none >=~ now();
+EXECUTE kept;
+ALTER TABLE defaults ALTER none SET DEFAULT uuid_xact_nextval();
+EXECUTE kept;
+RESET plan_cache_mode;
+DEALLOCATE kept;
+DROP VIEW looks;
+DROP TABLE defaults, typed, leaves;
+DROP DOMAIN of_xact;
+DROP SEQUENCE numbers;
 
 -- Floor and ceiling, for use by hand.
 SELECT uuid_v1_floor('2026-01-01 00:00:00.000001+00'), uuid_v1_ceiling('2026-01-01 00:00:00.000001+00'), uuid_v7_ceiling('2026-01-01 00:00:00.000001+00');

@@ -133,6 +133,7 @@ class Values:
             "public.feed_position": self.position, "public.feed_batch": self.batch,
             "public.feed_member[]": self.members, "int8multirange": self.multirange, "tstzrange": self.tstzrange,
             "public.uuid_v1": self.uuid_v1, "internal": lambda: "NULL", "pg_node_tree": self.node_tree,
+            '"any"': self.row_type,
         }  # fmt: skip
         if type_name in makers:
             return makers[type_name]()
