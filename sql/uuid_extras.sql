@@ -38,16 +38,23 @@ DECLARE
         AND extract(hour FROM step) = 0 AND extract(minute FROM step) = 0 AND extract(second FROM step) = 0;
     pattern text := CASE WHEN step >= interval '1 second' AND first = date_trunc('second', first)
                          THEN 'YYYYMMDD_HH24MISS' ELSE 'YYYYMMDD_HH24MISSUS' END;
+    longest numeric := 10 ^ 12;  -- seconds: 31,688 years
 BEGIN
     IF NOT isfinite(first) OR NOT isfinite(last) OR last <= first THEN
         RAISE 'last must be later than first, and both finite: not % to %', first, last
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    IF first < '1970-01-01 00:00:00+00'::timestamptz OR last > '10889-08-02 05:31:50.655999+00'::timestamptz THEN
+        RAISE 'first and last must be from 1970-01-01 00:00:00+00 to 10889-08-02 05:31:50.655999+00: not % to %',
+            first, last USING ERRCODE = 'datetime_field_overflow';
+    END IF;
     -- Each start is counted from the first, so that steps of a month stay on its day.
     start := first;
     FOR number IN 1 .. 2147483647 LOOP
         EXIT WHEN start >= last;
-        stop := least(first + number * step, last);
+        -- A step over all times there are may be more than a timestamp holds.
+        stop := CASE WHEN abs(number * extract(epoch FROM step)) < longest THEN least(first + number * step, last)
+                     WHEN step > interval '0' THEN last ELSE start END;
         IF stop <= start THEN
             RAISE 'step must be positive, not %', step USING ERRCODE = 'invalid_parameter_value';
         END IF;

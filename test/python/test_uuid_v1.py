@@ -1,6 +1,8 @@
 """The type uuid_v1 where pg_regress does not reach: fuzzing, amcheck, drivers, dumps, a million comparisons."""
 
+import itertools
 import random
+import re
 import struct
 import subprocess
 import uuid
@@ -12,6 +14,7 @@ from inorder.cluster import Cluster
 from inorder.database import Connection, connect
 
 from conftest import scalar
+from fuzz.values import TIMES
 
 pytestmark = pytest.mark.server
 INPUTS = 1_000_000
@@ -119,6 +122,62 @@ def test_drivers_see_the_bytes_of_uuid(judge: Connection) -> None:
             outputs.append(b"".join(bytes(block) for block in copy))
     assert outputs[0] == outputs[1]
     assert bytes.fromhex("fb2893ae926511e890d8e03f496e733b") in outputs[0]
+
+
+FROM_TIMES = """
+SELECT p.proname, format_type(p.prorettype, NULL),
+       ARRAY(SELECT format_type(a, NULL) FROM unnest(p.proargtypes::oid[]) AS a)
+FROM pg_proc AS p JOIN pg_depend AS d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
+JOIN pg_extension AS e ON e.oid = d.refobjid AND e.extname = 'inorder'
+WHERE p.prorettype IN ('uuid'::regtype, 'uuid_v1'::regtype)
+  AND p.proargtypes::oid[] && ARRAY['timestamptz'::regtype, 'tstzrange'::regtype]::oid[]
+"""
+
+
+def calls_with_times(connection: Connection) -> Iterator[tuple[str, str]]:
+    """Each function that makes a key of a time, or of several, with extremes; and the type of what it makes."""
+    moments = [f"'{moment}'::timestamptz" for moment in TIMES]
+    ranges = [f"tstzrange({low}, {high}, '{ends}') " for low in moments for high in moments for ends in ("[)", "(]")]
+    values = {
+        "timestamp with time zone": moments,
+        "tstzrange": [*ranges, "'empty'::tstzrange", "'(,)'::tstzrange"],
+        "boolean": ["true", "false"],
+    }
+    functions = connection.execute(FROM_TIMES.encode()).fetchall()
+    assert len(functions) >= 8
+    for name, type_name, arguments in functions:
+        for call in itertools.product(*(values[argument] for argument in arguments)):  # type: ignore[attr-defined]
+            yield f"SELECT {name}({', '.join(call)})", str(type_name)
+    for first, last in itertools.product(moments, moments):
+        bounds = f"uuid_v7_partition_bounds({first}, {last}, '100000 years')"
+        yield f"SELECT unnest(ARRAY[lower, upper]) FROM {bounds}", "uuid"
+
+
+def test_what_is_made_of_a_time_is_read_back(judge: Connection) -> None:
+    """As text and in binary, and so by a dump; or else the time is refused with the range."""
+    for type_name in ("uuid", "uuid_v1"):
+        judge.execute(f"CREATE TABLE fuzz.made_{type_name} (id {type_name})".encode())
+    judge.execute("SET timezone = 'UTC'")
+    refused = 0
+    for call, type_name in calls_with_times(judge):
+        try:
+            judge.execute(f"INSERT INTO fuzz.made_{type_name} {call}".encode())
+        except (psycopg.errors.DatetimeFieldOverflow, psycopg.errors.InvalidParameterValue) as error:
+            assert re.search(r"They hold \d{4}-|must be (from 1970|later than first, and both finite)", str(error))
+            refused += 1
+        except psycopg.errors.DataException as error:
+            assert "range lower bound must be less" in str(error), call
+    assert refused > 100
+    for type_name, form in itertools.product(("uuid", "uuid_v1"), ("text", "binary")):
+        made, read = f"fuzz.made_{type_name}", f"fuzz.read_{type_name}_{form}"
+        judge.execute(f"CREATE TABLE {read} (id {type_name})".encode())
+        with judge.cursor() as source, source.copy(f"COPY {made} TO STDOUT (FORMAT {form})".encode()) as out:
+            rows = b"".join(bytes(block) for block in out)
+        with judge.cursor() as target, target.copy(f"COPY {read} FROM STDIN (FORMAT {form})".encode()) as copy:
+            copy.write(rows)
+        for one, other in ((made, read), (read, made)):
+            assert scalar(judge, f"SELECT count(*) FROM (TABLE {one} EXCEPT ALL TABLE {other}) AS d") == 0
+        assert int(str(scalar(judge, f"SELECT count(DISTINCT id) FROM {made}"))) > 10
 
 
 @pytest.mark.parametrize("step", ["CREATE", "REINDEX", "CLUSTER"])
