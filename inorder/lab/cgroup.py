@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inorder.errors import InorderError
+from inorder.lab.processes import children_of
 from inorder.temporary import cleared_after_a_kill
 
 NAME = "inorder-"
@@ -205,14 +206,3 @@ def is_of_the_dead(group: Path) -> bool:
     (False, True)
     """
     return not Path("/proc", group.name.removeprefix(NAME)).exists()
-
-
-def children_of(process: int) -> list[int]:
-    """The processes whose parent it is."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            # The name in parentheses may hold anything; state and parent come behind the last one.
-            if int(status.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1]) == process:
-                found.append(int(status.parent.name))
-    return found

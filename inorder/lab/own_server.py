@@ -182,7 +182,7 @@ class OwnServer:
         work()
         return {"seconds": time.perf_counter() - started}
 
-    def ended_cpu(self) -> float | None:
+    def ended_cpu(self, connection: Connection) -> float | None:
         """Not to be seen."""
         return None
 

@@ -65,8 +65,8 @@ class Place(Protocol):
     def timed(self, session: Connection, work: Callable[[], object]) -> dict[str, float]:
         """How long the session takes for some work."""
 
-    def ended_cpu(self) -> float | None:
-        """CPU seconds of the sessions that have ended, if they can be seen."""
+    def ended_cpu(self, connection: Connection) -> float | None:
+        """CPU seconds of the sessions that have ended, all but this one, if they can be seen."""
 
     def note(self, result: Result) -> None:
         """Note the server and its settings as they are now."""
@@ -101,7 +101,6 @@ class ThrowAway:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.folder = cluster.folder
-        self.ended: EndedSessions | None = None
 
     def program(self, name: str) -> Path:
         """Of the server itself."""
@@ -143,12 +142,10 @@ class ThrowAway:
         """By the wall clock, and by the CPU time of the session's process."""
         return ServerProcess(session).timed(work)
 
-    def ended_cpu(self) -> float | None:
-        """As the kernel adds it up; the first call says which processes last."""
-        if self.ended is None:
-            assert self.cluster.process is not None
-            self.ended = EndedSessions(self.cluster.process.pid)
-        return self.ended.cpu_seconds()
+    def ended_cpu(self, connection: Connection) -> float | None:
+        """As the kernel adds it up."""
+        assert self.cluster.process is not None
+        return EndedSessions(self.cluster.process.pid).cpu_seconds(connection)
 
     def note(self, result: Result) -> None:
         """With where its programs come from."""

@@ -44,7 +44,6 @@ class SequenceBench(Bench):
         self.plan = plan
         self.place.serve(settings(plan))
         self.control = self.connection()
-        self.place.ended_cpu()  # whatever runs now is none of the load's
 
     def close(self) -> None:
         """End the session that looks at the counters."""
@@ -69,7 +68,7 @@ class SequenceBench(Bench):
     def load(self, statement: str, kind: str, clients: int, seed: int) -> Metrics:
         """pgbench with the simple protocol, as published."""
         self.clear()
-        before, cpu_before = self.place.wal(self.control), self.place.ended_cpu()
+        before, cpu_before = self.place.wal(self.control), self.place.ended_cpu(self.control)
         load = pgbench.run(
             self.place.program("pgbench"),
             self.script(statement, kind),
@@ -78,7 +77,7 @@ class SequenceBench(Bench):
             self.place.environment(),
             database=self.place.database,
         )
-        written, cpu = since(self.place.wal(self.control), before), self.place.ended_cpu()
+        written, cpu = since(self.place.wal(self.control), before), self.place.ended_cpu(self.control)
         if load.transactions == 0:
             raise InorderError(f"pgbench did nothing in {self.plan.seconds} s")
         self.check(kind, load.transactions if statement == INSERT else 0)

@@ -11,11 +11,14 @@ simulated A/A comparisons it called 28 % different at 3 rounds, 13 % at 4 and
 13 % again at 7, while this one stays below 5 % at every number of rounds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb
+from typing import TypeVar
 
 import numpy as np
+
+Place = TypeVar("Place", bound=Hashable)
 
 ERROR = 0.05  # how often an interval may miss: they are of 95 %
 
@@ -98,3 +101,17 @@ def paired_ratio(values: Sequence[float], baseline: Sequence[float]) -> Estimate
     if len(values) != len(baseline):
         raise ValueError(f"{len(values)} values cannot be paired with {len(baseline)}")
     return estimate([value / base for value, base in zip(values, baseline, strict=True)])
+
+
+def ratio_by_round(values: Mapping[Place, float], baseline: Mapping[Place, float]) -> Estimate | None:
+    """The paired ratio over the rounds (or other places) that have both; None without any.
+
+    To nothing there is no ratio. Nothing may be a true value: of CPU time told in ticks of 10 ms.
+
+    >>> ratio_by_round({1: 50.0, 2: 5.0, 3: 1.0, 4: 7.0}, {1: 100.0, 2: 10.0, 4: 0.0, 5: 1.0})
+    Estimate(median=0.5, low=0.5, high=0.5, rounds=2)
+    >>> ratio_by_round({1: 50.0}, {1: 0.0}) is None
+    True
+    """
+    both = [place for place in values.keys() & baseline.keys() if baseline[place] != 0]
+    return paired_ratio([values[place] for place in both], [baseline[place] for place in both]) if both else None

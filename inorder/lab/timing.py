@@ -3,66 +3,84 @@
 import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGresult
 
-from inorder.database import Connection
+from inorder.database import Connection, query
 from inorder.errors import InorderError
+from inorder.lab.processes import PROC, SLEEPING, children_of, state_and_parent, status_of
 
-ENDING_SECONDS = 10
+ENDING_SECONDS = 60  # on a busy machine a process may have to wait for its turn to end
 
 
 class ServerProcess:
     """The process behind a connection, and what CPU time the kernel says it has had."""
 
     def __init__(self, connection: Connection) -> None:
-        self.accounting = Path(f"/proc/{connection.info.backend_pid}/schedstat")
+        self.process = connection.info.backend_pid
+        self.accounting = PROC / str(self.process) / "schedstat"
 
     def cpu_seconds(self) -> float:
-        """CPU time so far: the first field of schedstat, in nanoseconds."""
-        try:
-            nanoseconds = int(self.accounting.read_text(encoding="ascii").split()[0])
-        except OSError as error:
-            raise InorderError(f"cannot read the server process's CPU time from {self.accounting}: {error}") from error
+        """CPU time so far: the first field of schedstat, in nanoseconds, once the process waits for its client.
+
+        It has answered already, but may have had no time yet to begin to wait; and the kernel adds up the time of a
+        process that runs only now and then, of one that waits all of it.
+        """
+        wait_until(self.stands_still, f"the server process {self.process} still runs")
+        nanoseconds = self.nanoseconds()
         if nanoseconds == 0:
             raise InorderError(f"this kernel accounts no CPU time in {self.accounting}")
         return nanoseconds / 1e9
+
+    def nanoseconds(self) -> int:
+        """As the kernel has it now."""
+        try:
+            return int(self.accounting.read_text(encoding="ascii").split()[0])
+        except OSError as error:
+            raise InorderError(f"cannot read the server process's CPU time from {self.accounting}: {error}") from error
+
+    def stands_still(self) -> bool:
+        """Whether it waits, and has had no CPU time while one looked."""
+        before = self.nanoseconds()
+        return state_and_parent(status_of(self.process))[0] == SLEEPING and self.nanoseconds() == before
 
     def timed(self, work: Callable[[], object]) -> dict[str, float]:
         """Wall-clock seconds of some work, and CPU seconds of the process, which a busy machine disturbs less."""
         cpu, wall = self.cpu_seconds(), time.perf_counter()
         work()
-        return {"seconds": time.perf_counter() - wall, "cpu_seconds": self.cpu_seconds() - cpu}
+        wall = time.perf_counter() - wall
+        return {"seconds": wall, "cpu_seconds": self.cpu_seconds() - cpu}
 
 
 class EndedSessions:
     """CPU time of the server's processes that have ended, as the kernel adds it up for their parent.
 
-    It has that of pgbench's sessions, the whole of it, once they are gone.
+    It has that of pgbench's sessions, the whole of it, once they are gone: the server's list of sessions forgets one
+    while its process still ends. So the processes are looked at, and which of them last, the server is asked.
     """
 
     def __init__(self, server: int) -> None:
-        self.accounting = Path(f"/proc/{server}/stat")
-        self.children = Path(f"/proc/{server}/task/{server}/children")
-        self.lasting = self.running()
+        self.server = server
 
-    def running(self) -> int:
-        """How many processes the server has."""
-        try:
-            return len(self.children.read_text(encoding="ascii").split())
-        except OSError as error:
-            raise InorderError(f"cannot read the server's processes from {self.children}: {error}") from error
+    def ending(self, connection: Connection) -> set[int]:
+        """The server's processes, but for its own that last and the session that asks."""
+        there = children_of(self.server)  # first: what begins afterwards is none of those that were to end
+        return there - {int(str(row[0])) for row in connection.execute(query("lasting_processes"))}
 
-    def cpu_seconds(self) -> float:
-        """So far, once there are no more processes than there were in the beginning."""
-        deadline = time.monotonic() + ENDING_SECONDS
-        while self.running() > self.lasting:
-            if time.monotonic() > deadline:
-                raise InorderError(f"sessions of the server have not ended after {ENDING_SECONDS} s")
-            time.sleep(0.005)
-        return ended_seconds(self.accounting.read_text(encoding="utf-8"), os.sysconf("SC_CLK_TCK"))
+    def cpu_seconds(self, connection: Connection) -> float:
+        """So far, once every session but that of the connection has ended, and its parent knows."""
+        wait_until(lambda: not self.ending(connection), "sessions of the server have not ended")
+        return ended_seconds(status_of(self.server), os.sysconf("SC_CLK_TCK"))
+
+
+def wait_until(reached: Callable[[], bool], otherwise: str) -> None:
+    """Look again and again; after ENDING_SECONDS an error that says so."""
+    deadline = time.monotonic() + ENDING_SECONDS
+    while not reached():
+        if time.monotonic() > deadline:
+            raise InorderError(f"{otherwise} after {ENDING_SECONDS} s")
+        time.sleep(0.005)
 
 
 def ended_seconds(stat: str, ticks: int) -> float:

@@ -17,7 +17,7 @@ from inorder.lab.experiments.bulk import (
 )
 from inorder.lab.keys import BASELINE
 from inorder.lab.results import Result, Run
-from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
+from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, ratio_by_round
 from inorder.report.certainty import how_sure, too_few
 from inorder.report.published import (
     BULK_INDEX_KIND,
@@ -77,8 +77,7 @@ def measured(result: Result, pair: Pair, rows: int, of: Metric) -> Estimate | No
 def compared(result: Result, pair: Pair, base: Pair, rows: int, of: Metric) -> Estimate | None:
     """The ratio of one to another, paired within the round."""
     values, bases = (by_round(result, one, rows, of) for one in (pair, base))
-    rounds = sorted(values.keys() & bases.keys())
-    return paired_ratio([values[n] for n in rounds], [bases[n] for n in rounds]) if rounds and pair != base else None
+    return ratio_by_round(values, bases) if pair != base else None
 
 
 def steps_section(result: Result, rows: int, name: str, title: str, of: Metric, digits: int, meaning: str) -> Section:

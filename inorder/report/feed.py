@@ -29,7 +29,7 @@ from inorder.lab.experiments.feed import (
     looked,
 )
 from inorder.lab.results import Result
-from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
+from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, ratio_by_round
 from inorder.report import charts
 from inorder.report.certainty import too_few
 from inorder.report.section import Chart, Column, Section, Value, data_only, figures, interval_text, text
@@ -93,8 +93,7 @@ def feed_row(
     values, bases = (samples(result, step, one, metric, unit) for one in (kind, base))
     if not values:
         return None
-    rounds = sorted(values.keys() & bases.keys()) if base != kind else []
-    ratio = paired_ratio([values[n] for n in rounds], [bases[n] for n in rounds]) if rounds else None
+    ratio = ratio_by_round(values, bases) if base != kind else None
     rows, value = result.select(step, kind)[0].rows, estimate(list(values.values()))
     if ratio is None:
         return FeedRow(step, kind, rows, metric, unit, value, target, "", None, None)

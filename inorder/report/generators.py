@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from inorder.lab.experiments.generators import BASELINE_CALL, BASELINE_INSERT, FLOOR, TYPES
 from inorder.lab.results import OWN_SERVER, Result
-from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
+from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, ratio_by_round
 from inorder.report import charts
 from inorder.report.certainty import too_few
 from inorder.report.section import Chart, Column, Section, Value, interval_text, number
@@ -81,22 +81,16 @@ class GeneratorSummary:
     insert_ratio: Estimate | None
 
 
-def costs(result: Result, step: str, name: str) -> list[float]:
-    """Nanoseconds per value or row, of CPU time where it was seen, round by round."""
+def costs(result: Result, step: str, name: str) -> dict[int, float]:
+    """Nanoseconds per value or row, of CPU time where it was seen, by round."""
     clock = "cpu_seconds" if by_cpu(result) else "seconds"
-    return [NANOSECONDS * run.metrics[clock] / run.rows for run in result.select(step, name)]
+    return {run.round: NANOSECONDS * run.metrics[clock] / run.rows for run in result.select(step, name)}
 
 
-def above_floor(result: Result, name: str) -> list[float]:
+def above_floor(result: Result, name: str) -> dict[int, float]:
     """Cost per value less the floor's in the same round."""
-    both = zip(costs(result, "call", name), costs(result, "call", FLOOR), strict=False)
-    return [cost - floor for cost, floor in both]
-
-
-def common(values: list[float], base: list[float]) -> Estimate | None:
-    """Their paired ratio over the rounds both have."""
-    rounds = min(len(values), len(base))
-    return paired_ratio(values[:rounds], base[:rounds]) if rounds else None
+    values, floors = (costs(result, "call", one) for one in (name, FLOOR))
+    return {number: values[number] - floors[number] for number in sorted(values.keys() & floors.keys())}
 
 
 def summarise_generators(result: Result) -> list[GeneratorSummary]:
@@ -111,10 +105,10 @@ def summarise_generators(result: Result) -> list[GeneratorSummary]:
         summaries.append(
             GeneratorSummary(
                 name,
-                estimate(calls) if calls and name != FLOOR else None,
-                common(calls, random) if name != FLOOR else None,
-                estimate(inserts) if inserts else None,
-                common(inserts, bulk) if inserts else None,
+                estimate(list(calls.values())) if calls and name != FLOOR else None,
+                ratio_by_round(calls, random) if name != FLOOR else None,
+                estimate(list(inserts.values())) if inserts else None,
+                ratio_by_round(inserts, bulk),
             )
         )
     return [summary for summary in summaries if summary.name != FLOOR]
@@ -135,7 +129,7 @@ def calls_section(result: Result) -> Section:
     time = "CPU time" if by_cpu(result) else "Time"
     title = f"{'CPU time of the server process' if by_cpu(result) else 'Time by the wall clock'}, median and interval"
     if floor:
-        title += f". Floor, subtracted: {estimate(floor).median:.0f} ns a value"
+        title += f". Floor, subtracted: {estimate(list(floor.values())).median:.0f} ns a value"
     summaries = summarise_generators(result)
     called = [(s.name, s.call_ns) for s in summaries]
     inserted = [(s.name, s.insert_ns_per_row) for s in summaries]
@@ -159,7 +153,7 @@ def task_section(result: Result) -> Section:
     for task, label in TASK_LABELS.items():
         base, own = (costs(result, "task", f"{type_name} {task}") for type_name in TYPES)
         if base and own:
-            rows.append([label, estimate(base), estimate(own), common(own, base)])
+            rows.append([label, *(estimate(list(one.values())) for one in (base, own)), ratio_by_round(own, base)])
     spent = "CPU ns" if by_cpu(result) else "ns"
     return Section("tasks", f"Work with values, {spent} a value", task_columns(result), rows)
 

@@ -6,7 +6,7 @@ from inorder.lab.compare import unpaired_ratio
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.model import PAGE, RANDOM_FILL, leaf_capacity
 from inorder.lab.results import Result, Run
-from inorder.lab.stats import Estimate, paired_ratio
+from inorder.lab.stats import Estimate, ratio_by_round
 from inorder.report import published
 from inorder.report.insert_details import median_of
 from inorder.report.section import Column, Section, Value, number, ratio, text
@@ -21,8 +21,7 @@ def paired(runs: Sequence[Run], base: Sequence[Run]) -> Estimate | None:
     """The ratio of TPS, within rounds; None where one of the two was not run."""
     speeds = {run.round: per_insert(run, "tps") for run in runs}
     bases = {run.round: per_insert(run, "tps") for run in base}
-    common = sorted(speeds.keys() & bases.keys())
-    return paired_ratio([speeds[n] for n in common], [bases[n] for n in common]) if common else None
+    return ratio_by_round(speeds, bases)
 
 
 KEYS = (

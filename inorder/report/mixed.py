@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from inorder.lab.experiments.mixed import AGAIN, BASELINE, FILL, INSERTING, KINDS, REINDEX, SWITCH
 from inorder.lab.results import Result
-from inorder.lab.stats import Estimate, estimate, paired_ratio
+from inorder.lab.stats import Estimate, estimate, ratio_by_round
 from inorder.report.section import Column, Section, Value, number, ratio
 
 # What is claimed of a switch to version 7 when a fifth more rows come: growth in percent, density of the new part.
@@ -81,10 +81,9 @@ def per_row(result: Result, step: str, kind: str, metric: str) -> float | None:
 def cost_row(result: Result, step: str, kind: str) -> list[Value]:
     """One line of the table of costs."""
     speed, base = (looks(result, step, one, "tps") for one in (kind, BASELINE))
-    shared = sorted(speed.keys() & base.keys())
     relative: Estimate | int | None = 1 if kind == BASELINE and speed else None
-    if kind != BASELINE and shared:
-        relative = paired_ratio([speed[place] for place in shared], [base[place] for place in shared])
+    if kind != BASELINE:
+        relative = ratio_by_round(speed, base)
     counters = (per_row(result, step, kind, name) for name in ("wal_bytes", "full_page_images", "index_reads"))
     return [KINDS[kind].label, middle(list(speed.values())), relative, *counters]
 

@@ -8,7 +8,7 @@ from inorder.lab.experiments.noise import STEP, NoisePlan
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.power import FOUND, ROUNDS, TO_FIND, rounds_for, smallest_found
 from inorder.lab.results import Result
-from inorder.lab.stats import ERROR, LEAST_ROUNDS, Estimate, estimate, paired_ratio
+from inorder.lab.stats import ERROR, LEAST_ROUNDS, Estimate, estimate, ratio_by_round
 from inorder.report.section import Column, Section, Value, number, ratio
 
 METRIC = "tps"
@@ -27,8 +27,7 @@ def plan_of(result: Result) -> NoisePlan:
 def comparison(result: Result, one: str, other: str) -> Estimate | None:
     """The paired ratio of two tables over the rounds that both have."""
     first, second = speeds(result, one), speeds(result, other)
-    common = sorted(first.keys() & second.keys())
-    return paired_ratio([first[n] for n in common], [second[n] for n in common]) if common else None
+    return ratio_by_round(first, second)
 
 
 def comparisons(result: Result) -> list[tuple[str, Estimate]]:

@@ -5,7 +5,7 @@ from statistics import median
 
 from inorder.lab.experiments.sequence import BULK, CONSTANT, INSERT, SELECT, STATEMENTS, kind_of, step_of
 from inorder.lab.results import Result
-from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
+from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, ratio_by_round
 from inorder.report.certainty import how_sure, too_few
 from inorder.report.published import SEQUENCE_BULK_MS, SEQUENCE_BULK_ROWS, SEQUENCE_TPS
 from inorder.report.section import Column, Section, Value, number, ratio
@@ -44,8 +44,7 @@ def measured(result: Result, step: str, kind: str, metric: str, scale: float = 1
 def to_constant(result: Result, step: str, kind: str, metric: str) -> Estimate | None:
     """The ratio to the same statement with a constant, paired within the round."""
     values, base = (by_round(result, step, one, metric) for one in (kind, CONSTANT))
-    rounds = sorted(values.keys() & base.keys())
-    return paired_ratio([values[n] for n in rounds], [base[n] for n in rounds]) if rounds and kind != CONSTANT else None
+    return ratio_by_round(values, base) if kind != CONSTANT else None
 
 
 def wal_each(result: Result, step: str, kind: str) -> Estimate | None:

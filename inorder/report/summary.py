@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from inorder.lab.keys import KEY_KINDS, PRIMARY, with_indexes
 from inorder.lab.results import CGROUP, DIRECT_IO, OWN_SERVER, Result, Run
-from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
+from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, ratio_by_round
 from inorder.report.certainty import too_few
 from inorder.units import MB
 
@@ -37,8 +37,7 @@ def paired(result: Result, kind: str, rows: int, metric: str) -> Estimate | None
         {run.round: per_insert(run, metric) for run in result.select("insert", one, rows) if metric in run.metrics}
         for one in (kind, KEY_KINDS[kind].baseline)
     )
-    common = sorted(values.keys() & base.keys())
-    return paired_ratio([values[n] for n in common], [base[n] for n in common]) if common else None
+    return ratio_by_round(values, base)
 
 
 def per_insert(run: Run, metric: str) -> float:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from inorder.lab.experiments import uuid_v1 as experiment
 from inorder.lab.experiments.uuid_v1 import BASELINE, KINDS, STEPS, SUBJECT
 from inorder.lab.results import Result
-from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
+from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, ratio_by_round
 from inorder.report import charts
 from inorder.report.certainty import how_sure, too_few
 from inorder.report.published import COPY_ROWS_PER_SECOND
@@ -98,8 +98,7 @@ def samples(result: Result, step: str, kind: str, metric: str) -> dict[int, floa
 def ratio_to_subject(result: Result, step: str, metric: str) -> Estimate | None:
     """How many times what uuid_v1 takes the built-in type takes, over the rounds that have both."""
     base, subject = (samples(result, step, kind, metric) for kind in (BASELINE, SUBJECT))
-    rounds = sorted(number for number in base.keys() & subject.keys() if subject[number] > 0)
-    return paired_ratio([base[n] for n in rounds], [subject[n] for n in rounds]) if rounds else None
+    return ratio_by_round(base, subject)
 
 
 def summarise_uuid_v1(result: Result) -> list[UuidV1Row]:

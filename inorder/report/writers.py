@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from inorder.lab.experiments.writers import ALONE, BASELINE, FORMS, SERIAL_FORMS, STATEMENT_ROWS, TOGETHER, XACT
 from inorder.lab.results import Result, Run
-from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, paired_ratio
+from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, ratio_by_round
 from inorder.report.certainty import too_few
 from inorder.report.published import (
     WRITERS_LATENCY_MS,
@@ -58,8 +58,7 @@ def metric(runs: list[Run], name: str) -> dict[int, float]:
 
 def ratio_to(values: Mapping[int, float], base: Mapping[int, float]) -> Estimate | None:
     """Paired within the rounds that have both; None without any."""
-    rounds = sorted(values.keys() & base.keys())
-    return paired_ratio([values[n] for n in rounds], [base[n] for n in rounds]) if rounds else None
+    return ratio_by_round(values, base)
 
 
 def lines(result: Result, rows: int) -> Iterator[tuple[str, str, int, list[Run]]]:

@@ -159,6 +159,19 @@ def test_what_the_headline_claims(rounds: int, tps: list[float], claim: str) -> 
     assert "its CPU time: 2.00 [2.00–2.00]" in sequence_headline(result)
 
 
+def test_no_cpu_time_is_a_value() -> None:
+    """It is told in ticks of 10 ms: a ratio to nothing is left out, and the file is none the worse."""
+    result, _ = run_on_paper(replace(SMALL, rounds=3))
+    for run in result.runs:
+        if run.kind == CONSTANT and (run.round == 1 or run.step == "insert_10"):
+            run.metrics.update(cpu_us=0.0, cpu_seconds=0.0)
+    rows = {(row[0], row[1]): row[4] for row in load_section(result).shown()}
+    assert rows["insert nextval, CACHE 1", "1"] == "2.00 [2.00–2.00]"
+    assert rows["insert nextval, CACHE 1", "10"] == ""
+    assert [row[3] for row in bulk_section(result).shown()] == ["", "2.00 [2.00–2.00]", "2.00 [2.00–2.00]"]
+    assert "its CPU time: 2.00 [2.00–2.00] with 1 client; CPU time of one" in sequence_headline(result)
+
+
 @pytest.mark.server
 def test_what_is_run_is_what_is_said(server: Server) -> None:
     """More clients than a server takes by default; CACHE as said; WAL of nextval by its 32 values a record."""
