@@ -108,11 +108,14 @@ def shuffled(turns: Iterable[Turn], seed: int, number: int) -> list[Turn]:
     return turns
 
 
-def forget_part(turns: Sequence[Turn], number: int, result: Result) -> None:
-    """Take a round out of the result if some of its turns are missing there."""
-    places = {(turn.step, turn.kind, turn.rows, number) for turn in turns}
-    there = [run for run in result.runs if (run.step, run.kind, run.rows, run.round) in places]
-    if len(there) < len(places):
+def forget_cut_off(places: Iterable[tuple[str, str, int]], number: int, result: Result) -> None:
+    """Take a round, of so many steps, kinds and rows, out of the result if some of them are missing there.
+
+    Ratios are paired within it, and half of it on another server would be no pair.
+    """
+    whole = {(*place, number) for place in places}
+    there = [run for run in result.runs if (run.step, run.kind, run.rows, run.round) in whole]
+    if len(there) < len(whole):
         result.runs = [run for run in result.runs if run not in there]
 
 
@@ -133,7 +136,7 @@ def run_rounds(
     """
     for number in range(1, rounds + 1):
         if whole:
-            forget_part(turns, number, result)
+            forget_cut_off(((turn.step, turn.kind, turn.rows) for turn in turns), number, result)
         for turn in shuffled(turns, seed, number):
             if result.has(turn.step, turn.kind, turn.rows, number):
                 progress.step(f"round {number} of {rounds}: {turn.label}")

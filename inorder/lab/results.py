@@ -4,7 +4,7 @@ Written anew after every run, so that an interruption loses nothing that was mea
 """
 
 import json
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from itertools import chain
 from pathlib import Path
@@ -83,14 +83,6 @@ class Result:
     def has(self, step: str, kind: str, rows: int, number: int) -> bool:
         """Whether this was measured in this round."""
         return any((run.step, run.kind, run.rows, run.round) == (step, kind, rows, number) for run in self.runs)
-
-    def forget(self, kind: str, number: int, steps: Container[str] | None = None) -> None:
-        """Take out what was measured of a kind in a round, in all steps or these."""
-        self.runs = [
-            run
-            for run in self.runs
-            if (run.kind, run.round) != (kind, number) or (steps is not None and run.step not in steps)
-        ]
 
     def metric(self, name: str, runs: Iterable[Run]) -> list[float]:
         """One metric of the given runs; runs without it are left out."""

@@ -112,6 +112,35 @@ def test_an_interrupt_keeps_the_turns_before_it() -> None:
     assert len(result.runs) == 4 and not result.complete and len(summarise_feed(result)) >= 4
 
 
+@pytest.mark.parametrize(
+    ("turns", "of_first"),
+    [
+        (1, 0), (5 + 2 * len(TURNS), len(TURNS)), (3 + 4 * len(TURNS), 3 * len(TURNS)),
+        (40 + 4 * len(TURNS), 3 * len(TURNS) + 2 * len(FORMS) * len(LOOKS)),
+    ],
+)  # fmt: skip
+def test_no_round_is_of_two_servers(turns: int, of_first: int) -> None:
+    """One of turns or of looks that was cut off begins anew on the next server, as a whole; the others stay."""
+
+    class Second(OnPaper):
+        def note(self, *words: str) -> dict[str, float]:
+            return super().note(*words) | {"seconds": 2.0}
+
+    plan, bench, progress = FeedPlan(rounds=3), Second(), Counting()
+    result = empty_result(plan)
+    with pytest.raises(KeyboardInterrupt):
+        run_feed(plan, OnPaper(interrupt_at=1 + turns), result, Silent(), lambda: None)
+    run_feed(plan, bench, result, progress, lambda: None)
+    servers: dict[tuple[int, bool], set[float]] = {}
+    for run in result.runs:
+        servers.setdefault((run.round, run.step in LOOKS), set()).add(run.metrics["seconds"])
+    assert len(servers) == 6 and all(len(one) == 1 for one in servers.values())
+    assert sum(run.metrics["seconds"] == 1.0 for run in result.runs) == of_first
+    kinds = [(s, looked(f, state)) for s in LOOKS for f in FORMS for state in (HELD, ENDED)]
+    assert Counter((run.step, run.kind) for run in result.runs) == Counter([*TURNS, *kinds] * 3)
+    assert progress.ended == progress.totals
+
+
 def test_amounts_are_those_asked_for_where_the_table_is_large_enough() -> None:
     """At 20 M rows; a small table has less of everything, but some."""
     plan = FeedPlan()

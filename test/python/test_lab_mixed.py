@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -77,19 +78,18 @@ def test_every_kind_goes_through_all_steps_in_order() -> None:
     assert saves == [*range(1, len(result.runs) + 1), len(result.runs)] and result.complete
 
 
-@pytest.mark.parametrize("interrupt_at", [1, 3, 6, 16])
-def test_a_life_that_was_cut_off_begins_anew(interrupt_at: int) -> None:
-    """What was whole is kept; every step is there once in the end; progress counts the same."""
-
-    plan, resumed, counting = MixedPlan(), OnPaper(), Counting()
+@pytest.mark.parametrize("interrupt_at", [1, 3, 6, 16, len(KINDS) * len(STEPS) + 8])
+def test_a_round_that_was_cut_off_begins_anew(interrupt_at: int) -> None:
+    """With the kinds that were whole in it; every step is there once in the end; progress counts the same."""
+    plan, resumed, counting = MixedPlan(rounds=2), OnPaper(), Counting()
     result = empty_result(plan)
     with pytest.raises(KeyboardInterrupt):
         run_mixed(plan, OnPaper(interrupt_at), result, Silent(), lambda: None)
     assert not result.complete and len(result.runs) == interrupt_at - 1
     run_mixed(plan, resumed, result, counting, lambda: None)
-    whole = (interrupt_at - 1) // len(STEPS)
-    assert len(resumed.asked) == (len(KINDS) - whole) * (len(STEPS) + 1)
-    assert sorted((run.kind, run.step) for run in result.runs) == sorted((k, s) for k in KINDS for s in STEPS)
+    whole = (interrupt_at - 1) // (len(STEPS) * len(KINDS))
+    assert len(resumed.asked) == (2 - whole) * len(KINDS) * (len(STEPS) + 1)
+    assert Counter((run.kind, run.step) for run in result.runs) == {(k, s): 2 for k in KINDS for s in STEPS}
     assert counting.ended == counting.totals
 
 

@@ -96,6 +96,17 @@ def test_an_interrupt_keeps_the_steps_before_it() -> None:
     assert [len(section.rows) for section in uuid_v1_sections(result)] == [3, 2]
 
 
+def test_a_round_that_was_cut_off_begins_anew() -> None:
+    """With the kinds that were whole in it: ratios are paired within a round, of one server."""
+    plan, result, resumed = UuidV1Plan(rounds=2), empty_result(UuidV1Plan(rounds=2)), OnPaper()
+    a_round = len(KINDS) * len(STEPS)
+    with pytest.raises(KeyboardInterrupt):
+        run_uuid_v1(plan, OnPaper(interrupt_at=a_round + len(STEPS) + 2), result, Silent(), lambda: None)
+    run_uuid_v1(plan, resumed, result, Silent(), lambda: None)
+    assert sum(words[0] in STEPS for words in resumed.asked) == a_round
+    assert Counter((run.kind, run.step) for run in result.runs) == {(k, s): 2 for k in KINDS for s in STEPS}
+
+
 def made_up(rounds: int) -> Result:
     """A result in which uuid takes 8 times as long as uuid_v1, and reads where uuid_v1 does not."""
     result = empty_result(UuidV1Plan(rounds=rounds))

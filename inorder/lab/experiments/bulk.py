@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from inorder.lab.experiment import Metrics
+from inorder.lab.experiment import Metrics, forget_cut_off
 from inorder.lab.keys import KEY_KINDS, USUAL_KINDS
 from inorder.lab.progress import Progress
 from inorder.lab.results import Result, Run
@@ -96,12 +96,12 @@ def run_bulk(plan: BulkPlan, bench: Bench, result: Result, progress: Progress, s
     bench.prepare()
     for rows in sorted(plan.rows):
         for number in range(1, plan.rounds + 1):
+            forget_cut_off([(step, kind, rows) for kind in plan.kinds for step in plan.steps], number, result)
             for kind in order_of(plan, rows, number):
                 if all(result.has(step, kind, rows, number) for step in plan.steps):
                     for _ in plan.steps:
                         progress.done()
                     continue
-                forget(result, kind, rows, number)  # what was cut off begins anew
                 for step in steps_of(plan.seed, rows, kind, number):
                     if step not in plan.steps:
                         continue
@@ -114,9 +114,3 @@ def run_bulk(plan: BulkPlan, bench: Bench, result: Result, progress: Progress, s
                 bench.clear()
     result.complete = True
     save()
-
-
-def forget(result: Result, kind: str, rows: int, number: int) -> None:
-    """Take out what was measured of a kind at one size in one round."""
-    place = (kind, rows, number)
-    result.runs = [run for run in result.runs if (run.kind, run.rows, run.round) != place]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
+from inorder.lab.experiment import forget_cut_off
 from inorder.lab.progress import Progress
 from inorder.lab.results import Result, Run
 
@@ -86,6 +87,10 @@ class FeedPlan:
         """Rows of one turn of a writer, by the way it writes."""
         return {SINGLE: min(50_000, self.rows // 20), BATCH: BATCH_ROWS * min(200, self.rows // 5000)}
 
+    def turn_rows(self, step: str) -> int:
+        """Rows of one turn of a writer or a reader."""
+        return self.written[step] if step in WRITES else self.read_rows
+
     @property
     def looked_at(self) -> dict[str, int]:
         """Rows that a look is about: those it reads, or those that came since the count was folded."""
@@ -145,11 +150,12 @@ def run_feed(plan: FeedPlan, bench: FeedBench, result: Result, progress: Progres
     bench.fill()
     progress.done()
     for number in range(plan.rounds + 1):
+        forget_cut_off([(step, kind, plan.turn_rows(step)) for step, kind in turns], number, result)
         for step, kind in shuffler.sample(turns, len(turns)):
             writes = step in WRITES
             label = f"{WRITTEN[kind]}, {WRITES[step]}" if writes else f"{READERS[kind]}, {SUMMARIES[step]}"
             progress.step(f"round {number} of {plan.rounds}: {label}")
-            rows = plan.written[step] if writes else plan.read_rows
+            rows = plan.turn_rows(step)
             if result.has(step, kind, rows, number):
                 progress.done()
                 continue
@@ -159,13 +165,13 @@ def run_feed(plan: FeedPlan, bench: FeedBench, result: Result, progress: Progres
                 save()
             progress.done()
     for number in range(1, plan.rounds + 1):
-        if all(result.has(step, looked(form, ENDED), plan.looked_at[step], number) for form in FORMS for step in LOOKS):
+        places = [(step, looked(form, state), plan.looked_at[step])
+                  for state in (HELD, ENDED) for form in FORMS for step in LOOKS]  # fmt: skip
+        forget_cut_off(places, number, result)
+        if result.has(*places[0], number):
             for _ in range(2 * (1 + len(FORMS) * len(LOOKS))):
                 progress.done()
             continue
-        for form in FORMS:  # a round that was cut off begins anew
-            for state in (HELD, ENDED):
-                result.forget(looked(form, state), number, LOOKS)
         look_around(plan, number, shuffler, bench, result, progress, save)
     result.complete = True
     save()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
+from inorder.lab.experiment import forget_cut_off
 from inorder.lab.progress import Progress
 from inorder.lab.results import Result, Run
 
@@ -82,18 +83,19 @@ def run_generators(
     calls = {name: call for name, call in bench.calls().items() if name in plan.calls or name not in INSERTS}
     work = [("call", name) for name in calls] + [("insert", name) for name in INSERTS if name in calls]
     work += [("task", name) for name in plan.tasks]
+    amounts = {"call": plan.values, "insert": plan.rows, "task": plan.values}
     progress.total((plan.rounds + 1) * len(work))
     for number in range(plan.rounds + 1):
+        forget_cut_off([(step, name, amounts[step]) for step, name in work], number, result)
         for step, name in shuffler.sample(work, len(work)):
             progress.step(f"round {number} of {plan.rounds}: {step} {name}")
-            amount = plan.rows if step == "insert" else plan.values
-            if result.has(step, name, amount, number):
+            if result.has(step, name, amounts[step], number):
                 progress.done()
                 continue
             do = {"call": bench.call, "insert": bench.insert, "task": bench.task}[step]
-            metrics = do(calls.get(name, name), amount)
+            metrics = do(calls.get(name, name), amounts[step])
             if number > 0:  # round 0 warms up: libraries, caches, files
-                result.runs.append(Run(step, name, amount, number, metrics))
+                result.runs.append(Run(step, name, amounts[step], number, metrics))
                 save()
             progress.done()
     result.complete = True

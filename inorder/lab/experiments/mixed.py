@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
+from inorder.lab.experiment import forget_cut_off
 from inorder.lab.keys import KeyKind
 from inorder.lab.machine import available_cores
 from inorder.lab.progress import Progress
@@ -88,16 +89,16 @@ class MixedBench(Protocol):
 def run_mixed(
     plan: MixedPlan, bench: MixedBench, result: Result, progress: Progress, save: Callable[[], None]
 ) -> None:
-    """Every kind through all steps, once a round. Saved after each step; a life that was cut off begins anew."""
+    """Every kind through all steps, once a round. Saved after each step; a round that was cut off begins anew."""
     progress.total(plan.rounds * len(plan.kinds) * len(STEPS))
     for number in range(1, plan.rounds + 1):
         order = random.Random(repr((plan.seed, NAME, number)))
+        forget_cut_off([(step, kind, plan.rows) for kind in plan.kinds for step in STEPS], number, result)
         for kind in order.sample(plan.kinds, len(plan.kinds)):
             if all(result.has(step, kind, plan.rows, number) for step in STEPS):
                 for _ in STEPS:
                     progress.done("in the file already")
                 continue
-            result.forget(kind, number)
             for step, label in STEPS.items():
                 progress.step(f"round {number} of {plan.rounds}: {KINDS[kind].label}: {label}")
                 metrics = bench.measure(kind, step, plan.seed + number)

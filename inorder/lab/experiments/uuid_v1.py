@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
+from inorder.lab.experiment import forget_cut_off
 from inorder.lab.keys import KeyKind
 from inorder.lab.progress import Progress
 from inorder.lab.results import Result, Run
@@ -97,12 +98,12 @@ def run_uuid_v1(
     bench.prepare()
     progress.done()
     for number in range(1, plan.rounds + 1):
+        forget_cut_off([(step, kind, plan.rows) for kind in KINDS for step in STEPS], number, result)
         for kind in shuffler.sample(list(KINDS), len(KINDS)):
             if all(result.has(step, kind, plan.rows, number) for step in STEPS):
                 for _ in STEPS:
                     progress.done()
                 continue
-            result.forget(kind, number)  # a life that was cut off begins anew
             bench.create(kind)
             for step, label in STEPS.items():
                 progress.step(f"round {number} of {plan.rounds}: {KINDS[kind].label}: {label}")
