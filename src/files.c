@@ -53,14 +53,38 @@ file_in_snapshot(Relation classes, Oid relation, Snapshot snapshot)
 	return file;
 }
 
-/* A row of the catalog that is as old as the snapshot, or our own, needs no closer look. */
+/* And without what this transaction has done */
+static Oid
+file_before(Relation classes, Oid relation, Snapshot snapshot)
+{
+	SnapshotData before = *snapshot;
+
+	before.curcid = FirstCommandId;
+	return file_in_snapshot(classes, relation, &before);
+}
+
+/* Whether others have written a table anew since: what we did to it afterwards has changed its row in the catalog again. */
 static bool
-is_old_enough(HeapTuple tuple, Snapshot snapshot)
+others_wrote(Relation classes, Oid relation, Snapshot snapshot)
+{
+	Snapshot	now = RegisterSnapshot(GetCatalogSnapshot(RelationRelationId));
+	bool		result = file_before(classes, relation, snapshot) != file_before(classes, relation, now);
+
+	UnregisterSnapshot(now);
+	return result;
+}
+
+/* A row of the catalog that is as old as the snapshot needs no closer look. */
+static bool
+sees_file(Relation classes, HeapTuple tuple, Oid relation, Snapshot snapshot)
 {
 	TransactionId writer = HeapTupleHeaderGetXmin(tuple->t_data);
+	bool		is_own = TransactionIdIsCurrentTransactionId(writer);
 
-	return !TransactionIdIsNormal(writer) || TransactionIdIsCurrentTransactionId(writer) ||
-		!XidInMVCCSnapshot(writer, snapshot);
+	if (!is_own && (!TransactionIdIsNormal(writer) || !XidInMVCCSnapshot(writer, snapshot)))
+		return true;
+	return ((Form_pg_class) GETSTRUCT(tuple))->relfilenode == file_in_snapshot(classes, relation, snapshot) &&
+		(!is_own || !others_wrote(classes, relation, snapshot));
 }
 
 static void
@@ -71,8 +95,7 @@ check_file(Relation classes, Oid relation, Snapshot snapshot)
 
 	if (!HeapTupleIsValid(tuple))
 		refuse_snapshot(relation, "was dropped");
-	same = is_old_enough(tuple, snapshot) ||
-		((Form_pg_class) GETSTRUCT(tuple))->relfilenode == file_in_snapshot(classes, relation, snapshot);
+	same = sees_file(classes, tuple, relation, snapshot);
 	ReleaseSysCache(tuple);
 	if (!same)
 		refuse_snapshot(relation, "was written anew");
