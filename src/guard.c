@@ -27,6 +27,7 @@
 #include "utils/rls.h"
 #include "utils/uuid.h"
 
+#include "ground.h"
 #include "guard.h"
 #include "restored.h"
 #include "uuid_datum.h"
@@ -44,6 +45,36 @@ refuse_trigger(Trigger *trigger, const char *fault)
 			(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 			 errmsg("trigger \"%s\" %s", trigger->tgname, fault),
 			 errhint("feed_enable() makes the right ones.")));
+}
+
+static void
+say_later_trigger(Relation table, const char *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("trigger \"%s\" of table %s fires after the guard", name, relation_name(RelationGetRelid(table))),
+			 errdetail("It may give rows numbers that readers have passed."),
+			 errhint("Triggers fire in the order of their names: give it one below zz_inorder_guard.")));
+}
+
+/*
+ * Error if a trigger fires after the guard, whose name is given: it may change what the
+ * guard has looked at.  Triggers fire by name.  Readers look for one, and so does the
+ * guard: one that is there for a while leaves no trace.
+ */
+void
+refuse_later_trigger(Relation table, const char *guard, Oid function, int16 event)
+{
+	TriggerDesc *all = table->trigdesc;
+
+	for (int i = 0; all != NULL && i < all->numtriggers; i++)
+	{
+		Trigger    *trigger = &all->triggers[i];
+
+		if ((trigger->tgtype & event) != 0 && TRIGGER_FOR_ROW(trigger->tgtype) && TRIGGER_FOR_BEFORE(trigger->tgtype) &&
+			trigger->tgenabled != TRIGGER_DISABLED && trigger->tgfoid != function && strcmp(trigger->tgname, guard) > 0)
+			say_later_trigger(table, pstrdup(trigger->tgname));
+	}
 }
 
 static int64
@@ -129,6 +160,8 @@ check_insert(TriggerData *data)
 	value = slot_getattr(data->tg_trigslot, column, &is_null);
 	type = TupleDescAttr(RelationGetDescr(table), column - 1)->atttypid;
 
+	if (TRIGGER_FIRED_BEFORE(data->tg_event))
+		refuse_later_trigger(table, data->tg_trigger->tgname, data->tg_trigger->tgfoid, TRIGGER_TYPE_INSERT);
 	if (unlikely(is_null))
 		refuse_key(table, column, type == UUIDOID ? "key" : "number", "NULL", "none", current);
 	else if (type == UUIDOID)
@@ -152,6 +185,8 @@ check_update(TriggerData *data)
 	/* A copy, since the relation cache may be built anew when a value is fetched from a TOAST table */
 	int16	   *columns = memcpy(palloc(count * sizeof(int16)), trigger->tgattr, count * sizeof(int16));
 
+	if (TRIGGER_FIRED_BEFORE(data->tg_event) && data->tg_trigger->tgnattr == 0)
+		refuse_later_trigger(table, data->tg_trigger->tgname, data->tg_trigger->tgfoid, TRIGGER_TYPE_UPDATE);
 	for (int i = 0; i < count; i++)
 	{
 		AttrNumber	column = columns[i];

@@ -19,6 +19,7 @@ typedef struct Guard
 } Guard;
 
 extern bool guard_stands(Relation table, const Guard *guard);
+extern void refuse_later_trigger(Relation table, const char *guard, Oid function, int16 event);
 extern bool hidden_from(Oid role, Oid relation);
 
 #endif							/* INORDER_GUARD_H */

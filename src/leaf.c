@@ -15,7 +15,6 @@
 #include "catalog/pg_opclass.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type_d.h"
-#include "commands/trigger.h"
 #include "nodes/readfuncs.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -53,25 +52,14 @@ guard_of(const Reading *reading, const Facts *facts)
 	};
 }
 
-/* Triggers fire by name.  One after the guard may change what the guard has looked at. */
+/* A generated column has its value after all triggers. */
 static void
-prove_last(Relation leaf)
+prove_last(Relation leaf, const Reading *reading, const Facts *facts)
 {
-	TriggerDesc *all = leaf->trigdesc;
-
-	for (int i = 0; all != NULL && i < all->numtriggers; i++)
-	{
-		Trigger    *trigger = &all->triggers[i];
-
-		if (TRIGGER_FOR_ROW(trigger->tgtype) && TRIGGER_FOR_BEFORE(trigger->tgtype) &&
-			strcmp(trigger->tgname, "zz_inorder_update") > 0 && trigger->tgenabled != TRIGGER_DISABLED)
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("trigger \"%s\" of table %s fires after the guard",
-							trigger->tgname, relation_name(RelationGetRelid(leaf))),
-					 errdetail("It may give rows numbers that readers have passed."),
-					 errhint("Triggers fire in the order of their names: give it one below zz_inorder_guard.")));
-	}
+	if (reading->is_generated)
+		return;
+	refuse_later_trigger(leaf, "zz_inorder_guard", facts->guard, TRIGGER_TYPE_INSERT);
+	refuse_later_trigger(leaf, "zz_inorder_update", facts->guard, TRIGGER_TYPE_UPDATE);
 }
 
 /* Error unless a table, or a partition of root, has the guard */
@@ -80,7 +68,7 @@ prove_guard(Relation leaf, const Reading *reading, const Facts *facts, Oid root)
 {
 	Guard		guard = guard_of(reading, facts);
 
-	prove_last(leaf);
+	prove_last(leaf, reading, facts);
 	if (!guard_stands(leaf, &guard))
 		refuse(root, leaf, column_text("has lost the guard of column %s", reading->key_column),
 			   "Its triggers were disabled, dropped or changed. Rows that came meanwhile may have numbers that readers have passed.");

@@ -3,7 +3,7 @@
 import pytest
 
 from conftest import scalar
-from test_ground import PLAIN, READS, SNAPSHOT, Place, numbers, place, run, state, states
+from test_ground import GROUND, PARTS, PLAIN, READS, SNAPSHOT, Place, numbers, place, run, state, states
 
 __all__ = ["place"]
 
@@ -64,3 +64,40 @@ def test_a_count_before_an_own_rewrite(place: Place) -> None:
     )  # fmt: skip
     assert state(owner, "SELECT anew(), exact_count('t')") == SNAPSHOT
     assert scalar(owner, READS["count"]) == 4
+
+
+LATER = ("zz_inorder_h", "zz_inorder_u", "zz_inorder_update_2", "zzz", "zz_inorder_guard_2", "Ω")
+
+
+@pytest.mark.parametrize("name", LATER)
+@pytest.mark.parametrize(("tables", "leaf"), [((PLAIN,), "t"), (PARTS, "t"), (PARTS, "t_3_4")], ids=str)
+def test_a_later_trigger_for_a_while(place: Place, tables: tuple[str, ...], leaf: str, name: str) -> None:
+    """It leaves no trace, so the guard itself refuses rows while it is there."""
+    owner = place.make(*tables)
+    run(
+        owner, "CREATE FUNCTION old() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN new.id := public.uuid_xact_floor(5); "
+        "RETURN new; END'", f'CREATE TRIGGER "{name}" BEFORE INSERT OR UPDATE ON {leaf} FOR EACH ROW EXECUTE '
+        "FUNCTION old()",
+    )  # fmt: skip
+    assert state(owner, READS["count"]) == GROUND
+    assert state(owner, "INSERT INTO t (n) VALUES (4)") != ""
+    assert state(owner, "UPDATE t SET note = 1 WHERE n = 4") != ""
+    run(owner, f'DROP TRIGGER "{name}" ON {leaf}')
+    assert numbers(owner) == [1, 2, 3, 4]
+
+
+def test_a_later_trigger_that_changes_no_key(place: Place) -> None:
+    """Of rows that are deleted, of statements, after them, or of a column that no trigger can change."""
+    owner = place.make(PLAIN)
+    run(
+        owner, "CREATE FUNCTION same() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN coalesce(new, old); END'",
+        "CREATE TRIGGER zzz BEFORE DELETE ON t FOR EACH ROW EXECUTE FUNCTION same()",
+        "CREATE TRIGGER zzzz AFTER INSERT OR UPDATE ON t FOR EACH ROW EXECUTE FUNCTION same()",
+        "CREATE TRIGGER zzzzz BEFORE INSERT OR UPDATE ON t EXECUTE FUNCTION same()",
+        "INSERT INTO t (n) VALUES (5)", "UPDATE t SET note = 1",
+        "CREATE TABLE g (n int, note int, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED)",
+        "CREATE INDEX ON g (xact)", "SELECT feed_create('g', 'g')",
+        "CREATE TRIGGER zzz BEFORE INSERT ON g FOR EACH ROW EXECUTE FUNCTION same()", "INSERT INTO g VALUES (7)",
+    )  # fmt: skip
+    assert numbers(owner) == [1, 2, 3, 4, 5]
+    assert numbers(owner, "SELECT n FROM feed_read('g', null::g)") == [7]
