@@ -134,11 +134,12 @@ COMMENT ON FUNCTION inorder_internal.count_query(inorder_internal.feed_table, oi
 'Internal function. The query that counts a table: the stored number, and the rows of all other transactions.';
 
 CREATE TYPE inorder_internal.fold_step AS (
-    part regclass, counted int8multirange, rows bigint, query text, fewer_gaps boolean
+    part regclass, storage text, counted int8multirange, rows bigint, query text, fewer_gaps boolean
 );
 COMMENT ON TYPE inorder_internal.fold_step IS
-'Internal type. What a fold does with one table or partition: the set that will be counted, the stored number to which '
-'the answer of the query is added, and whether the set alone is worth writing.';
+'Internal type. What a fold does with one table or partition: what the number is valid for, by the snapshot that '
+'counts; the set that will be counted; the stored number to which the answer of the query is added; and whether the '
+'set alone is worth writing.';
 
 CREATE FUNCTION inorder_internal.fold_query(
     t inorder_internal.feed_table, leaf regclass, ended int8multirange, caller oid
@@ -164,6 +165,7 @@ BEGIN
     FOREACH leaf IN ARRAY inorder_internal.leaves(t.relation) LOOP
         known := inorder_internal.known_part(t, leaf);
         step.part := leaf;
+        step.storage := inorder_internal.storage(t.relation, leaf);
         step.counted := ended + coalesce(known.counted, '{}');
         step.rows := coalesce(known.rows, 0);
         step.query := CASE WHEN known.part IS NULL THEN inorder_internal.fold_query(t, leaf, ended, caller)
@@ -184,8 +186,7 @@ RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
     INSERT INTO inorder_internal.count_part AS p
-    VALUES (table_relation, (step).part, inorder_internal.storage(table_relation, (step).part), (step).counted,
-            (step).rows + more, clock_timestamp())
+    VALUES (table_relation, (step).part, (step).storage, (step).counted, (step).rows + more, clock_timestamp())
     ON CONFLICT (relation, part) DO UPDATE
     SET storage = excluded.storage, counted = excluded.counted, rows = excluded.rows, folded = excluded.folded;
 END;

@@ -88,6 +88,7 @@ fold(Oid relation)
 	int64		folded = 0;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
+	check_files(table.ground, GetActiveSnapshot());
 	state_call(&steps, 2, (Value[]) {table.description, caller_value()}, 3, found);
 	if (!found[0].null)
 	{

@@ -9,6 +9,12 @@ __all__ = ["place"]
 
 pytestmark = pytest.mark.server
 
+OLD_ROW = (
+    "BEGIN", "ALTER TABLE t DISABLE TRIGGER ALL", "INSERT INTO t (id, n) VALUES (uuid_xact_floor(5), 4)",
+    "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_guard", "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_update",
+    "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_truncate", "COMMIT",
+)  # fmt: skip
+
 
 OWN_CHANGES = {
     "grant": "GRANT SELECT ON t TO PUBLIC",
@@ -101,3 +107,15 @@ def test_a_later_trigger_that_changes_no_key(place: Place) -> None:
     )  # fmt: skip
     assert numbers(owner) == [1, 2, 3, 4, 5]
     assert numbers(owner, "SELECT n FROM feed_read('g', null::g)") == [7]
+
+
+def test_a_number_is_stored_for_the_guard_of_its_snapshot(place: Place) -> None:
+    """Whoever commits is seen by new snapshots before the server tells of what he changed."""
+    owner, reader = place.make(PLAIN), place.session()
+    steps = "SELECT s FROM inorder_internal.feed_table AS t, inorder_internal.fold_steps(t, 10) AS s"
+    run(reader, "CREATE TEMP TABLE step AS " + steps)
+    before = scalar(reader, "SELECT (s).storage FROM step")
+    run(owner, *OLD_ROW)
+    assert scalar(reader, f"SELECT (s).storage FROM ({steps}) AS n") != before
+    run(reader, "SELECT inorder_internal.keep_part('t', s, 4) FROM step")
+    assert scalar(reader, READS["count"]) == 5
