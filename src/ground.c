@@ -42,6 +42,7 @@ static StateCall facts = {
 	"SELECT inorder_internal.known_columns($1), inorder_internal.guard_function(), inorder_internal.generator()"
 };
 static StateCall members = {"SELECT inorder_internal.members($1)"};
+static StateCall members_now = {"SELECT inorder_internal.members($1)", .stable = true};
 
 static HTAB *grounds = NULL;
 static uint64 changes = 0;		/* told by the server so far */
@@ -175,6 +176,32 @@ prove_member(Ground *ground, Oid member, const Facts *known)
 	relation_close(relation, NoLock);
 }
 
+/* Whether the partitions that a position would remember are those that were locked and proved */
+static bool
+is_whole(const Ground *ground)
+{
+	ArrayType  *members = DatumGetArrayTypeP(ground->members.value);
+	Datum	   *rows;
+	int			count;
+
+	deconstruct_array(members, ARR_ELEMTYPE(members), -1, false, TYPALIGN_DOUBLE, &rows, NULL, &count);
+	if (count != ground->tree_count)
+		return false;
+	for (int i = 0; i < count; i++)
+		if (DatumGetObjectId(field(DatumGetHeapTupleHeader(rows[i]), "relation")) != ground->tree[i])
+			return false;
+	return true;
+}
+
+static void
+refuse_change(Oid relation)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("partitions of %s were attached, detached or changed while it was read", relation_name(relation)),
+			 errhint("Try again.")));
+}
+
 /* All of it is told by the catalog as it is now, under locks on all of the tree */
 static Ground
 build(const Table *table)
@@ -198,6 +225,9 @@ build(const Table *table)
 	}
 	qsort(ground.tree, ground.tree_count, sizeof(Oid), oid_cmp);
 	state_call(&members, 1, arguments, 1, &ground.members);
+	/* An older snapshot is looked at more closely (files.c). */
+	if (!IsolationUsesXactSnapshot() && !is_whole(&ground))
+		refuse_change(table->oid);
 	return ground;
 }
 
@@ -207,9 +237,26 @@ copy_of(const void *from, Size size)
 	return memcpy(palloc(size), from, size);
 }
 
-/* Keep a proof for the session, unless something has changed while it was made: then it is good for this once */
+/*
+ * Whether what a position remembers is told by the catalog as it is now, too,
+ * and not only by the snapshot of this transaction, which may be older.
+ */
+static bool
+is_of_now(const Ground *made, const Table *table)
+{
+	Value		now;
+
+	if (!IsolationUsesXactSnapshot() || IsInParallelMode())
+		return !IsInParallelMode();
+	PushActiveSnapshot(GetLatestSnapshot());
+	state_call(&members_now, 1, &table->description, 1, &now);
+	PopActiveSnapshot();
+	return datumIsEqual(made->members.value, now.value, false, -1);
+}
+
+/* Keep a proof for the session, if it will be one for later snapshots: otherwise it is good for this once */
 static void
-keep(Ground *kept, Ground made, uint64 changes_before)
+keep(Ground *kept, Ground made, bool stands)
 {
 	MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "inorder: a table that was proved", ALLOCSET_SMALL_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(memory);
@@ -225,7 +272,7 @@ keep(Ground *kept, Ground made, uint64 changes_before)
 	if (kept->memory != NULL)
 		MemoryContextDelete(kept->memory);
 	*kept = made;
-	kept->stands = changes == changes_before;
+	kept->stands = stands;
 }
 
 static void
@@ -271,8 +318,10 @@ proved(const Table *table)
 	if (!ground->stands || !is_same(&ground->reading, &reading))
 	{
 		uint64		before = changes;
+		Ground		made = build(table);
+		bool		of_now = is_of_now(&made, table);
 
-		keep(ground, build(table), before);
+		keep(ground, made, of_now && changes == before);
 	}
 	return ground;
 }
@@ -314,9 +363,5 @@ check_ground(const Table *table)
 	if (table->ground->stands)
 		return;
 	if (!datumIsEqual(proved(table)->members.value, table->members.value, false, -1))
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("partitions of %s were attached, detached or changed while it was read",
-						relation_name(table->oid)),
-				 errhint("Try again.")));
+		refuse_change(table->oid);
 }

@@ -16,6 +16,19 @@ OLD_ROW = (
 )  # fmt: skip
 
 
+@pytest.mark.parametrize("isolation", ["REPEATABLE READ", "SERIALIZABLE"])
+@pytest.mark.parametrize("tables", [(PLAIN,), PARTS], ids=["plain", "partitions"])
+def test_a_proof_of_an_old_snapshot_is_not_kept(place: Place, tables: tuple[str, ...], isolation: str) -> None:
+    """It has the guard as that snapshot sees it; the session's next read is of another."""
+    owner, reader = place.make(*tables), place.session()
+    assert numbers(owner) == [1, 2, 3, 4]
+    run(reader, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1")
+    run(owner, *OLD_ROW)
+    assert scalar(reader, READS["count"]) == 4
+    run(reader, "COMMIT")
+    assert state(reader, READS["read"]) == GROUND
+
+
 OWN_CHANGES = {
     "grant": "GRANT SELECT ON t TO PUBLIC",
     "parameter": "ALTER TABLE t SET (fillfactor = 90)",
