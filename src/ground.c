@@ -216,13 +216,15 @@ build(const Table *table)
 	tree = find_all_inheritors(table->oid, AccessShareLock, NULL);
 	known = facts_of(table);
 	ground.tree = palloc(sizeof(Oid) * list_length(tree));
+	ground.lock_order = palloc(sizeof(Oid) * list_length(tree));
 	ground.leaves = palloc(sizeof(Leaf) * list_length(tree));
 	for (int i = 0; i < list_length(tree); i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		ground.tree[ground.tree_count++] = list_nth_oid(tree, i);
+		ground.lock_order[ground.tree_count++] = list_nth_oid(tree, i);
 		prove_member(&ground, list_nth_oid(tree, i), &known);
 	}
+	memcpy(ground.tree, ground.lock_order, sizeof(Oid) * ground.tree_count);
 	qsort(ground.tree, ground.tree_count, sizeof(Oid), oid_cmp);
 	state_call(&members, 1, arguments, 1, &ground.members);
 	/* An older snapshot is looked at more closely (files.c). */
@@ -265,6 +267,7 @@ keep(Ground *kept, Ground made, bool stands)
 	made.reading.key_column = pstrdup(made.reading.key_column);
 	made.reading.order_columns = copy_of(made.reading.order_columns, VARSIZE(made.reading.order_columns));
 	made.tree = copy_of(made.tree, sizeof(Oid) * made.tree_count);
+	made.lock_order = copy_of(made.lock_order, sizeof(Oid) * made.tree_count);
 	made.leaves = copy_of(made.leaves, sizeof(Leaf) * made.leaf_count);
 	made.members.value = datumCopy(made.members.value, false, -1);
 	MemoryContextSwitchTo(old);
@@ -281,7 +284,7 @@ lock_tree(const Ground *ground)
 	for (int i = 0; i < ground->tree_count && ground->stands; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		LockRelationOid(ground->tree[i], AccessShareLock);
+		LockRelationOid(ground->lock_order[i], AccessShareLock);
 	}
 }
 

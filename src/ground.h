@@ -45,6 +45,7 @@ typedef struct Ground
 	Reading		reading;
 	int			tree_count;
 	Oid		   *tree;			/* the table and all partitions, by oid */
+	Oid		   *lock_order;		/* the same, each after the one above it, as all others lock them */
 	int			leaf_count;
 	Leaf	   *leaves;
 	Value		members;		/* feed_member[]: what a position remembers of them */

@@ -1,5 +1,8 @@
 """Attacks on what a read stands on, of kinds that nobody had listed before."""
 
+from concurrent.futures import ThreadPoolExecutor
+from time import sleep
+
 import pytest
 
 from conftest import scalar
@@ -120,6 +123,33 @@ def test_a_later_trigger_that_changes_no_key(place: Place) -> None:
     )  # fmt: skip
     assert numbers(owner) == [1, 2, 3, 4, 5]
     assert numbers(owner, "SELECT n FROM feed_read('g', null::g)") == [7]
+
+
+TREE_UPSIDE_DOWN = (
+    "CREATE TABLE t_1_1 (id uuid DEFAULT uuid_xact_nextval(), n int NOT NULL, note int, PRIMARY KEY (id, n))",
+    "CREATE TABLE t_1 (id uuid DEFAULT uuid_xact_nextval(), n int NOT NULL, note int, PRIMARY KEY (id, n)) "
+    "PARTITION BY LIST (n)",
+    "CREATE TABLE t (id uuid DEFAULT uuid_xact_nextval(), n int NOT NULL, note int, PRIMARY KEY (id, n)) "
+    "PARTITION BY LIST (n)",
+    "ALTER TABLE t_1 ATTACH PARTITION t_1_1 FOR VALUES IN (1, 2, 3, 4)",
+    "ALTER TABLE t ATTACH PARTITION t_1 FOR VALUES IN (1, 2, 3, 4)",
+)
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["first read", "later read"])
+def test_locks_are_taken_from_the_top_down(place: Place, known: bool) -> None:
+    """As every other command does, whatever the oids of the partitions: there is no deadlock."""
+    owner, reader = place.make(*TREE_UPSIDE_DOWN), place.session()
+    if known:
+        assert scalar(reader, READS["count"]) == 4
+    run(owner, "BEGIN", "LOCK TABLE ONLY t_1")
+    with ThreadPoolExecutor(1) as pool:
+        counted = pool.submit(scalar, reader, READS["count"])
+        waiting = "SELECT count(*) FROM pg_locks WHERE pid = %s AND NOT granted"
+        while scalar(owner, waiting, reader.info.backend_pid) == 0:
+            sleep(0.01)
+        run(owner, "LOCK TABLE ONLY t_1_1 NOWAIT", "COMMIT")
+        assert counted.result() == 4
 
 
 def test_a_number_is_stored_for_the_guard_of_its_snapshot(place: Place) -> None:
