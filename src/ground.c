@@ -45,7 +45,12 @@ static StateCall members = {"SELECT inorder_internal.members($1)"};
 static StateCall members_now = {"SELECT inorder_internal.members($1)", .stable = true};
 
 static HTAB *grounds = NULL;
-static uint64 changes = 0;		/* told by the server so far */
+
+/* What the server told of last, to know what came while a proof was made */
+#define CHANGES_KEPT 1024
+
+static uint64 changes = 0;		/* so far */
+static Oid	changed[CHANGES_KEPT];
 
 /* As errors name a table */
 char *
@@ -77,6 +82,18 @@ rests_on(const Ground *ground, Oid relation)
 	return false;
 }
 
+/* Whether nothing has been told, since there were so many changes, that a proof rests on */
+static bool
+is_untouched(const Ground *ground, uint64 since)
+{
+	if (changes - since > CHANGES_KEPT)
+		return false;
+	for (uint64 i = since; i < changes; i++)
+		if (!OidIsValid(changed[i % CHANGES_KEPT]) || rests_on(ground, changed[i % CHANGES_KEPT]))
+			return false;
+	return true;
+}
+
 /* The server tells of a change; of everything if there is no oid */
 static void
 notice_change(Datum unused, Oid relation)
@@ -84,7 +101,7 @@ notice_change(Datum unused, Oid relation)
 	HASH_SEQ_STATUS status;
 	Ground	   *ground;
 
-	changes++;
+	changed[changes++ % CHANGES_KEPT] = relation;
 	hash_seq_init(&status, grounds);
 	while ((ground = hash_seq_search(&status)) != NULL)
 		if (ground->stands && (!OidIsValid(relation) || rests_on(ground, relation)))
@@ -324,7 +341,7 @@ proved(const Table *table)
 		Ground		made = build(table);
 		bool		of_now = is_of_now(&made, table);
 
-		keep(ground, made, of_now && changes == before);
+		keep(ground, made, of_now && is_untouched(&made, before));
 	}
 	return ground;
 }
