@@ -90,8 +90,6 @@ CREATE FUNCTION inorder_internal.count_of_table(relation regclass, caller oid)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    t inorder_internal.feed_table;
 BEGIN
     PERFORM inorder_internal.check_reader(caller, relation);
     IF NOT EXISTS (SELECT FROM inorder_internal.counted_table AS k

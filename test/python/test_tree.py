@@ -72,7 +72,8 @@ def test_every_internal_function_says_so_and_is_used() -> None:
     for schema, name, says in SQL_COMMENT.findall(source):
         if schema == INTERNAL:
             assert says.startswith("Internal function. "), name
-            assert re.search(rf"(?<!CREATE FUNCTION )(?<!ON FUNCTION ){INTERNAL}\.{name}\(", calling), name
+            call = rf"(?<!CREATE FUNCTION )(?<!ON FUNCTION ){INTERNAL}\.{name}\("
+            assert re.search(rf"{call}|PUT = {INTERNAL}\.{name}\b", calling), name
 
 
 def test_every_c_function_is_used() -> None:
