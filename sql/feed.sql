@@ -437,6 +437,16 @@ Those who may move the feed and read its table. Range: max_rows 1 to 2147483647;
 'datatype_mismatch, object_not_in_prerequisite_state (unfinished batch, restored table or feed, attached partition, '
 'row security), serialization_failure in REPEATABLE READ and SERIALIZABLE after another reader.';
 
+CREATE FUNCTION @extschema@.feed_peek(
+    name text, row_type anyelement, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL
+)
+RETURNS SETOF anyelement
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_peek(text, anyelement, int, regrole) IS
+'The rows that feed_read would return now. The position does not move, and nothing is locked: LIMIT and cursors are '
+'allowed, and another session may read the same rows. On a primary and on a standby.
+Those who may move the feed and read its table. Range and errors as feed_read, but for serialization_failure.';
+
 CREATE FUNCTION @extschema@.feed_apply(
     name text, statement text, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL
 )

@@ -30,6 +30,7 @@ PG_FUNCTION_INFO_V1(feed_claim);
 PG_FUNCTION_INFO_V1(feed_seek_to);
 PG_FUNCTION_INFO_V1(feed_seek_start);
 PG_FUNCTION_INFO_V1(feed_read);
+PG_FUNCTION_INFO_V1(feed_peek);
 PG_FUNCTION_INFO_V1(feed_apply);
 PG_FUNCTION_INFO_V1(feed_next_batch);
 PG_FUNCTION_INFO_V1(feed_batch_rows);
@@ -269,6 +270,21 @@ feed_seek_start(PG_FUNCTION_ARGS)
 	return seek(fcinfo, &seek_start, TEXTOID);
 }
 
+/* The rows that come next, as the result of the calling function; returns how many */
+static uint64
+read_next(const Feed *feed, FunctionCallInfo fcinfo, Value *batch)
+{
+	uint64		found = 0;
+
+	refuse_pending(feed);
+	check_row_type(&feed->table, get_fn_expr_argtype(fcinfo->flinfo, 1));
+	InitMaterializedSRF(fcinfo, 0);
+	if (next_batch(&feed->table, feed->position, argument_value(fcinfo, 2, INT4OID), batch) == BATCH_OF_ROWS)
+		found = query_rows(&feed->table, batch_query(&feed->table, *batch, "e.*", true), fcinfo);
+	check_ground(&feed->table);
+	return found;
+}
+
 /* feed_read(name text, row_type anyelement, max_rows int, owner regrole) -> setof row_type */
 Datum
 feed_read(PG_FUNCTION_ARGS)
@@ -276,14 +292,21 @@ feed_read(PG_FUNCTION_ARGS)
 	Feed		feed = take_feed(fcinfo, 3, NEED_ROWS);
 	Value		batch;
 
-	refuse_pending(&feed);
-	check_row_type(&feed.table, get_fn_expr_argtype(fcinfo->flinfo, 1));
-	InitMaterializedSRF(fcinfo, 0);
 	/* Without rows there is nothing to remember: an idle poll writes nothing. */
-	if (next_batch(&feed.table, feed.position, argument_value(fcinfo, 2, INT4OID), &batch) == BATCH_OF_ROWS &&
-		query_rows(&feed.table, batch_query(&feed.table, batch, "e.*", true), fcinfo) > 0)
+	if (read_next(&feed, fcinfo, &batch) > 0)
 		move_feed(&feed, batch);
-	check_ground(&feed.table);
+	return (Datum) 0;
+}
+
+/* feed_peek(name text, row_type anyelement, max_rows int, owner regrole) -> setof row_type */
+Datum
+feed_peek(PG_FUNCTION_ARGS)
+{
+	Feed		feed = find_feed(fcinfo, 3);
+	Value		batch;
+
+	look_at(&feed, NEED_ROWS);
+	(void) read_next(&feed, fcinfo, &batch);
 	return (Datum) 0;
 }
 

@@ -24,6 +24,7 @@ ALTER TABLE public.old ALTER COLUMN xact SET DEFAULT {x}.xact_id('0'::bigint);
 CREATE INDEX ON public.old USING brin (xact);
 SELECT {x}.feed_create('a'::text, 'public.events'::regclass, 'beginning'::text, 'id'::name);
 SELECT {x}.feed_create('o'::text, 'public.old'::regclass, 'beginning'::text, 'xact'::name);
+SELECT * FROM {x}.feed_peek('a'::text, null::public.events, 2::int, NULL::regrole);
 SELECT * FROM {x}.feed_read('a'::text, null::public.events, 2::int, NULL::regrole);
 SELECT * FROM {x}.feed_read('o'::text, null::public.old, 1::int, NULL::regrole);
 INSERT INTO public.events (n) VALUES (4);

@@ -41,6 +41,7 @@ def read_all(connection: Connection, table: str, feed: str) -> None:
     for statement in (
         "SELECT * FROM feeds",
         f"SELECT * FROM feed_holders('{table}')",
+        f"SELECT * FROM feed_peek('{feed}', null::{table}, 1, 'mallory')",
         f"SELECT * FROM feed_read('{feed}', null::{table}, 1, 'mallory')",
         f"SELECT feed_apply('{feed}', 'SELECT 1 FROM batch', 1, 'mallory')",
         f"SELECT feed_next_batch('{feed}', 1, 'mallory')",
@@ -336,6 +337,7 @@ CALLS = (
     "SELECT feed_revoke('a', 'bob', 'alice')",
     "SELECT feed_claim('a', 'alice')",
     "SELECT * FROM feed_read('a', null::evil.t, 1, 'alice')",
+    "SELECT * FROM feed_peek('a', null::evil.t, 1, 'alice') LIMIT 1",
 )
 
 
@@ -398,6 +400,7 @@ def test_a_reader_moves_no_feed_but_his_own(alices: str) -> None:
 OWN_CALLS = (
     "SELECT feed_enable('alice.t')",
     "SELECT feed_create('b', 'alice.t')",
+    "SELECT * FROM feed_peek('a', null::alice.t, 1)",
     "SELECT * FROM feed_read('a', null::alice.t, 1)",
     "SELECT feed_apply('a', 'SELECT FROM batch', 1)",
     "INSERT INTO alice.t (n) VALUES (3)",

@@ -173,6 +173,8 @@ def calls(relation: str, owner: str) -> list[str]:
     oid, whose = f"{quote(relation)}::regclass", f"'{owner}'::regrole"
     row = f"null::{relation}"
     return [
+        f"SELECT * FROM feed_peek('x', {row}, NULL, {whose})",
+        f"SELECT * FROM feed_peek('x', {row}, 1, {whose})",
         f"SELECT * FROM feed_read('x', {row}, NULL, {whose})",
         f"SELECT * FROM feed_read('x', {row}, 1, {whose})",
         f"SELECT * FROM feed_batch_rows('x', 1, {row}, {whose})",
@@ -200,7 +202,7 @@ def calls(relation: str, owner: str) -> list[str]:
     ]
 
 
-GIVE_ROWS = 7  # of these calls
+GIVE_ROWS = 9  # of these calls
 
 
 def forge(state: State, relation: str, description: str, position: str, pending: str, owner: str) -> bool:

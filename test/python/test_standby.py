@@ -167,6 +167,29 @@ def test_what_moves_a_position_is_refused_on_a_standby(two: Two, call: str) -> N
         two.standby.execute(sql.SQL("SELECT ") + sql.SQL(call))
 
 
+def test_peek_works_on_a_standby(two: Two) -> None:
+    """What the feed would give, by the position that has been replayed, in part, too."""
+    peek = "SELECT n FROM feed_peek('f', null::events{})"
+    two.insert(1, 2, 3)
+    two.primary.execute("SELECT n FROM feed_read('f', null::events, 1)")
+    with connect(two.server.primary.dsn) as writer:
+        writer.execute("BEGIN; INSERT INTO events (n) VALUES (4)")
+        two.insert(5)
+        two.catch_up()
+        for connection in (two.primary, two.standby):
+            assert connection.execute(peek.format("").encode()).fetchall() == [(2,), (3,), (5,)]
+            assert connection.execute(peek.format(", 2").encode()).fetchall() == [(2,), (3,)]
+            assert connection.execute((peek.format("") + " LIMIT 1").encode()).fetchall() == [(2,)]
+        writer.execute("COMMIT")
+    two.primary.execute("SELECT feed_next_batch('f', 1)")
+    two.catch_up()
+    for connection in (two.primary, two.standby):
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="unfinished batch, 1"):
+            connection.execute(peek.format("").encode())
+    assert scalar(two.standby, "SELECT feed_next_batch('f')") == 1  # of whoever has it
+    two.primary.execute("SELECT feed_finish_batch('f', 1)")
+
+
 def test_a_batch_from_the_future_is_refused(two: Two) -> None:
     """As long as the standby has not replayed its transactions; then it gives the rows."""
     two.standby.execute("SELECT pg_wal_replay_pause()")

@@ -25,6 +25,8 @@ READS = (
     "SELECT public.exact_count_fold({r})",
     "SELECT * FROM public.feed_rows({r}, public.feed_batch_after({r}, public.feed_start({r}), 5), NULL::{t})",
     "SELECT * FROM public.feed_rows({r}, public.feed_batch_after({r}, public.feed_start({r})), NULL::{t})",
+    "SELECT * FROM public.feed_peek({f}, NULL::{t}, 3, owner => {o})",
+    "SELECT * FROM public.feed_peek({f}, NULL::{t}, owner => {o}) LIMIT 2",
     "SELECT * FROM public.feed_read({f}, NULL::{t}, 3, owner => {o})",
     "SELECT * FROM public.feed_read({f}, NULL::{t}, owner => {o})",
     "SELECT public.feed_apply({f}, 'SELECT pg_catalog.count(*) FROM batch'::pg_catalog.text, 3, owner => {o})",
