@@ -26,7 +26,7 @@ DATA_built  = inorder--$(EXTVERSION).sql
 REGRESS        = install sequence_keys time_keys v7 xact uuid_v1 time_bounds snapshot index_pages feed guard feed_partitions feed_prepare feed_changes exact_count feed_rights feed_owner feed_path feed_hidden feed_state feeds uuid_extras
 # pg_regress looks for a test in its output folder first: in tree ./sql/feed.sql, a source, would be taken for one.
 REGRESS_OPTS   = --inputdir=$(HERE)test --outputdir=output_regress
-ISOLATION      = xact_order shared_sequence feed_own_rows feed_gap_uuid feed_gap_default feed_gap_generated feed_isolation feed_two_readers feed_roles feed_table_changes feed_failing_consumer feed_nobody_waits feed_detach exact_count_fold
+ISOLATION      = xact_order shared_sequence feed_own_rows feed_gap_uuid feed_gap_default feed_gap_generated feed_isolation feed_two_readers feed_batch_holder feed_roles feed_table_changes feed_failing_consumer feed_nobody_waits feed_detach exact_count_fold
 ISOLATION_OPTS = --inputdir=$(HERE)test
 
 # Out of tree the folder of the objects does not exist yet; as a target it would

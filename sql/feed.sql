@@ -253,18 +253,43 @@ END;
 COMMENT ON FUNCTION inorder_internal.move_feed(bigint, @extschema@.feed_batch) IS
 'Internal function. Move the position of a feed over a batch.';
 
-CREATE FUNCTION inorder_internal.keep_pending(feed bigint, next_batch @extschema@.feed_batch)
+CREATE FUNCTION inorder_internal.keep_pending(
+    feed bigint, next_batch @extschema@.feed_batch, holder oid, holder_pid int
+)
 RETURNS bigint
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
     UPDATE inorder_internal.feed AS f
     SET batch = inorder_internal.next_number(f.batch, f.batch_origin), batch_origin = (next_batch).origin,
-        pending = next_batch
+        pending = next_batch, holder = keep_pending.holder, holder_pid = keep_pending.holder_pid
     WHERE f.id = feed
     RETURNING f.batch;
 END;
-COMMENT ON FUNCTION inorder_internal.keep_pending(bigint, @extschema@.feed_batch) IS
-'Internal function. Keep a batch until it is finished, under the next number.';
+COMMENT ON FUNCTION inorder_internal.keep_pending(bigint, @extschema@.feed_batch, oid, int) IS
+'Internal function. Keep a batch until it is finished, under the next number, in the hands of a session.';
+
+CREATE FUNCTION inorder_internal.hand_over(feed bigint, holder oid, holder_pid int)
+RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    UPDATE inorder_internal.feed AS f SET holder = hand_over.holder, holder_pid = hand_over.holder_pid
+    WHERE f.id = feed;
+END;
+COMMENT ON FUNCTION inorder_internal.hand_over(bigint, oid, int) IS
+'Internal function. Give the unfinished batch to another session.';
+
+CREATE FUNCTION inorder_internal.say_held(feed_name text, batch bigint, holder_pid int)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'batch % of feed % is in use by another session', batch, quote_literal(feed_name)
+    USING ERRCODE = 'object_in_use',
+          DETAIL = format('The session with process ID %s was handed it out.', holder_pid),
+          HINT = 'It is free when it is finished by feed_finish_batch() or that session ends.';
+END $$;
+COMMENT ON FUNCTION inorder_internal.say_held(text, bigint, int) IS
+'Internal function. The error about an unfinished batch in the hands of a session that lives.';
 
 CREATE FUNCTION inorder_internal.check_pending(
     feed_name text, batch bigint, last_batch bigint, finished bigint, pending @extschema@.feed_batch
@@ -467,10 +492,11 @@ COMMENT ON FUNCTION @extschema@.feed_next_batch(text, int, regrole) IS
 'For a sink outside the database: the number of the next batch, of at most max_rows rows, or null if there is nothing '
 'new. Commit, read it by feed_batch_rows, and when the sink has it, feed_finish_batch. Until then the same batch is '
 'handed out again, with the same number and rows, also after a crash: a sink that remembers the last number it took '
-'gets every row exactly once.
+'gets every row exactly once. Other sessions are refused it until the session that has it ends.
 Numbers count from 1 without gaps; after a promotion, a recovery to an earlier point, pg_upgrade or a restore they go '
 'on at the seconds since 1970 times 1048576, so that no number is that of another batch. Range: max_rows 1 to '
-'2147483647, ignored while a batch is unfinished. Errors as feed_read.';
+'2147483647, ignored while a batch is unfinished. Errors as feed_read; and object_in_use if another session has the '
+'unfinished batch.';
 
 CREATE FUNCTION @extschema@.feed_batch_rows(
     name text, batch bigint, row_type anyelement, owner regrole DEFAULT NULL

@@ -98,6 +98,8 @@ CREATE TABLE inorder_internal.feed (
     finished bigint NOT NULL DEFAULT 0 CHECK (finished >= 0),
     pending @extschema@.feed_batch
         CHECK (pending IS NULL OR ((pending).transactions <@ '{[0,281474976710656)}') IS TRUE),
+    holder oid,
+    holder_pid int,
     created timestamptz NOT NULL DEFAULT now(),
     moved timestamptz,
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here("position")) STORED,
@@ -116,6 +118,9 @@ COMMENT ON COLUMN inorder_internal.feed.batch_origin IS
 'server and timeline on which that number was given; null if another server did';
 COMMENT ON COLUMN inorder_internal.feed.finished IS 'number of the batch that was finished last';
 COMMENT ON COLUMN inorder_internal.feed.pending IS 'that batch as long as it is not finished';
+COMMENT ON COLUMN inorder_internal.feed.holder IS
+'number of the session that was handed out that batch: it holds a lock on the number as long as it lives';
+COMMENT ON COLUMN inorder_internal.feed.holder_pid IS 'process id of that session';
 COMMENT ON COLUMN inorder_internal.feed.moved IS 'when the position moved last';
 COMMENT ON COLUMN inorder_internal.feed.written_here IS
 'whether the extension wrote the position here; otherwise a restore did, and the feed does not move until '

@@ -13,6 +13,7 @@
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/multirangetypes.h"
@@ -74,7 +75,10 @@ static StateCall set_mover = {"SELECT inorder_internal.set_mover($1, $2, $3, $4)
 static StateCall seek_to = {"SELECT inorder_internal.seek_to($1, $2, $3)"};
 static StateCall seek_start = {"SELECT inorder_internal.seek_start($1, $2, $3)"};
 static StateCall move = {"SELECT inorder_internal.move_feed($1, $2)"};
-static StateCall keep_pending = {"SELECT inorder_internal.keep_pending($1, $2)"};
+static StateCall keep_pending = {"SELECT inorder_internal.keep_pending($1, $2, $3, $4)"};
+static StateCall holder_of = {"SELECT f.holder, f.holder_pid FROM inorder_internal.feed AS f WHERE f.id = $1"};
+static StateCall hand_over = {"SELECT inorder_internal.hand_over($1, $2, $3)"};
+static StateCall say_held = {"SELECT inorder_internal.say_held($1, $2, $3)"};
 static StateCall check_pending = {"SELECT inorder_internal.check_pending($1, $2, $3, $4, $5)"};
 static StateCall say_pending = {"SELECT inorder_internal.say_pending($1, $2)"};
 static StateCall seen = {"SELECT f.* FROM inorder_internal.feeds_of($1) AS f", .stable = true};
@@ -342,6 +346,40 @@ make_durable(void)
 								 GUC_ACTION_LOCAL, true, 0, false);
 }
 
+static Value
+session_value(void)
+{
+	return value_of(ObjectIdGetDatum(state_session("feed")), OIDOID);
+}
+
+static Value
+pid_value(void)
+{
+	return value_of(Int32GetDatum(MyProcPid), INT4OID);
+}
+
+/*
+ * The unfinished batch is its holder's while that session lives.  The holder is
+ * kept with the batch, so that both come and go with one transaction, and no
+ * session has to give back a lock on a batch that was finished elsewhere.
+ */
+static void
+take_over(const Feed *feed)
+{
+	Value		session = session_value();
+	Value		holder[2];
+	Value		nothing;
+
+	if (!OidIsValid(DatumGetObjectId(session.value)))
+		return;					/* on a standby nobody has it */
+	state_call(&holder_of, 1, &feed->id, 2, holder);
+	if (!holder[0].null && holder[0].value == session.value)
+		return;
+	if (!holder[0].null && state_lives("feed", DatumGetObjectId(holder[0].value)))
+		state_call(&say_held, 3, (Value[]) {feed->name, feed->batch, holder[1]}, 1, &nothing);
+	state_call(&hand_over, 3, (Value[]) {feed->id, session, pid_value()}, 1, &nothing);
+}
+
 /* feed_next_batch(name text, max_rows int, owner regrole) -> bigint */
 Datum
 feed_next_batch(PG_FUNCTION_ARGS)
@@ -355,8 +393,10 @@ feed_next_batch(PG_FUNCTION_ARGS)
 			query_if_filled(&feed, batch) == NULL)
 			PG_RETURN_NULL();
 		check_ground(&feed.table);
-		state_call(&keep_pending, 2, (Value[]) {feed.id, batch}, 1, &feed.batch);
+		state_call(&keep_pending, 4, (Value[]) {feed.id, batch, session_value(), pid_value()}, 1, &feed.batch);
 	}
+	else
+		take_over(&feed);
 	make_durable();
 	PG_RETURN_DATUM(feed.batch.value);
 }

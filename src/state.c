@@ -34,6 +34,7 @@
 #include "utils/syscache.h"
 
 #include "compat.h"
+#include "entropy.h"
 #include "state.h"
 
 #define INTERNAL_SCHEMA "inorder_internal"
@@ -352,4 +353,49 @@ state_claim(const char *table, Oid object)
 	if (RecoveryInProgress() || is_locked_by_me(&tag, ExclusiveLock))
 		return true;
 	return LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+static LOCKTAG
+session_tag(const char *table, Oid number)
+{
+	LOCKTAG		tag = lock_tag(table, number, LOCK_SESSION);
+
+	tag.locktag_lockmethodid = USER_LOCKMETHOD;
+	return tag;
+}
+
+/*
+ * A number by which this session is known while it lives: drawn by chance, and
+ * locked until the session ends, or lets go of it by DISCARD ALL.  A pid would
+ * be another session's some day.  A standby takes no such lock.
+ */
+Oid
+state_session(const char *table)
+{
+	static Oid	number = InvalidOid;
+	LOCKTAG		tag = session_tag(table, number);
+
+	if (RecoveryInProgress())
+		return InvalidOid;
+	while (!OidIsValid(number) || !is_locked_by_me(&tag, ExclusiveLock))
+	{
+		CHECK_FOR_INTERRUPTS();
+		number = (Oid) (entropy_word() >> 32);
+		tag = session_tag(table, number);
+		if (OidIsValid(number))
+			(void) LockAcquire(&tag, ExclusiveLock, true, true);
+	}
+	return number;
+}
+
+/* Those who ask at the same time do not take one another for the session. */
+bool
+state_lives(const char *table, Oid number)
+{
+	LOCKTAG		tag = session_tag(table, number);
+
+	if (LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+		return true;
+	(void) LockRelease(&tag, ShareLock, false);
+	return false;
 }

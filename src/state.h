@@ -44,10 +44,13 @@ extern void state_rows(StateCall *call, int count, const Value *arguments, Funct
 typedef enum StateLock
 {
 	LOCK_MOVE,					/* the position of a feed, or the count of a table, until the transaction ends */
-	LOCK_CLAIM					/* the sink of a feed, until the session ends */
+	LOCK_CLAIM,					/* the sink of a feed, until the session ends */
+	LOCK_SESSION				/* the number of a session, until it ends */
 } StateLock;
 
 extern void state_lock(const char *table, Oid object);
 extern bool state_claim(const char *table, Oid object);
+extern Oid	state_session(const char *table);
+extern bool state_lives(const char *table, Oid number);
 
 #endif							/* INORDER_STATE_H */

@@ -1,17 +1,21 @@
 """Where rows come from: a table, with the position in a file; or a feed, with the position in the database."""
 
 import json
+import time
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+import psycopg
 from psycopg import sql
 
 from inorder.database import query
 from inorder.errors import InputError
 from inorder.reconnect import InUseError
-from inorder.session import Session, Table
+from inorder.session import Session, Table, explained
 from inorder.tail.position import Json, Mark, Pending, PositionFile, State
+
+PATIENCE = (0.1, 0.2, 0.4, 0.8, 0)  # seconds, while a batch is in the hands of another session
 
 
 @dataclass(frozen=True)
@@ -175,9 +179,21 @@ class FeedSource:
         """What a query on this feed returns."""
         return self.session.row(query(text), name=self.name, owner=self.owner_oid, **parts)
 
+    def number(self) -> object:
+        """That of the unfinished batch, or of the next. The session that lost it may need a moment to end."""
+        for pause in PATIENCE:
+            try:
+                (number,) = self.ask("tail_feed_batch", max_rows=self.max_rows)
+            except psycopg.errors.ObjectInUse as error:
+                refusal = InUseError(str(explained(error)))
+                time.sleep(pause)
+            else:
+                return number
+        raise refusal
+
     def next(self) -> Batch | None:
         """The unfinished batch, or the next. One that has arrived, and lost its connection then, is finished first."""
-        (number,) = self.ask("tail_feed_batch", max_rows=self.max_rows)
+        number = self.number()
         assert number is None or isinstance(number, int)
         if number is not None and number == self.delivered:
             self.finish(Batch(number))

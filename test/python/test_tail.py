@@ -236,6 +236,18 @@ def test_a_claim_lasts_as_long_as_its_session(fresh: Connection) -> None:
                          "'inorder_internal.feed'::regclass") == 2  # fmt: skip
 
 
+def test_a_batch_in_the_hands_of_another_program(tail: Tail, fresh: Connection) -> None:
+    """It has no claim, and would deliver the same rows: refused, until that session ends."""
+    fresh.execute("SELECT feed_create('f', 'events')")
+    insert(fresh, 3)
+    with connect(fresh.info.dsn) as other:
+        assert scalar(other, "SELECT feed_next_batch('f', 2)") == 1
+        refused = tail("--feed", "f", code=2)
+        assert refused.startswith("inorder: batch 1 of feed 'f' is in use by another session\nDETAIL:  ")
+        assert str(other.info.backend_pid) in refused and "\nHINT:  " in refused
+    assert numbers(tail("--feed", "f")) == [1, 2, 3]
+
+
 def test_a_position_remembers_partitions(tail: Tail, fresh: Connection) -> None:
     """As objects in the file; one that comes with rows of passed transactions is an error, an empty one is not."""
     fresh.execute("CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)")

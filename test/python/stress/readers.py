@@ -11,6 +11,7 @@ from psycopg import sql
 from stress.world import MOVER, OWNER, ROW_BITS, TABLES, TRANSACTION_BITS, Role, World, token_of, transaction
 
 LONG_PAUSE = 0.3
+BUSY_PAUSE = 0.005
 DRAINING_TRIES = 10_000
 
 
@@ -230,11 +231,17 @@ class Fickle(Plain):
 
 
 class TwoStep(Plain):
-    """feed_next_batch, feed_batch_rows, feed_finish_batch, with crashes in between; the sink remembers a number."""
+    """feed_next_batch, feed_batch_rows, feed_finish_batch, with crashes in between; the sink remembers a number.
 
-    def __init__(self, world: World, kind: str, max_rows: tuple[int, int] | None) -> None:
-        super().__init__(world, kind, max_rows)
-        self.sink: dict[str, tuple[int, list[int]]] = {table: (0, []) for table in TABLES}
+    Workers that share a feed have one sink. A batch is in the hands of one of them, or of a session that crashed and is
+    not gone yet.
+    """
+
+    def __init__(
+        self, world: World, kind: str, max_rows: tuple[int, int] | None, other: "TwoStep | None" = None
+    ) -> None:
+        super().__init__(world, kind, max_rows, other and other.delivery)
+        self.sink: dict[str, tuple[int, list[int]]] = other.sink if other else {table: (0, []) for table in TABLES}
 
     def crash(self) -> bool:
         """Now and then the connection is gone."""
@@ -249,7 +256,12 @@ class TwoStep(Plain):
         name = self.feed(table)
         if self.rng.random() < 0.1:
             self.connection.execute("BEGIN")  # so that a crash takes the batch back
-        row = self.connection.execute("SELECT feed_next_batch(%s, %s)", [name, self.max_rows()]).fetchone()
+        try:
+            row = self.connection.execute("SELECT feed_next_batch(%s, %s)", [name, self.max_rows()]).fetchone()
+        except psycopg.errors.ObjectInUse:
+            self.connection.execute("ROLLBACK")
+            time.sleep(BUSY_PAUSE)
+            return None
         if self.crash():
             return None
         if self.connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
@@ -331,4 +343,6 @@ def database_readers(world: World) -> list[Reader]:
     readers += [owner, Granted(world, owner.kind, MOVER, owner.delivery)]
     shared = Plain(world, "two readers", (1, 2000))
     readers += [shared, Plain(world, shared.kind, (1, 2000), shared.delivery)]
+    worker = TwoStep(world, "workers", (1, 500))
+    readers += [worker, TwoStep(world, worker.kind, (1, 500), worker)]
     return readers
