@@ -456,11 +456,12 @@ COMMENT ON FUNCTION @extschema@.feed_read(text, anyelement, int, regrole) IS
 'The rows that committed since the last read and were not read yet, at most max_rows (all if null), and move the '
 'position in this very transaction: if it fails, the next read gives the same rows. Rows come by transaction number, '
 'within one in the order of the key; row_type is null::the_table. A second reader of the same feed waits for the '
-'first; nobody else waits, and no writer ever.
+'first; nobody else waits, and no writer ever. The caller must take all rows, since the position moves over all.
 Those who may move the feed and read its table. Range: max_rows 1 to 2147483647; where the key does not distinguish '
 'rows of one transaction, its rows come together. Errors: undefined_object, insufficient_privilege, '
 'datatype_mismatch, object_not_in_prerequisite_state (unfinished batch, restored table or feed, attached partition, '
-'row security), serialization_failure in REPEATABLE READ and SERIALIZABLE after another reader.';
+'row security), feature_not_supported (LIMIT, EXISTS, a cursor, or SELECT INTO, that would lose rows), '
+'serialization_failure in REPEATABLE READ and SERIALIZABLE after another reader.';
 
 CREATE FUNCTION @extschema@.feed_peek(
     name text, row_type anyelement, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL
@@ -470,7 +471,8 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_peek(text, anyelement, int, regrole) IS
 'The rows that feed_read would return now. The position does not move, and nothing is locked: LIMIT and cursors are '
 'allowed, and another session may read the same rows. On a primary and on a standby.
-Those who may move the feed and read its table. Range and errors as feed_read, but for serialization_failure.';
+Those who may move the feed and read its table. Range and errors as feed_read, but for feature_not_supported and '
+'serialization_failure.';
 
 CREATE FUNCTION @extschema@.feed_apply(
     name text, statement text, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL
@@ -483,7 +485,8 @@ COMMENT ON FUNCTION @extschema@.feed_apply(text, text, int, regrole) IS
 '1''). The rows come in no order, and are not copied on the way. Returns the rows that the statement processed, null '
 'if there was nothing new (and it did not run).
 The statement runs with the caller''s rights and search_path; it is one, without a WITH of its own. Range and errors '
-'as feed_read; and null_value_not_allowed, syntax_error, invalid_parameter_value for the statement.';
+'as feed_read; and null_value_not_allowed, syntax_error, invalid_parameter_value, feature_not_supported (it reads the '
+'batch below LIMIT only) for the statement.';
 
 CREATE FUNCTION @extschema@.feed_next_batch(name text, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL)
 RETURNS bigint

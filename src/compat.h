@@ -97,4 +97,13 @@
 #define INORDER_HAS_SKIP_SUPPORT
 #endif
 
+/* 18 no longer says whether a query is run once only */
+#if PG_VERSION_NUM >= 180000
+#define RUN_PARAMETERS QueryDesc *query, ScanDirection direction, uint64 count
+#define RUN_ARGUMENTS query, direction, count
+#else
+#define RUN_PARAMETERS QueryDesc *query, ScanDirection direction, uint64 count, bool once
+#define RUN_ARGUMENTS query, direction, count, once
+#endif
+
 #endif							/* INORDER_COMPAT_H */

@@ -18,6 +18,7 @@
 #include "utils/guc.h"
 #include "utils/multirangetypes.h"
 
+#include "caller.h"
 #include "feed.h"
 #include "ground.h"
 #include "next_batch.h"
@@ -30,7 +31,6 @@ PG_FUNCTION_INFO_V1(feed_revoke);
 PG_FUNCTION_INFO_V1(feed_claim);
 PG_FUNCTION_INFO_V1(feed_seek_to);
 PG_FUNCTION_INFO_V1(feed_seek_start);
-PG_FUNCTION_INFO_V1(feed_read);
 PG_FUNCTION_INFO_V1(feed_peek);
 PG_FUNCTION_INFO_V1(feed_apply);
 PG_FUNCTION_INFO_V1(feed_next_batch);
@@ -289,15 +289,31 @@ read_next(const Feed *feed, FunctionCallInfo fcinfo, Value *batch)
 	return found;
 }
 
+/* As PG_FUNCTION_INFO_V1(feed_read), which a session calls before it runs the first query with feed_read */
+extern PGDLLEXPORT Datum feed_read(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT const Pg_finfo_record *pg_finfo_feed_read(void);
+
+const Pg_finfo_record *
+pg_finfo_feed_read(void)
+{
+	static const Pg_finfo_record info = {1};
+
+	watch_runs();
+	return &info;
+}
+
 /* feed_read(name text, row_type anyelement, max_rows int, owner regrole) -> setof row_type */
 Datum
 feed_read(PG_FUNCTION_ARGS)
 {
+	uint64		taken = rows_taken(fcinfo, argument_value(fcinfo, 2, INT4OID));
 	Feed		feed = take_feed(fcinfo, 3, NEED_ROWS);
 	Value		batch;
+	uint64		found = read_next(&feed, fcinfo, &batch);
 
+	check_taken(found, taken);
 	/* Without rows there is nothing to remember: an idle poll writes nothing. */
-	if (read_next(&feed, fcinfo, &batch) > 0)
+	if (found > 0)
 		move_feed(&feed, batch);
 	return (Datum) 0;
 }

@@ -2,8 +2,9 @@
  * inorder.c
  *	  The module itself: magic block and nothing else.
  *
- * There is no _PG_init: nothing is preloaded, hooked or configured.  The
- * functions are in the file of their idea:
+ * There is no _PG_init: nothing is preloaded or configured, and nothing hooked
+ * but the executor, in sessions that call feed_read (caller.c).  The functions
+ * are in the file of their idea:
  *
  *	  entropy.c		random words out of a per-backend pool
  *	  uuid_layout.h	where the bits of every key lie (pure arithmetic)
@@ -19,12 +20,14 @@
  *	  rights.c		what a role may do with a table
  *	  state.c		calls of internal functions, as the owner of the state
  *	  table_ref.c	how the state names a table
+ *	  limit.c		LIMIT over the rows of feed_apply
  *	  query.c		queries over one table, with the rights of the caller
  *	  ground.c		what a read stands on, proved before it
  *	  leaf.c		what is proved of a table that holds rows
  *	  files.c		whether a snapshot sees the files that are read
  *	  probe.c		whether a table has rows of some numbers, by its indexes
  *	  next_batch.c	what follows a position in a table
+ *	  caller.c		who takes the rows of feed_read, and whether all of them
  *	  feed.c		feeds whose position the database keeps
  *	  reader.c		feeds whose position the reader keeps
  *	  enable.c		making a table readable, and undoing it

@@ -27,6 +27,7 @@
 #include "utils/lsyscache.h"
 #include "utils/plancache.h"
 
+#include "limit.h"
 #include "query.h"
 
 /* What the planner shall not do, and how values are written down */
@@ -252,6 +253,13 @@ batch_of(Query *query)
 	return NULL;
 }
 
+static void
+check_statement(Query *statement, const Table *table)
+{
+	check_query(batch_of(statement), table->oid);
+	check_batch_limit(statement);
+}
+
 /* Run a statement over the rows of a query, called batch, with the search_path of the caller; returns how many rows it processed */
 uint64
 query_batch(const Table *table, const char *query, const char *statement)
@@ -270,7 +278,7 @@ query_batch(const Table *table, const char *query, const char *statement)
 				 errmsg("cannot run several statements over one batch"),
 				 errhint("Further statements can follow in the same transaction.")));
 	if (queries_of(plan) != NIL)	/* nothing is left of it where a rule says DO INSTEAD NOTHING */
-		check_query(batch_of(linitial_node(Query, queries_of(plan))), table->oid);
+		check_statement(linitial_node(Query, queries_of(plan)), table);
 	code = SPI_execute_plan(plan, NULL, NULL, false, 0);
 	if (code < 0)
 		elog(ERROR, "could not execute the statement: %s", SPI_result_code_string(code));

@@ -84,6 +84,10 @@ STATEMENTS = (
     "SELECT public.feed_seek('%(feed)s', 'now') FROM batch", "SELECT current_user FROM batch", "SELECT $1 FROM batch",
     "INSERT INTO inorder_internal.feed_table SELECT * FROM batch", "SELECT FROM inorder_internal.feed, batch",
     "INSERT INTO alice.events (n) SELECT 1 FROM batch", "SELECT public.exact_count('%(table)s') FROM batch",
+    "SELECT * FROM batch LIMIT 1", ", x AS (SELECT * FROM batch OFFSET 1) SELECT * FROM x, x AS y",
+    "SELECT FROM (SELECT FROM batch LIMIT (SELECT mallory.evil(1::bigint))) AS s",
+    "SELECT (SELECT 1 FROM batch LIMIT 1)",
+    ", x AS (INSERT INTO mallory.sink SELECT 1 FROM batch RETURNING *) SELECT * FROM x LIMIT 1",
 )  # fmt: skip
 
 

@@ -1,0 +1,158 @@
+/*
+ * limit.c
+ *	  LIMIT over the rows that a statement is given as the table "batch".
+ *
+ * feed_apply moves the position over the whole batch.  A statement that reads
+ * it below LIMIT or OFFSET only would lose the rest.  What it leaves out
+ * otherwise (WHERE, a join, an aggregate), it has said itself.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+
+#include "limit.h"
+
+/* A query and those that it is in, which its references to WITH lead to */
+typedef struct Level
+{
+	Query	   *query;
+	struct Level *outer;
+} Level;
+
+/* How a query reads the batch; where it does so several times, the last of these holds */
+typedef enum Reads
+{
+	NOT_READ,
+	READ_BELOW_LIMIT,
+	READ_WHOLE
+} Reads;
+
+typedef struct Search
+{
+	Level	   *level;
+	Reads		reads;
+} Search;
+
+static Reads reads_of(Level *level, bool limited);
+
+/* LIMIT NULL, LIMIT ALL and OFFSET 0 take all rows. */
+static bool
+is_limit(Node *amount, bool zero_is_none)
+{
+	Const	   *constant = (Const *) (amount == NULL ? NULL : eval_const_expressions(NULL, copyObject(amount)));
+
+	if (constant == NULL)
+		return false;
+	if (!IsA(constant, Const))
+		return true;
+	return !constant->constisnull && !(zero_is_none && DatumGetInt64(constant->constvalue) == 0);
+}
+
+/* What writes is run to its end; an aggregate without groups is one row for all. */
+static bool
+takes_all(const Query *query)
+{
+	return query->commandType != CMD_SELECT ||
+		(query->hasAggs && query->groupClause == NIL && query->groupingSets == NIL);
+}
+
+/* What an entry of FROM that names a query of WITH reads */
+static Reads
+reads_of_name(const RangeTblEntry *entry, Level *level, bool limited)
+{
+	ListCell   *cell;
+
+	for (Index i = 0; i < entry->ctelevelsup; i++)
+		level = level->outer;
+	if (entry->self_reference)
+		return NOT_READ;
+	if (level->outer == NULL && strcmp(entry->ctename, "batch") == 0)
+		return limited ? READ_BELOW_LIMIT : READ_WHOLE;
+	foreach(cell, level->query->cteList)
+	{
+		CommonTableExpr *with = lfirst_node(CommonTableExpr, cell);
+
+		if (strcmp(with->ctename, entry->ctename) == 0)
+			return reads_of(&(Level) {castNode(Query, with->ctequery), level}, limited);
+	}
+	return NOT_READ;
+}
+
+/* A query that is run for each row of another one looks rows up: a join. */
+static Reads
+reads_of_part(Query *query, Level *level, bool limited)
+{
+	Reads		reads = reads_of(&(Level) {query, level}, limited);
+
+	return reads == READ_BELOW_LIMIT && contain_vars_of_level((Node *) query, 1) ? READ_WHOLE : reads;
+}
+
+static Reads
+reads_of_entry(const RangeTblEntry *entry, Level *level, bool limited)
+{
+	if (entry->rtekind == RTE_CTE)
+		return reads_of_name(entry, level, limited);
+	if (entry->rtekind == RTE_SUBQUERY)
+		return reads_of_part(entry->subquery, level, limited);
+	return NOT_READ;
+}
+
+/* A subquery in an expression is run for a value of its own. */
+static bool
+search_expressions(Node *node, void *context)
+{
+	Search	   *search = (Search *) context;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, SubLink))
+	{
+		Query	   *query = castNode(Query, ((SubLink *) node)->subselect);
+
+		search->reads = Max(search->reads, reads_of_part(query, search->level, false));
+		return search_expressions(((SubLink *) node)->testexpr, context);
+	}
+	return expression_tree_walker(node, search_expressions, context);
+}
+
+/* A reference to WITH is followed each time; the first whole reading ends it. */
+static Reads
+reads_of(Level *level, bool limited)
+{
+	Query	   *query = level->query;
+	Search		search = {level, NOT_READ};
+	ListCell   *cell;
+
+	check_stack_depth();
+	CHECK_FOR_INTERRUPTS();
+	limited = !takes_all(query) &&
+		(limited || is_limit(query->limitCount, false) || is_limit(query->limitOffset, true));
+	foreach(cell, query->rtable)
+	{
+		search.reads = Max(search.reads, reads_of_entry(lfirst_node(RangeTblEntry, cell), level, limited));
+		if (search.reads == READ_WHOLE)
+			return READ_WHOLE;
+	}
+	foreach(cell, query->cteList)
+	{
+		Query	   *with = castNode(Query, lfirst_node(CommonTableExpr, cell)->ctequery);
+
+		if (with->commandType != CMD_SELECT)
+			search.reads = Max(search.reads, reads_of(&(Level) {with, level}, false));
+	}
+	(void) query_tree_walker(query, search_expressions, &search, QTW_IGNORE_RT_SUBQUERIES | QTW_IGNORE_CTE_SUBQUERIES);
+	return search.reads;
+}
+
+void
+check_batch_limit(Query *statement)
+{
+	if (reads_of(&(Level) {statement, NULL}, false) == READ_BELOW_LIMIT)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the statement reads the batch below LIMIT, OFFSET or FETCH FIRST only"),
+				 errdetail("The position moves over the whole batch, also over the rows that are left out."),
+				 errhint("Limit the rows by max_rows, as in feed_apply(name, statement, 10).")));
+}

@@ -1,0 +1,85 @@
+"""The extended query protocol, by hand: what drivers send that ask for so many rows of a portal."""
+
+import socket
+import struct
+from dataclasses import dataclass, field
+
+from psycopg.conninfo import conninfo_to_dict
+
+VERSION_3 = 196608
+
+
+@dataclass
+class Answer:
+    """What came back until the server was ready again."""
+
+    rows: int = 0
+    suspended: bool = False
+    error: str | None = None  # its message
+
+
+@dataclass
+class Frontend:
+    """A connection by a socket of Unix, to a server that trusts."""
+
+    dsn: str
+    stream: socket.socket = field(init=False)
+
+    def __post_init__(self) -> None:
+        parts = conninfo_to_dict(self.dsn)
+        self.stream = socket.socket(socket.AF_UNIX)
+        self.stream.connect(f"{parts['host']}/.s.PGSQL.{parts['port']}")
+        who = f"user\0{parts['user']}\0database\0{parts['dbname']}\0\0".encode()
+        self.stream.sendall(struct.pack("!ii", len(who) + 8, VERSION_3) + who)
+        assert self.answer().error is None
+
+    def close(self) -> None:
+        """Leave."""
+        self.stream.close()
+
+    def query(self, text: str) -> Answer:
+        """By the simple protocol."""
+        self.send(b"Q", text.encode() + b"\0")
+        return self.answer()
+
+    def execute(self, text: str, rows: int, portal: str = "") -> Answer:
+        """Parse, bind, and execute for so many rows; 0 for all."""
+        name = portal.encode() + b"\0"
+        self.send(b"P", b"\0" + text.encode() + b"\0\0\0")
+        self.send(b"B", name + b"\0" + bytes(6))
+        return self.fetch(rows, portal)
+
+    def fetch(self, rows: int, portal: str) -> Answer:
+        """Execute what is bound."""
+        self.send(b"E", portal.encode() + b"\0" + struct.pack("!i", rows))
+        self.send(b"S", b"")
+        return self.answer()
+
+    def send(self, kind: bytes, content: bytes) -> None:
+        """One message."""
+        self.stream.sendall(kind + struct.pack("!i", len(content) + 4) + content)
+
+    def receive(self, length: int) -> bytes:
+        """So many bytes."""
+        data = b""
+        while len(data) < length:
+            part = self.stream.recv(length - len(data))
+            assert part, "the server closed the connection"
+            data += part
+        return data
+
+    def answer(self) -> Answer:
+        """All messages up to ReadyForQuery."""
+        answer = Answer()
+        while True:
+            kind = self.receive(1)
+            content = self.receive(struct.unpack("!i", self.receive(4))[0] - 4)
+            if kind == b"D":
+                answer.rows += 1
+            elif kind == b"s":
+                answer.suspended = True
+            elif kind == b"E":
+                fields = {part[:1]: part[1:].decode() for part in content.split(b"\0") if part}
+                answer.error = fields[b"M"]
+            elif kind == b"Z":
+                return answer

@@ -1,0 +1,131 @@
+"""feed_read by the ways of drivers and programs to take rows: all of them, or none and an error."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+
+import psycopg
+import pytest
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+from inorder.servers import Server
+from psycopg import sql
+
+from conftest import scalar
+from frontend import Frontend
+
+pytestmark = pytest.mark.server
+
+READ = "SELECT n FROM feed_read('callers', null::callers)"
+CURSOR = "feed_read cannot be called through a cursor"
+SOME_ROWS = "feed_read cannot be called where only {} fetched"
+CHUNKED_MAJOR = 17  # from here on psql's FETCH_COUNT takes rows in chunks, not by a cursor
+
+
+@pytest.fixture
+def feed(connection: Connection) -> Iterator[Connection]:
+    """A feed of five rows."""
+    connection.execute("CREATE TABLE callers (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)")
+    connection.execute("SELECT feed_create('callers', 'callers')")
+    connection.execute("INSERT INTO callers (n) SELECT generate_series(1, 5)")
+    yield connection
+    connection.execute("SELECT feed_drop('callers')")
+    connection.execute("DROP TABLE callers")
+
+
+@pytest.fixture
+def frontend(cluster: Cluster) -> Iterator[Frontend]:
+    """A connection by hand."""
+    with closing(Frontend(cluster.dsn)) as opened:
+        yield opened
+
+
+def unread(connection: Connection) -> object:
+    """How many rows are still to come."""
+    return scalar(connection, "SELECT count(*) FROM feed_peek('callers', null::callers)")
+
+
+def test_a_portal_that_is_executed_for_some_rows(feed: Connection, frontend: Frontend) -> None:
+    """Unnamed: refused by the number, as JDBC's setMaxRows() and Npgsql's SingleRow ask for."""
+    for rows, what in ((1, "1 row is"), (3, "3 rows are"), (5, "5 rows are")):
+        assert frontend.execute(READ, rows).error == SOME_ROWS.format(what)
+    assert unread(feed) == 5
+    limited = READ.replace("callers)", "callers, 2)")
+    answer = frontend.execute(limited, 3)
+    assert (answer.error, answer.rows, unread(feed)) == (None, 2, 3)
+    assert frontend.execute(limited, 2).rows == 2
+    answer = frontend.execute(READ, 0)
+    assert (answer.error, answer.rows, unread(feed)) == (None, 1, 0)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 100])
+def test_a_named_portal_is_a_cursor(feed: Connection, frontend: Frontend, rows: int) -> None:
+    """As JDBC makes one where a fetch size is set."""
+    frontend.query("BEGIN")
+    assert frontend.execute(READ, rows, "C_1").error == CURSOR
+    frontend.query("ROLLBACK")
+    assert unread(feed) == 5
+
+
+def test_a_portal_over_a_statement_that_writes(feed: Connection, frontend: Frontend) -> None:
+    """It is run to its end at once, whatever is fetched of what it returns."""
+    feed.execute("CREATE TABLE taken (n int)")
+    frontend.query("BEGIN")
+    answer = frontend.execute(f"INSERT INTO taken {READ} RETURNING n", 2, "C_1")
+    assert (answer.error, answer.rows, answer.suspended) == (None, 2, True)
+    frontend.query("COMMIT")
+    assert (scalar(feed, "SELECT count(*) FROM taken"), unread(feed)) == (5, 0)
+    feed.execute("DROP TABLE taken")
+
+
+def test_a_portal_over_peek(feed: Connection, frontend: Frontend) -> None:
+    """Any number of rows at a time."""
+    frontend.query("BEGIN")
+    answer = frontend.execute(READ.replace("read", "peek"), 2, "C_1")
+    assert (answer.error, answer.rows, answer.suspended) == (None, 2, True)
+    assert frontend.fetch(0, "C_1").rows == 3
+    frontend.query("COMMIT")
+    assert unread(feed) == 5
+
+
+def test_cursors_of_psycopg(feed: Connection) -> None:
+    """A plain cursor takes all rows, a row at a time too; one of the server's is refused."""
+    with feed.transaction(force_rollback=True), feed.cursor("c") as cursor:
+        cursor.execute(READ.encode())
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match=CURSOR):
+            cursor.fetchone()
+    assert unread(feed) == 5
+    assert [n for (n,) in feed.cursor().stream(READ.encode())] == [1, 2, 3, 4, 5]
+    assert unread(feed) == 0
+
+
+def test_psql_with_fetch_count(feed: Connection, cluster: Cluster, server: Server) -> None:
+    """Before 17 psql declares a cursor; from 17 on it takes the rows of the whole result in chunks."""
+    command = [server.program("psql"), "-XAtq", "-v", "FETCH_COUNT=2", cluster.dsn]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, input=f"{READ};\n")
+    if server.major < CHUNKED_MAJOR:
+        assert CURSOR in done.stderr and unread(feed) == 5
+    else:
+        assert (done.stdout, done.stderr, unread(feed)) == ("1\n2\n3\n4\n5\n", "", 0)
+
+
+def test_a_function_that_reads_is_not_seen_through(feed: Connection) -> None:
+    """What docs/feed.md names as the caller's duty: here the position moves over rows that are never fetched."""
+    feed.execute(
+        sql.SQL(
+            """CREATE FUNCTION pg_temp.wrapped() RETURNS SETOF callers LANGUAGE plpgsql AS $$
+            BEGIN RETURN QUERY SELECT * FROM feed_read('callers', null::callers); END $$"""
+        )
+    )
+    assert feed.execute("SELECT n FROM pg_temp.wrapped() LIMIT 1").fetchall() == [(1,)]
+    assert unread(feed) == 0
+    feed.execute("DROP FUNCTION pg_temp.wrapped")
+
+
+def test_the_first_read_of_a_session_is_seen(feed: Connection, cluster: Cluster) -> None:
+    """The library is loaded while the statement is being started."""
+    for statement in (f"{READ} LIMIT 1", f"SELECT EXISTS ({READ})", f"DO $$DECLARE v int; BEGIN {READ[:8]} n INTO v "
+                      f"{READ[9:]}; END$$"):  # fmt: skip
+        with connect(cluster.dsn) as session, pytest.raises(psycopg.errors.FeatureNotSupported):
+            session.execute(statement.encode())
+    assert unread(feed) == 5
