@@ -469,8 +469,8 @@ CREATE FUNCTION @extschema@.feed_peek(
 RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_peek(text, anyelement, int, regrole) IS
-'The rows that feed_read would return now. The position does not move, and nothing is locked: LIMIT and cursors are '
-'allowed, and another session may read the same rows. On a primary and on a standby.
+'The rows that feed_read would return now. The position does not move, and no other reader is waited for: LIMIT and '
+'cursors are allowed, and another session may read the same rows. On a primary and on a standby.
 Those who may move the feed and read its table. Range and errors as feed_read, but for feature_not_supported and '
 'serialization_failure.';
 
