@@ -223,5 +223,5 @@ check_row_type(const Table *table, Oid row_type)
 			 errmsg("row_type must be null::%s, not of type %s",
 					quote_qualified_identifier(get_namespace_name(get_rel_namespace(table->oid)),
 											   get_rel_name(table->oid)),
-					format_type_be(row_type))));
+					format_type_extended(row_type, -1, FORMAT_TYPE_ALLOW_INVALID))));	/* it may be gone */
 }

@@ -163,6 +163,12 @@ state_owner(void)
 	return owner;
 }
 
+/* What names are found, and how they are written: those that a position remembers are compared as text. */
+static const char *const settings[][2] = {
+	{"search_path", "pg_catalog, pg_temp"},
+	{"quote_all_identifiers", "off"}
+};
+
 static Self
 become_owner(void)
 {
@@ -173,8 +179,9 @@ become_owner(void)
 	SetUserIdAndSecContext(owner, self.context | SECURITY_LOCAL_USERID_CHANGE |
 						   SECURITY_RESTRICTED_OPERATION);
 	self.nest = NewGUCNestLevel();
-	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
+	for (int i = 0; i < lengthof(settings); i++)
+		(void) set_config_option(settings[i][0], settings[i][1], PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
 	return self;
 }
 

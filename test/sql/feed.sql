@@ -106,7 +106,7 @@ BEGIN
     LOOP
         PERFORM set_config('datestyle', styles[1 + pieces % 5], false), set_config('timezone', zones[1 + pieces % 4], false),
                 set_config('intervalstyle', intervals[1 + pieces % 4], false), set_config('extra_float_digits', (pieces % 3 - 2)::text, false),
-                set_config('bytea_output', CASE pieces % 2 WHEN 0 THEN 'hex' ELSE 'escape' END, false);
+                set_config('bytea_output', CASE pieces % 2 WHEN 0 THEN 'hex' ELSE 'escape' END, false), set_config('quote_all_identifiers', (pieces % 3 = 1)::text, false);
         INSERT INTO got SELECT * FROM feed_read('awkward', null::awkward, 1 + pieces % 7);
         EXIT WHEN NOT FOUND;
         pieces := pieces + 1;
