@@ -49,6 +49,14 @@ class Frontend:
         self.send(b"B", name + b"\0" + bytes(6))
         return self.fetch(rows, portal)
 
+    def call(self, function: int, *arguments: str | None) -> Answer:
+        """A function by its oid, with arguments as text: the fast path, which has no query."""
+        content = struct.pack("!ihh", function, 0, len(arguments))
+        for text in arguments:
+            content += struct.pack("!i", -1) if text is None else struct.pack("!i", len(text)) + text.encode()
+        self.send(b"F", content + struct.pack("!h", 0))
+        return self.answer()
+
     def fetch(self, rows: int, portal: str) -> Answer:
         """Execute what is bound."""
         self.send(b"E", portal.encode() + b"\0" + struct.pack("!i", rows))

@@ -88,6 +88,15 @@ def test_a_portal_over_peek(feed: Connection, frontend: Frontend) -> None:
     assert unread(feed) == 5
 
 
+@pytest.mark.parametrize("name", ["feed_read", "feed_peek"])
+def test_the_fast_path_takes_no_rows(feed: Connection, frontend: Frontend, name: str) -> None:
+    """A call without a query, which the server refuses of functions that return sets."""
+    oid = scalar(feed, "SELECT oid FROM pg_proc WHERE proname = %s", name)
+    assert isinstance(oid, int)
+    assert frontend.call(oid, "callers", None, None, None).error == f'cannot call function "{name}" via fastpath interface'
+    assert unread(feed) == 5
+
+
 def test_cursors_of_psycopg(feed: Connection) -> None:
     """A plain cursor takes all rows, a row at a time too; one of the server's is refused."""
     with feed.transaction(force_rollback=True), feed.cursor("c") as cursor:
