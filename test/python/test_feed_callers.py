@@ -93,7 +93,8 @@ def test_the_fast_path_takes_no_rows(feed: Connection, frontend: Frontend, name:
     """A call without a query, which the server refuses of functions that return sets."""
     oid = scalar(feed, "SELECT oid FROM pg_proc WHERE proname = %s", name)
     assert isinstance(oid, int)
-    assert frontend.call(oid, "callers", None, None, None).error == f'cannot call function "{name}" via fastpath interface'
+    answer = frontend.call(oid, "callers", None, None, None)
+    assert answer.error == f'cannot call function "{name}" via fastpath interface'
     assert unread(feed) == 5
 
 
