@@ -73,6 +73,9 @@ BEGIN
                               from_position.transactions, coalesce(from_position.partial::text, 'none'),
                               coalesce(from_position.last_key::text, 'none'), batch.transactions,
                               coalesce(batch.resumed::text, 'none'), coalesce(batch.resumed_after::text, 'none'));
+    ELSIF NOT from_position.transactions + batch.transactions <@ '{[0,281474976710656)}' THEN
+        RAISE 'the position after this batch would hold transactions %, which must be between 0 and 281474976710655',
+            from_position.transactions + batch.transactions USING ERRCODE = 'numeric_value_out_of_range';
     END IF;
     RETURN ROW(from_position.transactions + batch.transactions
                    - CASE WHEN batch.cut IS NULL THEN '{}'::int8multirange
@@ -81,7 +84,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION @extschema@.feed_advance(@extschema@.feed_position, @extschema@.feed_batch) IS
 'The position after a batch: position plus batch. Pure arithmetic.
-Error invalid_parameter_value if the batch is not one that follows the position.';
+Errors: invalid_parameter_value if the batch is not one that follows the position, numeric_value_out_of_range.';
 
 CREATE FUNCTION inorder_internal.advance(from_position @extschema@.feed_position, batch @extschema@.feed_batch)
 RETURNS @extschema@.feed_position

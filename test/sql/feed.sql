@@ -277,6 +277,12 @@ SELECT regexp_replace(error_of($$SELECT feed_rows('events', ROW(int8multirange(i
 SELECT regexp_replace(error_of($$SELECT feed_batch_after('events', ROW(int8multirange(int8range(0, next_transaction() + 10)), NULL, NULL, NULL, NULL)::feed_position)$$), '\d{3,}', 'N', 'g');
 DROP TABLE kept;
 
+-- Transactions that there cannot be: neither a position nor a batch has them, and feed_advance makes none.
+SELECT regexp_replace(error_of(format($$SELECT feed_batch_after('events', ROW(%L, NULL, NULL, NULL, NULL)::feed_position)$$, t)), '\d{3,}', 'N', 'g'),
+    regexp_replace(error_of(format($$SELECT feed_rows('events', ROW(%L, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, null::events)$$, t)), '\d{3,}', 'N', 'g'),
+    regexp_replace(error_of(format($$SELECT feed_advance(ROW(%L, NULL, NULL, NULL, NULL)::feed_position, ROW('{}', NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch)$$, t)), '\d{3,}', 'N', 'g'),
+    regexp_replace(error_of(format($$SELECT feed_advance(ROW('{}', NULL, NULL, NULL, NULL)::feed_position, ROW(%L, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch)$$, t)), '\d{3,}', 'N', 'g')
+FROM unnest(ARRAY['{(,)}', '{[5,)}', '{(,5)}', '{[-1,5)}', '{[0,281474976710657)}']) AS t;
 -- feed_advance refuses a batch that does not follow.
 SELECT feed_advance(ROW('{[0,5)}', NULL, NULL, NULL, 'a')::feed_position, ROW('{[5,9)}', NULL, NULL, 8, '{k}', NULL, 'b')::feed_batch);
 SELECT feed_advance(ROW('{[0,8)}', 8, '{k}', NULL, NULL)::feed_position, ROW('{[8,9)}', 8, '{k}', NULL, NULL, NULL, NULL)::feed_batch);
