@@ -1,5 +1,6 @@
 """The command line: its commands, its exit codes, its signals. Nothing imports this."""
 
+import logging
 import signal
 import sys
 from types import FrameType
@@ -45,6 +46,7 @@ def terminate(_signal: int, _frame: FrameType | None) -> NoReturn:
 
 def main() -> NoReturn:
     """The console script: errors are one sentence, signals clean up."""
+    logging.getLogger("psycopg").addHandler(logging.NullHandler())  # what is raised is told, and nothing else
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit it ignored
     signal.signal(signal.SIGTERM, terminate)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup

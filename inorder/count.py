@@ -80,14 +80,14 @@ def count(
         raise InputError("--schedule is only for --cron")
     counter = Counter(table)
     if every is not None:
-        forever(dsn, counter.attach, counter.fold, parse_duration(every, "--every"))
+        forever(dsn, counter.attach, counter.fold, parse_duration(every, "--every"), writes=True)
     elif cron:
         click.echo(once(dsn, counter.attach, lambda: counter.cron(schedule or EVERY_MINUTE)))
     elif stop:
-        once(dsn, counter.attach, lambda: counter.ask(STOP))
+        once(dsn, counter.attach, lambda: counter.ask(STOP), writes=True)
     else:
         statement = START if start else FOLD if fold else SHOW
-        rows = once(dsn, counter.attach, lambda: counter.ask(statement))
+        rows = once(dsn, counter.attach, lambda: counter.ask(statement), writes=start or fold)
         show(output, {"table": counter.table.quoted, "rows": rows})
 
 

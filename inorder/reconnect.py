@@ -2,16 +2,14 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
 import psycopg
 
 from inorder.errors import InorderError, InputError
+from inorder.patience import pauses
 from inorder.session import Session, explained, first_line, may_pass
-
-FIRST_PAUSE = 0.1
-LONGEST_PAUSE = 10.0
 
 Result = TypeVar("Result")
 
@@ -20,27 +18,14 @@ class InUseError(InputError):
     """What is to be worked on is in use: perhaps by a session that has just lost its connection."""
 
 
-def pauses() -> Iterator[float]:
-    """Twice as long each time, up to a limit.
-
-    >>> from itertools import islice
-    >>> [round(pause, 1) for pause in islice(pauses(), 9)]
-    [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
-    """
-    pause = FIRST_PAUSE
-    while True:
-        yield pause
-        pause = min(pause * 2, LONGEST_PAUSE)
-
-
 def tell(text: str) -> None:
     """A line for whoever watches."""
     print(f"inorder: {text}", file=sys.stderr, flush=True)
 
 
-def once(dsn: str, attach: Callable[[Session], None], work: Callable[[], Result]) -> Result:
+def once(dsn: str, attach: Callable[[Session], None], work: Callable[[], Result], *, writes: bool = False) -> Result:
     """Do some work in a session; errors of the server are explained."""
-    session = Session(dsn)
+    session = Session(dsn, writes)
     try:
         attach(session)
         return work()
@@ -52,9 +37,11 @@ def once(dsn: str, attach: Callable[[Session], None], work: Callable[[], Result]
         session.close()
 
 
-def forever(dsn: str, attach: Callable[[Session], None], work: Callable[[], object], interval: float) -> NoReturn:
+def forever(
+    dsn: str, attach: Callable[[Session], None], work: Callable[[], object], interval: float, *, writes: bool = False
+) -> NoReturn:
     """Do it again and again; a server that went away is waited for, once it has been there."""
-    session = Session(dsn)
+    session = Session(dsn, writes)
     try:
         try:
             attach(session)
@@ -66,22 +53,22 @@ def forever(dsn: str, attach: Callable[[Session], None], work: Callable[[], obje
             except psycopg.Error as error:
                 if not (session.connection.closed or may_pass(error)):
                     raise explained(error) from error
+                tell(f"{'lost the server, ' if session.connection.closed else ''}trying again: {first_line(error)}")
                 session.close()
-                session = reconnected(dsn, attach, error)
+                session = reconnected(lambda: Session(dsn, writes), attach)
             else:
                 time.sleep(interval)
     finally:
         session.close()
 
 
-def reconnected(dsn: str, attach: Callable[[Session], None], reason: psycopg.Error) -> Session:
+def reconnected(connect: Callable[[], Session], attach: Callable[[Session], None]) -> Session:
     """A new session, as soon as there is one to be had."""
-    tell(f"lost the server, trying again: {first_line(reason)}")
     for pause in pauses():
         time.sleep(pause)
         session = None
         try:
-            session = Session(dsn)
+            session = connect()
             attach(session)
         except (psycopg.Error, InUseError) as error:
             if session:

@@ -1,19 +1,28 @@
 """A session in the user's own database: where the extension lives there, what it is asked, what its errors mean."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psycopg
 from psycopg import sql
+from psycopg.abc import Buffer
 
 from inorder.database import connect_as_user, query
 from inorder.errors import InorderError, InputError
+from inorder.patience import patiently
 
 OTHER_ORIGIN = "this position is of another server or timeline"
 
 # Classes of SQLSTATE that tell of the server's state, not of what it was asked.
 FAILURES = ("53", "54", "57", "58", "XX")
-PASSING = ("08", "40", "57P")  # connection, conflicts (with a standby's recovery, too), shutdown and start
+PASSING = (
+    "08",
+    "40",
+    "53300",
+    "55P03",
+    "57P",
+)  # connection, conflicts, all slots taken, lock_timeout, shutdown and start
 
 
 @dataclass(frozen=True)
@@ -33,48 +42,101 @@ class Table:
 
 
 class Session:
-    """A connection to a database that has the extension, in whatever schema."""
+    """A connection to a database that has the extension, in whatever schema.
 
-    def __init__(self, dsn: str) -> None:
+    Everything is done in transactions of which nothing is left to defaults: READ COMMITTED, each statement with a
+    snapshot of its own; and settings for the transaction only, so that a pooler may stand in between.
+    """
+
+    def __init__(self, dsn: str, writes: bool = False) -> None:
         self.connection = connect_as_user(dsn)
-        row = self.connection.execute(query("extension_schema")).fetchone()
+        try:
+            self.connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+            self.connection.deferrable = False
+            self.schema_name, is_standby = self.extension()
+            # A standby refuses the words READ WRITE, and then says better what it cannot do.
+            self.connection.read_only = None if is_standby else not writes
+        except BaseException:
+            self.connection.close()
+            raise
+        self.schema = sql.Identifier(self.schema_name)
+
+    def extension(self) -> tuple[str, bool]:
+        """The schema of the extension, and whether the server is a standby."""
+        with self.transaction():
+            row = self.connection.execute(query("extension_schema")).fetchone()
         if row is None:
             name = self.connection.info.dbname
-            self.connection.close()
             raise InputError(f"the database '{name}' has no extension inorder; CREATE EXTENSION inorder makes it")
-        self.schema_name = str(row[0])
-        self.schema = sql.Identifier(self.schema_name)
+        return str(row[0]), bool(row[1])
 
     def close(self) -> None:
         """Leave the server."""
         self.connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """A transaction under settings that are the same everywhere."""
+        with self.connection.transaction():
+            self.connection.execute(query("session_settings"))
+            yield
 
     def statement(self, text: sql.SQL, **parts: object) -> sql.Composed:
         """A statement with the extension's schema and its values in it, quoted."""
         values = {name: part if isinstance(part, sql.Composable) else sql.Literal(part) for name, part in parts.items()}
         return text.format(inorder=self.schema, **values)
 
+    def rows(self, text: sql.SQL, **parts: object) -> list[tuple[object, ...]]:
+        """The rows of a query, in a transaction of its own that is committed; tried again after a conflict."""
+        statement = self.statement(text, **parts)
+
+        def once() -> list[tuple[object, ...]]:
+            with self.transaction():
+                return self.connection.execute(statement).fetchall()
+
+        return patiently(self.connection, once)
+
     def row(self, text: sql.SQL, **parts: object) -> tuple[object, ...]:
-        """The one row of a query, in a transaction of its own that is committed."""
-        row = self.connection.execute(self.statement(text, **parts)).fetchone()
-        assert row is not None
+        """The one row of a query."""
+        (row,) = self.rows(text, **parts)
         return row
 
     def table(self, name: str) -> Table:
-        """The table of a name, written as in SQL."""
-        row = self.connection.execute(query("table"), (name,)).fetchone()
-        if row is None:
+        """The table of a name, written as in SQL and found by the user's search_path."""
+        found = patiently(self.connection, lambda: self.connection.execute(query("table_oid"), (name,)).fetchone())
+        assert found is not None
+        rows = self.rows(query("table"), oid=found[0])
+        if not rows:
             raise InputError(f"table {name} does not exist")
-        oid, schema, relation, quoted, database = row
+        oid, schema, relation, quoted, database = rows[0]
         return Table(int(str(oid)), str(schema), str(relation), str(quoted), str(database))
 
-    def copy(self, statement: sql.Composed) -> Generator[bytes, None, None]:
-        """The rows of a COPY as the server writes them, under settings that are the same everywhere."""
-        with self.connection.transaction():
-            self.connection.execute(query("output_settings"))
+    def copy(self, table: Table, statement: sql.Composed) -> Generator[Buffer, None, None]:
+        """The rows of a COPY as the server writes them; each is gone with the next.
+
+        The columns are what they are when it begins: a statement that is to return rows of the table must not be
+        planned before one that changes their type, and run after it.
+        """
+        with too_large_explained(), self.transaction():
+            self.connection.execute(self.statement(query("hold_type"), table=table.identifier))
             with self.connection.cursor().copy(statement) as copy:
-                for row in copy:
-                    yield bytes(row)
+                while row := copy.read():
+                    yield row
+                    del row  # it may be large: not two at a time
+
+
+@contextmanager
+def too_large_explained() -> Iterator[None]:
+    """What the server says about a row that it cannot make text of does not say that."""
+    try:
+        yield
+    except (psycopg.errors.ProgramLimitExceeded, psycopg.errors.InternalError_) as error:
+        if error.sqlstate == "54000" or "invalid memory alloc request size" in str(error):
+            raise InorderError(
+                f"{explained(error)}\nHINT:  A row that is read must have less than 1 GB as text, in which a byte of a "
+                "bytea takes two. --batch-rows 1 delivers the rows before it."
+            ) from error
+        raise
 
 
 def may_pass(error: psycopg.Error) -> bool:

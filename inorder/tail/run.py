@@ -40,10 +40,10 @@ def run(plan: Plan, told: Callable[[int], None]) -> None:
             sink.check()
 
         if plan.follow is None:
-            once(plan.dsn, source.attach, work)
+            once(plan.dsn, source.attach, work, writes=plan.feed is not None)
             source.close()
         else:
-            forever(plan.dsn, source.attach, work, plan.follow)
+            forever(plan.dsn, source.attach, work, plan.follow, writes=plan.feed is not None)
 
 
 def source_for(plan: Plan, stack: ExitStack) -> Source:
@@ -74,7 +74,7 @@ def deliver(source: Source, sink: Sink, batch: Batch) -> int:
     header = sink.at_start() and source.form.has_header
     count = 0
     with closing(source.rows(batch, header)) as rows:
-        for count, row in enumerate(headed(rows) if header else rows, 1):
+        for count, row in enumerate(headed(map(bytes, rows)) if header else map(bytes, rows), 1):
             if sink.rows == 0:
                 source.begin(batch, sink.mark())
             if count > sink.rows:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import psycopg
 from psycopg import sql
+from psycopg.abc import Buffer
 
 from inorder.database import query
 from inorder.errors import InputError
@@ -33,10 +34,11 @@ class Format:
 
 
 # JSON has neither \x01 nor \x02 in it, so that CSV with these leaves it as it is. Line ends are in it only between
-# the parts of a column of type json, as it was put in.
+# the parts of a column of type json, as it was put in: they become blanks, by replace(), which needs no space where
+# there are none, not by translate(), which asks for four times the length.
 FORMATS = {
     "json": Format(
-        r"pg_catalog.translate(pg_catalog.row_to_json(e.*)::text, E'\n\r', '  ')",
+        r"pg_catalog.replace(pg_catalog.replace(pg_catalog.row_to_json(e.*)::text, E'\n', ' '), E'\r', ' ')",
         r"FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02'",
         has_header=False,
     ),
@@ -64,7 +66,7 @@ class Source(Protocol):
     def next(self) -> Batch | None:
         """The next batch, if there is one."""
 
-    def rows(self, batch: Batch, header: bool) -> Generator[bytes, None, None]:
+    def rows(self, batch: Batch, header: bool) -> Generator[Buffer, None, None]:
         """Its rows, as the server writes them; the same each time."""
 
     def begin(self, batch: Batch, output: Mark | None) -> None:
@@ -122,13 +124,14 @@ class TableSource:
         )
         return None if empty else Batch(as_json(batch), as_json(after))
 
-    def rows(self, batch: Batch, header: bool) -> Generator[bytes, None, None]:
+    def rows(self, batch: Batch, header: bool) -> Generator[Buffer, None, None]:
         """Read them, in a transaction of their own."""
         return self.session.copy(
+            self.table,
             self.session.statement(
                 query("tail_rows"), batch=as_text(batch.batch), table=self.table.oid, row_type=self.table.identifier,
                 **self.form.parts(header),
-            )
+            ),
         )  # fmt: skip
 
     def begin(self, batch: Batch, output: Mark | None) -> None:
@@ -162,14 +165,14 @@ class FeedSource:
     def attach(self, session: Session) -> None:
         """Find the feed's table, and claim the feed."""
         self.session = session
-        statement = session.statement(query("tail_feed"), name=self.name, owner=self.owner)
-        row = session.connection.execute(statement).fetchone()
-        if row is None:
+        rows = session.rows(query("tail_feed"), name=self.name, owner=self.owner)
+        if not rows:
             owner = self.owner or session.connection.info.user
             raise InputError(
                 f"feed '{self.name}' of role '{owner}' does not exist, or this role may not see it\n"
                 "HINT:  --owner ROLE names the owner of a feed of another role."
             )
+        (row,) = rows
         if not row[-1]:
             raise InUseError(f"feed '{self.name}' is in use by another inorder tail")
         oid, schema, relation, quoted, database, self.owner_oid, _ = row
@@ -200,13 +203,14 @@ class FeedSource:
             return self.next()
         return None if number is None else Batch(number)
 
-    def rows(self, batch: Batch, header: bool) -> Generator[bytes, None, None]:
+    def rows(self, batch: Batch, header: bool) -> Generator[Buffer, None, None]:
         """Read them, in a transaction of their own."""
         return self.session.copy(
+            self.table,
             self.session.statement(
                 query("tail_feed_rows"), name=self.name, batch=batch.batch, row_type=self.table.identifier,
                 owner=self.owner_oid, **self.form.parts(header),
-            )
+            ),
         )  # fmt: skip
 
     def begin(self, batch: Batch, output: Mark | None) -> None:

@@ -1,0 +1,42 @@
+"""What is tried again: statements that met with a conflict, and servers that are away."""
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TypeVar
+
+import psycopg
+
+from inorder.database import Connection
+
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 10.0
+TRIES = 10  # in a row; together they take most of a minute
+
+CONFLICTS = ("40001", "40P01")  # of snapshots or with a standby's recovery; deadlock
+
+Result = TypeVar("Result")
+
+
+def pauses() -> Iterator[float]:
+    """Twice as long each time, up to a limit.
+
+    >>> [round(pause, 1) for pause in islice(pauses(), 9)]
+    [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
+    """
+    pause = FIRST_PAUSE
+    while True:
+        yield pause
+        pause = min(pause * 2, LONGEST_PAUSE)
+
+
+def patiently(connection: Connection, step: Callable[[], Result]) -> Result:
+    """What a step returns; after a conflict it is tried again, some times in a row."""
+    for pause in islice(pauses(), TRIES):
+        try:
+            return step()
+        except psycopg.Error as error:
+            if error.sqlstate not in CONFLICTS or connection.closed:
+                raise
+        time.sleep(pause)
+    return step()

@@ -1,0 +1,283 @@
+"""inorder tail and inorder count while others change the table, under settings of the user's, over conflicts."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+from inorder.errors import InorderError
+from inorder.session import Session
+from psycopg import sql
+
+from conftest import scalar
+from test_tail import PATIENCE, Tail, fresh, insert, numbers, read_until, tail, wait_for
+
+__all__ = ["fresh", "tail"]
+pytestmark = pytest.mark.server
+
+EVENTS = ("events", "--position", "p")
+POLL = ("--follow", "--interval", "10ms")
+ISOLATIONS = ("read committed", "repeatable read", "serializable")
+
+
+class Writer:
+    """Inserts rows 1, 2, 3… in small transactions until told to stop."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn, self.rows = dsn, 0
+        self.stopped = threading.Event()
+        self.thread = threading.Thread(target=self.write)
+
+    def write(self) -> None:
+        """On a connection of its own."""
+        with connect(self.dsn) as connection:
+            while not self.stopped.wait(0.002):
+                insert(connection, 10, self.rows + 1)
+                self.rows += 10
+
+    def __enter__(self) -> "Writer":
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopped.set()
+        self.thread.join()
+
+
+CHANGES = {
+    "type": ["ALTER TABLE events ALTER v TYPE bigint", "ALTER TABLE events ALTER v TYPE int"],
+    "rewrite": ["VACUUM FULL events", "CLUSTER events USING events_pkey"],
+    "columns": ["ALTER TABLE events ADD w int DEFAULT 3", "ALTER TABLE events DROP w"],
+    "name": ["ALTER TABLE events RENAME v TO x", "ALTER TABLE events RENAME x TO v"],
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("isolation", ["read committed", "serializable"])
+def test_changes_of_the_table_in_mid_read(tail: Tail, fresh: Connection, change: str, isolation: str) -> None:
+    """Each row once, with the new type or columns, whatever transactions are by default; it does not end."""
+    fresh.execute("ALTER TABLE events ADD v int DEFAULT 1")
+    fresh.execute(f"ALTER ROLE postgres SET default_transaction_isolation = '{isolation}'".encode())
+    try:
+        with tail.started(*EVENTS, *POLL, "--batch-rows", "30", to="out") as running:
+            with Writer(fresh.info.dsn) as writer:
+                for number in range(40):
+                    fresh.execute(CHANGES[change][number % 2].encode())
+                    time.sleep(0.01)
+            wait_for(lambda: tail_rows(tail) >= writer.rows or running.poll() is not None)
+            assert running.poll() is None, running.stderr and running.stderr.read()
+            running.terminate()
+            assert running.wait(PATIENCE) == 143
+    finally:
+        fresh.execute("ALTER ROLE postgres RESET default_transaction_isolation")
+    assert sorted(tail.rows()) == list(range(1, writer.rows + 1))
+
+
+def tail_rows(tail: Tail) -> int:
+    """The number of lines so far."""
+    return (tail.folder / "out").read_bytes().count(b"\n")
+
+
+@pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")])
+def test_a_type_that_changes_before_the_rows_are_read(tail: Tail, fresh: Connection, source: tuple[str, ...]) -> None:
+    """The reader has asked, and waits for the lock of ALTER TABLE: it gets the rows as they are then."""
+    fresh.execute("SELECT feed_create('f', 'events')")
+    insert(fresh, 3)
+    with tail.started(*source, *POLL) as running:
+        assert running.stdout
+        first = [running.stdout.readline() for _ in range(3)]
+        for type_name in ("bigint", "text"):
+            with connect(fresh.info.dsn) as other:
+                other.execute("BEGIN")
+                other.execute(f"ALTER TABLE events ALTER n TYPE {type_name}".encode())
+                wait_for(lambda: scalar(fresh, "SELECT count(*) FROM pg_locks WHERE NOT granted"))
+                other.execute("INSERT INTO events (n) VALUES (7)")
+                other.execute("COMMIT")
+            first.append(running.stdout.readline())
+        running.terminate()
+        assert running.wait(PATIENCE) == 143
+    assert [json.loads(line)["n"] for line in first] == [1, 2, 3, 7, "7"]
+
+
+SETTINGS = {
+    "default_transaction_isolation": "serializable", "default_transaction_read_only": "on",
+    "default_transaction_deferrable": "on", "search_path": '"$user", wrong', "datestyle": "German",
+    "intervalstyle": "sql_standard", "extra_float_digits": "-5", "bytea_output": "escape", "client_encoding": "latin1",
+    "quote_all_identifiers": "on", "array_nulls": "off", "standard_conforming_strings": "off",
+    "transform_null_equals": "on", "row_security": "off", "xmlbinary": "hex", "enable_indexscan": "off",
+}  # fmt: skip
+# What all versions have; in 19 strings are what the standard says.
+UNCHANGEABLE = "standard_conforming_strings"
+
+
+@pytest.fixture
+def odd_settings(fresh: Connection) -> Iterator[None]:
+    """Settings of the database, which a session begins with."""
+    for name, value in SETTINGS.items():
+        if name == UNCHANGEABLE and fresh.info.server_version >= 190000:
+            continue
+        fresh.execute(f"ALTER DATABASE tail SET {name} = {value if name == 'search_path' else repr(value)}".encode())
+    yield
+
+
+@contextmanager
+def hidden_operators(connection: Connection) -> Iterator[None]:
+    """An operator and a function that a search_path could find instead of the server's."""
+    connection.execute("""
+        CREATE SCHEMA wrong;
+        CREATE FUNCTION wrong.never(name, name) RETURNS boolean LANGUAGE sql AS 'SELECT false';
+        CREATE OPERATOR wrong.= (LEFTARG = name, RIGHTARG = name, FUNCTION = wrong.never);
+        CREATE FUNCTION wrong.never(oid, oid) RETURNS boolean LANGUAGE sql AS 'SELECT false';
+        CREATE OPERATOR wrong.= (LEFTARG = oid, RIGHTARG = oid, FUNCTION = wrong.never);
+        ALTER DATABASE tail SET search_path = wrong, pg_catalog, public;
+    """)
+    yield
+
+
+def test_nothing_is_left_to_settings(tail: Tail, fresh: Connection, odd_settings: None) -> None:
+    """Of the database or the role: the same rows, as the same text; a feed moves; a count counts and folds."""
+    fresh.execute("CREATE TABLE wide (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), at timestamptz, took interval, "
+                  "f float8, b bytea, t text, a int[], class regclass)")  # fmt: skip
+    fresh.execute("SELECT feed_create('f', 'wide')")
+    fresh.execute("SELECT exact_count_start('wide')")
+    with hidden_operators(fresh):
+        fresh.execute(r"INSERT INTO wide VALUES (DEFAULT, '2019-01-02 UTC', '1 day -2 hours', 0.1::float8 + 0.2, "
+                      r"'\x00ff5c', U&'\00e9\\', ARRAY[1, NULL], 'wide')")  # fmt: skip
+        tail.environment["PGTZ"] = "GMT"
+        lines = [tail("public.wide", "--position", "p"), tail("--feed", "f")]
+        count = Tail.__new__(Tail)
+        count.__dict__.update(tail.__dict__, command=[*tail.command[:-1], "count"])
+        assert [count("public.wide"), count("public.wide", "--fold"), count("public.wide", "--stop")] == [
+            "1\n",
+            "1\n",
+            "",
+        ]
+    assert tail.state()["table"] == "public.wide"
+    for line in lines:
+        row = json.loads(line)
+        assert row["at"] == "2019-01-02T00:00:00+00:00" and row["took"] == "1 day -02:00:00"
+        assert row["f"] == 0.30000000000000004 and row["b"] == r"\x00ff5c" and row["t"] == "é\\"
+        assert row["a"] == [1, None] and row["class"] == "public.wide"
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_a_session_leaves_nothing_to_defaults(cluster: Cluster, isolation: str) -> None:
+    """Isolation, writing and settings are those of each transaction; nothing stays in the session."""
+    with connect(cluster.dsn) as other:
+        other.execute(f"ALTER ROLE postgres SET default_transaction_isolation = '{isolation}'".encode())
+    try:
+        for writes in (False, True):
+            session = Session(cluster.dsn, writes)
+            with session.transaction():
+                shown = [scalar(session.connection, f"SHOW transaction_{what}")
+                         for what in ("isolation", "read_only", "deferrable")]  # fmt: skip
+                assert shown == ["read committed", "off" if writes else "on", "off"]
+                assert scalar(session.connection, "SHOW search_path") == "pg_catalog, pg_temp"
+            assert scalar(session.connection, "SHOW search_path") == '"$user", public'
+            assert scalar(session.connection, "SHOW row_security") == "on"
+            session.close()
+    finally:
+        with connect(cluster.dsn) as other:
+            other.execute("ALTER ROLE postgres RESET default_transaction_isolation")
+
+
+FAILING = """
+CREATE SEQUENCE tries;
+CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF nextval('public.tries') <= {times} THEN RAISE 'not now' USING ERRCODE = '{code}'; END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER fails AFTER UPDATE ON inorder_internal.{table} FOR EACH ROW EXECUTE FUNCTION fails();
+"""
+CONFLICTS = ("40001", "40P01")
+
+
+def failing(connection: Connection, table: str, code: str, times: int) -> None:
+    """Let a state table's changes fail so many times, as a conflict with another session makes them."""
+    connection.execute(FAILING.format(table=table, code=code, times=times).encode())
+
+
+@pytest.mark.parametrize("code", CONFLICTS)
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_conflict_is_tried_again(tail: Tail, fresh: Connection, code: str, follow: bool) -> None:
+    """By a feed that moves: a few times in a row with one, and each row comes once."""
+    fresh.execute("SELECT feed_create('f', 'events')")
+    insert(fresh, 5)
+    failing(fresh, "feed", code, 3)
+    if follow:
+        with tail.started("--feed", "f", *POLL, to="out") as running:
+            wait_for(lambda: scalar(fresh, "SELECT last_value > 3 FROM tries") and len(tail.rows()) == 5)
+            running.terminate()
+            assert running.wait(PATIENCE) == 143
+            assert running.stderr and running.stderr.read() == b"inorder: terminated\n"
+        assert tail.rows() == [1, 2, 3, 4, 5]
+    else:
+        assert numbers(tail("--feed", "f")) == [1, 2, 3, 4, 5]
+    assert tail("--feed", "f") == ""
+
+
+@pytest.mark.parametrize("code", CONFLICTS)
+def test_a_conflict_of_a_fold_is_tried_again(tail: Tail, fresh: Connection, cluster: Cluster, code: str) -> None:
+    """By inorder count, once and at an interval."""
+    count = Tail(cluster, tail.folder, command="count")
+    fresh.execute("SELECT exact_count_start('events')")
+    insert(fresh, 5)
+    failing(fresh, "count_part", code, 2)
+    assert count("events", "--fold") == "5\n"
+    insert(fresh, 7)
+    fresh.execute("ALTER SEQUENCE tries RESTART")
+    with count.started("events", "--every", "10ms") as running:
+        read_until(running, b"+7 rows")
+        running.terminate()
+        assert running.wait(PATIENCE) == 143
+
+
+def test_a_lock_timeout_while_rows_are_read(tail: Tail, fresh: Connection) -> None:
+    """It does not end a run that follows; the rows come."""
+    fresh.execute("ALTER DATABASE tail SET lock_timeout = '200ms'")
+    insert(fresh, 20)
+    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+    with connect(fresh.info.dsn) as other, tail.started(*EVENTS, *POLL, to="out") as running:
+        wait_for(lambda: len(tail.rows()) == 20)
+        other.execute("BEGIN; LOCK TABLE events")
+        with connect(f"{fresh.info.dsn} dbname=postgres") as watching:
+            for _ in range(2):
+                wait_for(lambda: scalar(watching, waiting))
+                wait_for(lambda: not scalar(watching, waiting))
+        other.execute("INSERT INTO events (n) VALUES (21); COMMIT")
+        wait_for(lambda: len(tail.rows()) == 21)
+        running.terminate()
+        assert running.wait(PATIENCE) == 143
+        assert running.stderr
+        said = running.stderr.read()
+    assert (
+        b"inorder: trying again: canceling statement due to lock timeout\n" in said and b"lost the server" not in said
+    )
+    assert tail.rows() == list(range(1, 22))
+
+
+@pytest.mark.parametrize("follow", [(), POLL])
+def test_an_error_about_the_object_ends_it(tail: Tail, fresh: Connection, follow: tuple[str, ...]) -> None:
+    """With the server's own words: SQLSTATE 55000 is none that passes."""
+    insert(fresh, 5)
+    tail.appended(*EVENTS)
+    fresh.execute("ALTER TABLE events DISABLE TRIGGER ALL")
+    refused = tail(*EVENTS, *follow, code=2)
+    assert "table public.events has lost the guard of column id\nDETAIL:  " in refused
+    assert "HINT:  Let the owner call feed_enable" in refused
+
+
+def test_a_row_of_more_than_a_gigabyte(fresh: Connection) -> None:
+    """Is an error of the server's, which says what can be done."""
+    session = Session(fresh.info.dsn)
+    statement = sql.SQL("COPY (SELECT pg_catalog.repeat(pg_catalog.repeat('x', 1000000), 1100)) TO STDOUT").format()
+    with pytest.raises(
+        InorderError, match=r"requested length too large\nHINT:  A row that is read must have less than"
+    ):
+        next(session.copy(session.table("public.events"), statement))
+    session.close()
