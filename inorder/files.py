@@ -1,13 +1,20 @@
 """Files that are written whole, beside what was there, by one run at a time."""
 
+import errno
 import hashlib
 import os
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from inorder.errors import InorderError, InputError
+
+LOCK_SECONDS = 1.0
+
+Lock = TypeVar("Lock")
 
 
 def partial_of(path: Path) -> tuple[Path, Path]:
@@ -43,16 +50,49 @@ def write_whole(path: Path, text: str) -> None:
         partial.unlink(missing_ok=True)
 
 
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder last."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def host_lock(key: bytes) -> socket.socket:
+    """A lock of this user on this host; BlockingIOError if it is taken.
+
+    It is a name among Linux's abstract sockets: it leaves no file, and ends with the last process that has it.
+    """
+    lock = socket.socket(socket.AF_UNIX)
+    try:
+        lock.bind(f"\0inorder-{os.geteuid()}-{hashlib.sha256(key).hexdigest()}")
+    except OSError as error:
+        lock.close()
+        if error.errno == errno.EADDRINUSE:
+            raise BlockingIOError from error
+        raise
+    return lock
+
+
+def awaited(take: Callable[[], Lock]) -> Lock:
+    """A lock, also if one that was killed has it for a moment longer; BlockingIOError if it stays taken."""
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            return take()
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
+
+
 @contextmanager
 def only_writer(path: Path) -> Iterator[None]:
-    """An error if another run writes that file.
-
-    The lock is a name among Linux's abstract sockets: it leaves no file, and ends with its process however that ends.
-    """
-    name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()
-    with socket.socket(socket.AF_UNIX) as lock:
-        try:
-            lock.bind(f"\0inorder-{os.geteuid()}-{name}")
-        except OSError as error:
-            raise InputError(f"cannot write {path}: another run writes it") from error
+    """An error if another run writes that file."""
+    try:
+        lock = host_lock(os.fsencode(path.resolve()))
+    except OSError as error:
+        raise InputError(f"cannot write {path}: another run writes it") from error
+    with lock:
         yield

@@ -40,18 +40,25 @@ MOST_ROWS = 2**31 - 1
     "--start", type=click.Choice(["beginning", "now"]), help="Where a new position begins.  [default: beginning]"
 )
 @click.option(
-    "--exec", "command", help="Run this shell command for each batch, with the rows as its input; 0 means delivered."
+    "--exec", "command", help="Run this shell command for each batch, with all of it as its input; 0 means delivered."
 )
+@click.option("--frame", is_flag=True, help="Into a pipe: a line before each batch that tells its length and its name.")
 @click.option(
     "--accept-origin",
     is_flag=True,
     help="Go on though the position is of another server or timeline: after a promotion that lost nothing.",
 )
+@click.option(
+    "--accept-output",
+    is_flag=True,
+    help="Go on though standard output is not the file that the position belongs to.",
+)
 def tail(**options: Any) -> None:
     """Write the rows of an insert-only TABLE in the order of their transactions, from where the last run stopped.
 
     Each row that commits comes, and nothing else, whatever the order of commits. Into a regular file it comes exactly
-    once, whoever crashes; elsewhere the rows of the last unfinished batch may come again.
+    once, even if client, server or host crashes; elsewhere the last unfinished batch may come again. A command and a
+    pipe get whole batches.
     """
     plan = plan_of(**options)
     try:
@@ -63,16 +70,19 @@ def tail(**options: Any) -> None:
 
 def plan_of(
     table: str | None, position: Path | None, feed: str | None, owner: str | None, dsn: str, output: str,
-    follow: bool, interval: str | None, batch_rows: str, start: str | None, command: str | None, accept_origin: bool,
+    follow: bool, interval: str | None, batch_rows: str, start: str | None, command: str | None, frame: bool,
+    accept_origin: bool, accept_output: bool,
 ) -> Plan:  # fmt: skip
     """The plan that the options ask for; what cannot be done is one sentence."""
     if feed is None and (table is None or position is None):
         raise InputError("give a TABLE and --position FILE, or --feed NAME")
-    if feed is not None and (table is not None or position is not None or start or accept_origin):
+    if feed is not None and (table is not None or position is not None or start or accept_origin or accept_output):
         raise InputError("--feed has its table and its position in the database: give no TABLE, --position, "
-                         "--start or --accept-origin")  # fmt: skip
+                         "--start, --accept-origin or --accept-output")  # fmt: skip
     if owner is not None and feed is None:
         raise InputError("--owner is only for --feed")
+    if frame and command is not None:
+        raise InputError("--frame is for a pipe: a command has a whole batch as its input")
     if interval is not None and not follow:
         raise InputError("--interval is only for --follow")
     return Plan(
@@ -85,8 +95,10 @@ def plan_of(
         batch_rows=parse_count(batch_rows, "--batch-rows", 1, MOST_ROWS),
         start=start or "beginning",
         accept_origin=accept_origin,
+        accept_output=accept_output,
         follow=parse_duration(interval or "1s", "--interval") if follow else None,
         command=command,
+        frame=frame,
     )
 
 

@@ -1,15 +1,21 @@
 """The run: batch by batch, first the rows, then the position."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from psycopg.abc import Buffer
+
+from inorder.errors import InputError
 from inorder.interrupts import finishing_first
+from inorder.patience import patiently
 from inorder.reconnect import forever, once
+from inorder.tail.output_file import FIRST_BYTES, FileSink, is_file
 from inorder.tail.position import PositionFile
-from inorder.tail.sinks import Sink, sink_for
+from inorder.tail.sinks import DeviceSink, Sink, is_device
 from inorder.tail.sources import FORMATS, Batch, FeedSource, Source, TableSource
+from inorder.tail.whole import CommandSink, FeedFileSink, PipeSink, WholeBatches
 
 
 @dataclass(frozen=True)
@@ -25,32 +31,50 @@ class Plan:
     batch_rows: int = 10_000
     start: str = "beginning"
     accept_origin: bool = False
+    accept_output: bool = False
     follow: float | None = None  # seconds between polls
     command: str | None = None
+    frame: bool = False
 
 
 def run(plan: Plan, told: Callable[[int], None]) -> None:
     """Deliver until there is nothing new, or for ever."""
+    writes = plan.feed is not None
     with ExitStack() as stack:
-        sink = stack.enter_context(closing(sink_for(plan.command, told)))
+        sink = stack.enter_context(closing(sink_for(plan, told)))
         source = source_for(plan, stack)
+        sink.settle(source.output, source.begun, plan.accept_output)
+        if isinstance(sink, WholeBatches):
+            sink.lock = source.lock
 
         def work() -> None:
+            sink.check()
             deliver_all(source, sink, plan.batch_rows)
             sink.check()
 
         if plan.follow is None:
-            once(plan.dsn, source.attach, work, writes=plan.feed is not None)
-            source.close()
+            once(plan.dsn, source.attach, work, writes=writes)
+            source.keep()
         else:
-            forever(plan.dsn, source.attach, work, plan.follow, writes=plan.feed is not None)
+            forever(plan.dsn, source.attach, work, plan.follow, writes=writes)
+
+
+def sink_for(plan: Plan, told: Callable[[int], None]) -> Sink:
+    """A command if there is one, or else what standard output is."""
+    if plan.command is not None:
+        return CommandSink(told, plan.command)
+    if is_file() or is_device():
+        if plan.frame:
+            raise InputError("--frame is for a pipe: a file needs no frames, its last batch is completed or taken back")
+        return DeviceSink(told) if is_device() else FileSink(told) if plan.feed is None else FeedFileSink(told)
+    return PipeSink(told, plan.frame)
 
 
 def source_for(plan: Plan, stack: ExitStack) -> Source:
     """A table, whose position file stays locked as long as the run, or a feed."""
     form = FORMATS[plan.output]
     if plan.feed is not None:
-        return FeedSource(plan.feed, plan.owner, form, plan.batch_rows)
+        return stack.enter_context(closing(FeedSource(plan.feed, plan.owner, form, plan.batch_rows)))
     assert plan.table is not None and plan.position is not None
     file = stack.enter_context(PositionFile(plan.position))
     return TableSource(plan.table, file, form, plan.batch_rows, plan.start, plan.accept_origin)
@@ -68,32 +92,32 @@ def deliver_all(source: Source, sink: Sink, full: int) -> None:
 
 
 def deliver(source: Source, sink: Sink, batch: Batch) -> int:
-    """One batch: the rows, then the position. What a lost connection cut off goes on after the last row."""
-    if sink.rows == 0 and batch.output:
-        sink.rewind(batch.output)
-    header = sink.at_start() and source.form.has_header
-    count = 0
-    with closing(source.rows(batch, header)) as rows:
-        for count, row in enumerate(headed(map(bytes, rows)) if header else map(bytes, rows), 1):
-            if sink.rows == 0:
-                source.begin(batch, sink.mark())
-            if count > sink.rows:
-                sink.write(row)
+    """One batch: the rows, then the position."""
+    count = patiently(source.session.connection, lambda: take(source, sink, batch))
     if count == 0:
         source.skip(batch)
         return 0
     sink.finish()
-    source.finish(batch)
+    source.finish(batch, sink.mark())
     return count
 
 
-def headed(rows: Iterator[bytes]) -> Iterator[bytes]:
-    """The header together with the first row; neither without rows.
-
-    >>> list(headed(iter([b"id\\n", b"1\\n", b"2\\n"]))), list(headed(iter([b"id\\n"])))
-    ([b'id\\n1\\n', b'2\\n'], [])
-    """
-    header = next(rows)
-    for row in rows:
-        yield header + row
-        header = b""
+def take(source: Source, sink: Sink, batch: Batch) -> int:
+    """Its rows into the sink. What a lost connection or a conflict cut off goes on after the last row."""
+    sink.again()
+    has_header = source.form.has_header and sink.at_start()
+    header: Buffer = b""
+    count = 0
+    with closing(source.rows(batch, has_header)) as rows:
+        if has_header:
+            header = next(rows)
+        for row in rows:
+            count += 1
+            if sink.rows == 0:
+                start = sink.begin(batch.name, bytes(header[:FIRST_BYTES]) + bytes(row[:FIRST_BYTES]))
+                source.begin(batch, start, sink.mark())
+            if count > sink.rows:
+                sink.write(row, header)
+            header = b""
+            del row  # it may be large: not two at a time
+    return count

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Generator
 from dataclasses import dataclass, replace
+from socket import socket
 from typing import Any, Protocol
 
 import psycopg
@@ -12,9 +13,11 @@ from psycopg.abc import Buffer
 
 from inorder.database import query
 from inorder.errors import InputError
+from inorder.files import awaited, host_lock
 from inorder.reconnect import InUseError
 from inorder.session import Session, Table, explained
-from inorder.tail.position import Json, Mark, Pending, PositionFile, State
+from inorder.tail.position import PositionFile
+from inorder.tail.state import Json, Mark, Pending, State, name_of
 
 PATIENCE = (0.1, 0.2, 0.4, 0.8, 0)  # seconds, while a batch is in the hands of another session
 
@@ -52,16 +55,26 @@ class Batch:
 
     batch: Json | int
     after: Json | None = None
-    output: Mark | None = None  # where it begins in the output, if it was begun before
+
+    @property
+    def name(self) -> str:
+        """By which a receiver recognizes one that comes again."""
+        return str(self.batch) if isinstance(self.batch, int) else name_of(self.batch)
 
 
 class Source(Protocol):
     """Hands out batches. One that was begun comes again until it is finished."""
 
     form: Format
+    session: Session
+    output: Mark | None  # where the rows of the last run ended, if it was in a file
+    begun: str | None  # how the batch begins that is half in that file
 
     def attach(self, session: Session) -> None:
         """Go on in this session."""
+
+    def lock(self) -> int:
+        """The descriptor of the lock that keeps other runs away."""
 
     def next(self) -> Batch | None:
         """The next batch, if there is one."""
@@ -69,16 +82,16 @@ class Source(Protocol):
     def rows(self, batch: Batch, header: bool) -> Generator[Buffer, None, None]:
         """Its rows, as the server writes them; the same each time."""
 
-    def begin(self, batch: Batch, output: Mark | None) -> None:
-        """Remember that its rows are being written."""
+    def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
+        """Remember that its rows are being written, and where."""
 
-    def finish(self, batch: Batch) -> None:
+    def finish(self, batch: Batch, output: Mark | None) -> None:
         """Move the position over it, for good."""
 
     def skip(self, batch: Batch) -> None:
         """Move the position over a batch without rows, which may be forgotten."""
 
-    def close(self) -> None:
+    def keep(self) -> None:
         """At the end of a run: what was skipped is kept."""
 
 
@@ -89,6 +102,12 @@ class TableSource:
         self.name, self.file, self.form, self.max_rows, self.start = name, file, form, max_rows, start
         self.saved = file.read()
         self.state = self.saved.without_origin() if self.saved and accept else self.saved
+        self.output = self.saved.output if self.saved else None
+        self.begun = self.saved.pending.start if self.saved and self.saved.pending else None
+
+    def lock(self) -> int:
+        """The position file's."""
+        return self.file.descriptor
 
     def attach(self, session: Session) -> None:
         """Find the table, and the place in it."""
@@ -102,6 +121,21 @@ class TableSource:
             raise InputError(
                 f"{self.file.asked} is the position in {kept}, not in {table.quoted} in '{table.database}'"
             )
+        else:
+            self.check_kept(self.state)
+
+    def check_kept(self, state: State) -> None:
+        """What the file says must be what the server understands, all of it."""
+        pending = state.pending
+        readable, follows = self.session.row(
+            query("tail_kept"),
+            position=as_text(state.position),
+            batch=as_text(pending.batch) if pending else None,
+            after=as_text(pending.after) if pending else None,
+        )
+        if not readable or not follows:
+            problem = "it has what no server writes" if not readable else "its batch does not lead to what comes after"
+            raise InputError(f"cannot use {self.file.asked}: it is damaged, or no position file: {problem}")
 
     @property
     def present(self) -> State:
@@ -117,7 +151,7 @@ class TableSource:
     def next(self) -> Batch | None:
         """The one that was begun, or the next."""
         if pending := self.present.pending:
-            return Batch(pending.batch, pending.after, pending.output)
+            return Batch(pending.batch, pending.after)
         position = sql.Literal(as_text(self.present.position))
         empty, batch, after = self.session.row(
             query("tail_batch"), table=self.table.oid, position=position, max_rows=self.max_rows
@@ -134,22 +168,23 @@ class TableSource:
             ),
         )  # fmt: skip
 
-    def begin(self, batch: Batch, output: Mark | None) -> None:
+    def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
         """Write the batch into the file: whatever happens, the next run begins with it."""
         assert batch.after is not None
-        self.save(replace(self.present, pending=Pending(as_json(batch.batch), batch.after, output)))
+        pending = Pending(as_json(batch.batch), batch.after, start)
+        self.save(replace(self.present, pending=pending, output=output or self.present.output))
 
-    def finish(self, batch: Batch) -> None:
+    def finish(self, batch: Batch, output: Mark | None) -> None:
         """Write the position after it into the file."""
         assert batch.after is not None
-        self.save(replace(self.present, position=batch.after, pending=None))
+        self.save(replace(self.present, position=batch.after, pending=None, output=output or self.present.output))
 
     def skip(self, batch: Batch) -> None:
         """An idle poll writes nothing."""
         assert batch.after is not None
         self.state = replace(self.present, position=batch.after, pending=None)
 
-    def close(self) -> None:
+    def keep(self) -> None:
         """Keep what was skipped."""
         if self.state is not None and self.state != self.saved:
             self.save(self.state)
@@ -160,7 +195,15 @@ class FeedSource:
 
     def __init__(self, name: str, owner: str | None, form: Format, max_rows: int) -> None:
         self.name, self.owner, self.form, self.max_rows = name, owner, form, max_rows
+        self.output: Mark | None = None
+        self.begun: str | None = None
         self.delivered: int | None = None
+        self.held: socket | None = None
+
+    def lock(self) -> int:
+        """One on this host: a command may go on after the session, whose claim ends with this process."""
+        assert self.held is not None
+        return self.held.fileno()
 
     def attach(self, session: Session) -> None:
         """Find the feed's table, and claim the feed."""
@@ -177,6 +220,17 @@ class FeedSource:
             raise InUseError(f"feed '{self.name}' is in use by another inorder tail")
         oid, schema, relation, quoted, database, self.owner_oid, _ = row
         self.table = Table(int(str(oid)), str(schema), str(relation), str(quoted), str(database))
+        if self.held is None:
+            self.held = self.taken(session)
+
+    def taken(self, session: Session) -> socket:
+        """The lock of this feed."""
+        server = session.connection.info
+        key = f"feed {server.host}:{server.port} {self.table.database} {self.owner_oid} {self.name}"
+        try:
+            return awaited(lambda: host_lock(key.encode()))
+        except BlockingIOError:
+            raise InputError(f"feed '{self.name}' is in use by a command that another inorder tail started") from None
 
     def ask(self, text: str, **parts: object) -> tuple[object, ...]:
         """What a query on this feed returns."""
@@ -199,7 +253,7 @@ class FeedSource:
         number = self.number()
         assert number is None or isinstance(number, int)
         if number is not None and number == self.delivered:
-            self.finish(Batch(number))
+            self.finish(Batch(number), None)
             return self.next()
         return None if number is None else Batch(number)
 
@@ -213,10 +267,10 @@ class FeedSource:
             ),
         )  # fmt: skip
 
-    def begin(self, batch: Batch, output: Mark | None) -> None:
+    def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
         """The database remembers."""
 
-    def finish(self, batch: Batch) -> None:
+    def finish(self, batch: Batch, output: Mark | None) -> None:
         """Tell the database."""
         assert isinstance(batch.batch, int)
         self.delivered = batch.batch
@@ -224,10 +278,15 @@ class FeedSource:
 
     def skip(self, batch: Batch) -> None:
         """Batches of feeds have rows; if these are gone, it is finished all the same."""
-        self.finish(batch)
+        self.finish(batch, None)
+
+    def keep(self) -> None:
+        """Nothing is kept here."""
 
     def close(self) -> None:
-        """Nothing is kept here."""
+        """Let others have it."""
+        if self.held is not None:
+            self.held.close()
 
 
 def as_json(value: object) -> Json:

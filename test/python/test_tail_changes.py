@@ -1,6 +1,8 @@
 """inorder tail and inorder count while others change the table, under settings of the user's, over conflicts."""
 
 import json
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -270,6 +272,30 @@ def test_an_error_about_the_object_ends_it(tail: Tail, fresh: Connection, follow
     refused = tail(*EVENTS, *follow, code=2)
     assert "table public.events has lost the guard of column id\nDETAIL:  " in refused
     assert "HINT:  Let the owner call feed_enable" in refused
+
+
+MEASURED = (
+    "import resource, sys\nfrom inorder.cli import cli\ncli(sys.argv[1:], standalone_mode=False)\n"
+    "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+)
+
+
+@pytest.mark.parametrize(("output", "sink"), [("json", "command"), ("csv", "file")])
+def test_a_large_value_takes_twice_its_text(tail: Tail, fresh: Connection, output: str, sink: str) -> None:
+    """A bytea of 140 MB, 280 MB as text: four times that is more than a value may have."""
+    size = 140_000_000
+    fresh.execute("CREATE TABLE big (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), b bytea)")
+    fresh.execute("ALTER TABLE big ALTER b SET STORAGE EXTERNAL; SELECT feed_enable('big')")
+    fresh.execute("INSERT INTO big (b) SELECT decode(repeat('c3', %s), 'hex')", (size,))
+    command = ("--exec", "cat > out") if sink == "command" else ()
+    with (tail.folder / "to").open("ab") as stream:
+        done = subprocess.run(
+            [sys.executable, "-c", MEASURED, "tail", "big", "--position", "p", "--format", output, *command],
+            check=True, stdout=stream, stderr=subprocess.PIPE, cwd=tail.folder, env=tail.environment,
+        )  # fmt: skip
+    written = (tail.folder / ("out" if command else "to")).stat().st_size
+    assert 2 * size < written < 2 * size + 200
+    assert int(done.stderr) * 1024 < 2.2 * 2 * size + 100_000_000
 
 
 def test_a_row_of_more_than_a_gigabyte(fresh: Connection) -> None:

@@ -18,6 +18,7 @@ from inorder.servers import Server
 
 from conftest import SETTINGS, scalar
 from test_tail import PATIENCE, Tail, insert, make_table, numbers, read_until, wait_for
+from test_tail_batches import spooled
 
 pytestmark = pytest.mark.server
 
@@ -137,21 +138,21 @@ def test_what_is_handed_out_is_on_disk(private: Cluster) -> None:
             assert scalar(connection, "SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn - 40", written)
 
 
-@pytest.mark.parametrize("how", ["table", "feed"])
-def test_a_restart_in_mid_batch(private: Cluster, tmp_path: Path, how: str) -> None:
-    """It goes on after the last row, into a pipe, too: the reader does not notice."""
+@pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")])
+def test_a_restart_in_mid_batch(private: Cluster, tmp_path: Path, source: tuple[str, ...]) -> None:
+    """It goes on after it: the reader of a pipe does not notice."""
     tail = Tail(private, tmp_path, "postgres")
     with connect(private.dsn) as connection:
-        insert(connection, 200_000)
+        insert(connection, 400_000)
         connection.execute("SELECT feed_create('f', 'events')")
-    source = ("events", "--position", "p") if how == "table" else ("--feed", "f")
     with tail.started(*source, *POLL, "--batch-rows", "1M", "--format", "json") as running:
-        assert running.stdout
-        first = running.stdout.readline()
+        wait_for(lambda: spooled(running) > 2_000_000)
         private.stop(signal.SIGQUIT)
+        assert spooled(running) < 20_000_000
         private.start(LAZY)
-        lines = [first] + [running.stdout.readline() for _ in range(199_999)]
-        assert numbers(b"".join(lines).decode()) == list(range(1, 200_001))
+        assert running.stdout
+        lines = [running.stdout.readline() for _ in range(400_000)]
+        assert numbers(b"".join(lines).decode()) == list(range(1, 400_001))
         with connect(private.dsn) as connection:
             insert(connection, 1, 7)
         assert running.stdout.readline().endswith(b'"n":7}\n')
@@ -161,6 +162,22 @@ def test_a_restart_in_mid_batch(private: Cluster, tmp_path: Path, how: str) -> N
         said = running.stderr.read().decode()
     assert said.startswith("inorder: lost the server, trying again: ") and said.count("\n") == 3
     assert "\ninorder: reconnected\n" in said
+
+
+def test_a_restart_in_mid_batch_into_a_file(private: Cluster, tmp_path: Path) -> None:
+    """It goes on after the last row."""
+    tail = Tail(private, tmp_path, "postgres")
+    with connect(private.dsn) as connection:
+        insert(connection, 400_000)
+    with tail.started("events", "--position", "p", *POLL, "--batch-rows", "1M", to="out") as running:
+        wait_for(lambda: (tmp_path / "out").stat().st_size > 2_000_000)
+        private.stop(signal.SIGQUIT)
+        assert (tmp_path / "out").stat().st_size < 20_000_000
+        private.start(LAZY)
+        wait_for(lambda: len(ids(tmp_path)) == 400_000)
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(PATIENCE) == 143
+    assert tail.rows() == list(range(1, 400_001))
 
 
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")])
@@ -188,18 +205,18 @@ def test_without_follow_a_lost_server_is_an_error(private: Cluster, tmp_path: Pa
     """Exit code 1, one sentence; the next run goes on."""
     tail = Tail(private, tmp_path, "postgres")
     with connect(private.dsn) as connection:
-        insert(connection, 100_000)
+        insert(connection, 400_000)
     with tail.started("events", "--position", "p", "--batch-rows", "1M") as running:
         assert running.stdout and running.stderr
-        running.stdout.readline()
+        wait_for(lambda: spooled(running) > 2_000_000)
         private.stop(signal.SIGQUIT)
-        running.stdout.read()
+        assert running.stdout.read() == b""
         assert running.wait(PATIENCE) == 1
         said = running.stderr.read().decode()
         assert said.startswith("inorder: ") and "Traceback" not in said
     assert "No such file or directory" in tail("events", "--position", "p", code=1)
     private.start(LAZY)
-    assert numbers(tail("events", "--position", "p")) == list(range(1, 100_001))
+    assert numbers(tail("events", "--position", "p")) == list(range(1, 400_001))
 
 
 def test_a_count_goes_on_folding(private: Cluster, tmp_path: Path) -> None:

@@ -1,0 +1,231 @@
+"""A regular file as output: known by its contents wherever it lies, and checked whenever the position moves."""
+
+import fcntl
+import hashlib
+import os
+import stat
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+from psycopg.abc import Buffer
+
+from inorder.errors import InorderError, InputError
+from inorder.files import awaited, sync_folder
+from inorder.tail.sinks import STANDARD_OUTPUT, Buffered, Told
+from inorder.tail.state import Mark
+
+OPENED = f"/proc/self/fd/{STANDARD_OUTPUT}"
+ATTRIBUTE = "user.inorder.output"
+LAST_BYTES = 4096  # that a mark has the hash of
+FIRST_BYTES = 64  # of a batch, by which it is found again
+
+
+class MismatchError(Exception):
+    """Why a file is not the one that a mark is in."""
+
+
+class OutputFile:
+    """The file that standard output is, in this process's hands."""
+
+    def __init__(self) -> None:
+        self.appends = bool(fcntl.fcntl(STANDARD_OUTPUT, fcntl.F_GETFL) & os.O_APPEND)
+        try:
+            awaited(lambda: fcntl.flock(STANDARD_OUTPUT, fcntl.LOCK_EX | fcntl.LOCK_NB))
+        except BlockingIOError:
+            raise InputError(
+                "another inorder tail, or a command that one started, writes to this file; each needs one of its own"
+            ) from None
+        self.has_name = self.status().st_nlink > 0
+        try:
+            self.reading = os.open(OPENED, os.O_RDONLY)
+        except OSError as error:
+            raise InputError(
+                f"cannot read standard output: {error.strerror}\n"
+                "HINT:  What is in the file is compared with what was delivered: let this user read it."
+            ) from error
+
+    def status(self) -> os.stat_result:
+        """What the system says about it."""
+        return os.fstat(STANDARD_OUTPUT)
+
+    def size(self) -> int:
+        """Its length."""
+        return self.status().st_size
+
+    def before(self, place: int) -> bytes:
+        """The last bytes before a place."""
+        first = max(0, place - LAST_BYTES)
+        return os.pread(self.reading, place - first, first)
+
+    def id(self) -> str:
+        """The id that lies with it, or else, where the file system keeps no attributes, its number there."""
+        with suppress(OSError):
+            return os.getxattr(STANDARD_OUTPUT, ATTRIBUTE).decode(errors="replace")
+        return f"inode {self.status().st_ino}"
+
+    def named(self) -> str:
+        """The id, made if there is none."""
+        if self.id().startswith("inode"):
+            with suppress(OSError):
+                os.setxattr(STANDARD_OUTPUT, ATTRIBUTE, uuid.uuid4().hex.encode())
+        return self.id()
+
+    def end(self) -> int:
+        """Where rows go in a file that no position knows: at its end, on a line of their own."""
+        size = self.size()
+        if not self.appends and os.lseek(STANDARD_OUTPUT, 0, os.SEEK_CUR) < size:
+            raise InputError("standard output would be written over\nHINT:  Append to the file, by >>.")
+        if size and os.pread(self.reading, 1, size - 1) != b"\n":
+            raise InputError("standard output ends within a line\nHINT:  Remove what is left of its last row.")
+        return size
+
+    def place(self, known: Mark, start: str | None) -> int:
+        """The place of a mark in it, if it is the file that has it; start is the beginning of a batch that follows."""
+        size = self.size()
+        same = self.id() == known.id
+        if size == 0:
+            self.check_empty(known, start is not None, same)
+            return 0
+        if size < known.size:
+            raise MismatchError(f"it has {size:,} bytes, and {known.size:,} were delivered")
+        if known.size == 0 and not same and is_named(self.id()):
+            raise MismatchError("it is another one")
+        if digest(self.before(known.size)) != known.last:
+            raise MismatchError(f"what it has before byte {known.size:,} is not what was delivered")
+        if size > known.size and not self.follows(known.size, start):
+            raise MismatchError(f"after byte {known.size:,}, to which it was delivered, it has something else")
+        return known.size
+
+    def check_empty(self, known: Mark, half: bool, same: bool) -> None:
+        """An empty file is a new one, unless it was emptied; while half a batch is in the former, it is too early."""
+        if known.size > 0 and same and is_named(known.id) and self.appends:
+            raise MismatchError(
+                "it was emptied in place, as logrotate's copytruncate does: rows written after the copy was made, "
+                "and before, are in neither"
+            )
+        if half and not same:
+            raise MismatchError("it is new, and the last batch is unfinished in the former file")
+
+    def follows(self, place: int, start: str | None) -> bool:
+        """Whether what is after a place is the beginning of that batch, or what a crash of the host makes of it."""
+        if start is None:
+            return False
+        first = bytes.fromhex(start)
+        found = os.pread(self.reading, len(first), place)
+        return first.startswith(found) or not any(found)
+
+    def cut(self, place: int) -> None:
+        """Nothing is after a place any more; the next row goes there."""
+        if self.size() > place:
+            os.ftruncate(STANDARD_OUTPUT, place)
+        if not self.appends:
+            os.lseek(STANDARD_OUTPUT, place, os.SEEK_SET)
+
+    def keep(self) -> None:
+        """Wait for the disk."""
+        os.fsync(STANDARD_OUTPUT)
+
+    def keep_name(self) -> None:
+        """The name of a file that is new, too."""
+        with suppress(OSError):
+            sync_folder(Path(os.readlink(OPENED)).parent)
+
+
+class FileSink(Buffered):
+    """A regular file: rows have arrived when they are on the disk, and half a batch is taken back."""
+
+    def __init__(self, told: Told) -> None:
+        super().__init__(told)
+        self.file = OutputFile()
+        self.size = self.start = 0  # to which it is written; where the batch begins
+        self.recent = self.recent_at_start = b""
+        self.is_ours = True
+
+    def settle(self, known: Mark | None, begun: str | None, accept: bool) -> None:
+        """Find the place that is known; half a batch after it is cut off."""
+        try:
+            self.size = self.start = self.file.end() if known is None else self.file.place(known, begun)
+        except MismatchError as reason:
+            assert known is not None
+            if not accept:
+                raise InputError(advice(str(reason), known, begun is not None)) from None
+            self.size = self.start = self.file.end()
+        self.file.cut(self.size)
+        self.recent = self.recent_at_start = self.file.before(self.size)
+        if self.size == 0:
+            self.file.keep_name()
+
+    def at_start(self) -> bool:
+        """A file is a stream, whatever the number of runs."""
+        return self.size == 0 and not self.buffer
+
+    def begin(self, name: str, first: bytes) -> str | None:
+        """As many bytes as are compared."""
+        self.check()
+        self.start, self.recent_at_start = self.size, self.recent
+        return first[:FIRST_BYTES].hex()
+
+    def mark(self) -> Mark | None:
+        """The end, known by what is before it."""
+        return Mark(self.size, digest(self.recent), self.file.named())
+
+    def put(self, content: Buffer) -> None:
+        """Write, and remember the end."""
+        super().put(content)
+        self.size += len(content)
+        self.recent = (self.recent + bytes(content[-LAST_BYTES:]))[-LAST_BYTES:]
+
+    def arrive(self) -> None:
+        """On the disk, and in the file that was there before."""
+        self.file.keep()
+        self.check()
+
+    def check(self) -> None:
+        """An error if somebody else changed or removed the file."""
+        status = self.file.status()
+        self.is_ours = self.file.before(self.start) == self.recent_at_start
+        if self.file.has_name and status.st_nlink == 0:
+            raise InorderError("the file that standard output is was removed; rows written to it would be lost")
+        if status.st_size != self.size or not self.is_ours or self.file.before(self.size) != self.recent:
+            self.is_ours = False
+            raise InorderError(
+                "somebody else changed the file that standard output is\n"
+                f"DETAIL:  It has {status.st_size:,} bytes; {self.start:,} were delivered, and {self.size:,} written.\n"
+                "HINT:  To rotate it, rename it and start inorder tail anew; copytruncate loses rows."
+            )
+
+    def close(self) -> None:
+        """Take back half a batch now, rather than in the next run."""
+        if self.rows and self.is_ours and self.file.before(self.start) == self.recent_at_start:
+            self.file.cut(self.start)
+
+
+def is_named(text: str | None) -> bool:
+    """Whether an id lies with the file; a number can be of another file tomorrow."""
+    return text is not None and not text.startswith("inode")
+
+
+def is_file() -> bool:
+    """Whether standard output is a regular file."""
+    return stat.S_ISREG(os.fstat(STANDARD_OUTPUT).st_mode)
+
+
+def digest(content: bytes) -> str:
+    """The hash that a mark has."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def advice(reason: str, known: Mark, half: bool) -> str:
+    """The error for a file that is not the one which is known, and the ways out."""
+    if half:
+        hint = (
+            "Append to the former file once more, which completes its last batch. Or cut that to its first "
+            f"{known.size} bytes (truncate -s) and use --accept-output."
+        )
+    else:
+        hint = (
+            f"Append to the file that was written before; if it has more than {known.size} bytes, cut it to these "
+            "first (truncate -s): the rows after them come again. Use --accept-output to go on with this one as it is."
+        )
+    return f"standard output is not the file that the position belongs to: {reason}\nHINT:  {hint}"

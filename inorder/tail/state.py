@@ -1,0 +1,191 @@
+"""What a position file says, and what it may say: whatever is read is checked before it is used."""
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+FORMAT = 1
+NEW = b'{"format": 1, "new": true}\n'  # a file that was made, and whose first run did not come to read
+HIGHEST = 2**48 - 1  # of a transaction's number
+
+RANGE = re.compile(r"\[(\d{1,15}),(\d{1,15})", re.ASCII)
+START = re.compile(r"(?:[0-9a-f]{2}){1,64}", re.ASCII)
+DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+Json = dict[str, Any]  # a position or a batch, as the server wrote it
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The place in a regular file up to which everything is delivered.
+
+    A file is known by what is in it: its length and the hash of its last bytes there. Copied, moved or restored, on
+    another file system or host, it is the same. The id lies with it as an attribute, where the file system has such,
+    and tells a file that was emptied from a new one.
+    """
+
+    size: int
+    last: str
+    id: str | None = None
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A batch that is being written: itself, the position after it; and its first bytes in hex, if into the file."""
+
+    batch: Json
+    after: Json
+    start: str | None = None
+
+
+@dataclass(frozen=True)
+class State:
+    """What the file says: all rows up to the position are delivered, those of the pending batch perhaps."""
+
+    database: str
+    table: str
+    position: Json
+    pending: Pending | None = None
+    output: Mark | None = None  # the regular file that was last written to
+
+    def without_origin(self) -> "State":
+        """The same, taken over to another server."""
+        position = self.position | {"origin": None}
+        if self.pending is None:
+            return replace(self, position=position)
+        batch, after = self.pending.batch | {"origin": None}, self.pending.after | {"origin": None}
+        return replace(self, position=position, pending=replace(self.pending, batch=batch, after=after))
+
+
+def encode(state: State) -> bytes:
+    """The text of the file.
+
+    >>> empty = {"transactions": "{}"}
+    >>> state = State("shop", "public.events", {"transactions": "{[0,9)}"}, Pending(empty, empty), Mark(0, "0" * 64))
+    >>> decode(encode(state)) == state
+    True
+    """
+    return (json.dumps({"format": FORMAT} | asdict(state), indent=1) + "\n").encode()
+
+
+def decode(content: bytes) -> State:
+    """The state in the text of a file; ValueError says why there is none.
+
+    >>> decode(b'{"format": 2}')
+    Traceback (most recent call last):
+    ValueError: its format is 2, this inorder knows 1
+    """
+    try:
+        fields = json.loads(content, object_pairs_hook=without_repeats, parse_constant=refused)
+        json.dumps(fields, ensure_ascii=False).encode()  # half of a surrogate pair is no text
+        if (version := fields.pop("format")) != FORMAT:
+            raise ValueError(f"its format is {version!r}, this inorder knows {FORMAT}")
+        return checked(state_of(fields))
+    except RecursionError:
+        raise ValueError("it is damaged, or no position file: it is nested too deeply") from None
+    except (KeyError, TypeError, AttributeError, UnicodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"it is damaged, or no position file: {type(error).__name__} {error}") from error
+
+
+def without_repeats(pairs: list[tuple[str, Any]]) -> Json:
+    """An object; none of its names twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise TypeError("a name comes twice")
+    return found
+
+
+def refused(constant: str) -> None:
+    """NaN and the like, which are not JSON."""
+    raise TypeError(f"{constant} is no value")
+
+
+def state_of(fields: Json) -> State:
+    """The parts as objects of ours; TypeError if one is too many or missing."""
+    pending, output = fields.pop("pending"), fields.pop("output", None)
+    return State(
+        **fields,
+        pending=None if pending is None else Pending(**pending),
+        output=None if output is None else Mark(**output),
+    )
+
+
+def checked(state: State) -> State:
+    """The same, if its parts are what they should be; what only the server can know it checks itself."""
+    require(isinstance(state.database, str) and isinstance(state.table, str), "database or table")
+    check_part(state.position, "position", "partial", "last_key")
+    if state.pending is not None:
+        check_part(state.pending.batch, "pending batch", "resumed", "resumed_after")
+        check_part(state.pending.batch, "pending batch", "cut", "cut_after")
+        check_part(state.pending.after, "position after the pending batch", "partial", "last_key")
+        start = state.pending.start
+        require(start is None or (matches(START, start) and state.output is not None), "start of the pending batch")
+    if state.output is not None:
+        mark = state.output
+        require(type(mark.size) is int and 0 <= mark.size < 2**63, "size of the output")
+        require(matches(DIGEST, mark.last), "end of the output")
+        require(mark.id is None or isinstance(mark.id, str), "id of the output")
+    return state
+
+
+def require(holds: bool, what: str) -> None:
+    """TypeError if it does not."""
+    if not holds:
+        raise TypeError(f"of the {what}")
+
+
+def matches(pattern: re.Pattern[str], text: object) -> bool:
+    """Whether it is a text of this form."""
+    return isinstance(text, str) and pattern.fullmatch(text) is not None
+
+
+def check_part(part: Json, what: str, number: str, key: str) -> None:
+    """A position or a batch: its transactions, and the one that it stands in with the key there."""
+    require(isinstance(part, dict), what)
+    require(are_transactions(part.get("transactions")), f"transactions of the {what}")
+    within, columns, members = part.get(number), part.get(key), part.get("members")
+    require(within is None or (type(within) is int and 0 <= within <= HIGHEST), f"{number} of the {what}")
+    require((columns is None) == (within is None) and is_key(columns), f"{key} of the {what}")
+    require(members is None or (isinstance(members, list) and all(isinstance(m, dict) for m in members)),
+            f"members of the {what}")  # fmt: skip
+    require(part.get("origin") is None or isinstance(part["origin"], str), f"origin of the {what}")
+
+
+def is_key(columns: object) -> bool:
+    """The values of some columns, as text; or none."""
+    return columns is None or (
+        isinstance(columns, list) and len(columns) > 0 and all(isinstance(value, str) for value in columns)
+    )
+
+
+def are_transactions(text: object) -> bool:
+    """A set of transactions as the server writes it: ranges with both ends, in order and apart from each other.
+
+    >>> [are_transactions(text) for text in ("{}", "{[0,9)}", "{[0,9),[11,12)}")]
+    [True, True, True]
+    >>> [are_transactions(text) for text in ("{(,)}", "{[0,)}", "{[3,3)}", "{[5,6),[0,5)}", "{[0,5),[5,6)}", "x", None)]
+    [False, False, False, False, False, False, False]
+    """
+    if text == "{}":
+        return True
+    if not (isinstance(text, str) and text.startswith("{") and text.endswith(")}")):
+        return False
+    end = -1
+    for piece in text[1:-2].split("),"):
+        match = RANGE.fullmatch(piece)
+        if match is None or not end < int(match[1]) < int(match[2]) <= HIGHEST + 1:
+            return False
+        end = int(match[2])
+    return True
+
+
+def name_of(batch: Json) -> str:
+    """The same for a batch that comes again, also on another server; no other batch of a table has it.
+
+    >>> name_of({"transactions": "{}", "origin": "1/1"}) == name_of({"origin": None, "transactions": "{}"})
+    True
+    """
+    text = json.dumps({name: part for name, part in batch.items() if name != "origin"}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

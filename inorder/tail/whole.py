@@ -1,0 +1,207 @@
+"""Sinks that take whole batches only: a command, a pipe, and a file for a feed.
+
+A batch is collected in a temporary file without a name, and given away as that file when it is complete: a command
+has it as its input, and into a pipe a process of its own copies it. Whenever this process is killed, the other one
+sees all of the batch or nothing.
+"""
+
+import array
+import fcntl
+import json
+import os
+import select
+import signal
+import stat
+import subprocess
+import tempfile
+import termios
+from collections.abc import Callable
+from contextlib import suppress
+from typing import IO
+
+from psycopg.abc import Buffer
+
+from inorder.errors import InorderError
+from inorder.tail.output_file import OutputFile
+from inorder.tail.sinks import STANDARD_OUTPUT, Buffered, Told, put_all
+
+DRAIN_MS = 5
+COPIER = ("/bin/sh", "-c", "trap '' HUP INT TERM; exec cat")  # what stops a whole service does not stop it half-way
+
+
+class WholeBatches(Buffered):
+    """Collects a batch; what is done with it then differs."""
+
+    def __init__(self, told: Told) -> None:
+        super().__init__(told)
+        self.name = ""
+        # The lock of this run: whoever works on a batch has it, too, and keeps it if this process is killed.
+        self.lock: Callable[[], int] | None = None
+        self.batch: IO[bytes] | None = None
+
+    def held(self) -> list[int]:
+        """What those who work on a batch have open besides it."""
+        return [self.lock()] if self.lock else []
+
+    def begin(self, name: str, first: bytes) -> str | None:
+        """A batch of this name."""
+        self.name = name
+        return None
+
+    def put(self, content: Buffer) -> None:
+        """Into the temporary file, made anew for each batch: somebody may still read that of the last."""
+        try:
+            if self.batch is None:
+                self.batch = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+                put_all(self.batch.fileno(), self.head(0, 0))
+            put_all(self.batch.fileno(), content)
+        except OSError as error:
+            raise InorderError(
+                f"cannot write a batch to a temporary file in {tempfile.gettempdir()}: {error.strerror}\n"
+                "HINT:  TMPDIR names another place; --batch-rows makes batches smaller."
+            ) from error
+
+    def head(self, rows: int, size: int) -> bytes:
+        """What comes before the rows, of a length that does not depend on them."""
+        return b""
+
+    def again(self) -> None:
+        """Nobody has seen it."""
+        self.forget()
+        self.buffer.clear()
+        self.rows = self.unreported = 0
+
+    def forget(self) -> None:
+        """Close the temporary file, which is gone then."""
+        if self.batch:
+            self.batch.close()
+            self.batch = None
+
+    def arrive(self) -> None:
+        """Give the batch away."""
+        assert self.batch
+        size = self.batch.tell() - len(self.head(0, 0))
+        self.batch.seek(0)
+        put_all(self.batch.fileno(), self.head(self.rows, size))
+        self.batch.seek(0)
+        try:
+            self.give(self.batch, size)
+        finally:
+            self.forget()
+
+    def give(self, batch: IO[bytes], size: int) -> None:
+        """To whom it is for."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Nobody gets half of a batch."""
+        self.forget()
+
+
+class CommandSink(WholeBatches):
+    """A command, run anew for each batch with the rows as its input: they have arrived when it exits with 0."""
+
+    def __init__(self, told: Told, command: str) -> None:
+        super().__init__(told)
+        self.command = command
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def at_start(self) -> bool:
+        """A batch is a stream."""
+        return True
+
+    def give(self, batch: IO[bytes], size: int) -> None:
+        """As a file, whose end cannot come early; and wait for the exit code."""
+        about = {"INORDER_BATCH": self.name, "INORDER_ROWS": str(self.rows), "INORDER_BYTES": str(size)}
+        # In a group of its own: Ctrl-C is for this process, which lets it finish.
+        self.process = subprocess.Popen(
+            ["/bin/sh", "-c", self.command], stdin=batch, env=os.environ | about, process_group=0, pass_fds=self.held(),
+        )  # fmt: skip
+        code = self.process.wait()
+        self.process = None
+        if code:
+            raise InorderError(f"'{self.command}' failed with exit code {code}; its batch comes again in the next run")
+
+    def close(self) -> None:
+        """Somebody does not want to wait: end the command, which fails then."""
+        super().close()
+        if self.process:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGTERM)
+            self.process.wait()
+
+
+class Copied(WholeBatches):
+    """What standard output is, written by a process that goes on if this one is killed."""
+
+    def __init__(self, told: Told) -> None:
+        super().__init__(told)
+        self.started = False
+
+    def at_start(self) -> bool:
+        """A run is a stream."""
+        return not self.started
+
+    def give(self, batch: IO[bytes], size: int) -> None:
+        """In a session of its own: no signal for this process cuts it off."""
+        self.started = True
+        code = subprocess.Popen(COPIER, stdin=batch, start_new_session=True, pass_fds=self.held()).wait()
+        if code == -signal.SIGPIPE:
+            raise BrokenPipeError
+        if code:
+            raise InorderError(f"cannot write to standard output: cat failed with exit code {code}")
+
+
+class PipeSink(Copied):
+    """A pipe or a socket. Rows have arrived when a pipe's reader has read them."""
+
+    def __init__(self, told: Told, framed: bool) -> None:
+        super().__init__(told)
+        self.framed = framed
+        self.pipe: select.poll | None = None
+        if stat.S_ISFIFO(os.fstat(STANDARD_OUTPUT).st_mode):
+            self.pipe = select.poll()
+            self.pipe.register(STANDARD_OUTPUT, 0)
+
+    def at_start(self) -> bool:
+        """A framed batch is a stream."""
+        return self.framed or super().at_start()
+
+    def head(self, rows: int, size: int) -> bytes:
+        """The line before a framed batch.
+
+        >>> PipeSink(print, framed=True).head(2, 77)
+        b'{"batch": "", "rows":          2, "bytes":                   77}\\n'
+        """
+        line = f'{{"batch": {json.dumps(self.name)}, "rows": {rows:10}, "bytes": {size:20}}}\n'
+        return line.encode() if self.framed else b""
+
+    def give(self, batch: IO[bytes], size: int) -> None:
+        """And wait until a pipe is empty; BrokenPipeError if nobody is left to empty it."""
+        super().give(batch, size)
+        unread = array.array("i", [0])
+        while self.pipe and fcntl.ioctl(STANDARD_OUTPUT, termios.FIONREAD, unread) == 0 and unread[0] > 0:
+            self.check(DRAIN_MS)
+
+    def check(self, wait_ms: int = 0) -> None:
+        """A pipe without a reader is in error."""
+        if self.pipe and self.pipe.poll(wait_ms):
+            raise BrokenPipeError
+
+
+class FeedFileSink(Copied):
+    """A regular file for a feed, whose position is elsewhere: whole batches, the last one perhaps twice."""
+
+    def __init__(self, told: Told) -> None:
+        super().__init__(told)
+        self.file = OutputFile()
+        self.file.cut(self.file.end())
+
+    def at_start(self) -> bool:
+        """A file is a stream, whatever the number of runs."""
+        return self.file.size() == 0
+
+    def give(self, batch: IO[bytes], size: int) -> None:
+        """And wait for the disk."""
+        super().give(batch, size)
+        self.file.keep()

@@ -1,0 +1,96 @@
+"""Runs inorder tail in forks of one process, killed before the first of its calls to the system, the second, and so on.
+
+Each is killed once more at some later point, then run to its end. Arguments: what standard output is (file, pipe or
+none), then those of the tool, in which {n} is the number of the point.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import NoReturn
+
+from inorder.cli import main
+
+CALLS = {"close", "fchmod", "flock", "fork_exec", "fsync", "ftruncate", "link", "lseek", "open", "replace", "rename",
+         "setxattr", "unlink", "write"}  # fmt: skip
+PLACES = ("/inorder/tail/", "/inorder/files.py", "/pathlib", "/tempfile.py", "/subprocess.py")
+IN_USE = 2
+TRIES = 100
+
+
+def killing_before(point: int) -> Callable[[FrameType, str, object], None]:
+    """A profiler that kills the process before its call of that number."""
+    left = point
+
+    def profile(frame: FrameType, event: str, called: object) -> None:
+        nonlocal left
+        if event == "c_call" and getattr(called, "__name__", "") in CALLS:
+            left -= any(place in frame.f_code.co_filename for place in PLACES)
+            if left <= 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return profile
+
+
+def tool(arguments: list[str], output: int, point: int | None) -> NoReturn:
+    """In a fork: the tool with this output, killed at a point."""
+    os.dup2(output, 1)
+    sys.argv = ["inorder", *arguments]
+    if point is not None:
+        sys.setprofile(killing_before(point))
+    code: object = 1
+    try:
+        main()
+    except SystemExit as ended:
+        code = ended.code
+    finally:
+        os._exit(code if isinstance(code, int) else 1)
+
+
+def ran(kind: str, name: str, arguments: list[str], point: int | None) -> int:
+    """The exit code of one run, negative for a signal; what it wrote into a pipe is in a file of its own."""
+    reader = None
+    if kind == "file":
+        output = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    elif kind == "none":
+        output = os.open(os.devnull, os.O_WRONLY)
+    else:
+        reading, output = os.pipe()
+        with open(f"{name}.{time.monotonic_ns()}", "wb") as file:
+            reader = subprocess.Popen(["cat"], stdin=reading, stdout=file)
+        os.close(reading)
+    child = os.fork()
+    if child == 0:
+        tool(arguments, output, point)
+    os.close(output)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if reader:
+        reader.wait()
+    return code
+
+
+def points(kind: str, arguments: list[str]) -> int:
+    """All of them, until one is past the end; how many there were."""
+    chance = random.Random(1)
+    for number in range(1, 10_000):
+        named = [argument.replace("{n}", str(number)) for argument in arguments]
+        name = f"out{number}"
+        if (code := ran(kind, name, named, number)) != -signal.SIGKILL:
+            assert code == 0, code
+            return number
+        code = ran(kind, name, named, chance.randint(1, 60))
+        assert code in (0, -signal.SIGKILL, IN_USE), code
+        for _ in range(TRIES):  # what was left working has the lock
+            if (code := ran(kind, name, named, None)) != IN_USE:
+                break
+        assert code == 0, code
+    raise AssertionError
+
+
+if __name__ == "__main__":
+    print(points(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,307 @@
+"""What a command and a pipe get from inorder tail: whole batches, whoever is killed, or nothing."""
+
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+
+from conftest import ROOT, scalar
+from test_tail import PATIENCE, TOOL, Tail, fresh, insert, numbers, tail, wait_for
+
+__all__ = ["fresh", "tail"]
+pytestmark = pytest.mark.server
+
+KILL_POINTS = ROOT / "test" / "python" / "kill_points.py"
+ROWS, BATCH_ROWS = 6, 3
+NOTE = (
+    'cat > "part.$$" && echo "$INORDER_BATCH" "$INORDER_ROWS" "$INORDER_BYTES" '
+    '$(wc -l < "part.$$") $(wc -c < "part.$$") >> "got{n}"; rm "part.$$"'
+)
+
+
+@pytest.fixture
+def quick(tail: Tail) -> Iterator[Tail]:
+    """The tool in a folder in memory, where it waits for no disk."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        tail.folder = Path(folder)
+        yield tail
+
+
+def killed_everywhere(tail: Tail, kind: str, *arguments: str) -> int:
+    """Runs killed at each of their calls to the system, and once more, and then run to the end; how many."""
+    done = subprocess.run(
+        [sys.executable, str(KILL_POINTS), kind, "tail", *arguments, "--batch-rows", str(BATCH_ROWS)],
+        check=True, stdout=subprocess.PIPE, cwd=tail.folder, env=tail.environment, timeout=20 * PATIENCE,
+    )  # fmt: skip
+    points = int(done.stdout)
+    assert points > 50
+    return points
+
+
+def test_killed_at_each_step_into_a_file(quick: Tail, fresh: Connection) -> None:
+    """Each row once, in order; no other file stays."""
+    insert(fresh, ROWS)
+    points = killed_everywhere(quick, "file", "events", "--position", "p{n}")
+    for number in range(1, points + 1):
+        assert quick.rows(f"out{number}") == list(range(1, ROWS + 1))
+    assert {path.name.rstrip("0123456789") for path in quick.folder.iterdir()} <= {"out", "p"}
+
+
+def test_killed_at_each_step_into_a_pipe(quick: Tail, fresh: Connection) -> None:
+    """Each reader gets batches as they are, from their first row to their last, or none; all of them come."""
+    insert(fresh, ROWS)
+    whole = [list(range(first, first + BATCH_ROWS)) for first in range(1, ROWS, BATCH_ROWS)]
+    points = killed_everywhere(quick, "pipe", "events", "--position", "p{n}")
+    for number in range(1, points + 1):
+        read = [numbers(path.read_text()) for path in sorted(quick.folder.glob(f"out{number}.*"))]
+        batches = [rows[at : at + BATCH_ROWS] for rows in read for at in range(0, len(rows), BATCH_ROWS)]
+        assert all(batch in whole for batch in batches)
+        assert [batch for at, batch in enumerate(batches) if batch not in batches[:at]] == whole
+
+
+def test_killed_at_each_step_with_a_command(quick: Tail, fresh: Connection) -> None:
+    """It never gets a part of a batch, and knows one that comes again by its name."""
+    insert(fresh, ROWS)
+    points = killed_everywhere(quick, "none", "events", "--position", "p{n}", "--exec", NOTE)
+    for number in range(1, points + 1):
+        check_notes(quick.folder / f"got{number}")
+
+
+def check_notes(path: Path) -> None:
+    """What NOTE wrote: as many rows and bytes as it was told; the same batch again only after itself."""
+    notes = [line.split() for line in path.read_text().splitlines()]
+    names = [name for at, (name, *_) in enumerate(notes) if at == 0 or name != notes[at - 1][0]]
+    assert len(names) == len(set(names)) == ROWS // BATCH_ROWS
+    assert all(rows == lines == str(BATCH_ROWS) and size == read for _, rows, size, lines, read in notes)
+
+
+def spooled(process: "subprocess.Popen[bytes]") -> int:
+    """The bytes in the temporary file of a run: it has no name."""
+    sizes = [0]
+    for path in Path(f"/proc/{process.pid}/fd").iterdir():
+        try:
+            if "(deleted)" in str(path.readlink()):
+                sizes.append(path.stat().st_size)
+        except FileNotFoundError:
+            pass
+    return max(sizes)
+
+
+@pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")])
+def test_a_kill_while_a_batch_is_read_starts_no_command(tail: Tail, fresh: Connection, source: tuple[str, ...]) -> None:
+    """It would take the end of what was read for the end of the batch, as COPY does."""
+    insert(fresh, 300_000)
+    fresh.execute("SELECT feed_create('f', 'events')")
+    arguments = (*source, "--batch-rows", "1M", "--exec", "cat >> got")
+    for _ in range(3):
+        with tail.started(*arguments) as running:
+            wait_for(lambda process=running: spooled(process) > 2_000_000)
+            running.kill()
+            running.wait()
+        assert not (tail.folder / "got").exists()
+    wait_for(lambda: scalar(fresh, "SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = 'tail'"))
+    tail(*arguments)
+    assert tail.rows("got") == list(range(1, 300_001))
+
+
+@pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")])
+def test_a_command_outlives_a_kill_alone(tail: Tail, fresh: Connection, source: tuple[str, ...]) -> None:
+    """It has its whole batch, and until it ends no other run begins one; then the batch comes again, by its name."""
+    insert(fresh, 5)
+    fresh.execute("SELECT feed_create('f', 'events')")
+    os.mkfifo(tail.folder / "gate")
+    command = 'cat > rows; echo "$INORDER_BATCH" >> names; read go < gate; mv rows got'
+    with tail.started(*source, "--exec", command) as running:
+        wait_for((tail.folder / "names").exists)
+        running.kill()
+        running.wait()
+    wait_for(lambda: scalar(fresh, "SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = 'tail'"))
+    assert " is in use by " in tail(*source, "--exec", command, code=2)
+    (tail.folder / "gate").write_text("go\n")
+    wait_for((tail.folder / "got").exists)
+    assert tail.rows("got") == [1, 2, 3, 4, 5]
+    assert tail(*source, "--exec", 'cat > got; echo "$INORDER_BATCH" >> names') == ""
+    first, second = (tail.folder / "names").read_text().split()
+    assert first == second and tail.rows("got") == [1, 2, 3, 4, 5]
+
+
+def test_a_kill_while_a_pipe_is_written(tail: Tail, fresh: Connection) -> None:
+    """Its reader gets the rest of the batch, at its own pace, and then the end."""
+    insert(fresh, 100_000)
+    with tail.started("events", "--position", "p", "--batch-rows", "60k") as running:
+        assert running.stdout
+        first = running.stdout.readline()
+        running.kill()
+        running.wait()
+        assert numbers((first + running.stdout.read()).decode()) == list(range(1, 60_001))
+    assert numbers(tail("events", "--position", "p")) == list(range(1, 100_001))
+
+
+def test_a_service_that_is_stopped_ends_no_batch_early(tail: Tail, fresh: Connection) -> None:
+    """systemd sends SIGTERM to all processes of a service: the one that writes the pipe does not hear it."""
+    insert(fresh, 100_000)
+    with tail.started("events", "--position", "p", "--batch-rows", "60k") as running:
+        assert running.stdout
+        first = running.stdout.readline()
+        children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+        assert len(children) == 1
+        for process in (*map(int, children), running.pid):
+            os.kill(process, signal.SIGTERM)
+        assert numbers((first + running.stdout.read()).decode()) == list(range(1, 60_001))
+        assert running.wait(PATIENCE) == 143
+    assert numbers(tail("events", "--position", "p")) == list(range(60_001, 100_001))
+
+
+class Frames:
+    """A reader of frames that remembers the last name, as docs/tail.md shows it."""
+
+    def __init__(self) -> None:
+        self.last = ""
+        self.rows: list[int] = []
+
+    def read(self, stream: bytes) -> bool:
+        """Take the batches of a stream; whether the last one was whole."""
+        while stream:
+            line, found, stream = stream.partition(b"\n")
+            if not found:
+                return False
+            frame = json.loads(line)
+            if len(stream) < frame["bytes"]:
+                return False
+            batch, stream = stream[: frame["bytes"]], stream[frame["bytes"] :]
+            assert batch.count(b"\n") == frame["rows"] + batch.startswith(b"id,n\n")
+            if frame["batch"] != self.last:
+                self.rows += [int(row.rpartition(",")[2]) for row in batch.decode().splitlines()[1:]]
+                self.last = frame["batch"]
+        return True
+
+
+@pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")])
+def test_frames(tail: Tail, fresh: Connection, source: tuple[str, ...]) -> None:
+    """A reader that remembers one name takes each row once, even if who writes the pipe is killed, too."""
+    insert(fresh, 100_000)
+    fresh.execute("SELECT feed_create('f', 'events')")
+    frames = Frames()
+    arguments = (*source, "--format", "csv", "--batch-rows", "30k", "--frame")
+    whole = []
+    for least in (1_000_000, 1, 2_000_000):
+        with tail.started(*arguments) as running:
+            assert running.stdout
+            read = running.stdout.read(least)
+            children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+            for process in (running.pid, *map(int, children)):
+                os.kill(process, signal.SIGKILL)
+            whole.append(frames.read(read + running.stdout.read()))
+            running.wait()
+        wait_for(lambda: scalar(fresh, "SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = 'tail'"))
+    assert whole == [False, False, False]
+    assert frames.read(tail(*arguments).encode())
+    assert frames.rows == list(range(1, 100_001))
+
+
+def test_frames_are_for_pipes(tail: Tail, fresh: Connection) -> None:
+    """Elsewhere they are refused."""
+    assert "--frame is for a pipe" in tail("events", "--position", "p", "--frame", "--exec", "cat", code=2)
+    with tail.started("events", "--position", "p", "--frame", to="out") as running:
+        assert running.wait(PATIENCE) == 2
+        assert running.stderr and b"--frame is for a pipe" in running.stderr.read()
+
+
+def limited(tail: Tail, size: int, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
+    """A run that can write files of this size only, as if the disk were full."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    return subprocess.run(
+        [*TOOL, "tail", *arguments], check=False, capture_output=True, cwd=tail.folder, env=tail.environment,
+        timeout=PATIENCE, preexec_fn=limit,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("sink", [("--exec", "cat >> got"), ()])
+def test_no_room_for_a_batch(tail: Tail, fresh: Connection, sink: tuple[str, ...]) -> None:
+    """An error that says where; nobody gets a part, and the next run gives all of it."""
+    insert(fresh, 20_000)
+    failed = limited(tail, 100_000, "events", "--position", "p", "--batch-rows", "1M", *sink)
+    assert failed.returncode == 1 and failed.stdout == b""
+    assert b"inorder: cannot write a batch to a temporary file in " in failed.stderr
+    assert b": File too large\nHINT:  TMPDIR names another place" in failed.stderr
+    assert not (tail.folder / "got").exists()
+    tail("events", "--position", "p", "--batch-rows", "1M", "--exec", "cat >> got")
+    assert tail.rows("got") == list(range(1, 20_001))
+
+
+def test_a_feed_into_a_file_leaves_no_half_row(tail: Tail, fresh: Connection) -> None:
+    """Whole batches, whenever it is killed; the last one may be there twice."""
+    fresh.execute("SELECT feed_create('f', 'events')")
+    insert(fresh, 200_000)
+    for _ in range(3):
+        with tail.started("--feed", "f", "--batch-rows", "50k", to="out") as running:
+            before = (tail.folder / "out").stat().st_size
+            wait_for(lambda size=before: (tail.folder / "out").stat().st_size > size)
+            running.kill()
+            running.wait()
+        wait_for(lambda: scalar(fresh, "SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = 'tail'"))
+    tail.appended("--feed", "f", "--batch-rows", "50k")
+    rows = tail.rows()
+    assert sorted(set(rows)) == list(range(1, 200_001)) and len(rows) % 50_000 == 0
+    (tail.folder / "half").write_text('{"id":')
+    insert(fresh, 1)
+    with tail.started("--feed", "f", to="half") as running:
+        assert running.wait(PATIENCE) == 2
+        assert running.stderr and b"standard output ends within a line" in running.stderr.read()
+
+
+def test_a_slow_command_holds_no_transaction(tail: Tail, fresh: Connection, cluster: Cluster) -> None:
+    """While it works, the server keeps nothing for it."""
+    insert(fresh, 5)
+    os.mkfifo(tail.folder / "gate")
+    with tail.started("events", "--position", "p", "--exec", "touch began; read go < gate") as running:
+        wait_for((tail.folder / "began").exists)
+        with connect(cluster.dsn) as other:
+            assert scalar(other, "SELECT count(*) FROM pg_stat_activity WHERE datname = 'tail' AND "
+                                 "application_name = 'inorder' AND state <> 'idle'") == 0  # fmt: skip
+        time.sleep(0.1)
+        (tail.folder / "gate").write_text("go\n")
+        assert running.wait(PATIENCE) == 0
+
+
+def test_a_batch_that_is_read_again_is_of_one_kind(tail: Tail, fresh: Connection) -> None:
+    """A command's batch whose reading is cut off, and whose columns change then, has the new ones throughout."""
+    insert(fresh, 300_000)
+    arguments = (
+        "events",
+        "--position",
+        "p",
+        "--follow",
+        "--format",
+        "csv",
+        "--batch-rows",
+        "1M",
+        "--exec",
+        "cat > part && mv part got",
+    )
+    with tail.started(*arguments) as running:
+        wait_for(lambda: spooled(running) > 1_000_000)
+        fresh.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'tail' "
+                      "AND pid <> pg_backend_pid()")  # fmt: skip
+        fresh.execute("ALTER TABLE events ADD more text DEFAULT 'more'")
+        wait_for((tail.folder / "got").exists)
+        running.terminate()
+        assert running.wait(PATIENCE) == 143
+    header, *rows = (tail.folder / "got").read_text().splitlines()
+    assert header == "id,n,more" and len(rows) == 300_000
+    assert all(re.fullmatch(r"[-0-9a-f]{36},\d+,more", row) for row in rows)

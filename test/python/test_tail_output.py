@@ -1,0 +1,371 @@
+"""inorder tail into a file: each row once, wherever the file is moved, copied, rotated or restored; or an error."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from inorder.database import Connection
+
+from test_tail import PATIENCE, TOOL, Tail, fresh, insert, numbers, tail, tail_has, wait_for
+
+__all__ = ["fresh", "tail"]
+pytestmark = pytest.mark.server
+
+EVENTS = ("events", "--position", "p")
+LARGE = (*EVENTS, "--batch-rows", "50k")
+
+
+def half_a_batch(tail: Tail, *arguments: str, to: str = "out") -> None:
+    """A run that is killed when half of a batch is in the file."""
+    size = (tail.folder / to).stat().st_size if (tail.folder / to).exists() else 0
+    with tail.started(*arguments, to=to) as running:
+        wait_for(lambda: (tail.folder / to).stat().st_size > size + 500_000)
+        running.kill()
+        running.wait()
+    assert tail.state()["pending"] is not None
+
+
+def refused(tail: Tail, *arguments: str, to: str | Path = "out") -> str:
+    """What a run says that must not write."""
+    path = tail.folder / to
+    before = path.read_bytes() if path.exists() else b""
+    with tail.started(*arguments, to=str(to)) as running:
+        assert running.wait(PATIENCE) == 2
+        assert running.stderr
+        said = running.stderr.read().decode()
+    assert path.read_bytes() == before and "Traceback" not in said
+    return said
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Path]:
+    """A folder on another file system, if there is one."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        yield Path(folder)
+
+
+@pytest.mark.parametrize("copied", [shutil.copy, shutil.copy2, shutil.move])
+def test_a_file_is_known_on_another_file_system(tail: Tail, fresh: Connection, elsewhere: Path, copied: object) -> None:
+    """Half a batch is in it, with another device number, another inode, with or without its attributes."""
+    assert callable(copied)
+    insert(fresh, 120_000)
+    tail.appended(*LARGE)
+    insert(fresh, 120_000, 120_001)
+    half_a_batch(tail, *LARGE)
+    copied(tail.folder / "out", elsewhere / "moved")
+    tail.appended(*LARGE, to=str(elsewhere / "moved"))
+    assert numbers((elsewhere / "moved").read_text()) == list(range(1, 240_001))
+
+
+@contextmanager
+def mounted(image: Path, place: Path) -> Iterator[int]:
+    """A file system in a file, by a loop device that stays taken, so that the next one has another number."""
+    device = subprocess.run(["losetup", "--show", "-f", image], check=False, capture_output=True, text=True)
+    if device.returncode:
+        pytest.skip("no loop device to be had")
+    try:
+        if subprocess.run(["mount", device.stdout.strip(), place], check=False, capture_output=True).returncode:
+            pytest.skip("mount is not allowed")
+        try:
+            yield place.stat().st_dev
+        finally:
+            subprocess.run(["umount", place], check=True)
+    finally:
+        subprocess.run(["losetup", "-d", device.stdout.strip()], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("mkfs.ext4"), reason="only root mounts")
+def test_a_file_system_mounted_elsewhere(tail: Tail, fresh: Connection) -> None:
+    """Under another device number, as after a reboot, with half a batch in the file."""
+    insert(fresh, 120_000)
+    image, place = tail.folder / "image", tail.folder / "mounted"
+    place.mkdir()
+    with image.open("wb") as file:
+        file.truncate(64 * 2**20)
+    subprocess.run(["mkfs.ext4", "-q", image], check=True)
+    with mounted(image, place) as first:
+        half_a_batch(tail, *LARGE, to="mounted/out")
+    (tail.folder / "spare").write_bytes(bytes(2**20))
+    spare = subprocess.run(
+        ["losetup", "--show", "-f", tail.folder / "spare"], check=True, capture_output=True, text=True
+    )
+    try:
+        with mounted(image, place) as second:
+            tail.appended(*LARGE, to="mounted/out")
+            rows = tail.rows("mounted/out")
+    finally:
+        subprocess.run(["losetup", "-d", spare.stdout.strip()], check=True)
+    assert first != second and rows == list(range(1, 120_001))
+
+
+def test_rotation_between_runs(tail: Tail, fresh: Connection) -> None:
+    """By rename, with a new file or without one: the next run begins it, with a header; nothing is lost or repeated."""
+    csv = (*EVENTS, "--format", "csv")
+    for turn in range(4):
+        insert(fresh, 10, 10 * turn + 1)
+        tail.appended(*csv)
+        (tail.folder / "out").rename(tail.folder / f"out.{turn}")
+        if turn % 2:
+            (tail.folder / "out").touch()
+    for turn in range(4):
+        lines = (tail.folder / f"out.{turn}").read_text().splitlines()
+        assert lines[0] == "id,n"
+        assert [int(line.partition(",")[2]) for line in lines[1:]] == list(range(10 * turn + 1, 10 * turn + 11))
+
+
+def test_rotation_under_a_run(tail: Tail, fresh: Connection) -> None:
+    """Rename, SIGHUP or SIGTERM, start anew: the old file is completed first."""
+    chance = random.Random(3)
+    first = 1
+    for turn in range(6):
+        with tail.started(*EVENTS, "--follow", "--interval", "10ms", "--batch-rows", "50", to="out") as running:
+            for _ in range(5):
+                insert(fresh, 100, first)
+                first += 100
+                wait_for(lambda: (tail.folder / "out").stat().st_size)
+                time.sleep(chance.random() / 50)
+            (tail.folder / "out").rename(tail.folder / f"out.{turn}")
+            (tail.folder / "out").touch()
+            insert(fresh, 100, first)
+            first += 100
+            running.send_signal((signal.SIGHUP, signal.SIGTERM)[turn % 2])
+            assert running.wait(PATIENCE) == 143
+    tail.appended(*EVENTS)
+    rows = [row for turn in range(6) for row in tail.rows(f"out.{turn}")] + tail.rows()
+    assert rows == list(range(1, first))
+
+
+@pytest.mark.parametrize("create", [True, False])
+def test_rotation_of_half_a_batch_is_refused(tail: Tail, fresh: Connection, create: bool) -> None:
+    """Into the new file it would come whole, beside its half in the old one, which says how it is completed."""
+    insert(fresh, 120_000)
+    half_a_batch(tail, *LARGE)
+    (tail.folder / "out").rename(tail.folder / "out.1")
+    if create:
+        (tail.folder / "out").touch()
+    said = refused(tail, *LARGE)
+    assert "it is new, and the last batch is unfinished in the former file\nHINT:  Append to the former file" in said
+    tail.appended(*LARGE, to="out.1")
+    insert(fresh, 10, 120_001)
+    tail.appended(*LARGE)
+    assert tail.rows("out.1") == list(range(1, 120_001)) and tail.rows() == list(range(120_001, 120_011))
+
+
+def test_half_a_batch_that_is_cut_off_by_hand(tail: Tail, fresh: Connection) -> None:
+    """The other way that the error names: the batch then comes whole into the new file."""
+    insert(fresh, 120_000)
+    half_a_batch(tail, *LARGE)
+    (tail.folder / "out").rename(tail.folder / "out.1")
+    hint = refused(tail, *LARGE).partition("cut that to its first ")[2]
+    os.truncate(tail.folder / "out.1", int(hint.split()[0]))
+    tail.appended(*LARGE, "--accept-output")
+    assert tail.rows("out.1") + tail.rows() == list(range(1, 120_001))
+
+
+def test_copytruncate_is_noticed(tail: Tail, fresh: Connection) -> None:
+    """While it runs, at once; between runs, by what lies with the file; accepted if the user says so."""
+    insert(fresh, 10)
+    out = tail.folder / "out"
+    with tail.started(*EVENTS, "--follow", "--interval", "10ms", to="out") as running:
+        wait_for(lambda: out.stat().st_size and tail.state()["pending"] is None)
+        shutil.copy(out, tail.folder / "out.1")
+        os.truncate(out, 0)
+        assert running.wait(PATIENCE) == 1
+        assert running.stderr and b"somebody else changed the file" in running.stderr.read()
+    said = refused(tail, *EVENTS)
+    if has_attributes(tail.folder):
+        assert "it was emptied in place, as logrotate's copytruncate does" in said
+    insert(fresh, 10, 11)
+    tail.appended(*EVENTS, "--accept-output")
+    tail.appended(*EVENTS)
+    assert tail.rows("out.1") + tail.rows() == list(range(1, 21))
+
+
+def has_attributes(folder: Path) -> bool:
+    """Whether the file system keeps what is set there."""
+    with suppress(OSError), tempfile.NamedTemporaryFile(dir=folder) as file:
+        os.setxattr(file.name, "user.inorder.test", b"1")
+        return True
+    return False
+
+
+@pytest.mark.parametrize("mode", ["ab", "r+b"])
+def test_copytruncate_within_a_batch(tail: Tail, fresh: Connection, mode: str) -> None:
+    """The position does not move over what was cut away, also where writing goes on at the old offset."""
+    insert(fresh, 10)
+    tail.appended(*LARGE)
+    insert(fresh, 300_000, 11)
+    out = tail.folder / "out"
+    with out.open(mode) as stream, subprocess.Popen(
+        [*TOOL, "tail", *EVENTS, "--batch-rows", "1M"], stdout=stream, stderr=subprocess.PIPE, cwd=tail.folder,
+        env=tail.environment,
+    ) as running:  # fmt: skip
+        wait_for(lambda: out.stat().st_size > 2_000_000)
+        os.truncate(out, 0)
+        assert running.stderr
+        assert b"somebody else changed the file" in running.stderr.read()
+        assert running.wait(PATIENCE) == 1
+    assert tail.state()["pending"] is not None
+    refused(tail, *LARGE)
+
+
+def test_what_others_do_to_the_file(tail: Tail, fresh: Connection) -> None:
+    """Another file, a shorter one, one with more in it: an error that says what, and nothing is touched."""
+    insert(fresh, 1000)
+    tail.appended(*EVENTS)
+    whole = (tail.folder / "out").read_bytes()
+    (tail.folder / "other").write_bytes(b"x" * (len(whole) - 1) + b"\n")
+    assert f"before byte {len(whole):,} is not what was delivered" in refused(tail, *EVENTS, to="other")
+    (tail.folder / "more").write_bytes(whole + b"more\n")
+    assert f"after byte {len(whole):,}, to which it was delivered, it has something else" in refused(
+        tail, *EVENTS, to="more"
+    )
+    (tail.folder / "less").write_bytes(whole[:-100])
+    assert f"it has {len(whole) - 100:,} bytes, and {len(whole):,} were delivered" in refused(tail, *EVENTS, to="less")
+    os.link(tail.folder / "out", tail.folder / "link")
+    insert(fresh, 5, 1001)
+    tail.appended(*EVENTS, to="link")
+    assert tail.rows() == list(range(1, 1006))
+
+
+def test_a_position_of_yesterday(tail: Tail, fresh: Connection) -> None:
+    """Restored beside a file of today: refused; cut as the error says, each row is there once."""
+    insert(fresh, 1000)
+    tail.appended(*EVENTS)
+    shutil.copy(tail.folder / "p", tail.folder / "yesterday")
+    insert(fresh, 1000, 1001)
+    tail.appended(*EVENTS)
+    shutil.copy(tail.folder / "yesterday", tail.folder / "p")
+    said = refused(tail, *EVENTS)
+    os.truncate(tail.folder / "out", int(said.partition("it has more than ")[2].split()[0]))
+    tail.appended(*EVENTS)
+    assert tail.rows() == list(range(1, 2001))
+
+
+def test_the_first_batch_goes_to_no_file_of_others(tail: Tail, fresh: Connection) -> None:
+    """Killed at its beginning nothing is before it that a file could be known by: its own first bytes are."""
+    insert(fresh, 120_000)
+    half_a_batch(tail, *EVENTS, "--batch-rows", "1M")
+    notes = b"of another\n" * 100_000
+    (tail.folder / "notes").write_bytes(notes)
+    assert "it has something else" in refused(tail, *EVENTS, to="notes")
+    if has_attributes(tail.folder):
+        tail.appended("events", "--position", "q", to="export")
+        assert "it is another one" in refused(tail, *EVENTS, to="export")
+    tail.appended(*EVENTS)
+    assert tail.rows() == list(range(1, 120_001))
+
+
+def test_half_a_batch_in_a_file_keeps_other_sinks_away(tail: Tail, fresh: Connection) -> None:
+    """A pipe or a command would get it, and the file keep half of it; with none unfinished, they may come between."""
+    insert(fresh, 120_000)
+    half_a_batch(tail, *LARGE)
+    assert "the last batch is unfinished in a file, and standard output is not that file" in tail(*EVENTS, code=2)
+    assert "the last batch is unfinished in a file" in tail(*EVENTS, "--exec", "cat", code=2)
+    tail.appended(*LARGE)
+    insert(fresh, 10, 120_001)
+    assert numbers(tail(*EVENTS)) == list(range(120_001, 120_011))
+    insert(fresh, 10, 120_011)
+    tail.appended(*LARGE)
+    assert tail.rows() == [*range(1, 120_001), *range(120_011, 120_021)]
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_an_interrupted_run_leaves_whole_batches(tail: Tail, fresh: Connection, signals: int) -> None:
+    """One signal: the batch is completed; two: what is there of it is taken back."""
+    insert(fresh, 400_000)
+    with tail.started(*EVENTS, "--batch-rows", "200k", to="out") as running:
+        wait_for(lambda: tail_has(tail.folder / "out", 20_000))
+        for _ in range(signals):
+            running.send_signal(signal.SIGINT)
+            time.sleep(0.05)
+        assert running.wait(PATIENCE) == 130
+    assert len(tail.rows()) == (200_000 if signals == 1 else 0)
+    tail.appended(*EVENTS)
+    assert tail.rows() == list(range(1, 400_001))
+
+
+@pytest.mark.parametrize("truncating", [True, False])
+def test_a_file_that_is_not_appended_to(tail: Tail, fresh: Connection, truncating: bool) -> None:
+    """By > each run has a file of its own, also after a kill; by 1<> it goes on at its end."""
+    insert(fresh, 120_000)
+    out = tail.folder / "out"
+    half_a_batch(tail, *LARGE)
+    with out.open("wb" if truncating else "r+b") as stream:
+        subprocess.run([*TOOL, "tail", *LARGE], check=True, stdout=stream, cwd=tail.folder, env=tail.environment)
+    assert tail.rows()[-1] == 120_000
+    assert tail.rows() == list(range(tail.rows()[0], 120_001))
+    assert truncating or tail.rows()[0] == 1
+    insert(fresh, 1, 7)
+    with out.open("wb" if truncating else "r+b") as stream:
+        subprocess.run([*TOOL, "tail", *LARGE], check=True, stdout=stream, cwd=tail.folder, env=tail.environment)
+    assert tail.rows()[-1] == 7 and truncating == (tail.rows() == [7])
+
+
+def test_a_file_is_not_written_over(tail: Tail, fresh: Connection) -> None:
+    """A new position, and a file that has something and is not appended to, or ends within a line."""
+    insert(fresh, 1)
+    out = tail.folder / "out"
+    out.write_bytes(b"something\n")
+    with out.open("r+b") as stream:
+        done = subprocess.run(
+            [*TOOL, "tail", *EVENTS], check=False, stdout=stream, stderr=subprocess.PIPE, cwd=tail.folder,
+            env=tail.environment,
+        )  # fmt: skip
+    assert done.returncode == 2 and b"standard output would be written over" in done.stderr
+    out.write_bytes(b"some")
+    assert "standard output ends within a line" in refused(tail, *EVENTS)
+    out.write_bytes(b"some\n")
+    tail.appended(*EVENTS)
+    assert out.read_bytes().startswith(b'some\n{"id":')
+
+
+def test_a_file_that_is_removed(tail: Tail, fresh: Connection) -> None:
+    """Rows would go where nobody finds them: the run ends, and they come again."""
+    insert(fresh, 5)
+    out = tail.folder / "out"
+    with tail.started(*EVENTS, "--follow", "--interval", "10ms", to="out") as running:
+        wait_for(lambda: out.stat().st_size and tail.state()["pending"] is None)
+        out.unlink()
+        assert running.wait(PATIENCE) == 1
+        assert running.stderr and b"was removed" in running.stderr.read()
+    insert(fresh, 5, 6)
+    tail.appended(*EVENTS)
+    assert tail.rows() == [6, 7, 8, 9, 10]
+
+
+def test_no_room_in_the_file(tail: Tail, fresh: Connection) -> None:
+    """What was written of the batch is taken back at once; nothing is lost."""
+    insert(fresh, 20_000)
+    program = (
+        "import resource, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))\n"
+        "from inorder.cli import main\nmain()"
+    )
+    with (tail.folder / "out").open("ab") as stream:
+        done = subprocess.run(
+            [sys.executable, "-c", program, "tail", *EVENTS, "--batch-rows", "7k"], check=False, stdout=stream,
+            stderr=subprocess.PIPE, cwd=tail.folder, env=tail.environment,
+        )  # fmt: skip
+    assert done.returncode == 1 and b"File too large" in done.stderr and b"Traceback" not in done.stderr
+    assert tail.rows() == list(range(1, 7001))
+    tail.appended(*EVENTS)
+    assert tail.rows() == list(range(1, 20_001))
+
+
+def test_the_position_says_where_the_file_ends(tail: Tail, fresh: Connection) -> None:
+    """Its size, and no device and no inode that the file could lose."""
+    insert(fresh, 5)
+    tail.appended(*EVENTS)
+    output = tail.state()["output"]
+    assert isinstance(output, dict) and output["size"] == (tail.folder / "out").stat().st_size
+    assert set(output) == {"size", "last", "id"}

@@ -1,0 +1,259 @@
+"""The position file of inorder tail: whole or not at all, and nothing in it is believed before it is checked."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inorder.database import Connection
+from inorder.errors import InorderError, InputError
+from inorder.tail import position
+from inorder.tail.position import PositionFile
+from inorder.tail.state import NEW, State, decode
+
+from conftest import scalar
+from test_tail import PATIENCE, Tail, fresh, insert, numbers, tail
+
+__all__ = ["fresh", "tail"]
+
+EVENTS = ("events", "--position", "p")
+STATE: dict[str, Any] = {
+    "format": 1, "database": "tail", "table": "public.events", "position": {"transactions": "{[0,7)}"}, "pending": None
+}  # fmt: skip
+BATCH = {"transactions": "{[7,9)}"}
+AFTER = {"transactions": "{[0,9)}"}
+MARK = {"size": 5, "last": "0" * 64, "id": None}
+
+
+def changed(**parts: object) -> bytes:
+    """A good file with other parts."""
+    return json.dumps(STATE | parts).encode()
+
+
+def position_of(**parts: object) -> bytes:
+    """A good file with other parts of the position."""
+    return changed(position=STATE["position"] | parts)
+
+
+def pending(**parts: object) -> bytes:
+    """A good file with a batch, and other parts of that."""
+    return changed(pending={"batch": BATCH, "after": AFTER, "start": None} | parts)
+
+
+def test_what_can_be_read() -> None:
+    """A position; with a batch, a key, a mark; all it may have."""
+    member = {"relation": 1, "name": "public.events", "system": "1", "attached": [1, 2]}
+    for content in (
+        changed(), pending(), changed(output=MARK), changed(output=MARK | {"id": "x"}),
+        pending(batch=BATCH | {"resumed": 5, "resumed_after": ["a"], "cut": 8, "cut_after": ["b", "c"]}),
+        position_of(partial=7, last_key=["k"], members=[member], origin="1/1", transactions="{[0,5),[6,7)}"),
+        json.dumps(json.loads(pending(start="00ff")) | {"output": MARK}).encode(),
+    ):  # fmt: skip
+        assert isinstance(decode(content), State)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"{", b"[]", b"7", b"null", b"\0\xff", b"\n", changed()[:-1], changed() + b"{}", b'"' + b"\\u0000" * 9 + b'"',
+        changed(database=None), changed(table=["public.events"]), changed(position=[]), changed(position=None),
+        changed(pending=[]), changed(pending={}), changed(pending={"batch": BATCH}), changed(more=1), changed(new=True),
+        *(position_of(transactions=text) for text in (
+            "x", "", None, 7, "{(,)}", "{[0,)}", "{(,5)}", "{[0,281474976710657)}", "{[-1,5)}", "{[3,3)}", "{[5,4)}",
+            "{[5,6),[0,5)}", "{[0,5),[5,6)}", "{[0,5],[7,8)}", "{[0,5)", "[0,5)", "{[0,5),}", "{[0,5)\n}", "{{[0,5)}}",
+            "{[0,99999999999999999999)}", "{[٣,٤)}", "{[0,5), [7,8)}", "{empty}",
+        )),
+        position_of(partial=-1, last_key=["k"]), position_of(partial="7", last_key=["k"]), position_of(partial=7),
+        position_of(partial=True, last_key=["k"]), position_of(partial=2**48, last_key=["k"]),
+        position_of(last_key=["k"]), position_of(partial=7, last_key=[]), position_of(partial=7, last_key="k"),
+        position_of(partial=7, last_key=[None]), position_of(members=[7]), position_of(members={}),
+        position_of(origin=5),
+        pending(batch=BATCH | {"transactions": "{(,)}"}), pending(after={"transactions": "{(,)}"}), pending(after=None),
+        pending(batch=BATCH | {"cut": 8}), pending(start="00ff"), pending(start=5), pending(more=5),
+        changed(output={}), changed(output=[]), changed(output=MARK | {"size": -1}),
+        changed(output=MARK | {"size": 1.5}),
+        changed(output=MARK | {"last": "0"}), changed(output=MARK | {"last": None}), changed(output=MARK | {"id": 5}),
+        changed(output={"device": 1, "inode": 2, "offset": 3}),
+        changed(table="\ud800"), changed().replace(b"null", b"NaN"), changed().replace(b"null", b"Infinity"),
+        changed().replace(b'"format": 1', b'"format": 1, "format": 1'),
+        b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000, b'{"a":' * 100_000, changed().replace(b"null", b"[" * 10_000),
+        changed().replace(b"null", b"9" * 10_000), position_of(partial=10**400, last_key=["k"]),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read(content: bytes) -> None:
+    """One reason, and no other exception; NEW is known before."""
+    with pytest.raises(ValueError, match=r"^(it is damaged, or no position file: |Exceeds the limit)"):
+        decode(content)
+
+
+def test_a_position_of_another_format() -> None:
+    """A later inorder wrote it."""
+    with pytest.raises(ValueError, match="its format is 2, this inorder knows 1"):
+        decode(changed(format=2, new=1))
+    with pytest.raises(ValueError, match="its format is 'x', this inorder knows 1"):
+        decode(changed(format="x"))
+
+
+def test_a_save_is_whole_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever step fails: the old file stays, no other one does, and the next save succeeds."""
+    state = decode(changed())
+    for step in ("fsync", "fchmod"):
+        path = tmp_path / step
+        with PositionFile(path) as file:
+            assert file.read() is None
+            file.save(state)
+            before = path.read_bytes()
+            with monkeypatch.context() as patch:
+                patch.setattr(os, step, full)
+                with pytest.raises(InorderError, match="which stays as it was: No space left on device"):
+                    file.save(decode(changed(table="other")))
+            assert path.read_bytes() == before
+            file.save(decode(changed(table="another")))
+        assert decode(path.read_bytes()).table == "another"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fchmod", "fsync"]
+
+
+def full(*_: object) -> None:
+    """A disk without room."""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_new_file_is_there_with_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the file system has no files without names; and not at all if the disk is full."""
+    real = os.open
+
+    def without(path: object, flags: int, *mode: int) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EOPNOTSUPP, "none")
+        return real(path, flags, *mode)  # type: ignore[arg-type]
+
+    for opened in (real, without):
+        monkeypatch.setattr(os, "open", opened)
+        with PositionFile(tmp_path / "p") as file:
+            assert (tmp_path / "p").read_bytes() == NEW and file.read() is None
+            assert [path.name for path in tmp_path.iterdir()] == ["p"]
+        assert list(tmp_path.iterdir()) == []
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", full)
+            with pytest.raises(InputError, match=r"cannot open .*p: No space left on device"):
+                PositionFile(tmp_path / "p")
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_of_a_run_that_did_not_come_to_read(tmp_path: Path) -> None:
+    """It was killed before: the file says that it is new."""
+    (tmp_path / "p").write_bytes(NEW)
+    with PositionFile(tmp_path / "p") as file:
+        assert file.read() is None
+
+
+def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not read into memory."""
+    monkeypatch.setattr(position, "MOST_BYTES", 1000)
+    (tmp_path / "p").write_bytes(b" " * 1001)
+    with PositionFile(tmp_path / "p") as file, pytest.raises(InputError, match="it has 1,001 bytes, and a position"):
+        file.read()
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "cannot use p: it is empty, and where the last run stopped is lost\nHINT:  Put a copy back."),
+        (b"{", "cannot use p: it is damaged, or no position file: JSONDecodeError"),
+        (b"[" * 100_000, "cannot use p: it is damaged, or no position file: it is nested too deeply"),
+        (changed(table="\ud800"), "cannot use p: it is damaged, or no position file: UnicodeEncodeError"),
+        (position_of(transactions="{(,)}"), "cannot use p: it is damaged, or no position file: TypeError of the trans"),
+        (changed(format=2), "cannot use p: its format is 2, this inorder knows 1"),
+        (
+            changed(table="public.other"),
+            "p is the position in public.other in the database 'tail', not in public.",
+        ),
+        (
+            changed(database="shop"),
+            "p is the position in public.events in the database 'shop', not in public.",
+        ),
+        (changed(table="\0"), "p is the position in \0 in the database 'tail', not in public.events"),
+        (position_of(more=7), "cannot use p: it is damaged, or no position file: it has what no server writes"),
+        (position_of(members=[{"name": 5}]), "it has what no server writes"),
+        (position_of(members=[{"relation": "x"}]), 'invalid input syntax for type oid: "x"'),
+        (position_of(origin="\0"), "unsupported Unicode escape sequence"),
+        (pending(after={"transactions": "{[0,8)}"}), "no position file: its batch does not lead to what comes after"),
+        (pending(batch={"transactions": "{[5,9)}"}), "this batch does not follow this position"),
+        (pending(after=AFTER | {"origin": "1/1"}), "no position file: its batch does not lead to what comes after"),
+    ],
+)
+def test_a_position_file_that_is_none(tail: Tail, fresh: Connection, content: bytes, message: str) -> None:
+    """One sentence, exit code 2, and the file stays as it is."""
+    (tail.folder / "p").write_bytes(content)
+    assert message in tail(*EVENTS, code=2)
+    assert [(path.name, path.read_bytes()) for path in tail.folder.iterdir()] == [("p", content)]
+
+
+@pytest.mark.server
+def test_the_position_file_stays_what_it_was(tail: Tail, fresh: Connection) -> None:
+    """A link, with its mode."""
+    insert(fresh, 2)
+    (tail.folder / "p").symlink_to("real")
+    assert numbers(tail(*EVENTS)) == [1, 2]
+    real = tail.folder / "real"
+    real.chmod(0o640)
+    insert(fresh, 1, 3)
+    assert numbers(tail(*EVENTS)) == [3]
+    assert (tail.folder / "p").is_symlink() and real.stat().st_mode & 0o777 == 0o640
+    assert tail("events", "--position", "real") == ""
+
+
+@pytest.mark.server
+def test_only_a_regular_file_is_touched(tail: Tail, fresh: Connection) -> None:
+    """A named pipe stays, and a position that was there before, when a run fails."""
+    os.mkfifo(tail.folder / "fifo")
+    assert tail("events", "--position", "fifo", code=2) == "inorder: fifo is not a regular file\n"
+    (tail.folder / "p").write_bytes(changed())
+    assert 'relation "none" does not exist' in tail("none", "--position", "p", code=2)
+    assert sorted(path.name for path in tail.folder.iterdir()) == ["fifo", "p"]
+    assert (tail.folder / "fifo").is_fifo()
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("limit", [0, 20, 100])
+def test_no_room_for_the_position(tail: Tail, fresh: Connection, limit: int) -> None:
+    """An error, exit code 1 or 2, and what was there is there: nothing, or the old position."""
+    program = (
+        f"import resource, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
+        "from inorder.cli import main\nmain()"
+    )
+    for first in (1, 4):
+        before = [path.read_bytes() for path in tail.folder.iterdir()]
+        insert(fresh, 3, first)
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", program, "tail", *EVENTS], check=False, capture_output=True, cwd=tail.folder,
+            env=tail.environment, timeout=PATIENCE,
+        )  # fmt: skip
+        assert done.returncode in (1, 2) and done.stdout == b""
+        assert done.stderr.startswith(
+            (b"inorder: cannot open p: ", b"inorder: cannot write p, which stays as it was: ")
+        )
+        assert done.stderr.endswith(b"File too large\n")
+        assert [path.read_bytes() for path in tail.folder.iterdir()] == before
+        assert numbers(tail(*EVENTS)) == [first, first + 1, first + 2]
+
+
+@pytest.mark.server
+def test_a_batch_with_a_key_is_read_back(tail: Tail, fresh: Connection) -> None:
+    """Cut within a transaction, over partitions: what the server wrote passes the checks, also without an origin."""
+    fresh.execute("CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY HASH (id)")
+    fresh.execute("CREATE TABLE parts_0 PARTITION OF parts FOR VALUES WITH (MODULUS 1, REMAINDER 0)")
+    fresh.execute("CREATE INDEX ON parts (id); SELECT feed_enable('parts')")
+    fresh.execute("INSERT INTO parts (n) SELECT generate_series(1, 10)")
+    arguments = ("parts", "--position", "p", "--batch-rows", "3", "--accept-origin", "--exec")
+    for _ in range(2):
+        with tail.started(*arguments, "cat >> got; test $(wc -l < got) -ne 6 -a $(wc -l < got) -ne 9") as running:
+            assert running.wait(PATIENCE) == 1
+    assert tail.rows("got") == [1, 2, 3, 4, 5, 6, 4, 5, 6]
+    assert numbers(tail(*arguments[:-1])) == [4, 5, 6, 7, 8, 9, 10]
+    assert scalar(fresh, "SELECT count(*) FROM parts") == 10
