@@ -50,6 +50,7 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.leave_out_missing() IS
 'Internal function. Trigger on the state: leaves out what a restore brings for tables that it did not bring.';
 
+-- A script that updates the extension and changes such a column marks the row as restored.
 CREATE FUNCTION inorder_internal.is_written_here(content anyelement)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL UNSAFE;
