@@ -83,8 +83,14 @@ def read_wal(connection: Connection) -> Wal:
     return Wal(*(int(str(value)) for value in row))
 
 
+def report_own(connection: Connection) -> None:
+    """A session adds its counters to the server's once a second, so that the next reading would have them; or now."""
+    connection.execute("SELECT pg_stat_force_next_flush()")
+
+
 def wait_for_other_sessions(connection: Connection) -> None:
     """A session adds its counters to the server's when it ends, a moment after its client is gone."""
+    report_own(connection)
     deadline = time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < deadline:
         if connection.execute(query("other_sessions")).fetchone() == (0,):

@@ -16,7 +16,7 @@ from inorder.cluster import Cluster
 from inorder.database import Connection, connect_as_user, query
 from inorder.errors import InorderError, InputError
 from inorder.interrupts import uninterrupted
-from inorder.lab.counters import SETTLE_SECONDS
+from inorder.lab.counters import SETTLE_SECONDS, report_own
 from inorder.lab.extensions import release_tables
 from inorder.lab.fitting import Found
 from inorder.lab.keys import SCHEMA, KeyKind
@@ -167,7 +167,8 @@ class OwnServer:
         return {} if row is None else numbers(WAL_COUNTERS, row)
 
     def wait_for_own_sessions(self, connection: Connection) -> None:
-        """Until this run's other sessions have ended, and so reported what they did."""
+        """Until this run's other sessions have ended, and so reported what they did, as this one does."""
+        report_own(connection)
         deadline = time.monotonic() + SETTLE_SECONDS
         while connection.execute(query("own_sessions"), {"name": self.name}).fetchone() != (0,):
             if time.monotonic() > deadline:

@@ -1,6 +1,7 @@
 """The counters, against inserts whose cost is known."""
 
 import threading
+import time
 from itertools import pairwise
 
 import psycopg
@@ -44,6 +45,18 @@ def test_a_known_load_is_counted(cluster: Cluster, random_keys: Connection) -> N
     assert counted.wal_records >= 3 * ROWS  # heap, index, commit
     assert counted.index_hits + counted.index_reads >= ROWS
     assert counted.heap_hits + counted.heap_reads >= ROWS
+
+
+def test_what_the_own_session_did_before_is_not_counted_later(random_keys: Connection) -> None:
+    """It adds it to the server's counters once a second: after the first reading, if that does not ask for it."""
+    kind = KEY_KINDS["random"]
+    random_keys.execute("SELECT pg_stat_force_next_flush()")
+    random_keys.execute(f"INSERT INTO {kind.table} SELECT FROM generate_series(1, {ROWS})".encode())
+    before = read_counters(random_keys, kind)
+    time.sleep(1.2)
+    random_keys.execute("SELECT 1")
+    counted = read_counters(random_keys, kind) - before
+    assert counted.wal_records < ROWS / 10 and counted.heap_hits == counted.index_hits == 0
 
 
 def test_all_wal_before_a_place_is_on_disk(cluster: Cluster, connection: Connection) -> None:
