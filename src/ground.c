@@ -326,6 +326,18 @@ tree_is_guarded(const Table *table)
 	return result;
 }
 
+/* Or of the snapshot of this transaction: one that another session exported may be older than what was proved */
+static bool
+is_of_snapshot(const Ground *kept, const Table *table)
+{
+	Value		then;
+
+	if (!IsolationUsesXactSnapshot())
+		return true;
+	state_call(&members, 1, &table->description, 1, &then);
+	return datumIsEqual(kept->members.value, then.value, false, -1);
+}
+
 /* Locks come first: with them the server tells of changes. */
 static Ground *
 proved(const Table *table)
@@ -335,7 +347,7 @@ proved(const Table *table)
 
 	LockRelationOid(table->oid, AccessShareLock);
 	lock_tree(ground);
-	if (!ground->stands || !is_same(&ground->reading, &reading))
+	if (!ground->stands || !is_same(&ground->reading, &reading) || !is_of_snapshot(ground, table))
 	{
 		uint64		before = changes;
 		Ground		made = build(table);

@@ -162,3 +162,20 @@ def test_a_number_is_stored_for_the_guard_of_its_snapshot(place: Place) -> None:
     assert scalar(reader, f"SELECT (s).storage FROM ({steps}) AS n") != before
     run(reader, "SELECT inorder_internal.keep_part('t', s, 4) FROM step")
     assert scalar(reader, READS["count"]) == 5
+
+
+@pytest.mark.parametrize("tables", [(PLAIN,), PARTS], ids=["plain", "partitions"])
+def test_a_proof_that_is_newer_than_the_snapshot(place: Place, tables: tuple[str, ...]) -> None:
+    """A snapshot that another session exported may be older than all that this one knows."""
+    owner, keeper, reader = place.make(*tables), place.session(), place.session()
+    assert numbers(owner) == [1, 2, 3, 4]
+    run(owner, "INSERT INTO t (n) VALUES (3)")
+    run(keeper, "BEGIN ISOLATION LEVEL REPEATABLE READ")
+    exported = scalar(keeper, "SELECT pg_export_snapshot()")
+    run(owner, *OLD_ROW)
+    assert scalar(reader, READS["count"]) == 6
+    run(reader, "BEGIN ISOLATION LEVEL REPEATABLE READ", f"SET TRANSACTION SNAPSHOT '{exported}'")
+    assert numbers(reader) == [3]
+    run(reader, "COMMIT")
+    for session in (reader, owner):
+        assert state(session, READS["read"]) == GROUND
