@@ -27,6 +27,7 @@
 #include "utils/lsyscache.h"
 #include "utils/plancache.h"
 
+#include "ground.h"
 #include "limit.h"
 #include "query.h"
 
@@ -86,15 +87,16 @@ begin_settings(const Table *table, const Setting *settings)
 	return nest;
 }
 
+/* A partition that is being detached has no ancestors any more; an older snapshot reads it all the same. */
 static bool
-belongs_to(Oid relation, Oid table)
+belongs_to(Oid relation, const Table *table)
 {
 	char		kind = get_rel_relkind(relation);
 
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
 		return false;
-	return relation == table ||
-		(get_rel_relispartition(relation) && list_member_oid(get_partition_ancestors(relation), table));
+	return relation == table->oid || (table->ground != NULL && in_tree(table->ground, relation)) ||
+		(get_rel_relispartition(relation) && list_member_oid(get_partition_ancestors(relation), table->oid));
 }
 
 /* concat() depends on settings only, and on those that are set here */
@@ -107,7 +109,7 @@ is_foreign_function(Oid function, void *context)
 
 /* A view that was rewritten is a subquery that still has its oid */
 static bool
-is_foreign_entry(RangeTblEntry *entry, Oid table)
+is_foreign_entry(RangeTblEntry *entry, const Table *table)
 {
 	return (OidIsValid(entry->relid) && !belongs_to(entry->relid, table)) || entry->securityQuals != NIL;
 }
@@ -119,7 +121,7 @@ has_foreign(Node *node, void *context)
 	if (node == NULL)
 		return false;
 	if (IsA(node, RangeTblEntry))
-		return is_foreign_entry((RangeTblEntry *) node, *(Oid *) context);
+		return is_foreign_entry((RangeTblEntry *) node, context);
 	if (IsA(node, Query))
 		return query_tree_walker((Query *) node, has_foreign, context, QTW_EXAMINE_RTES_BEFORE);
 	return check_functions_in_node(node, is_foreign_function, NULL) ||
@@ -127,13 +129,13 @@ has_foreign(Node *node, void *context)
 }
 
 static void
-check_query(Query *query, Oid table)
+check_query(Query *query, const Table *table)
 {
-	if (query->commandType == CMD_SELECT && !has_foreign((Node *) query, &table))
+	if (query->commandType == CMD_SELECT && !has_foreign((Node *) query, (void *) table))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("table with OID %u cannot be read safely", table),
+			 errmsg("table with OID %u cannot be read safely", table->oid),
 			 errdetail("Its name leads to another relation, or reading it would run functions or policies that others made.")));
 }
 
@@ -161,7 +163,7 @@ run(const Table *table, const char *query, bool stable, int options, DestReceive
 	SPIPlanPtr	plan = prepare_text(query, options);
 	int			code;
 
-	check_query(linitial_node(Query, queries_of(plan)), table->oid);
+	check_query(linitial_node(Query, queries_of(plan)), table);
 	execution.read_only = stable;
 	execution.dest = destination;
 	code = SPI_execute_plan_extended(plan, &execution);
@@ -256,7 +258,7 @@ batch_of(Query *query)
 static void
 check_statement(Query *statement, const Table *table)
 {
-	check_query(batch_of(statement), table->oid);
+	check_query(batch_of(statement), table);
 	check_batch_limit(statement);
 }
 

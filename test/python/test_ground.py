@@ -520,3 +520,26 @@ def test_reading_while_partitions_come_and_go(place: Place) -> None:
         assert changing.result() > 0
     got += numbers(reader)
     assert len(got) == 4 * 61
+
+
+@pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"])
+def test_a_partition_that_is_being_detached(place: Place, isolation: str) -> None:
+    """CONCURRENTLY, which waits for others in the middle: an older snapshot has its rows, a newer one has not."""
+    owner, reader, blocker = place.make(*PARTS), place.session(), place.session()
+    run(blocker, "BEGIN", "SELECT FROM t")
+    run(reader, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1")
+    with ThreadPoolExecutor(1) as pool, connect(place.cluster.dsn) as admin:
+        waiting = pool.submit(state, owner, "ALTER TABLE t DETACH PARTITION t_1 CONCURRENTLY")
+        while not scalar(admin, "SELECT count(*) FROM pg_inherits WHERE inhdetachpending"):
+            assert not waiting.done()
+        found = {}
+        for read in READS:
+            run(reader, "SAVEPOINT s")
+            rows = reader.execute(READS[read].encode()).fetchall()
+            found[read] = rows[0][0] if read in ("count", "fold", "apply") else len(rows)
+            run(reader, "ROLLBACK TO s")
+        run(blocker, "ROLLBACK")
+        run(reader, "ROLLBACK")
+        assert waiting.result() == ""
+    left = {read: amount - (isolation == "READ COMMITTED" and amount > 1) for read, amount in RIGHT.items()}
+    assert found == left
