@@ -9,11 +9,13 @@
 
 #include "catalog/pg_type_d.h"
 #include "common/int.h"
+#include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
+#include "utils/typcache.h"
 
 #include "ground.h"
 #include "next_batch.h"
@@ -212,16 +214,40 @@ batch_query(const Table *table, Value batch, const char *columns, bool in_order)
 	return text_of(query);
 }
 
-/* Rows are of the type of the table, which the caller names by null::table. */
-void
-check_row_type(const Table *table, Oid row_type)
+/* Whether rows of the table, as it is now, are what the executor of the query made itself ready for */
+static bool
+has_columns(Oid row_type, TupleDesc expected)
 {
-	if (row_type == get_rel_type_id(table->oid))
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_DATATYPE_MISMATCH),
-			 errmsg("row_type must be null::%s, not of type %s",
-					quote_qualified_identifier(get_namespace_name(get_rel_namespace(table->oid)),
-											   get_rel_name(table->oid)),
-					format_type_extended(row_type, -1, FORMAT_TYPE_ALLOW_INVALID))));	/* it may be gone */
+	TupleDesc	actual = lookup_rowtype_tupdesc(row_type, -1);
+	bool		result = expected == NULL || expected->natts == actual->natts;
+
+	for (int i = 0; result && expected != NULL && i < actual->natts; i++)
+		result = TupleDescAttr(actual, i)->attisdropped || TupleDescAttr(expected, i)->attisdropped ?
+			TupleDescAttr(actual, i)->attisdropped == TupleDescAttr(expected, i)->attisdropped :
+			TupleDescAttr(actual, i)->atttypid == TupleDescAttr(expected, i)->atttypid;
+	ReleaseTupleDesc(actual);
+	return result;
+}
+
+/*
+ * Rows are of the type of the table, which the caller names by null::table.
+ * That locks nothing: the columns may have changed since, until we had the lock.
+ */
+void
+check_row_type(const Table *table, FunctionCallInfo fcinfo, int argument)
+{
+	Oid			row_type = get_fn_expr_argtype(fcinfo->flinfo, argument);
+
+	if (row_type != get_rel_type_id(table->oid))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("row_type must be null::%s, not of type %s",
+						quote_qualified_identifier(get_namespace_name(get_rel_namespace(table->oid)),
+												   get_rel_name(table->oid)),
+						format_type_extended(row_type, -1, FORMAT_TYPE_ALLOW_INVALID))));	/* it may be gone */
+	if (!has_columns(row_type, ((ReturnSetInfo *) fcinfo->resultinfo)->expectedDesc))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("columns of %s were changed after this query began", relation_name(table->oid)),
+				 errhint("Try again.")));
 }
