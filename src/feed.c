@@ -281,8 +281,8 @@ read_next(const Feed *feed, FunctionCallInfo fcinfo, Value *batch)
 	uint64		found = 0;
 
 	refuse_pending(feed);
-	InitMaterializedSRF(fcinfo, 0);
 	check_row_type(&feed->table, fcinfo, 1);
+	InitMaterializedSRF(fcinfo, 0);
 	if (next_batch(&feed->table, feed->position, argument_value(fcinfo, 2, INT4OID), batch) == BATCH_OF_ROWS)
 		found = query_rows(&feed->table, batch_query(&feed->table, *batch, "e.*", true), fcinfo);
 	check_ground(&feed->table);
@@ -433,8 +433,8 @@ feed_batch_rows(PG_FUNCTION_ARGS)
 
 	look_at(&feed, NEED_ROWS);
 	expect_pending(&feed, argument_value(fcinfo, 1, INT8OID));
-	InitMaterializedSRF(fcinfo, 0);
 	check_row_type(&feed.table, fcinfo, 2);
+	InitMaterializedSRF(fcinfo, 0);
 	read_batch(&feed.table, feed.pending, fcinfo);
 	return (Datum) 0;
 }

@@ -237,6 +237,7 @@ void
 check_row_type(const Table *table, FunctionCallInfo fcinfo, int argument)
 {
 	Oid			row_type = get_fn_expr_argtype(fcinfo->flinfo, argument);
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 
 	if (row_type != get_rel_type_id(table->oid))
 		ereport(ERROR,
@@ -245,7 +246,7 @@ check_row_type(const Table *table, FunctionCallInfo fcinfo, int argument)
 						quote_qualified_identifier(get_namespace_name(get_rel_namespace(table->oid)),
 												   get_rel_name(table->oid)),
 						format_type_extended(row_type, -1, FORMAT_TYPE_ALLOW_INVALID))));	/* it may be gone */
-	if (!has_columns(row_type, ((ReturnSetInfo *) fcinfo->resultinfo)->expectedDesc))
+	if (result != NULL && IsA(result, ReturnSetInfo) && !has_columns(row_type, result->expectedDesc))
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("columns of %s were changed after this query began", relation_name(table->oid)),

@@ -135,8 +135,8 @@ feed_rows(PG_FUNCTION_ARGS)
 	Value		batch = composite_argument(fcinfo, 1);
 	Value		nothing;
 
-	InitMaterializedSRF(fcinfo, 0);
 	check_row_type(&table, fcinfo, 2);
+	InitMaterializedSRF(fcinfo, 0);
 	state_call(&check_kept_batch, 1, &batch, 1, &nothing);
 	read_batch(&table, batch, fcinfo);
 	expect_origin(origin);

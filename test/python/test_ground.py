@@ -537,9 +537,9 @@ def test_a_partition_that_is_being_detached(place: Place, isolation: str) -> Non
         while not scalar(admin, "SELECT count(*) FROM pg_inherits WHERE inhdetachpending"):
             assert not waiting.done()
         found = {}
-        for read in READS:
+        for read, statement in READS.items():
             run(reader, "SAVEPOINT s")
-            rows = reader.execute(READS[read].encode()).fetchall()
+            rows = reader.execute(statement.encode()).fetchall()
             found[read] = rows[0][0] if read in ("count", "fold", "apply") else len(rows)
             run(reader, "ROLLBACK TO s")
         run(blocker, "ROLLBACK")
