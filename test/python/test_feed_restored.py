@@ -94,7 +94,8 @@ def check_refused(connection: Connection) -> None:
     for feed, table in KEPT.items():
         quoted = "'" + table.replace("'", "''") + "'"
         for call in (
-            f"SELECT feed_read('{feed}', null::{table})", f"SELECT feed_apply('{feed}', 'SELECT FROM batch')",
+            f"SELECT feed_read('{feed}', null::{table})", f"SELECT feed_peek('{feed}', null::{table})",
+            f"SELECT feed_apply('{feed}', 'SELECT FROM batch')",
             f"SELECT feed_next_batch('{feed}')", f"SELECT feed_next_batch('{feed} steps')",
             f"SELECT feed_batch_rows('{feed} steps', 1, null::{table})", f"SELECT feed_finish_batch('{feed} steps', 1)",
             f"SELECT feed_seek('{feed}', 'now')", f"SELECT feed_create('another', {quoted})",
