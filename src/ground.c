@@ -17,6 +17,7 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
@@ -244,6 +245,7 @@ build(const Table *table)
 	memcpy(ground.tree, ground.lock_order, sizeof(Oid) * ground.tree_count);
 	qsort(ground.tree, ground.tree_count, sizeof(Oid), oid_cmp);
 	state_call(&members, 1, arguments, 1, &ground.members);
+	ground.next = ReadNextTransactionId();
 	/* An older snapshot is looked at more closely (files.c). */
 	if (!IsolationUsesXactSnapshot() && !is_whole(&ground))
 		refuse_change(table->oid);
@@ -326,13 +328,16 @@ tree_is_guarded(const Table *table)
 	return result;
 }
 
-/* Or of the snapshot of this transaction: one that another session exported may be older than what was proved */
+/*
+ * Or of the snapshot of this transaction: one that another session exported may
+ * be older than what was proved.  Not if all had ended in it that had begun.
+ */
 static bool
 is_of_snapshot(const Ground *kept, const Table *table)
 {
 	Value		then;
 
-	if (!IsolationUsesXactSnapshot())
+	if (!IsolationUsesXactSnapshot() || TransactionIdFollowsOrEquals(GetTransactionSnapshot()->xmin, kept->next))
 		return true;
 	state_call(&members, 1, &table->description, 1, &then);
 	return datumIsEqual(kept->members.value, then.value, false, -1);

@@ -49,6 +49,7 @@ typedef struct Ground
 	int			leaf_count;
 	Leaf	   *leaves;
 	Value		members;		/* feed_member[]: what a position remembers of them */
+	TransactionId next;			/* was the next one then: whoever made any of it is older */
 } Ground;
 
 extern bool lock_readable(Oid relation);
