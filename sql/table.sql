@@ -138,7 +138,10 @@ BEGIN ATOMIC
     SELECT bool_or(m.amname = 'btree')
     FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid JOIN pg_am AS m ON m.oid = c.relam
     WHERE i.indrelid = relation AND i.indkey[0] = key_attnum AND i.indisvalid AND i.indpred IS NULL
-      AND m.amname IN ('btree', 'brin');
+      AND m.amname IN ('btree', 'brin')
+      -- Both call >= number 4; a bloom filter knows equality only.
+      AND EXISTS (SELECT FROM pg_opclass AS o JOIN pg_amop AS s ON s.amopfamily = o.opcfamily AND s.amopstrategy = 4
+                  WHERE o.oid = i.indclass[0]);
 END;
 COMMENT ON FUNCTION inorder_internal.has_order(regclass, smallint) IS
 'Internal function. Whether a btree index begins with a column; false if only a BRIN index does, null if none.';

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/stratnum.h"
 #include "access/transam.h"
 #include "catalog/pg_am_d.h"
 #include "catalog/pg_class_d.h"
@@ -113,6 +114,15 @@ method_of(Oid operator_class)
 	return method;
 }
 
+/* Btree and BRIN call >= number 4; a bloom filter knows equality only. */
+static bool
+finds_ranges(Oid operator_class)
+{
+	Oid			type = get_opclass_input_type(operator_class);
+
+	return OidIsValid(get_opfamily_member(get_opclass_family(operator_class), type, type, BTGreaterEqualStrategyNumber));
+}
+
 /* How well an index finds the rows of a number: 2 for a btree, 1 for BRIN, 0 not at all */
 static int
 rank_of(HeapTuple tuple, AttrNumber column)
@@ -125,6 +135,8 @@ rank_of(HeapTuple tuple, AttrNumber column)
 	/* Of all rows, and compared as the server does */
 	if (!index->indisvalid || index->indkey.values[0] != column || first >= FirstNormalObjectId ||
 		!heap_attisnull(tuple, Anum_pg_index_indpred, NULL))
+		return 0;
+	if (!finds_ranges(first))
 		return 0;
 	return method_of(first) == BTREE_AM_OID ? 2 : method_of(first) == BRIN_AM_OID ? 1 : 0;
 }

@@ -179,3 +179,15 @@ def test_a_proof_that_is_newer_than_the_snapshot(place: Place, tables: tuple[str
     run(reader, "COMMIT")
     for session in (reader, owner):
         assert state(session, READS["read"]) == GROUND
+
+
+@pytest.mark.parametrize(("kind", "found"), [("minmax", ""), ("minmax_multi", ""), ("bloom", "42704")])
+def test_an_index_that_knows_equality_only(place: Place, kind: str, found: str) -> None:
+    """No read could use it."""
+    owner = place.session()
+    run(owner, "CREATE TABLE t (n int, xact bigint NOT NULL DEFAULT xact_id())")
+    run(owner, f"CREATE INDEX i ON t USING brin (xact int8_{kind}_ops)")
+    assert state(owner, "SELECT feed_create('f', 't')") == found
+    if found:
+        run(owner, "CREATE INDEX j ON t (xact)", "SELECT feed_create('f', 't')", "DROP INDEX j")
+        assert state(owner, READS["read"]) == GROUND
