@@ -33,6 +33,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 #include "ground.h"
 #include "guard.h"
@@ -109,6 +110,13 @@ notice_change(Datum unused, Oid relation)
 			ground->stands = false;
 }
 
+/* Or of a schema: positions remember names, too */
+static void
+notice_rename(Datum unused, int cache, uint32 hash)
+{
+	notice_change(unused, InvalidOid);
+}
+
 static void
 make_cache(void)
 {
@@ -116,6 +124,7 @@ make_cache(void)
 
 	grounds = hash_create("inorder: tables that were proved", 16, &control, HASH_ELEM | HASH_BLOBS);
 	CacheRegisterRelcacheCallback(notice_change, (Datum) 0);
+	CacheRegisterSyscacheCallback(NAMESPACEOID, notice_rename, (Datum) 0);
 }
 
 static Ground *
