@@ -2,7 +2,7 @@
 
 import signal
 
-# It takes half a second to load the commands; before that there is nothing to clean up and nothing to say.
+# It takes up to a second to load the commands; before that there is nothing to clean up and nothing to say.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from inorder.cli import main  # noqa: E402

@@ -17,6 +17,7 @@ from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, load
 from inorder.servers import Server
 from inorder.temporary import takes_direct_io
 
+import preloaded
 from conftest import ROOT
 
 
@@ -29,12 +30,8 @@ def surroundings(server: Server | None, temporary: Path | None) -> dict[str, str
 def inorder(
     *arguments: str, folder: Path, server: Server | None = None, temporary: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the tool as a user does."""
-    environment = surroundings(server, temporary)
-    return subprocess.run(
-        [sys.executable, "-m", "inorder", *arguments],
-        check=False, capture_output=True, text=True, cwd=folder, env=environment,
-    )  # fmt: skip
+    """Run the tool as a user does, but that it is loaded already."""
+    return preloaded.run(arguments, folder, surroundings(server, temporary))
 
 
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
@@ -313,15 +310,36 @@ def test_several_results_are_told_apart_in_every_format(tmp_path: Path) -> None:
     assert "# b.json: reader" in words and words.count("| inorder feed | 3 | 3 | 3 | 3 |") == 2
 
 
-def test_an_interrupt_while_it_loads_says_nothing() -> None:
-    """No traceback of imports; the shell tells that it was interrupted."""
+@pytest.mark.parametrize(
+    ("module", "status", "said"),
+    [("inorder.cli", -signal.SIGINT, ""), ("inorder.generate.command", 130, "inorder: interrupted\n"),
+     ("numpy", 130, "inorder: interrupted\n")],
+)  # fmt: skip
+def test_an_interrupt_while_it_loads_says_so_at_most(module: str, status: int, said: str) -> None:
+    """No traceback of imports; of the commands' it is said, before that the shell tells that it was interrupted."""
     program = (
         "import os, runpy, sys\n"
         "class Interrupting:\n"
         "    def find_spec(self, name, *_):\n"
-        "        if name == 'inorder.cli': os.kill(os.getpid(), 2)\n"
+        f"        if name == '{module}': os.kill(os.getpid(), 2)\n"
         "sys.meta_path.insert(0, Interrupting())\n"
+        "sys.argv = ['inorder', 'generate', 'uuid-v4', '--count', '1']\n"
         "runpy.run_module('inorder', run_name='__main__')"
     )
     done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+    assert (done.returncode, done.stderr.lstrip("\n")) == (status, said)
+
+
+@pytest.mark.parametrize(("command", "unneeded"), [("tail", {"numpy", "jinja2"}), ("count", {"numpy", "jinja2"}),
+                                                   ("generate", {"psycopg", "jinja2"})])  # fmt: skip
+def test_a_command_loads_what_it_needs(command: str, unneeded: set[str]) -> None:
+    """Not what others do: it may be called every second."""
+    program = (
+        "import sys\nfrom inorder.cli import main\n"
+        f"sys.argv = ['inorder', '{command}', '--help']\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "print(*sorted(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "inorder.cli" in loaded and not loaded & (unneeded | {"inorder.lab.catalogue"})
