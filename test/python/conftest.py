@@ -15,6 +15,21 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULE = ROOT / "test" / "module"
 SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers": "256MB", "max_wal_size": "8GB"}
 
+# The files that take longest, in this order: script/test begins with them. By the number of their tests, which would be
+# the order otherwise, many of them come last, and one core waits for the other.
+LONG = (
+    "test_tail", "test_fuzz", "test_generate", "test_killed", "test_keys", "test_cli", "test_lab_feed", "test_cluster",
+    "test_count", "test_lab_uuid_v1", "test_lab_own_server", "test_lab_own_experiments", "test_resume", "test_uuid_v1",
+    "test_feed_forged", "test_attacks_tables", "test_server_bench", "test_tail_restart", "test_lab_model",
+    "test_lab_reuse", "test_regress", "test_lab_reader", "test_lab_bulk", "test_lab_mixed", "test_stress",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order the files; the tests of each stay as they are."""
+    places = {name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(LONG)))
+
 
 @pytest.fixture(scope="session")
 def server() -> Server:

@@ -11,7 +11,7 @@ import inorder
 import pytest
 from inorder.lab.keys import BASE_KINDS
 
-from conftest import ROOT
+from conftest import LONG, ROOT
 
 C_FILES = sorted((ROOT / "src").glob("*.[ch]"))
 PYTHON_FILES = sorted((ROOT / "inorder").rglob("*.py"))
@@ -149,6 +149,11 @@ def test_every_kind_of_key_is_documented_and_styled() -> None:
     for name in BASE_KINDS:
         assert f"`{name}`" in text("docs/lab.md")
         assert f".kind-{name} " in text("inorder/report/page/style.css")
+
+
+def test_the_long_tests_are_there() -> None:
+    """Those that begin first; a name that is no file's would order nothing."""
+    assert all((ROOT / "test" / "python" / f"{name}.py").exists() for name in LONG) and len(set(LONG)) == len(LONG)
 
 
 def test_links_between_documents_lead_somewhere() -> None:
