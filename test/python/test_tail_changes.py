@@ -6,13 +6,15 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
 from inorder.cluster import Cluster
-from inorder.database import Connection, connect
+from inorder.database import Connection, connect, query
 from inorder.errors import InorderError
 from inorder.session import Session
+from inorder.tail.sources import FORMATS
 from psycopg import sql
 
 from conftest import scalar
@@ -65,11 +67,11 @@ def test_changes_of_the_table_in_mid_read(tail: Tail, fresh: Connection, change:
     fresh.execute("ALTER TABLE events ADD v int DEFAULT 1")
     fresh.execute(f"ALTER ROLE postgres SET default_transaction_isolation = '{isolation}'".encode())
     try:
-        with tail.started(*EVENTS, *POLL, "--batch-rows", "30", to="out") as running:
+        with tail.started(*EVENTS, *POLL, to="out") as running:
             with Writer(fresh.info.dsn) as writer:
-                for number in range(40):
+                for number in range(60):
                     fresh.execute(CHANGES[change][number % 2].encode())
-                    time.sleep(0.01)
+                    time.sleep(0.02)
             wait_for(lambda: tail_rows(tail) >= writer.rows or running.poll() is not None)
             assert running.poll() is None, running.stderr and running.stderr.read()
             running.terminate()
@@ -84,25 +86,34 @@ def tail_rows(tail: Tail) -> int:
     return (tail.folder / "out").read_bytes().count(b"\n")
 
 
-@pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")])
-def test_a_type_that_changes_before_the_rows_are_read(tail: Tail, fresh: Connection, source: tuple[str, ...]) -> None:
-    """The reader has asked, and waits for the lock of ALTER TABLE: it gets the rows as they are then."""
-    fresh.execute("SELECT feed_create('f', 'events')")
+@pytest.mark.parametrize("output", FORMATS)
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_rows_that_are_read_behind_a_change_of_type(fresh: Connection, isolation: str, output: str) -> None:
+    """The session knows the old type, and waits for the lock of ALTER TABLE: it gets all rows, as they are then."""
     insert(fresh, 3)
-    with tail.started(*source, *POLL) as running:
-        assert running.stdout
-        first = [running.stdout.readline() for _ in range(3)]
-        for type_name in ("bigint", "text"):
-            with connect(fresh.info.dsn) as other:
-                other.execute("BEGIN")
-                other.execute(f"ALTER TABLE events ALTER n TYPE {type_name}".encode())
-                wait_for(lambda: scalar(fresh, "SELECT count(*) FROM pg_locks WHERE NOT granted"))
-                other.execute("INSERT INTO events (n) VALUES (7)")
-                other.execute("COMMIT")
-            first.append(running.stdout.readline())
-        running.terminate()
-        assert running.wait(PATIENCE) == 143
-    assert [json.loads(line)["n"] for line in first] == [1, 2, 3, 7, "7"]
+    fresh.execute(f"ALTER DATABASE tail SET default_transaction_isolation = '{isolation}'".encode())
+    session = Session(fresh.info.dsn)
+    table = session.table("public.events")
+    (batch,) = session.row(
+        sql.SQL("SELECT to_jsonb({inorder}.feed_batch_after({table}::oid, {inorder}.feed_start({table}::oid)))::text"),
+        table=table.oid,
+    )
+    statement = session.statement(
+        query("tail_rows"), batch=batch, table=table.oid, row_type=table.identifier, **FORMATS[output].parts(False)
+    )
+
+    def read() -> list[bytes]:
+        rows = [bytes(row).rstrip(b"}\n").replace(b":", b",") for row in session.copy(table, statement)]
+        return [row.rpartition(b",")[2] for row in rows]
+
+    assert read() == [b"1", b"2", b"3"]
+    with connect(fresh.info.dsn) as other, ThreadPoolExecutor() as threads:
+        other.execute("BEGIN; LOCK TABLE events")
+        rows = threads.submit(read)
+        wait_for(lambda: scalar(fresh, "SELECT count(*) FROM pg_locks WHERE NOT granted"))
+        other.execute("ALTER TABLE events ALTER n TYPE numeric(9, 1); COMMIT")
+        assert rows.result(PATIENCE) == [b"1.0", b"2.0", b"3.0"]
+    session.close()
 
 
 SETTINGS = {
