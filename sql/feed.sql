@@ -367,6 +367,8 @@ BEGIN
             SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
             IF f.written_here IS NOT TRUE THEN
                 PERFORM inorder_internal.say_restored(f);
+            ELSIF (f.position).partial IS NOT NULL THEN
+                PERFORM inorder_internal.check_order(t, (f.position).members, (f.position).partial);
             END IF;
             UPDATE inorder_internal.feed AS known
             SET position.members = inorder_internal.members(t), pending = NULL WHERE known.id = feed;

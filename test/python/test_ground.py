@@ -547,3 +547,17 @@ def test_a_partition_that_is_being_detached(place: Place, isolation: str) -> Non
         assert waiting.result() == ""
     left = {read: amount - (isolation == "READ COMMITTED" and amount > 1) for read, amount in RIGHT.items()}
     assert found == left
+
+
+@pytest.mark.parametrize("key", [", ADD PRIMARY KEY (b, a)", ", ADD PRIMARY KEY (n)", ""])
+def test_here_is_not_in_the_middle_of_another_order(place: Place, key: str) -> None:
+    """A position inside a transaction stands after a key of the old order, which feed_seek() cannot accept."""
+    owner = place.session()
+    run(owner, ORDERED, "CREATE INDEX ON t (xact)", "SELECT feed_create('f', 't')", MANY)
+    first = numbers(owner, "SELECT n FROM feed_read('f', null::t, 37)")
+    run(owner, f"ALTER TABLE t DROP CONSTRAINT t_pkey{key}", "SELECT feed_enable('t')")
+    assert state(owner, "SELECT feed_seek('f', 'here')") == GROUND
+    assert state(owner, READS["read"]) == GROUND
+    run(owner, f"ALTER TABLE t {key and 'DROP CONSTRAINT t_pkey,'} ADD PRIMARY KEY (a, b)", "SELECT feed_enable('t')")
+    run(owner, "SELECT feed_seek('f', 'here')")
+    assert sorted([*first, *numbers(owner)]) == list(range(1, 101))  # type: ignore[type-var]
