@@ -192,11 +192,12 @@ class Cluster:
             self.process = subprocess.Popen(  # type: ignore[call-overload]
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, **self._identity()
             )
-        self._wait_until_ready()
+        self.wait_until_ready()
         if limit is not None:
             limit.take(self.process.pid)
 
-    def _wait_until_ready(self) -> None:
+    def wait_until_ready(self) -> None:
+        """Wait until the server answers; an error if it has ended, or does not for too long."""
         deadline, reason = time.monotonic() + START_SECONDS, ""
         while time.monotonic() < deadline:
             if self.process is None or self.process.poll() is not None:

@@ -1,109 +1,18 @@
 """Readers that keep their position in the database, one of every kind."""
 
-import threading
 import time
-from dataclasses import dataclass, field
+from collections import Counter
 
 import psycopg
 from inorder.database import Connection
 from psycopg import sql
 
-from stress.world import MOVER, OWNER, ROW_BITS, TABLES, TRANSACTION_BITS, Role, World, token_of, transaction
+from stress.delivery import KEYED, Delivery, Event, Reader, Repair, leave_transaction
+from stress.world import MOVER, OWNER, RESTLESS, TABLES, World, token_of, transaction
 
-LONG_PAUSE = 0.3
-BUSY_PAUSE = 0.005
-DRAINING_TRIES = 10_000
-
-
-@dataclass
-class Delivery:
-    """What one reader got, in its order; two readers that share a feed share one of these."""
-
-    kind: str
-    tokens: dict[str, list[int]] = field(default_factory=lambda: {table: [] for table in TABLES})
-    waiting: int = 0
-    ordered: bool = True  # not where two readers share it, nor where a statement takes rows as they come
-    longest: float = 0.0
-    polls: int = 0
-
-    def add(self, table: str, tokens: list[int]) -> None:
-        """Rows whose position has moved for good."""
-        self.tokens[table].extend(tokens)
-
-    def disordered(self) -> int:
-        """How often a row came before one that its writer had committed earlier."""
-        found = 0
-        for tokens in self.tokens.values() if self.ordered else ():
-            last: dict[int, int] = {}
-            for token in tokens:
-                lane, number = token >> TRANSACTION_BITS + ROW_BITS, token >> ROW_BITS
-                found += number < last.get(lane, 0)
-                last[lane] = number
-        return found
-
-
-class Reader(Role):
-    """Polls all tables at random, then drains them when the writers are done, and again after the last commit."""
-
-    def __init__(self, world: World, kind: str, delivery: Delivery | None = None) -> None:
-        super().__init__(world, f"reader {kind} {'' if delivery is None else 2}".strip())
-        self.kind = kind
-        self.delivery = delivery or Delivery(kind)
-        self.joins = delivery is not None  # the feeds of another reader
-        self.delivery.ordered = not self.joins
-        self.drained = threading.Event()
-
-    def feed(self, table: str) -> str:
-        """The name of its feed on a table."""
-        return f"{self.kind} {table}"
-
-    def make_feeds(self, connection: Connection) -> None:
-        """One feed on each table, of the role whose session this is."""
-        for table in () if self.joins else TABLES:
-            connection.execute("SELECT feed_create(%s, %s)", [self.feed(table), table])
-
-    def work(self) -> None:
-        """Poll, drain, wait for the release, drain."""
-        self.connect()
-        while not self.world.settled.is_set():
-            table = self.rng.choice(TABLES)
-            for _ in range(self.rng.randint(1, 4)):
-                self.timed(table)
-            time.sleep(self.rng.random() * LONG_PAUSE)
-        self.drain()
-        self.drained.set()
-        self.world.released.wait()
-        self.drain()
-        self.close()
-
-    def drain(self) -> None:
-        """Until a poll finds nothing."""
-        for table in TABLES:
-            for _ in range(DRAINING_TRIES):
-                if self.timed(table) == 0:
-                    break
-            else:
-                raise AssertionError(f"{table} never ran dry")
-
-    def timed(self, table: str) -> int | None:
-        """A poll and how long it took. Number of rows there were, or None if it has to be tried again."""
-        began = time.monotonic()
-        found = self.poll(table)
-        self.delivery.longest = max(self.delivery.longest, time.monotonic() - began)
-        self.delivery.polls += 1
-        return found
-
-    def connect(self) -> None:
-        """Open what it needs."""
-        self.connection = self.session(self.world.primary)
-
-    def close(self) -> None:
-        """Close that."""
-        self.connection.close()
-
-    def poll(self, table: str) -> int | None:
-        """Read once."""
-        raise NotImplementedError
+# A snapshot that is this old has been overtaken by whoever changes the table.
+OLD_SECONDS = 0.4
+ISOLATIONS = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 
 
 def feed_read(
@@ -117,6 +26,8 @@ def feed_read(
 class Plain(Reader):
     """feed_read in a transaction of its own, of all rows or of a few."""
 
+    owner: str | None = None  # of its feeds
+
     def __init__(
         self, world: World, kind: str, max_rows: tuple[int, int] | None, delivery: Delivery | None = None
     ) -> None:
@@ -128,14 +39,55 @@ class Plain(Reader):
         return self.rng.randint(*self.limits) if self.limits and not self.world.settled.is_set() else None
 
     def poll(self, table: str) -> int | None:
-        """Autocommit."""
-        tokens = feed_read(self.connection, self.feed(table), table, self.max_rows())
-        self.delivery.add(table, tokens)
+        """Autocommit; where servers are killed, in a transaction that can be asked for."""
+        if not self.world.is_long:
+            tokens = feed_read(self.connection, self.feed(table), table, self.max_rows(), self.owner)
+            self.deliver(Event(self.name, None, table, tokens))
+            return len(tokens)
+        with transaction(self.connection):
+            number = self.announce(self.connection)
+            tokens = feed_read(self.connection, self.feed(table), table, self.max_rows(), self.owner)
+            self.unsure = Event(self.name, number, table, tokens)
+        self.deliver()
         return len(tokens)
+
+    def timed(self, table: str) -> int | None:
+        """Where two share a feed, a repair of its position must know what either has got of the transaction."""
+        if table == KEYED:
+            with self.delivery.busy:
+                return super().timed(table)
+        return super().timed(table)
+
+    def accept_partitions(self, table: str) -> None:
+        """By the manual: feed_seek() with 'here'."""
+        self.connection.execute("SELECT feed_seek(%s, 'here', %s::regrole)", [self.feed(table), self.owner])
+
+    def accept_key(self, _: str) -> None:
+        """Before or behind the transaction; what it got of it, it gives back, or gets the rest."""
+        with self.repairing() as connection, transaction(connection):
+            number = self.announce(connection)
+            skip = self.rng.random() < 0.5
+            repaired = leave_transaction(connection, self, self.owner, set(self.delivery.tokens(KEYED)), skip)
+            self.unsure = self.repaired(number, repaired)
+        self.deliver()
+
+    def repairing(self) -> Connection:
+        """A session that sees all feeds."""
+        user, self.user = self.user, None
+        try:
+            return self.session(self.world.primary)
+        finally:
+            self.user = user
+
+    def repaired(self, number: int | None, repaired: Repair) -> Event:
+        """What that means for what was delivered."""
+        return Event(self.name, number, KEYED, list(repaired.rest), repaired.again)
 
 
 class Granted(Plain):
     """As roles with SELECT and nothing else: one has the feeds, and another reads them, too, since it was granted."""
+
+    owner = OWNER
 
     def __init__(self, world: World, kind: str, user: str, delivery: Delivery | None = None) -> None:
         super().__init__(world, kind, (1, 2000), delivery)
@@ -149,12 +101,6 @@ class Granted(Plain):
                 for table in TABLES:
                     own.execute("SELECT feed_grant(%s, %s::regrole)", [self.feed(table), MOVER])
 
-    def poll(self, table: str) -> int | None:
-        """Both name the owner."""
-        tokens = feed_read(self.connection, self.feed(table), table, self.max_rows(), OWNER)
-        self.delivery.add(table, tokens)
-        return len(tokens)
-
 
 class Isolated(Plain):
     """feed_read under an isolation level, its snapshot older than its turn; tried again when the server says so."""
@@ -165,14 +111,13 @@ class Isolated(Plain):
 
     def poll(self, table: str) -> int | None:
         """Look first, which takes the snapshot, then wait, then read."""
-        try:
-            with transaction(self.connection, self.isolation):
-                self.connection.execute("SELECT count(*) FROM inorder_internal.feed")
-                time.sleep(self.rng.random() * 0.02)
-                tokens = feed_read(self.connection, self.feed(table), table, self.max_rows())
-        except psycopg.errors.SerializationFailure:
-            return None
-        self.delivery.add(table, tokens)
+        with transaction(self.connection, self.isolation):
+            self.connection.execute("SELECT count(*) FROM inorder_internal.feed")
+            time.sleep(self.rng.random() * (OLD_SECONDS if table in RESTLESS else 0.02))
+            number = self.announce(self.connection)
+            tokens = feed_read(self.connection, self.feed(table), table, self.max_rows())
+            self.unsure = Event(self.name, number, table, tokens)
+        self.deliver()
         return len(tokens)
 
 
@@ -183,13 +128,15 @@ class Fickle(Plain):
         super().__init__(world, kind, max_rows)
         self.lane = next(world.lanes)
         self.transactions = 0
-        self.refused: dict[str, set[int]] = {table: set() for table in TABLES}
+        self.given_back: dict[str, set[int]] = {table: set() for table in TABLES}
 
     def poll(self, table: str) -> int:
         """Perhaps a row, feed_read, perhaps a row; COMMIT, also in two phases, or ROLLBACK, also of a savepoint."""
-        connection, way, own = self.connection, self.rng.random(), []
+        connection, way, own = self.connection, self.rng.random(), list[int]()
         writes = not self.world.stop.is_set()
+        self.transactions += 1
         connection.execute("BEGIN")
+        number = self.announce(connection)
         if writes and self.rng.random() < 0.5:
             own.append(self.write(table, 0))
             time.sleep(self.rng.random() * 0.05)  # for others to end after this one began
@@ -197,37 +144,54 @@ class Fickle(Plain):
         tokens = feed_read(connection, self.feed(table), table, self.max_rows())
         if writes and self.rng.random() < 0.7 and way < 0.5:
             own.append(self.write(table, 1))
-        self.transactions += 1
-        if way < 0.5:
-            if way < 0.1:
-                connection.execute(f"PREPARE TRANSACTION '{self.name}'".encode())
-            connection.execute(f"COMMIT PREPARED '{self.name}'".encode() if way < 0.1 else b"COMMIT")
-            self.accept(table, tokens)
-        elif way < 0.75:
-            connection.execute("ROLLBACK TO SAVEPOINT s; COMMIT")
-        else:
-            connection.execute("ROLLBACK")
-            own = []
-        if way >= 0.5:
-            self.refused[table].update(tokens)
-        if own:
+        try:
+            self.end(way, Event(self.name, number, table, tokens))
+        except psycopg.OperationalError:
+            self.world.ledger.doubt({table: own})
+            raise
+        if way < 0.75:
             self.world.ledger.add({table: own})
         return len(tokens)
+
+    def end(self, way: float, event: Event) -> None:
+        """Keep all, or only the own rows, or nothing."""
+        if way < 0.5:
+            self.unsure = event
+            if way < 0.1:
+                self.connection.execute(f"PREPARE TRANSACTION '{self.name}'".encode())
+            self.connection.execute(f"COMMIT PREPARED '{self.name}'".encode() if way < 0.1 else b"COMMIT")
+            self.accept(event.table, event.tokens)
+            self.deliver()
+        else:
+            self.connection.execute("ROLLBACK TO SAVEPOINT s; COMMIT" if way < 0.75 else "ROLLBACK")
+            self.given_back[event.table].update(event.tokens)
+
+    def recover(self) -> None:
+        """Finish what was prepared when the server went away."""
+        if self.connection.execute("SELECT FROM pg_prepared_xacts WHERE gid = %s", [self.name]).fetchone():
+            self.connection.execute(f"COMMIT PREPARED '{self.name}'".encode())
+        super().recover()
+        self.given_back = {table: set() for table in TABLES}
 
     def write(self, table: str, row: int) -> int:
         """A row of its own."""
         token = token_of(self.lane, self.transactions, row)
-        target, region = self.world.target(table, self.rng)
+        target, region = (table, 0) if table in RESTLESS else self.world.target(table, self.rng)
         statement = sql.SQL("INSERT INTO {} (region, token) VALUES (%s, %s)").format(sql.Identifier(target))
         self.connection.execute(statement, [region, token])
         return token
 
     def accept(self, table: str, tokens: list[int]) -> None:
-        """Without a limit, everything that was given back must be among what comes next."""
-        if self.limits is None and not self.refused[table] <= set(tokens):
+        """Without a limit, everything that was given back must be among what comes next, if its partition is."""
+        missing = self.given_back[table] - set(tokens)
+        if self.limits is None and missing and table != "r_parts":
             self.world.problem(f"{self.name}: rows of {table} that were rolled back did not come again at once")
-        self.refused[table].difference_update(tokens)
-        self.delivery.add(table, tokens)
+        self.given_back[table].difference_update(tokens)
+
+    def repaired(self, number: int | None, repaired: Repair) -> Event:
+        """What was read beside the feed does not come again."""
+        self.given_back[KEYED].difference_update(repaired.rest)
+        return super().repaired(number, repaired)
 
 
 class TwoStep(Plain):
@@ -242,6 +206,11 @@ class TwoStep(Plain):
     ) -> None:
         super().__init__(world, kind, max_rows, other and other.delivery)
         self.sink: dict[str, tuple[int, list[int]]] = other.sink if other else {table: (0, []) for table in TABLES}
+        # Batches that were forgotten by feed_seek(), which leave gaps.
+        self.forgotten: Counter[str] = other.forgotten if other else Counter()
+        # Batches that a promoted server does not know: their numbers are used up. And the last one that it knows.
+        self.dropped: set[tuple[str, int]] = other.dropped if other else set()
+        self.last: dict[str, int] = {}
 
     def crash(self) -> bool:
         """Now and then the connection is gone."""
@@ -253,46 +222,106 @@ class TwoStep(Plain):
 
     def poll(self, table: str) -> int | None:
         """All three steps, or as far as it gets."""
-        name = self.feed(table)
-        if self.rng.random() < 0.1:
-            self.connection.execute("BEGIN")  # so that a crash takes the batch back
-        try:
-            row = self.connection.execute("SELECT feed_next_batch(%s, %s)", [name, self.max_rows()]).fetchone()
-        except psycopg.errors.ObjectInUse:
-            self.connection.execute("ROLLBACK")
-            time.sleep(BUSY_PAUSE)
-            return None
-        if self.crash():
-            return None
-        if self.connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-            self.connection.execute("COMMIT")
-        assert row is not None
-        if row[0] is None:
-            return 0
-        number = int(str(row[0]))
-        statement = sql.SQL("SELECT token FROM feed_batch_rows(%s, %s, null::{})").format(sql.Identifier(table))
-        tokens = [int(str(token)) for (token,) in self.connection.execute(statement, [name, number])]
+        number = self.next_batch(table)
+        if number is None or number == 0:
+            return number
+        tokens = self.rows(table, number)
         if self.crash():
             return None
         self.take(table, number, tokens)
         if self.crash():
             return None
-        self.connection.execute("SELECT feed_finish_batch(%s, %s)", [name, number])
+        self.finish(table, number)
         if self.crash():  # its answer may be lost
-            self.connection.execute("SELECT feed_finish_batch(%s, %s)", [name, number])
+            self.finish(table, number)
         return len(tokens)
+
+    def next_batch(self, table: str) -> int | None:
+        """The number; zero if there is nothing new, None after a crash."""
+        in_block = self.rng.random() < 0.4
+        if in_block:  # so that a crash takes the batch back
+            self.connection.execute(f"BEGIN ISOLATION LEVEL {self.rng.choice(ISOLATIONS)}".encode())
+            self.connection.execute("SELECT count(*) FROM inorder_internal.feed")
+            time.sleep(self.rng.random() * (OLD_SECONDS if table in RESTLESS else 0))
+        row = self.connection.execute("SELECT feed_next_batch(%s, %s)", [self.feed(table), self.max_rows()]).fetchone()
+        if self.crash():
+            return None
+        if in_block:
+            self.connection.execute("COMMIT")
+        assert row is not None
+        return int(str(row[0] or 0))
+
+    def rows(self, table: str, number: int) -> list[int]:
+        """Of a batch, under a snapshot of any age that sees it."""
+        statement = sql.SQL("SELECT token FROM feed_batch_rows(%s, %s, null::{})").format(sql.Identifier(table))
+        with transaction(self.connection, self.rng.choice(ISOLATIONS)):
+            if self.rng.random() < 0.3:
+                self.connection.execute("SELECT count(*) FROM inorder_internal.feed")
+                time.sleep(self.rng.random() * (OLD_SECONDS if table in RESTLESS else 0))
+            found = self.connection.execute(statement, [self.feed(table), number])
+            return [int(str(token)) for (token,) in found]
+
+    def finish(self, table: str, number: int) -> None:
+        """Let the feed go on."""
+        self.connection.execute("SELECT feed_finish_batch(%s, %s)", [self.feed(table), number])
 
     def take(self, table: str, number: int, tokens: list[int]) -> None:
         """The sink: a batch that it has already must be the same, otherwise be the next one."""
         last, had = self.sink[table]
         if number == last:
-            if sorted(had) != sorted(tokens):
+            if set(had) ^ set(tokens) > self.world.ledger.gone[table]:
                 self.world.problem(f"{self.name}: batch {number} of {table} came again with other rows")
             return
-        if number != last + 1:
+        jumped = self.world.was_promoted and number > last
+        if (number < last or number > last + 1 + self.forgotten[table]) and not jumped:
             self.world.problem(f"{self.name}: batch {number} of {table} after {last}")
+        if (table, number) in self.dropped:
+            self.world.problem(f"{self.name}: batch {number} of {table} was another one before the promotion")
         self.sink[table] = (number, tokens)
-        self.delivery.add(table, tokens)
+        self.deliver(Event(self.name, None, table, tokens, batch=number))
+
+    def follow_promotion(self) -> None:
+        """The sink forgets batches that the feed does not know any more: their rows come again, by other numbers."""
+        found = self.connection.execute(
+            "SELECT relation::regclass::text, batch FROM inorder_internal.feed WHERE name LIKE %s || ' %%'", [self.kind]
+        )
+        self.last = {str(table): int(str(number or 0)) for table, number in found}
+        super().follow_promotion()
+        for table, (number, _) in self.sink.items():
+            if number > self.last[table]:
+                kept = [event for event in self.delivery.events if event.table == table and event.batch is not None]
+                self.sink[table] = (kept[-1].batch or 0, kept[-1].tokens) if kept else (0, [])
+
+    def stays(self, event: Event, known: set[int]) -> bool:
+        """Batches by their numbers, whichever worker took them; what was repaired by that of the poll."""
+        if event.batch is None:
+            return super().stays(event, known)
+        if event.batch > self.last[event.table]:
+            self.dropped.add((event.table, event.batch))
+            return False
+        return True
+
+    def accept_partitions(self, table: str) -> None:
+        """A batch that the sink has is finished; another is forgotten, and its rows come again."""
+        if not self.finished(table):
+            self.forgotten[table] += 1
+            super().accept_partitions(table)
+
+    def accept_key(self, table: str) -> None:
+        """Likewise."""
+        if not self.finished(table):
+            self.forgotten[table] += 1
+            super().accept_key(table)
+
+    def finished(self, table: str) -> bool:
+        """Whether there was an unfinished batch that the sink has."""
+        row = self.connection.execute(
+            "SELECT unfinished_batch FROM feeds WHERE name = %s", [self.feed(table)]
+        ).fetchone()
+        if row is None or row[0] is None or row[0] != self.sink[table][0]:
+            return False
+        self.finish(table, self.sink[table][0])
+        return True
 
 
 class Applying(Plain):
@@ -308,7 +337,10 @@ class Applying(Plain):
     def poll(self, table: str) -> int | None:
         """Rows that were copied."""
         statement = f"INSERT INTO {table}_copy (token) SELECT token FROM batch"
-        self.connection.execute("BEGIN")
+        self.connection.execute(f"BEGIN ISOLATION LEVEL {self.rng.choice(ISOLATIONS)}".encode())
+        if self.rng.random() < 0.5:
+            self.connection.execute("SELECT count(*) FROM inorder_internal.feed")
+            time.sleep(self.rng.random() * (OLD_SECONDS if table in RESTLESS else 0))
         row = self.connection.execute(
             "SELECT feed_apply(%s, %s, %s)", [self.feed(table), statement, self.max_rows()]
         ).fetchone()
@@ -317,12 +349,24 @@ class Applying(Plain):
         self.connection.execute("COMMIT" if kept else "ROLLBACK")
         return int(str(row[0] or 0)) if kept else None
 
+    def accept_key(self, _: str) -> None:
+        """The copies are in the same transaction."""
+        copy = f"{KEYED}_copy"
+        with transaction(self.connection):
+            had = {int(str(token)) for (token,) in self.connection.execute(f"SELECT token FROM {copy}".encode())}
+            repaired = leave_transaction(self.connection, self, None, had, self.rng.random() < 0.5)
+            self.connection.execute(f"DELETE FROM {copy} WHERE token = ANY (%s)".encode(), [list(repaired.again)])
+            self.connection.execute(
+                f"INSERT INTO {copy} (token) SELECT unnest(%s::bigint[])".encode(), [list(repaired.rest)]
+            )
+
     def drain(self) -> None:
         """Then look what there is."""
         super().drain()
+        self.delivery.events.clear()
         for table in TABLES:
             copies = self.connection.execute(f"SELECT token FROM {table}_copy ORDER BY n".encode())
-            self.delivery.tokens[table] = [int(str(token)) for (token,) in copies]
+            self.deliver(Event(self.name, None, table, [int(str(token)) for (token,) in copies]))
 
 
 def database_readers(world: World) -> list[Reader]:

@@ -2,7 +2,7 @@
 
 from dataclasses import astuple, fields
 
-from stress.round import Line, Result
+from stress.compare import Line, Result
 
 MOST_PROBLEMS = 20
 
@@ -33,6 +33,7 @@ def show(result: Result) -> str:
         table([head, *(astuple(line) for line in result.lines)]),
         f"{result.checks} checks of exact_count, {result.reread} past batches read again on both servers, "
         f"{result.partitions} partitions",
+        f"meanwhile: {result.done}",
     ]
     shown += [f"PROBLEM: {problem}" for problem in result.problems[:MOST_PROBLEMS]]
     if len(result.problems) > MOST_PROBLEMS:

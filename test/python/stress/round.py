@@ -1,20 +1,35 @@
-"""One round: start everybody, stop them, compare what was delivered with what was committed."""
+"""One round: start everybody, stop them, compare what was delivered with what was committed; then the long acts."""
 
-import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from inorder.cluster import Cluster
 from inorder.database import connect
 from inorder.servers import Server
 
 from standby import Standby
+from stress.acts import Stage, promote, restore
+from stress.compare import (
+    Line,
+    Result,
+    check_tables,
+    close_books,
+    counted,
+    deliveries,
+    line_of,
+    note_waiting,
+    read_again,
+)
+from stress.crash import crash, other_crashes
+from stress.delivery import Reader
 from stress.others import HELD, hold_open, others
-from stress.readers import Delivery, Reader, database_readers
-from stress.stateless import PastBatch, Stateless, batch_rows, stateless_readers
-from stress.world import ROW_BITS, ROWS_BEFORE, SETUP, TABLES, Role, World, token_of
+from stress.owners import SPACE, owners
+from stress.partitions import Partitions
+from stress.readers import database_readers
+from stress.stateless import stateless_readers
+from stress.tails import Tail
+from stress.world import ROWS_BEFORE, SETUP, TABLES, Phase, Role, World, token_of
 from stress.writers import WRITERS, Writer, finish_prepared
 
 SETTINGS = {
@@ -26,58 +41,15 @@ SETTINGS = {
     "deadlock_timeout": "200ms",
     # SERIALIZABLE remembers every page that a reader looked at.
     "max_pred_locks_per_transaction": "2000",
+    "allow_in_place_tablespaces": "on",
+    "restart_after_crash": "on",
 }
 # The standby is behind, as real ones are.
 LAG = {"recovery_min_apply_delay": "500ms"}
-REREAD = 50
 PATIENCE_SECONDS = 300
-
-
-@dataclass(frozen=True)
-class Line:
-    """What became of one reader."""
-
-    reader: str
-    polls: int
-    committed: int
-    delivered: int
-    lost: int
-    repeated: int
-    phantom: int
-    disordered: int
-    waiting: int
-    longest_ms: float
-
-    @property
-    def wrong(self) -> int:
-        """Rows that are not as they must be."""
-        return self.lost + self.repeated + self.phantom + self.disordered + self.waiting
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a round found."""
-
-    seed: int
-    seconds: float
-    server: str
-    lines: list[Line]
-    checks: int
-    reread: int
-    partitions: int
-    problems: list[str]
-
-    @property
-    def failed(self) -> bool:
-        """Whether anything is wrong."""
-        return bool(self.problems) or any(line.wrong for line in self.lines)
-
-
-def same_rows(table: str, a: Sequence[int], b: Sequence[int]) -> bool:
-    """The same rows in the same order; where nothing tells rows of a transaction apart, theirs is open."""
-    if table != "s_bare":
-        return list(a) == list(b)
-    return [x >> ROW_BITS for x in a] == [x >> ROW_BITS for x in b] and sorted(a) == sorted(b)
+# In the long form the server is killed after these parts of the time.
+CRASHES = (0.35, 0.7)
+LATER_SECONDS = 5.0
 
 
 def prepare(world: World, readers: Sequence[Reader]) -> None:
@@ -85,6 +57,7 @@ def prepare(world: World, readers: Sequence[Reader]) -> None:
     lane = next(world.lanes)
     with connect(world.primary) as connection:
         connection.execute(SETUP.encode())
+        connection.execute(f"CREATE TABLESPACE {SPACE} LOCATION ''".encode())
         for number, table in enumerate(TABLES):
             tokens = range(token_of(lane, number, 0), token_of(lane, number, ROWS_BEFORE))
             statement = f"INSERT INTO {table} (region, token) SELECT 0, generate_series(%s::bigint, %s)"
@@ -116,12 +89,6 @@ def wait_until_drained(world: World, readers: Sequence[Reader]) -> None:
                 return
 
 
-def note_waiting(world: World, readers: Sequence[Reader]) -> None:
-    """Rows that did not come though only a transaction that has nothing to do with them is open."""
-    for delivery in {id(reader.delivery): reader.delivery for reader in readers}.values():
-        delivery.waiting = sum(len(world.ledger.committed[table] - set(delivery.tokens[table])) for table in TABLES)
-
-
 def finish_all(world: World) -> None:
     """The second phase of whatever waits for it, but for the one that is held."""
     with connect(world.primary) as connection, suppress(IndexError):  # somebody else was faster
@@ -147,92 +114,101 @@ def release(world: World, held: dict[str, list[int]]) -> None:
     held.clear()
 
 
-def play(world: World, standby: Standby, readers: Sequence[Reader], seconds: float) -> None:
-    """Everybody at once; then the writers end, the readers drain, and the held transaction commits."""
-    held = hold_open(world)
+def play(
+    world: World, stage: Stage, readers: Sequence[Reader], disturb: Callable[[dict[str, list[int]]], None]
+) -> None:
+    """Everybody at once; then the writers end, the readers drain, and the held transaction, if any, commits."""
+    world.phase, held = Phase(), dict[str, list[int]]()
     writers = [Writer(world, number) for number in range(WRITERS)]
-    background = others(world)
+    changing, background = [*owners(world), Partitions(world)], others(world, stage.is_later)
     try:
-        for thread in [*readers, *writers, *background]:
+        for thread in [*readers, *writers, *background, *changing]:
             thread.start()
-        world.broken.wait(seconds)
+        disturb(held)
         world.stop.set()
         wait_for_writers(world, writers, held)
-        wait_for(world, [thread for thread in background if thread.name == "partitioner"])
+        wait_for(world, [*changing, *(thread for thread in background if thread.name == "partitioner")])
         finish_all(world)
-        standby.catch_up()
+        close_books(world)
+        stage.catch_up()
         world.settled.set()
         wait_until_drained(world, readers)
         note_waiting(world, readers)
         if held:
             release(world, held)
-        standby.catch_up()
+        stage.catch_up()
     finally:
         for event in (world.stop, world.settled, world.released):
             event.set()
-        wait_for(world, [*readers, *background])
+        wait_for(world, [*readers, *background, *changing])
 
 
-def line_of(world: World, delivery: Delivery) -> Line:
-    """Compare one delivery with the ledger."""
-    committed, tokens = world.ledger.committed, delivery.tokens
-    return Line(
-        reader=delivery.kind,
-        polls=delivery.polls,
-        committed=sum(len(committed[table]) for table in TABLES),
-        delivered=sum(len(tokens[table]) for table in TABLES),
-        lost=sum(len(committed[table] - set(tokens[table])) for table in TABLES),
-        repeated=sum(len(tokens[table]) - len(set(tokens[table])) for table in TABLES),
-        phantom=sum(len(set(tokens[table]) - committed[table]) for table in TABLES),
-        disordered=delivery.disordered(),
-        waiting=delivery.waiting,
-        longest_ms=delivery.longest * 1000,
-    )
+def time_passes(world: World, stage: Stage, seconds: float, held: dict[str, list[int]]) -> None:
+    """In the long form with crashes; and all or the rest of it with a transaction that stays open.
+
+    That begins after the crashes: while a transaction is prepared, a standby keeps the locks of younger ones that a
+    crash of the primary ended.
+    """
+    rng, began = world.randomness("crash"), time.monotonic()
+    for part in CRASHES if world.is_long else ():
+        if world.broken.wait(max(0.0, began + part * seconds - time.monotonic())):
+            return
+        crash(stage.primary, SETTINGS, rng)
+        world.done["kill -9"] += 1
+    held.update(hold_open(world))
+    world.broken.wait(max(0.0, began + seconds - time.monotonic()))
 
 
-def read_again(world: World, readers: Sequence[Reader]) -> int:
-    """Batches of the past, chosen at random, on both servers. How many."""
-    past: list[PastBatch] = [batch for reader in readers if isinstance(reader, Stateless) for batch in reader.past]
-    chosen = random.Random(world.seed).sample(past, min(REREAD, len(past)))
-    for dsn in (world.primary, world.standby):
-        with connect(dsn) as connection:
-            for batch in chosen:
-                if not same_rows(batch.table, batch_rows(connection, batch.table, batch.batch), batch.tokens):
-                    world.problem(f"a past batch of {batch.table} has other rows now: {batch.batch}")
-    return len(chosen)
+def compare_all(world: World, readers: Sequence[Reader]) -> None:
+    """Between two acts: what is wrong with a reader ends the round."""
+    for line in (line_of(world, delivery) for delivery in deliveries(readers)):
+        if line.wrong:
+            world.problem(f"after an act: {line}")
 
 
-def check_tables(world: World) -> int:
-    """The ledger against the tables themselves, and the last counts. Number of partitions."""
-    with connect(world.primary) as connection:
-        for table in TABLES:
-            there = {int(str(token)) for (token,) in connection.execute(f"SELECT token FROM {table}".encode())}
-            if there != world.ledger.committed[table]:
-                world.problem(
-                    f"{table} has {len(there)} rows, its writers committed {len(world.ledger.committed[table])}"
-                )
-            row = connection.execute("SELECT exact_count(%s)", [table]).fetchone()
-            if row != (len(there),):
-                world.problem(f"exact_count({table}) is {row} at the end, not {len(there)}")
-        leaves = connection.execute("SELECT count(*) FROM pg_partition_tree('s_parts') WHERE isleaf").fetchone()
-    assert leaves is not None
-    return int(str(leaves[0]))
+def later_acts(world: World, stage: Stage, readers: Sequence[Reader]) -> tuple[list[Reader], list[Line]]:
+    """A promotion in the midst of it all, and a restore into a younger server.
+
+    The readers as they are then, and what those got that end with the promoted server.
+    """
+    stage.is_later = True
+    readers = [reader.again() for reader in readers]
+    play(world, stage, readers, lambda _: promote(world, stage, LATER_SECONDS))
+    if world.problems:
+        return readers, []
+    stage.check_promotion(world, readers)
+    compare_all(world, readers)
+    check_tables(world)
+    ended = [line_of(world, reader.delivery) for reader in readers if isinstance(reader, Tail)]
+    readers = restore(world, stage, readers, SETTINGS)
+    play(world, stage, readers, lambda _: time.sleep(LATER_SECONDS))
+    return readers, ended
 
 
-def run_round(server: Server, seconds: float, seed: int) -> Result:
+def run_round(server: Server, seconds: float, seed: int, is_long: bool = False) -> Result:
     """A round on a server and a standby of its own."""
-    with Cluster(server) as primary:
+    with Cluster(server) as primary, Cluster(server) as young:
         primary.start(SETTINGS)
         with Standby(primary) as standby:
             standby.start(SETTINGS | LAG)
-            world = World(primary.dsn, standby.dsn, seed)
-            readers = [*database_readers(world), *stateless_readers(world)]
+            world = World(primary.dsn, standby.dsn, seed, is_long=is_long)
+            stage = Stage(primary, standby, young)
+            readers: list[Reader] = [*database_readers(world), *stateless_readers(world)]
+            tails = [Tail(world, "primary", "r_uuid"), Tail(world, "standby", "s_parts")] if is_long else []
+            readers += tails
             prepare(world, readers)
             standby.catch_up()
-            play(world, standby, readers, seconds)
-            deliveries = {id(reader.delivery): reader.delivery for reader in readers}.values()
-            lines = [line_of(world, delivery) for delivery in deliveries]
-            if world.problems:
-                return Result(seed, seconds, server.name, lines, next(world.checks), 0, 0, world.problems)
-            reread, partitions = read_again(world, readers), check_tables(world)
-            return Result(seed, seconds, server.name, lines, next(world.checks), reread, partitions, world.problems)
+            play(world, stage, readers, lambda held: time_passes(world, stage, seconds, held))
+            reread, partitions, ended = 0, 0, list[Line]()
+            if not world.problems:
+                reread, partitions = read_again(world, readers), check_tables(world)
+            if is_long and not world.problems:
+                readers, ended = later_acts(world, stage, readers)
+                partitions = 0 if world.problems else check_tables(world)
+            for cluster in (primary, standby):
+                world.problems += other_crashes(cluster)
+            lines = [line_of(world, delivery) for delivery in deliveries(readers)] + ended
+            done, checks = counted(world.done), next(world.checks)
+            for tail in tails:
+                tail.remove()
+            return Result(seed, seconds, server.name, lines, checks, reread, partitions, done, world.problems)

@@ -1,18 +1,18 @@
 """Readers that keep their position themselves: on the primary, on a standby, and now here, now there."""
 
+import time
 from dataclasses import dataclass
 
-import psycopg
 from inorder.database import Connection
 from psycopg import sql
 
-from stress.readers import Reader
-from stress.world import OWNER, TABLES, World
+from stress.delivery import KEYED, Event, Reader, of_transaction
+from stress.readers import OLD_SECONDS
+from stress.refusals import GUARD, ORIGIN
+from stress.world import OWNER, RESTLESS, TABLES, World, transaction
 
 KEPT = 200
-
-# On a standby that waits for us while we wait for it the server cancels one: then ask again.
-TRY_AGAIN = (psycopg.errors.QueryCanceled, psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
+PRIMARY, STANDBY = "primary", "standby"
 
 
 @dataclass
@@ -43,6 +43,7 @@ class Stateless(Reader):
         self.positions: dict[str, str] = {}
         self.past: list[PastBatch] = []
         self.seen = 0
+        self.asked = dict.fromkeys(TABLES, 0)  # how often it had to accept another server
 
     def make_feeds(self, connection: Connection) -> None:
         """It needs none, just the beginning; the tables are guarded by the feeds of others."""
@@ -51,7 +52,14 @@ class Stateless(Reader):
 
     def connect(self) -> None:
         """One connection to each server."""
-        self.connections = [self.session(server) for server in self.servers]
+        self.connections = [self.session(getattr(self.world, server)) for server in self.servers]
+
+    def recover(self) -> None:
+        """The position is here."""
+
+    def open_connections(self) -> list[Connection]:
+        """All of them."""
+        return self.connections
 
     def close(self) -> None:
         """All of them."""
@@ -67,26 +75,98 @@ class Stateless(Reader):
 
     def poll(self, table: str) -> int | None:
         """One batch: named by one server, and now and then read on another, which may have to come so far first."""
-        limit = self.rng.randint(*self.limits) if self.limits and not self.world.settled.is_set() else None
-        asked, reading, moving = (self.rng.choice(self.connections) for _ in range(3))
-        try:
-            batch = self.text(
-                asked, "SELECT feed_batch_after(%s, %s::feed_position, %s)::text", table, self.positions[table], limit
-            )
-            tokens = batch_rows(reading if self.rng.random() < 0.5 else asked, table, batch)
-            position = self.text(
-                moving, "SELECT feed_advance(%s::feed_position, %s::feed_batch)::text", self.positions[table], batch
-            )
-        except TRY_AGAIN:
-            return None
-        except psycopg.errors.ObjectNotInPrerequisiteState as error:
-            if "newer than what this transaction sees" not in str(error):
-                raise
-            return None
+        if len(self.connections) == 1 and self.rng.random() < 0.5:
+            levels = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")[: 2 if STANDBY in self.servers else 3]
+            with transaction(self.connections[0], self.rng.choice(levels)):
+                self.connections[0].execute("SELECT 1")
+                time.sleep(self.rng.random() * (OLD_SECONDS if table in RESTLESS else 0.02))
+                found = self.read(table)
+        else:
+            found = self.read(table)
+        batch, tokens, position = found
         self.positions[table] = position
-        self.delivery.add(table, tokens)
+        self.deliver(Event(self.name, None, table, tokens))
         self.remember(PastBatch(table, batch, tokens))
         return len(tokens)
+
+    def read(self, table: str) -> tuple[str, list[int], str]:
+        """A batch, its rows, and the position after it."""
+        limit = self.rng.randint(*self.limits) if self.limits and not self.world.settled.is_set() else None
+        asked, reading, moving = (self.rng.choice(self.connections) for _ in range(3))
+        batch = self.text(
+            asked, "SELECT feed_batch_after(%s, %s::feed_position, %s)::text", table, self.positions[table], limit
+        )
+        tokens = batch_rows(reading if self.rng.random() < 0.5 else asked, table, batch)
+        position = self.text(
+            moving, "SELECT feed_advance(%s::feed_position, %s::feed_batch)::text", self.positions[table], batch
+        )
+        return batch, tokens, position
+
+    def go_on(self, table: str, cause: str) -> None:
+        """A guard that stood all the time and is another now is known to feeds, not to a position kept elsewhere."""
+        if cause == GUARD:
+            self.accept_partitions(table)
+        elif cause == ORIGIN and self.world.was_promoted:
+            self.accept_origin(table)
+        else:
+            super().go_on(table, cause)
+
+    def accept_partitions(self, table: str) -> None:
+        """The partitions of a new position, which is what feed_seek() with 'here' does to a feed.
+
+        Not inside a transaction: that would take another key for the one after which the position stands.
+        """
+        if table == KEYED:
+            self.accept_key(table)
+        statement = (
+            "SELECT ROW((p).transactions, (p).partial, (p).last_key, (feed_start(%s)).members, (p).origin)"
+            "::feed_position::text FROM (SELECT %s::feed_position) AS s(p)"
+        )
+        self.positions[table] = self.text(self.rng.choice(self.connections), statement, table, self.positions[table])
+
+    def accept_origin(self, table: str) -> None:
+        """Who read on the standby that was promoted goes on; others may have read what was lost, and begin anew."""
+        self.asked[table] += 1
+        if self.servers == [STANDBY]:
+            self.set_origin_null(table)
+        else:
+            self.begin_anew(table)
+
+    def set_origin_null(self, table: str) -> None:
+        """By the manual."""
+        statement = (
+            "SELECT ROW((p).transactions, (p).partial, (p).last_key, (p).members, NULL)::feed_position::text "
+            "FROM (SELECT %s::feed_position) AS s(p)"
+        )
+        self.positions[table] = self.text(self.connections[0], statement, self.positions[table])
+
+    def highest(self, table: str) -> int:
+        """The highest number that its position knows."""
+        statement = "SELECT greatest(upper((p).transactions), (p).partial) FROM (SELECT %s::feed_position) AS s(p)"
+        with self.session(self.world.primary) as connection:
+            return int(self.text(connection, statement, self.positions[table]))
+
+    def begin_anew(self, table: str) -> None:
+        """With all rows."""
+        self.positions[table] = self.text(self.connections[0], "SELECT feed_start(%s)::text", table)
+        self.delivery.events[:] = [event for event in self.delivery.events if event.table != table]
+
+    def accept_key(self, table: str) -> None:
+        """Before the transaction that was read in part, or behind it."""
+        connection = self.connections[0]
+        number = self.text(connection, "SELECT (%s::feed_position).partial", self.positions[table])
+        if number == "None":
+            return  # it was only the batch
+        tokens, skip = of_transaction(connection, int(number)), self.rng.random() < 0.5
+        behind = f"+ int8multirange(int8range({number}, {number}, '[]'))" if skip else ""
+        statement = (
+            f"SELECT ROW((p).transactions {behind}, NULL, NULL, (p).members, (p).origin)"
+            "::feed_position::text FROM (SELECT %s::feed_position) AS s(p)"
+        )
+        self.positions[table] = self.text(connection, statement, self.positions[table])
+        had = set(self.delivery.tokens(KEYED)) if skip else set()
+        rest = list(tokens - had) if skip else []
+        self.deliver(Event(self.name, None, KEYED, rest, frozenset() if skip else frozenset(tokens)))
 
     def remember(self, batch: PastBatch) -> None:
         """Each batch that there was has the same chance to be kept."""
@@ -100,12 +180,12 @@ class Stateless(Reader):
 
 def stateless_readers(world: World) -> list[Stateless]:
     """On each server, on both; with all rows and with a few."""
-    both = [world.primary, world.standby]
+    both = [PRIMARY, STANDBY]
     return [
-        Stateless(world, "stateless", [world.primary], None),
-        Stateless(world, "stateless, few rows", [world.primary], (1, 500)),
-        Stateless(world, "stateless, standby", [world.standby], None),
-        Stateless(world, "stateless, standby, few", [world.standby], (1, 500)),
+        Stateless(world, "stateless", [PRIMARY], None),
+        Stateless(world, "stateless, few rows", [PRIMARY], (1, 500)),
+        Stateless(world, "stateless, standby", [STANDBY], None),
+        Stateless(world, "stateless, standby, few", [STANDBY], (1, 500)),
         Stateless(world, "stateless, hopping", both, None),
         Stateless(world, "stateless, hopping, few", both, (1, 500)),
         Stateless(world, "stateless, plain role", both, (1, 500), OWNER),

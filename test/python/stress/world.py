@@ -3,7 +3,8 @@
 import itertools
 import random
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -12,7 +13,12 @@ from inorder.database import Connection, connect
 from psycopg.conninfo import make_conninfo
 
 # Every form of a number: in the key; generated, in order and not; a plain column with and without a key; partitions.
-TABLES = ("s_uuid", "s_generated", "s_number", "s_bare", "s_parts")
+CALM = ("s_uuid", "s_generated", "s_number", "s_bare", "s_parts")
+# To these their owner does whatever ALTER TABLE and its like can do.
+RESTLESS = ("r_uuid", "r_generated", "r_keyed", "r_parts")
+TABLES = CALM + RESTLESS
+# Where nothing tells rows of one transaction apart, or not always the same.
+UNORDERED = ("s_bare", "r_keyed")
 ROWS_BEFORE = 300
 
 # Roles that may read the tables, and nothing else: one that has feeds, and one to which these are granted.
@@ -35,9 +41,29 @@ CREATE TABLE s_parts_0 PARTITION OF s_parts FOR VALUES IN (0);
 CREATE TABLE s_parts_1 PARTITION OF s_parts FOR VALUES IN (1) PARTITION BY HASH (id);
 CREATE TABLE s_parts_1a PARTITION OF s_parts_1 FOR VALUES WITH (MODULUS 2, REMAINDER 0);
 CREATE TABLE s_parts_1b PARTITION OF s_parts_1 FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+CREATE TABLE r_uuid (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), region int NOT NULL, token bigint NOT NULL,
+                     note int, label varchar(20) DEFAULT '');
+CREATE TABLE r_generated (id bigserial PRIMARY KEY, region int NOT NULL, token bigint NOT NULL, note int,
+                          label varchar(20) DEFAULT '', xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED);
+CREATE INDEX ON r_generated (xact);
+CREATE TABLE r_keyed (a int NOT NULL DEFAULT (random() * 9)::int, b bigserial, region int NOT NULL,
+                      token bigint NOT NULL, note int, label varchar(20) DEFAULT '',
+                      xact bigint NOT NULL DEFAULT xact_id(), CONSTRAINT r_keyed_pkey PRIMARY KEY (a, b));
+CREATE INDEX ON r_keyed (xact);
+CREATE TABLE r_parts (id uuid DEFAULT uuid_xact_nextval(), region int NOT NULL, token bigint NOT NULL, note int,
+                      label varchar(20) DEFAULT '', PRIMARY KEY (id, region)) PARTITION BY LIST (region);
+CREATE TABLE r_parts_0 PARTITION OF r_parts FOR VALUES IN (0);
+CREATE TABLE r_parts_1 PARTITION OF r_parts FOR VALUES IN (1) PARTITION BY HASH (id);
+CREATE TABLE r_parts_1a PARTITION OF r_parts_1 FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE r_parts_1b PARTITION OF r_parts_1 FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+-- What a reader has taken is sure once its row here is.
+CREATE TABLE s_polls (reader text, number bigint, PRIMARY KEY (reader, number));
 CREATE ROLE s_owner LOGIN;
 CREATE ROLE s_mover LOGIN;
-GRANT SELECT ON s_uuid, s_generated, s_number, s_bare, s_parts TO s_owner, s_mover;
+CREATE ROLE s_other;
+GRANT SELECT ON s_uuid, s_generated, s_number, s_bare, s_parts, r_uuid, r_generated, r_keyed, r_parts
+    TO s_owner, s_mover;
+GRANT SELECT, INSERT ON s_polls TO s_owner, s_mover;
 
 -- Rows first .. first + amount - 1, each in a block of its own, of which each n-th is undone by an exception.
 CREATE FUNCTION s_blocks(target regclass, region int, first bigint, amount int, undone int) RETURNS void
@@ -60,6 +86,9 @@ END $$;
 TRANSACTION_BITS, ROW_BITS = 22, 14
 
 
+RECONNECT_SECONDS = 0.2
+
+
 def token_of(lane: int, transaction: int, row: int) -> int:
     """The value that marks a row.
 
@@ -70,18 +99,68 @@ def token_of(lane: int, transaction: int, row: int) -> int:
     return ((lane << TRANSACTION_BITS) + transaction << ROW_BITS) + row
 
 
+Rows = dict[str, list[int]]
+
+
+def first_targets() -> dict[str, list[tuple[str, int]]]:
+    """Partitions that are there from the beginning."""
+    return {
+        table: [(table, 0), (table, 1), (f"{table}_0", 0), (f"{table}_1", 1)] for table in TABLES if "parts" in table
+    }
+
+
+def no_tokens() -> dict[str, set[int]]:
+    """For each table none."""
+    return {table: set() for table in TABLES}
+
+
 @dataclass
 class Ledger:
-    """Tokens of rows whose commit was acknowledged, by table."""
+    """Tokens of rows, by table: committed for sure, perhaps, and in partitions that were detached."""
 
-    committed: dict[str, set[int]] = field(default_factory=lambda: {table: set() for table in TABLES})
+    committed: dict[str, set[int]] = field(default_factory=no_tokens)
+    # In a partition when it was detached or attached again: a feed that had not read them by then need not.
+    gone: dict[str, set[int]] = field(default_factory=no_tokens)
+    doubtful: list[Rows] = field(default_factory=list)  # the server went away during the commit
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, rows: dict[str, list[int]]) -> None:
+    def add(self, rows: Rows) -> None:
         """After the commit of a transaction."""
         with self.lock:
             for table, tokens in rows.items():
                 self.committed[table].update(tokens)
+
+    def doubt(self, rows: Rows) -> None:
+        """Nobody has said whether it committed."""
+        with self.lock:
+            self.doubtful.append(rows)
+
+    def leave(self, table: str, tokens: Iterable[int]) -> None:
+        """A partition with these rows goes, or comes back."""
+        with self.lock:
+            self.gone[table].update(tokens)
+
+    def due(self, table: str) -> set[int]:
+        """What everybody has to get, once."""
+        return self.committed[table] - self.gone[table]
+
+    def forget(self, present: dict[str, set[int]]) -> None:
+        """Of a timeline that was lost: what is not there any more was never committed."""
+        for table, tokens in present.items():
+            self.committed[table] &= tokens | self.gone[table]
+
+    def resolve(self, present: dict[str, set[int]]) -> list[str]:
+        """Say of each doubtful transaction whether it committed, by the rows that are there; what is half there."""
+        halves = []
+        for rows in self.doubtful:
+            there = {table: present[table] | self.gone[table] for table in rows}
+            found = sum(len(there[table].intersection(tokens)) for table, tokens in rows.items())
+            if found == sum(map(len, rows.values())):
+                self.add(rows)
+            elif found:
+                halves.append(f"{found} rows of a transaction that has more: {rows}")
+        self.doubtful.clear()
+        return halves
 
 
 @dataclass
@@ -89,7 +168,16 @@ class Prepared:
     """A transaction that waits for its second phase."""
 
     gid: str
-    rows: dict[str, list[int]]
+    rows: Rows
+
+
+@dataclass
+class Phase:
+    """How far everybody has come: this and the next two are set in this order, at the latest when it is broken."""
+
+    stop: threading.Event = field(default_factory=threading.Event)  # the writers are to end
+    settled: threading.Event = field(default_factory=threading.Event)  # they have, the standby has all of it
+    released: threading.Event = field(default_factory=threading.Event)  # the transaction held open has committed
 
 
 @dataclass
@@ -99,20 +187,35 @@ class World:
     primary: str
     standby: str
     seed: int
+    was_promoted: bool = False
+    is_long: bool = False  # servers are killed: a lost connection is to be expected, and to be survived
     ledger: Ledger = field(default_factory=Ledger)
-    # The writers are to end; they have, and the standby has all of it; the transaction held open has committed, too.
-    stop: threading.Event = field(default_factory=threading.Event)
-    settled: threading.Event = field(default_factory=threading.Event)
-    released: threading.Event = field(default_factory=threading.Event)
+    phase: Phase = field(default_factory=Phase)
     broken: threading.Event = field(default_factory=threading.Event)
     problems: list[str] = field(default_factory=list)
-    # Where rows of the partitioned table may go: the relation that is named, and the region.
-    targets: list[tuple[str, int]] = field(
-        default_factory=lambda: [("s_parts", 0), ("s_parts", 1), ("s_parts_0", 0), ("s_parts_1", 1)]
-    )
+    # Where rows of the partitioned tables may go: the relation that is named, and the region.
+    targets: dict[str, list[tuple[str, int]]] = field(default_factory=first_targets)
     prepared: list[Prepared] = field(default_factory=list)
+    lanes_prepared: dict[str, Rows] = field(default_factory=dict)  # all that ever were, by gid
     lanes: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     checks: Iterator[int] = field(default_factory=itertools.count)
+    done: Counter[str] = field(default_factory=Counter)  # what owners did to their tables
+    moves: int = 0  # odd while a partition of the restless table is being attached or detached
+
+    @property
+    def stop(self) -> threading.Event:
+        """The writers are to end."""
+        return self.phase.stop
+
+    @property
+    def settled(self) -> threading.Event:
+        """The writers have ended, and the standby has all of it."""
+        return self.phase.settled
+
+    @property
+    def released(self) -> threading.Event:
+        """The transaction held open has committed, too."""
+        return self.phase.released
 
     def randomness(self, who: str) -> random.Random:
         """Randomness of its own for each thread, from the one seed."""
@@ -125,7 +228,15 @@ class World:
 
     def target(self, table: str, rng: random.Random) -> tuple[str, int]:
         """Where a row for this table is inserted: the table, or one of its partitions; and its region."""
-        return rng.choice(self.targets) if table == "s_parts" else (table, rng.randrange(9))
+        return rng.choice(self.targets[table]) if table in self.targets else (table, rng.randrange(9))
+
+
+LOST = (None, "57P01", "57P02", "57P03", "08000", "08003", "08006", "08001", "08004")
+
+
+def is_lost(error: Exception) -> bool:
+    """Whether the connection is gone, or there was none to be had."""
+    return isinstance(error, psycopg.OperationalError) and error.sqlstate in LOST
 
 
 class Role(threading.Thread):
@@ -139,14 +250,25 @@ class Role(threading.Thread):
         self.rng = world.randomness(name)
 
     def run(self) -> None:
-        """Do the work; whatever goes wrong ends the round."""
+        """Do the work, again if the server was killed; whatever else goes wrong ends the round."""
         try:
-            self.work()
+            while not self.ran():
+                self.world.broken.wait(RECONNECT_SECONDS)
         except Exception as error:
             self.world.problem(f"{self.name}: {type(error).__name__}: {error}")
 
+    def ran(self) -> bool:
+        """Whether it came to its end; if not, it lost its connection."""
+        try:
+            self.work()
+        except psycopg.OperationalError as error:
+            if self.world.is_long and is_lost(error) and not self.world.broken.is_set():
+                return False
+            raise
+        return True
+
     def work(self) -> None:
-        """The role itself."""
+        """The role itself. It may be begun again."""
         raise NotImplementedError
 
     def session(self, dsn: str) -> Connection:
@@ -168,6 +290,11 @@ def transaction(connection: Connection, isolation: str = "READ COMMITTED") -> It
         yield
         connection.execute("COMMIT")
     except BaseException:
-        if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-            connection.execute("ROLLBACK")
+        roll_back(connection)
         raise
+
+
+def roll_back(connection: Connection) -> None:
+    """Whatever is open, if the connection still is."""
+    if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+        connection.execute("ROLLBACK")

@@ -4,7 +4,8 @@ import psycopg
 from inorder.database import Connection
 from psycopg import sql
 
-from stress.world import TABLES, Prepared, Role, World, token_of, transaction
+from stress.refusals import passes
+from stress.world import CALM, TABLES, Prepared, Role, World, is_lost, roll_back, token_of, transaction
 
 WRITERS = 16
 MOST_ROWS = 600
@@ -14,8 +15,19 @@ MOST_PREPARED = 20
 ISOLATIONS = ("READ COMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 
 
+# A writer waits for whoever changes a table, and finds the partition gone that it meant.
+NO_PARTITION = ("no partition of relation", "violates partition constraint")
+
+
 class UndoError(Exception):
     """The writer changed its mind."""
+
+
+def may_fail(error: psycopg.Error) -> bool:
+    """Whether a writer may get this error, by the manual: its transaction is undone, and that is all."""
+    if isinstance(error, psycopg.errors.CheckViolation):
+        return any(text in str(error) for text in NO_PARTITION)
+    return isinstance(error, psycopg.errors.UndefinedTable) or passes(error)
 
 
 class Draft:
@@ -71,9 +83,9 @@ class Writer(Role):
         self.transactions += 1
         return Draft(self.lane if lane is None else lane, self.transactions)
 
-    def insert(self, draft: Draft, amount: int) -> None:
+    def insert(self, draft: Draft, amount: int, tables: tuple[str, ...] = TABLES) -> None:
         """So many rows into one table: row by row, by one statement, or by COPY."""
-        table = self.rng.choice(TABLES)
+        table = self.rng.choice(tables)
         target, region = self.world.target(table, self.rng)
         tokens = draft.take(amount)
         name = sql.Identifier(target)
@@ -93,14 +105,28 @@ class Writer(Role):
                 for step in steps:
                     assert callable(step)
                     step()
-        except (psycopg.errors.SerializationFailure, UndoError):
+        except UndoError:
+            return
+        except psycopg.Error as error:
+            self.failed(draft, error)
             return
         self.world.ledger.add(draft.rows)
+
+    def failed(self, draft: Draft, error: psycopg.Error) -> None:
+        """The rows are not there, or nobody knows."""
+        if is_lost(error):
+            self.world.ledger.doubt(draft.rows)
+        if not may_fail(error):
+            raise error
 
     def row(self) -> None:
         """One row, committed by itself."""
         draft = self.draft()
-        self.insert(draft, 1)
+        try:
+            self.insert(draft, 1)
+        except psycopg.Error as error:
+            self.failed(draft, error)
+            return
         self.world.ledger.add(draft.rows)
 
     def several(self) -> None:
@@ -158,19 +184,38 @@ class Writer(Role):
     def long(self) -> None:
         """Open for seconds, writing at both ends."""
         if self.rng.random() < 0.3:
-            draft = self.draft()
-            self.commit(draft, lambda: self.insert(draft, 10), lambda: self.pause(4), lambda: self.insert(draft, 10))
+            draft, tables = self.draft(), TABLES if self.rng.random() < 0.1 else CALM
+            self.commit(
+                draft,
+                lambda: self.insert(draft, 10, tables),
+                lambda: self.pause(4),
+                lambda: self.insert(draft, 10, tables),
+            )
 
     def two_phase(self) -> None:
-        """The first phase; with a lane of its own, since the second may be late."""
-        if len(self.world.prepared) < MOST_PREPARED:
-            draft = self.draft(next(self.world.lanes))
+        """The first phase; with a lane of its own, since the second may be late, unless that kept owners waiting."""
+        if len(self.world.prepared) >= MOST_PREPARED:
+            return
+        draft, late = self.draft(next(self.world.lanes)), self.rng.random() < 0.7
+        try:
             self.connection.execute("BEGIN")
-            self.insert(draft, self.rng.randint(1, 50))
+            self.insert(draft, self.rng.randint(1, 50), CALM if late else TABLES)
             if self.rng.random() < 0.3:
                 self.connection.execute("SELECT s_blocks('s_uuid', 0, %s, 70, 1)", [draft.take(70)[0]])
-            self.connection.execute(f"PREPARE TRANSACTION 'lane {draft.lane}'".encode())
-            self.world.prepared.append(Prepared(f"lane {draft.lane}", draft.rows))
+            prepared = Prepared(f"lane {draft.lane}", draft.rows)
+            self.world.lanes_prepared[prepared.gid] = prepared.rows
+            self.connection.execute(f"PREPARE TRANSACTION '{prepared.gid}'".encode())
+        except psycopg.Error as error:
+            if is_lost(error):
+                self.world.prepared.append(Prepared(f"lane {draft.lane}", draft.rows))  # perhaps
+            roll_back(self.connection)
+            if not may_fail(error):
+                raise
+            return
+        if late:
+            self.world.prepared.append(prepared)
+        else:
+            finish_prepared(self.world, self.connection, prepared, self.rng.random() < 0.7)
 
     def finish(self) -> None:
         """The second phase of anybody's transaction."""
@@ -183,8 +228,17 @@ class Writer(Role):
 
 
 def finish_prepared(world: World, connection: Connection, prepared: Prepared, commit: bool) -> None:
-    """COMMIT PREPARED, which is written down, or ROLLBACK PREPARED."""
-    connection.execute(f"{'COMMIT' if commit else 'ROLLBACK'} PREPARED '{prepared.gid}'".encode())
+    """COMMIT PREPARED, which is written down, or ROLLBACK PREPARED; either may be lost with its server."""
+    try:
+        connection.execute(f"{'COMMIT' if commit else 'ROLLBACK'} PREPARED '{prepared.gid}'".encode())
+    except psycopg.errors.UndefinedObject:
+        if not world.is_long:
+            raise
+        world.ledger.doubt(prepared.rows)
+        return
+    except psycopg.OperationalError:
+        world.prepared.append(prepared)
+        raise
     if commit:
         world.ledger.add(prepared.rows)
 
@@ -195,7 +249,7 @@ def check_count(world: World, connection: Connection, table: str, who: str) -> N
     For partitions the rows are counted leaf by leaf, since the server's own count misses a partition attached after
     the statement was planned, or since the transaction first used the table. Nothing can be said if one came meanwhile.
     """
-    leaves = leaves_of(connection, table)
+    moves, leaves = world.moves, leaves_of(connection, table)
     counts = sql.SQL(" + ").join(
         sql.SQL("(SELECT count(*) FROM ONLY {})").format(sql.Identifier(leaf)) for leaf in leaves
     )
@@ -203,13 +257,13 @@ def check_count(world: World, connection: Connection, table: str, who: str) -> N
     assert row is not None
     if row[0] == row[1]:
         next(world.checks)
-    elif leaves == leaves_of(connection, table):
+    elif leaves == leaves_of(connection, table) and moves == world.moves and moves % 2 == 0:
         world.problem(f"{who}: exact_count({table}) is {row[0]}, count(*) {row[1]}")
 
 
 def leaves_of(connection: Connection, table: str) -> list[str]:
     """The tables that hold the rows."""
-    if table != "s_parts":
+    if "parts" not in table:
         return [table]
-    found = connection.execute("SELECT relid::text FROM pg_partition_tree('s_parts') WHERE isleaf ORDER BY relid")
+    found = connection.execute("SELECT relid::text FROM pg_partition_tree(%s) WHERE isleaf ORDER BY relid", [table])
     return [str(name) for (name,) in found]

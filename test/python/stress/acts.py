@@ -1,0 +1,195 @@
+"""The long form's later acts: a standby is promoted in the midst of it all, and a dump is restored elsewhere."""
+
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect
+from inorder.errors import InorderError
+
+from standby import Standby
+from stress.crash import kill_all
+from stress.delivery import Reader
+from stress.owners import SPACE
+from stress.readers import Applying, Plain, TwoStep
+from stress.stateless import Stateless
+from stress.tails import Tail
+from stress.world import CALM, TABLES, Phase, Prepared, World, token_of
+
+GENERATED = ("s_generated", "r_generated")
+UNREAD_ROWS = 400
+
+
+@dataclass
+class Stage:
+    """The servers of a round."""
+
+    primary: Cluster
+    standby: Standby
+    young: Cluster
+    is_later: bool = False
+    is_promoted: bool = False
+
+    def catch_up(self) -> None:
+        """Let the standby have everything, as long as it is one."""
+        if not self.is_promoted:
+            with connect(self.primary.dsn) as connection:
+                connection.execute("CHECKPOINT")  # which tells it what a crash has ended
+            self.standby.catch_up()
+
+    def check_promotion(self, world: World, readers: list[Reader]) -> None:
+        """Every position kept outside must have been refused once: none may be taken over silently."""
+        for reader in readers:
+            if isinstance(reader, Stateless) and not all(reader.asked.values()):
+                silent = [table for table, times in reader.asked.items() if not times]
+                world.problem(f"{reader.name}: positions of the old timeline were accepted: {silent}")
+
+
+def promote(world: World, stage: Stage, seconds: float) -> None:
+    """The primary dies with what it had not sent; the standby goes on in its place."""
+    rng = world.randomness("promotion")
+    if world.broken.wait(seconds / 2):
+        return
+    safe = {table: set(world.ledger.committed[table]) for table in TABLES}
+    stage.catch_up()
+    if rng.random() < 0.7:
+        stop_streaming(stage.standby)
+        world.broken.wait(rng.random())
+    kill_all(stage.primary)
+    world.was_promoted = stage.is_promoted = True
+    stage.standby.promote()
+    keep_prepared(world, stage.standby)
+    world.primary = stage.standby.dsn
+    world.done["promotion"] += 1
+    world.broken.wait(seconds / 2)
+    with connect(world.primary) as connection:
+        for table in CALM:
+            there = {int(str(token)) for (token,) in connection.execute(f"SELECT token FROM {table}".encode())}
+            if not safe[table] <= there:
+                world.problem(f"rows of {table} that the standby had are gone")
+
+
+def stop_streaming(standby: Standby) -> None:
+    """From now on what commits on the primary will be lost."""
+    with connect(standby.dsn) as connection:
+        connection.execute("ALTER SYSTEM SET primary_conninfo = ''")
+        connection.execute("SELECT pg_reload_conf()")
+        while connection.execute("SELECT FROM pg_stat_wal_receiver").fetchone():
+            time.sleep(0.02)
+
+
+def keep_prepared(world: World, standby: Standby) -> None:
+    """Transactions whose second phase was lost wait for it again."""
+    with connect(standby.dsn) as connection:
+        for (gid,) in connection.execute("SELECT gid FROM pg_prepared_xacts").fetchall():
+            if rows := world.lanes_prepared.get(str(gid)):
+                world.prepared.append(Prepared(str(gid), rows))
+
+
+def restore(world: World, stage: Stage, readers: list[Reader], settings: dict[str, str]) -> list[Reader]:
+    """Into a server whose transaction ids are lower; what it asks is done. The readers as they go on there."""
+    leave_unread(world, readers)
+    stage.young.start(settings)
+    copy_database(world, stage)
+    world.primary = world.standby = stage.young.dsn
+    with connect(world.primary) as connection:
+        for table in TABLES:
+            expect_refusal(world, connection, table)
+            connection.execute("SELECT feed_rebase(%s, %s)", [table, highest(readers, table)])
+    readers = [reader.again() for reader in readers if not isinstance(reader, Tail)]
+    for reader in readers:
+        settle(reader)
+    world.done["restore"] += 1
+    return readers
+
+
+def leave_unread(world: World, readers: list[Reader]) -> None:
+    """Rows that nobody has read, or in part."""
+    world.phase, lane = Phase(), next(world.lanes)
+    with connect(world.primary) as connection:
+        for number, table in enumerate(TABLES):
+            first = token_of(lane, number, 0)
+            statement = f"INSERT INTO {table} (region, token) SELECT 0, generate_series(%s::bigint, %s)"
+            connection.execute(statement.encode(), [first, first + UNREAD_ROWS - 1])
+            world.ledger.add({table: list(range(first, first + UNREAD_ROWS))})
+    for reader in readers:
+        if not isinstance(reader, Tail):
+            reader.connect()
+            for table in TABLES:
+                reader.timed(table)
+            reader.close()
+
+
+def copy_database(world: World, stage: Stage) -> None:
+    """pg_dump and pg_restore."""
+    with connect(stage.young.dsn) as connection:
+        connection.execute("CREATE ROLE s_owner LOGIN; CREATE ROLE s_mover LOGIN; CREATE ROLE s_other")
+        connection.execute(f"CREATE TABLESPACE {SPACE} LOCATION ''".encode())
+    with tempfile.TemporaryDirectory(prefix="inorder-stress-") as folder:
+        dump = Path(folder) / "dump"
+        run(stage.standby, "pg_dump", "--format=custom", "--no-tablespaces", "-f", str(dump), "-d", world.primary)
+        options = ["--exit-on-error", "--no-tablespaces", "-d", stage.young.dsn]
+        run(stage.young, "pg_restore", *options, str(dump))
+
+
+def run(cluster: Cluster, program: str, *arguments: str) -> None:
+    """One of the server's programs."""
+    command = [str(cluster.original.program(program)), *arguments]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise InorderError(f"{program} failed: {done.stderr}")
+
+
+def expect_refusal(world: World, connection: Connection, table: str) -> None:
+    """Nothing is read, and nothing comes in, before somebody says so; generated numbers are new, and may come."""
+    attempts = [f"SELECT FROM feed_read('all rows {table}', null::{table})"]
+    if table not in GENERATED:
+        attempts.append(f"INSERT INTO {table} (region, token) VALUES (0, 0)")
+    for attempt in attempts:
+        try:
+            connection.execute(attempt.encode())
+        except psycopg.errors.ObjectNotInPrerequisiteState:
+            continue
+        world.problem(f"not refused after the restore: {attempt}")
+
+
+def highest(readers: list[Reader], table: str) -> int:
+    """Of the numbers that readers know which keep their positions themselves."""
+    if table in GENERATED:
+        return 0
+    found = [reader.highest(table) for reader in readers if isinstance(reader, Stateless)]
+    return max(found, default=0)
+
+
+def settle(reader: Reader) -> None:
+    """What the manual says about each kind of reader after feed_rebase(): generated numbers are new ones."""
+    if isinstance(reader, Stateless):
+        reader.servers = ["primary"]
+        reader.connect()
+        for table in TABLES:
+            if table in GENERATED:
+                reader.begin_anew(table)
+            else:
+                reader.set_origin_null(table)
+        reader.past.clear()
+        reader.close()
+    elif isinstance(reader, Plain) and not reader.joins:
+        begin_generated(reader)
+
+
+def begin_generated(reader: Plain) -> None:
+    """All of their rows come again, to a sink that is empty."""
+    with connect(reader.world.primary) as connection:
+        for table in GENERATED:
+            connection.execute(
+                "SELECT feed_seek(%s, 'beginning', owner => %s::regrole)", [reader.feed(table), reader.owner]
+            )
+            if isinstance(reader, Applying):
+                connection.execute(f"TRUNCATE {table}_copy".encode())
+            if isinstance(reader, TwoStep):
+                reader.forgotten[table] += 1
+    reader.delivery.events[:] = [event for event in reader.delivery.events if event.table not in GENERATED]

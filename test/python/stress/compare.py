@@ -1,0 +1,162 @@
+"""What was delivered against what was committed, and the tables and counts against both."""
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import psycopg
+from inorder.database import Connection, connect
+
+from stress.delivery import Delivery, Reader
+from stress.refusals import cause_of
+from stress.stateless import PastBatch, Stateless, batch_rows
+from stress.world import RESTLESS, ROW_BITS, TABLES, UNORDERED, World
+
+REREAD = 50
+PARTITIONS_OUTSIDE = """
+SELECT oid::regclass::text FROM pg_class
+WHERE relname ~ '^r_parts_[0-9]+$' AND NOT relispartition AND relnamespace = 'public'::regnamespace
+"""
+
+
+@dataclass(frozen=True)
+class Line:
+    """What became of one reader."""
+
+    reader: str
+    polls: int
+    due: int
+    delivered: int
+    lost: int
+    repeated: int
+    phantom: int
+    disordered: int
+    waiting: int
+    longest_ms: float
+    retries: str
+
+    @property
+    def wrong(self) -> int:
+        """Rows that are not as they must be."""
+        return self.lost + self.repeated + self.phantom + self.disordered + self.waiting
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a round found."""
+
+    seed: int
+    seconds: float
+    server: str
+    lines: list[Line]
+    checks: int
+    reread: int
+    partitions: int
+    done: str
+    problems: list[str]
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything is wrong."""
+        return bool(self.problems) or any(line.wrong for line in self.lines)
+
+
+def deliveries(readers: Iterable[Reader]) -> list[Delivery]:
+    """One for each kind of reader."""
+    return list({id(reader.delivery): reader.delivery for reader in readers}.values())
+
+
+def same_rows(world: World, table: str, a: Sequence[int], b: Sequence[int]) -> bool:
+    """The same rows in the same order, without those of partitions that came and went.
+
+    Where nothing tells rows of a transaction apart, or not always the same, their order is open.
+    """
+    gone = world.ledger.gone[table]
+    one, other = [x for x in a if x not in gone], [x for x in b if x not in gone]
+    if table not in UNORDERED:
+        return one == other
+    return [x >> ROW_BITS for x in one] == [x >> ROW_BITS for x in other] and sorted(one) == sorted(other)
+
+
+def rows_there(connection: Connection, table: str) -> set[int]:
+    """The tokens in a table."""
+    return {int(str(token)) for (token,) in connection.execute(f"SELECT token FROM {table}".encode())}
+
+
+def close_books(world: World) -> None:
+    """When nobody writes any more: what is in partitions outside need not come, and what of the doubtful is there?"""
+    with connect(world.primary) as connection:
+        for (name,) in connection.execute(PARTITIONS_OUTSIDE.encode()).fetchall():
+            world.ledger.leave("r_parts", rows_there(connection, str(name)))
+        there = {table: rows_there(connection, table) for table in TABLES}
+    for half in world.ledger.resolve(there):
+        world.problem(half)
+    if world.was_promoted:
+        world.ledger.forget(there)
+
+
+def note_waiting(world: World, readers: Sequence[Reader]) -> None:
+    """Rows that did not come though only a transaction that has nothing to do with them is open."""
+    for delivery in deliveries(readers):
+        missing = (world.ledger.due(table) - set(delivery.tokens(table)) for table in delivery.tables)
+        delivery.waiting = sum(map(len, missing))
+
+
+def line_of(world: World, delivery: Delivery) -> Line:
+    """Compare one delivery with the ledger."""
+    due = {table: world.ledger.due(table) for table in delivery.tables}
+    tokens = {table: delivery.tokens(table) for table in delivery.tables}
+    return Line(
+        reader=delivery.kind,
+        polls=delivery.polls,
+        due=sum(map(len, due.values())),
+        delivered=sum(map(len, tokens.values())),
+        lost=sum(len(due[table] - set(tokens[table])) for table in due),
+        repeated=sum(len(tokens[table]) - len(set(tokens[table])) for table in due),
+        phantom=sum(len(set(tokens[table]) - world.ledger.committed[table]) for table in due),
+        disordered=delivery.disordered(),
+        waiting=delivery.waiting,
+        longest_ms=delivery.longest * 1000,
+        retries=counted(delivery.retries),
+    )
+
+
+def counted(things: Counter[str]) -> str:
+    """What there was, the most frequent first."""
+    return ", ".join(f"{amount} {what}" for what, amount in things.most_common())
+
+
+def read_again(world: World, readers: Sequence[Reader]) -> int:
+    """Batches of the past, chosen at random, on both servers. How many; not those that owners have made unreadable."""
+    past: list[PastBatch] = [batch for reader in readers if isinstance(reader, Stateless) for batch in reader.past]
+    chosen = random.Random(world.seed).sample(past, min(REREAD, len(past)))
+    read = 0
+    for dsn in (world.primary, world.standby):
+        with connect(dsn) as connection:
+            for batch in chosen:
+                try:
+                    tokens = batch_rows(connection, batch.table, batch.batch)
+                except psycopg.errors.ObjectNotInPrerequisiteState as error:
+                    if batch.table not in RESTLESS or cause_of(error) is None:
+                        raise
+                    continue
+                read += 1
+                if not same_rows(world, batch.table, tokens, batch.tokens):
+                    world.problem(f"a past batch of {batch.table} has other rows now: {batch.batch}")
+    return read
+
+
+def check_tables(world: World) -> int:
+    """The ledger against the tables themselves, and the last counts. Number of partitions."""
+    with connect(world.primary) as connection:
+        for table in TABLES:
+            there, committed = rows_there(connection, table), world.ledger.committed[table]
+            if not world.ledger.due(table) <= there <= committed:
+                world.problem(f"{table} has {len(there)} rows, its writers committed {len(committed)}")
+            row = connection.execute("SELECT exact_count(%s)", [table]).fetchone()
+            if row != (len(there),):
+                world.problem(f"exact_count({table}) is {row} at the end, not {len(there)}")
+        leaves = connection.execute("SELECT count(*) FROM pg_partition_tree('s_parts') WHERE isleaf").fetchone()
+    assert leaves is not None
+    return int(str(leaves[0]))

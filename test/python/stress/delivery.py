@@ -1,0 +1,269 @@
+"""What a reader got, and the reader itself: it polls, is refused now and then, and goes on as the manual says."""
+
+import copy
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Self
+
+import psycopg
+from inorder.database import Connection, connect
+
+from stress.refusals import GUARD, IN_USE, JOINED, KEY, ORIGIN, PASSED, cause_of, passes
+from stress.world import ROW_BITS, TABLES, TRANSACTION_BITS, Role, World, is_lost, roll_back
+
+LONG_PAUSE = 0.3
+BUSY_PAUSE = 0.005
+DRAINING_TRIES = 10_000
+KEYED = "r_keyed"
+
+
+@dataclass(frozen=True)
+class Event:
+    """Rows that came, or that are to come again; known to the database by this number, if that matters."""
+
+    reader: str
+    number: int | None
+    table: str
+    tokens: list[int]
+    taken_back: frozenset[int] = frozenset()
+    batch: int | None = None  # the number by which a sink knows them
+
+
+@dataclass
+class Delivery:
+    """What one reader got, in its order; two readers that share a feed share one of these."""
+
+    kind: str
+    tables: tuple[str, ...] = TABLES
+    events: list[Event] = field(default_factory=list)
+    waiting: int = 0
+    ordered: bool = True  # not where two readers share it, nor where a statement takes rows as they come
+    longest: float = 0.0
+    polls: int = 0
+    retries: Counter[str] = field(default_factory=Counter)
+    busy: threading.RLock = field(default_factory=threading.RLock)
+
+    def tokens(self, table: str) -> list[int]:
+        """All of a table that came, without what was given back."""
+        found: list[int] = []
+        for event in self.events:
+            if event.table == table:
+                if event.taken_back:
+                    found = [token for token in found if token not in event.taken_back]
+                found += event.tokens
+        return found
+
+    def disordered(self) -> int:
+        """How often a row came before one that its writer had committed earlier."""
+        found = 0
+        for table in self.tables if self.ordered else ():
+            last: dict[int, int] = {}
+            for token in self.tokens(table):
+                lane, number = token >> TRANSACTION_BITS + ROW_BITS, token >> ROW_BITS
+                found += number < last.get(lane, 0)
+                last[lane] = number
+        return found
+
+
+class Reader(Role):
+    """Polls all tables at random, then drains them when the writers are done, and again after the last commit."""
+
+    def __init__(self, world: World, kind: str, delivery: Delivery | None = None) -> None:
+        super().__init__(world, f"reader {kind} {'' if delivery is None else 2}".strip())
+        self.kind = kind
+        self.delivery = delivery or Delivery(kind)
+        self.joins = delivery is not None  # the feeds of another reader
+        self.delivery.ordered = not self.joins
+        self.drained = threading.Event()
+        self.number = 0  # of the last poll that the database is told of
+        self.was_promoted = False
+        self.unsure: Event | None = None  # what came with it, until it is known whether it committed
+
+    def again(self) -> Self:
+        """The same reader, to go on in another phase."""
+        twin = copy.copy(self)
+        threading.Thread.__init__(twin, name=self.name, daemon=True)
+        twin.drained = threading.Event()
+        return twin
+
+    def feed(self, table: str) -> str:
+        """The name of its feed on a table."""
+        return f"{self.kind} {table}"
+
+    def make_feeds(self, connection: Connection) -> None:
+        """One feed on each table, of the role whose session this is."""
+        for table in () if self.joins else TABLES:
+            connection.execute("SELECT feed_create(%s, %s)", [self.feed(table), table])
+
+    def work(self) -> None:
+        """Poll, drain, wait for the release, drain."""
+        self.connect()
+        self.recover()
+        while not self.world.settled.is_set():
+            table = self.rng.choice(TABLES)
+            for _ in range(self.rng.randint(1, 4)):
+                self.timed(table)
+            time.sleep(self.rng.random() * LONG_PAUSE)
+        self.drain()
+        self.drained.set()
+        self.world.released.wait()
+        self.drain()
+        self.close()
+
+    def drain(self) -> None:
+        """Until a poll finds nothing."""
+        for table in TABLES:
+            for _ in range(DRAINING_TRIES):
+                if self.timed(table) == 0:
+                    break
+            else:
+                raise AssertionError(f"{table} never ran dry")
+
+    def timed(self, table: str) -> int | None:
+        """A poll and how long it took. Number of rows there were, or None if it has to be tried again."""
+        began = time.monotonic()
+        try:
+            found = self.poll(table)
+        except psycopg.Error as error:
+            self.refused(table, error)
+            found = None
+        self.delivery.longest = max(self.delivery.longest, time.monotonic() - began)
+        self.delivery.polls += 1
+        return found
+
+    def open_connections(self) -> list[Connection]:
+        """Those on which something may be left open."""
+        return [self.connection]
+
+    def refused(self, table: str, error: psycopg.Error) -> None:
+        """Only for a reason that the manual names; and do what it says."""
+        if is_lost(error):
+            raise error
+        self.unsure = None
+        for connection in self.open_connections():
+            roll_back(connection)
+        cause = cause_of(error)
+        if cause is None:
+            raise error
+        self.delivery.retries[cause] += 1
+        try:
+            self.go_on(table, cause)
+        except psycopg.Error as another:
+            if not passes(another):
+                raise
+            self.delivery.retries[str(cause_of(another))] += 1
+
+    def go_on(self, table: str, cause: str) -> None:
+        """After an error that does not pass by itself. What two readers share only the first of them repairs."""
+        if cause in (PASSED, JOINED, KEY) and self.joins:
+            time.sleep(self.rng.random() * LONG_PAUSE)
+        elif cause in (PASSED, JOINED):
+            self.accept_partitions(table)
+        elif cause == KEY:
+            self.accept_key(table)
+        elif cause == IN_USE:
+            time.sleep(BUSY_PAUSE)
+        elif not passes_by_itself(cause):
+            raise AssertionError(f"{self.name}: {cause} on {table}")
+
+    def accept_partitions(self, table: str) -> None:
+        """Go on with the partitions as they are: what came with them is not for this reader."""
+        raise NotImplementedError
+
+    def accept_key(self, table: str) -> None:
+        """Go on before or after the transaction that was read in part."""
+        raise NotImplementedError
+
+    def connect(self) -> None:
+        """Open what it needs."""
+        self.connection = self.session(self.world.primary)
+
+    def recover(self) -> None:
+        """After a lost connection: did the last transaction commit? After a promotion: which of them did?"""
+        if self.world.was_promoted and not self.was_promoted:
+            self.was_promoted = True
+            self.unsure = None
+            self.follow_promotion()
+        elif self.unsure is not None:
+            event, self.unsure = self.unsure, None
+            row = self.connection.execute(
+                "SELECT count(*) FROM s_polls WHERE reader = %s AND number = %s", [self.name, event.number]
+            ).fetchone()
+            if row == (1,):
+                self.delivery.events.append(event)
+
+    def follow_promotion(self) -> None:
+        """Keep what a sink in the database would have kept: that of polls which the new primary knows."""
+        found = self.connection.execute("SELECT number FROM s_polls WHERE reader = %s", [self.name])
+        known = {int(str(number)) for (number,) in found}
+        with self.delivery.busy:
+            self.delivery.events[:] = [event for event in self.delivery.events if self.stays(event, known)]
+
+    def stays(self, event: Event, known: set[int]) -> bool:
+        """Whether the new primary knows of it, if it was this reader that took it."""
+        return event.reader != self.name or event.number in known
+
+    def close(self) -> None:
+        """Close that."""
+        self.connection.close()
+
+    def announce(self, connection: Connection) -> int | None:
+        """In the transaction of a poll: a mark by which it is found out whether it committed. Its number."""
+        if not self.world.is_long:
+            return None
+        self.number += 1
+        connection.execute("INSERT INTO s_polls VALUES (%s, %s)", [self.name, self.number])
+        return self.number
+
+    def deliver(self, event: Event | None = None) -> None:
+        """It has committed."""
+        event = event or self.unsure
+        self.unsure = None
+        if event is not None:
+            self.delivery.events.append(event)
+
+    def poll(self, table: str) -> int | None:
+        """Read once."""
+        raise NotImplementedError
+
+
+def passes_by_itself(cause: str) -> bool:
+    """Whether it is enough to try again."""
+    return cause not in (PASSED, JOINED, KEY, GUARD, ORIGIN)
+
+
+@dataclass(frozen=True)
+class Repair:
+    """What becomes of the transaction that a feed stood in."""
+
+    again: frozenset[int] = frozenset()  # all of it comes again
+    rest: tuple[int, ...] = ()  # or this had not come, and is read here
+
+
+def of_transaction(connection: Connection, number: int) -> set[int]:
+    """Tokens of all rows of a transaction, which has ended."""
+    found = connection.execute(f"SELECT token FROM {KEYED} WHERE xact = %s".encode(), [number])
+    return {int(str(token)) for (token,) in found}
+
+
+def leave_transaction(connection: Connection, reader: Reader, owner: str | None, had: set[int], skip: bool) -> Repair:
+    """Take a feed out of a transaction whose key is another now: before its beginning, or behind its end.
+
+    In the caller's transaction: the first feed_seek() locks the feed, so that what is committed of it stays so.
+    """
+    name = reader.feed(KEYED)
+    connection.execute("SELECT feed_seek(%s, 'beginning', %s::regrole)", [name, owner])
+    with connect(reader.world.primary) as other:
+        row = other.execute(
+            "SELECT position::text, partial FROM feeds WHERE name = %s AND owner = coalesce(%s, current_user)",
+            [name, owner],
+        ).fetchone()
+    assert row is not None
+    statement = "SELECT feed_seek(%s, %s::int8multirange {}, %s::regrole)"
+    skips = skip and row[1] is not None
+    behind = f"+ int8multirange(int8range({row[1]}, {row[1]}, '[]'))" if skips else ""
+    connection.execute(statement.format(behind).encode(), [name, row[0], owner])
+    tokens = of_transaction(connection, int(str(row[1]))) if row[1] is not None else set[int]()
+    return Repair(rest=tuple(tokens - had)) if skip else Repair(again=frozenset(tokens))

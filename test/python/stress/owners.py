@@ -1,0 +1,182 @@
+"""Owners who change their tables all the time: files, columns, keys, indexes, rights."""
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+import psycopg
+from inorder.database import Connection
+
+from stress.world import RESTLESS, Role, World, roll_back, transaction
+
+# Nobody waits for ever; who gave up tries something else.
+LOCK_TIMEOUT = "700ms"
+PATIENCE = "20s"
+SPACE = "s_space"
+REPACK = 190000
+
+# Whole tables; a partition, where it says leaf.
+REWRITES = (
+    "ALTER TABLE {table} ALTER note TYPE {kind}",
+    "ALTER TABLE {table} ALTER label TYPE varchar({length})",
+    "ALTER TABLE {table} ADD IF NOT EXISTS extra float8 DEFAULT random()",
+    "ALTER TABLE {table} DROP IF EXISTS extra",
+    "VACUUM FULL {leaf}; ALTER TABLE {leaf} SET (fillfactor = {length})",
+    "VACUUM FULL {leaf}",
+    "CLUSTER {leaf} USING {index}",
+    "ALTER TABLE {leaf} SET TABLESPACE {space}",
+)
+INDEXES = (
+    "REINDEX TABLE {leaf}",
+    "REINDEX TABLE CONCURRENTLY {leaf}",
+    "REINDEX INDEX CONCURRENTLY {index}",
+    "CREATE INDEX CONCURRENTLY IF NOT EXISTS {leaf}_more ON {leaf} (token)",
+    "DROP INDEX CONCURRENTLY IF EXISTS {leaf}_more",
+)
+HARMLESS = (
+    "GRANT SELECT ON {table} TO s_other",
+    "REVOKE SELECT ON {table} FROM s_other",
+    "ALTER TABLE {table} RENAME note TO noted; ALTER TABLE {table} RENAME noted TO note",
+    "BEGIN; ALTER TABLE {leaf} RENAME TO r_moved; ALTER TABLE r_moved RENAME TO {leaf}; COMMIT",
+    "ANALYZE {table}",
+    "ALTER TABLE {table} ALTER note SET STATISTICS {length}",
+    "ALTER TABLE {leaf} SET (autovacuum_enabled = off)",
+    "SELECT feed_enable('{table}')",
+)
+REPACKS = (
+    "REPACK {leaf}",
+    "REPACK {leaf} USING INDEX {index}",
+    "REPACK (CONCURRENTLY) {leaf}",
+    "REPACK (CONCURRENTLY) {leaf} USING INDEX {index}",
+)
+GAVE_UP = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
+INVALID = """
+SELECT i.indexrelid::regclass::text FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indrelid
+WHERE NOT i.indisvalid AND c.relname ~ '^r_' AND c.relkind = 'r'
+"""
+# The index of each leaf that begins with the number.
+INDEX = """
+SELECT i.indexrelid::regclass::text FROM pg_index AS i
+JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+WHERE i.indrelid = %s::regclass AND i.indisvalid AND a.attname IN ('id', 'xact') ORDER BY a.attname DESC LIMIT 1
+"""
+
+
+def label(statement: str) -> str:
+    """What a statement is called.
+
+    >>> label("ALTER TABLE {table} ALTER note TYPE {kind}"), label("VACUUM FULL {leaf}; ANALYZE")
+    ('ALTER TABLE ALTER TYPE', 'VACUUM FULL')
+    """
+    return " ".join(re.findall(r"\b[A-Z]{2,}\b|feed_enable", statement.removeprefix("BEGIN; ").split(";")[0]))
+
+
+class OwnerRole(Role):
+    """Somebody who changes tables in a session of his own, and gives up when others hold them."""
+
+    def begin(self) -> Connection:
+        """A session that does not wait for long."""
+        connection = self.session(self.world.primary)
+        connection.prepare_threshold = None
+        connection.execute(f"SET lock_timeout = '{LOCK_TIMEOUT}'".encode())
+        connection.execute("SET client_min_messages = error")
+        return connection
+
+    def run_all(self, connection: Connection, statements: str) -> None:
+        """One after the other, each by itself, since some must not be in a transaction."""
+        for statement in statements.split("; "):
+            connection.execute(statement.encode())
+
+    def attempt(self, connection: Connection, what: str, step: Callable[[], object]) -> bool:
+        """Do something, and count it; not if others hold the table."""
+        try:
+            step()
+        except GAVE_UP:
+            roll_back(connection)
+            self.world.done["gave up"] += 1
+            return False
+        self.world.done[what] += 1
+        return True
+
+
+class Owner(OwnerRole):
+    """Rewrites and renames, or makes indexes anew, which takes longer."""
+
+    def __init__(self, world: World, name: str, kinds: tuple[str, ...], repacks: tuple[str, ...] = ()) -> None:
+        super().__init__(world, name)
+        self.kinds, self.repacks = kinds, repacks
+
+    def work(self) -> None:
+        """One after the other, on one table after the other."""
+        with self.begin() as connection:
+            kinds = self.kinds + (self.repacks if connection.info.server_version >= REPACK else ())
+            while not self.world.stop.is_set():
+                table = self.rng.choice(RESTLESS)
+                kind = self.rng.choice(kinds)
+                self.attempt(connection, label(kind), partial(self.change, connection, table, kind))
+                self.clean(connection)
+                self.pause(0.2)
+
+    def change(self, connection: Connection, table: str, kind: str) -> None:
+        """One statement, or several."""
+        leaf = self.rng.choice(("r_parts_0", "r_parts_1a", "r_parts_1b")) if table == "r_parts" else table
+        row = connection.execute(INDEX.encode(), [leaf]).fetchone()
+        assert row is not None, f"{leaf} has no index"
+        statement = kind.format(
+            table=table, leaf=leaf, index=row[0], kind=self.rng.choice(("int", "bigint", "numeric", "float8")),
+            length=self.rng.randint(10, 100), space=self.rng.choice((SPACE, "pg_default")),
+        )  # fmt: skip
+        self.run_all(connection, statement)
+
+    def clean(self, connection: Connection) -> None:
+        """What an interrupted CONCURRENTLY left."""
+        for (name,) in connection.execute(INVALID.encode()).fetchall():
+            with suppress(*GAVE_UP, psycopg.errors.UndefinedObject):
+                connection.execute(f"DROP INDEX {name}".encode())
+
+
+class Keys(OwnerRole):
+    """Another primary key, again and again, of a table whose readers stand inside transactions."""
+
+    KEYS = ("(a, b)", "(b, a)", "(b)", "(token)", "(b, token)", "")
+
+    def work(self) -> None:
+        """With feed_enable() at once or a while later; at the end as it was."""
+        with self.begin() as connection:
+            while not self.world.stop.is_set():
+                key, at_once = self.rng.choice(self.KEYS), self.rng.random() < 0.5
+                if self.attempt(connection, "PRIMARY KEY", partial(self.change, connection, key, at_once)):
+                    self.pause(0.5)
+                    if not at_once:
+                        self.enable(connection)
+                self.pause(2)
+            self.finish(connection)
+
+    def change(self, connection: Connection, key: str, enable: bool) -> None:
+        """In one transaction with feed_enable(), or not."""
+        added = f", ADD CONSTRAINT r_keyed_pkey PRIMARY KEY {key}" if key else ""
+        with transaction(connection):
+            connection.execute(f"ALTER TABLE r_keyed DROP CONSTRAINT IF EXISTS r_keyed_pkey{added}".encode())
+            if enable:
+                connection.execute("SELECT feed_enable('r_keyed')")
+
+    def enable(self, connection: Connection) -> None:
+        """Until it is done: readers are refused meanwhile."""
+        while not self.attempt(connection, "feed_enable", partial(connection.execute, "SELECT feed_enable('r_keyed')")):
+            self.pause(0.2)
+
+    def finish(self, connection: Connection) -> None:
+        """For those that read on: one key, enabled."""
+        connection.execute(f"SET lock_timeout = '{PATIENCE}'".encode())
+        while not self.attempt(connection, "PRIMARY KEY", lambda: self.change(connection, self.KEYS[0], True)):
+            continue
+
+
+def owners(world: World) -> list[Role]:
+    """All but the one of partitions."""
+    return [
+        Owner(world, "owner", REWRITES * 2 + HARMLESS, REPACKS[:2] * 3),
+        Owner(world, "owner of indexes", INDEXES, REPACKS[2:] * 3),
+        Keys(world, "owner of a key"),
+    ]

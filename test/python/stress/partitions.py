@@ -1,0 +1,194 @@
+"""Who makes, detaches, changes, attaches again and drops partitions of a table that is read meanwhile."""
+
+from functools import partial
+
+import psycopg
+from inorder.database import Connection
+from psycopg import sql
+
+from stress.owners import OwnerRole
+from stress.world import ROW_BITS, World, roll_back, token_of
+
+TABLE = "r_parts"
+REGIONS = range(10, 14)
+UNDONE = 0.15
+
+STATE = """
+SELECT c.oid IS NOT NULL, i.inhrelid IS NOT NULL, coalesce(i.inhdetachpending, false)
+FROM (SELECT to_regclass(%s) AS oid) AS c LEFT JOIN pg_inherits AS i ON i.inhrelid = c.oid
+"""
+# A table that is attached must have the types of the others.
+TYPES = """
+SELECT format('ALTER TABLE %%s ALTER %%I TYPE %%s', %s::text, attname, format_type(atttypid, atttypmod))
+FROM pg_attribute WHERE attrelid = 'r_parts'::regclass AND attname IN ('note', 'label')
+"""
+RENUMBER = """
+UPDATE {0} AS p SET id = DEFAULT, token = s.token
+FROM (SELECT ctid, %s + row_number() OVER () - 1 AS token FROM {0}) AS s WHERE p.ctid = s.ctid
+"""
+
+
+class UndoneError(Exception):
+    """It was done for nothing."""
+
+
+class Partitions(OwnerRole):
+    """What was in a partition when it went, or came back, need not be delivered any more, but not twice either."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world, "owner of partitions")
+        self.lane, self.number = next(world.lanes), 0
+
+    def work(self) -> None:
+        """One region after the other, each in whatever state it is."""
+        with self.begin() as connection:
+            while not self.world.stop.is_set():
+                region = self.rng.choice(REGIONS)
+                self.world.moves |= 1
+                self.one(connection, region)
+                self.world.moves += 1
+                self.pause(0.6)
+            self.finish(connection)
+
+    def one(self, connection: Connection, region: int) -> None:
+        """The next thing that can be done to a partition."""
+        name = f"{TABLE}_{region}"
+        row = connection.execute(STATE.encode(), [name]).fetchone()
+        assert row is not None
+        exists, attached, pending = row
+        if not exists:
+            what, step = "create", self.create
+        elif pending:
+            what, step = "finalize", self.finalize
+        elif attached:
+            what, step = self.rng.choice((("detach", self.detach), ("detach concurrently", self.detach_concurrently)))
+        else:
+            what, step = self.rng.choice(
+                (("attach as is", self.attach), ("attach renumbered", self.renumber), ("attach empty", self.empty),
+                 ("drop", self.drop))
+            )  # fmt: skip
+        try:
+            self.attempt(connection, what, partial(step, connection, name, region))
+        except UndoneError:
+            roll_back(connection)
+
+    def finish(self, connection: Connection) -> None:
+        """Nothing half detached."""
+        for region in REGIONS:
+            row = connection.execute(STATE.encode(), [f"{TABLE}_{region}"]).fetchone()
+            if row == (True, True, True):
+                connection.execute("SET lock_timeout = 0")
+                self.finalize(connection, f"{TABLE}_{region}", region)
+
+    def commit(self, connection: Connection) -> None:
+        """Or not."""
+        if self.rng.random() < UNDONE:
+            raise UndoneError
+        connection.execute("COMMIT")
+
+    def create(self, connection: Connection, name: str, region: int) -> None:
+        """At once below the table, or attached, with nothing in it."""
+        connection.execute("BEGIN")
+        if self.rng.random() < 0.5:
+            connection.execute(f"CREATE TABLE {name} PARTITION OF {TABLE} FOR VALUES IN ({region})".encode())
+        else:
+            connection.execute(f"CREATE TABLE {name} (LIKE {TABLE} INCLUDING DEFAULTS)".encode())
+            self.bring(connection, name, region)
+        self.commit(connection)
+        self.open(name, region)
+
+    def open(self, name: str, region: int) -> None:
+        """Let writers know."""
+        for target in ((TABLE, region), (name, region)):
+            if target not in self.world.targets[TABLE]:
+                self.world.targets[TABLE] = [*self.world.targets[TABLE], target]
+
+    def bring(self, connection: Connection, name: str, region: int) -> None:
+        """With columns as the others have them."""
+        for (statement,) in connection.execute(TYPES.encode(), [name]).fetchall():
+            connection.execute(str(statement).encode())
+        columns = {"r_parts": set[str](), name: set[str]()}
+        for table, found in columns.items():
+            query = "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped"
+            found.update(str(column) for (column,) in connection.execute(query.encode(), [table]))
+        for column in columns["r_parts"] - columns[name]:
+            connection.execute(f"ALTER TABLE {name} ADD {column} float8".encode())
+        for column in columns[name] - columns["r_parts"]:
+            connection.execute(f"ALTER TABLE {name} DROP {column}".encode())
+        connection.execute(f"ALTER TABLE {TABLE} ATTACH PARTITION {name} FOR VALUES IN ({region})".encode())
+
+    def note(self, connection: Connection, name: str) -> int:
+        """All rows of a partition are its own business from now on. How many."""
+        connection.execute(f"LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE".encode())
+        tokens = [int(str(token)) for (token,) in connection.execute(f"SELECT token FROM {name}".encode())]
+        self.world.ledger.leave(TABLE, tokens)
+        return len(tokens)
+
+    def detach(self, connection: Connection, name: str, _: int) -> None:
+        """And perhaps something more, in the same transaction."""
+        connection.execute("BEGIN")
+        connection.execute(f"ALTER TABLE {TABLE} DETACH PARTITION {name}".encode())
+        if self.rng.random() < UNDONE:
+            raise UndoneError
+        self.note(connection, name)
+        if self.rng.random() < 0.3:
+            connection.execute(f"DROP TABLE {name}".encode())
+        connection.execute("COMMIT")
+
+    def detach_concurrently(self, connection: Connection, name: str, region: int) -> None:
+        """In two transactions; between them new statements do not see it any more."""
+        try:
+            connection.execute(f"ALTER TABLE {TABLE} DETACH PARTITION {name} CONCURRENTLY".encode())
+        finally:
+            if not connection.closed:
+                self.note_alone(connection, name)
+
+    def finalize(self, connection: Connection, name: str, _: int) -> None:
+        """What a wait cut short."""
+        connection.execute(f"ALTER TABLE {TABLE} DETACH PARTITION {name} FINALIZE".encode())
+        self.note_alone(connection, name)
+
+    def note_alone(self, connection: Connection, name: str) -> None:
+        """In a transaction of its own. Nobody gets the lock while others write to it: then without."""
+        tokens = connection.execute(f"SELECT token FROM {name}".encode()).fetchall()
+        self.world.ledger.leave(TABLE, [int(str(token)) for (token,) in tokens])
+
+    def drop(self, connection: Connection, name: str, _: int) -> None:
+        """With all that is in it."""
+        connection.execute("BEGIN")
+        self.note(connection, name)
+        connection.execute(f"DROP TABLE {name}".encode())
+        self.commit(connection)
+
+    def attach(self, connection: Connection, name: str, region: int) -> None:
+        """With the numbers that its rows had: readers have passed them."""
+        connection.execute("BEGIN")
+        self.note(connection, name)
+        self.bring(connection, name, region)
+        self.commit(connection)
+
+    def empty(self, connection: Connection, name: str, region: int) -> None:
+        """With another file."""
+        connection.execute("BEGIN")
+        self.note(connection, name)
+        connection.execute(f"DROP TRIGGER IF EXISTS zz_inorder_truncate ON {name}".encode())
+        connection.execute(f"TRUNCATE {name}".encode())
+        self.bring(connection, name, region)
+        self.commit(connection)
+
+    def renumber(self, connection: Connection, name: str, region: int) -> None:
+        """As the manual says: new numbers and ATTACH in one transaction. They are new rows."""
+        connection.execute("BEGIN")
+        amount = self.note(connection, name)
+        self.number += 1
+        first = token_of(self.lane, self.number, 0)
+        self.number += amount >> ROW_BITS
+        connection.execute(sql.SQL(RENUMBER).format(sql.Identifier(name)), [first])
+        self.bring(connection, name, region)
+        rows = {TABLE: list(range(first, first + amount))}
+        try:
+            self.commit(connection)
+        except psycopg.OperationalError:
+            self.world.ledger.doubt(rows)
+            raise
+        self.world.ledger.add(rows)

@@ -1,0 +1,40 @@
+"""Errors that a reader may get, by the manual, and what it is to do about each."""
+
+import psycopg
+
+# What is asked for is not to be had now, and will be.
+IN_USE = "in use"  # another session has the batch
+AGAIN = {"40001": "40001", "40P01": "40P01", "55006": IN_USE}
+# object_not_in_prerequisite_state: somebody has to look at it. What the message or the hint says, and what it is.
+NOT_NOW = "not now"
+OWNER = "owner"
+PASSED = "passed"
+JOINED = "joined"
+KEY = "key"
+GUARD = "guard"
+ORIGIN = "origin"
+CAUSES = {
+    "newer than what this transaction sees": NOT_NOW,
+    "came with rows of transactions that the feed has passed": PASSED,
+    "came with rows of transactions that are in the batch": JOINED,
+    "was read in part": KEY,
+    "was switched off and on, or made anew": GUARD,
+    "of another server or timeline": ORIGIN,
+    "Let the owner call feed_enable": OWNER,
+}
+
+
+def cause_of(error: psycopg.Error) -> str | None:
+    """Why a statement was refused, in a word; None if nothing may refuse it so."""
+    if error.sqlstate in AGAIN:
+        return AGAIN[error.sqlstate]
+    if isinstance(error, psycopg.errors.QueryCanceled) and "conflict with recovery" in str(error):
+        return "recovery"
+    if isinstance(error, psycopg.errors.ObjectNotInPrerequisiteState):
+        return next((cause for text, cause in CAUSES.items() if text in str(error)), None)
+    return None
+
+
+def passes(error: psycopg.Error) -> bool:
+    """Whether it is enough to try again."""
+    return cause_of(error) in (*AGAIN.values(), "recovery", NOT_NOW, OWNER)
