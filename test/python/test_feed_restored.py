@@ -49,12 +49,12 @@ def delivered(cluster: Cluster) -> Iterator[dict[str, list[int]]]:
     """A database in a server whose transaction ids are high; what its feeds have delivered."""
     with connect(cluster.dsn) as connection:
         spend_transactions(connection, SPENT)
-        connection.execute("CREATE DATABASE source")
-    with connect(dsn_of(cluster, "source")) as connection:
+        connection.execute("CREATE DATABASE delivered")
+    with connect(dsn_of(cluster, "delivered")) as connection:
         got = fill(connection)
     yield got
     with connect(cluster.dsn) as connection:
-        connection.execute("DROP DATABASE source")
+        connection.execute("DROP DATABASE delivered")
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def restore(source: Cluster, server: Cluster, database: str, way: str, folder: P
     """Dump the source, and bring it back in one of the ways."""
     options, rounds, role = WAYS[way]
     file = str(folder / "dump")
-    dumped = run(source, "pg_dump", *options, "--no-owner", "-f", file, "source")
+    dumped = run(source, "pg_dump", *options, "--no-owner", "-f", file, "delivered")
     assert dumped.returncode == 0, dumped.stderr
     for more in rounds:
         program = ["psql", "-Xq"] if "plain" in options[0] else ["pg_restore", "--exit-on-error", "--no-owner"]
@@ -256,7 +256,7 @@ def test_a_dump_without_a_table_has_the_state_of_the_others(
     """What belongs to tables that were left out is left out, with a warning."""
     file = str(tmp_path / "dump")
     options = ["--format=custom", "--no-owner", "-T", "orders", "-T", "made", "-T", '"Odd.one".*']
-    dumped = run(cluster, "pg_dump", *options, "-f", file, "source")
+    dumped = run(cluster, "pg_dump", *options, "-f", file, "delivered")
     assert dumped.returncode == 0, dumped.stderr
     options = ["--exit-on-error", "--no-owner", "--no-comments", "--verbose"]
     done = run(young, "pg_restore", *options, "-U", role, "-d", target, file)

@@ -154,8 +154,8 @@ def test_a_standby_reads_keys_and_makes_none_of_a_transaction(server: Server) ->
 
 def test_keys_survive_dump_and_restore(cluster: Cluster, connection: Connection) -> None:
     """Defaults with arguments are dumped and restored as they were."""
-    connection.execute("CREATE DATABASE source")
-    connection.execute("CREATE DATABASE target")
+    connection.execute("CREATE DATABASE keys_source")
+    connection.execute("CREATE DATABASE keys_target")
     environment = cluster.environment()
     setup = (
         "CREATE EXTENSION inorder; CREATE SEQUENCE s; "
@@ -164,15 +164,15 @@ def test_keys_survive_dump_and_restore(cluster: Cluster, connection: Connection)
         "INSERT INTO t SELECT FROM generate_series(1, 10)"
     )
     psql = [cluster.original.program("psql"), "-qX", "-v", "ON_ERROR_STOP=1"]
-    subprocess.run([*psql, "-d", "source", "-c", setup], env=environment, check=True)
+    subprocess.run([*psql, "-d", "keys_source", "-c", setup], env=environment, check=True)
     dump = subprocess.run(
-        [cluster.original.program("pg_dump"), "source"], env=environment, check=True, capture_output=True
+        [cluster.original.program("pg_dump"), "keys_source"], env=environment, check=True, capture_output=True
     ).stdout
-    subprocess.run([*psql, "-d", "target"], env=environment, check=True, input=dump, stdout=subprocess.DEVNULL)
+    subprocess.run([*psql, "-d", "keys_target"], env=environment, check=True, input=dump, stdout=subprocess.DEVNULL)
     look = "SELECT md5(string_agg(t::text, ',' ORDER BY t::text)) FROM t"
-    assert value_in(cluster, "source", look) == value_in(cluster, "target", look)
+    assert value_in(cluster, "keys_source", look) == value_in(cluster, "keys_target", look)
     added = "INSERT INTO t DEFAULT VALUES RETURNING uuid_xact_id(d) = e AND e = xact_id(1000)"
-    assert value_in(cluster, "target", added) is True
+    assert value_in(cluster, "keys_target", added) is True
 
 
 def value_in(cluster: Cluster, database: str, statement: str) -> object:
