@@ -16,6 +16,7 @@ from inorder.tail.sinks import STANDARD_OUTPUT, Buffered, Told
 from inorder.tail.state import Mark
 
 OPENED = f"/proc/self/fd/{STANDARD_OUTPUT}"
+STANDARD_ERROR = 2
 ATTRIBUTE = "user.inorder.output"
 LAST_BYTES = 4096  # that a mark has the hash of
 FIRST_BYTES = 64  # of a batch, by which it is found again
@@ -37,6 +38,11 @@ class OutputFile:
                 "another inorder tail, or a command that one started, writes to this file; each needs one of its own"
             ) from None
         self.has_name = self.status().st_nlink > 0
+        if os.path.samestat(self.status(), os.fstat(STANDARD_ERROR)):
+            raise InputError(
+                "standard error goes to the file of the rows\n"
+                "HINT:  Send it elsewhere (not 2>&1), and remove these lines from the file."
+            )
         try:
             self.reading = os.open(OPENED, os.O_RDONLY)
         except OSError as error:

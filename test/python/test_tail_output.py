@@ -330,6 +330,22 @@ def test_a_file_is_not_written_over(tail: Tail, fresh: Connection) -> None:
     assert out.read_bytes().startswith(b'some\n{"id":')
 
 
+def test_messages_are_no_rows(tail: Tail, fresh: Connection) -> None:
+    """They would lie between them in the file, as 2>&1 sends them there."""
+    insert(fresh, 5)
+    tail.appended(*EVENTS)
+    with (tail.folder / "out").open("ab") as stream:
+        done = subprocess.run(
+            [*TOOL, "tail", *EVENTS], check=False, stdout=stream, stderr=stream, cwd=tail.folder, env=tail.environment
+        )
+    assert done.returncode == 2
+    lines = (tail.folder / "out").read_text().splitlines(keepends=True)
+    assert lines[5] == "inorder: standard error goes to the file of the rows\n" and lines[6].startswith("HINT:  Send")
+    (tail.folder / "out").write_text("".join(lines[:5]))
+    tail.appended(*EVENTS)
+    assert tail.rows() == [1, 2, 3, 4, 5]
+
+
 def test_a_file_that_is_removed(tail: Tail, fresh: Connection) -> None:
     """Rows would go where nobody finds them: the run ends, and they come again."""
     insert(fresh, 5)
