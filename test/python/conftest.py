@@ -18,10 +18,11 @@ SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers":
 # The files that take longest, in this order: script/test begins with them. By the number of their tests, which would be
 # the order otherwise, many of them come last, and one core waits for the other.
 LONG = (
-    "test_tail", "test_fuzz", "test_generate", "test_killed", "test_keys", "test_cli", "test_lab_feed", "test_cluster",
-    "test_count", "test_lab_uuid_v1", "test_lab_own_server", "test_lab_own_experiments", "test_resume", "test_uuid_v1",
-    "test_feed_forged", "test_attacks_tables", "test_server_bench", "test_tail_restart", "test_lab_model",
-    "test_lab_reuse", "test_regress", "test_lab_reader", "test_lab_bulk", "test_lab_mixed", "test_stress",
+    "test_tail", "test_fuzz", "test_generate", "test_cli", "test_tail_restart", "test_cluster", "test_killed",
+    "test_lab_feed", "test_attacks_tables", "test_keys", "test_lab_uuid_v1", "test_lab_model", "test_feed_forged",
+    "test_count", "test_standby", "test_stress", "test_lab_own_experiments", "test_lab_own_server", "test_lab_reader",
+    "test_server_bench", "test_attacks_install", "test_lab_bulk", "test_uuid_v1", "test_lab_writers", "test_regress",
+    "test_resume", "test_ground", "test_lab_reuse", "test_failover",
 )  # fmt: skip
 
 
