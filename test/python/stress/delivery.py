@@ -148,6 +148,8 @@ class Reader(Role):
         if cause is None:
             raise error
         self.delivery.retries[cause] += 1
+        if any(connection.closed for connection in self.open_connections()):
+            self.connect()  # a standby ended a session that was in the way of its recovery
         try:
             self.go_on(table, cause)
         except psycopg.Error as another:

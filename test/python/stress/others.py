@@ -3,7 +3,7 @@
 import time
 
 import psycopg
-from inorder.database import connect
+from inorder.database import Connection, connect
 
 from stress.refusals import passes
 from stress.world import TABLES, Role, World, token_of, transaction
@@ -25,21 +25,26 @@ class Counter(Role):
         self.server, self.isolations = server, isolations
 
     def work(self) -> None:
-        """Until the round is over; each statement, or several in one transaction; and looks at the view."""
-        with self.session(getattr(self.world, self.server)) as connection:
-            while not self.world.settled.is_set():
-                try:
-                    with transaction(connection, self.rng.choice(self.isolations)):
-                        for _ in range(self.rng.randint(1, 3)):
-                            check_count(self.world, connection, self.rng.choice(TABLES), self.name)
-                            time.sleep(self.rng.random() * 0.05)
-                    if self.rng.random() < 0.1:
-                        connection.execute("SELECT * FROM feeds")
-                except psycopg.errors.UndefinedTable:
-                    continue  # a partition that was dropped
-                except psycopg.Error as error:
-                    if not passes(error):
-                        raise
+        """Until the round is over; a standby may end a session that is in the way of its recovery."""
+        while not self.world.settled.is_set():
+            with self.session(getattr(self.world, self.server)) as connection:
+                while not self.world.settled.is_set() and not connection.closed:
+                    self.count(connection)
+
+    def count(self, connection: Connection) -> None:
+        """Each statement, or several in one transaction; and look at the view."""
+        try:
+            with transaction(connection, self.rng.choice(self.isolations)):
+                for _ in range(self.rng.randint(1, 3)):
+                    check_count(self.world, connection, self.rng.choice(TABLES), self.name)
+                    time.sleep(self.rng.random() * 0.05)
+            if self.rng.random() < 0.1:
+                connection.execute("SELECT * FROM feeds")
+        except psycopg.errors.UndefinedTable:
+            pass  # a partition that was dropped
+        except psycopg.Error as error:
+            if not passes(error):
+                raise
 
 
 class Folder(Role):
@@ -116,7 +121,7 @@ class Partitioner(Role):
                 self.world.stop.wait(ANNOUNCE_SECONDS)
                 self.world.targets["s_parts"] += [("s_parts", self.region), (name, self.region)]
 
-    def make(self, connection: psycopg.Connection[tuple[object, ...]], name: str, filled: bool) -> None:
+    def make(self, connection: Connection, name: str, filled: bool) -> None:
         """In a transaction of its own."""
         with transaction(connection):
             for statement in self.statements(name):
@@ -136,7 +141,7 @@ class Partitioner(Role):
             f"CREATE TABLE {name}b PARTITION OF {name} FOR VALUES WITH (MODULUS 2, REMAINDER 1)",
         ]
 
-    def fill(self, connection: psycopg.Connection[tuple[object, ...]], name: str, row: int) -> None:
+    def fill(self, connection: Connection, name: str, row: int) -> None:
         """A row of the transaction that makes the partition."""
         token = token_of(self.lane, self.region, row)
         connection.execute(f"INSERT INTO {name} (region, token) VALUES (%s, %s)".encode(), [self.region, token])

@@ -44,8 +44,8 @@ SETTINGS = {
     "allow_in_place_tablespaces": "on",
     "restart_after_crash": "on",
 }
-# The standby is behind, as real ones are.
-LAG = {"recovery_min_apply_delay": "500ms"}
+# The standby is behind, as real ones are. It waits for those who are in its way, who may wait for it: not for ever.
+LAG = {"recovery_min_apply_delay": "500ms", "max_standby_streaming_delay": "5s"}
 PATIENCE_SECONDS = 300
 # In the long form the server is killed after these parts of the time.
 CRASHES = (0.35, 0.7)
