@@ -56,6 +56,7 @@ SELECT i.indexrelid::regclass::text FROM pg_index AS i JOIN pg_class AS c ON c.o
 WHERE NOT i.indisvalid AND c.relname ~ '^r_' AND c.relkind = 'r'
 """
 # The index of each leaf that begins with the number.
+PENDING = "SELECT FROM pg_inherits WHERE inhparent = 'r_parts'::regclass AND inhdetachpending"
 INDEX = """
 SELECT i.indexrelid::regclass::text FROM pg_index AS i
 JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
@@ -127,7 +128,17 @@ class Owner(OwnerRole):
             table=table, leaf=leaf, index=row[0], kind=self.rng.choice(("int", "bigint", "numeric", "float8")),
             length=self.rng.randint(10, 100), space=self.rng.choice((SPACE, "pg_default")),
         )  # fmt: skip
-        self.run_all(connection, statement)
+        if table == "r_parts" and "ALTER TABLE {table}" in kind:
+            self.change_columns(connection, statement)
+        else:
+            self.run_all(connection, statement)
+
+    def change_columns(self, connection: Connection, statements: str) -> None:
+        """Not while a partition is half detached: the server would leave it out, and nobody could write to it again."""
+        with transaction(connection):
+            connection.execute("LOCK TABLE r_parts IN ACCESS EXCLUSIVE MODE")
+            if connection.execute(PENDING).fetchone() is None:
+                self.run_all(connection, statements)
 
     def clean(self, connection: Connection) -> None:
         """What an interrupted CONCURRENTLY left."""
