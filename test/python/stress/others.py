@@ -23,6 +23,7 @@ class Counter(Role):
     def __init__(self, world: World, name: str, server: str, isolations: tuple[str, ...]) -> None:
         super().__init__(world, name)
         self.server, self.isolations = server, isolations
+        self.on_standby = server == "standby"
 
     def work(self) -> None:
         """Until the round is over; a standby may end a session that is in the way of its recovery."""

@@ -17,6 +17,11 @@ STATE = """
 SELECT c.oid IS NOT NULL, i.inhrelid IS NOT NULL, coalesce(i.inhdetachpending, false)
 FROM (SELECT to_regclass(%s) AS oid) AS c LEFT JOIN pg_inherits AS i ON i.inhrelid = c.oid
 """
+# While one is pending, no other can be detached concurrently.
+PENDING = """
+SELECT substring(inhrelid::regclass::text FROM '\\d+$')::int
+FROM pg_inherits WHERE inhparent = 'r_parts'::regclass AND inhdetachpending
+"""
 # A table that is attached must have the types of the others.
 TYPES = """
 SELECT format('ALTER TABLE %%s ALTER %%I TYPE %%s', %s::text, attname, format_type(atttypid, atttypmod))
@@ -43,12 +48,17 @@ class Partitions(OwnerRole):
         """One region after the other, each in whatever state it is."""
         with self.begin() as connection:
             while not self.world.stop.is_set():
-                region = self.rng.choice(REGIONS)
+                region = self.pending(connection) or self.rng.choice(REGIONS)
                 self.world.moves |= 1
                 self.one(connection, region)
                 self.world.moves += 1
                 self.pause(0.6)
             self.finish(connection)
+
+    def pending(self, connection: Connection) -> int | None:
+        """The region of a partition that is half detached."""
+        row = connection.execute(PENDING.encode()).fetchone()
+        return None if row is None else int(str(row[0]))
 
     def one(self, connection: Connection, region: int) -> None:
         """The next thing that can be done to a partition."""

@@ -39,6 +39,7 @@ class Stateless(Reader):
         super().__init__(world, kind)
         self.user = user
         self.servers, self.limits = servers, max_rows
+        self.on_standby = STANDBY in servers
         self.connections: list[Connection] = []
         self.positions: dict[str, str] = {}
         self.past: list[PastBatch] = []

@@ -243,6 +243,7 @@ class Role(threading.Thread):
     """A thread of the round. What it raises is a problem of the round."""
 
     user: str | None = None  # a role of the server's that is no superuser
+    on_standby = False  # recovery ends sessions that are in its way, not always with a message that arrives
 
     def __init__(self, world: World, name: str) -> None:
         super().__init__(name=name, daemon=True)
@@ -262,7 +263,7 @@ class Role(threading.Thread):
         try:
             self.work()
         except psycopg.OperationalError as error:
-            if self.world.is_long and is_lost(error) and not self.world.broken.is_set():
+            if (self.world.is_long or self.on_standby) and is_lost(error) and not self.world.broken.is_set():
                 return False
             raise
         return True
