@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
-from inorder.cli import main
+from inorder.cli import cli, main
 
 CALLS = {"close", "fchmod", "flock", "fork_exec", "fsync", "ftruncate", "link", "lseek", "open", "replace", "rename",
          "setxattr", "unlink", "write"}  # fmt: skip
@@ -76,6 +76,7 @@ def ran(kind: str, name: str, arguments: list[str], point: int | None) -> int:
 
 def points(kind: str, arguments: list[str]) -> int:
     """All of them, until one is past the end; how many there were."""
+    assert cli.commands[arguments[0]]  # loaded here, once, and not by each fork
     chance = random.Random(1)
     for number in range(1, 10_000):
         named = [argument.replace("{n}", str(number)) for argument in arguments]
