@@ -9,7 +9,7 @@ from inorder.commands.options import bindir_option
 from inorder.commands.show import named, run_and_show
 from inorder.errors import InputError
 from inorder.lab.catalogue import EXPERIMENTS
-from inorder.lab.experiment import Experiment
+from inorder.lab.legacy import Experiment
 from inorder.lab.results import Result, load
 from inorder.lab.session import go_on, new_result
 from inorder.report import html

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from inorder.errors import InputError
-from inorder.lab.experiment import Experiment
+from inorder.lab.legacy import Experiment
 from inorder.report import formats
 from inorder.units import parse_bytes, parse_count, short
 

@@ -14,7 +14,7 @@ from inorder.display import Display
 from inorder.errors import InputError
 from inorder.files import only_writer, require_writable
 from inorder.lab.catalogue import EXPERIMENTS
-from inorder.lab.experiment import Experiment
+from inorder.lab.legacy import Experiment
 from inorder.lab.fitting import fitted
 from inorder.lab.keys import SCHEMA
 from inorder.lab.own_server import OwnServer, described, require_unchanged, require_usable

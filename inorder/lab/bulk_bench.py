@@ -6,7 +6,7 @@ from inorder.cluster import Cluster
 from inorder.database import Connection
 from inorder.errors import InorderError
 from inorder.lab.counters import read_leaf_density, read_sizes
-from inorder.lab.experiment import Metrics
+from inorder.lab.legacy import Metrics
 from inorder.lab.experiments import bulk as experiment
 from inorder.lab.experiments.bulk import BUILDS, KINDS, LEAVE_KEY, BulkPlan
 from inorder.lab.keys import SCHEMA, KeyKind

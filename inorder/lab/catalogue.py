@@ -2,7 +2,7 @@
 
 from inorder.lab.bulk_bench import BulkBench
 from inorder.lab.call_bench import CallBench
-from inorder.lab.experiment import Experiment
+from inorder.lab.legacy import Experiment
 from inorder.lab.experiments import (
     bulk,
     feed,

@@ -7,7 +7,7 @@ from inorder.cluster import Cluster
 from inorder.database import Connection
 from inorder.errors import InorderError
 from inorder.lab.counters import read_index_pages, read_sizes
-from inorder.lab.experiment import Measured, Series
+from inorder.lab.legacy import Measured, Series
 from inorder.lab.experiments.reuse import BATCHES, BLOCKS, OLDEST, SCATTERED, ReusePlan
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.place import Bench, Place, place_of, since

@@ -6,7 +6,7 @@ from inorder.cluster import Cluster
 from inorder.database import Connection
 from inorder.errors import InorderError
 from inorder.lab import pgbench
-from inorder.lab.experiment import Metrics
+from inorder.lab.legacy import Metrics
 from inorder.lab.experiments.sequence import CONSTANT, INSERT, SELECT, SequencePlan, kind_of
 from inorder.lab.keys import SCHEMA
 from inorder.lab.place import Bench, Place, place_of, since

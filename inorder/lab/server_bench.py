@@ -14,7 +14,7 @@ from inorder.errors import InorderError
 from inorder.lab import pgbench, waldump
 from inorder.lab.counters import CheckpointMarks, read_block_io, read_leaf_density, read_sizes, wal_place
 from inorder.lab.device import DeviceTimes, look
-from inorder.lab.experiment import Metrics, Series
+from inorder.lab.legacy import Metrics, Series
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.keys import KEY_KINDS, KeyKind
 from inorder.lab.place import Bench, Place, place_of, since

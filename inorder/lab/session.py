@@ -11,7 +11,7 @@ from inorder import __version__
 from inorder.cluster import Cluster
 from inorder.errors import InputError
 from inorder.lab import machine
-from inorder.lab.experiment import Experiment
+from inorder.lab.legacy import Experiment
 from inorder.lab.fitting import Found
 from inorder.lab.own_server import OwnServer, described
 from inorder.lab.progress import Progress

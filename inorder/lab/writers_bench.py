@@ -9,7 +9,7 @@ from inorder.cluster import Cluster
 from inorder.database import Connection, query
 from inorder.errors import InorderError
 from inorder.lab import pgbench
-from inorder.lab.experiment import Metrics
+from inorder.lab.legacy import Metrics
 from inorder.lab.experiments.writers import LOCKS, XACT, WritersPlan
 from inorder.lab.extensions import release_tables
 from inorder.lab.keys import SCHEMA

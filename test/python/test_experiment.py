@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from inorder.errors import InputError
 from inorder.lab.catalogue import EXPERIMENTS
-from inorder.lab.experiment import Metrics, Series
+from inorder.lab.legacy import Metrics, Series
 from inorder.lab.experiments.generators import CALLS, INSERTS, TASKS, TYPES, GeneratorsPlan, run_generators
 from inorder.lab.experiments.insert import InsertPlan, run_insert
 from inorder.lab.progress import Progress

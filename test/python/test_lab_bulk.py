@@ -9,7 +9,7 @@ from inorder.cluster import Cluster
 from inorder.errors import InorderError
 from inorder.lab.bulk_bench import BulkBench
 from inorder.lab.catalogue import EXPERIMENTS
-from inorder.lab.experiment import Metrics
+from inorder.lab.legacy import Metrics
 from inorder.lab.experiments import bulk as experiment
 from inorder.lab.experiments.bulk import BUILDS, KINDS, LEAVE_KEY, NAME, STEPS, BulkPlan, run_bulk
 from inorder.lab.results import Result, load

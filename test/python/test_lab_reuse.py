@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from inorder.lab.catalogue import EXPERIMENTS
-from inorder.lab.experiment import Measured
+from inorder.lab.legacy import Measured
 from inorder.lab.experiments import reuse as experiment
 from inorder.lab.experiments.reuse import BATCHES, BLOCKS, DELETED, KINDS, OLDEST, SCATTERED, ReusePlan, run_reuse
 from inorder.lab.results import Result, Run, load

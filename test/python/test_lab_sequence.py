@@ -10,7 +10,7 @@ import pytest
 from inorder.cluster import Cluster
 from inorder.errors import InorderError
 from inorder.lab.catalogue import EXPERIMENTS
-from inorder.lab.experiment import Metrics
+from inorder.lab.legacy import Metrics
 from inorder.lab.experiments.sequence import BULK, CONSTANT, NAME, SequencePlan, run_sequence
 from inorder.lab.results import Result, Run, load
 from inorder.lab.sequence_bench import TABLE, SequenceBench

@@ -10,7 +10,7 @@ from inorder.cluster import Cluster
 from inorder.database import Connection, connect
 from inorder.errors import InorderError
 from inorder.lab import pgbench, writer_tables
-from inorder.lab.experiment import Metrics
+from inorder.lab.legacy import Metrics
 from inorder.lab.experiments import writers as experiment
 from inorder.lab.experiments.writers import (
     ALONE_FORMS,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
-from inorder.lab.experiment import Measured, Metrics, Turn, run_rounds
+from inorder.lab.legacy import Measured, Metrics, Turn, run_rounds
 from inorder.lab.machine import available_cores
 from inorder.lab.progress import Progress
 from inorder.lab.results import Result

@@ -1,0 +1,55 @@
+"""What every plan has, and how one is made: of a size, from options, from a result file."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import msgspec
+
+from inorder.errors import InputError
+from inorder.lab import setting
+from inorder.lab.setting import settings_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What to run. Its defaults are the usual run."""
+
+    rounds: int = setting.count("Number of rounds.", 1, 1000, 6)
+    seed: int = setting.count("Seed of the order of turns, and of pgbench.", 0, 2**31 - 1, 1)
+
+    @classmethod
+    def of_size(cls, size: str, given: Mapping[str, object]) -> Self:
+        """The plan of a size ("", "quick" or "full"), but for what is given."""
+        sized = {name: one.sizes[size] for name, one in settings_of(cls).items() if size in one.sizes}
+        return cls(**(sized | dict(given)))
+
+    @classmethod
+    def read(cls, values: Mapping[str, object]) -> Self:
+        """The plan in a result file; a TypeError names the value of another type or of an unknown name."""
+        if unknown := values.keys() - settings_of(cls).keys():
+            raise TypeError(f"there is no setting {sorted(unknown)[0]}")
+        try:
+            return msgspec.convert(dict(values), cls)
+        except msgspec.ValidationError as error:
+            raise TypeError(str(error)) from error
+
+    def require_allowed(self, own: bool) -> None:
+        """An error if the option of a setting would refuse its value; what the user's own server has is as it is."""
+        usual = type(self)()
+        for name, one in settings_of(type(self)).items():
+            value = getattr(self, name)
+            if value != getattr(usual, name) and not (own and one.of_server):
+                one.read(one.show(value), one.option(name))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the result file."""
+        return asdict(self)
+
+
+def require_of_throw_away(plan: type[Plan], given: Mapping[str, object]) -> None:
+    """An error if a setting of a throw-away server is given for the user's own."""
+    for name in given:
+        one = settings_of(plan)[name]
+        if one.of_server:
+            raise InputError(f"{one.option(name)} is for a throw-away server; with --dsn the server is as it is")

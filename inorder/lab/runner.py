@@ -1,0 +1,76 @@
+"""Runs an experiment: its stages, rounds, turns; what the result has already is left out."""
+
+from collections.abc import Callable
+from contextlib import closing
+
+from inorder.lab.experiment import Experiment, P
+from inorder.lab.progress import Progress
+from inorder.lab.results import Result, Run
+from inorder.lab.turn import Measured, Place, Stage, Turn, seed_of, shuffled
+
+
+class Runner:
+    """One run of an experiment, which fills a result and saves it after each measurement."""
+
+    def __init__(
+        self, experiment: Experiment[P], result: Result, progress: Progress, save: Callable[[], None]
+    ) -> None:
+        self.experiment, self.result, self.progress, self.save = experiment, result, progress, save
+
+    def run(self) -> None:
+        """All of it."""
+        with closing(self.experiment):
+            self.experiment.prepare()
+            self.experiment.target.note(self.result)
+            stages = self.experiment.stages()
+            self.progress.total(sum(stage.steps for stage in stages))
+            for stage in stages:
+                self.take_stage(stage)
+            self.result.complete = True
+            self.save()
+
+    def take_stage(self, stage: Stage) -> None:
+        """Its rounds."""
+        stage.begin()
+        for number in stage.numbers:
+            turns = list(stage.turns(number))
+            if stage.whole and not stage.redone:
+                self.forget_cut_off([place for turn in turns for place in turn.places], number)
+            for turn in shuffled(turns, self.experiment.plan.seed, number) if stage.shuffled else turns:
+                self.take_turn(stage, turn, number)
+
+    def forget_cut_off(self, places: list[Place], number: int) -> None:
+        """Take a round out of the result if some of its measurements are missing there."""
+        whole = {(place.step, place.kind, place.rows, number) for place in places}
+        there = [run for run in self.result.runs if (run.step, run.kind, run.rows, run.round) in whole]
+        if len(there) < len(whole):
+            self.result.runs = [run for run in self.result.runs if run not in there]
+
+    def take_turn(self, stage: Stage, turn: Turn, number: int) -> None:
+        """Its measurements, unless the result has them all."""
+        before = f"round {number} of {stage.rounds}: " if stage.rounds > 1 else ""
+        has = [self.result.has(place.step, place.kind, place.rows, number) for place in turn.places]
+        if all(has) and not stage.redone:
+            self.skip(turn, before)
+            return
+        first = turn.places[0]
+        measured = turn.measure(seed_of(self.experiment.plan.seed, first.step, first.kind, first.rows, number))
+        for place, known in zip(turn.places, has, strict=True):
+            self.progress.step(before + place.label)
+            found = next(measured)
+            if number > 0 and not known:
+                self.keep(place, number, found)
+            if turn.weight is None:
+                self.progress.done(self.experiment.told(found.metrics))
+        next(measured, None)  # what it does after the last, and an interrupt that it has held back until then
+
+    def skip(self, turn: Turn, before: str) -> None:
+        """Say that it was done."""
+        for step in range(turn.steps):
+            self.progress.step(before + turn.places[min(step, len(turn.places) - 1)].label)
+            self.progress.done("in the file already")
+
+    def keep(self, place: Place, number: int, found: Measured) -> None:
+        """Add it to the result."""
+        self.result.runs.append(Run(place.step, place.kind, place.rows, number, found.metrics, found.series))
+        self.save()

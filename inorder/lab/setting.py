@@ -1,0 +1,198 @@
+"""The fields of a plan: what each means, its range, its value in each size of run, and how it is typed and shown.
+
+A field made here is all that is said of a setting. The option of ``lab run``, its help, the check of a value from a
+result file, and whether it applies to the user's own server all follow from it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Generic, TypeVar, cast
+
+from inorder.errors import InputError
+from inorder.units import parse_bytes, parse_count, parse_duration, short
+
+T = TypeVar("T")
+KEY = "setting"
+LEAST_MEMORY = 2**20
+QUICK, FULL = "quick", "full"
+SIZES = ("", QUICK, FULL)
+
+
+@dataclass(frozen=True)
+class Setting(Generic[T]):
+    """How a field of a plan is asked for. ``read`` takes the text and the name of the option, for its errors.
+
+    ``of_server``: it says how a throw-away server is started; the user's own server is as it is.
+    ``asked``: there is an option for it.
+    """
+
+    help: str
+    read: Callable[[str, str], T]
+    show: Callable[[T], str]
+    flag: str = ""
+    of_server: bool = False
+    asked: bool = True
+    sizes: MappingProxyType[str, T] = MappingProxyType({})
+
+    def option(self, name: str) -> str:
+        """The option of a field of that name."""
+        return self.flag or "--" + name.replace("_", "-")
+
+
+def setting_of(one: "Field[object]") -> "Setting[object]":
+    """The setting of a field of a plan."""
+    return cast("Setting[object]", one.metadata[KEY])
+
+
+def settings_of(plan: type) -> dict[str, "Setting[object]"]:
+    """The settings of a plan by name of their fields."""
+    return {one.name: setting_of(one) for one in fields(plan)}
+
+
+def made(setting: Setting[T], usual: T | None, factory: Callable[[], T] | None = None) -> T:
+    """A field of a dataclass; its type is that of its values."""
+    if factory is not None:
+        return cast(T, field(default_factory=factory, metadata={KEY: setting}))
+    return cast(T, field(default=usual, metadata={KEY: setting}))
+
+
+def in_sizes(quick: T | None, full: T | None) -> MappingProxyType[str, T]:
+    """The values of the short run and of that of the published sizes, where they differ from the usual one."""
+    return MappingProxyType({size: value for size, value in ((QUICK, quick), (FULL, full)) if value is not None})
+
+
+def typed(count: int) -> str:
+    """A number as one would type it.
+
+    >>> typed(2_000_000)
+    '2M'
+    """
+    return short(count).replace(" ", "")
+
+
+def whole(lowest: int, highest: int) -> Callable[[str, str], int]:
+    """Reads a number: 8, 10k, 2M."""
+    return lambda text, option: parse_count(text, option, lowest, highest)
+
+
+def listed(read: Callable[[str, str], T]) -> Callable[[str, str], tuple[T, ...]]:
+    """Reads several, comma-separated, each once.
+
+    >>> listed(whole(1, 9))("2,1,2", "--n")
+    (2, 1)
+    """
+    return lambda text, option: tuple(dict.fromkeys(read(part.strip(), option) for part in text.split(",")))
+
+
+def count(
+    help: str,
+    lowest: int,
+    highest: int,
+    usual: int | None = None,
+    *,
+    quick: int | None = None,
+    full: int | None = None,
+    flag: str = "",
+    asked: bool = True,
+    factory: Callable[[], int] | None = None,
+) -> int:
+    """A number."""
+    return made(
+        Setting(help, whole(lowest, highest), typed, flag, asked=asked, sizes=in_sizes(quick, full)), usual, factory
+    )
+
+
+def optional_count(help: str, lowest: int, highest: int, *, flag: str = "", of_server: bool = False) -> int | None:
+    """A number, or None unless it is given."""
+    read = cast(Callable[[str, str], int | None], whole(lowest, highest))
+    return made(Setting(help, read, lambda number: "" if number is None else typed(number), flag, of_server), None)
+
+
+def counts(
+    help: str,
+    lowest: int,
+    highest: int,
+    usual: tuple[int, ...],
+    *,
+    quick: tuple[int, ...] | None = None,
+    full: tuple[int, ...] | None = None,
+    flag: str = "",
+) -> tuple[int, ...]:
+    """Several numbers."""
+    show = lambda many: ",".join(map(typed, many))  # noqa: E731
+    return made(Setting(help, listed(whole(lowest, highest)), show, flag, sizes=in_sizes(quick, full)), usual)
+
+
+def choices(
+    help: str,
+    known: Sequence[str],
+    usual: tuple[str, ...] = (),
+    *,
+    quick: tuple[str, ...] | None = None,
+    full: tuple[str, ...] | None = None,
+    flag: str = "",
+    asked: bool = True,
+) -> tuple[str, ...]:
+    """Several of the known names; all of them unless ``usual`` says which."""
+
+    def read(name: str, option: str) -> str:
+        if name not in known:
+            raise InputError(f"{option} has unknown {name!r}; there are {', '.join(known)}")
+        return name
+
+    setting = Setting(help, listed(read), ",".join, flag, asked=asked, sizes=in_sizes(quick, full))
+    return made(setting, usual or tuple(known))
+
+
+def choice(help: str, known: Sequence[str], usual: str, *, flag: str = "", of_server: bool = False) -> str:
+    """One of the known names."""
+
+    def read(name: str, option: str) -> str:
+        if name not in known:
+            raise InputError(f"{option} is {' or '.join(known)}, not '{name}'")
+        return name
+
+    return made(Setting(help, read, str, flag, of_server), usual)
+
+
+def memory(
+    usual: int,
+    help: str = "shared_buffers while measuring.",
+    *,
+    quick: int | None = None,
+    full: int | None = None,
+) -> int:
+    """Bytes that the server is given."""
+    read: Callable[[str, str], int] = lambda text, option: parse_bytes(text, option, LEAST_MEMORY)  # noqa: E731
+    show: Callable[[int], str] = lambda size: f"{size // 2**20}MB"  # noqa: E731
+    return made(Setting(help, read, show, "--memory", of_server=True, sizes=in_sizes(quick, full)), usual)
+
+
+def duration(help: str, usual: float, *, quick: float | None = None, full: float | None = None) -> float:
+    """Seconds."""
+    return made(Setting(help, parse_duration, lambda seconds: f"{seconds:g}s", sizes=in_sizes(quick, full)), usual)
+
+
+def folder(help: str, *, flag: str = "") -> str:
+    """An absolute path of a folder that is there, or ""."""
+
+    def read(text: str, _option: str) -> str:
+        path = Path(text).absolute()
+        if not path.is_dir():
+            raise InputError(f"{path} is not a folder")
+        return str(path)
+
+    return made(Setting(help, read, str, flag, of_server=True), "")
+
+
+def switch(usual: bool) -> bool:
+    """Something that no option asks for."""
+
+    def read(text: str, option: str) -> bool:
+        if text not in ("yes", "no"):
+            raise InputError(f"{option} is yes or no, not '{text}'")
+        return text == "yes"
+
+    return made(Setting("", read, lambda on: "yes" if on else "no", asked=False), usual)

@@ -1,0 +1,107 @@
+"""What takes turns: the measurements of a round, in stages, and the seeds of their randomness."""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+Metrics = dict[str, float]
+Series = dict[str, list[float]]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one measurement found: numbers by name, and numbers over time by name."""
+
+    metrics: Metrics
+    series: Series = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a measurement belongs in a result: its step, the kind that is compared, its rows; and what it is called."""
+
+    step: str
+    kind: str
+    rows: int
+    label: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Measurements that are made one after the other. ``measure`` is given a seed and yields one for each place.
+
+    ``weight`` is how many steps of progress it is, if not one for each place: it then advances by itself.
+    """
+
+    places: tuple[Place, ...]
+    measure: Callable[[int], Iterator[Measured]]
+    weight: int | None = None
+
+    @property
+    def steps(self) -> int:
+        """Steps of progress."""
+        return len(self.places) if self.weight is None else self.weight
+
+
+def single(step: str, kind: str, rows: int, label: str, measure: Callable[[int], Measured | Metrics]) -> Turn:
+    """A turn of one measurement."""
+
+    def once(seed: int) -> Iterator[Measured]:
+        found = measure(seed)
+        yield found if isinstance(found, Measured) else Measured(found)
+
+    return Turn((Place(step, kind, rows, label),), once)
+
+
+def nothing() -> None:
+    """Nothing to do before a stage."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Turns that are taken once a round, in shuffled order unless it is fixed.
+
+    ``turns`` is given the number of the round. ``begin`` is done before the first. ``warm_up``: a round 0, whose
+    figures are not kept. ``whole``: a round that was cut off begins anew, since ratios are paired within it, and turns
+    on two servers, at two times, are no pairs. ``redone``: a resumed run, too, does it, since its server is another.
+    """
+
+    turns: Callable[[int], Sequence[Turn]]
+    rounds: int
+    begin: Callable[[], None] = nothing
+    shuffled: bool = True
+    warm_up: bool = False
+    whole: bool = True
+    redone: bool = False
+
+    @property
+    def numbers(self) -> range:
+        """Those of its rounds."""
+        return range(0 if self.warm_up else 1, self.rounds + 1)
+
+    @property
+    def steps(self) -> int:
+        """Steps of progress."""
+        return sum(turn.steps for number in self.numbers for turn in self.turns(number))
+
+
+def every_round(turns: Sequence[Turn]) -> Callable[[int], Sequence[Turn]]:
+    """The same turns in each round."""
+    return lambda _number: turns
+
+
+def seed_of(seed: int, *place: object) -> int:
+    """A seed for one place of an experiment, the same whatever was left out before it.
+
+    >>> seed_of(1, "insert", 2) == seed_of(1, "insert", 2) != seed_of(1, "insert", 3)
+    True
+    """
+    return random.Random(repr((seed, *place))).randrange(2**31)
+
+
+def shuffled(turns: Sequence[Turn], seed: int, number: int) -> list[Turn]:
+    """The turns of a round in an order of its own, which does not depend on the rounds before."""
+    mixed = list(turns)
+    places = [(turn.places[0].step, turn.places[0].rows) for turn in turns]
+    random.Random(repr((seed, "order", number, places))).shuffle(mixed)
+    return mixed
