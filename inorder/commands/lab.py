@@ -1,5 +1,6 @@
 """inorder lab: run experiments, go on with interrupted ones, report their results."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,13 +21,14 @@ from inorder.commands.options import (
     experiment_command,
     format_option,
     memory_setting,
+    options_of_plan,
     page_option,
     require_allowed,
 )
 from inorder.commands.show import named, resume_own, run_and_show, run_experiment, show
 from inorder.errors import InputError
 from inorder.lab.catalogue import EXPERIMENTS
-from inorder.lab.experiments import bulk, mixed, reuse
+from inorder.lab.experiments import all_experiments, bulk, mixed, reuse
 from inorder.lab.experiments.noise import MOST_TABLES
 from inorder.lab.experiments.writers import FORMS as WRITER_FORMS
 from inorder.lab.keys import INDEX_KINDS, kinds_named
@@ -48,19 +50,9 @@ KEYS = Setting(
     "--keys",
 )
 
-
-
-def on_or_off(text: str) -> str:
-    """Reads a switch."""
-    if text not in ("on", "off"):
-        raise InputError(f"--synchronous-commit is on or off, not '{text}'")
-    return text
-
-
-SYNCHRONOUS_COMMIT = Setting("synchronous_commit", "Whether commits wait for the disk: on or off.", on_or_off)
-
 # What each experiment does, and its options; those of every experiment are added.
-COMMANDS = {
+COMMANDS: dict[str, tuple[str, Sequence[Setting]]] = {
+    **{name: (kind.summary, options_of_plan(kind.Plan)) for name, kind in all_experiments().items()},
     "insert": (
         "Insert TPS and WAL per row, by kind of key and size of table.",
         (
@@ -118,16 +110,6 @@ COMMANDS = {
             choice_setting("kinds", "Kinds of key, comma-separated.", tuple(bulk.KINDS), "--keys"),
             counts_setting("rows", "Rows of the table, several comma-separated.", 1000, 10**10),
             replace(memory_setting("shared_buffers; the page cache stays behind them."), field="shared_buffers"),
-        ),
-    ),
-    "sequence": (
-        "TPS of nextval, alone and in inserts, by CACHE of the sequence and number of clients.",
-        (
-            counts_setting("clients", "Sessions of pgbench, several comma-separated.", 1, 1000),
-            counts_setting("caches", "CACHE of the sequences.", 1, 10**6, "--cache"),
-            count_setting("rows", "Rows of one INSERT … SELECT.", 1000, 10**9),
-            count_setting("seconds", "Seconds of each turn.", 1, MOST_SECONDS),
-            SYNCHRONOUS_COMMIT,
         ),
     ),
     "writers": (

@@ -9,6 +9,8 @@ import click
 
 from inorder.errors import InputError
 from inorder.lab.legacy import Experiment
+from inorder.lab.plan import Plan
+from inorder.lab.setting import settings_of
 from inorder.report import formats
 from inorder.units import parse_bytes, parse_count, short
 
@@ -120,6 +122,17 @@ COMMON = (
 
 # What plans take from the machine; a file can have anything there.
 UNASKED = (count_setting("threads", "Threads of pgbench.", 1, 1024), count_setting("fill_workers", "Fillers.", 1, 1024))
+
+
+def options_of_plan(plan: type[Plan]) -> list[Setting]:
+    """Those of a plan, but for what every experiment has."""
+    return [
+        Setting(
+            name, one.help, lambda text, one=one, name=name: one.read(text, one.option(name)),  # type: ignore[misc]
+            one.show, one.flag,
+        )
+        for name, one in settings_of(plan).items() if one.asked and name not in ("rounds", "seed")
+    ]  # fmt: skip
 
 
 def described(setting: Setting, experiment: Experiment) -> str:

@@ -14,12 +14,12 @@ from inorder.display import Display
 from inorder.errors import InputError
 from inorder.files import only_writer, require_writable
 from inorder.lab.catalogue import EXPERIMENTS
-from inorder.lab.legacy import Experiment
 from inorder.lab.fitting import fitted
 from inorder.lab.keys import SCHEMA
-from inorder.lab.own_server import OwnServer, described, require_unchanged, require_usable
+from inorder.lab.legacy import Experiment
 from inorder.lab.results import Result
 from inorder.lab.session import new_result, own_result, run_own_session, run_session
+from inorder.lab.targets.own_server import OwnServer, described, require_unchanged, require_usable
 from inorder.report import formats, html
 from inorder.report.beside import Labelled, told_apart
 from inorder.report.catalogue import report_of

@@ -6,12 +6,14 @@ from inorder.cluster import Cluster
 from inorder.database import Connection
 from inorder.errors import InorderError
 from inorder.lab.counters import read_leaf_density, read_sizes
-from inorder.lab.legacy import Metrics
 from inorder.lab.experiments import bulk as experiment
 from inorder.lab.experiments.bulk import BUILDS, KINDS, LEAVE_KEY, BulkPlan
 from inorder.lab.keys import SCHEMA, KeyKind
-from inorder.lab.place import Bench, Place, place_of, since
+from inorder.lab.legacy import Metrics
 from inorder.lab.serving import measuring_settings
+from inorder.lab.targets.target import Target as Place
+from inorder.lab.targets.target import since
+from inorder.lab.targets.throw_away import Bench, place_of
 
 # Beside the measuring settings: every kind makes its WAL files anew, instead of
 # the later ones reusing those of the first; and one process builds an index.

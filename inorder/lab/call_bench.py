@@ -3,7 +3,8 @@
 from inorder.cluster import Cluster
 from inorder.lab.experiments.generators import CALLS, FLOOR, SERVER_CALLS
 from inorder.lab.keys import SCHEMA
-from inorder.lab.place import Bench, Place, place_of
+from inorder.lab.targets.target import Target as Place
+from inorder.lab.targets.throw_away import Bench, place_of
 
 CALL_SETTINGS = {
     "shared_buffers": "1GB",

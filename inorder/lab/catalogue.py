@@ -2,7 +2,6 @@
 
 from inorder.lab.bulk_bench import BulkBench
 from inorder.lab.call_bench import CallBench
-from inorder.lab.legacy import Experiment
 from inorder.lab.experiments import (
     bulk,
     feed,
@@ -12,17 +11,17 @@ from inorder.lab.experiments import (
     noise,
     reader,
     reuse,
-    sequence,
     uuid_v1,
     writers,
 )
 from inorder.lab.feed_bench import ServerFeedBench
 from inorder.lab.keys import BASE_KINDS
+from inorder.lab.legacy import Experiment
 from inorder.lab.mixed_bench import GrownBench
+from inorder.lab.moving import moved
 from inorder.lab.reader_bench import PollingBench
 from inorder.lab.results import EXACT_COUNTERS
 from inorder.lab.reuse_bench import TurningBench
-from inorder.lab.sequence_bench import SequenceBench
 from inorder.lab.server_bench import ServerBench
 from inorder.lab.serving import reading_method
 from inorder.lab.uuid_v1_bench import FileBench
@@ -43,10 +42,6 @@ FEED_BYTES_PER_ROW = 1200
 
 # A table of char(32) with its index, the WAL of inserting both, and the file that COPY writes.
 BULK_BYTES_PER_ROW = 600
-
-# A row of one bigint with its WAL; and how many of them a fast machine inserts in a second.
-SEQUENCE_BYTES_PER_ROW = 140
-SEQUENCE_ROWS_PER_SECOND = 200_000
 
 # A second of the fastest form, 1.2 million rows measured: table, index, sort, the WAL of this turn and the last.
 WRITERS_BYTES_PER_SECOND = 5 * 2**28
@@ -75,6 +70,7 @@ def measured(bench: ServerBench) -> ServerBench:
 EXPERIMENTS = {
     experiment.name: experiment
     for experiment in (
+        *moved(),
         Experiment(
             name=insert.NAME,
             study="P1, P3",
@@ -166,21 +162,6 @@ EXPERIMENTS = {
             quick={"rows": (200_000,), "rounds": 3},
             full={"rows": (1_000_000, 10_000_000, 50_000_000)},
             programs=(),
-        ),
-        Experiment(
-            name=sequence.NAME,
-            study="P2",
-            plan=sequence.SequencePlan,
-            bench=SequenceBench,
-            run=sequence.run_sequence,
-            needs=lambda plan: (
-                max(plan.rows, plan.seconds * SEQUENCE_ROWS_PER_SECOND) * SEQUENCE_BYTES_PER_ROW,
-                f"the rows of {plan.seconds} s, or {plan.rows:,} at once",
-            ),
-            method=lambda server, plan: "TPS and CPU time",
-            # Six rounds, since fewer allow no difference; so fewer clients and sequences.
-            quick={"clients": (1, 10), "caches": (1, 100), "seconds": 1},
-            full={"rounds": 15},
         ),
         Experiment(
             name=writers.NAME,

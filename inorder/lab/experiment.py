@@ -7,6 +7,7 @@ from typing import ClassVar, Generic, TypeVar
 from inorder.errors import InputError
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.plan import Plan
+from inorder.lab.progress import Progress
 from inorder.lab.results import Result, shortened
 from inorder.lab.targets.target import Target
 from inorder.lab.turn import Metrics, Stage
@@ -37,9 +38,10 @@ class Experiment(ABC, Generic[P]):
     order: ClassVar[str] = TURNS
     Plan: ClassVar[type[Plan]]
 
-    def __init__(self, plan: P, target: Target) -> None:
+    def __init__(self, plan: P, target: Target, progress: Progress) -> None:
         self.plan = plan
         self.target = target
+        self.progress = progress
 
     # --- what it needs --------------------------------------------------------
 

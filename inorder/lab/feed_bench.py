@@ -37,8 +37,8 @@ from inorder.lab.feed_tables import (
 from inorder.lab.keys import SCHEMA
 from inorder.lab.machine import available_cores
 from inorder.lab.parallel import execute_all
-from inorder.lab.place import Bench, place_of
 from inorder.lab.serving import FILL_SETTINGS, fill_memory
+from inorder.lab.targets.throw_away import Bench, place_of
 from inorder.lab.timing import Prepared, ServerProcess
 
 FILL_TRANSACTION = 100  # rows of one transaction while the tables are filled

@@ -1,10 +1,12 @@
 """What becomes of a plan on the user's own server: what it cannot do or show is left out and named. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from inorder.errors import InputError
+from inorder.lab.capabilities import Capabilities as Found
+from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.bulk import COPY_IN, COPY_OUT, BulkPlan
 from inorder.lab.experiments.generators import GeneratorsPlan
 from inorder.lab.experiments.insert import InsertPlan
@@ -14,17 +16,16 @@ from inorder.lab.experiments.noise import NoisePlan
 from inorder.lab.experiments.reader import NEED_INORDER, READERS, ReaderPlan
 from inorder.lab.experiments.reuse import KINDS as REUSE_KINDS
 from inorder.lab.experiments.reuse import ReusePlan
-from inorder.lab.experiments.sequence import SequencePlan
 from inorder.lab.experiments.uuid_v1 import UuidV1Plan
 from inorder.lab.experiments.writers import FORMS, XACT, WritersPlan
 from inorder.lab.keys import KEY_KINDS, KeyKind
+from inorder.lab.plan import Plan
 
 # What an experiment measures on a throw-away server, and only there.
 UNSEEN: Mapping[type, str] = {
     InsertPlan: "what is in the WAL (pg_waldump) and the device",
     NoisePlan: "the device",
     BulkPlan: "CPU time",
-    SequencePlan: "CPU time",
     GeneratorsPlan: "CPU time: all is by the wall clock",
 }
 
@@ -56,36 +57,16 @@ MEASURE_LEAVES = (InsertPlan, BulkPlan, MixedPlan, ReusePlan, UuidV1Plan)
 SPARE_SESSIONS = 3  # beside the load's: this tool's own
 
 
-@dataclass(frozen=True)
-class Found:
-    """What the server lets this role see and do. In the order of queries/own_server.sql."""
-
-    version: str
-    role: str
-    database: str
-    in_recovery: bool
-    counts: bool
-    may_create: bool
-    schema_comment: str | None  # None: there is no such schema
-    may_checkpoint: bool
-    sees_wal: bool
-    sees_checkpoints: bool
-    has_inorder: bool
-    has_pgstattuple: bool
-    free_sessions: int
-    shared_buffers: int
-    synchronous_commit: str
-    language: str  # lc_messages
-    tracks_commits: bool
-    settings: Mapping[str, str] = field(default_factory=dict)
-
-
 def fitted(plan: Any, found: Found, needed: int) -> tuple[Any, list[str]]:
     """The plan that can be run there, and what is to be said of it; an error where nothing is left of it."""
     notes = [
         f"On your own server: it was neither restarted nor reconfigured, its settings are those found, and its free "
         f"disk space was not looked at; about {needed / 2**20:,.0f} MB were needed at most."
     ]
+    if isinstance(plan, Plan):
+        kind = next(kind for kind in all_experiments().values() if kind.Plan is type(plan))
+        found_plan = kind.adapt(plan, found)
+        return found_plan.plan, [*notes, *found_plan.notes]
     changes: dict[str, Any] = {}
     for part in (
         fit_language, fit_type, fit_kinds, fit_forms, fit_readers, fit_calls, fit_clients, fit_settings, fit_steps,

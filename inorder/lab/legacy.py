@@ -8,9 +8,10 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from inorder.cluster import Cluster
 from inorder.errors import InputError
-from inorder.lab.place import Bench, Place
 from inorder.lab.progress import Progress
 from inorder.lab.results import Result, Run, shortened
+from inorder.lab.targets.target import Target as Place
+from inorder.lab.targets.throw_away import Bench
 from inorder.servers import Server
 
 Metrics = dict[str, float]

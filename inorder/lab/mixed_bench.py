@@ -10,8 +10,10 @@ from inorder.lab.counters import read_index_pages, read_sizes
 from inorder.lab.experiments import mixed as experiment
 from inorder.lab.experiments.mixed import GENERATORS, KINDS, MixedPlan
 from inorder.lab.keys import SCHEMA, KeyKind
-from inorder.lab.place import Bench, Place, place_of, since
 from inorder.lab.serving import FILL_SETTINGS, fill_memory, serve_afresh
+from inorder.lab.targets.target import Target as Place
+from inorder.lab.targets.target import since
+from inorder.lab.targets.throw_away import Bench, place_of
 
 # Rows of one INSERT while filling: about a second, which is how soon a cancel is heard.
 FILL_BATCH = 100_000

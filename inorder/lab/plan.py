@@ -1,7 +1,7 @@
 """What every plan has, and how one is made: of a size, from options, from a result file."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import msgspec
@@ -15,14 +15,14 @@ from inorder.lab.setting import settings_of
 class Plan:
     """What to run. Its defaults are the usual run."""
 
-    rounds: int = setting.count("Number of rounds.", 1, 1000, 6)
+    rounds: int = setting.rounds(6)
     seed: int = setting.count("Seed of the order of turns, and of pgbench.", 0, 2**31 - 1, 1)
 
     @classmethod
     def of_size(cls, size: str, given: Mapping[str, object]) -> Self:
         """The plan of a size ("", "quick" or "full"), but for what is given."""
         sized = {name: one.sizes[size] for name, one in settings_of(cls).items() if size in one.sizes}
-        return cls(**(sized | dict(given)))
+        return replace(cls(), **(sized | dict(given)))  # type: ignore[arg-type]
 
     @classmethod
     def read(cls, values: Mapping[str, object]) -> Self:

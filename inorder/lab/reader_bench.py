@@ -12,8 +12,9 @@ from inorder.lab import pgbench
 from inorder.lab.clocks import SAME, Apart, apart
 from inorder.lab.experiments.reader import ReaderPlan, Reading, compare
 from inorder.lab.machine import available_cores
-from inorder.lab.place import Bench, Place, place_of
 from inorder.lab.readers import TABLE, Reader, all_readers, setup
+from inorder.lab.targets.target import Target as Place
+from inorder.lab.targets.throw_away import Bench, place_of
 
 POLL_PAUSE = 0.01
 QUIET = 0.5  # seconds without anything new after which a reader has read all there is

@@ -7,11 +7,13 @@ from inorder.cluster import Cluster
 from inorder.database import Connection
 from inorder.errors import InorderError
 from inorder.lab.counters import read_index_pages, read_sizes
-from inorder.lab.legacy import Measured, Series
 from inorder.lab.experiments.reuse import BATCHES, BLOCKS, OLDEST, SCATTERED, ReusePlan
 from inorder.lab.keys import SCHEMA, KeyKind
-from inorder.lab.place import Bench, Place, place_of, since
+from inorder.lab.legacy import Measured, Series
 from inorder.lab.serving import FILL_SETTINGS, fill_memory
+from inorder.lab.targets.target import Target as Place
+from inorder.lab.targets.target import since
+from inorder.lab.targets.throw_away import Bench, place_of
 from inorder.lab.vacuum import index_pages, primary_message
 
 # Sizes, pages and WAL are counted here and nothing is timed, so nothing needs flushing. Full-page images are counted.

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from contextlib import closing
 
 from inorder.lab.experiment import Experiment, P
-from inorder.lab.progress import Progress
 from inorder.lab.results import Result, Run
 from inorder.lab.turn import Measured, Place, Stage, Turn, seed_of, shuffled
 
@@ -12,10 +11,9 @@ from inorder.lab.turn import Measured, Place, Stage, Turn, seed_of, shuffled
 class Runner:
     """One run of an experiment, which fills a result and saves it after each measurement."""
 
-    def __init__(
-        self, experiment: Experiment[P], result: Result, progress: Progress, save: Callable[[], None]
-    ) -> None:
-        self.experiment, self.result, self.progress, self.save = experiment, result, progress, save
+    def __init__(self, experiment: Experiment[P], result: Result, save: Callable[[], None]) -> None:
+        self.experiment, self.result, self.save = experiment, result, save
+        self.progress = experiment.progress
 
     def run(self) -> None:
         """All of it."""

@@ -14,13 +14,15 @@ from inorder.errors import InorderError
 from inorder.lab import pgbench, waldump
 from inorder.lab.counters import CheckpointMarks, read_block_io, read_leaf_density, read_sizes, wal_place
 from inorder.lab.device import DeviceTimes, look
-from inorder.lab.legacy import Metrics, Series
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.keys import KEY_KINDS, KeyKind
-from inorder.lab.place import Bench, Place, place_of, since
+from inorder.lab.legacy import Metrics, Series
 from inorder.lab.progress import Progress
 from inorder.lab.results import CHECKPOINT_WAL
 from inorder.lab.serving import FILL_SETTINGS, fill_memory, serve_afresh
+from inorder.lab.targets.target import Target as Place
+from inorder.lab.targets.target import since
+from inorder.lab.targets.throw_away import Bench, place_of
 
 # Rows of one INSERT while filling: about half a second, which is how soon a cancel is heard.
 FILL_BATCH = 250_000

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,17 @@ from inorder.lab.device import disk_of
 from inorder.lab.results import CGROUP, DIRECT_IO, EXACT_COUNTERS, MOST_WAL
 from inorder.servers import Server
 from inorder.temporary import service_account, takes_direct_io, temporary_folder
+
+
+@dataclass(frozen=True)
+class Small:
+    """A server that is smaller than its tables: bytes of memory in all, requests a second of its disks (None: as many
+    as they can), and the folder of a tablespace ("": none)."""
+
+    memory_bytes: int
+    iops: int | None = None
+    tablespace: str = ""
+
 
 # The fill is not measured: it may use memory and skip every flush.
 FILL_SETTINGS = {
@@ -91,11 +103,11 @@ def limit_disks(cluster: Cluster, plan: Any, method: str) -> cgroup.ControlGroup
     return cgroup.iops_limit(where, sorted({disk for disk in disks.values() if disk}), int(plan.iops))
 
 
-def serve_afresh(cluster: Cluster, plan: Any) -> None:
+def serve_afresh(cluster: Cluster, plan: Any, more: Mapping[str, str] | None = None) -> None:
     """The same of one that runs, once everything a fill wrote has reached the device."""
     cluster.stop()
     os.sync()  # the fill flushed nothing; its pages must not be written back while others are measured
-    serve_measured(cluster, plan)
+    serve_measured(cluster, plan, more)
 
 
 def drop_page_cache(folder: Path) -> None:

@@ -11,11 +11,11 @@ from inorder import __version__
 from inorder.cluster import Cluster
 from inorder.errors import InputError
 from inorder.lab import machine
+from inorder.lab.capabilities import Capabilities as Found
 from inorder.lab.legacy import Experiment
-from inorder.lab.fitting import Found
-from inorder.lab.own_server import OwnServer, described
 from inorder.lab.progress import Progress
 from inorder.lab.results import OWN_SERVER, Result
+from inorder.lab.targets.own_server import OwnServer, described
 from inorder.servers import Server
 from inorder.session import explained
 from inorder.temporary import service_account, temporary_folder

@@ -4,6 +4,7 @@ A field made here is all that is said of a setting. The option of ``lab run``, i
 result file, and whether it applies to the user's own server all follow from it.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
@@ -16,6 +17,7 @@ from inorder.units import parse_bytes, parse_count, parse_duration, short
 T = TypeVar("T")
 KEY = "setting"
 LEAST_MEMORY = 2**20
+MOST_SECONDS = 43_200  # half a day: after a whole one a server makes a checkpoint, whatever it is told
 QUICK, FULL = "quick", "full"
 SIZES = ("", QUICK, FULL)
 
@@ -24,17 +26,22 @@ SIZES = ("", QUICK, FULL)
 class Setting(Generic[T]):
     """How a field of a plan is asked for. ``read`` takes the text and the name of the option, for its errors.
 
-    ``of_server``: it says how a throw-away server is started; the user's own server is as it is.
-    ``asked``: there is an option for it.
+    ``asked``: there is an option for it. ``of_server``: it says how a throw-away server is started; the user's own is
+    as it is, and ``found`` names what of its capabilities is the value there. ``sessions``: so many sessions are open
+    at once. ``needs_inorder`` and ``label`` are of names: whether they need the extension, and what they are called.
     """
 
     help: str
     read: Callable[[str, str], T]
     show: Callable[[T], str]
     flag: str = ""
-    of_server: bool = False
     asked: bool = True
-    sizes: MappingProxyType[str, T] = MappingProxyType({})
+    of_server: bool = False
+    found: str = ""
+    sessions: bool = False
+    needs_inorder: Callable[[str], bool] | None = None
+    label: Callable[[str], str] = str
+    sizes: MappingProxyType[str, T] = field(default_factory=lambda: MappingProxyType({}))
 
     def option(self, name: str) -> str:
         """The option of a field of that name."""
@@ -54,7 +61,8 @@ def settings_of(plan: type) -> dict[str, "Setting[object]"]:
 def made(setting: Setting[T], usual: T | None, factory: Callable[[], T] | None = None) -> T:
     """A field of a dataclass; its type is that of its values."""
     if factory is not None:
-        return cast(T, field(default_factory=factory, metadata={KEY: setting}))
+        made_here: T = field(default_factory=factory, metadata={KEY: setting})
+        return made_here
     return cast(T, field(default=usual, metadata={KEY: setting}))
 
 
@@ -96,18 +104,31 @@ def count(
     full: int | None = None,
     flag: str = "",
     asked: bool = True,
+    sessions: bool = False,
     factory: Callable[[], int] | None = None,
 ) -> int:
     """A number."""
+    sizes = in_sizes(quick, full)
     return made(
-        Setting(help, whole(lowest, highest), typed, flag, asked=asked, sizes=in_sizes(quick, full)), usual, factory
+        Setting(help, whole(lowest, highest), typed, flag, asked, sessions=sessions, sizes=sizes), usual, factory
     )
+
+
+def rounds(usual: int, *, quick: int | None = None, full: int | None = None) -> int:
+    """How often everything is measured."""
+    return count("Number of rounds.", 1, 1000, usual, quick=quick, full=full)
+
+
+def threads() -> int:
+    """Threads of pgbench: as many as this process has cores."""
+    return count("Threads of pgbench.", 1, 1024, asked=False, factory=lambda: len(os.sched_getaffinity(0)))
 
 
 def optional_count(help: str, lowest: int, highest: int, *, flag: str = "", of_server: bool = False) -> int | None:
     """A number, or None unless it is given."""
     read = cast(Callable[[str, str], int | None], whole(lowest, highest))
-    return made(Setting(help, read, lambda number: "" if number is None else typed(number), flag, of_server), None)
+    show: Callable[[int | None], str] = lambda number: "" if number is None else typed(number)  # noqa: E731
+    return made(Setting(help, read, show, flag, of_server=of_server), None)
 
 
 def counts(
@@ -119,10 +140,12 @@ def counts(
     quick: tuple[int, ...] | None = None,
     full: tuple[int, ...] | None = None,
     flag: str = "",
+    sessions: bool = False,
 ) -> tuple[int, ...]:
     """Several numbers."""
-    show = lambda many: ",".join(map(typed, many))  # noqa: E731
-    return made(Setting(help, listed(whole(lowest, highest)), show, flag, sizes=in_sizes(quick, full)), usual)
+    show: Callable[[tuple[int, ...]], str] = lambda many: ",".join(map(typed, many))  # noqa: E731
+    read = listed(whole(lowest, highest))
+    return made(Setting(help, read, show, flag, sessions=sessions, sizes=in_sizes(quick, full)), usual)
 
 
 def choices(
@@ -134,6 +157,8 @@ def choices(
     full: tuple[str, ...] | None = None,
     flag: str = "",
     asked: bool = True,
+    needs_inorder: Callable[[str], bool] | None = None,
+    label: Callable[[str], str] = str,
 ) -> tuple[str, ...]:
     """Several of the known names; all of them unless ``usual`` says which."""
 
@@ -142,11 +167,14 @@ def choices(
             raise InputError(f"{option} has unknown {name!r}; there are {', '.join(known)}")
         return name
 
-    setting = Setting(help, listed(read), ",".join, flag, asked=asked, sizes=in_sizes(quick, full))
+    setting = Setting(
+        help, listed(read), ",".join, flag, asked, needs_inorder=needs_inorder, label=label,
+        sizes=in_sizes(quick, full),
+    )  # fmt: skip
     return made(setting, usual or tuple(known))
 
 
-def choice(help: str, known: Sequence[str], usual: str, *, flag: str = "", of_server: bool = False) -> str:
+def choice(help: str, known: Sequence[str], usual: str, *, flag: str = "", found: str = "") -> str:
     """One of the known names."""
 
     def read(name: str, option: str) -> str:
@@ -154,7 +182,7 @@ def choice(help: str, known: Sequence[str], usual: str, *, flag: str = "", of_se
             raise InputError(f"{option} is {' or '.join(known)}, not '{name}'")
         return name
 
-    return made(Setting(help, read, str, flag, of_server), usual)
+    return made(Setting(help, read, str, flag, of_server=bool(found), found=found), usual)
 
 
 def memory(
@@ -167,7 +195,8 @@ def memory(
     """Bytes that the server is given."""
     read: Callable[[str, str], int] = lambda text, option: parse_bytes(text, option, LEAST_MEMORY)  # noqa: E731
     show: Callable[[int], str] = lambda size: f"{size // 2**20}MB"  # noqa: E731
-    return made(Setting(help, read, show, "--memory", of_server=True, sizes=in_sizes(quick, full)), usual)
+    sizes = in_sizes(quick, full)
+    return made(Setting(help, read, show, "--memory", of_server=True, found="shared_buffers", sizes=sizes), usual)
 
 
 def duration(help: str, usual: float, *, quick: float | None = None, full: float | None = None) -> float:

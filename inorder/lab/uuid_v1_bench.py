@@ -15,8 +15,10 @@ from inorder.lab.experiments import uuid_v1 as experiment
 from inorder.lab.experiments.uuid_v1 import KINDS, UuidV1Plan
 from inorder.lab.keys import KeyKind
 from inorder.lab.parallel import execute_all
-from inorder.lab.place import Bench, Place, place_of, since
 from inorder.lab.serving import serve_measured
+from inorder.lab.targets.target import Target as Place
+from inorder.lab.targets.target import since
+from inorder.lab.targets.throw_away import Bench, place_of
 from inorder.lab.uuid_v1_data import SETS, keys_query
 from inorder.lab.vacuum import index_pages, primary_message
 

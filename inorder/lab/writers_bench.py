@@ -9,12 +9,14 @@ from inorder.cluster import Cluster
 from inorder.database import Connection, query
 from inorder.errors import InorderError
 from inorder.lab import pgbench
-from inorder.lab.legacy import Metrics
 from inorder.lab.experiments.writers import LOCKS, XACT, WritersPlan
 from inorder.lab.extensions import release_tables
 from inorder.lab.keys import SCHEMA
-from inorder.lab.place import Bench, Place, place_of, since
+from inorder.lab.legacy import Metrics
 from inorder.lab.serving import fill_memory, measuring_settings
+from inorder.lab.targets.target import Target as Place
+from inorder.lab.targets.target import since
+from inorder.lab.targets.throw_away import Bench, place_of
 from inorder.lab.writer_tables import WRITER_FORMS, WriterForm, removal
 
 

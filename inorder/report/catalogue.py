@@ -8,6 +8,7 @@ from rich.table import Table
 
 from inorder.errors import InputError
 from inorder.lab.experiments import (
+    all_experiments,
     bulk,
     feed,
     generators,
@@ -16,7 +17,6 @@ from inorder.lab.experiments import (
     noise,
     reader,
     reuse,
-    sequence,
     uuid_v1,
     writers,
 )  # fmt: skip
@@ -31,7 +31,6 @@ from inorder.report.quality import quality_sections
 from inorder.report.reader import reader_headline, reader_sections
 from inorder.report.reuse import reuse_headline, reuse_sections
 from inorder.report.section import Section
-from inorder.report.sequence import sequence_headline, sequence_sections
 from inorder.report.terminal import section_table
 from inorder.report.uuid_v1 import uuid_v1_headline, uuid_v1_sections
 from inorder.report.writers import writers_headline, writers_sections
@@ -81,6 +80,7 @@ def of_sections(
 
 
 REPORTS = {
+    **{name: of_sections(kind.sections, kind.headline, kind.order) for name, kind in all_experiments().items()},
     insert.NAME: of_sections(insert_sections, insert_headline),
     generators.NAME: of_sections(generators_sections, generators_headline),
     uuid_v1.NAME: of_sections(uuid_v1_sections, uuid_v1_headline),
@@ -88,7 +88,6 @@ REPORTS = {
     feed.NAME: of_sections(feed_sections, feed_headline),
     noise.NAME: of_sections(noise_sections, noise_headline),
     bulk.NAME: of_sections(bulk_sections, bulk_headline),
-    sequence.NAME: of_sections(sequence_sections, sequence_headline),
     writers.NAME: of_sections(writers_sections, writers_headline),
     mixed.NAME: of_sections(mixed_sections, mixed_headline),
     reuse.NAME: of_sections(reuse_sections, reuse_headline),

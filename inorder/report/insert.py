@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from inorder.lab.legacy import Series
 from inorder.lab.keys import INDEX_KINDS, KEY_KINDS
+from inorder.lab.legacy import Series
 from inorder.lab.results import Result
 from inorder.lab.stats import LEAST_ROUNDS, Estimate
 from inorder.report import charts, plots

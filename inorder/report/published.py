@@ -70,24 +70,6 @@ SEQUENTIAL_BLOCKS: dict[str, str] = {
     "random": "1", "time60": "less", "sequence256": "more than 2", "sequence": "less",
 }  # fmt: skip
 
-# P2, PostgreSQL 9.3.4 on a virtual machine with 4 cores: TPS by statement, source of the value, and clients.
-SEQUENCE_TPS: dict[tuple[str, str], dict[int, float]] = {
-    ("select", "constant"): {1: 26991, 10: 97749, 100: 97019},
-    ("select", "cache_1"): {1: 17336, 10: 61615, 100: 69211},
-    ("select", "cache_100"): {1: 19379, 10: 69693, 100: 76410},
-    ("insert", "constant"): {1: 4042, 10: 19792, 100: 30982},
-    ("insert", "cache_1"): {1: 4083, 10: 18822, 100: 27365},
-    ("insert", "cache_100"): {1: 3953, 10: 18145, 100: 28701},
-}
-
-# P2: milliseconds of one INSERT … SELECT of 100,000 rows, by source of the value, three runs.
-SEQUENCE_BULK_ROWS = 100_000
-SEQUENCE_BULK_MS: dict[str, tuple[float, ...]] = {
-    "constant": (145.6, 156.1, 172.9),
-    "cache_1": (184.0, 183.7, 183.4),
-    "cache_100": (181.2, 144.6, 198.5),
-}
-
 # P1, PostgreSQL 10.4, 8 CPUs, 32 GB of memory, a spinning disk; UUIDs as char(32). Seconds by step and rows, by key.
 BULK_SECONDS: dict[tuple[str, int], dict[str, float]] = {
     ("with_key", 1_000_000): {"random_char": 43.4, "time_char": 30.6, "bigint": 9.8},

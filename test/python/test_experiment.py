@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 from inorder.errors import InputError
 from inorder.lab.catalogue import EXPERIMENTS
-from inorder.lab.legacy import Metrics, Series
 from inorder.lab.experiments.generators import CALLS, INSERTS, TASKS, TYPES, GeneratorsPlan, run_generators
 from inorder.lab.experiments.insert import InsertPlan, run_insert
+from inorder.lab.legacy import Metrics, Series
 from inorder.lab.progress import Progress
 from inorder.lab.results import Result
 from inorder.lab.session import SERVER_BYTES, new_result, require_room, run_session

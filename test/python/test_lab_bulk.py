@@ -9,9 +9,9 @@ from inorder.cluster import Cluster
 from inorder.errors import InorderError
 from inorder.lab.bulk_bench import BulkBench
 from inorder.lab.catalogue import EXPERIMENTS
-from inorder.lab.legacy import Metrics
 from inorder.lab.experiments import bulk as experiment
 from inorder.lab.experiments.bulk import BUILDS, KINDS, LEAVE_KEY, NAME, STEPS, BulkPlan, run_bulk
+from inorder.lab.legacy import Metrics
 from inorder.lab.results import Result, load
 from inorder.report.bulk import bulk_headline, bulk_sections
 from inorder.report.section import Section

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from inorder.lab.legacy import Metrics, Series
 from inorder.lab.experiments import noise as experiment
 from inorder.lab.experiments.noise import NoisePlan, run_noise
+from inorder.lab.legacy import Metrics, Series
 from inorder.lab.power import lower_ends, share_found, smallest_found
 from inorder.lab.progress import Progress
 from inorder.lab.results import Result, Run, load

@@ -22,10 +22,10 @@ from inorder.lab.experiments.uuid_v1 import STEPS as LIFE
 from inorder.lab.experiments.uuid_v1 import UuidV1Plan
 from inorder.lab.experiments.writers import WritersPlan
 from inorder.lab.fitting import fitted
-from inorder.lab.own_server import OwnServer
 from inorder.lab.pgbench import Load
 from inorder.lab.reader_bench import PollingBench
 from inorder.lab.results import load
+from inorder.lab.targets.own_server import OwnServer
 from inorder.lab.uuid_v1_bench import require_room
 from inorder.lab.writers_bench import SerialBench
 from inorder.report.catalogue import report_of

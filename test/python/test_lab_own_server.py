@@ -13,6 +13,7 @@ from inorder.cli import cli
 from inorder.cluster import Cluster
 from inorder.database import connect
 from inorder.errors import InorderError, InputError
+from inorder.lab.capabilities import Capabilities as Found
 from inorder.lab.catalogue import EXPERIMENTS
 from inorder.lab.experiments.bulk import COPY_IN, COPY_OUT, STEPS, BulkPlan
 from inorder.lab.experiments.insert import InsertPlan
@@ -21,9 +22,9 @@ from inorder.lab.experiments.noise import NoisePlan
 from inorder.lab.experiments.reader import ReaderPlan
 from inorder.lab.experiments.reuse import ReusePlan
 from inorder.lab.experiments.sequence import SequencePlan
-from inorder.lab.fitting import Found, fitted
-from inorder.lab.own_server import MARK, OwnServer, require_usable
+from inorder.lab.fitting import fitted
 from inorder.lab.results import OWN_SERVER, Result, load
+from inorder.lab.targets.own_server import MARK, OwnServer, require_usable
 from inorder.report.catalogue import report_of
 from inorder.servers import Server
 
@@ -256,7 +257,7 @@ def test_what_the_reader_experiment_takes() -> None:
 def test_its_folder_goes_after_a_kill(users: Cluster, server: Server, shared_folder: Path) -> None:
     """Where scripts and logs of pgbench are: claimed and watched like a server's."""
     program = (
-        "import os, sys; from inorder.lab.own_server import OwnServer\n"
+        "import os, sys; from inorder.lab.targets.own_server import OwnServer\n"
         "with OwnServer(sys.argv[1], None): os.kill(os.getpid(), 9)"
     )
     command = [sys.executable, "-c", program, plain(users)]

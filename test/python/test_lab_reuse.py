@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from inorder.lab.catalogue import EXPERIMENTS
-from inorder.lab.legacy import Measured
 from inorder.lab.experiments import reuse as experiment
 from inorder.lab.experiments.reuse import BATCHES, BLOCKS, DELETED, KINDS, OLDEST, SCATTERED, ReusePlan, run_reuse
+from inorder.lab.legacy import Measured
 from inorder.lab.results import Result, Run, load
 from inorder.report.reuse import reuse_headline, reuse_sections
 from inorder.report.terminal import section_table

@@ -10,36 +10,50 @@ import pytest
 from inorder.cluster import Cluster
 from inorder.errors import InorderError
 from inorder.lab.catalogue import EXPERIMENTS
-from inorder.lab.legacy import Metrics
-from inorder.lab.experiments.sequence import BULK, CONSTANT, NAME, SequencePlan, run_sequence
+from inorder.lab.experiments.sequence import (
+    BULK,
+    CONSTANT,
+    TABLE,
+    SequenceExperiment,
+    SequencePlan,
+)
 from inorder.lab.results import Result, Run, load
-from inorder.lab.sequence_bench import TABLE, SequenceBench
-from inorder.report.sequence import bulk_section, load_section, sequence_headline, sequence_sections
+from inorder.lab.targets.throw_away import ThrowAway
+from inorder.lab.turn import Metrics
+from inorder.report.section import Section
 from inorder.report.terminal import section_table
 from inorder.servers import Server
 from rich.console import Console
 
 from conftest import Silent, scalar
+from on_paper import empty_result, run_on_paper
 from test_cli import inorder
 
 SMALL = SequencePlan(clients=(1, 10), caches=(1, 100), rounds=2)
 
 
-class OnPaper:
-    """A bench that writes down what it is asked; nextval has half the TPS, and takes twice the time."""
+def tps_table(result: Result) -> Section:
+    """TPS by statement and clients."""
+    return SequenceExperiment.sections(result)[0]
 
-    def __init__(self) -> None:
+
+def bulk_table(result: Result) -> Section:
+    """One INSERT … SELECT."""
+    return SequenceExperiment.sections(result)[1]
+
+
+class OnPaper(SequenceExperiment):
+    """Writes down what is measured; nextval has half the TPS, and takes twice the time."""
+
+    def prepare(self) -> None:
+        """Nothing yet."""
         self.asked: list[tuple[object, ...]] = []
-
-    def create(self) -> None:
-        """Noted."""
-        self.asked.append(("create",))
 
     def load(self, statement: str, kind: str, clients: int, seed: int) -> Metrics:
         """Noted."""
         self.asked.append((statement, kind, clients))
         tps = 1000.0 * clients * (1.0 if kind == CONSTANT else 0.5)
-        return {"tps": tps, "cpu_us": 2e6 / tps, "transactions": 100, "wal_bytes": 9800}
+        return {"tps": tps, "latency_ms": 1.0, "cpu_us": 2e6 / tps, "transactions": 100, "wal_bytes": 9800}
 
     def bulk(self, kind: str) -> Metrics:
         """Noted."""
@@ -48,36 +62,29 @@ class OnPaper:
         return {"seconds": seconds, "cpu_seconds": seconds, "wal_bytes": 1}
 
 
-def run_on_paper(plan: SequencePlan, result: Result | None = None) -> tuple[Result, OnPaper]:
-    """A whole experiment without a server."""
-    bench, result = OnPaper(), result or Result(NAME, "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
-    run_sequence(plan, bench, result, Silent(), lambda: None)
-    return result, bench
-
-
 def test_every_statement_takes_its_turn_in_every_round() -> None:
     """Six statements by two numbers of clients, and the bulk form of each kind, in another order each round."""
-    result, bench = run_on_paper(SMALL)
+    result, bench = run_on_paper(OnPaper, SMALL)
     turns = {(statement, kind, clients) for statement in ("select", "insert")
              for kind in ("constant", "cache_1", "cache_100") for clients in (1, 10)}  # fmt: skip
     turns |= {(BULK, kind) for kind in ("constant", "cache_1", "cache_100")}  # type: ignore[misc]
-    first, second = bench.asked[1:16], bench.asked[16:]
-    assert bench.asked[0] == ("create",) and len(bench.asked) == 31
+    first, second = bench.asked[:15], bench.asked[15:]
+    assert len(bench.asked) == 30
     assert set(first) == set(second) == turns and first != second
     assert result.complete and all(run.rows == SMALL.rows for run in result.select(BULK))
 
 
 def test_what_the_file_has_is_not_measured_again() -> None:
     """A resumed run does the rest only, in the order it would have had, from the round that was cut off."""
-    whole, bench = run_on_paper(SMALL)
-    part = Result(NAME, "now", "0", 1, SMALL.as_dict(), {}, {}, "mock", runs=whole.runs[:20])
-    resumed, rest = run_on_paper(SMALL, part)
-    assert resumed.runs == whole.runs and rest.asked == [("create",), *bench.asked[16:]]
+    whole, bench = run_on_paper(OnPaper, SMALL)
+    part = replace(empty_result(OnPaper, SMALL), runs=whole.runs[:20])
+    resumed, rest = run_on_paper(OnPaper, SMALL, part)
+    assert resumed.runs == whole.runs and rest.asked == bench.asked[15:]
 
 
 def test_plans_are_those_published() -> None:
     """P2's seconds, clients and rows; the short run keeps the six rounds that a difference needs, in two minutes."""
-    experiment = EXPERIMENTS[NAME]
+    experiment = EXPERIMENTS["sequence"]
     for plan in (experiment.plan_of(), experiment.plan_of("full")):
         assert (plan.clients, plan.seconds, plan.rows) == ((1, 10, 100), 2, 100_000)
         assert plan.caches == (1, 100, 1000)
@@ -88,54 +95,54 @@ def test_plans_are_those_published() -> None:
 
 def test_published_figures_stand_beside() -> None:
     """With their ratios; what was not run is empty, and what was not published, too."""
-    result, _ = run_on_paper(SMALL)
-    rows = {(row[0], row[1]): row[2:] for row in load_section(result).shown()}
+    result, _ = run_on_paper(OnPaper, SMALL)
+    rows = {(row[0], row[1]): row[2:] for row in tps_table(result).shown()}
     assert len(rows) == 2 * 3 * 3
     slower = ["0.50 [0.50–0.50]", "2.00 [2.00–2.00]"]
     assert rows["select nextval, CACHE 1", "1"] == ["500", *slower, "17,336", "0.64", "98.0"]
     assert rows["insert 1", "10"] == ["10,000", "", "", "19,792", "", "98.0"]
     assert rows["insert nextval, CACHE 100", "100"] == ["", "", "", "28,701", "0.93", ""]
-    thousand, _ = run_on_paper(SequencePlan(clients=(4,), caches=(1000,), rounds=1))
-    row = {(row[0], row[1]): row[2:] for row in load_section(thousand).shown()}["insert nextval, CACHE 1000", "4"]
+    thousand, _ = run_on_paper(OnPaper, SequencePlan(clients=(4,), caches=(1000,), rounds=1))
+    row = {(row[0], row[1]): row[2:] for row in tps_table(thousand).shown()}["insert nextval, CACHE 1000", "4"]
     assert row == ["2,000", "0.50 (once)", "2.00 (once)", "", "", "98.0"]
 
 
 def test_the_caption_counts_the_rounds_there_are() -> None:
     """Not those planned: an interrupted run is no surer than it is."""
-    result, _ = run_on_paper(replace(SMALL, rounds=6))
-    assert "6 rounds: brackets hold an interval" in load_section(result).caption
+    result, _ = run_on_paper(OnPaper, replace(SMALL, rounds=6))
+    assert "6 rounds: brackets hold an interval" in tps_table(result).caption
     result.runs = [run for run in result.runs if run.round <= 2]
-    assert "2 rounds: brackets hold their range" in load_section(result).caption
+    assert "2 rounds: brackets hold their range" in tps_table(result).caption
 
 
 def test_published_milliseconds_are_those_of_as_many_rows() -> None:
     """And left out beside another number of rows."""
-    result, _ = run_on_paper(SMALL)
-    assert bulk_section(result).shown()[1] == [
+    result, _ = run_on_paper(OnPaper, SMALL)
+    assert bulk_table(result).shown()[1] == [
         "nextval, CACHE 1", "100.0", "2.00 [2.00–2.00]", "2.00 [2.00–2.00]", "183.7", "1.18",
         "184.0 183.7 183.4",
     ]  # fmt: skip
-    other, _ = run_on_paper(SequencePlan(rows=1000, rounds=1))
-    assert bulk_section(other).shown()[1][4:] == ["", "", ""]
+    other, _ = run_on_paper(OnPaper, SequencePlan(rows=1000, rounds=1))
+    assert bulk_table(other).shown()[1][4:] == ["", "", ""]
 
 
 def test_the_tables_fit_a_page() -> None:
     """140 columns, with six rounds that tell no difference."""
-    result, _ = run_on_paper(SequencePlan(rounds=6))
+    result, _ = run_on_paper(OnPaper, SequencePlan(rounds=6))
     for run in result.runs:
         run.metrics["tps"] = 100_000.0 + run.round
         run.metrics["cpu_us"] = 10.0
     console = Console(width=140, record=True, file=io.StringIO())
-    console.print(*map(section_table, sequence_sections(result)))
+    console.print(*map(section_table, SequenceExperiment.sections(result)))
     text = console.export_text()
     assert "no difference" in text and "…" not in text.replace("INSERT … SELECT", "")
 
 
 def test_an_empty_result_has_its_tables_but_claims_nothing() -> None:
     """As an interrupted one may be."""
-    result = Result(NAME, "now", "0", 1, SMALL.as_dict(), {}, {}, "mock")
-    assert [len(section.shown()) for section in sequence_sections(result)] == [18, 3]
-    assert sequence_headline(result) == ""
+    result = empty_result(OnPaper, SMALL)
+    assert [len(section.shown()) for section in SequenceExperiment.sections(result)] == [18, 3]
+    assert SequenceExperiment.headline(result) == ""
 
 
 @pytest.mark.parametrize(
@@ -151,25 +158,25 @@ def test_an_empty_result_has_its_tables_but_claims_nothing() -> None:
 def test_what_the_headline_claims(rounds: int, tps: list[float], claim: str) -> None:
     """A loss only where the interval shows it."""
     plan = SequencePlan(clients=(1,), caches=(1,), rounds=rounds)
-    result = Result(NAME, "now", "0", 1, plan.as_dict(), {}, {}, "mock")
+    result = empty_result(OnPaper, plan)
     for number, value in enumerate(tps, 1):
         result.runs.append(Run("insert_1", CONSTANT, 0, number, {"tps": 1000.0, "cpu_us": 5.0}))
         result.runs.append(Run("insert_1", "cache_1", 0, number, {"tps": value, "cpu_us": 10.0}))
-    assert claim in sequence_headline(result)
-    assert "its CPU time: 2.00 [2.00–2.00]" in sequence_headline(result)
+    assert claim in SequenceExperiment.headline(result)
+    assert "its CPU time: 2.00 [2.00–2.00]" in SequenceExperiment.headline(result)
 
 
 def test_no_cpu_time_is_a_value() -> None:
     """It is told in ticks of 10 ms: a ratio to nothing is left out, and the file is none the worse."""
-    result, _ = run_on_paper(replace(SMALL, rounds=3))
+    result, _ = run_on_paper(OnPaper, replace(SMALL, rounds=3))
     for run in result.runs:
         if run.kind == CONSTANT and (run.round == 1 or run.step == "insert_10"):
             run.metrics.update(cpu_us=0.0, cpu_seconds=0.0)
-    rows = {(row[0], row[1]): row[4] for row in load_section(result).shown()}
+    rows = {(row[0], row[1]): row[4] for row in tps_table(result).shown()}
     assert rows["insert nextval, CACHE 1", "1"] == "2.00 [2.00–2.00]"
     assert rows["insert nextval, CACHE 1", "10"] == ""
-    assert [row[3] for row in bulk_section(result).shown()] == ["", "2.00 [2.00–2.00]", "2.00 [2.00–2.00]"]
-    assert "its CPU time: 2.00 [2.00–2.00] with 1 client; CPU time of one" in sequence_headline(result)
+    assert [row[3] for row in bulk_table(result).shown()] == ["", "2.00 [2.00–2.00]", "2.00 [2.00–2.00]"]
+    assert "its CPU time: 2.00 [2.00–2.00] with 1 client; CPU time of one" in SequenceExperiment.headline(result)
 
 
 @pytest.mark.server
@@ -177,8 +184,8 @@ def test_what_is_run_is_what_is_said(server: Server) -> None:
     """More clients than a server takes by default; CACHE as said; WAL of nextval by its 32 values a record."""
     plan = SequencePlan(clients=(110,), caches=(1, 100), rows=9600, seconds=1)
     with Cluster(server) as cluster:
-        bench = SequenceBench(cluster, plan)
-        bench.create()
+        bench = SequenceExperiment(plan, ThrowAway(cluster), Silent())
+        bench.prepare()
         found = bench.load("insert", "cache_1", 110, 1)
         assert found["transactions"] == scalar(bench.control, f"SELECT count(*) FROM {TABLE}")
         # Each session's CPU time was more than nothing, and all of them had no more than the machine has.
@@ -219,6 +226,6 @@ def test_a_switch_is_on_or_off(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("field", "value"), [("rows", 10**9), ("seconds", 86_400)])
 def test_the_space_it_asks_for(field: str, value: int) -> None:
     """Grows with what is asked for most."""
-    needed, _ = EXPERIMENTS[NAME].needs(EXPERIMENTS[NAME].plan_of(**{field: value}))
-    small, _ = EXPERIMENTS[NAME].needs(EXPERIMENTS[NAME].plan_of("quick"))
+    needed, _ = EXPERIMENTS["sequence"].needs(EXPERIMENTS["sequence"].plan_of(**{field: value}))
+    small, _ = EXPERIMENTS["sequence"].needs(EXPERIMENTS["sequence"].plan_of("quick"))
     assert needed >= 130 * 10**9 and small < 10**9

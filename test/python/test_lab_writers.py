@@ -10,7 +10,6 @@ from inorder.cluster import Cluster
 from inorder.database import Connection, connect
 from inorder.errors import InorderError
 from inorder.lab import pgbench, writer_tables
-from inorder.lab.legacy import Metrics
 from inorder.lab.experiments import writers as experiment
 from inorder.lab.experiments.writers import (
     ALONE_FORMS,
@@ -28,6 +27,7 @@ from inorder.lab.experiments.writers import (
     WritersPlan,
     run_writers,
 )
+from inorder.lab.legacy import Metrics
 from inorder.lab.results import Result, load
 from inorder.lab.writer_tables import TABLE, WRITER_FORMS
 from inorder.lab.writers_bench import SerialBench, count_misplaced

@@ -2,6 +2,7 @@
 
 import pytest
 from inorder.lab.catalogue import EXPERIMENTS
+from inorder.lab.experiments.sequence import PUBLISHED_ROWS, PUBLISHED_TPS
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import Result, Run
 from inorder.report import published
@@ -137,7 +138,7 @@ def test_the_full_runs_have_every_published_cell() -> None:
     assert min(insert.rows) <= SMALLEST
     wanted = {*(rows for _, rows in published.BULK_SECONDS), published.BULK_TOTAL_ROWS, published.BULK_INDEX_ROWS}
     assert wanted <= set(bulk.rows) and set(published.BULK_TOTAL_MB) <= set(bulk.kinds)
-    clients = {count for by_clients in published.SEQUENCE_TPS.values() for count in by_clients}
-    assert clients <= set(sequence.clients) and {kind for _, kind in published.SEQUENCE_TPS} <= set(sequence.kinds)
-    assert sequence.rows == published.SEQUENCE_BULK_ROWS
+    clients = {count for by_clients in PUBLISHED_TPS.values() for count in by_clients}
+    assert clients <= set(sequence.clients) and {kind for _, kind in PUBLISHED_TPS} <= set(sequence.kinds)
+    assert sequence.rows == PUBLISHED_ROWS
     assert {form for form, _, _ in published.WRITERS_ROWS_PER_SECOND} <= set(writers.forms) and writers.clients == 16

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inorder.lab.catalogue import EXPERIMENTS
 from inorder.lab.results import Result, load
 from inorder.report.catalogue import report_of
 
@@ -44,7 +45,5 @@ def test_the_tables_are_as_recorded(name: str, tmp_path: Path) -> None:
 
 def test_every_experiment_is_recorded() -> None:
     """A new experiment records one, too."""
-    from inorder.lab.catalogue import EXPERIMENTS
-
     experiments = {read(FOLDER / f"{name}.json.gz")["experiment"] for name in NAMES}
     assert experiments == set(EXPERIMENTS)

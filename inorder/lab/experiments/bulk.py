@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from inorder.lab.legacy import Metrics, forget_cut_off
 from inorder.lab.keys import KEY_KINDS, USUAL_KINDS
+from inorder.lab.legacy import Metrics, forget_cut_off
 from inorder.lab.progress import Progress
 from inorder.lab.results import Result, Run
 

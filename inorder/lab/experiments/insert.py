@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
-from inorder.lab.legacy import Metrics, Series, Turn, run_rounds
 from inorder.lab.keys import KEY_KINDS, PRIMARY, USUAL_KINDS, with_indexes
+from inorder.lab.legacy import Metrics, Series, Turn, run_rounds
 from inorder.lab.machine import available_cores
 from inorder.lab.progress import Progress
 from inorder.lab.results import Result, Run

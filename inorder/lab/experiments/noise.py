@@ -10,9 +10,9 @@ from itertools import combinations
 from string import ascii_uppercase
 from typing import Any
 
-from inorder.lab.legacy import Turn, run_rounds
 from inorder.lab.experiments.insert import INSERT, InsertBench, InsertPlan, speed_text
 from inorder.lab.keys import KEY_KINDS, KeyKind
+from inorder.lab.legacy import Turn, run_rounds
 from inorder.lab.machine import available_cores
 from inorder.lab.progress import Progress
 from inorder.lab.results import Result

@@ -1,45 +1,81 @@
 """Whether a sequence is the bottleneck of inserts (published study P2).
 
-The same statement with a constant and with nextval of sequences that differ
-in CACHE: ``SELECT`` alone, an insert of one row, an insert of many.
-``run_sequence`` is the experiment; what it does to a real server is ``SequenceBench``.
+The same statement with a constant and with nextval of sequences that differ in CACHE: SELECT alone, an insert of one
+row, an insert of many.
 """
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import ClassVar
 
-from inorder.lab.legacy import Measured, Metrics, Turn, run_rounds
-from inorder.lab.machine import available_cores
-from inorder.lab.progress import Progress
+from inorder.database import Connection
+from inorder.errors import InorderError
+from inorder.lab import pgbench, setting
+from inorder.lab.capabilities import Adapted, Capabilities, adapted
+from inorder.lab.experiment import Experiment
+from inorder.lab.figures import median_of, per, ratio_of
+from inorder.lab.keys import SCHEMA
+from inorder.lab.plan import Plan
 from inorder.lab.results import Result
-
-NAME = "sequence"
+from inorder.lab.stats import LEAST_ROUNDS, Estimate
+from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
+from inorder.report.certainty import how_sure, too_few
+from inorder.report.section import Column, Section, Value, number, ratio
+from inorder.servers import Server
 
 SELECT = "select"
 INSERT = "insert"
 BULK = "bulk"  # one INSERT … SELECT
-STATEMENTS = (SELECT, INSERT)
-
+TABLE = f"{SCHEMA}.tb1"
+STATEMENTS = {SELECT: "SELECT {value};\n", INSERT: f"INSERT INTO {TABLE} VALUES ({{value}});\n"}
 CONSTANT = "constant"  # what the ratios are to: the same statement without nextval
 
+SPARE_CONNECTIONS = 20  # beside the load's: this tool's own, and those the server reserves
 
-@dataclass(frozen=True)
-class SequencePlan:
-    """Which sequences, how many sessions, how many rows the bulk form inserts, for how long and how often."""
+# A row of one bigint with its WAL; and how many of them a fast machine inserts in a second.
+BYTES_PER_ROW = 140
+ROWS_PER_SECOND = 200_000
 
-    clients: tuple[int, ...] = (1, 10, 100)
-    caches: tuple[int, ...] = (1, 100, 1000)
-    rows: int = 100_000
-    seconds: int = 2
-    rounds: int = 6
-    synchronous_commit: str = "on"
-    threads: int = field(default_factory=available_cores)
-    seed: int = 1
+# P2, PostgreSQL 9.3.4, 4 cores: TPS by number of clients, by statement and source of the value.
+PUBLISHED_TPS: dict[tuple[str, str], dict[int, float]] = {
+    (SELECT, "constant"): {1: 26991, 10: 97749, 100: 97019},
+    (SELECT, "cache_1"): {1: 17336, 10: 61615, 100: 69211},
+    (SELECT, "cache_100"): {1: 19379, 10: 69693, 100: 76410},
+    (INSERT, "constant"): {1: 4042, 10: 19792, 100: 30982},
+    (INSERT, "cache_1"): {1: 4083, 10: 18822, 100: 27365},
+    (INSERT, "cache_100"): {1: 3953, 10: 18145, 100: 28701},
+}
+# P2: milliseconds of one INSERT … SELECT of so many rows, by source of the value, three runs.
+PUBLISHED_ROWS = 100_000
+PUBLISHED_MS: dict[str, tuple[float, ...]] = {
+    "constant": (145.6, 156.1, 172.9),
+    "cache_1": (184.0, 183.7, 183.4),
+    "cache_100": (181.2, 144.6, 198.5),
+}
+PUBLISHED_CLIENTS = (1, 10, 100)
+PUBLISHED_CACHES = (1, 100)
+MOST_UNSTEADY = 20  # percent of loss that an interval may leave open before it is said to tell little
 
-    def as_dict(self) -> dict[str, Any]:
-        """For the result file."""
-        return asdict(self)
+
+@dataclass(frozen=True, kw_only=True)
+class SequencePlan(Plan):
+    """Six rounds in the short run, too, since fewer allow no difference; so fewer clients and sequences."""
+
+    clients: tuple[int, ...] = setting.counts(
+        "Sessions of pgbench, several comma-separated.", 1, 1000, (1, 10, 100), quick=(1, 10), sessions=True
+    )
+    caches: tuple[int, ...] = setting.counts(
+        "CACHE of the sequences.", 1, 10**6, (1, 100, 1000), quick=(1, 100), flag="--cache"
+    )
+    rows: int = setting.count("Rows of one INSERT … SELECT.", 1000, 10**9, 100_000)
+    seconds: int = setting.count("Seconds of each turn.", 1, setting.MOST_SECONDS, 2, quick=1)
+    rounds: int = setting.rounds(6, full=15)
+    synchronous_commit: str = setting.choice(
+        "Whether commits wait for the disk: on or off.", ("on", "off"), "on", found="synchronous_commit"
+    )
+    threads: int = setting.threads()
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -65,58 +101,296 @@ def step_of(statement: str, clients: int) -> str:
     return f"{statement}_{clients}"
 
 
-class Bench(Protocol):
-    """What the experiment needs done."""
+def value_of(kind: str) -> str:
+    """The expression that a statement evaluates.
 
-    def create(self) -> None:
-        """The table and the sequences."""
+    >>> value_of("constant"), value_of("cache_100")
+    ('1', "nextval('inorder_lab.cache_100')")
+    """
+    return "1" if kind == CONSTANT else f"nextval('{SCHEMA}.{kind}')"
+
+
+def label(kind: str) -> str:
+    """Where the value comes from, for a reader.
+
+    >>> label("constant"), label("cache_100")
+    ('1', 'nextval, CACHE 100')
+    """
+    return "1" if kind == CONSTANT else f"nextval, CACHE {kind.removeprefix('cache_')}"
+
+
+class SequenceExperiment(Experiment[SequencePlan]):
+    """pgbench with the simple protocol, as published; and one statement of many rows."""
+
+    name = "sequence"
+    summary = "TPS of nextval, alone and in inserts, by CACHE of the sequence and number of clients."
+    studies = ("P2",)
+    Plan: ClassVar = SequencePlan
+    control: Connection
+
+    @classmethod
+    def room(cls, plan: SequencePlan) -> tuple[int, str]:
+        """The rows of a turn with their WAL."""
+        rows = max(plan.rows, plan.seconds * ROWS_PER_SECOND)
+        return rows * BYTES_PER_ROW, f"the rows of {plan.seconds} s, or {plan.rows:,} at once"
+
+    @classmethod
+    def method(cls, plan: SequencePlan, server: Server) -> str:
+        """Both are measured."""
+        return "TPS and CPU time"
+
+    @classmethod
+    def adapt(cls, plan: SequencePlan, can: Capabilities) -> Adapted[SequencePlan]:
+        """The CPU time of its processes is not to be seen."""
+        return adapted(plan, can, unseen="CPU time")
+
+    # --- what it does ---------------------------------------------------------
+
+    def prepare(self) -> None:
+        """The server as it comes, but with so many connections and no checkpoint by itself; one table, sequences."""
+        self.target.serve(
+            {
+                "max_connections": str(max(self.plan.clients) + SPARE_CONNECTIONS),
+                "synchronous_commit": self.plan.synchronous_commit,
+                "max_wal_size": "16GB",
+                "checkpoint_timeout": "1d",
+            }
+        )
+        self.control = self.target.connect()
+        self.target.create_schema(self.control)
+        self.control.execute(f"CREATE TABLE {TABLE} (c1 bigint)".encode())
+        for cache in self.plan.caches:
+            self.control.execute(f"CREATE SEQUENCE {SCHEMA}.{kind_of(cache)} CACHE {cache}".encode())
+
+    def close(self) -> None:
+        """End the session that reads the counters."""
+        if hasattr(self, "control"):
+            self.control.close()
+
+    def stages(self) -> list[Stage]:
+        """All statements, kinds and numbers of clients in shuffled order, once a round."""
+        loads = [
+            self.load_turn(statement, kind, clients)
+            for statement in STATEMENTS for kind in self.plan.kinds for clients in self.plan.clients
+        ]  # fmt: skip
+        return [Stage(every_round([*loads, *map(self.bulk_turn, self.plan.kinds)]), self.plan.rounds)]
+
+    def load_turn(self, statement: str, kind: str, clients: int) -> Turn:
+        """One statement with so many clients."""
+        text = f"{statement}, {kind}, {clients} clients"
+        step = step_of(statement, clients)
+        return single(step, kind, 0, text, lambda seed: self.load(statement, kind, clients, seed))
+
+    def bulk_turn(self, kind: str) -> Turn:
+        """One kind in bulk."""
+        rows = self.plan.rows
+        return single(BULK, kind, rows, f"{rows:,} rows at once, {kind}", lambda _seed: self.bulk(kind))
+
+    def told(self, metrics: Metrics) -> str:
+        """TPS, or how long it took."""
+        return f"{metrics['tps']:,.0f} TPS" if "tps" in metrics else f"{1000 * metrics['seconds']:.1f} ms"
+
+    def clear(self) -> None:
+        """An empty table, and nothing left to write back."""
+        self.control.execute(f"TRUNCATE {TABLE}".encode())
+        self.target.checkpoint(self.control)
 
     def load(self, statement: str, kind: str, clients: int, seed: int) -> Metrics:
         """A statement from so many sessions at once, again and again, for the plan's seconds."""
+        self.clear()
+        found: Metrics = {}
+        cpu_before = self.target.ended_cpu(self.control)
+        with self.target.counted(self.control, None, found):
+            load = pgbench.Load(clients, self.plan.threads, self.plan.seconds, protocol="simple")
+            done = self.target.pgbench(self.script(statement, kind), load, seed)
+        cpu = self.target.ended_cpu(self.control)
+        if done.transactions == 0:
+            raise InorderError(f"pgbench did nothing in {self.plan.seconds} s")
+        self.check(kind, done.transactions if statement == INSERT else 0)
+        metrics = {"tps": done.tps, "latency_ms": done.latency_ms, "transactions": done.transactions}
+        if cpu is not None and cpu_before is not None:
+            metrics["cpu_us"] = 1e6 * (cpu - cpu_before) / done.transactions
+        return metrics | found
+
+    def script(self, statement: str, kind: str) -> Path:
+        """What pgbench runs."""
+        path = self.target.folder / f"{statement}_{kind}.sql"
+        path.write_text(STATEMENTS[statement].format(value=value_of(kind)), encoding="utf-8")
+        return path
 
     def bulk(self, kind: str) -> Metrics:
-        """The plan's rows by one statement."""
+        """One INSERT … SELECT in a session of its own, by the wall clock and by the CPU time of its process."""
+        self.clear()
+        found: Metrics = {}
+        statement = f"INSERT INTO {TABLE} SELECT {value_of(kind)} FROM generate_series(1, {self.plan.rows})"
+        with self.target.counted(self.control, None, found), self.target.connect() as session:
+            metrics = self.target.timed(session, lambda: session.execute(statement.encode()))
+        self.check(kind, self.plan.rows)
+        return metrics | found
+
+    def check(self, kind: str, rows: int) -> None:
+        """An error unless the table holds so many rows, each with a value of its own if they come from a sequence."""
+        row = self.control.execute(f"SELECT count(*), count(DISTINCT c1) FROM {TABLE}".encode()).fetchone()
+        expected = (rows, min(rows, 1) if kind == CONSTANT else rows)
+        if row != expected:
+            raise InorderError(f"{kind}: {row} rows and values in the table instead of {expected}")
+
+    # --- what it says ---------------------------------------------------------
+
+    @classmethod
+    def sections(cls, result: Result) -> Sequence[Section]:
+        """TPS by statement and clients, and one bulk statement; with P2 beside."""
+        plan = cls.plan_in(result)
+        return [load_section(result, plan), bulk_section(result, plan)]
+
+    @classmethod
+    def headline(cls, result: Result) -> str:
+        """What is to be said of P2's conclusion, from the plainest sequence measured: one row a statement, and many."""
+        plan = cls.plan_in(result)
+        kind = kind_of(min(plan.caches))
+        inserts = ratios_of_inserts(result, plan, kind, "tps")
+        if not inserts:
+            return ""
+        ratios = [f"TPS of an insert: {told(inserts)}"]
+        if cpu := ratios_of_inserts(result, plan, kind, "cpu_us"):
+            ratios.append(f"its CPU time: {told(cpu)}")
+        if bulk := ratio_of(result, BULK, kind, CONSTANT, "cpu_seconds"):
+            ratios.append(f"CPU time of one INSERT … SELECT: {ratio(bulk)}")
+        return (
+            f"P2 found that nextval is not the bottleneck of inserts. {verdict(inserts)} "
+            f"Ratios of {label(kind)} to a constant: {'; '.join(ratios)}."
+        )
 
 
-def run_sequence(
-    plan: SequencePlan, bench: Bench, result: Result, progress: Progress, save: Callable[[], None]
-) -> None:
-    """All statements, kinds and numbers of clients in shuffled order, once a round."""
-    turns = turns_of(plan, bench)
-    progress.total(plan.rounds * len(turns))
-    bench.create()
-    run_rounds(turns, plan.rounds, plan.seed, result, progress, save, found)
-    result.complete = True
-    save()
+def kinds_shown(plan: SequencePlan) -> list[str]:
+    """Those of the plan and those published, in order of CACHE."""
+    return [CONSTANT, *map(kind_of, sorted({*PUBLISHED_CACHES, *plan.caches}))]
 
 
-def turns_of(plan: SequencePlan, bench: Bench) -> list[Turn]:
-    """Everything that is measured once a round."""
-    loads = [
-        load_turn(bench, statement, kind, clients)
-        for statement in STATEMENTS for kind in plan.kinds for clients in plan.clients
+def load_row(result: Result, statement: str, kind: str, clients: int) -> list[Value]:
+    """One statement of one kind under one load."""
+    step = step_of(statement, clients)
+    published = PUBLISHED_TPS.get((statement, kind), {}).get(clients)
+    base = PUBLISHED_TPS[statement, CONSTANT].get(clients)
+    return [
+        f"{statement} {label(kind)}",
+        clients,
+        median_of(result, step, kind, "tps"),
+        ratio_of(result, step, kind, CONSTANT, "tps"),
+        ratio_of(result, step, kind, CONSTANT, "cpu_us"),
+        published,
+        published / base if published and base and kind != CONSTANT else None,
+        median_of(result, step, kind, per("wal_bytes", "transactions")),
+    ]
+
+
+def load_section(result: Result, plan: SequencePlan) -> Section:
+    """Every statement, its kinds, and its numbers of clients."""
+    many = sorted({*PUBLISHED_CLIENTS, *plan.clients})
+    columns = (
+        Column("statement", "what each transaction does; insert: into a table of one bigint without an index"),
+        Column("clients", "sessions of pgbench", number()),
+        Column("TPS", "median of the rounds; pgbench, without connection time", number()),
+        Column("ratio", "of TPS to that with a constant in the same round and with as many clients", ratio),
+        Column("CPU ratio", "of the CPU time of the server's sessions a transaction, their start included", ratio),
+        Column("publ. TPS", "P2", number()),
+        Column("publ. ratio", "P2, of the figures beside", number(2)),
+        Column("WAL B", "bytes of write-ahead log a transaction; pg_stat_wal", number(1)),
+    )
+    rows = [
+        load_row(result, statement, kind, clients) for statement in STATEMENTS for clients in many
+        for kind in kinds_shown(plan)
     ]  # fmt: skip
-    return [*loads, *(bulk_turn(bench, kind, plan.rows) for kind in plan.kinds)]
+    wait = "wait" if plan.synchronous_commit == "on" else "do not wait"
+    caption = (
+        f"ratio: to the same statement with 1 instead of nextval. publ.: study P2, PostgreSQL 9.3.4 on 4 cores. Empty: "
+        f"not measured, or not published. Commits {wait} for the disk. {how_sure(result)}"
+    )
+    title = f"nextval or a constant: pgbench, simple protocol, {plan.seconds} s a turn"
+    return Section("sequence-tps", title, columns, rows, caption)
 
 
-def load_turn(bench: Bench, statement: str, kind: str, clients: int) -> Turn:
-    """One statement's turn with so many clients."""
+def bulk_row(result: Result, plan: SequencePlan, kind: str) -> list[Value]:
+    """One kind in bulk."""
+    comparable = plan.rows == PUBLISHED_ROWS
+    published = median(PUBLISHED_MS[kind]) if comparable and kind in PUBLISHED_MS else None
+    base = median(PUBLISHED_MS[CONSTANT])
+    return [
+        label(kind),
+        median_of(result, BULK, kind, "seconds", scale=1000.0),
+        ratio_of(result, BULK, kind, CONSTANT, "seconds"),
+        ratio_of(result, BULK, kind, CONSTANT, "cpu_seconds"),
+        published,
+        published / base if published and kind != CONSTANT else None,
+        " ".join(map(str, PUBLISHED_MS[kind])) if published else None,
+    ]
 
-    def measure(seed: int) -> Measured:
-        return bench.load(statement, kind, clients, seed)
 
-    return Turn(step_of(statement, clients), kind, 0, f"{statement}, {kind}, {clients} clients", measure)
+def bulk_section(result: Result, plan: SequencePlan) -> Section:
+    """One INSERT … SELECT."""
+    columns = (
+        Column("value", "what is inserted"),
+        Column("ms", "median of the rounds, by the wall clock", number(1)),
+        Column("ratio", "of that time to that with a constant in the same round", ratio),
+        Column("CPU ratio", "the same of the server process's CPU time", ratio),
+        Column("publ. ms", "P2, median of its three runs", number(1)),
+        Column("publ. ratio", "P2, of the figures beside", number(2)),
+        Column("publ. runs", "P2, its three runs, ms", terminal=False),
+    )
+    title = f"{plan.rows:,} rows by one INSERT … SELECT, without an index"
+    return Section("sequence-bulk", title, columns, [bulk_row(result, plan, kind) for kind in kinds_shown(plan)])
 
 
-def bulk_turn(bench: Bench, kind: str, rows: int) -> Turn:
-    """One kind's turn in bulk."""
-    return Turn(BULK, kind, rows, f"{rows:,} rows at once, {kind}", lambda _seed: bench.bulk(kind))
+def ratios_of_inserts(result: Result, plan: SequencePlan, kind: str, metric: str) -> dict[int, Estimate]:
+    """By number of clients, as far as measured."""
+    ratios = {many: ratio_of(result, step_of(INSERT, many), kind, CONSTANT, metric) for many in sorted(plan.clients)}
+    return {many: found for many, found in ratios.items() if found}
 
 
-def found(metrics: Metrics) -> str:
-    """What a turn has found.
+def told(ratios: Mapping[int, Estimate]) -> str:
+    """One after the other."""
+    return ", ".join(f"{ratio(found)} with {clients_text(many)}" for many, found in ratios.items())
 
-    >>> found({"tps": 1234.5}), found({"seconds": 0.0567})
-    ('1,234 TPS', '56.7 ms')
+
+def clients_text(many: int) -> str:
+    """So many of them.
+
+    >>> clients_text(1), clients_text(10)
+    ('1 client', '10 clients')
     """
-    return f"{metrics['tps']:,.0f} TPS" if "tps" in metrics else f"{1000 * metrics['seconds']:.1f} ms"
+    return f"{many} client{'s' if many > 1 else ''}"
+
+
+def verdict(inserts: Mapping[int, Estimate]) -> str:
+    """Whether nextval slows inserts of one row, by number of clients, as far as the rounds can tell.
+
+    >>> verdict({1: Estimate(0.99, 0.9, 1.1, 6)})
+    'Here: no difference from a constant in TPS; a loss of more than 10 % is ruled out.'
+    >>> verdict({1: Estimate(0.99, 0.3, 2.0, 6)})
+    'Here: no difference from a constant in TPS, which are so unsteady that a loss of 70 % is not ruled out.'
+    >>> verdict({1: Estimate(0.97, 0.94, 0.99, 6), 10: Estimate(1.0, 0.9, 1.1, 6)})
+    'Here it takes 1 to 6 % of TPS with 1 client.'
+    >>> verdict({1: Estimate(1.2, 1.1, 1.3, 6), 10: Estimate(1.1, 1.02, 1.2, 6)})
+    'Here: no loss of TPS; with 1 client, 10 clients they are higher than with a constant.'
+    >>> verdict({1: Estimate(0.5, 0.4, 0.6, 3)})
+    'Too few rounds (3) to claim a difference; 6 can show one.'
+    """
+    if any(found.rounds < LEAST_ROUNDS for found in inserts.values()):
+        return too_few(min(found.rounds for found in inserts.values()))
+    lost = {
+        many: (100 * (1 - found.high), 100 * (1 - found.low)) for many, found in inserts.items()
+        if found.low is not None and found.high is not None and found.differs_from(1.0) and found.median < 1
+    }  # fmt: skip
+    if lost:
+        losses = ", ".join(f"{low:.0f} to {high:.0f} % of TPS with {clients_text(many)}"
+                           for many, (low, high) in lost.items())  # fmt: skip
+        return f"Here it takes {losses}."
+    if gained := [clients_text(many) for many, found in inserts.items() if found.differs_from(1.0)]:
+        return f"Here: no loss of TPS; with {', '.join(gained)} they are higher than with a constant."
+    most = 100 * (1 - min(found.low or 0.0 for found in inserts.values()))
+    if most > MOST_UNSTEADY:
+        return (
+            "Here: no difference from a constant in TPS, which are so unsteady that "
+            f"a loss of {most:.0f} % is not ruled out."
+        )
+    return f"Here: no difference from a constant in TPS; a loss of more than {most:.0f} % is ruled out."

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from inorder.lab.legacy import forget_cut_off
 from inorder.lab.keys import KeyKind
+from inorder.lab.legacy import forget_cut_off
 from inorder.lab.progress import Progress
 from inorder.lab.results import Result, Run
 

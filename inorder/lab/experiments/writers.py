@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
-from inorder.lab.legacy import Metrics, Turn, run_rounds
 from inorder.lab.experiments.feed import BATCH_ROWS
+from inorder.lab.legacy import Metrics, Turn, run_rounds
 from inorder.lab.machine import available_cores
 from inorder.lab.progress import Progress
 from inorder.lab.results import Result

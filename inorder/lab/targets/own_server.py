@@ -1,4 +1,4 @@
-"""The user's own server as a place for experiments: a schema on it, removed afterwards; nothing else is touched."""
+"""The user's own server as a target of experiments: a schema on it, removed afterwards; nothing else is touched."""
 
 import os
 import secrets
@@ -12,16 +12,18 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from inorder.cluster import Cluster
 from inorder.database import Connection, connect_as_user, query
 from inorder.errors import InorderError, InputError
 from inorder.interrupts import uninterrupted
+from inorder.lab.capabilities import Capabilities
+from inorder.lab.client_copy import copy_in, copy_out
+from inorder.lab.clocks import Apart, apart
 from inorder.lab.counters import SETTLE_SECONDS, report_own
 from inorder.lab.extensions import release_tables
-from inorder.lab.fitting import Found
 from inorder.lab.keys import SCHEMA, KeyKind
-from inorder.lab.place import Counts, with_settings
 from inorder.lab.results import OWN_SERVER, Result
+from inorder.lab.serving import Small
+from inorder.lab.targets.target import Counts, Target, with_settings
 from inorder.servers import OLDEST_MAJOR, Server
 from inorder.session import explained, first_line
 from inorder.temporary import claimed_folder, temporary_folder
@@ -32,13 +34,13 @@ BLOCK_COUNTERS = ("index_hits", "index_reads", "heap_hits", "heap_reads")
 WAL_COUNTERS = ("wal_bytes", "wal_records", "full_page_images")
 
 
-class OwnServer:
-    """A Place on the server that a connection string leads to. The schema is there within the ``with`` block.
+class OwnServer(Target):
+    """A Target on the server that a connection string leads to. The schema is there within the ``with`` block.
 
     The programs, pgbench above all, are of an installation on this machine.
     """
 
-    cluster: Cluster | None = None
+    is_superuser = False
 
     def __init__(self, dsn: str, programs: Server | None) -> None:
         self.programs = programs
@@ -76,7 +78,7 @@ class OwnServer:
             raise
         return with_settings(connection, settings)
 
-    def look(self) -> Found:
+    def look(self) -> Capabilities:
         """What may be seen and done there; an error where nothing can be."""
         with self.connect() as connection:
             info = connection.info
@@ -87,7 +89,7 @@ class OwnServer:
             row = connection.execute(query("own_server"), {"schema": SCHEMA}).fetchone()
             settings = {str(name): str(value) for name, value in connection.execute(query("settings"))}
         assert row is not None
-        return replace(Found(*row), settings=settings)  # type: ignore[arg-type]
+        return replace(Capabilities(*row), settings=settings)  # type: ignore[arg-type]
 
     def __enter__(self) -> "OwnServer":
         with ExitStack() as stack:
@@ -141,11 +143,14 @@ class OwnServer:
     def serve(self, settings: Mapping[str, str]) -> None:
         """Nothing: its settings are the user's."""
 
-    def create_schema(self, connection: Connection) -> None:
-        """Nothing: it is there as long as this place is."""
+    def serve_small(self, small: Small, more: Mapping[str, str] | None = None) -> None:
+        """Nothing: its memory is as it is."""
 
     def create_extensions(self, connection: Connection) -> None:
         """Nothing: they are the user's to make."""
+
+    def create_schema(self, connection: Connection) -> None:
+        """Nothing: it is there as long as this target is."""
 
     def checkpoint(self, connection: Connection) -> None:
         """Where this role may."""
@@ -183,9 +188,24 @@ class OwnServer:
         work()
         return {"seconds": time.perf_counter() - started}
 
-    def ended_cpu(self, connection: Connection) -> float | None:
-        """Not to be seen."""
-        return None
+    def clock(self) -> Apart:
+        """By a few round trips."""
+        with self.connect() as connection:
+            return apart(connection, time.time)
+
+    def file_folder(self, name: str) -> Path:
+        """On this machine: the server's files are out of reach."""
+        folder = self.folder / name
+        folder.mkdir(mode=0o700)
+        return folder
+
+    def copy_out(self, session: Connection, what: str, file: Path | None) -> int:
+        """Through this process."""
+        return copy_out(session, what, file or Path(os.devnull))
+
+    def copy_in(self, session: Connection, table: str, file: Path) -> int:
+        """Through this process."""
+        return copy_in(session, table, file)
 
     def note(self, result: Result) -> None:
         """Version and settings as they were found."""
@@ -197,7 +217,7 @@ def numbers(names: tuple[str, ...], row: tuple[object, ...]) -> dict[str, float]
     return {name: int(str(value)) for name, value in zip(names, row, strict=True)}
 
 
-def described(found: Found) -> dict[str, object]:
+def described(found: Capabilities) -> dict[str, object]:
     """The server, for a result. Not where it is, nor as whom."""
     return {"version": found.version, "origin": OWN_SERVER, "settings": dict(found.settings),
             "checkpoints": found.may_checkpoint}  # fmt: skip
@@ -226,7 +246,7 @@ def require_unchanged(before: Mapping[str, object], now: Mapping[str, object]) -
         raise InputError(f"the server is not as it was when the run began: {', '.join(changed)}")
 
 
-def require_usable(found: Found) -> None:
+def require_usable(found: Capabilities) -> None:
     """An error in one sentence where no experiment can be run."""
     if found.in_recovery:
         raise InputError("the server is a standby, on which nothing can be inserted")

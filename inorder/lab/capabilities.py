@@ -1,0 +1,180 @@
+"""What the user's own server lets a run see and do, and what becomes of a plan there: what is not possible is named.
+
+Pure. An experiment adapts its plan by ``adapted`` and adds what only it knows.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+from inorder.errors import InputError
+from inorder.lab.plan import Plan
+from inorder.lab.setting import Setting, settings_of
+
+P = TypeVar("P", bound=Plan)
+
+SPARE_SESSIONS = 3  # beside the load's: this tool's own
+NO_INORDER = "Left out, since the database has no extension inorder that this role may use"
+VACUUMED = (
+    "VACUUM frees no page while a transaction open elsewhere on that server may still see its rows. Autovacuum was off "
+    "for the lab's tables."
+)
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What the server lets this role see and do. In the order of queries/own_server.sql."""
+
+    version: str
+    role: str
+    database: str
+    in_recovery: bool
+    counts: bool
+    may_create: bool
+    schema_comment: str | None  # None: there is no such schema
+    may_checkpoint: bool
+    sees_wal: bool
+    sees_checkpoints: bool
+    has_inorder: bool
+    has_pgstattuple: bool
+    free_sessions: int
+    shared_buffers: int
+    synchronous_commit: str
+    language: str  # lc_messages
+    tracks_commits: bool
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def sessions(self) -> int:
+        """Those a load may have."""
+        return self.free_sessions - SPARE_SESSIONS
+
+    def too_few(self, than: str) -> InputError:
+        """What to say where more sessions are asked for than are left."""
+        return InputError(f"the server has {self.sessions} sessions left for '{self.role}', {than}")
+
+    def no_inorder(self, what: str) -> InputError:
+        """What to say where nothing is left of a plan without the extension."""
+        return InputError(
+            f"the database '{self.database}' has no extension inorder that '{self.role}' may use, and {what}; "
+            f"CREATE EXTENSION inorder makes it"
+        )
+
+
+@dataclass(frozen=True)
+class Adapted(Generic[P]):
+    """A plan that can be run there, and what the report says of it."""
+
+    plan: P
+    notes: tuple[str, ...] = ()
+
+    def but(self, *notes: str, **changes: object) -> "Adapted[P]":
+        """The same with other settings, and more to say ("" for nothing)."""
+        plan = replace(self.plan, **changes)  # type: ignore[arg-type]
+        return Adapted(plan, (*self.notes, *filter(None, notes)))
+
+
+def adapted(
+    plan: P,
+    can: Capabilities,
+    *,
+    counts: bool = True,
+    reads_vacuum: bool = False,
+    leaf_density: bool = False,
+    checkpoints: bool = True,
+    unseen: str = "",
+    otherwise: str = "",
+) -> Adapted[P]:
+    """The plan with the server's own settings, no more sessions than are free, and no names that need what is missing.
+
+    ``counts``: WAL and blocks are counted. ``reads_vacuum``: VACUUM's output is read. ``leaf_density``: it is measured.
+    ``checkpoints``: one is asked for before each measurement. ``unseen`` is what only a throw-away server shows,
+    ``otherwise`` what comes out otherwise than there.
+    """
+    if reads_vacuum:
+        require_english(can)
+    if can.sessions < 1:
+        raise InputError(f"the server has {max(can.free_sessions, 0)} sessions left for '{can.role}', too few")
+    found = Adapted(plan)
+    for name, one in settings_of(type(plan)).items():
+        found = adapted_setting(found, name, one, can)
+    return found.but(
+        *seen(can, counts, leaf_density, checkpoints),
+        f"Left out: {unseen}, to be seen only from within the server's machine." if unseen else "",
+        otherwise,
+    )
+
+
+def adapted_setting(found: Adapted[P], name: str, one: "Setting[object]", can: Capabilities) -> Adapted[P]:
+    """With one setting as it can be there."""
+    value = getattr(found.plan, name)
+    if one.found:
+        return found.but(**{name: getattr(can, one.found)})
+    if one.sessions:
+        return with_sessions(found, name, one, can)
+    if one.needs_inorder and not can.has_inorder and isinstance(value, tuple):
+        return without_inorder(found, name, one, can)
+    return found
+
+
+def with_sessions(found: Adapted[P], name: str, one: "Setting[object]", can: Capabilities) -> Adapted[P]:
+    """As many as the server, the database and the role have left."""
+    value, option = getattr(found.plan, name), one.option(name)
+    if isinstance(value, int):
+        if one.asked and value > can.sessions:
+            raise can.too_few(f"fewer than {option}")
+        return found.but(**{name: min(value, can.sessions)})
+    kept = tuple(count for count in value if count <= can.sessions)
+    if not kept:
+        raise can.too_few(f"fewer than any of {option}")
+    left = ", ".join(str(count) for count in value if count not in kept)
+    note = f"Left out, since {can.sessions} sessions were free: {left} {name}." if left else ""
+    return found.but(note, **{name: kept})
+
+
+def without_inorder(found: Adapted[P], name: str, one: "Setting[object]", can: Capabilities) -> Adapted[P]:
+    """Only the names that do without the extension."""
+    assert one.needs_inorder
+    value = getattr(found.plan, name)
+    kept = tuple(each for each in value if not one.needs_inorder(each))
+    if not kept:
+        raise can.no_inorder(f"all of {one.option(name)} need it")
+    left = ", ".join(one.label(each) for each in value if each not in kept)
+    return found.but(f"{NO_INORDER}: {left}." if left else "", **{name: kept})
+
+
+def require_english(can: Capabilities) -> None:
+    """What VACUUM says is read in English."""
+    if not (can.language in ("", "C", "POSIX") or can.language.startswith(("C.", "en_", "English"))):
+        raise InputError(
+            f"the server speaks {can.language} (lc_messages), but what VACUUM says is read in English; "
+            f"a superuser may add options='-c lc_messages=C' to --dsn"
+        )
+
+
+def seen(can: Capabilities, counts: bool, leaf_density: bool, checkpoints: bool) -> list[str]:
+    """What is not counted, or not as elsewhere."""
+    notes = []
+    if counts and can.sees_wal:
+        notes.append(
+            "WAL is counted for the whole server: what its other sessions wrote meanwhile is in it. Blocks are those "
+            "of the lab's own tables and indexes."
+        )
+    elif counts:
+        notes.append(f"Left out: WAL, since '{can.role}' may not read pg_stat_wal.")
+    if checkpoints and not can.may_checkpoint:
+        notes.append(
+            f"No checkpoint before each turn: '{can.role}' has not the rights of pg_checkpoint. Full-page images "
+            "depend on when the server made its own."
+        )
+    if leaf_density and not can.has_pgstattuple and not can.has_inorder:
+        notes.append("Left out: leaf density: neither pgstattuple nor inorder is in the database for this role to use.")
+    return notes
+
+
+def whole_run(needed: int) -> str:
+    """What is said of every run there."""
+    return (
+        f"On your own server: it was neither restarted nor reconfigured, its settings are those found, and its free "
+        f"disk space was not looked at; about {needed / 2**20:,.0f} MB were needed at most."
+    )

@@ -1,0 +1,62 @@
+"""From the runs of a result to the figures of a report: medians over the rounds and ratios within them.
+
+The one way to a figure, for all experiments. Pure.
+"""
+
+from collections.abc import Callable
+
+from inorder.lab.results import Result, Run
+from inorder.lab.stats import Estimate, estimate, ratio_by_round
+
+# What is looked at in a run: the name of a metric, or what is computed of it (None where it cannot be).
+Metric = str | Callable[[Run], float | None]
+
+
+def per(metric: str, divisor: str, scale: float = 1.0) -> Metric:
+    """A metric divided by another of the same run.
+
+    >>> per("wal_bytes", "inserts")(Run("insert", "v7", 1, 1, {"wal_bytes": 500.0, "inserts": 5.0}))
+    100.0
+    >>> per("wal_bytes", "inserts")(Run("insert", "v7", 1, 1, {"inserts": 5.0})) is None
+    True
+    """
+
+    def divided(run: Run) -> float | None:
+        if metric not in run.metrics or not run.metrics.get(divisor):
+            return None
+        return scale * run.metrics[metric] / run.metrics[divisor]
+
+    return divided
+
+
+def value_of(run: Run, metric: Metric) -> float | None:
+    """A metric of a run."""
+    return run.metrics.get(metric) if isinstance(metric, str) else metric(run)
+
+
+def by_round(result: Result, step: str, kind: str, metric: Metric, rows: int | None = None) -> dict[int, float]:
+    """A metric in each round that has it."""
+    values = {run.round: value_of(run, metric) for run in result.select(step, kind, rows)}
+    return {number: value for number, value in values.items() if value is not None}
+
+
+def median_of(
+    result: Result, step: str, kind: str, metric: Metric, rows: int | None = None, scale: float = 1.0
+) -> Estimate | None:
+    """The median over the rounds, with its interval; None where nothing was measured."""
+    values = by_round(result, step, kind, metric, rows)
+    return estimate([scale * value for value in values.values()]) if values else None
+
+
+def ratio_of(
+    result: Result, step: str, kind: str, base: str, metric: Metric, rows: int | None = None
+) -> Estimate | None:
+    """The ratio to another kind, paired within the rounds that both have; None without any, and to itself."""
+    values, beside = (by_round(result, step, one, metric, rows) for one in (kind, base))
+    return ratio_by_round(values, beside) if kind != base else None
+
+
+def last_of(result: Result, step: str, kind: str, metric: Metric, rows: int | None = None) -> float | None:
+    """The value of the last round that has it: of what is looked at once."""
+    values = by_round(result, step, kind, metric, rows)
+    return values[max(values)] if values else None

@@ -1,0 +1,1 @@
+"""Whose server an experiment is run on: one interface, and what each can show."""

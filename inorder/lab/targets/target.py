@@ -1,0 +1,179 @@
+"""A server that experiments run on: what they may ask of it, whoever's it is."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from inorder.cluster import Cluster
+from inorder.database import Connection
+from inorder.lab import pgbench
+from inorder.lab.clocks import Apart
+from inorder.lab.device import DeviceTimes
+from inorder.lab.keys import KeyKind
+from inorder.lab.results import Result
+from inorder.lab.serving import Small
+from inorder.lab.turn import Measured
+
+Counts = Mapping[str, float]
+
+
+def since(after: Counts, before: Counts) -> dict[str, float]:
+    """What has been counted between two readings.
+
+    >>> since({"wal_records": 9}, {"wal_records": 2}), since({}, {})
+    ({'wal_records': 7}, {})
+    """
+    return {name: value - before[name] for name, value in after.items()}
+
+
+def with_settings(connection: Connection, settings: Mapping[str, str]) -> Connection:
+    """The connection, its session set so; closed if that fails."""
+    try:
+        for name, value in settings.items():
+            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+class Target(ABC):
+    """One server. What it cannot show is missing from what it counts; what it may not do it leaves out.
+
+    ``folder`` is on this machine, for scripts and logs, and removed afterwards. ``is_superuser``: sessions may do all.
+    """
+
+    folder: Path
+    is_superuser: bool
+    cluster: Cluster | None = None
+
+    # --- sessions and programs ------------------------------------------------
+
+    @property
+    def database(self) -> str:
+        """What pgbench is given as its database; "" where the environment says it all."""
+        return ""
+
+    @abstractmethod
+    def connect(self, **settings: str) -> Connection:
+        """A new autocommit connection, with settings that any session may make."""
+
+    @abstractmethod
+    def program(self, name: str) -> Path:
+        """One of PostgreSQL's programs."""
+
+    @abstractmethod
+    def environment(self) -> dict[str, str]:
+        """The environment in which they reach this server."""
+
+    def pgbench(
+        self,
+        script: Path,
+        load: pgbench.Load,
+        seed: int,
+        tell: Callable[[float], None] = lambda _tps: None,
+        by_statement: bool = False,
+        log: bool = False,
+    ) -> pgbench.PgbenchResult:
+        """Run pgbench to its end, telling TPS each second; with ``log``, with percentiles of latency."""
+        return pgbench.run(
+            self.program("pgbench"), script, load, seed, self.environment(), tell, by_statement,
+            self.folder / "latency" if log else None, self.database,
+        )  # fmt: skip
+
+    def execute_all(self, statements: Sequence[str]) -> None:
+        """One after the other, each in a session of its own."""
+        for statement in statements:
+            with self.connect() as session:
+                session.execute(statement.encode())
+
+    # --- its state ------------------------------------------------------------
+
+    @abstractmethod
+    def serve(self, settings: Mapping[str, str]) -> None:
+        """Start the server anew with these settings, if it may be."""
+
+    @abstractmethod
+    def serve_small(self, small: Small, more: Mapping[str, str] | None = None) -> None:
+        """Start it anew with so much memory, durable, nothing of the tables in memory; if it may be."""
+
+    @abstractmethod
+    def create_schema(self, connection: Connection) -> None:
+        """The lab's schema, if it is not there yet."""
+
+    @abstractmethod
+    def create_extensions(self, connection: Connection) -> None:
+        """Those the lab uses, if they may be made."""
+
+    def tablespace(self, connection: Connection, folder: str) -> str:
+        """A tablespace in a folder of this machine, quoted; "" where there can be none."""
+        return ""
+
+    @abstractmethod
+    def checkpoint(self, connection: Connection) -> None:
+        """Make a checkpoint, if that is allowed."""
+
+    @abstractmethod
+    def note(self, result: Result) -> None:
+        """Note the server and its settings as they are now."""
+
+    # --- files of rows --------------------------------------------------------
+
+    @abstractmethod
+    def file_folder(self, name: str) -> Path:
+        """A new folder for files that COPY writes and reads."""
+
+    @abstractmethod
+    def copy_out(self, session: Connection, what: str, file: Path | None) -> int:
+        """COPY a table or a (query) TO a file, or to nowhere; how many rows."""
+
+    @abstractmethod
+    def copy_in(self, session: Connection, table: str, file: Path) -> int:
+        """COPY a table FROM a file; how many rows."""
+
+    # --- counters -------------------------------------------------------------
+
+    @abstractmethod
+    def wal(self, connection: Connection) -> Counts:
+        """WAL counted so far, once this run's other sessions have ended."""
+
+    @abstractmethod
+    def counters(self, connection: Connection, kind: KeyKind) -> Counts:
+        """WAL and blocks of a table and its index counted so far, likewise."""
+
+    @abstractmethod
+    def timed(self, session: Connection, work: Callable[[], object]) -> dict[str, float]:
+        """How long the session takes for some work."""
+
+    def ended_cpu(self, connection: Connection) -> float | None:
+        """CPU seconds of the sessions that have ended, all but this one, if they can be seen."""
+        return None
+
+    def device(self, folder: str = "") -> DeviceTimes | None:
+        """What the device of its data, or of a folder, has done so far, if it can be seen."""
+        return None
+
+    def wal_place(self, connection: Connection) -> str:
+        """Where the WAL ends; "" where its files cannot be read."""
+        return ""
+
+    def wal_since(self, connection: Connection, kind: KeyKind, place: str) -> Measured:
+        """What is in the WAL since a place: records and images, and which blocks of the index they change."""
+        return Measured({})
+
+    @property
+    @abstractmethod
+    def marks_checkpoints(self) -> bool:
+        """Whether it tells when a checkpoint has ended."""
+
+    @abstractmethod
+    def clock(self) -> Apart:
+        """How far the server's clock is from this machine's."""
+
+    @contextmanager
+    def counted(self, connection: Connection, kind: KeyKind | None, found: dict[str, float]) -> Iterator[None]:
+        """Add to ``found`` what is counted meanwhile: WAL, and blocks of a kind of key if one is given."""
+        before = self.counters(connection, kind) if kind else self.wal(connection)
+        yield
+        found |= since(self.counters(connection, kind) if kind else self.wal(connection), before)

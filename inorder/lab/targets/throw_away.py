@@ -1,0 +1,162 @@
+"""A server of the lab's own, made for one run: all is allowed, and every other session is this run's."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from psycopg import sql
+
+from inorder.cluster import Cluster
+from inorder.database import Connection, connect, query
+from inorder.lab import waldump
+from inorder.lab.clocks import SAME, Apart
+from inorder.lab.counters import read_counters, read_sizes, read_wal, wal_place
+from inorder.lab.device import DeviceTimes, look
+from inorder.lab.extensions import create_extensions
+from inorder.lab.keys import SCHEMA, KeyKind
+from inorder.lab.machine import note_server
+from inorder.lab.parallel import execute_all
+from inorder.lab.results import Result
+from inorder.lab.serving import Small, serve_afresh, serve_measured
+from inorder.lab.targets.target import Counts, Target, with_settings
+from inorder.lab.timing import EndedSessions, ServerProcess
+from inorder.lab.turn import Measured
+
+TABLESPACE = sql.Identifier("inorder_indexes")
+BLOCK_BYTES = 8192
+
+
+class ThrowAway(Target):
+    """A Target on a Cluster."""
+
+    is_superuser = True
+    marks_checkpoints = True
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster: Cluster = cluster
+        self.folder = cluster.folder
+
+    def connect(self, **settings: str) -> Connection:
+        """As its superuser."""
+        return with_settings(connect(self.cluster.dsn), settings)
+
+    def program(self, name: str) -> Path:
+        """Of the server itself."""
+        return self.cluster.original.program(name)
+
+    def environment(self) -> dict[str, str]:
+        """That of the cluster."""
+        return self.cluster.environment()
+
+    def execute_all(self, statements: Sequence[str]) -> None:
+        """As many at once as there are cores."""
+        execute_all(self.cluster.dsn, statements)
+
+    def serve(self, settings: Mapping[str, str]) -> None:
+        """Stop it cleanly if it runs, then start it."""
+        self.cluster.restart(settings)
+
+    def serve_small(self, small: Small, more: Mapping[str, str] | None = None) -> None:
+        """Stop it if it runs; then as Small says."""
+        if self.cluster.process is None:
+            serve_measured(self.cluster, small, more)
+        else:
+            serve_afresh(self.cluster, small, more)
+
+    def create_schema(self, connection: Connection) -> None:
+        """If it is not there."""
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}".encode())
+
+    def create_extensions(self, connection: Connection) -> None:
+        """Ours, and pgstattuple if this server has it."""
+        create_extensions(connection, self.cluster.server)
+
+    def tablespace(self, connection: Connection, folder: str) -> str:
+        """Its files go with the cluster."""
+        place = self.cluster.outside(Path(folder))
+        connection.execute(sql.SQL("CREATE TABLESPACE {} LOCATION {}").format(TABLESPACE, sql.Literal(str(place))))
+        return TABLESPACE.as_string(connection)
+
+    def checkpoint(self, connection: Connection) -> None:
+        """At once."""
+        connection.execute("CHECKPOINT")
+
+    def note(self, result: Result) -> None:
+        """With where its programs come from."""
+        note_server(self.cluster, result)
+
+    def file_folder(self, name: str) -> Path:
+        """Where the server's account may write."""
+        folder = self.folder / name
+        folder.mkdir(mode=0o700)
+        if self.cluster.account:
+            os.chown(folder, self.cluster.account.pw_uid, self.cluster.account.pw_gid)
+        return folder
+
+    def copy_out(self, session: Connection, what: str, file: Path | None) -> int:
+        """By the server."""
+        return session.execute(f"COPY {what} TO '{quoted(file or Path(os.devnull))}'".encode()).rowcount
+
+    def copy_in(self, session: Connection, table: str, file: Path) -> int:
+        """By the server."""
+        return session.execute(f"COPY {table} FROM '{quoted(file)}'".encode()).rowcount
+
+    def wal(self, connection: Connection) -> Counts:
+        """Of the whole server."""
+        return read_wal(connection).as_metrics()
+
+    def counters(self, connection: Connection, kind: KeyKind) -> Counts:
+        """Of the whole server, and of one table and its index."""
+        return read_counters(connection, kind).as_metrics()
+
+    def timed(self, session: Connection, work: Callable[[], object]) -> dict[str, float]:
+        """By the wall clock, and by the CPU time of the session's process."""
+        return ServerProcess(session).timed(work)
+
+    def ended_cpu(self, connection: Connection) -> float | None:
+        """As the kernel adds it up."""
+        assert self.cluster.process is not None
+        return EndedSessions(self.cluster.process.pid).cpu_seconds(connection)
+
+    def device(self, folder: str = "") -> DeviceTimes | None:
+        """By the kernel."""
+        return look(Path(folder or self.cluster.data))
+
+    def wal_place(self, connection: Connection) -> str:
+        """All before it is on disk."""
+        return wal_place(connection)
+
+    def wal_since(self, connection: Connection, kind: KeyKind, place: str) -> Measured:
+        """By pg_waldump."""
+        folder = self.cluster.data / "pg_wal"
+        span = waldump.Span(self.program("pg_waldump"), folder, place, wal_place(connection))
+        metrics, row = waldump.split(span), connection.execute(query("relation_file"), {"index": kind.index}).fetchone()
+        if row is None:
+            return Measured(metrics)
+        blocks = waldump.touched(span, str(row[0]))
+        size = int(read_sizes(connection, kind)["index_bytes"]) // BLOCK_BYTES
+        metrics |= {"touched_blocks": len(blocks), "index_blocks": size}
+        return Measured(metrics, {"page_map": waldump.page_map(blocks, size)})
+
+    def clock(self) -> Apart:
+        """It is this machine's."""
+        return SAME
+
+
+def quoted(path: Path) -> str:
+    """For between quotes in SQL."""
+    return str(path).replace("'", "''")
+
+
+class Bench:
+    """What an experiment does to a target."""
+
+    place: Target
+
+    def close(self) -> None:
+        """When the experiment has ended; here no session is open between turns."""
+
+
+def place_of(server: Cluster | Target) -> Target:
+    """A cluster as a target."""
+    return ThrowAway(server) if isinstance(server, Cluster) else server
