@@ -1,22 +1,27 @@
 """The tool without the time it takes to load: a process that has loaded it forks for each run.
 
 A run differs from ``python -m inorder`` in nothing else: a process of its own, with its own folder, environment and
-output. Of the three quarters of a second of each, loading is all but a few hundredths.
+output. Of the third of a second of CPU time of each, loading is all but a few hundredths.
 """
 
 import atexit
+import gc
 import json
 import os
 import runpy
+import select
+import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import IO
 
 LONGEST_REQUEST = 1 << 20
 lock = threading.Lock()
@@ -38,38 +43,135 @@ def loaded() -> socket.socket:
     return ours
 
 
+class Run:
+    """A run of the tool, as subprocess.Popen shows one."""
+
+    def __init__(
+        self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str],
+        stdout: int | IO[bytes], stderr: int | IO[bytes],
+    ) -> None:  # fmt: skip
+        self.arguments = list(arguments)
+        self.returncode: int | None = None
+        self.stdout, out = ends(stdout)
+        self.stderr, err = ends(stderr)
+        self.status, theirs = socket.socketpair()
+        request = {"arguments": self.arguments, "folder": str(folder), "environment": dict(environment)}
+        with theirs, lock:
+            channel = loaded()
+            socket.send_fds(channel, [json.dumps(request).encode()], [out, err, theirs.fileno()])
+            answer, (self.process,), _, _ = socket.recv_fds(channel, 100, 1)
+        self.pid = int(answer)
+        for pipe, end in ((self.stdout, out), (self.stderr, err)):
+            if pipe:
+                os.close(end)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, negative for a signal."""
+        if self.returncode is None:
+            self.status.settimeout(timeout)
+            try:
+                status = self.status.recv(100)
+            except (TimeoutError, BlockingIOError):
+                assert timeout is not None
+                raise subprocess.TimeoutExpired(self.arguments, timeout) from None
+            assert status, "the process that has loaded the tool is gone"
+            self.returncode = int(status)
+            self.status.close()
+            os.close(self.process)
+        return self.returncode
+
+    def poll(self) -> int | None:
+        """The exit code, if it has ended."""
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal if it has not ended."""
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.process, number)
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+
+def ends(stream: int | IO[bytes]) -> tuple[IO[bytes] | None, int]:
+    """Our end of a stream, if it is a pipe, and that of the run."""
+    if stream == subprocess.PIPE:
+        reading, writing = os.pipe()
+        return open(reading, "rb"), writing
+    return None, stream if isinstance(stream, int) else stream.fileno()
+
+
 def run(
-    arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
-) -> subprocess.CompletedProcess[str]:
-    """Run the tool, and wait for it."""
-    request = json.dumps({"arguments": arguments, "folder": str(folder), "environment": dict(environment)}).encode()
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, lock:
-        channel = loaded()
-        socket.send_fds(channel, [request], [out.fileno(), err.fileno()])
-        status = channel.recv(100)
-        assert status, "the process that has loaded the tool is gone"
-        written = []
-        for file in (out, err):
-            file.seek(0)
-            written.append(file.read().decode())
-    return subprocess.CompletedProcess(list(arguments), int(status), *written)
+    arguments: Sequence[str], folder: Path, environment: Mapping[str, str], timeout: float | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """Run the tool, and wait for it; it is killed if that takes too long. What it writes goes into pipes."""
+    running = Run(arguments, folder, environment, subprocess.PIPE, subprocess.PIPE)
+    assert running.stdout and running.stderr
+    with running.stdout as out, running.stderr as err, ThreadPoolExecutor() as pool:
+        try:
+            written = [pool.submit(stream.read) for stream in (out, err)]
+            code = running.wait(timeout)
+        finally:
+            running.kill()
+        return subprocess.CompletedProcess(list(arguments), code, *(text.result() for text in written))
 
 
 def serve(channel: socket.socket) -> None:
-    """Load, then fork for each request; the child becomes the tool."""
+    """Load, then fork for each request, and tell each one's end; a child becomes the tool."""
     for module in import_module("inorder.cli").MODULES.values():
         import_module(module)
+    gc.collect()
+    gc.freeze()
+    runs: dict[int, tuple[int, int]] = {}  # by the descriptor of the process: its number, and whom its end is told
+    poll = select.poll()
+    poll.register(channel, select.POLLIN)
     while True:
-        request, descriptors, _, _ = socket.recv_fds(channel, LONGEST_REQUEST, 2)
-        if not request:
-            return
-        child = os.fork()
-        if child == 0:
-            channel.close()
-            become(json.loads(request), descriptors)
-        for descriptor in descriptors:
-            os.close(descriptor)
-        channel.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
+        for ready, _ in poll.poll():
+            if ready in runs:
+                poll.unregister(ready)
+                end(ready, *runs.pop(ready))
+            elif not begin(channel, runs, poll):
+                return
+
+
+def begin(channel: socket.socket, runs: dict[int, tuple[int, int]], poll: "select.poll") -> bool:
+    """One run; false if none will be asked for again."""
+    request, descriptors, _, _ = socket.recv_fds(channel, LONGEST_REQUEST, 3)
+    if not request:
+        return False
+    *streams, told = descriptors
+    child = os.fork()
+    if child == 0:
+        channel.close()
+        for process, (_, other) in runs.items():
+            os.close(process)
+            os.close(other)
+        os.close(told)
+        become(json.loads(request), streams)
+    for descriptor in streams:
+        os.close(descriptor)
+    process = os.pidfd_open(child)
+    runs[process] = (child, told)
+    poll.register(process, select.POLLIN)
+    socket.send_fds(channel, [str(child).encode()], [process])
+    return True
+
+
+def end(process: int, number: int, told: int) -> None:
+    """Fetch a process that has ended, and tell its exit code."""
+    code = os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
+    with suppress(BrokenPipeError):
+        os.write(told, str(code).encode())
+    os.close(told)
+    os.close(process)
 
 
 def become(request: dict[str, object], descriptors: Sequence[int]) -> None:

@@ -31,7 +31,8 @@ def inorder(
     *arguments: str, folder: Path, server: Server | None = None, temporary: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run the tool as a user does, but that it is loaded already."""
-    return preloaded.run(arguments, folder, surroundings(server, temporary))
+    done = preloaded.run(arguments, folder, surroundings(server, temporary))
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:

@@ -19,6 +19,7 @@ from inorder.database import Connection, connect
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+import preloaded
 from conftest import ROOT, scalar
 
 pytestmark = pytest.mark.server
@@ -58,28 +59,24 @@ class Tail:
     """Runs of the tool in a folder against a server."""
 
     def __init__(self, cluster: Cluster, folder: Path, database: str = "tail", command: str = "tail") -> None:
-        self.command = [*TOOL, command]
+        self.command = command
         self.folder = folder
         self.environment = environment(cluster, database)
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
         """Run to the end; what it wrote: to stdout if all went well, else to stderr."""
-        done = subprocess.run(
-            [*self.command, *arguments], check=False, capture_output=True, cwd=self.folder, env=self.environment,
-            timeout=PATIENCE,
-        )  # fmt: skip
+        done = preloaded.run([self.command, *arguments], self.folder, self.environment, PATIENCE)
         out, err = done.stdout.decode(), done.stderr.decode()  # by hand: line ends stay as they are
         assert done.returncode == code and "Traceback" not in err, err
         assert (out if code else err) == ""
         return err if code else out
 
     @contextmanager
-    def started(self, *arguments: str, to: str | None = None) -> Iterator["subprocess.Popen[bytes]"]:
+    def started(self, *arguments: str, to: str | None = None) -> Iterator[preloaded.Run]:
         """Start it, appending to a file or into a pipe; killed at the end if it is still there."""
         stdout = (self.folder / to).open("ab") if to else subprocess.PIPE
-        running = subprocess.Popen(
-            [*self.command, *arguments], stdout=stdout, stderr=subprocess.PIPE, cwd=self.folder, env=self.environment
-        )
+        command = [self.command, *arguments]
+        running = preloaded.Run(command, self.folder, self.environment, stdout, subprocess.PIPE)
         try:
             yield running
         finally:
@@ -123,7 +120,7 @@ def wait_for(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-def read_until(running: "subprocess.Popen[bytes]", text: bytes) -> bytes:
+def read_until(running: preloaded.Run, text: bytes) -> bytes:
     """What comes on stderr up to a line with this text."""
     assert running.stderr
     read = b""

@@ -17,6 +17,7 @@ from inorder.cluster import Cluster
 from inorder.database import Connection, connect
 
 from conftest import ROOT, scalar
+from preloaded import Run
 from test_tail import PATIENCE, TOOL, Tail, fresh, insert, numbers, tail, wait_for
 
 __all__ = ["fresh", "tail"]
@@ -87,7 +88,7 @@ def check_notes(path: Path) -> None:
     assert all(rows == lines == str(BATCH_ROWS) and size == read for _, rows, size, lines, read in notes)
 
 
-def spooled(process: "subprocess.Popen[bytes]") -> int:
+def spooled(process: Run) -> int:
     """The bytes in the temporary file of a run: it has no name."""
     sizes = [0]
     for path in Path(f"/proc/{process.pid}/fd").iterdir():

@@ -163,7 +163,7 @@ def test_nothing_is_left_to_settings(tail: Tail, fresh: Connection, odd_settings
         tail.environment["PGTZ"] = "GMT"
         lines = [tail("public.wide", "--position", "p"), tail("--feed", "f")]
         count = Tail.__new__(Tail)
-        count.__dict__.update(tail.__dict__, command=[*tail.command[:-1], "count"])
+        count.__dict__.update(tail.__dict__, command="count")
         assert [count("public.wide"), count("public.wide", "--fold"), count("public.wide", "--stop")] == [
             "1\n",
             "1\n",
