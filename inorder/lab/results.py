@@ -1,21 +1,11 @@
-"""The result file: every raw sample of an experiment and what it takes to judge and repeat it.
+"""A result: every raw sample of an experiment and what it takes to judge and repeat it. Its file is journal.py's."""
 
-Written anew after every run, so that an interruption loses nothing that was measured.
-"""
-
-import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, fields
-from itertools import chain
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, get_origin
+from typing import Any
 
-from inorder.errors import InputError
-from inorder.files import write_whole
-
-SCHEMA_VERSION = 1
 LONGEST_VALUE = 80  # in an error message
-MOST = 1e18  # nothing that is counted or measured here comes near it: bytes, rows, nanoseconds
 
 # max_wal_size while measuring. The server makes a checkpoint when 1 / (1 + checkpoint_completion_target) of it has been
 # written since the last (CalculateCheckpointSegments, xlog.c): about 34 GB. Without a bound a disk could fill up.
@@ -46,7 +36,7 @@ class Run:
 
 @dataclass
 class Result:
-    """An experiment's file: what was asked, where it ran, what was measured."""
+    """What was asked, where it ran, what was measured."""
 
     experiment: str
     created: str
@@ -59,7 +49,6 @@ class Result:
     notes: list[str] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     complete: bool = False
-    schema: int = SCHEMA_VERSION
 
     @property
     def clients(self) -> tuple[int, ...]:
@@ -88,30 +77,11 @@ class Result:
         """One metric of the given runs; runs without it are left out."""
         return [run.metrics[name] for run in runs if name in run.metrics]
 
-    def save(self, path: Path) -> None:
-        """Write the whole file beside the old one, then put it in its place."""
-        write_whole(path, json.dumps(asdict(self), indent=1) + "\n")
+    def save(self, path: "Path") -> None:
+        """Write the whole file."""
+        from inorder.lab import journal  # noqa: PLC0415
 
-
-def load(path: Path) -> Result:
-    """Read a result file; what is no such file, damaged or newer than this tool is an error that says so."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        json.dumps(content, ensure_ascii=False).encode()  # half a surrogate pair cannot be printed
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not a result file: {shortened(error)}") from error
-    if not isinstance(content, dict) or not isinstance(content.get("schema"), int):
-        raise InputError(f"{path} is not a result file: it has no schema version")
-    if content["schema"] > SCHEMA_VERSION:
-        newer = shortened(content["schema"])
-        raise InputError(f"{path} has schema version {newer}; this inorder reads up to {SCHEMA_VERSION}")
-    try:
-        content["runs"] = [checked(Run(**run)) for run in content["runs"]]
-        return checked(Result(**{f.name: content[f.name] for f in fields(Result)}))
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{path} is damaged: {shortened(error)}") from error
+        journal.save(self, path)
 
 
 def shortened(what: object, most: int = LONGEST_VALUE) -> str:
@@ -124,20 +94,8 @@ def shortened(what: object, most: int = LONGEST_VALUE) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-Part = TypeVar("Part", Run, Result)
+def load(path: "Path") -> Result:
+    """The result in a file."""
+    from inorder.lab import journal  # noqa: PLC0415
 
-
-def checked(found: Part) -> Part:
-    """What was read, if every field is of the type that it is to be; a TypeError if not."""
-    for f in fields(found):
-        value = getattr(found, f.name)
-        if not isinstance(value, get_origin(f.type) or f.type):  # type: ignore[arg-type]
-            raise TypeError(f"{f.name} is {value!r}")
-    numbers: list[object] = []
-    if isinstance(found, Run):
-        numbers = list(chain(found.metrics.values(), *found.series.values()))
-    # JSON as Python reads it has NaN, Infinity and integers of any size, of which no median can be told.
-    for number in numbers:
-        if not isinstance(number, int | float) or not -MOST <= number <= MOST:
-            raise TypeError(f"{shortened(repr(number), 40)} is not a number one can measure")
-    return found
+    return journal.load(path)

@@ -12,6 +12,7 @@ from inorder.cluster import Cluster
 from inorder.errors import InputError
 from inorder.lab import machine
 from inorder.lab.capabilities import Capabilities as Found
+from inorder.lab.journal import Journal
 from inorder.lab.legacy import Experiment
 from inorder.lab.progress import Progress
 from inorder.lab.results import OWN_SERVER, Result
@@ -129,4 +130,5 @@ def run_own_session(
 
 def saver(result: Result, path: Path) -> Callable[[], None]:
     """What an experiment calls after each run."""
-    return lambda: result.save(path)
+    journal = Journal(path)
+    return lambda: journal.save(result)

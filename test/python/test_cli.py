@@ -214,7 +214,11 @@ INSERT_FILE = {
     "schema": 1, "experiment": "insert", "created": "", "inorder": "", "seed": 1, "plan": {}, "server": {},
     "machine": {}, "method": "", "notes": [], "runs": [], "complete": False,
 }  # fmt: skip
-INSERT_RUN = {"step": "insert", "kind": "bigint", "rows": 1000, "round": 1, "metrics": {}}
+
+
+def with_tps(value: object) -> dict[str, object]:
+    """A measurement of an insert file."""
+    return {"step": "insert", "kind": "bigint", "rows": 1000, "round": 1, "metrics": {"tps": value}}
 
 
 @pytest.mark.parametrize("command", [("report",), ("resume",), ("compare", "r.json")], ids=lambda words: words[0])
@@ -223,14 +227,14 @@ INSERT_RUN = {"step": "insert", "kind": "bigint", "rows": 1000, "round": 1, "met
     [
         (b"\x80\xff", "r.json is not a result file"),
         (b'{"schema"', "r.json is not a result file"),
-        ({"schema": 99}, "r.json has schema version 99; this inorder reads up to 1"),
-        ({"schema": 1}, "r.json is damaged: 'runs'"),
-        (INSERT_FILE | {"experiment": ["insert"]}, "r.json is damaged: experiment is ['insert']"),
-        (INSERT_FILE | {"plan": [1]}, "r.json is damaged: plan is [1]"),
-        (INSERT_FILE | {"server": []}, "r.json is damaged: server is []"),
-        (INSERT_FILE | {"runs": [INSERT_RUN | {"metrics": {"tps": "x"}}]}, "damaged: 'x' is not a number"),
-        (INSERT_FILE | {"runs": [INSERT_RUN | {"metrics": {"tps": float("nan")}}]}, "nan is not a number"),
-        (INSERT_FILE | {"runs": [INSERT_RUN | {"metrics": {"tps": 10**400}}]}, "… is not a number one can"),
+        ({"schema": 99}, "r.json has schema version 99; this inorder reads up to 2"),
+        ({"schema": 1}, "r.json is damaged: Object missing required field"),
+        (INSERT_FILE | {"experiment": ["insert"]}, "damaged: Expected `str`, got `array` - at `$.experiment`"),
+        (INSERT_FILE | {"plan": [1]}, "r.json is damaged: Expected `object`, got `array` - at `$.plan`"),
+        (INSERT_FILE | {"server": []}, "r.json is damaged: Expected `object`, got `array` - at `$.server`"),
+        (INSERT_FILE | {"runs": [with_tps("x")]}, "damaged: Expected `int | float`, got `str` - at `$.runs[0]."),
+        (INSERT_FILE | {"runs": [with_tps(float("nan"))]}, "not a result file: JSON is malformed"),
+        (INSERT_FILE | {"runs": [with_tps(10**400)]}, "is damaged: "),
         (INSERT_FILE | {"experiment": "fly"}, "'fly'|nothing in common"),
     ],
 )

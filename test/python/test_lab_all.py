@@ -1,6 +1,6 @@
 """Every experiment by one command: what the folder has is kept, and what does not belong there is an error."""
 
-import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,8 +25,7 @@ def test_what_is_there_is_gone_on_with(tmp_path: Path, server: Server) -> None:
     for other, message in ((("insert", "quick"), "of another run"), (("reader", "full"), "of another run")):
         with pytest.raises(InputError, match=message):
             begun(EXPERIMENTS[other[0]], other[1], file, server)
-    content = json.loads(file.read_text())
-    file.write_text(json.dumps(content | {"method": "magic"}))
+    replace(fresh, method="magic").save(file)
     with pytest.raises(InputError, match="of another server or method"):
         begun(experiment, "quick", file, server)
 

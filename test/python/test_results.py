@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import asdict
+from dataclasses import replace
 from errno import ENOSPC
 from pathlib import Path
 
@@ -10,7 +10,8 @@ import pytest
 from inorder.errors import InorderError, InputError
 from inorder.files import only_writer, require_writable
 from inorder.lab.experiments.bulk import BulkPlan
-from inorder.lab.results import SCHEMA_VERSION, Result, Run, load
+from inorder.lab.journal import SCHEMA_VERSION, Journal, lines_of
+from inorder.lab.results import Result, Run, load
 
 from test_cli import inorder
 
@@ -86,6 +87,49 @@ def test_the_page_is_not_written_over_the_result(tmp_path: Path) -> None:
     assert done.returncode == 2 and "--html is a result file itself: x" in done.stderr and load(tmp_path / "x")
 
 
+FIRST = {"experiment": "insert", "created": "now", "inorder": "0", "seed": 1, "plan": {}, "server": {}, "machine": {},
+         "method": "mock", "notes": [], "runs": [], "complete": True, "schema": 1}  # fmt: skip
+HEAD = json.dumps({"result": {name: value for name, value in FIRST.items() if name not in ("notes", "runs", "complete")}
+                   | {"schema": 2}}, separators=(",", ":"))  # fmt: skip
+
+
+def test_each_measurement_is_a_line_more(tmp_path: Path) -> None:
+    """What is there is not written again; anything else than more measurements is."""
+    path, grown = tmp_path / "r.jsonl", result()
+    journal = Journal(path)
+    journal.save(grown)
+    inode, first = path.stat().st_ino, path.read_bytes()
+    grown.runs.append(Run("insert", "v7", 1000, 2, {"tps": 2}))
+    journal.save(grown)
+    added = path.read_bytes().removeprefix(first)
+    assert path.stat().st_ino == inode and json.loads(added)["run"]["metrics"] == {"tps": 2} and load(path) == grown
+    grown.complete = True
+    journal.save(grown)
+    assert path.stat().st_ino == inode and path.read_bytes().endswith(b'\n{"complete":true}\n') and load(path) == grown
+    del grown.runs[0]
+    journal.save(grown)
+    assert load(path) == grown and path.read_bytes() == lines_of(grown)
+
+
+def test_half_a_line_at_the_end_is_none(tmp_path: Path) -> None:
+    """As a full disk or a crash leaves it; a run that goes on writes the file anew."""
+    path, whole = tmp_path / "r.jsonl", lines_of(result())
+    for end in range(whole.index(b"\n") + 1, len(whole)):
+        path.write_bytes(whole[:end])
+        assert load(path).runs == [] and not load(path).complete
+    Journal(path).save(result())
+    assert path.read_bytes() == whole
+
+
+def test_a_file_of_the_first_version(tmp_path: Path) -> None:
+    """One JSON object."""
+    run = {"step": "insert", "kind": "v7", "rows": 1, "round": 1, "metrics": {"tps": 1.5, "inserts": 3}, "series": {}}
+    (tmp_path / "r.json").write_text(json.dumps(FIRST | {"runs": [run], "notes": ["n"]}, indent=1))
+    found = load(tmp_path / "r.json")
+    assert found.complete and found.notes == ["n"] and found.runs == [Run(**run)]
+    assert isinstance(found.runs[0].metrics["inserts"], int)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -93,12 +137,21 @@ def test_the_page_is_not_written_over_the_result(tmp_path: Path) -> None:
         ("[1, 2]", "has no schema version"),
         ('{"a": 1}', "has no schema version"),
         ('{"schema": "1"}', "has no schema version"),
+        ('{"result":1}\n', "has no schema version"),
+        ('{"result":{"schema":', "is not a result file"),
         (json.dumps({"schema": SCHEMA_VERSION + 1}), f"has schema version {SCHEMA_VERSION + 1}"),
-        (json.dumps({"schema": SCHEMA_VERSION}), "is damaged"),
+        (json.dumps({"schema": 1}), "is damaged"),
         ("[" * 100_000, "is not a result file: maximum recursion"),
         (json.dumps({"schema": int("9" * 4000)}), "has schema version 9{79}…;"),
-        (json.dumps({"schema": 1, "a": "\ud800"}), "is not a result file: .*surrogate"),
-        (json.dumps({"schema": SCHEMA_VERSION, "runs": [{"step": "x", "other": 1}]}), "is damaged"),
+        (json.dumps({"schema": 1, "a": "\ud800"}), "is not a result file"),
+        (json.dumps({"schema": 1, "a": "\udc00"}), "is not a result file: .*surrogate"),
+        (json.dumps(FIRST | {"runs": [{"step": "x", "other": 1}]}), "is damaged"),
+        (json.dumps(FIRST | {"plan": 7}), "is damaged: .*plan"),
+        (HEAD + '\n{"run":{"step":"x"}}\n', "is damaged: .*kind"),
+        (HEAD + '\n{"other":1}\n', "is damaged: .*other"),
+        (HEAD + "\n\n", "is damaged"),
+        (HEAD + "\n" + HEAD + "\n", "is damaged: its first line, and no other"),
+        (HEAD, "is damaged: its first line"),
     ],
 )
 def test_what_is_no_result_file_says_so(tmp_path: Path, content: str, message: str) -> None:
@@ -109,15 +162,14 @@ def test_what_is_no_result_file_says_so(tmp_path: Path, content: str, message: s
         load(path)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e308, 10**400], ids=["nan", "inf", "1e308", "10**400"])
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "1e308", "1" + 400 * "0"], ids=["nan", "inf", "1e308", "10**400"])
 @pytest.mark.parametrize("part", ["metrics", "series"])
-def test_what_cannot_have_been_measured_is_damage(tmp_path: Path, value: float, part: str) -> None:
+def test_what_cannot_have_been_measured_is_damage(tmp_path: Path, value: str, part: str) -> None:
     """No report and no page can be made of it."""
-    path = tmp_path / "r.json"
-    content = asdict(result())
-    content["runs"][0][part]["tps"] = value if part == "metrics" else [value]
-    path.write_text(json.dumps(content))
-    with pytest.raises(InputError, match=r"r\.json is damaged: .* is not a number") as raised:
+    path, found = tmp_path / "r.json", result()
+    found.runs = [replace(found.runs[0], metrics={"tps": 4711}, series={"tps": [4712]})]
+    path.write_text(lines_of(found).decode().replace("4711" if part == "metrics" else "4712", value))
+    with pytest.raises(InputError, match=r"r\.json is damaged: ") as raised:
         load(path)
     assert len(str(raised.value)) < 200 + len(str(path))
 
@@ -132,9 +184,9 @@ def test_a_missing_file_says_so(tmp_path: Path) -> None:
 def test_what_only_the_page_shows_is_looked_at_too(tmp_path: Path, part: str, damage: dict[str, object]) -> None:
     """Before the page is written, or a run is gone on with whose page could not be."""
     path = tmp_path / "r.json"
-    content = asdict(result()) | {"experiment": "bulk", "plan": BulkPlan().as_dict()}
-    content[part] |= damage
-    path.write_text(json.dumps(content))
+    damaged = replace(result(), experiment="bulk", plan=BulkPlan().as_dict())
+    getattr(damaged, part).update(damage)
+    damaged.save(path)
     for arguments in (("report", "r.json", "--html", "p.html"), ("resume", "r.json")):
         done = inorder("lab", *arguments, folder=tmp_path)
         assert done.returncode == 2 and "r.json is damaged: " in done.stderr
@@ -144,8 +196,7 @@ def test_what_only_the_page_shows_is_looked_at_too(tmp_path: Path, part: str, da
 def test_a_name_is_no_markup(tmp_path: Path) -> None:
     """The terminal's library would take [/y] for the end of a style."""
     for name in ("a.json", "[red].json"):
-        content = asdict(result()) | {"experiment": "bulk", "plan": BulkPlan().as_dict(), "created": "[/y]"}
-        (tmp_path / name).write_text(json.dumps(content))
+        replace(result(), experiment="bulk", plan=BulkPlan().as_dict(), created="[/y]").save(tmp_path / name)
     done = inorder("lab", "report", "a.json", "[red].json", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "a.json: bulk, [/y]" in done.stdout and "[red].json: bulk" in done.stdout

@@ -90,18 +90,16 @@ def test_an_interrupted_run_is_resumed(tmp_path: Path, server: Server) -> None:
     again = inorder("lab", "resume", "r.json", folder=tmp_path, server=server)
     assert again.returncode == 2 and "r.json is complete" in again.stderr
 
-    content = json.loads((tmp_path / "r.json").read_text())
-    places = [place for place, run in enumerate(content["runs"]) if run["step"] == "insert"]
-    content["runs"] = content["runs"][: places[2] + 1]  # a turn of the second round is there
-    content["runs"][places[2]]["metrics"]["tps"] = -1.0
-    (tmp_path / "r.json").write_text(json.dumps(content | {"complete": False}))
+    cut = load(tmp_path / "r.json")
+    places = [place for place, run in enumerate(cut.runs) if run.step == "insert"]
+    cut.runs, cut.complete = cut.runs[: places[2] + 1], False  # a turn of the second round is there
+    cut.runs[places[2]].metrics["tps"] = -1.0
+    cut.save(tmp_path / "r.json")
     done = inorder("lab", "resume", "r.json", folder=tmp_path, server=server)
     assert done.returncode == 0, done.stderr
     result = load(tmp_path / "r.json")
     turns = [(run.kind, run.round) for run in result.select("insert")]
     assert result.complete and sorted(turns) == [("bigint", 1), ("bigint", 2), ("v7", 1), ("v7", 2)]
     assert all(run.metrics["tps"] > 0 for run in result.select("insert"))
-    assert result.select("insert")[0].metrics in [
-        run["metrics"] for run in content["runs"] if run["round"] == 1
-    ]
+    assert result.select("insert")[0].metrics in [run.metrics for run in cut.runs if run.round == 1]
     assert "resumed" in result.notes[0]

@@ -1,0 +1,193 @@
+"""The result file: JSON Lines, to which a line is added for each measurement.
+
+The first line says what was asked, where, and how; each other line is a measurement, a note, or the end. What an
+interruption leaves can be read, and a run that is resumed goes on with it. Files of the first version were one JSON
+object; they are read, too.
+"""
+
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from inorder.errors import InorderError, InputError
+from inorder.files import partial_of, write_whole
+from inorder.lab.results import Result, Run, shortened
+
+SCHEMA_VERSION = 2
+MOST = 10**18  # nothing that is counted or measured here comes near it: bytes, rows, nanoseconds
+
+Bounds = msgspec.Meta(ge=-MOST, le=MOST)
+Number = Annotated[int, Bounds] | Annotated[float, Bounds]
+
+
+@dataclass(frozen=True)
+class Head:
+    """The first line: a result without its measurements."""
+
+    schema: int
+    experiment: str
+    created: str
+    inorder: str
+    seed: int
+    plan: dict[str, Any]
+    server: dict[str, Any]
+    machine: dict[str, Any]
+    method: str
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A measurement as it is checked when it is read."""
+
+    step: str
+    kind: str
+    rows: int
+    round: int
+    metrics: dict[str, Number]
+    series: dict[str, list[Number]] = field(default_factory=dict)
+
+
+class Line(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """A line of the file; one of these."""
+
+    result: Head | None = None
+    run: Sample | None = None
+    note: str | None = None
+    complete: bool = False
+
+
+@dataclass(frozen=True)
+class FirstFile(Head):
+    """A file of the first version."""
+
+    notes: list[str]
+    runs: list[Sample]
+    complete: bool
+
+
+def head_of(result: Result) -> bytes:
+    """The first line."""
+    values = {f.name: getattr(result, f.name) for f in fields(Head) if f.name != "schema"}
+    return msgspec.json.encode({"result": {"schema": SCHEMA_VERSION} | values}) + b"\n"
+
+
+def run_line(run: Run) -> bytes:
+    """The line of a measurement."""
+    return msgspec.json.encode({"run": asdict(run)}) + b"\n"
+
+
+def note_line(note: str) -> bytes:
+    """The line of a note."""
+    return msgspec.json.encode({"note": note}) + b"\n"
+
+
+END = msgspec.json.encode({"complete": True}) + b"\n"
+
+
+def lines_of(result: Result) -> bytes:
+    """The whole file."""
+    parts = [head_of(result), *map(note_line, result.notes), *map(run_line, result.runs)]
+    return b"".join([*parts, END] if result.complete else parts)
+
+
+class Journal:
+    """The file of one run. What was added to the result since is added to the file; other changes write it anew."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.head = b""
+        self.runs: list[Run] = []
+        self.notes: list[str] = []
+
+    def save(self, result: Result) -> None:
+        """Bring the file up to date."""
+        if self.grows_into(result):
+            self.append(b"".join(map(run_line, result.runs[len(self.runs):])) + (END if result.complete else b""))
+        else:
+            write_whole(self.path, lines_of(result).decode())
+        self.head, self.runs, self.notes = head_of(result), list(result.runs), list(result.notes)
+
+    def grows_into(self, result: Result) -> bool:
+        """Whether all that was written is still so, in the same order."""
+        same = len(self.runs) <= len(result.runs) and all(a is b for a, b in zip(self.runs, result.runs, strict=False))
+        return same and self.path.exists() and (self.head, self.notes) == (head_of(result), result.notes)
+
+    def append(self, lines: bytes) -> None:
+        """Add lines; what a full disk leaves of one is no line."""
+        target, _ = partial_of(self.path)
+        try:
+            with target.open("ab") as file:
+                file.write(lines)
+        except OSError as error:
+            raise InorderError(f"cannot write {self.path}: {error.strerror}") from error
+
+
+def save(result: Result, path: Path) -> None:
+    """Write a whole file."""
+    Journal(path).save(result)
+
+
+def load(path: Path) -> Result:
+    """Read a result file; what is no such file, damaged or newer than this tool is an error that says so."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    return parse(content, str(path))
+
+
+def parse(content: bytes, name: str) -> Result:
+    """The result in a file of that name."""
+    require_version(content, name)
+    try:
+        return parse_lines(content) if content.startswith(b'{"result":') else parse_first(content)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise InputError(f"{name} is damaged: {shortened(error)}") from error
+
+
+def require_version(content: bytes, name: str) -> None:
+    """An error unless the first line, or the whole file, tells a version that is known."""
+    try:
+        first = msgspec.json.decode(content.partition(b"\n")[0] if content.startswith(b'{"result":') else content)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{name} is not a result file: {shortened(error)}") from error
+    head = first.get("result", first) if isinstance(first, dict) else None
+    version = head.get("schema") if isinstance(head, dict) else None
+    if not isinstance(version, int):
+        raise InputError(f"{name} is not a result file: it has no schema version")
+    if version > SCHEMA_VERSION:
+        raise InputError(
+            f"{name} has schema version {shortened(version)}; this inorder reads up to {SCHEMA_VERSION}"
+        )
+
+
+def parse_lines(content: bytes) -> Result:
+    """Of this version. Behind the last end of line there is what an interruption left of a line."""
+    lines = [msgspec.json.decode(line, type=Line) for line in content.split(b"\n")[:-1]]
+    if not lines or lines[0].result is None or any(line.result for line in lines[1:]):
+        raise msgspec.ValidationError("its first line, and no other, says what was run")
+    result = result_of(lines[0].result)
+    result.runs = [run_of(line.run) for line in lines if line.run]
+    result.notes = [line.note for line in lines if line.note is not None]
+    result.complete = any(line.complete for line in lines)
+    return result
+
+
+def parse_first(content: bytes) -> Result:
+    """Of the first version."""
+    found = msgspec.json.decode(content, type=FirstFile)
+    result = result_of(found)
+    result.runs, result.notes, result.complete = [run_of(one) for one in found.runs], found.notes, found.complete
+    return result
+
+
+def result_of(head: Head) -> Result:
+    """The result without its measurements."""
+    return Result(**{f.name: getattr(head, f.name) for f in fields(Head) if f.name != "schema"})
+
+
+def run_of(sample: Sample) -> Run:
+    """A measurement."""
+    return Run(sample.step, sample.kind, sample.rows, sample.round, dict(sample.metrics), dict(sample.series))
