@@ -1,7 +1,6 @@
 """Experiments without a server: their turns are taken, what they would measure is made up."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, cast
 
 from inorder.lab.experiment import Experiment
@@ -11,15 +10,7 @@ from inorder.lab.runner import Runner
 from inorder.lab.targets.target import Target
 
 from conftest import Silent
-
-
-class Nowhere:
-    """A target that nothing is asked of but to be noted."""
-
-    folder = Path()
-
-    def note(self, result: Result) -> None:
-        """Nothing to note."""
+from replay import Nowhere
 
 
 def empty_result(kind: type[Experiment[Any]], plan: Plan) -> Result:

@@ -1,0 +1,148 @@
+"""Experiments whose measurements are those of a recorded result: what the runner does with them needs no server."""
+
+import gzip
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from inorder.lab import journal
+from inorder.lab.experiment import Experiment
+from inorder.lab.progress import Progress
+from inorder.lab.results import Result, Run
+from inorder.lab.runner import Runner
+from inorder.lab.targets.target import Target
+from inorder.lab.turn import Measured, Metrics, Stage, Turn, nothing
+
+RECORDED = Path(__file__).parent / "recorded"
+
+Key = tuple[str, str, int, int]  # step, kind, rows, round
+
+
+def recorded_names() -> list[str]:
+    """The recorded results."""
+    return sorted(path.name.removesuffix(".json.gz") for path in RECORDED.glob("*.json.gz"))
+
+
+def recorded(name: str) -> Result:
+    """One of them."""
+    return journal.parse(gzip.decompress((RECORDED / f"{name}.json.gz").read_bytes()), name)
+
+
+def key_of(run: Run) -> Key:
+    """Where a measurement belongs."""
+    return run.step, run.kind, run.rows, run.round
+
+
+def keys(result: Result) -> list[Key]:
+    """Of all measurements, in order of their names."""
+    return sorted(map(key_of, result.runs))
+
+
+def emptied(result: Result) -> Result:
+    """Before the first measurement."""
+    return replace(result, runs=[], notes=[], complete=False)
+
+
+class Nowhere:
+    """A target that nothing is asked of but to be noted."""
+
+    folder = Path()
+
+    def note(self, result: Result) -> None:
+        """Nothing to note."""
+
+
+class Counting:
+    """Progress that is counted: announced, done, and what was told."""
+
+    def __init__(self) -> None:
+        self.announced = self.finished = 0
+        self.texts: list[str] = []
+
+    def total(self, steps: int) -> None:
+        """Announced."""
+        self.announced = steps
+
+    def step(self, text: str) -> None:
+        """Told."""
+        self.texts.append(text)
+
+    def done(self, text: str = "") -> None:
+        """One more."""
+        self.finished += 1
+
+
+class Stopped(BaseException):
+    """An interrupt."""
+
+
+class Replay:
+    """A run of an experiment that measures what is recorded, in whatever order it is asked, and stops where it is told.
+
+    ``asked`` has what was measured, in order.
+    """
+
+    def __init__(self, kind: type[Experiment[Any]], source: Result, stop_before: int | None = None) -> None:
+        self.source = {key_of(run): run for run in source.runs}
+        self.asked: list[Key] = []
+        self.stop_before = stop_before
+        self.progress = Counting()
+        self.closed = 0
+        self.kind = self.played(kind)
+        self.plan = kind.plan_in(source)
+
+    def played(self, kind: type[Experiment[Any]]) -> type[Experiment[Any]]:
+        """The experiment, but for what it does to a server."""
+        replayed = self
+
+        class Played(kind):  # type: ignore[misc,valid-type]
+            """Without a server."""
+
+            def prepare(self) -> None:
+                """Nothing."""
+
+            def stages(self) -> Sequence[Stage]:
+                """The same stages of other turns."""
+                return [replayed.stage(stage) for stage in super().stages()]
+
+            def told(self, metrics: Metrics) -> str:
+                """What the experiment says."""
+                return super().told(metrics) if metrics else ""
+
+            def close(self) -> None:
+                """Counted."""
+                replayed.closed += 1
+
+        return Played
+
+    def stage(self, stage: Stage) -> Stage:
+        """With turns that measure what is recorded."""
+        return replace(
+            stage, begin=nothing, turns=lambda number: [self.turn(turn, number) for turn in stage.turns(number)]
+        )
+
+    def turn(self, turn: Turn, number: int) -> Turn:
+        """Likewise; a turn that advances by itself does so before the first measurement."""
+
+        def measure(_seed: int) -> Iterator[Measured]:
+            for _ in range(turn.weight or 0):
+                self.progress.done()
+            for place in turn.places:
+                key = (place.step, place.kind, place.rows, number)
+                if self.stop_before is not None and len(self.asked) >= self.stop_before:
+                    raise Stopped
+                self.asked.append(key)
+                run = self.source.get(key)
+                assert run or number == 0, f"{key} is not recorded"
+                yield Measured(run.metrics, run.series) if run else Measured({})
+
+        return replace(turn, measure=measure)
+
+    def run(self, result: Result) -> Result:
+        """Go on with a result; a stop leaves what there is."""
+        experiment = self.kind(self.plan, cast(Target, Nowhere()), cast(Progress, self.progress))
+        with suppress(Stopped):
+            Runner(experiment, result, lambda: None).run()
+        return result

@@ -1,0 +1,233 @@
+"""What holds for every experiment: plan and options, turns, resuming, progress, and the report of any part of it.
+
+The measurements are those of the recorded results: a new experiment records one (test/python/recorded), and is tested.
+"""
+
+import json
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from inorder.cli import cli
+from inorder.errors import InputError
+from inorder.lab.capabilities import Capabilities
+from inorder.lab.experiment import Experiment
+from inorder.lab.experiments import all_experiments
+from inorder.lab.results import Result
+from inorder.lab.setting import FULL, QUICK, SIZES, settings_of
+from inorder.report import html
+from inorder.report.beside import Labelled
+from inorder.report.catalogue import report_of
+
+from replay import Key, Replay, emptied, keys, recorded, recorded_names
+
+KINDS = all_experiments()
+STOPS = 25  # of a run, at most
+
+
+@cache
+def source(name: str) -> Result:
+    """A recorded result, read once."""
+    return recorded(name)
+
+
+SOURCES = [name for name in recorded_names() if source(name).experiment in KINDS]
+
+BARE = Capabilities(
+    version="18.6", role="app", database="shop", in_recovery=False, counts=True, may_create=True, schema_comment=None,
+    may_checkpoint=False, sees_wal=False, sees_checkpoints=False, has_inorder=False, has_pgstattuple=False,
+    free_sessions=20, shared_buffers=2**27, synchronous_commit="off", language="C", tracks_commits=True,
+)  # fmt: skip
+FULLY = replace(
+    BARE, may_checkpoint=True, sees_wal=True, sees_checkpoints=True, has_inorder=True, has_pgstattuple=True,
+    free_sessions=1200,
+)  # fmt: skip
+
+
+def kind_of(name: str) -> type[Experiment[Any]]:
+    """The experiment of a recorded result."""
+    return KINDS[source(name).experiment]
+
+
+def test_each_is_recorded() -> None:
+    """Or it would not be tested here."""
+    assert {source(name).experiment for name in SOURCES} == set(KINDS)
+
+
+# --- plan and options ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("size", SIZES)
+def test_a_plan_of_each_size_is_allowed_and_read_again(name: str, size: str) -> None:
+    """What the options show they also take, and a file has it."""
+    plan = KINDS[name].Plan.of_size(size, {})
+    plan.require_allowed(own=False)
+    assert KINDS[name].Plan.read(json.loads(json.dumps(plan.as_dict()))) == plan
+    needed, what = KINDS[name].room(plan)
+    assert 2**20 < needed < 2**50 and what
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_short_run_is_shorter_and_the_full_one_longer(name: str) -> None:
+    """In the space that they need, or in how often something is measured."""
+    kind = KINDS[name]
+    plans = {size: kind.Plan.of_size(size, {}) for size in SIZES}
+    room = {size: kind.room(plan)[0] * plan.rounds for size, plan in plans.items()}
+    sizes = {size: settings_of(kind.Plan) for size in (QUICK, FULL)}
+    assert room[QUICK] <= room[""] <= room[FULL] and sizes
+    assert plans[""] != plans[FULL]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_help_names_each_setting(name: str) -> None:
+    """With its usual value; hidden ones are not there."""
+    shown = CliRunner().invoke(cli, ["lab", "run", name, "--help"])
+    assert shown.exit_code == 0, shown.output
+    for field, one in settings_of(KINDS[name].Plan).items():
+        assert (one.option(field) in shown.output) == one.asked
+    assert all(study in shown.output for study in KINDS[name].studies)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_no_option_takes_is_refused(name: str) -> None:
+    """From a file, too: the error names the option."""
+    kind = KINDS[name]
+    for field, one in settings_of(kind.Plan).items():
+        if not one.asked:
+            continue
+        with pytest.raises((InputError, TypeError)):
+            one.read("no such thing \x00", one.option(field))
+    with pytest.raises(TypeError, match="there is no setting nonsense"):
+        kind.Plan.read({"nonsense": 1})
+    with pytest.raises(InputError, match="--rounds must be a number from 1 to"):
+        replace(kind.Plan(), rounds=0).require_allowed(own=False)
+    damaged = replace(emptied(source(next(n for n in SOURCES if kind_of(n) is kind))), plan={"rounds": "x"})
+    with pytest.raises(InputError, match=f"the result's plan is not one of the experiment '{name}'"):
+        kind.plan_in(damaged)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_on_a_server_of_the_users_own(name: str) -> None:
+    """All that can be is as it was, but for the server's settings; with few rights less is done, and said."""
+    kind = KINDS[name]
+    if kind.alone:
+        pytest.skip("needs a server to itself")
+    plan = kind.Plan()
+    able = kind.adapt(plan, FULLY)
+    for field, one in settings_of(kind.Plan).items():
+        if one.found:
+            assert getattr(able.plan, field) == getattr(FULLY, one.found)
+    assert len(able.notes) == len(set(able.notes))
+    try:
+        less = kind.adapt(plan, BARE)
+    except InputError as error:
+        assert "app" in str(error) or "20" in str(error) or "17" in str(error)
+    else:
+        assert set(less.notes) - set(able.notes)
+        assert kind.adapt(less.plan, BARE).plan == less.plan
+    with pytest.raises(InputError, match="sessions"):
+        kind.adapt(plan, replace(FULLY, free_sessions=2))
+
+
+# --- turns --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_it_measures_what_was_recorded(name: str) -> None:
+    """Each measurement once, none besides; all of them announced."""
+    replay = Replay(kind_of(name), source(name))
+    result = replay.run(emptied(source(name)))
+    assert result.complete and keys(result) == keys(source(name)) and replay.closed == 1
+    assert replay.progress.announced == replay.progress.finished > 0
+    again = Replay(kind_of(name), source(name))
+    again.run(emptied(source(name)))
+    assert again.asked == replay.asked
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_rounds_differ_in_their_order(name: str) -> None:
+    """Or what comes first in all would have an advantage in all. Steps of one kind keep theirs."""
+    replay = Replay(kind_of(name), source(name))
+    replay.run(emptied(source(name)))
+    orders: dict[int, list[tuple[str, str, int]]] = {}
+    for step, kind, rows, number in replay.asked:
+        orders.setdefault(number, []).append((step, kind, rows))
+    rounds = [orders[number] for number in sorted(orders) if number > 0]
+    if len(rounds) < 3 or len({kind for _, kind, _ in rounds[-1]}) < 3 or "read" in {step for step, _, _ in rounds[0]}:
+        return  # too few to tell, or all are measured at once
+    assert len({tuple(one) for one in rounds[1:]}) > 1
+
+
+def stops(total: int) -> list[int]:
+    """Where to interrupt a run of so many measurements: everywhere, or at some places."""
+    step = max(1, total // STOPS)
+    return list(range(0, total + 1, step))
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_interrupted_anywhere_it_is_resumed(name: str) -> None:
+    """The result has each measurement once; a round whose ratios are paired is of one run."""
+    total = len(whole_run(name))
+    for stop in stops(total):
+        first = Replay(kind_of(name), source(name), stop_before=stop)
+        part = first.run(emptied(source(name)))
+        assert part.complete == (stop >= total) and first.closed == 1
+        kept = {key for key in keys(part)}
+        second = Replay(kind_of(name), source(name))
+        whole = second.run(part)
+        assert whole.complete and keys(whole) == keys(source(name))
+        assert second.progress.announced == second.progress.finished
+        check_whole_rounds(name, kept, second.asked)
+
+
+@cache
+def whole_run(name: str) -> list[Key]:
+    """What a whole run measures, in order."""
+    replay = Replay(kind_of(name), source(name))
+    replay.run(emptied(source(name)))
+    return replay.asked
+
+
+def check_whole_rounds(name: str, kept: set[Key], asked: list[Key]) -> None:
+    """Of a stage whose rounds are whole each is measured by one run; and nothing is measured without need."""
+    replay = Replay(kind_of(name), source(name))
+    experiment = replay.kind(replay.plan, None, replay.progress)  # type: ignore[arg-type]
+    again = Counter(asked)
+    for stage in experiment.stages():
+        for number in stage.numbers:
+            places = {(p.step, p.kind, p.rows, number) for turn in stage.turns(number) for p in turn.places}
+            if stage.whole and not stage.redone and number > 0:
+                assert places <= kept or not kept & places or places <= set(asked)
+                if places <= kept:
+                    assert not places & set(asked)
+    assert max(again.values(), default=0) <= 1
+
+
+# --- reports ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_any_part_of_a_result_has_a_report(name: str) -> None:
+    """Of nothing, of a first measurement, of some: tables, a page, no claim without enough rounds."""
+    whole = source(name)
+    for count in sorted({0, 1, 2, *(len(whole.runs) * part // 7 for part in range(1, 8))}):
+        part = replace(whole, runs=whole.runs[:count], complete=False)
+        sections = report_of(part).sections(part)
+        assert len({section.name for section in sections}) == len(sections)
+        assert all(len(row) == len(section.columns) for section in sections for row in section.shown())
+        headline = report_of(part).headline(part)
+        page = html.render([Labelled(name, part)])
+        assert "was interrupted" in page and "Traceback" not in page and "nan" not in headline
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_one_round_claims_no_difference(name: str) -> None:
+    """Whatever was measured."""
+    whole = source(name)
+    one = replace(whole, runs=[run for run in whole.runs if run.round == 1])
+    words = report_of(one).headline(one)
+    assert " reach " not in words and "[" not in words
