@@ -28,7 +28,7 @@ from inorder.commands.options import (
 from inorder.commands.show import named, resume_own, run_and_show, run_experiment, show
 from inorder.errors import InputError
 from inorder.lab.catalogue import EXPERIMENTS
-from inorder.lab.experiments import all_experiments, bulk, mixed, reuse
+from inorder.lab.experiments import all_experiments, bulk, reuse
 from inorder.lab.experiments.noise import MOST_TABLES
 from inorder.lab.experiments.writers import FORMS as WRITER_FORMS
 from inorder.lab.keys import INDEX_KINDS, kinds_named
@@ -132,16 +132,6 @@ COMMANDS: dict[str, tuple[str, Sequence[Setting]]] = {
                 lambda text: parse_duration(text, "--pace"),
                 lambda seconds: f"{seconds:g}s",
             ),
-        ),
-    ),
-    "mixed": (
-        "A table full of random keys switched to another generator, before and after REINDEX.",
-        (
-            choice_setting("kinds", "What it is switched to, comma-separated.", tuple(mixed.KINDS), "--keys"),
-            count_setting("rows", "Random keys there are.", 1000, 10**10),
-            count_setting("more", "Rows that come, and again after REINDEX: a fifth of those unless given.", 8, 10**10),
-            count_setting("clients", "Sessions of pgbench.", 1, 90),
-            memory_setting(),
         ),
     ),
 }

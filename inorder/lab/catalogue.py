@@ -7,7 +7,6 @@ from inorder.lab.experiments import (
     feed,
     generators,
     insert,
-    mixed,
     noise,
     reader,
     reuse,
@@ -17,7 +16,6 @@ from inorder.lab.experiments import (
 from inorder.lab.feed_bench import ServerFeedBench
 from inorder.lab.keys import BASE_KINDS
 from inorder.lab.legacy import Experiment
-from inorder.lab.mixed_bench import GrownBench
 from inorder.lab.moving import moved
 from inorder.lab.reader_bench import PollingBench
 from inorder.lab.results import EXACT_COUNTERS
@@ -45,9 +43,6 @@ BULK_BYTES_PER_ROW = 600
 
 # A second of the fastest form, 1.2 million rows measured: table, index, sort, the WAL of this turn and the last.
 WRITERS_BYTES_PER_SECOND = 5 * 2**28
-
-# One table at a time: heap, index and the copy that REINDEX makes, and the WAL kept of it; full-page images included.
-MIXED_BYTES_PER_ROW = 800
 
 # One table at a time, its index grown as ordered keys' does when rows of any age go, and the WAL kept of it.
 REUSE_BYTES_PER_ROW = 800
@@ -173,20 +168,6 @@ EXPERIMENTS = {
             method=lambda server, plan: "rows per second, and the order of their ids",
             quick={"seconds": 1, "rounds": 2},
             full={"seconds": 20, "rounds": 9},
-        ),
-        Experiment(
-            name=mixed.NAME,
-            study="P3",
-            plan=mixed.MixedPlan,
-            bench=GrownBench,
-            run=mixed.run_mixed,
-            needs=lambda plan: (
-                (plan.rows + 2 * plan.inserts) * MIXED_BYTES_PER_ROW,
-                f"{plan.rows + 2 * plan.inserts:,} rows and their WAL",
-            ),
-            method=reading_method,
-            quick={"rows": 500_000},
-            full={"rows": 20_000_000, "rounds": 6, "memory_bytes": 256 * 2**20},
         ),
         Experiment(
             name=reuse.NAME,

@@ -12,19 +12,20 @@ from inorder.lab.stats import Estimate, estimate, ratio_by_round
 Metric = str | Callable[[Run], float | None]
 
 
-def per(metric: str, divisor: str, scale: float = 1.0) -> Metric:
-    """A metric divided by another of the same run.
+def per(metric: str, divisor: str | float, scale: float = 1.0) -> Metric:
+    """A metric divided by another of the same run, or by a number.
 
     >>> per("wal_bytes", "inserts")(Run("insert", "v7", 1, 1, {"wal_bytes": 500.0, "inserts": 5.0}))
     100.0
     >>> per("wal_bytes", "inserts")(Run("insert", "v7", 1, 1, {"inserts": 5.0})) is None
     True
+    >>> per("wal_bytes", 2**20)(Run("insert", "v7", 1, 1, {"wal_bytes": 2**21}))
+    2.0
     """
 
     def divided(run: Run) -> float | None:
-        if metric not in run.metrics or not run.metrics.get(divisor):
-            return None
-        return scale * run.metrics[metric] / run.metrics[divisor]
+        by = run.metrics.get(divisor) if isinstance(divisor, str) else divisor
+        return scale * run.metrics[metric] / by if metric in run.metrics and by else None
 
     return divided
 
@@ -46,6 +47,12 @@ def median_of(
     """The median over the rounds, with its interval; None where nothing was measured."""
     values = by_round(result, step, kind, metric, rows)
     return estimate([scale * value for value in values.values()]) if values else None
+
+
+def middle_of(result: Result, step: str, kind: str, metric: Metric, rows: int | None = None) -> float | None:
+    """The median alone: of what is counted exactly, whose spread is not shown."""
+    found = median_of(result, step, kind, metric, rows)
+    return found.median if found else None
 
 
 def ratio_of(

@@ -10,8 +10,6 @@ from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.bulk import COPY_IN, COPY_OUT, BulkPlan
 from inorder.lab.experiments.generators import GeneratorsPlan
 from inorder.lab.experiments.insert import InsertPlan
-from inorder.lab.experiments.mixed import GENERATORS, MixedPlan
-from inorder.lab.experiments.mixed import KINDS as MIXED_KINDS
 from inorder.lab.experiments.noise import NoisePlan
 from inorder.lab.experiments.reader import NEED_INORDER, READERS, ReaderPlan
 from inorder.lab.experiments.reuse import KINDS as REUSE_KINDS
@@ -45,14 +43,13 @@ OTHERWISE: Mapping[type, str] = {
     GeneratorsPlan: "The floor is a call of pg_backend_pid(); a function that returns a uuid costs somewhat more "
     "before it does anything. Left out: text input and output, called in a loop by a C function that is not declared "
     "on your server.",
-    MixedPlan: "Nothing was restarted between filling and inserting: inserts found in memory what the fill had left.",
     ReusePlan: VACUUMED,
     UuidV1Plan: f"COPY went through this tool: its times are those of the network and of this machine, too. {VACUUMED}",
 }
 
 COUNT_NOTHING = (ReaderPlan, GeneratorsPlan)  # neither WAL nor blocks
 READ_VACUUM = (ReusePlan, UuidV1Plan)
-MEASURE_LEAVES = (InsertPlan, BulkPlan, MixedPlan, ReusePlan, UuidV1Plan)
+MEASURE_LEAVES = (InsertPlan, BulkPlan, ReusePlan, UuidV1Plan)
 
 SPARE_SESSIONS = 3  # beside the load's: this tool's own
 
@@ -82,8 +79,6 @@ Fit = tuple[dict[str, Any], list[str]]
 
 def keys_of(plan: Any) -> Mapping[str, KeyKind]:
     """The kinds of key that a plan may have, with what makes their keys."""
-    if isinstance(plan, MixedPlan):
-        return {name: replace(kind, column=GENERATORS[name]) for name, kind in MIXED_KINDS.items()}
     if isinstance(plan, ReusePlan):
         return {name: KeyKind(name, label, plan.column(name)) for name, label in REUSE_KINDS.items()}
     return KEY_KINDS

@@ -1,7 +1,7 @@
 """What takes turns: the measurements of a round, in stages, and the seeds of their randomness."""
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 Metrics = dict[str, float]
@@ -51,6 +51,29 @@ def single(step: str, kind: str, rows: int, label: str, measure: Callable[[int],
         yield found if isinstance(found, Measured) else Measured(found)
 
     return Turn((Place(step, kind, rows, label),), once)
+
+
+def several(
+    steps: Mapping[str, str],
+    kind: str,
+    rows: int,
+    label: str,
+    measure: Callable[[str, str, int], Metrics],
+    begin: Callable[[str], object] = lambda _kind: None,
+    end: Callable[[str], object] = lambda _kind: None,
+) -> Turn:
+    """A turn of several steps, by name and by what each is called, where each needs what those before it have left.
+
+    ``measure`` is given the kind, the step and a seed. ``begin`` is done before the first step, ``end`` after the last.
+    """
+
+    def one_by_one(seed: int) -> Iterator[Measured]:
+        begin(kind)
+        for step in steps:
+            yield Measured(measure(kind, step, seed))
+        end(kind)
+
+    return Turn(tuple(Place(step, kind, rows, f"{label}: {words}") for step, words in steps.items()), one_by_one)
 
 
 def nothing() -> None:

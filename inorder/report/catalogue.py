@@ -13,7 +13,6 @@ from inorder.lab.experiments import (
     feed,
     generators,
     insert,
-    mixed,
     noise,
     reader,
     reuse,
@@ -25,7 +24,6 @@ from inorder.report.bulk import bulk_headline, bulk_sections
 from inorder.report.feed import feed_headline, feed_sections
 from inorder.report.generators import generators_headline, generators_sections
 from inorder.report.insert import insert_headline, insert_sections
-from inorder.report.mixed import mixed_headline, mixed_sections
 from inorder.report.noise import noise_headline, noise_sections
 from inorder.report.quality import quality_sections
 from inorder.report.reader import reader_headline, reader_sections
@@ -89,7 +87,6 @@ REPORTS = {
     noise.NAME: of_sections(noise_sections, noise_headline),
     bulk.NAME: of_sections(bulk_sections, bulk_headline),
     writers.NAME: of_sections(writers_sections, writers_headline),
-    mixed.NAME: of_sections(mixed_sections, mixed_headline),
     reuse.NAME: of_sections(reuse_sections, reuse_headline),
 }
 

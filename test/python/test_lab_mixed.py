@@ -2,36 +2,42 @@
 
 import io
 import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
-from inorder.lab.experiments import mixed as experiment
-from inorder.lab.experiments.mixed import AGAIN, FILL, KINDS, REINDEX, STEPS, SWITCH, MixedPlan, run_mixed
+from inorder.lab.experiments.mixed import (
+    AGAIN,
+    FILL,
+    KINDS,
+    REINDEX,
+    STEPS,
+    SWITCH,
+    Growth,
+    MixedExperiment,
+    MixedPlan,
+    growth,
+)
 from inorder.lab.results import Result, Run, load
-from inorder.report.mixed import growth, mixed_headline, mixed_sections
+from inorder.lab.turn import Metrics
 from inorder.report.terminal import section_table
 from inorder.servers import Server
 from rich.console import Console
 
-from conftest import Counting, Silent
+from on_paper import empty_result, run_on_paper
 from test_cli import inorder
 
 ROWS, MORE = 20_000, 4_000
 
 
-class OnPaper:
-    """A bench that only writes down what it is asked."""
+class OnPaper(MixedExperiment):
+    """Writes down what it is asked."""
 
-    def __init__(self, interrupt_at: int = 0) -> None:
+    def prepare(self) -> None:
+        """Nothing yet."""
         self.asked: list[tuple[str, str]] = []
-        self.left = interrupt_at
 
-    def measure(self, kind: str, step: str, seed: int) -> dict[str, float]:
-        """Noted; the interrupt comes here."""
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
+    def measure(self, kind: str, step: str, seed: int) -> Metrics:
+        """Noted."""
         self.asked.append((kind, step))
         return {"index_bytes": 8192.0}
 
@@ -40,14 +46,9 @@ class OnPaper:
         self.asked.append((kind, "drop"))
 
 
-def empty_result(plan: MixedPlan) -> Result:
-    """Nothing measured yet."""
-    return Result(experiment.NAME, "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
-
-
 def a_result(leaf: bool = True) -> Result:
     """Version 7 grows by three tenths, half full; of the others only random is measured, and that without REINDEX."""
-    result = empty_result(MixedPlan(rows=1000, more=200))
+    result = empty_result(MixedExperiment, MixedPlan(rows=1000, more=200))
     inserted = {"inserts": 200.0, "tps": 100.0, "wal_bytes": 40_000.0, "full_page_images": 2.0, "index_reads": 4.0}
     looks = (
         ("random", FILL, {"rows": 1000.0, "index_bytes": 1000.0, "leaf_density": 70.0, "leaf_pages": 10.0}),
@@ -65,32 +66,14 @@ def a_result(leaf: bool = True) -> Result:
 
 
 def test_every_kind_goes_through_all_steps_in_order() -> None:
-    """Each kind once a round, no two kinds' steps mixed, in changing order; saved after each step."""
-    plan, bench, saves = MixedPlan(rounds=8), OnPaper(), []
-    result = empty_result(plan)
-    run_mixed(plan, bench, result, Silent(), lambda: saves.append(len(result.runs)))
+    """Each kind once a round, no two kinds' steps mixed, in changing order."""
+    result, bench = run_on_paper(OnPaper, MixedPlan(rounds=8))
     life = len(STEPS) + 1
     lives = [bench.asked[start : start + life] for start in range(0, len(bench.asked), life)]
     assert all([step for _, step in one] == [*STEPS, "drop"] and len({kind for kind, _ in one}) == 1 for one in lives)
     turns = [one[0][0] for one in lives]
     rounds = [tuple(turns[start : start + len(KINDS)]) for start in range(0, len(turns), len(KINDS))]
-    assert all(sorted(one) == sorted(KINDS) for one in rounds) and len(set(rounds)) > 2
-    assert saves == [*range(1, len(result.runs) + 1), len(result.runs)] and result.complete
-
-
-@pytest.mark.parametrize("interrupt_at", [1, 3, 6, 16, len(KINDS) * len(STEPS) + 8])
-def test_a_round_that_was_cut_off_begins_anew(interrupt_at: int) -> None:
-    """With the kinds that were whole in it; every step is there once in the end; progress counts the same."""
-    plan, resumed, counting = MixedPlan(rounds=2), OnPaper(), Counting()
-    result = empty_result(plan)
-    with pytest.raises(KeyboardInterrupt):
-        run_mixed(plan, OnPaper(interrupt_at), result, Silent(), lambda: None)
-    assert not result.complete and len(result.runs) == interrupt_at - 1
-    run_mixed(plan, resumed, result, counting, lambda: None)
-    whole = (interrupt_at - 1) // (len(STEPS) * len(KINDS))
-    assert len(resumed.asked) == (2 - whole) * len(KINDS) * (len(STEPS) + 1)
-    assert Counter((run.kind, run.step) for run in result.runs) == {(k, s): 2 for k in KINDS for s in STEPS}
-    assert counting.ended == counting.totals
+    assert all(sorted(one) == sorted(KINDS) for one in rounds) and len(set(rounds)) > 2 and result.complete
 
 
 @pytest.mark.parametrize(("rows", "more", "clients", "inserts"), [(1000, None, 8, 200), (99, 30, 8, 24), (9, 1, 8, 8)])
@@ -102,30 +85,30 @@ def test_every_client_inserts_as_many(rows: int, more: int | None, clients: int,
 def test_growth_is_that_of_the_pages_that_came() -> None:
     """Three pages of 50 % each; random's are not told from those there were."""
     grown = growth(a_result(), SWITCH, "v7")
-    assert (grown["percent"], grown["bytes"]) == (30.0, 1.5)
-    assert grown["density"] == pytest.approx(50.0)
-    assert growth(a_result(), SWITCH, "random")["density"] is None
-    assert set(growth(a_result(), SWITCH, "time").values()) == {None}
+    assert (grown.percent, grown.bytes) == (30.0, 1.5)
+    assert grown.density == pytest.approx(50.0)
+    assert growth(a_result(), SWITCH, "random").density is None
+    assert growth(a_result(), SWITCH, "time") == Growth(None, None, None)
 
 
 def test_the_headline_judges_the_claim() -> None:
     """Either part of it; only the part that was measured; nothing of nothing."""
-    assert mixed_headline(a_result()) == (
+    assert MixedExperiment.headline(a_result()) == (
         "Switched to version 7 the index grew by 30 % for 20 % more rows (claimed: about a fifth; more than claimed), "
         "its new part being 50 % full (claimed: half empty; as claimed)."
     )
-    assert "its new part" not in mixed_headline(a_result(leaf=False))
-    assert mixed_headline(empty_result(MixedPlan())) == ""
+    assert "its new part" not in MixedExperiment.headline(a_result(leaf=False))
+    assert MixedExperiment.headline(empty_result(MixedExperiment, MixedPlan())) == ""
 
 
 def test_what_was_not_measured_is_empty() -> None:
     """No section before its first run, no row of a kind that did not run, no cell without its counter."""
-    assert mixed_sections(empty_result(MixedPlan())) == []
-    grown, cost = mixed_sections(a_result())
+    assert MixedExperiment.sections(empty_result(MixedExperiment, MixedPlan())) == []
+    grown, cost = MixedExperiment.sections(a_result())
     assert [row[0] for row in grown.shown()] == [KINDS[kind].label for kind in ("random", "v7")]
     assert grown.shown()[0][-1] == "" and grown.shown()[1][-1] == "50 %"
     assert cost.shown()[1] == ["version 7", "100", "1.00 (once)", "200 B", "0.0100", "0.0200"]
-    without, _ = mixed_sections(a_result(leaf=False))
+    without, _ = MixedExperiment.sections(a_result(leaf=False))
     assert [row[-3:] for row in without.shown()] == [["", "", ""]] * 2 and "no pgstattuple" in without.caption
 
 
@@ -136,7 +119,7 @@ def test_the_tables_fit_a_terminal_of_80_columns() -> None:
         run.metrics["index_bytes"] *= 2**20
         run.metrics["tps"] = 123_456.0
     console = Console(width=80, record=True, file=io.StringIO())
-    console.print(*(section_table(section) for section in mixed_sections(result)))
+    console.print(*(section_table(section) for section in MixedExperiment.sections(result)))
     assert "…" not in console.export_text()
 
 
@@ -161,7 +144,7 @@ def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_fo
     assert images["random"] > 5 * max(images["v7"], images["time"], images["after"])
     assert len({metrics[kind, REINDEX]["index_bytes"] for kind in KINDS}) == 1
     if "leaf_density" in metrics["v7", FILL]:
-        fresh = {kind: growth(result, SWITCH, kind)["density"] or 0 for kind in ("v7", "after")}
+        fresh = {kind: growth(result, SWITCH, kind).density or 0 for kind in ("v7", "after")}
         assert 40 < fresh["v7"] < 65 and 80 < fresh["after"] < 95
     assert done.stdout.count("\nversion 7 ") == 4 and "Switched to version 7 the index grew" in done.stdout
     assert inorder("lab", "report", "inorder-mixed.json", folder=tmp_path).stdout == done.stdout

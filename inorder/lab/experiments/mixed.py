@@ -1,22 +1,30 @@
 """A table full of random keys is switched to another generator: what the index, the WAL and the speed make of it.
 
 Every kind starts from the same table, whose index has grown by the same random keys in the same order, as it does in
-earnest: one that CREATE INDEX has built would be packed. Each kind goes through all steps before the next begins;
-kinds take turns in shuffled order within a round.
+production: one that CREATE INDEX has built would be packed. Each kind goes through all steps before the next begins.
 """
 
-import random
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
-from inorder.lab.keys import KeyKind
-from inorder.lab.legacy import forget_cut_off
-from inorder.lab.machine import available_cores
-from inorder.lab.progress import Progress
-from inorder.lab.results import Result, Run
+from inorder.errors import InorderError
+from inorder.lab import pgbench, setting
+from inorder.lab.capabilities import Adapted, Capabilities, adapted
+from inorder.lab.counters import read_index_pages, read_sizes
+from inorder.lab.experiment import Experiment
+from inorder.lab.figures import by_round, middle_of, per, ratio_of
+from inorder.lab.keys import SCHEMA, KeyKind
+from inorder.lab.plan import Plan
+from inorder.lab.results import Result
+from inorder.lab.serving import FILL_SETTINGS, Small, fill_memory, reading_method
+from inorder.lab.stats import estimate
+from inorder.lab.turn import Metrics, Stage, every_round, several
+from inorder.report.section import Column, Section, Value, number, ratio
+from inorder.servers import Server
+from inorder.units import MB
 
-NAME = "mixed"
 BASELINE = "random"
 
 # What the column's default becomes once the table is full. Keys of ``after`` are of version 8: 48 one bits, which no
@@ -38,73 +46,283 @@ KINDS = {
     )
 }
 
-# In this order. Each ends with a look at the index.
+# In this order. After each the index is measured.
 FILL = "fill"
 SWITCH = "switch"
 REINDEX = "reindex"
 AGAIN = "again"
-
 STEPS = {
     FILL: "filling with random keys",
     SWITCH: "inserts with the new generator",
     REINDEX: "REINDEX",
     AGAIN: "further inserts",
 }
-INSERTING = (SWITCH, AGAIN)
+BEFORE = {SWITCH: FILL, AGAIN: REINDEX}  # the step whose index an insert step starts from
+
+# One table at a time: heap, index and the copy that REINDEX makes, and the WAL kept of it; full-page images included.
+BYTES_PER_ROW = 800
+
+FILL_BATCH = 100_000  # rows of one INSERT while filling: about a second, so that a cancel is heard soon
+
+# Random keys that are the same in every table and every run: version and variant as gen_random_uuid() sets them.
+FILL_KEYS = """
+SELECT (substr(h, 1, 12) || '4' || substr(h, 14, 3)
+        || translate(substr(h, 17, 1), '0123456789abcdef', '89ab89ab89ab89ab') || substr(h, 18))::uuid
+FROM (SELECT md5('{seed} ' || i) FROM generate_series({low}, {high}) AS i) AS hashes (h)
+"""
+
+# What is claimed of a switch to version 7 when a fifth more rows come: growth in percent, density of the new part.
+CLAIMED_GROWTH = (15.0, 25.0)
+CLAIMED_DENSITY = (40.0, 60.0)
 
 
-@dataclass(frozen=True)
-class MixedPlan:
+@dataclass(frozen=True, kw_only=True)
+class MixedPlan(Plan):
     """How many random keys there are, how many come before and again after REINDEX, and with how much memory."""
 
-    kinds: tuple[str, ...] = tuple(KINDS)
-    rows: int = 2_000_000
-    more: int | None = None
-    rounds: int = 1
-    clients: int = 8
-    threads: int = field(default_factory=available_cores)
-    memory_bytes: int = 32 * 1024 * 1024
-    seed: int = 1
+    kinds: tuple[str, ...] = setting.choices(
+        "What it is switched to, comma-separated.", tuple(KINDS), flag="--keys",
+        needs_inorder=lambda kind: "_nextval(" in GENERATORS[kind], label=lambda kind: KINDS[kind].label,
+    )  # fmt: skip
+    rows: int = setting.count("Random keys there are.", 1000, 10**10, 2_000_000, quick=500_000, full=20_000_000)
+    more: int | None = setting.optional_count(
+        "Rows that come, and again after REINDEX: a fifth of those unless given.", 8, 10**10
+    )
+    rounds: int = setting.rounds(1, full=6)
+    clients: int = setting.count("Sessions of pgbench.", 1, 90, 8, sessions=True)
+    threads: int = setting.threads()
+    memory_bytes: int = setting.memory(32 * MB, full=256 * MB)
 
     @property
     def inserts(self) -> int:
         """The rows that come: as asked, or a fifth of those there are; the same number for each client."""
         return max(1, (self.rows // 5 if self.more is None else self.more) // self.clients) * self.clients
 
-    def as_dict(self) -> dict[str, Any]:
-        """For the result file."""
-        return asdict(self)
+    def rows_after(self, step: str) -> int:
+        """The rows of the table at the end of a step."""
+        return self.rows + self.inserts * {FILL: 0, AGAIN: 2}.get(step, 1)
 
 
-class MixedBench(Protocol):
-    """What the experiment needs done."""
+class MixedExperiment(Experiment[MixedPlan]):
+    """Fill, insert, REINDEX, insert; the server is started anew before each insert step, so that nothing is cached."""
 
-    def measure(self, kind: str, step: str, seed: int) -> dict[str, float]:
-        """Do one step and say what it took, and how large the index is then."""
+    name = "mixed"
+    summary = "A table full of random keys switched to another generator, before and after REINDEX."
+    studies = ("P3",)
+    Plan: ClassVar = MixedPlan
+
+    @classmethod
+    def room(cls, plan: MixedPlan) -> tuple[int, str]:
+        """The rows of one table."""
+        rows = plan.rows_after(AGAIN)
+        return rows * BYTES_PER_ROW, f"{rows:,} rows and their WAL"
+
+    @classmethod
+    def method(cls, plan: MixedPlan, server: Server) -> str:
+        """How the index is larger than memory."""
+        return reading_method(server, plan)
+
+    @classmethod
+    def adapt(cls, plan: MixedPlan, can: Capabilities) -> Adapted[MixedPlan]:
+        """Memory holds what it held before."""
+        kept = "Nothing was restarted between filling and inserting: inserts found in memory what the fill had left."
+        return adapted(plan, can, leaf_density=True, otherwise=kept)
+
+    # --- what it does ---------------------------------------------------------
+
+    def prepare(self) -> None:
+        """As it will be measured, so that those settings are noted."""
+        self.serve_small()
+        with self.target.connect() as session:
+            self.target.create_extensions(session)
+            self.target.create_schema(session)
+
+    def stages(self) -> list[Stage]:
+        """Every kind through all steps, once a round."""
+        turns = [
+            several(STEPS, kind, self.plan.rows, KINDS[kind].label, self.measure, end=self.drop)
+            for kind in self.plan.kinds
+        ]
+        return [Stage(every_round(turns), self.plan.rounds)]
+
+    def told(self, metrics: Metrics) -> str:
+        """The size of the index."""
+        return f"index {metrics['index_bytes'] / MB:,.1f} MB"
+
+    def serve_small(self) -> None:
+        """Small memory, durable; nothing of the index is in memory yet."""
+        self.target.serve_small(Small(self.plan.memory_bytes))
+
+    def measure(self, kind: str, step: str, seed: int) -> Metrics:
+        """One step, then size and density of the index; an error if rows are missing."""
+        key, expected = KINDS[kind], self.plan.rows_after(step)
+        do = {FILL: self.fill, REINDEX: self.reindex}.get(step)
+        found = do(key) if do else self.insert(key, seed)
+        with self.target.connect() as session:
+            rows = session.execute(f"SELECT count(*) FROM {key.table}".encode()).fetchone()
+            sizes = read_sizes(session, key) | read_index_pages(session, key)
+        if rows != (expected,):
+            raise InorderError(f"{key.table} has {rows} rows instead of {expected:,}")
+        return {"rows": float(expected), **found, **sizes}
+
+    def fill(self, key: KeyKind) -> Metrics:
+        """A new table, full of random keys; then the column's default is the kind's generator."""
+        self.target.serve(FILL_SETTINGS | {"shared_buffers": f"{fill_memory() // 8192}"})
+        started = time.perf_counter()
+        with self.target.connect() as session:
+            for statement in (f"DROP TABLE IF EXISTS {key.table}", *key.statements()):
+                session.execute(statement.encode())
+            for low in range(1, self.plan.rows + 1, FILL_BATCH):
+                high = min(low + FILL_BATCH - 1, self.plan.rows)
+                keys = FILL_KEYS.format(seed=self.plan.seed, low=low, high=high)
+                session.execute(f"INSERT INTO {key.table} {keys}".encode())
+            generator = GENERATORS[key.name].format(schema=SCHEMA)
+            session.execute(f"ALTER TABLE {key.table} ALTER id SET DEFAULT {generator}".encode())
+            self.target.checkpoint(session)  # so that the stop has little left to write
+        return {"seconds": time.perf_counter() - started}
+
+    def insert(self, key: KeyKind, seed: int) -> Metrics:
+        """One row a transaction by pgbench, after a restart and a checkpoint."""
+        self.serve_small()
+        counted: Metrics = {}
+        script = pgbench.insert_script(self.target.folder / f"mixed_{key.name}.sql", key.table)
+        load = pgbench.Load(
+            self.plan.clients, self.plan.threads, transactions=self.plan.inserts // self.plan.clients
+        )
+        with self.target.connect() as session:
+            self.target.checkpoint(session)
+            with self.target.counted(session, key, counted):
+                done = self.target.pgbench(script, load, seed)
+        return {"tps": done.tps, "latency_ms": done.latency_ms, "inserts": done.transactions, **counted}
+
+    def reindex(self, key: KeyKind) -> Metrics:
+        """REINDEX by one session, timed."""
+        with self.target.connect() as session:
+            self.target.checkpoint(session)
+            started = time.perf_counter()
+            session.execute(f"REINDEX INDEX {key.index}".encode())
+            return {"seconds": time.perf_counter() - started}
 
     def drop(self, kind: str) -> None:
-        """Remove the table."""
+        """Remove the table; its files are gone after the next checkpoint."""
+        with self.target.connect() as session:
+            session.execute(f"DROP TABLE {KINDS[kind].table}".encode())
+
+    # --- what it says ---------------------------------------------------------
+
+    @classmethod
+    def sections(cls, result: Result) -> Sequence[Section]:
+        """Growth and cost, before REINDEX and after it, as far as they are measured."""
+        sections = []
+        for step, before in BEFORE.items():
+            kinds = [kind for kind in KINDS if result.select(step, kind)]
+            if kinds:
+                rows = int(result.select(before, kinds[0])[0].metrics["rows"])
+                inserts = int(result.select(step, kinds[0])[0].metrics["inserts"])
+                filled = "after REINDEX" if step == AGAIN else "with random keys"
+                title = f"{rows:,} rows {filled}, then {inserts:,} more"
+                sections += [growth_section(result, step, kinds, title), cost_section(result, step, kinds, title)]
+        return sections
+
+    @classmethod
+    def headline(cls, result: Result) -> str:
+        """About the switch to version 7: what was claimed, and whether it reappears."""
+        grown = growth(result, SWITCH, "v7")
+        if grown.percent is None:
+            return ""
+        metrics = result.select(SWITCH, "v7")[0].metrics
+        share = 100 * metrics["inserts"] / (metrics["rows"] - metrics["inserts"])
+        sentence = f"Switched to version 7 the index grew by {grown.percent:.0f} % for {share:.0f} % more rows"
+        if 15 <= share <= 25:
+            sentence += f" (claimed: about a fifth; {verdict(grown.percent, CLAIMED_GROWTH)})"
+        if grown.density is not None:
+            word = verdict(grown.density, CLAIMED_DENSITY)
+            sentence += f", its new part being {grown.density:.0f} % full (claimed: half empty; {word})"
+        return sentence + "."
 
 
-def run_mixed(
-    plan: MixedPlan, bench: MixedBench, result: Result, progress: Progress, save: Callable[[], None]
-) -> None:
-    """Every kind through all steps, once a round. Saved after each step; a round that was cut off begins anew."""
-    progress.total(plan.rounds * len(plan.kinds) * len(STEPS))
-    for number in range(1, plan.rounds + 1):
-        order = random.Random(repr((plan.seed, NAME, number)))
-        forget_cut_off([(step, kind, plan.rows) for kind in plan.kinds for step in STEPS], number, result)
-        for kind in order.sample(plan.kinds, len(plan.kinds)):
-            if all(result.has(step, kind, plan.rows, number) for step in STEPS):
-                for _ in STEPS:
-                    progress.done("in the file already")
-                continue
-            for step, label in STEPS.items():
-                progress.step(f"round {number} of {plan.rounds}: {KINDS[kind].label}: {label}")
-                metrics = bench.measure(kind, step, plan.seed + number)
-                result.runs.append(Run(step, kind, plan.rows, number, metrics))
-                save()
-                progress.done(f"index {metrics['index_bytes'] / 2**20:,.1f} MB")
-            bench.drop(kind)
-    result.complete = True
-    save()
+@dataclass(frozen=True)
+class Growth:
+    """By how many percent an index grew, by how many bytes a new row, how full the new pages are; None: not known."""
+
+    percent: float | None
+    bytes: float | None
+    density: float | None
+
+
+def growth(result: Result, step: str, kind: str) -> Growth:
+    """How the index of a kind grew in an insert step. Which pages of random keys are new cannot be seen."""
+    percent, bytes_a_row, density = [], [], []
+    earlier, later = ({run.round: run.metrics for run in result.select(one, kind)} for one in (BEFORE[step], step))
+    for place in sorted(earlier.keys() & later.keys()):
+        before, after = earlier[place], later[place]
+        came = after["index_bytes"] - before["index_bytes"]
+        percent.append(100 * came / before["index_bytes"])
+        bytes_a_row.append(came / after["inserts"])
+        if kind != BASELINE and "leaf_pages" in before and after.get("leaf_pages", 0) > before["leaf_pages"]:
+            used = [index["leaf_pages"] * index["leaf_density"] for index in (before, after)]
+            density.append((used[1] - used[0]) / (after["leaf_pages"] - before["leaf_pages"]))
+    return Growth(*(estimate(values).median if values else None for values in (percent, bytes_a_row, density)))
+
+
+def growth_row(result: Result, step: str, kind: str) -> list[Value]:
+    """One kind's index before and after an insert step."""
+    grown, steps = growth(result, step, kind), (BEFORE[step], step)
+    megabytes = (middle_of(result, one, kind, per("index_bytes", MB)) for one in steps)
+    leaf = (middle_of(result, one, kind, "leaf_density") for one in steps)
+    return [KINDS[kind].label, *megabytes, grown.percent, grown.bytes, *leaf, grown.density]
+
+
+def growth_section(result: Result, step: str, kinds: Sequence[str], title: str) -> Section:
+    """How the index grew."""
+    columns = (
+        Column("key", "What the column's default was switched to."),
+        Column("before", "Size of the index before (pg_relation_size).", number(1, "MB")),
+        Column("after", "Size of the index after the inserts.", number(1, "MB")),
+        Column("growth", "By how much it grew.", number(1, "%")),
+        Column("B/row", "Bytes it grew by for each new row; 31 is a packed index.", number(0)),
+        Column("leaf was", "How full its leaf pages were (pgstatindex).", number(1, "%")),
+        Column("leaf is", "How full its leaf pages are (pgstatindex).", number(1, "%")),
+        Column("new", "Bytes used in leaf pages that came, per byte of leaf pages that came.", number(0, "%")),
+    )
+    caption = "The server has no pgstattuple: leaf density is not known."
+    if any(by_round(result, step, kind, "leaf_pages") for kind in KINDS):
+        caption = "new: how full the leaf pages are that came; of random unknown, since it fills those there were, too."
+    rows = [growth_row(result, step, kind) for kind in kinds]
+    return Section(f"mixed_growth_{step}", f"Index of {title}", columns, rows, caption)
+
+
+def cost_row(result: Result, step: str, kind: str) -> list[Value]:
+    """What an insert of one kind costs."""
+    speed = middle_of(result, step, kind, "tps")
+    relative: Value = ratio_of(result, step, kind, BASELINE, "tps")
+    if kind == BASELINE and speed is not None:
+        relative = 1
+    counters = (
+        middle_of(result, step, kind, per(name, "inserts")) for name in ("wal_bytes", "full_page_images", "index_reads")
+    )
+    return [KINDS[kind].label, speed, relative, *counters]
+
+
+def cost_section(result: Result, step: str, kinds: Sequence[str], title: str) -> Section:
+    """What an insert cost."""
+    columns = (
+        Column("key", "What the column's default was switched to."),
+        Column("inserts/s", "Transactions of one insert a second (pgbench).", number(0)),
+        Column("vs random", "Ratio to random in the same round.", ratio),
+        Column("WAL/row", "Bytes of write-ahead log a row (pg_stat_wal).", number(0, "B")),
+        Column("FPI/row", "Full-page images a row since the checkpoint before (pg_stat_wal).", number(4)),
+        Column("reads/row", "Index blocks read a row, shared buffers being empty at first (pg_statio).", number(4)),
+    )
+    rows = [cost_row(result, step, kind) for kind in kinds]
+    return Section(f"mixed_cost_{step}", f"Cost of an insert: {title}", columns, rows)
+
+
+def verdict(value: float, claimed: tuple[float, float]) -> str:
+    """Whether a claim reappears.
+
+    >>> verdict(20.0, CLAIMED_GROWTH), verdict(28.0, CLAIMED_GROWTH)
+    ('as claimed', 'more than claimed')
+    """
+    low, high = claimed
+    return "less than claimed" if value < low else "more than claimed" if value > high else "as claimed"
