@@ -63,7 +63,7 @@ def refusal(connection: Connection, statement: str) -> str:
 
 
 @contextmanager
-def database(cluster: Cluster, *rights: str) -> Iterator[str]:
+def database(cluster: Cluster, *rights: str, template: str = "template1") -> Iterator[str]:
     """A connection string for a new database, in which mallory has these rights. He must not gain any."""
     name = f"attacked_{next(NUMBERS)}"
     with connect(cluster.dsn) as admin:
@@ -74,7 +74,7 @@ def database(cluster: Cluster, *rights: str) -> Iterator[str]:
                 "CREATE ROLE monitor LOGIN",
             )
             execute(admin, "GRANT pg_monitor TO monitor")
-        execute(admin, f"CREATE DATABASE {name}")
+        execute(admin, f"CREATE DATABASE {name} TEMPLATE {template}")
         for right in rights:
             execute(admin, right.format(database=name))
     dsn = f"{cluster.dsn} dbname={name}"

@@ -22,15 +22,17 @@ def attacked(server: Server) -> Iterator[Cluster]:
     """A server of its own, since roles are the whole server's."""
     with Cluster(server) as running:
         running.start({"fsync": "off", "restart_after_crash": "off"})
+        with connect(running.dsn) as admin:
+            execute(admin, "CREATE DATABASE with_extension")
+        with connect(f"{running.dsn} dbname=with_extension") as admin:
+            execute(admin, "CREATE EXTENSION inorder")
         yield running
 
 
 @pytest.fixture
 def dsn(attacked: Cluster) -> Iterator[str]:
     """A database with the extension, and with mallory's schema in it."""
-    with database(attacked, CREATE) as made:
-        with connect(made) as admin:
-            execute(admin, "CREATE EXTENSION inorder")
+    with database(attacked, CREATE, template="with_extension") as made:
         with connect(f"{made} user=mallory") as mallory:
             execute(mallory, ATTACK)
         yield made

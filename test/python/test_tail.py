@@ -28,13 +28,12 @@ PATIENCE = 60
 
 
 @pytest.fixture
-def fresh(cluster: Cluster) -> Iterator[Connection]:
+def fresh(cluster: Cluster, template: str) -> Iterator[Connection]:
     """A database of its own: transactions of other tests are none of its rows, but its numbers."""
     with connect(cluster.dsn) as admin:
         admin.execute("DROP DATABASE IF EXISTS tail WITH (FORCE)")
-        admin.execute("CREATE DATABASE tail")
+        admin.execute(f"CREATE DATABASE tail TEMPLATE {template}".encode())
     with connect(f"{cluster.dsn} dbname=tail") as connection:
-        connection.execute("CREATE EXTENSION inorder")
         make_table(connection)
         yield connection
 
