@@ -30,7 +30,6 @@ from inorder.errors import InputError
 from inorder.lab.catalogue import EXPERIMENTS
 from inorder.lab.experiments import all_experiments, bulk, reuse
 from inorder.lab.experiments.noise import MOST_TABLES
-from inorder.lab.experiments.writers import FORMS as WRITER_FORMS
 from inorder.lab.keys import INDEX_KINDS, kinds_named
 from inorder.lab.results import OWN_SERVER, load, shortened
 from inorder.lab.session import go_on
@@ -110,14 +109,6 @@ COMMANDS: dict[str, tuple[str, Sequence[Setting]]] = {
             choice_setting("kinds", "Kinds of key, comma-separated.", tuple(bulk.KINDS), "--keys"),
             counts_setting("rows", "Rows of the table, several comma-separated.", 1000, 10**10),
             replace(memory_setting("shared_buffers; the page cache stays behind them."), field="shared_buffers"),
-        ),
-    ),
-    "writers": (
-        "Ways of writing that keep ids in order for readers: rows a second, WAL, and whether they do.",
-        (
-            choice_setting("forms", "Forms of writing, comma-separated.", tuple(WRITER_FORMS)),
-            count_setting("clients", "Sessions that write at once.", 2, 90),
-            count_setting("seconds", "Seconds of each turn.", 1, MOST_SECONDS),
         ),
     ),
     "reuse": (

@@ -11,7 +11,6 @@ from inorder.lab.experiments import (
     reader,
     reuse,
     uuid_v1,
-    writers,
 )
 from inorder.lab.feed_bench import ServerFeedBench
 from inorder.lab.keys import BASE_KINDS
@@ -23,7 +22,6 @@ from inorder.lab.reuse_bench import TurningBench
 from inorder.lab.server_bench import ServerBench
 from inorder.lab.serving import reading_method
 from inorder.lab.uuid_v1_bench import FileBench
-from inorder.lab.writers_bench import SerialBench
 
 # Heap and index of a uuid key with random keys' free space, as measured at 10 M rows; and the WAL kept of its fill.
 TABLE_BYTES_PER_ROW = 83
@@ -40,9 +38,6 @@ FEED_BYTES_PER_ROW = 1200
 
 # A table of char(32) with its index, the WAL of inserting both, and the file that COPY writes.
 BULK_BYTES_PER_ROW = 600
-
-# A second of the fastest form, 1.2 million rows measured: table, index, sort, the WAL of this turn and the last.
-WRITERS_BYTES_PER_SECOND = 5 * 2**28
 
 # One table at a time, its index grown as ordered keys' does when rows of any age go, and the WAL kept of it.
 REUSE_BYTES_PER_ROW = 800
@@ -157,17 +152,6 @@ EXPERIMENTS = {
             quick={"rows": (200_000,), "rounds": 3},
             full={"rows": (1_000_000, 10_000_000, 50_000_000)},
             programs=(),
-        ),
-        Experiment(
-            name=writers.NAME,
-            study="P5",
-            plan=writers.WritersPlan,
-            bench=SerialBench,
-            run=writers.run_writers,
-            needs=lambda plan: (plan.seconds * WRITERS_BYTES_PER_SECOND, f"the rows of {plan.seconds} s"),
-            method=lambda server, plan: "rows per second, and the order of their ids",
-            quick={"seconds": 1, "rounds": 2},
-            full={"seconds": 20, "rounds": 9},
         ),
         Experiment(
             name=reuse.NAME,

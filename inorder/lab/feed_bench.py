@@ -9,7 +9,6 @@ from inorder.cluster import Cluster
 from inorder.database import Connection, connect
 from inorder.errors import InorderError
 from inorder.lab.experiments.feed import (
-    BATCH_ROWS,
     BRIN,
     COUNT,
     COUNT_FEW,
@@ -35,6 +34,7 @@ from inorder.lab.feed_tables import (
     reading,
 )
 from inorder.lab.keys import SCHEMA
+from inorder.lab.log_tables import BATCH_ROWS
 from inorder.lab.machine import available_cores
 from inorder.lab.parallel import execute_all
 from inorder.lab.serving import FILL_SETTINGS, fill_memory

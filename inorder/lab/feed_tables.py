@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from inorder.lab.experiments.feed import (
-    BATCH_ROWS,
     BRIN,
     COUNT,
     COUNT_FEW,
@@ -16,13 +15,8 @@ from inorder.lab.experiments.feed import (
     WRITE_BASELINE,
 )
 from inorder.lab.keys import SCHEMA
+from inorder.lab.log_tables import BATCH_ROWS, BY_UUID, COLUMNS, SERIAL
 
-# The log table of study P5.
-COLUMNS = ", ".join(
-    [f"c{n} int DEFAULT {n}" for n in range(1, 5)]
-    + [f"c{n} text DEFAULT '{format(n, 'x') * 32}'" for n in range(5, 11)]
-    + ["c11 timestamp DEFAULT clock_timestamp()"]
-)
 WRITE_ONE = "INSERT INTO {table} (c1) VALUES (1)"
 WRITE_MANY = f"INSERT INTO {{table}} (c1) SELECT 1 FROM generate_series(1, {BATCH_ROWS})"
 
@@ -50,8 +44,6 @@ class LogForm:
         return [f"CREATE TABLE {table} ({self.key}, {COLUMNS})", *indexes]
 
 
-SERIAL = "id bigserial PRIMARY KEY"
-BY_UUID = "id uuid PRIMARY KEY DEFAULT uuid_xact_nextval()"
 BY_DEFAULT = f"{SERIAL}, xact bigint NOT NULL DEFAULT xact_id()"
 BY_GENERATED = f"{SERIAL}, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED"
 

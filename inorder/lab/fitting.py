@@ -15,7 +15,6 @@ from inorder.lab.experiments.reader import NEED_INORDER, READERS, ReaderPlan
 from inorder.lab.experiments.reuse import KINDS as REUSE_KINDS
 from inorder.lab.experiments.reuse import ReusePlan
 from inorder.lab.experiments.uuid_v1 import UuidV1Plan
-from inorder.lab.experiments.writers import FORMS, XACT, WritersPlan
 from inorder.lab.keys import KEY_KINDS, KeyKind
 from inorder.lab.plan import Plan
 
@@ -66,7 +65,7 @@ def fitted(plan: Any, found: Found, needed: int) -> tuple[Any, list[str]]:
         return found_plan.plan, [*notes, *found_plan.notes]
     changes: dict[str, Any] = {}
     for part in (
-        fit_language, fit_type, fit_kinds, fit_forms, fit_readers, fit_calls, fit_clients, fit_settings, fit_steps,
+        fit_language, fit_type, fit_kinds, fit_readers, fit_calls, fit_clients, fit_settings, fit_steps,
     ):  # fmt: skip
         changed, told = part(plan, found)
         changes |= changed
@@ -121,17 +120,6 @@ def fit_language(plan: Any, found: Found) -> Fit:
             f"a superuser may add options='-c lc_messages=C' to --dsn"
         )
     return {}, []
-
-
-def fit_forms(plan: Any, found: Found) -> Fit:
-    """Without the extension only the forms of writing that do without it."""
-    if not isinstance(plan, WritersPlan) or found.has_inorder or XACT not in plan.forms:
-        return {}, []
-    kept = tuple(form for form in plan.forms if form != XACT)
-    if not kept:
-        raise no_inorder(found, f"{FORMS[XACT]} needs it")
-    told = f"Left out, since the database has no extension inorder that this role may use: {FORMS[XACT]}."
-    return {"forms": kept}, [told]
 
 
 def fit_calls(plan: Any, found: Found) -> Fit:

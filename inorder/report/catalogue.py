@@ -17,7 +17,6 @@ from inorder.lab.experiments import (
     reader,
     reuse,
     uuid_v1,
-    writers,
 )  # fmt: skip
 from inorder.lab.results import Result
 from inorder.report.bulk import bulk_headline, bulk_sections
@@ -31,7 +30,6 @@ from inorder.report.reuse import reuse_headline, reuse_sections
 from inorder.report.section import Section
 from inorder.report.terminal import section_table
 from inorder.report.uuid_v1 import uuid_v1_headline, uuid_v1_sections
-from inorder.report.writers import writers_headline, writers_sections
 
 TURNS = (
     "What is compared takes turns in shuffled order within a round, so that what disturbs a round disturbs all; "
@@ -86,7 +84,6 @@ REPORTS = {
     feed.NAME: of_sections(feed_sections, feed_headline),
     noise.NAME: of_sections(noise_sections, noise_headline),
     bulk.NAME: of_sections(bulk_sections, bulk_headline),
-    writers.NAME: of_sections(writers_sections, writers_headline),
     reuse.NAME: of_sections(reuse_sections, reuse_headline),
 }
 

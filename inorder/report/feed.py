@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from inorder.lab.experiments.feed import (
     BATCH,
-    BATCH_ROWS,
     BRIN,
     COUNT,
     COUNT_FEW,
@@ -28,6 +27,7 @@ from inorder.lab.experiments.feed import (
     WRITTEN,
     looked,
 )
+from inorder.lab.log_tables import BATCH_ROWS
 from inorder.lab.results import Result
 from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, ratio_by_round
 from inorder.report import charts

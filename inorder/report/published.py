@@ -91,21 +91,3 @@ COPY_ROWS_PER_SECOND: dict[str, dict[str, float]] = {
     "copy_from": {"uuid_v1": 623_000, "uuid": 80_000},
     "copy_more": {"uuid_v1": 618_000, "uuid": 26_000},
 }
-
-# P5, writing a log: rows a second by form, rows of a statement and number of sessions. Of CACHE 1000 with one row it
-# says that nothing changes.
-WRITERS_ROWS_PER_SECOND: dict[tuple[str, int, int], float | str] = {
-    ("cached", 1, 1): "unchanged",
-    ("plain", 1, 1): 10_796.0,
-    ("plain", 600, 1): 76_300.0,
-    ("cached", 600, 1): 88_613.0,
-    ("lock", 1, 16): 3_863.0,
-    ("lock", 600, 16): 79_800.0,
-}
-# Transactions a second, where it tells those.
-WRITERS_TPS = {("plain", 600, 1): 127.2, ("lock", 600, 16): 133.0}
-# Rows that its check of the order of ids found misplaced.
-WRITERS_MISPLACED = 0
-# And of one of its transactions, and of the wait for the lock in it.
-WRITERS_LATENCY_MS = {("lock", 1, 16): 4.1}
-WRITERS_LOCK_MS = {("lock", 1, 16): 3.88}

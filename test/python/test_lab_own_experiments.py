@@ -20,17 +20,17 @@ from inorder.lab.experiments.reader import READERS, ReaderPlan
 from inorder.lab.experiments.uuid_v1 import KINDS as UUID_V1_KINDS
 from inorder.lab.experiments.uuid_v1 import STEPS as LIFE
 from inorder.lab.experiments.uuid_v1 import UuidV1Plan
-from inorder.lab.experiments.writers import WritersPlan
+from inorder.lab.experiments.writers import WritersExperiment, WritersPlan
 from inorder.lab.fitting import fitted
 from inorder.lab.pgbench import Load
 from inorder.lab.reader_bench import PollingBench
 from inorder.lab.results import load
 from inorder.lab.targets.own_server import OwnServer
 from inorder.lab.uuid_v1_bench import require_room
-from inorder.lab.writers_bench import SerialBench
 from inorder.report.catalogue import report_of
 from inorder.servers import Server
 
+from conftest import Silent
 from test_lab_own_server import but, plain, run_there, traces
 
 
@@ -38,10 +38,11 @@ from test_lab_own_server import but, plain, run_there, traces
 def test_writers(tmp_path: Path, users: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """A form that the extension has to forget, turn by turn; without it, and without a look at the WAL, another."""
     options = ("--clients", "2", "--seconds", "1")
-    monkeypatch.setattr(SerialBench, "load", lambda bench, clients: Load(clients, 1, transactions=5))
+    monkeypatch.setattr(WritersExperiment, "load", lambda bench, clients: Load(clients, 1, transactions=5))
     with OwnServer(users.dsn, server) as own:
-        bench = SerialBench(own, WritersPlan(clients=2))
-        turns = [bench.measure(form, 2, 1, 1, lambda tps: None) for form in ("partition_trigger", "xact", "xact")]
+        bench = WritersExperiment(WritersPlan(clients=2), own, Silent())
+        bench.prepare()
+        turns = [bench.measure(form, 2, 1, 1, form) for form in ("partition_trigger", "xact", "xact")]
     assert [(turn["written"], turn["misplaced"]) for turn in turns] == [(10, 0)] * 3 and traces(users.dsn) == []
     assert all(turn["wal_bytes"] > 200 * turn["written"] for turn in turns)
     result, told = run_there(tmp_path, server, plain(users), "writers", "--forms", "lock,xact", *options)

@@ -2,16 +2,16 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from inorder.cluster import Cluster
 from inorder.database import Connection, connect
 from inorder.errors import InorderError
-from inorder.lab import pgbench, writer_tables
-from inorder.lab.experiments import writers as experiment
-from inorder.lab.experiments.writers import (
+from inorder.lab import pgbench
+from inorder.lab.experiments.writers import WritersExperiment, WritersPlan, count_misplaced
+from inorder.lab.experiments.writers.forms import (
     ALONE_FORMS,
     BASELINE,
     CACHED,
@@ -20,20 +20,20 @@ from inorder.lab.experiments.writers import (
     LOCK_CACHED,
     LOCK_KEPT,
     LOCKS,
+    OWN_TABLE,
     PARTITION_TRIGGER,
-    STATEMENT_ROWS,
-    TOGETHER,
+    TABLE,
     XACT,
-    WritersPlan,
-    run_writers,
+    one_table,
 )
-from inorder.lab.legacy import Metrics
-from inorder.lab.results import Result, load
-from inorder.lab.writer_tables import TABLE, WRITER_FORMS
-from inorder.lab.writers_bench import SerialBench, count_misplaced
+from inorder.lab.experiments.writers.report import STATEMENT_ROWS, TOGETHER
+from inorder.lab.results import load
+from inorder.lab.targets.throw_away import ThrowAway
+from inorder.lab.turn import Metrics
 from inorder.servers import Server
 
-from conftest import Counting, Silent, scalar
+from conftest import Silent, scalar
+from on_paper import run_on_paper
 from test_cli import inorder
 
 CLIENTS = 4
@@ -127,7 +127,7 @@ def test_transactions_are_in_order_across_the_end_of_32_bits(server: Server) -> 
 # --- what each form does to a server ------------------------------------------
 
 
-class Few(SerialBench):
+class Few(WritersExperiment):
     """So many transactions of each writer instead of seconds."""
 
     def load(self, clients: int) -> pgbench.Load:
@@ -139,7 +139,9 @@ class Few(SerialBench):
 def bench(server: Server) -> Iterator[Few]:
     """On a server of its own: the schema is made anew for each turn."""
     with Cluster(server) as cluster:
-        yield Few(cluster, WritersPlan(clients=CLIENTS))
+        few = Few(WritersPlan(clients=CLIENTS), ThrowAway(cluster), Silent())
+        few.prepare()
+        yield few
 
 
 @pytest.mark.server
@@ -147,20 +149,20 @@ def bench(server: Server) -> Iterator[Few]:
 @pytest.mark.parametrize("form", FORMS)
 def test_each_form_writes_its_rows_where_they_belong(bench: Few, form: str, rows: int) -> None:
     """All rows, each writer's in its own table; in order where the form says so, with WAL and time."""
-    found = bench.measure(form, CLIENTS, rows, 1, lambda tps: None)
+    found = bench.measure(form, CLIENTS, rows, 1, form)
     assert found["written"] == CLIENTS * TRANSACTIONS * rows
     assert form in CONCURRENT or found["misplaced"] == 0
     assert found["wal_bytes"] > 200 * found["written"] and found["tps"] > 0
     assert found["rows_per_second"] == found["tps"] * rows
     assert ("lock_ms" in found) == (form in LOCKS) and found.get("lock_ms", 0) <= found["latency_ms"]
-    tables = WRITER_FORMS[form].tables(CLIENTS)
+    tables = FORMS[form].tables(CLIENTS)
     assert len(tables) in (1, CLIENTS)
     with bench.connection() as connection:
         assert [scalar(connection, f"SELECT count(*) FROM {table}") for table in tables] == (
             [found["written"] / len(tables)] * len(tables)
         )
         assert scalar(connection, f"SELECT count(DISTINCT (c1, c2, c5)) FROM {tables[0]}") == 1
-        if len(tables) > 1 and form != experiment.OWN_TABLE:
+        if len(tables) > 1 and form != OWN_TABLE:
             assert scalar(connection, f"SELECT count(DISTINCT id) FROM {TABLE}") == found["written"]
             assert scalar(connection, f"SELECT bool_and(writer = 2) FROM {tables[2]}") is True
         if form == PARTITION_TRIGGER:
@@ -182,7 +184,7 @@ def test_forgotten_ids_are_lost(bench: Few) -> None:
 
 def alternately(bench: Few, form: str) -> tuple[list[int], int]:
     """The ids in order of writing, where two sessions run the form's script by turns, and how many are misplaced."""
-    how = WRITER_FORMS[form]
+    how = FORMS[form]
     with bench.connection() as first, bench.connection() as second:
         bench.create(first, how, 2)
         for session in (first, second, first, second):
@@ -195,7 +197,7 @@ def alternately(bench: Few, form: str) -> tuple[list[int], int]:
 @pytest.mark.server
 def test_the_feeds_form_is_guarded_and_can_be_read(bench: Few) -> None:
     """All rows come; a key of one's own is refused."""
-    bench.measure(XACT, CLIENTS, 1, 1, lambda tps: None)
+    bench.measure(XACT, CLIENTS, 1, 1, XACT)
     with bench.connection() as connection:
         connection.execute(f"SELECT feed_create('writers', '{TABLE}', start => 'beginning')".encode())
         read = scalar(connection, f"SELECT count(DISTINCT id) FROM feed_read('writers', null::{TABLE})")
@@ -207,31 +209,24 @@ def test_the_feeds_form_is_guarded_and_can_be_read(bench: Few) -> None:
 @pytest.mark.server
 def test_rows_that_are_missing_are_an_error(bench: Few, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever else was measured."""
-    monkeypatch.setitem(
-        writer_tables.WRITER_FORMS, BASELINE, writer_tables.one_table(behind=(f"DELETE FROM {TABLE} WHERE id = 3",))
-    )
+    monkeypatch.setitem(FORMS, BASELINE, one_table("", behind=(f"DELETE FROM {TABLE} WHERE id = 3",)))
     with pytest.raises(InorderError, match="plain: 19 rows of 20 statements of 1"):
-        bench.measure(BASELINE, CLIENTS, 1, 1, lambda tps: None)
+        bench.measure(BASELINE, CLIENTS, 1, 1, BASELINE)
 
 
 # --- the turns ----------------------------------------------------------------
 
 
-class OnPaper:
-    """A bench that writes down what it is asked."""
+class OnPaper(WritersExperiment):
+    """Writes down what is measured."""
 
-    def __init__(self, interrupt_at: int = 0) -> None:
+    def prepare(self) -> None:
+        """Nothing yet."""
         self.asked: list[tuple[str, int, int]] = []
-        self.seeds: list[int] = []
-        self.interrupt_at = interrupt_at
 
-    def measure(self, form: str, clients: int, rows: int, seed: int, told: Callable[[float], None]) -> Metrics:
+    def measure(self, name: str, clients: int, rows: int, seed: int, label: str) -> Metrics:
         """Noted."""
-        if len(self.asked) + 1 == self.interrupt_at:
-            raise KeyboardInterrupt
-        self.asked.append((form, clients, rows))
-        self.seeds.append(seed)
-        told(10.0)
+        self.asked.append((name, clients, rows))
         return turn_metrics(100.0)
 
 
@@ -243,11 +238,6 @@ def turn_metrics(speed: float, misplaced: float = 0) -> Metrics:
     }  # fmt: skip
 
 
-def empty_result(plan: WritersPlan) -> Result:
-    """Nothing measured yet."""
-    return Result(experiment.NAME, "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
-
-
 def every_turn(clients: int) -> Counter[tuple[str, int, int]]:
     """Of one round."""
     alone = [(form, 1, rows) for form in ALONE_FORMS for rows in STATEMENT_ROWS]
@@ -255,48 +245,19 @@ def every_turn(clients: int) -> Counter[tuple[str, int, int]]:
 
 
 def test_every_round_has_every_form() -> None:
-    """In an order of its own, saved after each turn, the same again with the same seed."""
-    plan, bench, saves = WritersPlan(clients=5, rounds=3), OnPaper(), []
-    result = empty_result(plan)
-    run_writers(plan, bench, result, Silent(), lambda: saves.append(len(result.runs)))
-    turns = len(ALONE_FORMS) * 2 + len(FORMS) * 2
+    """In an order of its own."""
+    result, bench = run_on_paper(OnPaper, WritersPlan(clients=5, rounds=3))
+    turns = every_turn(5).total()
     rounds = [bench.asked[start : start + turns] for start in range(0, 3 * turns, turns)]
     assert len(bench.asked) == 3 * turns and all(Counter(one) == every_turn(5) for one in rounds)
-    assert rounds[0] != rounds[1] != rounds[2] and len(set(bench.seeds)) == 3 * turns
-    assert saves == [*range(1, 3 * turns + 1), 3 * turns] and result.complete
-    again = OnPaper()
-    run_writers(plan, again, empty_result(plan), Silent(), lambda: None)
-    assert (again.asked, again.seeds) == (bench.asked, bench.seeds)
+    assert rounds[0] != rounds[1] != rounds[2] and result.complete
 
 
 def test_only_the_forms_that_are_asked_for() -> None:
     """One session only where that says something."""
-    plan, bench = WritersPlan(forms=(BASELINE, LOCK), rounds=1), OnPaper()
-    run_writers(plan, bench, empty_result(plan), Silent(), lambda: None)
+    _, bench = run_on_paper(OnPaper, WritersPlan(forms=(BASELINE, LOCK), rounds=1))
     plain = [(BASELINE, clients, rows) for clients in (1, 16) for rows in STATEMENT_ROWS]
     assert sorted(bench.asked) == [(LOCK, 16, 1), (LOCK, 16, 600), *plain]
-
-
-def test_an_interrupted_run_goes_on_where_it_was() -> None:
-    """From the round it was in, nothing left out, each turn with the seed it would have had."""
-    plan, first, second, whole = WritersPlan(rounds=2), OnPaper(interrupt_at=31), OnPaper(), OnPaper()
-    result = empty_result(plan)
-    with pytest.raises(KeyboardInterrupt):
-        run_writers(plan, first, result, Silent(), lambda: None)
-    assert len(result.runs) == 30 and not result.complete
-    run_writers(plan, second, result, Silent(), lambda: None)
-    run_writers(plan, whole, empty_result(plan), Silent(), lambda: None)
-    each = every_turn(16).total()  # turns of a round
-    assert result.complete and len(result.runs) == 2 * each and first.asked == whole.asked[:30]
-    assert second.asked == whole.asked[each:] and second.seeds == whole.seeds[each:]
-
-
-def test_progress_counts_every_turn() -> None:
-    """The total told is the number of turns done."""
-
-    plan, counting = WritersPlan(rounds=2), Counting()
-    run_writers(plan, OnPaper(), empty_result(plan), counting, lambda: None)
-    assert counting.ended == counting.totals == 2 * every_turn(16).total()
 
 
 # --- the command --------------------------------------------------------------

@@ -1,26 +1,27 @@
 """The report of the writers experiment."""
 
-from inorder.lab.experiments.writers import (
+import pytest
+from inorder.lab.experiments.writers import WritersExperiment, WritersPlan
+from inorder.lab.experiments.writers.forms import BASELINE, LOCK, LOCK_KEPT, OWN_TABLE, XACT
+from inorder.lab.experiments.writers.report import (
     ALONE,
-    BASELINE,
-    LOCK,
-    LOCK_KEPT,
-    OWN_TABLE,
+    PUBLISHED_LATENCY_MS,
+    PUBLISHED_LOCK_MS,
+    PUBLISHED_ROWS_PER_SECOND,
+    PUBLISHED_TPS,
     TOGETHER,
-    XACT,
-    WritersPlan,
+    headline,
 )
 from inorder.lab.results import Result, Run
-from inorder.report import published
 from inorder.report.section import Section
-from inorder.report.writers import writers_headline, writers_sections
 
-from test_lab_writers import empty_result, every_turn, turn_metrics
+from on_paper import empty_result
+from test_lab_writers import every_turn, turn_metrics
 
 
 def a_result(clients: int = 16) -> Result:
     """Six rounds that differ in speed; the lock at half of it, and out of order where the ids are kept."""
-    result = empty_result(WritersPlan(clients=clients))
+    result = empty_result(WritersExperiment, WritersPlan(clients=clients))
     for number in range(1, 7):
         for form, speed, wrong in ((BASELINE, 1000.0, 7), (LOCK, 500.0, 0), (LOCK_KEPT, 500.0, 200)):
             metrics = turn_metrics(speed * number, wrong) | ({"lock_ms": 1.25} if form != BASELINE else {})
@@ -31,7 +32,7 @@ def a_result(clients: int = 16) -> Result:
 
 def section(result: Result, name: str) -> Section:
     """One of them."""
-    return next(one for one in writers_sections(result) if one.name == name)
+    return next(one for one in WritersExperiment.sections(result) if one.name == name)
 
 
 def test_speeds_stand_beside_published_ones() -> None:
@@ -68,37 +69,39 @@ def test_the_wait_for_the_lock_is_told_where_there_is_one() -> None:
 def test_what_was_not_measured_is_not_shown() -> None:
     """No section of 600 rows without a run of them; no ratio without the plain form."""
     result = a_result()
-    names = [one.name for one in writers_sections(result)]
+    names = [one.name for one in WritersExperiment.sections(result)]
     assert names == ["writers_speed_1", "writers_latency_1", "writers_order_1"]
     result.runs = [run for run in result.runs if (run.kind, run.round) != (BASELINE, 1)]
     lock = section(result, "writers_speed_1").rows[2]
     assert lock[3] is not None and getattr(lock[3], "rounds", 0) == 5
     result.runs = [run for run in result.runs if run.kind != BASELINE]
     assert [row[3] for row in section(result, "writers_speed_1").rows] == [None, None]
-    assert writers_sections(empty_result(WritersPlan())) == []
+    assert WritersExperiment.sections(empty_result(WritersExperiment, WritersPlan())) == []
 
 
 def test_published_figures_are_of_turns_that_there_are() -> None:
-    """A name or size that nothing measures would never be shown."""
-    turns = set(every_turn(16))
-    for figures in (published.WRITERS_ROWS_PER_SECOND, published.WRITERS_LATENCY_MS, published.WRITERS_LOCK_MS):
+    """A name or size that nothing measures would never be shown; and the two ways to tell a speed agree."""
+    turns = set(every_turn(WritersPlan.of_size("full", {}).clients))
+    for figures in (PUBLISHED_ROWS_PER_SECOND, PUBLISHED_LATENCY_MS, PUBLISHED_LOCK_MS):
         assert {(form, clients, rows) for form, rows, clients in figures} <= turns
+    for case, tps in PUBLISHED_TPS.items():
+        assert PUBLISHED_ROWS_PER_SECOND[case] == pytest.approx(case[1] * tps, rel=0.001)
 
 
 def test_the_headline_names_what_is_in_order_and_what_needs_no_order() -> None:
     """The fastest serial form whose rows were all in order, by rows of a statement; the lock alone is not one."""
     result = a_result()
-    assert writers_headline(empty_result(WritersPlan())) == ""
-    assert writers_headline(result) == (
+    assert headline(empty_result(WritersExperiment, WritersPlan())) == ""
+    assert headline(result) == (
         "The fastest way to keep ids in order, to plain inserts into one table: "
         "lock + DISCARD 0.50 [0.50–0.50] with one row a statement."
     )
     for number in range(1, 7):
         for form, speed, wrong in ((OWN_TABLE, 900.0, 0), (XACT, 980.0, 0), (LOCK_KEPT, 2000.0, 1)):
             result.runs.append(Run(TOGETHER, form, 1, number, turn_metrics(speed * number, wrong)))
-    told = writers_headline(result)
+    told = headline(result)
     assert "table per writer 0.90 [0.90–0.90] with one row" in told
     assert told.endswith("uuid_xact_nextval() with a feed, which needs no order: 0.98 [0.98–0.98].")
     for run in result.select(TOGETHER, OWN_TABLE):
         run.metrics["misplaced"] = 1
-    assert "lock + DISCARD 0.50" in writers_headline(result)
+    assert "lock + DISCARD 0.50" in headline(result)

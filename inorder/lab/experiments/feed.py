@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from inorder.lab.legacy import forget_cut_off
+from inorder.lab.log_tables import BATCH_ROWS
 from inorder.lab.progress import Progress
 from inorder.lab.results import Result, Run
 
@@ -20,7 +21,6 @@ NAME = "feed"
 SINGLE = "write_single"
 BATCH = "write_batch"
 WRITES = {SINGLE: "one row a statement", BATCH: "600 rows a statement"}
-BATCH_ROWS = 600
 
 # Forms of table, as columns of a log table and what guards them. Without a guard they are written only.
 WRITE_BASELINE = "bigserial"

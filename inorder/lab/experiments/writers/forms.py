@@ -1,31 +1,17 @@
-"""The tables of each form of writing, what a writer says to the server, and where its rows are.
+"""Forms of writing a log: how their tables are made, what a writer's transaction is, where its rows are.
 
-Each writer of a form with tables or partitions of its own has the number that
-pgbench gives to it as :client_id, from 0.
+Each writer of a form with tables or partitions of its own has the number that pgbench gives to it as :client_id, from
+0.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from inorder.lab.experiments.feed import UUID, WRITE_BASELINE
-from inorder.lab.experiments.writers import (
-    BASELINE,
-    CACHED,
-    LOCK,
-    LOCK_CACHED,
-    LOCK_KEPT,
-    OWN_TABLE,
-    PARTITION_APPLICATION,
-    PARTITION_NATIVE,
-    PARTITION_TRIGGER,
-    XACT,
-)
-from inorder.lab.feed_tables import COLUMNS, LOG_FORMS, SERIAL, WRITE_MANY, WRITE_ONE
 from inorder.lab.keys import SCHEMA
+from inorder.lab.log_tables import BY_UUID, COLUMNS, SERIAL, create, insert
 
 TABLE = f"{SCHEMA}.log"
-SEQUENCE = f"{TABLE}_id_seq"
-CACHE = f"ALTER SEQUENCE {SEQUENCE} CACHE 1000"
+CACHE = f"ALTER SEQUENCE {TABLE}_id_seq CACHE 1000"
 
 # The writer's number beside the columns of the log table.
 NUMBERED = f"id bigserial, writer int NOT NULL, {COLUMNS}"
@@ -35,6 +21,22 @@ LOCK_NUMBER = int.from_bytes(b"inorder ", "big")
 LOCKED = f"SELECT pg_advisory_lock({LOCK_NUMBER})"
 DISCARDED = "DISCARD SEQUENCES"
 UNLOCKED = "SELECT pg_advisory_unlock_all()"
+
+BASELINE = "plain"
+CACHED = "cached"
+OWN_TABLE = "own_table"
+PARTITION_APPLICATION = "partition_application"
+PARTITION_NATIVE = "partition_native"
+PARTITION_TRIGGER = "partition_trigger"
+LOCK = "lock"
+LOCK_CACHED = "lock_cached"
+LOCK_KEPT = "lock_kept"
+XACT = "xact"
+
+LOCKS = (LOCK, LOCK_CACHED, LOCK_KEPT)  # the first statement of a transaction takes it
+# One writer after the other in each table: there ids that are in order are safe to poll.
+SERIAL_FORMS = (OWN_TABLE, PARTITION_APPLICATION, PARTITION_NATIVE, PARTITION_TRIGGER, LOCK, LOCK_CACHED)
+ALONE_FORMS = (BASELINE, CACHED)  # the others are about several writers
 
 
 def own(writer: int) -> str:
@@ -46,13 +48,9 @@ def own(writer: int) -> str:
     return f"{TABLE}_{writer}"
 
 
-def plain_insert(table: str, rows: int) -> str:
-    """An INSERT of so many rows.
-
-    >>> plain_insert("log", 1)
-    'INSERT INTO log (c1) VALUES (1)'
-    """
-    return (WRITE_ONE if rows == 1 else WRITE_MANY).format(table=table)
+def own_tables(writers: int) -> list[str]:
+    """The names of all the writers' tables or partitions."""
+    return [own(writer) for writer in range(writers)]
 
 
 def numbered_insert(table: str, rows: int, writer: int | str) -> str:
@@ -82,30 +80,24 @@ def by_writer(statements: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class WriterForm:
-    """How a form's tables are made, what a writer's transaction is, which tables then hold the rows.
+    """A form of writing. The functions take the number of writers; the script's, rows of a statement after it."""
 
-    The functions take the number of writers; the script's, rows of a statement after it.
-    """
-
+    label: str
     setup: Callable[[int], list[str]]
     script: Callable[[int, int], list[str]]
     tables: Callable[[int], list[str]]
 
 
 def one_table(
-    *after: str, before: Sequence[str] = (), behind: Sequence[str] = (), key: str = WRITE_BASELINE
+    label: str, *after: str, before: Sequence[str] = (), behind: Sequence[str] = (), key: str = SERIAL
 ) -> WriterForm:
     """All write into one table; ``after`` it is made come more statements, others stand before and behind an INSERT."""
     return WriterForm(
-        lambda writers: [*LOG_FORMS[key].statements(TABLE), *after],
-        lambda writers, rows: [f"{line};" for line in (*before, plain_insert(TABLE, rows), *behind)],
-        lambda writers: [TABLE],
+        label,
+        lambda _writers: [create(TABLE, key), *after],
+        lambda _writers, rows: [f"{line};" for line in (*before, insert(TABLE, rows), *behind)],
+        lambda _writers: [TABLE],
     )
-
-
-def own_tables(writers: int) -> list[str]:
-    """The names of all the writers' tables or partitions."""
-    return [own(writer) for writer in range(writers)]
 
 
 def partitioned(writers: int) -> list[str]:
@@ -143,30 +135,34 @@ def removal(writers: int) -> list[str]:
     return [f"DROP TABLE IF EXISTS {tables} CASCADE", f"DROP FUNCTION IF EXISTS {SCHEMA}.route()"]
 
 
-def numbered(setup: Callable[[int], list[str]]) -> WriterForm:
+def numbered(label: str, setup: Callable[[int], list[str]]) -> WriterForm:
     """All say the same, with their number, and the server sends the rows where they belong."""
-    return WriterForm(setup, lambda writers, rows: [numbered_insert(TABLE, rows, ":client_id") + ";"], own_tables)
+    return WriterForm(
+        label, setup, lambda _writers, rows: [numbered_insert(TABLE, rows, ":client_id") + ";"], own_tables
+    )
 
 
-WRITER_FORMS = {
-    BASELINE: one_table(),
-    CACHED: one_table(CACHE),
+FORMS = {
+    BASELINE: one_table("one table"),
+    CACHED: one_table("CACHE 1000", CACHE),
     OWN_TABLE: WriterForm(
-        lambda writers: [f"CREATE TABLE {table} ({SERIAL}, {COLUMNS})" for table in own_tables(writers)],
-        lambda writers, rows: by_writer([plain_insert(table, rows) for table in own_tables(writers)]),
+        "table per writer",
+        lambda writers: [create(table, SERIAL) for table in own_tables(writers)],
+        lambda writers, rows: by_writer([insert(table, rows) for table in own_tables(writers)]),
         own_tables,
     ),
     PARTITION_APPLICATION: WriterForm(
+        "partition, application",
         partitioned,
         lambda writers, rows: by_writer(
             [numbered_insert(table, rows, writer) for writer, table in enumerate(own_tables(writers))]
         ),
         own_tables,
     ),
-    PARTITION_NATIVE: numbered(partitioned),
-    PARTITION_TRIGGER: numbered(inherited),
-    LOCK: one_table(before=(LOCKED, DISCARDED), behind=(UNLOCKED,)),
-    LOCK_CACHED: one_table(CACHE, before=(LOCKED, DISCARDED), behind=(UNLOCKED,)),
-    LOCK_KEPT: one_table(CACHE, before=(LOCKED,), behind=(UNLOCKED,)),
-    XACT: one_table(f"SELECT feed_enable('{TABLE}'::regclass, NULL::name)", key=UUID),
+    PARTITION_NATIVE: numbered("partition, native", partitioned),
+    PARTITION_TRIGGER: numbered("partition, trigger", inherited),
+    LOCK: one_table("lock + DISCARD", before=(LOCKED, DISCARDED), behind=(UNLOCKED,)),
+    LOCK_CACHED: one_table("lock + DISCARD, CACHE 1000", CACHE, before=(LOCKED, DISCARDED), behind=(UNLOCKED,)),
+    LOCK_KEPT: one_table("lock, CACHE 1000", CACHE, before=(LOCKED,), behind=(UNLOCKED,)),
+    XACT: one_table("uuid_xact_nextval()", f"SELECT feed_enable('{TABLE}'::regclass, NULL::name)", key=BY_UUID),
 }

@@ -1,0 +1,160 @@
+"""Ways to write a log whose ids are in order for its readers, and what each costs (published study P5).
+
+Remedies of the study make inserts serial: one writer to a table, one to a partition, or a lock. Each form of writing
+takes its turn, one row a statement and many, into tables made for it; then the order of its ids is checked.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from psycopg import sql
+
+from inorder.database import Connection, query
+from inorder.errors import InorderError
+from inorder.lab import pgbench, setting
+from inorder.lab.experiment import Experiment
+from inorder.lab.experiments.writers.forms import ALONE_FORMS, FORMS, LOCKS, XACT, WriterForm, removal
+from inorder.lab.experiments.writers.report import ALONE, STATEMENT_ROWS, TOGETHER, headline, sections
+from inorder.lab.extensions import release_tables
+from inorder.lab.keys import SCHEMA
+from inorder.lab.plan import Plan
+from inorder.lab.results import Result
+from inorder.lab.serving import fill_memory, measuring_settings
+from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
+from inorder.report.section import Section
+from inorder.servers import Server
+
+# A second of the fastest form, 1.2 million rows measured: table, index, sort, the WAL of this turn and the last.
+BYTES_PER_SECOND = 5 * 2**28
+
+
+@dataclass(frozen=True, kw_only=True)
+class WritersPlan(Plan):
+    """Which forms, how many sessions write together, for how long, how often."""
+
+    forms: tuple[str, ...] = setting.choices(
+        "Forms of writing, comma-separated.", tuple(FORMS),
+        needs_inorder=lambda form: form == XACT, label=lambda form: FORMS[form].label,
+    )  # fmt: skip
+    clients: int = setting.count("Sessions that write at once.", 2, 90, 16, sessions=True)
+    seconds: int = setting.count("Seconds of each turn.", 1, setting.MOST_SECONDS, 5, quick=1, full=20)
+    rounds: int = setting.rounds(6, quick=2, full=9)
+    threads: int = setting.threads()
+
+
+def count_misplaced(connection: Connection, tables: Iterable[str]) -> tuple[int, int]:
+    """The rows of all the tables, and how many have another place by id than by transaction, within each table."""
+    rows = misplaced = 0
+    for table in tables:
+        statement = query("misplaced").format(table=sql.Identifier(*table.split(".")))
+        found = connection.execute(statement).fetchone()
+        assert found is not None
+        rows, misplaced = rows + int(str(found[0])), misplaced + int(str(found[1]))
+    return rows, misplaced
+
+
+class WritersExperiment(Experiment[WritersPlan]):
+    """pgbench writes, into tables made for the turn."""
+
+    name = "writers"
+    summary = "Ways of writing that keep ids in order for readers: rows a second, WAL, and whether they do."
+    studies = ("P5",)
+    Plan: ClassVar = WritersPlan
+
+    @classmethod
+    def room(cls, plan: WritersPlan) -> tuple[int, str]:
+        """The rows of a turn."""
+        return plan.seconds * BYTES_PER_SECOND, f"the rows of {plan.seconds} s"
+
+    @classmethod
+    def method(cls, plan: WritersPlan, server: Server) -> str:
+        """Speed is measured, rows are counted."""
+        return "rows per second, and the order of their ids"
+
+    # --- what it does ---------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Much memory: the tables are new, and what is measured is how writers wait for one another."""
+        self.target.serve(measuring_settings(fill_memory(), direct_io=False))
+        with self.connection() as connection:
+            self.target.create_extensions(connection)
+            self.target.create_schema(connection)
+
+    def connection(self) -> Connection:
+        """A new connection to the server, with memory to sort what was written."""
+        return self.target.connect(work_mem="256MB")
+
+    def stages(self) -> list[Stage]:
+        """Every form, with one row a statement and with many; one session only where that says something."""
+        alone = [form for form in self.plan.forms if form in ALONE_FORMS]
+        return [
+            Stage(
+                every_round([
+                    self.turn(step, form, rows)
+                    for step, forms in ((ALONE, alone), (TOGETHER, self.plan.forms))
+                    for form in forms for rows in STATEMENT_ROWS
+                ]),
+                self.plan.rounds,
+            )
+        ]  # fmt: skip
+
+    def turn(self, step: str, form: str, rows: int) -> Turn:
+        """One form in one step."""
+        clients = 1 if step == ALONE else self.plan.clients
+        label = f"{FORMS[form].label}, {rows} a statement, {clients} at once"
+        return single(step, form, rows, label, lambda seed: self.measure(form, clients, rows, seed, label))
+
+    def told(self, metrics: Metrics) -> str:
+        """Its speed, and whether the ids are in order."""
+        return f"{metrics['rows_per_second']:,.0f} rows/s, {metrics['misplaced']:,.0f} rows out of order"
+
+    def create(self, connection: Connection, form: WriterForm, clients: int) -> None:
+        """The form's empty tables instead of those there are."""
+        if XACT in self.plan.forms:
+            release_tables(connection, SCHEMA)
+        for statement in (*removal(self.plan.clients), *form.setup(clients)):
+            connection.execute(statement.encode())
+
+    def script(self, form: WriterForm, clients: int, rows: int) -> Path:
+        """What each writer does again and again."""
+        path = self.target.folder / "writer.sql"
+        path.write_text("\n".join(form.script(clients, rows)) + "\n", encoding="utf-8")
+        return path
+
+    def load(self, clients: int) -> pgbench.Load:
+        """What each turn does to the server."""
+        return pgbench.Load(clients, self.plan.threads, self.plan.seconds)
+
+    def measure(self, name: str, clients: int, rows: int, seed: int, label: str) -> Metrics:
+        """One run of pgbench between a checkpoint and a look at the counters; then what it wrote is checked."""
+        form = FORMS[name]
+        counted: Metrics = {}
+        with self.connection() as connection:
+            self.create(connection, form, clients)
+            self.target.checkpoint(connection)
+            with self.target.counted(connection, None, counted):
+                done = self.target.pgbench(
+                    self.script(form, clients, rows), self.load(clients), seed,
+                    lambda tps: self.progress.step(f"{label}: {tps * rows:,.0f} rows/s"), by_statement=True,
+                )  # fmt: skip
+            written, misplaced = count_misplaced(connection, form.tables(clients))
+        if written != done.transactions * rows or written == 0:
+            raise InorderError(f"{name}: {written:,} rows of {done.transactions:,} statements of {rows}")
+        speed = {"rows_per_second": done.tps * rows, "tps": done.tps, "latency_ms": done.latency_ms}
+        if name in LOCKS:
+            speed["lock_ms"] = done.statements_ms[0]
+        return speed | {"written": written, "misplaced": misplaced} | counted
+
+    # --- what it says ---------------------------------------------------------
+
+    @classmethod
+    def sections(cls, result: Result) -> Sequence[Section]:
+        """Speed, time and order, by rows of a statement."""
+        return sections(result, cls.plan_in(result).clients)
+
+    @classmethod
+    def headline(cls, result: Result) -> str:
+        """What to use for readers."""
+        return headline(result)

@@ -1,0 +1,168 @@
+"""What is said of the ways to write: how fast each is, what it costs, and whether its ids are in order."""
+
+from collections.abc import Iterator
+
+from inorder.lab.experiments.writers.forms import BASELINE, FORMS, SERIAL_FORMS, XACT
+from inorder.lab.figures import median_of, per, ratio_of
+from inorder.lab.log_tables import BATCH_ROWS
+from inorder.lab.results import Result, Run
+from inorder.lab.stats import LEAST_ROUNDS
+from inorder.report.certainty import too_few
+from inorder.report.section import Column, Section, Value, interval_text, number, ratio
+
+# How many write: one session, or all of the plan's.
+ALONE = "alone"
+TOGETHER = "together"
+
+STATEMENT_ROWS = (1, BATCH_ROWS)  # rows of one statement
+
+# P5: rows a second by form, rows of a statement and number of sessions. Of CACHE 1000 with one row it says that nothing
+# changes.
+PUBLISHED_ROWS_PER_SECOND: dict[tuple[str, int, int], float | str] = {
+    ("cached", 1, 1): "unchanged",
+    ("plain", 1, 1): 10_796.0,
+    ("plain", 600, 1): 76_300.0,
+    ("cached", 600, 1): 88_613.0,
+    ("lock", 1, 16): 3_863.0,
+    ("lock", 600, 16): 79_800.0,
+}
+# Transactions a second, where it tells those.
+PUBLISHED_TPS = {("plain", 600, 1): 127.2, ("lock", 600, 16): 133.0}
+# Rows that its check of the order of ids found misplaced.
+PUBLISHED_MISPLACED = 0
+# And of one of its transactions, and of the wait for the lock in it.
+PUBLISHED_LATENCY_MS = {("lock", 1, 16): 4.1}
+PUBLISHED_LOCK_MS = {("lock", 1, 16): 3.88}
+
+FORM = Column("form", "How the rows are written.")
+SESSIONS = Column("sessions", "Sessions of pgbench that write at once.", number())
+
+SPEED = (
+    FORM,
+    SESSIONS,
+    Column("rows/s", "Transactions a second times rows of a statement (pgbench).", number()),
+    Column("vs one table", "To plain inserts by as many sessions in the same round.", ratio),
+    Column("publ.", "The published figure, of other hardware.", number()),
+    Column("TPS", "Transactions a second (pgbench).", number(1), terminal=False),
+    Column("publ. TPS", "The published ones, where they are told.", number(1), terminal=False),
+)
+ORDER = (
+    FORM,
+    SESSIONS,
+    Column("WAL/row", "Bytes of write-ahead log to a row (pg_stat_wal).", number(0, "B")),
+    Column("rows", "Written in all rounds.", number()),
+    Column("misplaced", "Rows with another place by id than by (transaction, id), within their table.", number()),
+)
+LATENCY = (
+    FORM,
+    SESSIONS,
+    Column("ms", "A transaction, with its wait for the lock (pgbench).", number(2)),
+    Column("publ.", "The published time, of other hardware.", number(2)),
+    Column("lock ms", "The statement that takes the lock (pgbench).", number(2)),
+    Column("publ. lock", "The published time of that statement.", number(2)),
+)
+SPEED_CAPTION = "vs one table: to plain inserts by as many sessions in the same round, median and interval."
+ORDER_CAPTION = (
+    "misplaced: rows whose rank by id is not their rank by (xmin, id), within the writer's table where it has one; P5 "
+    f"found {PUBLISHED_MISPLACED}. "
+    f"Where writers are not serial, 0 does not mean that polling by id is safe: {FORMS[XACT].label} needs a feed."
+)
+
+
+def rows_text(rows: int) -> str:
+    """How large a statement is.
+
+    >>> rows_text(1), rows_text(600)
+    ('one row a statement', '600 rows a statement')
+    """
+    return "one row a statement" if rows == 1 else f"{rows} rows a statement"
+
+
+def lines(result: Result, rows: int, clients: int) -> Iterator[tuple[str, str, int, list[Run]]]:
+    """What was measured with so many rows a statement: step, form, sessions, runs."""
+    for step, sessions in ((ALONE, 1), (TOGETHER, clients)):
+        for form in FORMS:
+            if runs := result.select(step, form, rows):
+                yield step, form, sessions, runs
+
+
+def speed_section(result: Result, rows: int, clients: int) -> Section:
+    """Rows a second of each form."""
+    shown: list[list[Value]] = [
+        [
+            FORMS[form].label,
+            sessions,
+            median_of(result, step, form, "rows_per_second", rows),
+            ratio_of(result, step, form, BASELINE, "rows_per_second", rows),
+            PUBLISHED_ROWS_PER_SECOND.get((form, rows, sessions)),
+            median_of(result, step, form, "tps", rows),
+            PUBLISHED_TPS.get((form, rows, sessions)),
+        ]
+        for step, form, sessions, _ in lines(result, rows, clients)
+    ]
+    return Section(f"writers_speed_{rows}", f"Writing a log, {rows_text(rows)}", SPEED, shown, SPEED_CAPTION)
+
+
+def latency_section(result: Result, rows: int, clients: int) -> Section:
+    """How long a transaction of each form takes."""
+    shown: list[list[Value]] = [
+        [
+            FORMS[form].label,
+            sessions,
+            median_of(result, step, form, "latency_ms", rows),
+            PUBLISHED_LATENCY_MS.get((form, rows, sessions)),
+            median_of(result, step, form, "lock_ms", rows),
+            PUBLISHED_LOCK_MS.get((form, rows, sessions)),
+        ]
+        for step, form, sessions, _ in lines(result, rows, clients)
+    ]
+    return Section(f"writers_latency_{rows}", f"Time of a transaction, {rows_text(rows)}", LATENCY, shown)
+
+
+def order_section(result: Result, rows: int, clients: int) -> Section:
+    """What each form costs, and whether its ids are in order."""
+    shown: list[list[Value]] = [
+        [
+            FORMS[form].label,
+            sessions,
+            median_of(result, step, form, per("wal_bytes", "written"), rows),
+            sum(run.metrics["written"] for run in runs),
+            sum(run.metrics["misplaced"] for run in runs),
+        ]
+        for step, form, sessions, runs in lines(result, rows, clients)
+    ]
+    return Section(f"writers_order_{rows}", f"Order of its ids, {rows_text(rows)}", ORDER, shown, ORDER_CAPTION)
+
+
+def sections(result: Result, clients: int) -> list[Section]:
+    """Speed, time and order, by rows of a statement; what has no run yet is left out."""
+    makers = (speed_section, latency_section, order_section)
+    made = [make(result, rows, clients) for make in makers for rows in STATEMENT_ROWS]
+    return [section for section in made if section.rows]
+
+
+def in_order(result: Result, form: str) -> bool:
+    """Whether none of its rows was misplaced."""
+    return not any(run.metrics["misplaced"] for run in result.runs if run.kind == form)
+
+
+def headline(result: Result) -> str:
+    """What to use for readers, by rows of a statement: the fastest in order, and what needs no order."""
+    told, rounds, feeds = [], LEAST_ROUNDS, []
+    for rows in STATEMENT_ROWS:
+        to_plain = {form: one for form in (*SERIAL_FORMS, XACT)
+                    if (one := ratio_of(result, TOGETHER, form, BASELINE, "rows_per_second", rows))}  # fmt: skip
+        if XACT in to_plain:
+            feeds.append(interval_text(to_plain.pop(XACT)))
+        if serial := {form: one for form, one in to_plain.items() if in_order(result, form)}:
+            form, best = max(serial.items(), key=lambda item: item[1].median)
+            told.append(f"{FORMS[form].label} {interval_text(best)} with {rows_text(rows)}")
+            rounds = min(rounds, best.rounds)
+    if not told:
+        return ""
+    parts = [
+        f"The fastest way to keep ids in order, to plain inserts into one table: {', '.join(told)}.",
+        f"{FORMS[XACT].label} with a feed, which needs no order: {' and '.join(feeds)}." if feeds else "",
+        too_few(rounds),
+    ]
+    return " ".join(filter(None, parts))

@@ -1,0 +1,25 @@
+"""The log table of study P5: twelve columns, 256 bytes a row, with the keys that a feed can follow or not."""
+
+COLUMNS = ", ".join(
+    [f"c{n} int DEFAULT {n}" for n in range(1, 5)]
+    + [f"c{n} text DEFAULT '{format(n, 'x') * 32}'" for n in range(5, 11)]
+    + ["c11 timestamp DEFAULT clock_timestamp()"]
+)
+SERIAL = "id bigserial PRIMARY KEY"
+BY_UUID = "id uuid PRIMARY KEY DEFAULT uuid_xact_nextval()"
+
+BATCH_ROWS = 600  # of one statement, where it is not one
+
+
+def create(table: str, key: str) -> str:
+    """The SQL that makes an empty one with this key."""
+    return f"CREATE TABLE {table} ({key}, {COLUMNS})"
+
+
+def insert(table: str, rows: int | str) -> str:
+    """An INSERT of so many rows.
+
+    >>> insert("log", 1), insert("log", 600)
+    ('INSERT INTO log (c1) VALUES (1)', 'INSERT INTO log (c1) SELECT 1 FROM generate_series(1, 600)')
+    """
+    return f"INSERT INTO {table} (c1) " + ("VALUES (1)" if rows == 1 else f"SELECT 1 FROM generate_series(1, {rows})")
