@@ -22,7 +22,7 @@ MODULES = {
     "lab": "inorder.commands.lab",
     "generate": "inorder.generate.command",
     "tail": "inorder.tail.command",
-    "count": "inorder.count",
+    "count": "inorder.count.command",
 }
 UNLOADED = click.Command("unloaded")
 

@@ -1,18 +1,15 @@
 """``inorder tail``: reads its options, checks them, calls the rest."""
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import os
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from inorder.errors import PIPE_CLOSED, InputError
-from inorder.tail.run import Plan, run
-from inorder.tail.sources import FORMATS
+from inorder.tail.formats import FORMATS
+from inorder.tail.plan import Plan
+from inorder.tail.progress import RowCount
 from inorder.units import parse_count, parse_duration
 
 MOST_ROWS = 2**31 - 1
@@ -61,9 +58,11 @@ def tail(**options: Any) -> None:
     pipe get whole batches.
     """
     plan = plan_of(**options)
+    from inorder.tail.run import run  # noqa: PLC0415  # the driver takes longer to load than the help to print
+
     try:
-        with counter() as told:
-            run(plan, told)
+        with RowCount(dumb=os.environ.get("TERM") == "dumb") as written:
+            run(plan, written.add)
     except BrokenPipeError:  # the reader has enough
         raise SystemExit(PIPE_CLOSED) from None
 
@@ -100,14 +99,3 @@ def plan_of(
         command=command,
         frame=frame,
     )
-
-
-@contextmanager
-def counter() -> Iterator[Callable[[int], None]]:
-    """The number of rows so far, on stderr where that is a terminal and the rows do not go to one."""
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.completed:,} rows"), TimeElapsedColumn())
-    hidden = sys.stdout.isatty() or not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
-        task = progress.add_task("rows", total=None)
-        yield lambda rows: progress.advance(task, rows)

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
-from pathlib import Path
 
 from psycopg.abc import Buffer
 
@@ -11,30 +9,13 @@ from inorder.errors import InputError
 from inorder.interrupts import finishing_first
 from inorder.patience import patiently
 from inorder.reconnect import forever, once
+from inorder.tail.formats import FORMATS
 from inorder.tail.output_file import FIRST_BYTES, FileSink, is_file
+from inorder.tail.plan import Plan
 from inorder.tail.position import PositionFile
 from inorder.tail.sinks import DeviceSink, Sink, is_device
-from inorder.tail.sources import FORMATS, Batch, FeedSource, Source, TableSource
+from inorder.tail.sources import Batch, FeedSource, Source, TableSource
 from inorder.tail.whole import CommandSink, FeedFileSink, PipeSink, WholeBatches
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What was asked for: a table and a position file, or a feed."""
-
-    dsn: str
-    table: str | None
-    position: Path | None
-    feed: str | None
-    owner: str | None = None  # of the feed
-    output: str = "json"
-    batch_rows: int = 10_000
-    start: str = "beginning"
-    accept_origin: bool = False
-    accept_output: bool = False
-    follow: float | None = None  # seconds between polls
-    command: str | None = None
-    frame: bool = False
 
 
 def run(plan: Plan, told: Callable[[int], None]) -> None:

@@ -16,37 +16,16 @@ from inorder.errors import InputError
 from inorder.files import awaited, host_lock
 from inorder.reconnect import InUseError
 from inorder.session import Session, Table, explained
+from inorder.tail.formats import Format
 from inorder.tail.position import PositionFile
 from inorder.tail.state import Json, Mark, Pending, State, name_of
 
 PATIENCE = (0.1, 0.2, 0.4, 0.8, 0)  # seconds, while a batch is in the hands of another session
 
 
-@dataclass(frozen=True)
-class Format:
-    """How the server writes a row, as options of its COPY."""
-
-    columns: str
-    options: str
-    has_header: bool
-
-    def parts(self, header: bool) -> dict[str, sql.SQL]:
-        """For the statement."""
-        options = self.options + (", HEADER" if header else "")
-        return {"columns": sql.SQL(self.columns), "options": sql.SQL(options)}
-
-
-# JSON has neither \x01 nor \x02 in it, so that CSV with these leaves it as it is. Line ends are in it only between
-# the parts of a column of type json, as it was put in: they become blanks, by replace(), which needs no space where
-# there are none, not by translate(), which asks for four times the length.
-FORMATS = {
-    "json": Format(
-        r"pg_catalog.replace(pg_catalog.replace(pg_catalog.row_to_json(e.*)::text, E'\n', ' '), E'\r', ' ')",
-        r"FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02'",
-        has_header=False,
-    ),
-    "csv": Format("e.*", "FORMAT csv", has_header=True),
-}
+def copy_parts(form: Format, header: bool) -> dict[str, sql.SQL]:
+    """What a format says of the COPY."""
+    return {"columns": sql.SQL(form.columns), "options": sql.SQL(form.options_of(header))}
 
 
 @dataclass(frozen=True)
@@ -164,7 +143,7 @@ class TableSource:
             self.table,
             self.session.statement(
                 query("tail_rows"), batch=as_text(batch.batch), table=self.table.oid, row_type=self.table.identifier,
-                **self.form.parts(header),
+                **copy_parts(self.form, header),
             ),
         )  # fmt: skip
 
@@ -263,7 +242,7 @@ class FeedSource:
             self.table,
             self.session.statement(
                 query("tail_feed_rows"), name=self.name, batch=batch.batch, row_type=self.table.identifier,
-                owner=self.owner_oid, **self.form.parts(header),
+                owner=self.owner_oid, **copy_parts(self.form, header),
             ),
         )  # fmt: skip
 

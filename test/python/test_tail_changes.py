@@ -14,7 +14,7 @@ from inorder.cluster import Cluster
 from inorder.database import Connection, connect, query
 from inorder.errors import InorderError
 from inorder.session import Session
-from inorder.tail.sources import FORMATS
+from inorder.tail.formats import FORMATS
 from psycopg import sql
 
 from conftest import scalar

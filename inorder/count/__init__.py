@@ -1,0 +1,1 @@
+"""``inorder count``: the exact number of rows of a table, kept by the extension."""

@@ -1,0 +1,23 @@
+"""What ``inorder tail`` was asked for."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was asked for: a table and a position file, or a feed."""
+
+    dsn: str
+    table: str | None
+    position: Path | None
+    feed: str | None
+    owner: str | None = None  # of the feed
+    output: str = "json"
+    batch_rows: int = 10_000
+    start: str = "beginning"
+    accept_origin: bool = False
+    accept_output: bool = False
+    follow: float | None = None  # seconds between polls
+    command: str | None = None
+    frame: bool = False

@@ -1,0 +1,42 @@
+"""What an operator installs: tail and count need click and the driver, and their help not even that."""
+
+import subprocess
+import sys
+
+import pytest
+
+LAB = ("numpy", "scipy", "jinja2", "rich", "msgspec", "matplotlib", "inorder.lab", "inorder.report", "inorder.generate")
+
+LOADED = """
+import sys
+sys.argv = ["inorder", {command!r}, "--help"]
+from inorder.cli import main
+try:
+    main()
+except SystemExit:
+    pass
+if {driver}:
+    import inorder.tail.run, inorder.count.counter, inorder.reconnect
+print(*sys.modules, file=sys.stderr)
+"""
+
+
+def loaded(command: str, driver: bool) -> set[str]:
+    """The modules that are loaded by the help of a command, or by a run of it."""
+    program = LOADED.format(command=command, driver=driver)
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert "Usage: " in done.stdout
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("command", ["tail", "count"])
+def test_the_help_loads_neither_the_lab_nor_the_driver(command: str) -> None:
+    """It is there at once."""
+    modules = loaded(command, driver=False)
+    assert not modules & {*LAB, "psycopg"} and "click" in modules
+
+
+def test_a_run_loads_the_driver_and_nothing_of_the_lab() -> None:
+    """click and psycopg are all that is installed with them."""
+    modules = loaded("tail", driver=True)
+    assert not modules & set(LAB) and "psycopg" in modules
