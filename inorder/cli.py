@@ -11,7 +11,7 @@ from typing import NoReturn
 import click
 
 from inorder import __version__
-from inorder.errors import InorderError
+from inorder.errors import InorderError, InputError
 
 INTERRUPTED = 130  # as a shell reports SIGINT
 TERMINATED = 143
@@ -27,6 +27,18 @@ MODULES = {
 UNLOADED = click.Command("unloaded")
 
 
+def missing(name: str, package: str) -> click.Command:
+    """A command of the laboratory where that is not installed."""
+
+    def refuse(words: tuple[str, ...]) -> NoReturn:
+        raise InputError(f"inorder {name} needs {package}, which is not installed; HINT: pip install 'inorder[lab]'")
+
+    return click.Command(
+        name, callback=refuse, params=[click.Argument(["words"], nargs=-1)], add_help_option=False,
+        short_help="Not installed: pip install 'inorder[lab]'", context_settings={"ignore_unknown_options": True},
+    )  # fmt: skip
+
+
 class Commands(UserDict[str, click.Command]):
     """The commands by name; each is loaded when it is looked up."""
 
@@ -35,7 +47,12 @@ class Commands(UserDict[str, click.Command]):
 
     def __getitem__(self, name: str) -> click.Command:
         if self.data[name] is UNLOADED:
-            self.data[name] = getattr(import_module(MODULES[name]), name)
+            try:
+                self.data[name] = getattr(import_module(MODULES[name]), name)
+            except ModuleNotFoundError as error:
+                if (error.name or "").partition(".")[0] == "inorder":
+                    raise
+                self.data[name] = missing(name, str(error.name))
         return self.data[name]
 
 

@@ -40,3 +40,20 @@ def test_a_run_loads_the_driver_and_nothing_of_the_lab() -> None:
     """click and psycopg are all that is installed with them."""
     modules = loaded("tail", driver=True)
     assert not modules & set(LAB) and "psycopg" in modules
+
+
+def test_without_the_laboratory_its_commands_say_what_is_missing() -> None:
+    """And how it is installed; the list of commands does not need it."""
+    program = (
+        "import sys; sys.modules['numpy'] = sys.modules['rich'] = None; from inorder.cli import main; "
+        "sys.argv = ['inorder', *sys.argv[1:]]; main()"
+    )
+    for command in ("demo", "lab", "generate"):
+        done = subprocess.run(
+            [sys.executable, "-c", program, command, "--help"], check=False, capture_output=True, text=True
+        )
+        assert done.returncode == 2 and done.stderr.count("\n") == 1
+        assert f"inorder {command} needs " in done.stderr and "pip install 'inorder[lab]'" in done.stderr
+    for arguments, told in ((["tail", "--help"], "--position"), (["--help"], "Not installed: pip install")):
+        done = subprocess.run([sys.executable, "-c", program, *arguments], check=True, capture_output=True, text=True)
+        assert told in done.stdout
