@@ -1,7 +1,6 @@
 """inorder lab: run experiments, go on with interrupted ones, report their results."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -28,7 +27,7 @@ from inorder.commands.options import (
 from inorder.commands.show import named, resume_own, run_and_show, run_experiment, show
 from inorder.errors import InputError
 from inorder.lab.catalogue import EXPERIMENTS
-from inorder.lab.experiments import all_experiments, bulk, reuse
+from inorder.lab.experiments import all_experiments, reuse
 from inorder.lab.experiments.noise import MOST_TABLES
 from inorder.lab.keys import INDEX_KINDS, kinds_named
 from inorder.lab.results import OWN_SERVER, load, shortened
@@ -102,14 +101,6 @@ COMMANDS: dict[str, tuple[str, Sequence[Setting]]] = {
     "feed": (
         "What a feed and an exact count cost writers, readers, and who looks at a large table.",
         (count_setting("rows", "Rows of each table before the looks.", 10_000, 10**10),),
-    ),
-    "bulk": (
-        "INSERT … SELECT, building indexes and COPY, by kind of key: time, WAL, sizes.",
-        (
-            choice_setting("kinds", "Kinds of key, comma-separated.", tuple(bulk.KINDS), "--keys"),
-            counts_setting("rows", "Rows of the table, several comma-separated.", 1000, 10**10),
-            replace(memory_setting("shared_buffers; the page cache stays behind them."), field="shared_buffers"),
-        ),
     ),
     "reuse": (
         "The size of an index while rows come and as many go: who reuses emptied pages.",

@@ -1,9 +1,7 @@
 """Every experiment of the lab by name, bound to the servers it runs on."""
 
-from inorder.lab.bulk_bench import BulkBench
 from inorder.lab.call_bench import CallBench
 from inorder.lab.experiments import (
-    bulk,
     feed,
     generators,
     insert,
@@ -35,9 +33,6 @@ UUID_V1_BYTES_PER_ROW = 600
 
 # Two tables of 256 bytes a row with their indexes, what arrives later, and the WAL kept of it.
 FEED_BYTES_PER_ROW = 1200
-
-# A table of char(32) with its index, the WAL of inserting both, and the file that COPY writes.
-BULK_BYTES_PER_ROW = 600
 
 # One table at a time, its index grown as ordered keys' does when rows of any age go, and the WAL kept of it.
 REUSE_BYTES_PER_ROW = 800
@@ -139,18 +134,6 @@ EXPERIMENTS = {
             method=lambda server, plan: "CPU time and latency",
             quick={"rows": 500_000, "rounds": 3},
             full={"rounds": 9},
-            programs=(),
-        ),
-        Experiment(
-            name=bulk.NAME,
-            study="P1",
-            plan=bulk.BulkPlan,
-            bench=BulkBench,
-            run=bulk.run_bulk,
-            needs=lambda plan: (max(plan.rows) * BULK_BYTES_PER_ROW, f"{max(plan.rows):,} rows with their WAL"),
-            method=lambda server, plan: "time and WAL",
-            quick={"rows": (200_000,), "rounds": 3},
-            full={"rows": (1_000_000, 10_000_000, 50_000_000)},
             programs=(),
         ),
         Experiment(

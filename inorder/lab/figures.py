@@ -56,11 +56,12 @@ def middle_of(result: Result, step: str, kind: str, metric: Metric, rows: int | 
 
 
 def ratio_of(
-    result: Result, step: str, kind: str, base: str, metric: Metric, rows: int | None = None
+    result: Result, step: str, kind: str, base: str, metric: Metric, rows: int | None = None, base_step: str = ""
 ) -> Estimate | None:
-    """The ratio to another kind, paired within the rounds that both have; None without any, and to itself."""
-    values, beside = (by_round(result, step, one, metric, rows) for one in (kind, base))
-    return ratio_by_round(values, beside) if kind != base else None
+    """The ratio to another kind, or step, paired within the rounds that both have; None without any, and to itself."""
+    pairs = [(step, kind), (base_step or step, base)]
+    values, beside = (by_round(result, *pair, metric, rows) for pair in pairs)
+    return ratio_by_round(values, beside) if pairs[0] != pairs[1] else None
 
 
 def last_of(result: Result, step: str, kind: str, metric: Metric, rows: int | None = None) -> float | None:

@@ -7,7 +7,6 @@ from typing import Any
 from inorder.errors import InputError
 from inorder.lab.capabilities import Capabilities as Found
 from inorder.lab.experiments import all_experiments
-from inorder.lab.experiments.bulk import COPY_IN, COPY_OUT, BulkPlan
 from inorder.lab.experiments.generators import GeneratorsPlan
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.experiments.noise import NoisePlan
@@ -22,7 +21,6 @@ from inorder.lab.plan import Plan
 UNSEEN: Mapping[type, str] = {
     InsertPlan: "what is in the WAL (pg_waldump) and the device",
     NoisePlan: "the device",
-    BulkPlan: "CPU time",
     GeneratorsPlan: "CPU time: all is by the wall clock",
 }
 
@@ -48,7 +46,7 @@ OTHERWISE: Mapping[type, str] = {
 
 COUNT_NOTHING = (ReaderPlan, GeneratorsPlan)  # neither WAL nor blocks
 READ_VACUUM = (ReusePlan, UuidV1Plan)
-MEASURE_LEAVES = (InsertPlan, BulkPlan, ReusePlan, UuidV1Plan)
+MEASURE_LEAVES = (InsertPlan, ReusePlan, UuidV1Plan)
 
 SPARE_SESSIONS = 3  # beside the load's: this tool's own
 
@@ -65,7 +63,7 @@ def fitted(plan: Any, found: Found, needed: int) -> tuple[Any, list[str]]:
         return found_plan.plan, [*notes, *found_plan.notes]
     changes: dict[str, Any] = {}
     for part in (
-        fit_language, fit_type, fit_kinds, fit_readers, fit_calls, fit_clients, fit_settings, fit_steps,
+        fit_language, fit_type, fit_kinds, fit_readers, fit_calls, fit_clients, fit_settings,
     ):  # fmt: skip
         changed, told = part(plan, found)
         changes |= changed
@@ -184,18 +182,6 @@ def fit_settings(plan: Any, found: Found) -> Fit:
         "tablespace": "",
     }
     return {name: value for name, value in given.items() if hasattr(plan, name)}, []
-
-
-def fit_steps(plan: Any, found: Found) -> Fit:
-    """No files on the server."""
-    if not hasattr(plan, "steps") or isinstance(type(plan).__dict__.get("steps"), property):
-        return {}, []
-    steps = tuple(step for step in plan.steps if step not in (COPY_OUT, COPY_IN))
-    told = (
-        "Left out: COPY to and from a file, which the server would write with the rights of pg_write_server_files and "
-        "no statement could remove again."
-    )
-    return {"steps": steps}, [told]
 
 
 def blind_spots(plan: Any, found: Found) -> list[str]:

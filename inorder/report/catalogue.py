@@ -9,7 +9,6 @@ from rich.table import Table
 from inorder.errors import InputError
 from inorder.lab.experiments import (
     all_experiments,
-    bulk,
     feed,
     generators,
     insert,
@@ -19,7 +18,6 @@ from inorder.lab.experiments import (
     uuid_v1,
 )  # fmt: skip
 from inorder.lab.results import Result
-from inorder.report.bulk import bulk_headline, bulk_sections
 from inorder.report.feed import feed_headline, feed_sections
 from inorder.report.generators import generators_headline, generators_sections
 from inorder.report.insert import insert_headline, insert_sections
@@ -83,7 +81,6 @@ REPORTS = {
     reader.NAME: of_sections(reader_sections, reader_headline, TOGETHER),
     feed.NAME: of_sections(feed_sections, feed_headline),
     noise.NAME: of_sections(noise_sections, noise_headline),
-    bulk.NAME: of_sections(bulk_sections, bulk_headline),
     reuse.NAME: of_sections(reuse_sections, reuse_headline),
 }
 

@@ -70,22 +70,6 @@ SEQUENTIAL_BLOCKS: dict[str, str] = {
     "random": "1", "time60": "less", "sequence256": "more than 2", "sequence": "less",
 }  # fmt: skip
 
-# P1, PostgreSQL 10.4, 8 CPUs, 32 GB of memory, a spinning disk; UUIDs as char(32). Seconds by step and rows, by key.
-BULK_SECONDS: dict[tuple[str, int], dict[str, float]] = {
-    ("with_key", 1_000_000): {"random_char": 43.4, "time_char": 30.6, "bigint": 9.8},
-    ("no_index", 50_000_000): {"random_char": 1159.7, "time_char": 454.0, "bigint": 352.2},
-    ("add_key", 50_000_000): {"random_char": 845.2, "time_char": 932.2, "bigint": 148.1},
-}
-
-# P1: MB of table and primary key, added afterwards, by key.
-BULK_TOTAL_ROWS = 50_000_000
-BULK_TOTAL_MB: dict[str, float] = {"random_char": 6072, "time_char": 6072, "bigint": 2800}
-
-# P1: seconds to build each index on 10 M random keys. Not told: which was first, and what was in memory.
-BULK_INDEX_KIND = "random_char"
-BULK_INDEX_ROWS = 10_000_000
-BULK_INDEX_SECONDS: dict[str, float] = {"plain": 316.0, "unique": 153.0}
-
 # P4, on an SSD: rows a second that COPY brings under an index of version-1 UUIDs, the first 200 M and the next 17 M.
 COPY_ROWS_PER_SECOND: dict[str, dict[str, float]] = {
     "copy_from": {"uuid_v1": 623_000, "uuid": 80_000},

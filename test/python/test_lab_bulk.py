@@ -7,73 +7,71 @@ from pathlib import Path
 import pytest
 from inorder.cluster import Cluster
 from inorder.errors import InorderError
-from inorder.lab.bulk_bench import BulkBench
-from inorder.lab.catalogue import EXPERIMENTS
-from inorder.lab.experiments import bulk as experiment
-from inorder.lab.experiments.bulk import BUILDS, KINDS, LEAVE_KEY, NAME, STEPS, BulkPlan, run_bulk
-from inorder.lab.legacy import Metrics
+from inorder.lab.experiments.bulk import BulkExperiment, check
+from inorder.lab.experiments.bulk.plan import (
+    ADD_KEY,
+    BUILDS,
+    COPY_OUT,
+    KINDS,
+    LEAVE_KEY,
+    NO_INDEX,
+    PLAIN,
+    STEPS,
+    BulkPlan,
+    steps_of,
+)
 from inorder.lab.results import Result, load
-from inorder.report.bulk import bulk_headline, bulk_sections
+from inorder.lab.targets.throw_away import ThrowAway
+from inorder.lab.turn import Metrics
 from inorder.report.section import Section
 from inorder.report.terminal import section_table
 from inorder.servers import Server
 from rich.console import Console
 
-from conftest import Counting, Silent, scalar
+from conftest import Silent, scalar
+from on_paper import run_on_paper
 from test_cli import inorder
 
 SMALL = BulkPlan(kinds=("bigint", "random_char", "time_char"), rows=(1000, 2000), rounds=2)
 FACTORS = {"bigint": 1.0, "random_char": 4.0, "time_char": 2.0}
 
 
-class OnPaper:
-    """A bench that writes down what it is asked; random keys take four times as long as bigint."""
+class OnPaper(BulkExperiment):
+    """Writes down what it is asked; random keys take four times as long as bigint."""
 
-    def __init__(self, interrupt_at: int = 0, density: bool = True) -> None:
-        self.asked: list[tuple[object, ...]] = []
-        self.left = interrupt_at
-        self.density = density
+    density = True
 
     def prepare(self) -> None:
-        """Noted."""
-        self.asked.append(("prepare",))
+        """Nothing yet."""
+        self.asked: list[tuple[object, ...]] = []
 
     def measure(self, kind: str, step: str, rows: int) -> Metrics:
-        """Noted; the interrupt comes here."""
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
+        """Noted."""
         self.asked.append((kind, step, rows))
-        seconds = FACTORS.get(kind, 1.0) * (1.5 if step == experiment.PLAIN else 1.0)
+        seconds = FACTORS.get(kind, 1.0) * (1.5 if step == PLAIN else 1.0)
         metrics = {
             "seconds": seconds, "cpu_seconds": seconds, "wal_bytes": 100.0 * rows, "full_page_images": rows / 100,
             "table_bytes": 1e6, "total_bytes": 2e6 * FACTORS.get(kind, 1.0),
         }  # fmt: skip
         if step in LEAVE_KEY:
             metrics |= {"index_bytes": 1e6} | ({"leaf_density": 90.0} if self.density else {})
-        return metrics | ({"file_bytes": 5e5} if step == experiment.COPY_OUT else {})
+        return metrics | ({"file_bytes": 5e5} if step == COPY_OUT else {})
 
-    def clear(self) -> None:
+    def clear(self, kind: str) -> None:
         """Noted."""
         self.asked.append(("clear",))
 
 
-def empty_result(plan: BulkPlan) -> Result:
-    """Nothing measured yet."""
-    return Result(NAME, "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
+class WithoutDensity(OnPaper):
+    """On a server without pgstattuple."""
 
-
-def run_on_paper(plan: BulkPlan, bench: OnPaper | None = None) -> tuple[Result, OnPaper]:
-    """A whole experiment without a server."""
-    result, bench = empty_result(plan), bench or OnPaper()
-    run_bulk(plan, bench, result, Silent(), lambda: None)
-    return result, bench
+    density = False
 
 
 def lives_of(bench: OnPaper) -> list[list[tuple[object, ...]]]:
     """What was asked between one clearing and the next."""
     lives: list[list[tuple[object, ...]]] = [[]]
-    for asked in bench.asked[1:]:
+    for asked in bench.asked:
         lives[-1].append(asked)
         if asked == ("clear",):
             lives.append([])
@@ -82,7 +80,7 @@ def lives_of(bench: OnPaper) -> list[list[tuple[object, ...]]]:
 
 def test_every_kind_goes_through_all_steps() -> None:
     """Each in one go, small tables first, the kinds in an order of each round's own; the builds take turns, too."""
-    result, bench = run_on_paper(SMALL)
+    result, bench = run_on_paper(OnPaper, SMALL)
     lives = lives_of(bench)
     assert len(lives) == 2 * 2 * 3 and result.complete
     for life in lives:
@@ -96,49 +94,26 @@ def test_every_kind_goes_through_all_steps() -> None:
     assert len({tuple(step for _, step, _ in life[3:6]) for life in lives}) > 1
 
 
-def test_a_round_that_was_cut_off_begins_anew() -> None:
-    """With the kinds that were complete in it: their times would be of another server. Nothing comes twice."""
-    a_round = len(SMALL.kinds) * len(STEPS)
-    result, cut = empty_result(SMALL), OnPaper(interrupt_at=a_round + len(STEPS) + 3)
-    with pytest.raises(KeyboardInterrupt):
-        run_bulk(SMALL, cut, result, Silent(), lambda: None)
-    assert not result.complete and len(result.runs) == a_round + len(STEPS) + 2
-    kept, rest = result.runs[:a_round], OnPaper()
-    run_bulk(SMALL, rest, result, Silent(), lambda: None)
-    whole, bench = run_on_paper(SMALL)
-    assert result.runs == whole.runs and result.runs[:a_round] == kept
-    assert lives_of(rest) == lives_of(bench)[len(SMALL.kinds) :]
-
-
-def test_progress_counts_every_step() -> None:
-    """Also those the file has already."""
-
-    result, counting = empty_result(SMALL), Counting()
-    for _ in range(2):
-        run_bulk(SMALL, OnPaper(), result, counting, lambda: None)
-    assert counting.ended == counting.totals == 2 * 12 * len(STEPS)
-
-
 def section(result: Result, name: str) -> Section:
     """One table of the report."""
-    return next(one for one in bulk_sections(result) if one.name == name)
+    return next(one for one in BulkExperiment.sections(result) if one.name == name)
 
 
 def test_published_figures_stand_beside() -> None:
     """Of as many rows where they were measured, else of the most there are; with both ratios to bigint."""
-    result, _ = run_on_paper(BulkPlan(kinds=SMALL.kinds, rows=(1_000_000, 2_000_000), rounds=2))
+    result, _ = run_on_paper(OnPaper, BulkPlan(kinds=SMALL.kinds, rows=(1_000_000, 2_000_000), rounds=2))
     rows = section(result, "bulk-published").shown()
     assert rows[0] == ["with key, s", "random, char(32)", "1 M", "4.00", "4.00 [4.00–4.00]", "1 M", "43.4", "4.43"]
     assert rows[4][2:] == ["2 M", "2.00", "2.00 [2.00–2.00]", "50 M", "454.0", "1.29"]
     assert rows[8][2:] == ["2 M", "1.00", "", "50 M", "148.1", ""]
     assert rows[9][0] == "table and key, MB" and rows[9][6:] == ["6,072.0", "2.17"]
-    without, _ = run_on_paper(BulkPlan(kinds=("random",), rounds=1))
+    without, _ = run_on_paper(OnPaper, BulkPlan(kinds=("random",), rounds=1))
     assert section(without, "bulk-published").shown()[0][2:] == ["", "", "", "1 M", "43.4", "4.43"]
 
 
 def test_the_tables_of_one_size() -> None:
     """A line a kind; per row where it is of WAL; the index kinds with P1's ratio beside the key that P1 had."""
-    result, _ = run_on_paper(SMALL)
+    result, _ = run_on_paper(OnPaper, SMALL)
     assert section(result, "bulk-seconds-1000").shown()[1][:5] == ["random, char(32)", "4.00", "4.00", "4.00", "6.00"]
     assert section(result, "bulk-wal-2000").shown()[0][1:] == ["100.0"] * len(STEPS)
     assert section(result, "bulk-fpi-2000").shown()[0][1:] == ["10.00"] * len(STEPS)
@@ -147,34 +122,34 @@ def test_the_tables_of_one_size() -> None:
     assert kinds["bigint"][-1] == ""
     sizes = section(result, "bulk-sizes-1000")
     assert len(sizes.rows) == 9 and sizes.shown()[2][5:] == ["90.0", "0.5"]
-    assert "random, char(32) 4.00 [4.00–4.00] (P1: 4.43); time, char(32) 2.00" in bulk_headline(result)
-    assert "to a unique index: 1.50 [1.50–1.50] (P1: 2.07)." in bulk_headline(result)
+    assert "random, char(32) 4.00 [4.00–4.00] (P1: 4.43); time, char(32) 2.00" in BulkExperiment.headline(result)
+    assert "to a unique index: 1.50 [1.50–1.50] (P1: 2.07)." in BulkExperiment.headline(result)
 
 
 def test_what_the_server_cannot_tell_is_left_out_and_named() -> None:
     """No leaf density without pgstattuple, and no word of that where there is one."""
-    result, _ = run_on_paper(SMALL, OnPaper(density=False))
+    result, _ = run_on_paper(WithoutDensity, SMALL)
     assert all(row[5] == "" for row in section(result, "bulk-sizes-1000").shown())
     assert "no pgstattuple" in section(result, "bulk-sizes-1000").caption
-    assert section(run_on_paper(SMALL)[0], "bulk-sizes-1000").caption == ""
+    assert section(run_on_paper(OnPaper, SMALL)[0], "bulk-sizes-1000").caption == ""
 
 
 @pytest.mark.parametrize("rounds", [0, 2, 6])
 def test_the_tables_fit_a_page(rounds: int) -> None:
     """140 columns, with all kinds of key; also before the first run, when nothing is claimed."""
     plan = BulkPlan(rounds=rounds)
-    result, _ = run_on_paper(plan)
+    result, _ = run_on_paper(OnPaper, plan)
     console = Console(width=140, record=True, file=io.StringIO())
-    console.print(*map(section_table, bulk_sections(result)))
+    console.print(*map(section_table, BulkExperiment.sections(result)))
     assert "…" not in console.export_text(clear=False).replace("INSERT … SELECT", "")
-    assert bool(bulk_headline(result)) == bool(rounds)
-    assert (f"Too few rounds ({rounds}) to claim a difference" in bulk_headline(result)) == (0 < rounds < 6)
+    assert bool(BulkExperiment.headline(result)) == bool(rounds)
+    assert (f"Too few rounds ({rounds}) to claim a difference" in BulkExperiment.headline(result)) == (0 < rounds < 6)
 
 
 def test_plans_are_those_published() -> None:
     """The sizes of P1 in the full run."""
-    assert EXPERIMENTS[NAME].plan_of("full").rows == (1_000_000, 10_000_000, 50_000_000)
-    assert EXPERIMENTS[NAME].plan_of("quick").rounds == 3
+    assert BulkPlan.of_size("full", {}).rows == (1_000_000, 10_000_000, 50_000_000)
+    assert BulkPlan.of_size("quick", {}).rounds == 3
 
 
 @pytest.mark.server
@@ -183,16 +158,16 @@ def test_each_step_does_what_it_says(server: Server) -> None:
     rows = 5000
     plan = BulkPlan(kinds=("random_char",), rows=(rows,), shared_buffers=2**24)
     with Cluster(server) as cluster:
-        bench = BulkBench(cluster, plan)
+        bench = BulkExperiment(plan, ThrowAway(cluster), Silent())
         bench.prepare()
-        steps = experiment.steps_of(1, rows, "random_char", 1)
+        steps = steps_of(1, rows, "random_char", 1)
         found = {step: bench.measure("random_char", step, rows) for step in steps}
         table = KINDS["random_char"].table
         assert scalar(bench.control, f"SELECT count(DISTINCT id) FROM {table}") == rows
         assert scalar(bench.control, f"SELECT every(length(id) = 32) FROM {table}") is True
         with pytest.raises(InorderError, match=r"COPY TO a file: 1 rows instead of 5,000"):
-            bench.check(experiment.COPY_OUT, 1, rows)
-        bench.clear()
+            check(COPY_OUT, 1, rows)
+        bench.clear("random_char")
         assert not bench.file.exists()
         bench.close()
     assert found["copy_out"]["file_bytes"] == 33 * rows
@@ -201,9 +176,9 @@ def test_each_step_does_what_it_says(server: Server) -> None:
     for step in LEAVE_KEY:
         assert found[step]["index_bytes"] > 33 * rows
         assert found[step]["total_bytes"] >= found[step]["index_bytes"] + found[step]["table_bytes"]
-    for step in (experiment.ADD_KEY, *BUILDS):  # built indexes are logged as whole pages
+    for step in (ADD_KEY, *BUILDS):  # built indexes are logged as whole pages
         assert found[step]["full_page_images"] >= 33 * rows / 8192
-    assert all("index_bytes" not in found[step] for step in (*BUILDS, experiment.NO_INDEX))
+    assert all("index_bytes" not in found[step] for step in (*BUILDS, NO_INDEX))
     if "leaf_density" in found["add_key"]:
         assert found["add_key"]["leaf_density"] > 85 > found["with_key"]["leaf_density"]
 

@@ -15,7 +15,7 @@ from inorder.database import connect
 from inorder.errors import InorderError, InputError
 from inorder.lab.capabilities import Capabilities as Found
 from inorder.lab.catalogue import EXPERIMENTS
-from inorder.lab.experiments.bulk import COPY_IN, COPY_OUT, STEPS, BulkPlan
+from inorder.lab.experiments.bulk.plan import COPY_IN, COPY_OUT, STEPS, BulkPlan
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.experiments.mixed import MixedPlan
 from inorder.lab.experiments.noise import NoisePlan

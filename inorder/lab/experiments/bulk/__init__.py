@@ -1,0 +1,196 @@
+"""Rows in bulk, by kind of key: INSERT … SELECT, building indexes, COPY; sizes and WAL (published study P1).
+
+Each kind goes through all steps before the next begins, since most steps need what the ones before have left.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from inorder.database import Connection
+from inorder.errors import InorderError
+from inorder.lab.capabilities import Adapted, Capabilities, adapted
+from inorder.lab.counters import read_leaf_density, read_sizes
+from inorder.lab.experiment import Experiment
+from inorder.lab.experiments.bulk import report
+from inorder.lab.experiments.bulk.plan import (
+    ADD_KEY,
+    BUILDS,
+    COPY_IN,
+    COPY_OUT,
+    KINDS,
+    LEAVE_KEY,
+    NO_DEDUP,
+    NO_INDEX,
+    PLAIN,
+    STEPS,
+    UNIQUE,
+    WITH_KEY,
+    BulkPlan,
+    steps_of,
+)
+from inorder.lab.keys import SCHEMA, KeyKind
+from inorder.lab.results import Result
+from inorder.lab.serving import measuring_settings
+from inorder.lab.turn import Metrics, Stage, Turn, several
+from inorder.report.section import Section
+from inorder.servers import Server
+
+INDEX = "bulk_idx"  # the one that is built for comparison, and dropped
+STATEMENTS = {
+    WITH_KEY: "INSERT INTO {table} SELECT FROM generate_series(1, {rows})",
+    NO_INDEX: "INSERT INTO {table} SELECT FROM generate_series(1, {rows})",
+    ADD_KEY: "ALTER TABLE {table} ADD PRIMARY KEY (id)",
+    PLAIN: f"CREATE INDEX {INDEX} ON {{table}} (id)",
+    NO_DEDUP: f"CREATE INDEX {INDEX} ON {{table}} (id) WITH (deduplicate_items = off)",
+    UNIQUE: f"CREATE UNIQUE INDEX {INDEX} ON {{table}} (id)",
+}
+DROP_INDEX = f"DROP INDEX IF EXISTS {SCHEMA}.{INDEX}"
+
+# Beside the measuring settings: every kind makes its WAL files anew, instead of the later ones reusing those of the
+# first; and one process builds an index.
+OWN_SETTINGS = {"wal_recycle": "off", "max_parallel_maintenance_workers": "0"}
+
+# A table of char(32) with its index, the WAL of inserting both, and the file that COPY writes.
+BYTES_PER_ROW = 600
+
+
+class BulkExperiment(Experiment[BulkPlan]):
+    """Times, WAL and sizes of each step, in a session of its own after a checkpoint."""
+
+    name = "bulk"
+    summary = "INSERT … SELECT, building indexes and COPY, by kind of key: time, WAL, sizes."
+    studies = ("P1",)
+    programs = ()
+    Plan: ClassVar = BulkPlan
+    control: Connection
+    file: Path
+
+    @classmethod
+    def room(cls, plan: BulkPlan) -> tuple[int, str]:
+        """One table at a time."""
+        return max(plan.rows) * BYTES_PER_ROW, f"{max(plan.rows):,} rows with their WAL"
+
+    @classmethod
+    def method(cls, plan: BulkPlan, server: Server) -> str:
+        """Both are measured."""
+        return "time and WAL"
+
+    @classmethod
+    def adapt(cls, plan: BulkPlan, can: Capabilities) -> Adapted[BulkPlan]:
+        """No files of the server's."""
+        return adapted(plan, can, leaf_density=True, unseen="CPU time").but(
+            "Left out: COPY to and from a file, which the server would write with the rights of pg_write_server_files "
+            "and no statement could remove again.",
+            steps=tuple(step for step in plan.steps if step not in (COPY_OUT, COPY_IN)),
+        )
+
+    # --- what it does ---------------------------------------------------------
+
+    def prepare(self) -> None:
+        """With the page cache, since work in bulk is compared, not memory; and a folder for the file."""
+        self.target.serve(measuring_settings(self.plan.shared_buffers, direct_io=False) | OWN_SETTINGS)
+        self.control = self.target.connect()
+        self.target.create_extensions(self.control)
+        self.target.create_schema(self.control)
+        self.file = self.target.file_folder("copies") / "keys"
+
+    def close(self) -> None:
+        """End the session that reads the counters."""
+        if hasattr(self, "control"):
+            self.control.close()
+
+    def stages(self) -> list[Stage]:
+        """Small tables first; every kind through all steps, once a round."""
+        return [Stage(self.turns_of(rows), self.plan.rounds) for rows in sorted(self.plan.rows)]
+
+    def turns_of(self, rows: int) -> Callable[[int], list[Turn]]:
+        """Every kind with so many rows; the order of the indexes built for comparison is of each round's own."""
+        return lambda number: [self.turn(kind, rows, number) for kind in self.plan.kinds]
+
+    def turn(self, kind: str, rows: int, number: int) -> Turn:
+        """One kind in one round."""
+        steps = {step: STEPS[step] for step in steps_of(self.plan.seed, rows, kind, number) if step in self.plan.steps}
+        return several(
+            steps, kind, rows, f"{rows:,} rows: {KINDS[kind].label}",
+            lambda kind, step, _seed: self.measure(kind, step, rows), end=self.clear,
+        )  # fmt: skip
+
+    def told(self, metrics: Metrics) -> str:
+        """How long it took."""
+        return f"{metrics['seconds']:.2f} s"
+
+    def clear(self, kind: str) -> None:
+        """Remove table, sequence and file."""
+        self.execute(*KINDS[kind].removal())
+        self.file.unlink(missing_ok=True)
+
+    def execute(self, *statements: str) -> None:
+        """One after the other."""
+        for statement in statements:
+            self.control.execute(statement.encode())
+
+    def measure(self, kind: str, step: str, rows: int) -> Metrics:
+        """One step, on what the steps before it have left."""
+        key, found, done = KINDS[kind], Metrics(), list[int]()
+        self.execute(*beforehand(key, step))
+        self.target.checkpoint(self.control)
+        with self.target.counted(self.control, None, found), self.target.connect() as session:
+            metrics = self.target.timed(session, lambda: done.append(self.do(session, key, step, rows)))
+        check(step, done[0], rows)
+        if step == COPY_OUT:
+            found["file_bytes"] = self.flushed_size()
+        return metrics | found | self.sizes(key, step)
+
+    def do(self, session: Connection, key: KeyKind, step: str, rows: int) -> int:
+        """What is timed; how many rows it brought or took."""
+        if step == COPY_OUT:
+            return self.target.copy_out(session, key.table, self.file)
+        if step == COPY_IN:
+            return self.target.copy_in(session, key.table, self.file)
+        return session.execute(STATEMENTS[step].format(table=key.table, rows=rows).encode()).rowcount
+
+    def flushed_size(self) -> int:
+        """Of the file, on the device now: or it would be written back while COPY FROM is measured."""
+        with self.file.open("rb") as written:
+            os.fsync(written.fileno())
+            return os.fstat(written.fileno()).st_size
+
+    def sizes(self, key: KeyKind, step: str) -> Metrics:
+        """Of the table, and of its primary key where there is one; leaf density where the server can report it."""
+        row = self.control.execute(
+            f"SELECT pg_total_relation_size('{key.table}'), pg_relation_size('{key.table}')".encode()
+        ).fetchone()
+        assert row is not None
+        sizes: Metrics = {"total_bytes": int(str(row[0])), "table_bytes": int(str(row[1]))}
+        if step in LEAVE_KEY:
+            sizes |= read_sizes(self.control, key) | read_leaf_density(self.control, key)
+        return sizes
+
+    # --- what it says ---------------------------------------------------------
+
+    @classmethod
+    def sections(cls, result: Result) -> Sequence[Section]:
+        """Six tables for each number of rows, and P1's beside."""
+        return report.sections(result, cls.plan_in(result))
+
+    @classmethod
+    def headline(cls, result: Result) -> str:
+        """P1's keys against bigint with the key there, and P1's surprise about indexes; of the largest table."""
+        return report.headline(result, max(cls.plan_in(result).rows))
+
+
+def beforehand(key: KeyKind, step: str) -> list[str]:
+    """What prepares a step, not timed. NOT NULL in any case: adding the key then has no column to check."""
+    if step in (WITH_KEY, NO_INDEX, COPY_IN):
+        return [*key.removal(), *(key.table_statements() if step == NO_INDEX else key.statements())]
+    if step in BUILDS:
+        return [f"ALTER TABLE {key.table} DROP CONSTRAINT IF EXISTS {key.name}_pkey", DROP_INDEX]
+    return [DROP_INDEX] if step == COPY_OUT else []
+
+
+def check(step: str, done: int, rows: int) -> None:
+    """An error if a step brought or took another number of rows than there are."""
+    if step not in (ADD_KEY, *BUILDS) and done != rows:
+        raise InorderError(f"{STEPS[step]}: {done:,} rows instead of {rows:,}")

@@ -1,0 +1,246 @@
+"""The bulk experiment as sections: time, WAL and sizes by kind of key, and P1's tables beside."""
+
+from collections.abc import Mapping
+
+from inorder.lab.experiments.bulk.plan import (
+    ADD_KEY,
+    COPY_IN,
+    COPY_OUT,
+    KINDS,
+    LEAVE_KEY,
+    NO_DEDUP,
+    NO_INDEX,
+    PLAIN,
+    STEPS,
+    UNIQUE,
+    WITH_KEY,
+    BulkPlan,
+)
+from inorder.lab.figures import Metric, median_of, per, ratio_of
+from inorder.lab.keys import BASELINE
+from inorder.lab.results import Result
+from inorder.lab.stats import LEAST_ROUNDS, Estimate
+from inorder.report.certainty import how_sure, too_few
+from inorder.report.section import Column, Section, Value, number, ratio
+from inorder.units import MB, short
+
+COLUMNS = {  # their names in tables, short enough for one line
+    WITH_KEY: "with key",
+    NO_INDEX: "no index",
+    ADD_KEY: "add key",
+    PLAIN: "btree",
+    NO_DEDUP: "no dedup",
+    UNIQUE: "unique",
+    COPY_OUT: "COPY out",
+    COPY_IN: "COPY in",
+}
+SECONDS = "seconds"
+CPU = "cpu_seconds"
+SIZES = ("table_bytes", "index_bytes", "total_bytes")
+
+# P1, PostgreSQL 10.4, 8 CPUs, 32 GB of memory, a spinning disk; UUIDs as char(32). Seconds by step and rows, by key.
+PUBLISHED_SECONDS: dict[tuple[str, int], dict[str, float]] = {
+    (WITH_KEY, 1_000_000): {"random_char": 43.4, "time_char": 30.6, "bigint": 9.8},
+    (NO_INDEX, 50_000_000): {"random_char": 1159.7, "time_char": 454.0, "bigint": 352.2},
+    (ADD_KEY, 50_000_000): {"random_char": 845.2, "time_char": 932.2, "bigint": 148.1},
+}
+PUBLISHED_KINDS = ("random_char", "time_char", "bigint")
+# P1: MB of table and primary key, added afterwards, by key.
+PUBLISHED_TOTAL_ROWS = 50_000_000
+PUBLISHED_TOTAL_MB: dict[str, float] = {"random_char": 6072, "time_char": 6072, "bigint": 2800}
+# P1: seconds to build each index on 10 M random keys. It does not say which was first, and what was in memory.
+PUBLISHED_INDEX_KIND = "random_char"
+PUBLISHED_INDEX_ROWS = 10_000_000
+PUBLISHED_INDEX_SECONDS = {PLAIN: 316.0, UNIQUE: 153.0}
+PUBLISHED_INDEX_RATIO = PUBLISHED_INDEX_SECONDS[PLAIN] / PUBLISHED_INDEX_SECONDS[UNIQUE]
+
+
+def sections(result: Result, plan: BulkPlan) -> list[Section]:
+    """Six tables for each number of rows, and P1's beside."""
+    found = []
+    for rows in sorted(plan.rows):
+        wal, images = per("wal_bytes", rows), per("full_page_images", rows / 1000)
+        found += [
+            steps_section(result, plan, rows, "seconds", "seconds", SECONDS, 2, "by the wall clock"),
+            ratio_section(result, plan, rows),
+            index_section(result, plan, rows),
+            steps_section(result, plan, rows, "wal", "bytes of WAL a row", wal, 1, "pg_stat_wal"),
+            steps_section(result, plan, rows, "fpi", "full-page images, of 1,000 rows", images, 2, "pg_stat_wal"),
+            sizes_section(result, plan, rows),
+        ]
+    return [*found, published_section(result)]
+
+
+def headline(result: Result, rows: int) -> str:
+    """P1's keys against bigint with the key there, and P1's surprise about indexes; of the largest table."""
+    published = PUBLISHED_SECONDS[WITH_KEY, 1_000_000]
+    pairs = {kind: ratio_of(result, WITH_KEY, kind, BASELINE, SECONDS, rows) for kind in PUBLISHED_KINDS}
+    index = index_ratio(result, PLAIN, PUBLISHED_INDEX_KIND, rows, SECONDS)
+    keys = [
+        f"{KINDS[kind].label} {ratio(found)} (P1: {published[kind] / published[BASELINE]:.2f})"
+        for kind, found in pairs.items() if found
+    ]  # fmt: skip
+    said = [f"Inserting {short(rows)} rows with the key present takes, to bigint: {'; '.join(keys)}."] if keys else []
+    said += [index_verdict(index)] if index else []
+    fewest = min((found.rounds for found in (*pairs.values(), index) if found), default=LEAST_ROUNDS)
+    return " ".join([*said, too_few(fewest)]).rstrip()
+
+
+def index_ratio(result: Result, step: str, kind: str, rows: int, metric: str) -> Estimate | None:
+    """Of building an index to building the unique one, in the same round."""
+    return ratio_of(result, step, kind, kind, metric, rows, base_step=UNIQUE)
+
+
+def steps_section(
+    result: Result, plan: BulkPlan, rows: int, name: str, title: str, metric: Metric, digits: int, meaning: str
+) -> Section:
+    """One metric of every step, a line a kind."""
+    columns = [Column("key", "kind of key; of one column, the primary key")]
+    columns += [Column(COLUMNS[step], f"{label}: {meaning}", number(digits)) for step, label in STEPS.items()]
+    body = [
+        [KINDS[kind].label, *(median_of(result, step, kind, metric, rows) for step in STEPS)] for kind in plan.kinds
+    ]
+    return Section(f"bulk-{name}-{rows}", f"{short(rows)} rows: {title}", columns, body)
+
+
+def ratio_section(result: Result, plan: BulkPlan, rows: int) -> Section:
+    """How many times as long as bigint, for the steps that write keys."""
+    columns = (
+        Column("step", "what was timed"),
+        Column("key", "kind of key"),
+        Column("seconds", "median of the rounds, by the wall clock", number(2)),
+        Column("vs bigint", "of that time to bigint's in the same round", ratio),
+        Column("CPU vs bigint", "the same of the server process's CPU time", ratio),
+    )
+    body: list[list[Value]] = [
+        [
+            COLUMNS[step],
+            KINDS[kind].label,
+            median_of(result, step, kind, SECONDS, rows),
+            *(ratio_of(result, step, kind, BASELINE, metric, rows) for metric in (SECONDS, CPU)),
+        ]
+        for step in (WITH_KEY, NO_INDEX, ADD_KEY, COPY_IN)
+        for kind in plan.kinds
+    ]
+    title = f"{short(rows)} rows: times as long as bigint"
+    return Section(f"bulk-ratio-{rows}", title, columns, body, how_sure(result))
+
+
+def sizes_section(result: Result, plan: BulkPlan, rows: int) -> Section:
+    """What is there after inserting with the key, after adding it, and after COPY."""
+    columns = (
+        Column("key", "kind of key"),
+        Column("after", "what the primary key was made by"),
+        Column("table MB", "pg_relation_size, without the index", number(1)),
+        Column("index MB", "pg_relation_size of the primary key", number(1)),
+        Column("total MB", "pg_total_relation_size", number(1)),
+        Column("leaf %", "leaf density of the primary key; pgstattuple, else btree_leaf_pages", number(1)),
+        Column("file MB", "the file that COPY wrote and read", number(1)),
+    )
+    body: list[list[Value]] = [
+        [
+            KINDS[kind].label,
+            COLUMNS[step],
+            *(median_of(result, step, kind, per(name, MB), rows) for name in SIZES),
+            median_of(result, step, kind, "leaf_density", rows),
+            median_of(result, COPY_OUT, kind, per("file_bytes", MB), rows) if step == COPY_IN else None,
+        ]
+        for kind in plan.kinds
+        for step in LEAVE_KEY
+    ]
+    keyed = [run for step in LEAVE_KEY for run in result.select(step, rows=rows)]
+    missing = bool(keyed) and not any("leaf_density" in run.metrics for run in keyed)
+    caption = "Leaf density is left out: this server has no pgstattuple." if missing else ""
+    return Section(f"bulk-sizes-{rows}", f"{short(rows)} rows: sizes", columns, body, caption)
+
+
+def index_section(result: Result, plan: BulkPlan, rows: int) -> Section:
+    """A plain btree against a unique index; and whether it matters which build is the first."""
+    interval = number(2, interval=True)
+    columns = (
+        Column("key", "kind of key"),
+        Column("plain s", "seconds of CREATE INDEX", number(2)),
+        Column("unique s", "seconds of CREATE UNIQUE INDEX", number(2)),
+        Column("plain : unique", "of those seconds in the same round; their order is drawn by lot", ratio),
+        Column("CPU", "plain to unique, CPU time of the server process", interval),
+        Column("CPU, no dedup", "plain WITH (deduplicate_items = off) to unique, CPU time", interval),
+        Column("first : unique", "seconds to add the primary key, the first to read the table, to unique", interval),
+        Column("publ.", "P1: plain to unique", number(2)),
+    )
+    ratios = ((PLAIN, SECONDS), (PLAIN, CPU), (NO_DEDUP, CPU), (ADD_KEY, SECONDS))
+    body: list[list[Value]] = [
+        [
+            KINDS[kind].label,
+            *(median_of(result, step, kind, SECONDS, rows) for step in (PLAIN, UNIQUE)),
+            *(index_ratio(result, step, kind, rows, metric) for step, metric in ratios),
+            PUBLISHED_INDEX_RATIO if kind == PUBLISHED_INDEX_KIND else None,
+        ]
+        for kind in plan.kinds
+    ]
+    caption = (
+        f"publ.: {PUBLISHED_INDEX_SECONDS[PLAIN]:.0f} s to {PUBLISHED_INDEX_SECONDS[UNIQUE]:.0f} s on "
+        f"{short(PUBLISHED_INDEX_ROWS)} rows, PostgreSQL 10. Since 13 building a plain btree also looks for duplicates "
+        f"to merge, a unique index does not: 'no dedup' is without. {how_sure(result)}"
+    )
+    title = f"{short(rows)} rows: a plain btree and a unique index"
+    return Section(f"bulk-indexes-{rows}", title, columns, body, caption)
+
+
+def published_section(result: Result) -> Section:
+    """P1's bulk table, line by line: of as many rows where they were measured, else of the most there are."""
+    columns = (
+        Column("step", "what was timed"),
+        Column("key", "kind of key"),
+        Column("rows", "measured here", short_cell),
+        Column("here", "median: seconds, or MB", number(2)),
+        Column("vs bigint", "in the same round", ratio),
+        Column("publ. rows", "P1", short_cell),
+        Column("publ.", "P1: seconds, or MB", number(1)),
+        Column("publ. vs bigint", "P1, of the figures beside", number(2)),
+    )
+    lines: list[tuple[str, str, int, Metric, Mapping[str, float]]] = [
+        (f"{COLUMNS[step]}, s", step, rows, SECONDS, values) for (step, rows), values in PUBLISHED_SECONDS.items()
+    ]
+    lines.append(("table and key, MB", ADD_KEY, PUBLISHED_TOTAL_ROWS, per("total_bytes", MB), PUBLISHED_TOTAL_MB))
+    body = [published_row(result, kind, *line) for line in lines for kind in PUBLISHED_KINDS]
+    return Section("bulk-published", "Beside study P1", columns, body, "UUIDs as char(32). Empty: not measured.")
+
+
+def published_row(
+    result: Result, kind: str, label: str, step: str, rows: int, metric: Metric, values: Mapping[str, float]
+) -> list[Value]:
+    """One key in one line of P1's table."""
+    there = {run.rows for run in result.select(step, kind)}
+    here = rows if rows in there else max(there, default=None)
+    return [
+        label,
+        KINDS[kind].label,
+        here,
+        median_of(result, step, kind, metric, here) if here else None,
+        ratio_of(result, step, kind, BASELINE, metric, here) if here else None,
+        rows,
+        values[kind],
+        values[kind] / values[BASELINE] if kind != BASELINE else None,
+    ]
+
+
+def short_cell(value: Value) -> str:
+    """How a column shows a number of rows.
+
+    >>> short_cell(50_000_000), short_cell(None)
+    ('50 M', '')
+    """
+    return short(value) if isinstance(value, int) else ""
+
+
+def index_verdict(index: Estimate) -> str:
+    """What is to be said of P1's plain btree that took twice as long as the unique index.
+
+    >>> index_verdict(Estimate(2.0, 1.9, 2.2, 6))
+    'Building a plain btree takes, to a unique index: 2.00 [1.90–2.20] (P1: 2.07).'
+    >>> index_verdict(Estimate(1.0, 0.9, 1.1, 6)).partition("(P1: 2.07)")[2]
+    ", which does not reappear: P1's plain one may have been the first to read the table."
+    """
+    missing = index.differs_from(PUBLISHED_INDEX_RATIO) and index.median < PUBLISHED_INDEX_RATIO
+    cause = ", which does not reappear: P1's plain one may have been the first to read the table" if missing else ""
+    return f"Building a plain btree takes, to a unique index: {ratio(index)} (P1: {PUBLISHED_INDEX_RATIO:.2f}){cause}."
