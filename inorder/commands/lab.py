@@ -77,13 +77,6 @@ COMMANDS: dict[str, tuple[str, Sequence[Setting]]] = {
             memory_setting(),
         ),
     ),
-    "generators": (
-        "CPU time to make a key, above a function that returns a constant, and of a bulk insert.",
-        (
-            count_setting("values", "Values of one call.", 1000, 10**9),
-            count_setting("rows", "Rows of one INSERT … SELECT.", 1000, 10**9),
-        ),
-    ),
     "uuid-v1": (
         "Version-1 UUIDs in time order or not: COPY, VACUUM, REINDEX of a table.",
         (

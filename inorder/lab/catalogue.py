@@ -1,9 +1,7 @@
 """Every experiment of the lab by name, bound to the servers it runs on."""
 
-from inorder.lab.call_bench import CallBench
 from inorder.lab.experiments import (
     feed,
-    generators,
     insert,
     noise,
     reader,
@@ -88,18 +86,6 @@ EXPERIMENTS = {
             method=reading_method,
             quick={"rows": 250_000, "rounds": 9},
             full={"rows": 10_000_000, "rounds": 90, "seconds": 10},
-        ),
-        Experiment(
-            name=generators.NAME,
-            study="P2",
-            plan=generators.GeneratorsPlan,
-            bench=lambda server, plan: CallBench(server),
-            run=generators.run_generators,
-            needs=lambda plan: (plan.rows * INSERT_BYTES_PER_ROW, f"{plan.rows:,} rows"),
-            method=lambda server, plan: "CPU time",
-            quick={"rounds": 3},
-            full={"values": 5_000_000, "rounds": 15},
-            programs=(),
         ),
         Experiment(
             name=uuid_v1.NAME,

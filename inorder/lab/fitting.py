@@ -7,7 +7,6 @@ from typing import Any
 from inorder.errors import InputError
 from inorder.lab.capabilities import Capabilities as Found
 from inorder.lab.experiments import all_experiments
-from inorder.lab.experiments.generators import GeneratorsPlan
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.experiments.noise import NoisePlan
 from inorder.lab.experiments.reader import NEED_INORDER, READERS, ReaderPlan
@@ -21,7 +20,6 @@ from inorder.lab.plan import Plan
 UNSEEN: Mapping[type, str] = {
     InsertPlan: "what is in the WAL (pg_waldump) and the device",
     NoisePlan: "the device",
-    GeneratorsPlan: "CPU time: all is by the wall clock",
 }
 
 TWO_CLOCKS = (
@@ -37,14 +35,11 @@ VACUUMED = (
 # What comes out otherwise than there.
 OTHERWISE: Mapping[type, str] = {
     ReaderPlan: TWO_CLOCKS,
-    GeneratorsPlan: "The floor is a call of pg_backend_pid(); a function that returns a uuid costs somewhat more "
-    "before it does anything. Left out: text input and output, called in a loop by a C function that is not declared "
-    "on your server.",
     ReusePlan: VACUUMED,
     UuidV1Plan: f"COPY went through this tool: its times are those of the network and of this machine, too. {VACUUMED}",
 }
 
-COUNT_NOTHING = (ReaderPlan, GeneratorsPlan)  # neither WAL nor blocks
+COUNT_NOTHING = (ReaderPlan,)  # neither WAL nor blocks
 READ_VACUUM = (ReusePlan, UuidV1Plan)
 MEASURE_LEAVES = (InsertPlan, ReusePlan, UuidV1Plan)
 
@@ -63,8 +58,13 @@ def fitted(plan: Any, found: Found, needed: int) -> tuple[Any, list[str]]:
         return found_plan.plan, [*notes, *found_plan.notes]
     changes: dict[str, Any] = {}
     for part in (
-        fit_language, fit_type, fit_kinds, fit_readers, fit_calls, fit_clients, fit_settings,
-    ):  # fmt: skip
+        fit_type,
+        fit_kinds,
+        fit_language,
+        fit_readers,
+        fit_clients,
+        fit_settings,
+    ):
         changed, told = part(plan, found)
         changes |= changed
         notes += told
@@ -118,21 +118,6 @@ def fit_language(plan: Any, found: Found) -> Fit:
             f"a superuser may add options='-c lc_messages=C' to --dsn"
         )
     return {}, []
-
-
-def fit_calls(plan: Any, found: Found) -> Fit:
-    """No functions of ours that must be declared first; without the extension only the server's, and no uuid_v1."""
-    if not isinstance(plan, GeneratorsPlan):
-        return {}, []
-    tasks = tuple(task for task in plan.tasks if not task.endswith((" in", " out")))
-    if found.has_inorder:
-        return {"tasks": tasks}, []
-    left = [call for call in plan.calls if "_nextval" in call]
-    told = (
-        "Left out, since the database has no extension inorder that this role may use: "
-        f"{', '.join(left)}, and all work with values of uuid_v1."
-    )
-    return {"tasks": (), "calls": tuple(call for call in plan.calls if call not in left)}, [told]
 
 
 def fit_readers(plan: Any, found: Found) -> Fit:

@@ -10,7 +10,6 @@ from inorder.errors import InputError
 from inorder.lab.experiments import (
     all_experiments,
     feed,
-    generators,
     insert,
     noise,
     reader,
@@ -19,7 +18,6 @@ from inorder.lab.experiments import (
 )  # fmt: skip
 from inorder.lab.results import Result
 from inorder.report.feed import feed_headline, feed_sections
-from inorder.report.generators import generators_headline, generators_sections
 from inorder.report.insert import insert_headline, insert_sections
 from inorder.report.noise import noise_headline, noise_sections
 from inorder.report.quality import quality_sections
@@ -76,7 +74,6 @@ def of_sections(
 REPORTS = {
     **{name: of_sections(kind.sections, kind.headline, kind.order) for name, kind in all_experiments().items()},
     insert.NAME: of_sections(insert_sections, insert_headline),
-    generators.NAME: of_sections(generators_sections, generators_headline),
     uuid_v1.NAME: of_sections(uuid_v1_sections, uuid_v1_headline),
     reader.NAME: of_sections(reader_sections, reader_headline, TOGETHER),
     feed.NAME: of_sections(feed_sections, feed_headline),

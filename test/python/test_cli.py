@@ -135,20 +135,6 @@ def test_a_small_demo_from_start_to_end(tmp_path: Path, server: Server, shared_f
     assert len(json.loads(as_json.stdout)) == 36
 
 
-@pytest.mark.server
-def test_a_small_generators_run(tmp_path: Path, server: Server) -> None:
-    """Every generator is in the table, with a cost above the floor."""
-    done = inorder(
-        "lab", "run", "generators", "--values", "20k", "--rows", "5k", "--rounds", "2", folder=tmp_path, server=server
-    )
-    assert done.returncode == 0, done.stderr
-    for name in ("gen_random_uuid", "uuid_v7_nextval", "uuid_xact_nextval", "uuid_time_nextval", "nextval"):
-        assert f"\n{name} " in done.stdout
-    for label in ("text in", "text out", "ORDER BY", "GROUP BY, hashed", "hash join"):
-        assert f"\n{label} " in done.stdout
-    assert len(load(tmp_path / "inorder-generators.json").select("call", "floor")) == 2
-
-
 DEMO = [sys.executable, "-m", "inorder", "demo", "--rows", "16k", "--seconds", "1", "--rounds", "50", "--reading", "1"]
 
 

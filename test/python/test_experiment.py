@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 from inorder.errors import InputError
 from inorder.lab.catalogue import EXPERIMENTS
-from inorder.lab.experiments.generators import CALLS, INSERTS, TASKS, TYPES, GeneratorsPlan, run_generators
 from inorder.lab.experiments.insert import InsertPlan, run_insert
 from inorder.lab.legacy import Metrics, Series
 from inorder.lab.progress import Progress
@@ -59,7 +58,7 @@ class WrittenDown:
         return {"index_bytes": 8192.0}
 
 
-def result_of(plan: InsertPlan | GeneratorsPlan) -> Result:
+def result_of(plan: InsertPlan) -> Result:
     """An empty result."""
     return Result("insert", "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
 
@@ -133,62 +132,6 @@ def test_what_the_file_has_is_left_out() -> None:
     assert len(taken[1]) == 19 and taken[2] == taken[0][12:]  # 12 turns a round
     assert len(result.runs) == len({(run.step, run.kind, run.rows, run.round) for run in result.runs})
     assert result.complete and len(result.select("insert@1", "v7_none")) == 4
-
-
-class Calls:
-    """A bench of the generators that counts; every time is the number of its server."""
-
-    def __init__(self, server: float = 1.0, fail_at: int = 0) -> None:
-        self.server = server
-        self.made = 0
-        self.fail_at = fail_at
-
-    def calls(self) -> dict[str, str]:
-        """All of them."""
-        return CALLS
-
-    def call(self, expression: str, values: int) -> dict[str, float]:
-        """Counted; the interrupt comes here."""
-        self.made += 1
-        if self.made == self.fail_at:
-            raise KeyboardInterrupt
-        return {"cpu_seconds": self.server}
-
-    def task(self, name: str, values: int) -> dict[str, float]:
-        """Likewise."""
-        return self.call(name, values)
-
-    def insert(self, expression: str, rows: int) -> dict[str, float]:
-        """Likewise."""
-        return self.call(expression, rows)
-
-
-TURNS = len(CALLS) + len(INSERTS) + len(TYPES) * len(TASKS)
-
-
-def test_generators_warm_up_and_time_the_floor_in_every_round() -> None:
-    """Round 0 is not kept; every other round has every call and every insert."""
-    plan, bench = GeneratorsPlan(rounds=3), Calls()
-    result = result_of(plan)
-    run_generators(plan, bench, result, Silent(), lambda: None)
-    assert bench.made == 4 * TURNS
-    assert [run.round for run in result.select("call", "floor")] == [1, 2, 3]
-    assert Counter(run.kind for run in result.select("insert")) == dict.fromkeys(INSERTS, 3)
-
-
-@pytest.mark.parametrize(("fail_at", "of_first"), [(TURNS + 2, []), (2 * TURNS + 5, [1]), (4 * TURNS, [1, 2])])
-def test_no_round_of_the_generators_is_of_two_servers(fail_at: int, of_first: list[int]) -> None:
-    """One that was cut off begins anew, after a round that warms up; the others stay."""
-    plan, second, counting = GeneratorsPlan(rounds=3), Calls(2.0), Counting()
-    result = result_of(plan)
-    with pytest.raises(KeyboardInterrupt):
-        run_generators(plan, Calls(fail_at=fail_at), result, Silent(), lambda: None)
-    run_generators(plan, second, result, counting, lambda: None)
-    for number in (1, 2, 3):
-        servers = {run.metrics["cpu_seconds"] for run in result.runs if run.round == number}
-        assert servers == {1.0 if number in of_first else 2.0}
-    assert second.made == (4 - len(of_first)) * TURNS and len(result.runs) == 3 * TURNS
-    assert counting.ended == counting.totals
 
 
 def test_room_is_looked_at_wherever_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

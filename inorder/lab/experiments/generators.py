@@ -1,34 +1,50 @@
-"""What making a key costs by itself: CPU time per value, and of a bulk insert.
+"""What making a key costs by itself: CPU time per value, and of a bulk insert (published study P2).
 
-Every generator is timed in every round, in shuffled order, together with a C
-function that returns a constant: the floor, which is subtracted.
+Every generator is timed in every round, in shuffled order, together with a C function that returns a constant: the
+floor, which is subtracted.
 """
 
-import random
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
-from inorder.lab.legacy import forget_cut_off
-from inorder.lab.progress import Progress
+from inorder.database import Connection
+from inorder.lab import setting
+from inorder.lab.capabilities import NO_INORDER, Adapted, Capabilities, adapted
+from inorder.lab.experiment import Experiment
+from inorder.lab.figures import by_round
+from inorder.lab.keys import SCHEMA
+from inorder.lab.plan import Plan
 from inorder.lab.results import Result, Run
+from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, ratio_by_round
+from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
+from inorder.report import charts
+from inorder.report.certainty import too_few
+from inorder.report.section import Chart, Column, Section, Value, interval_text, number
+from inorder.servers import Server
 
-NAME = "generators"
+# The steps: make values, insert rows whose keys are made, work with values.
+CALL, INSERT, TASK = "call", "insert", "task"
+
 FLOOR = "floor"
 BASELINE_CALL = "gen_random_uuid"
 BASELINE_INSERT = "nextval"
 
-# Name -> expression. {schema} holds the lab's sequence, of CACHE 100.
+# Name -> expression.
 CALLS = {
     FLOOR: "pg_temp.uuid_call_floor()",
     "gen_random_uuid": "gen_random_uuid()",
     "uuid_time_nextval": "uuid_time_nextval()",
     "uuid_v7_nextval": "uuid_v7_nextval()",
     "uuid_xact_nextval": "uuid_xact_nextval()",
-    "uuid_sequence_nextval": "uuid_sequence_nextval('{schema}.cached')",
-    "nextval": "nextval('{schema}.cached')",
+    "uuid_sequence_nextval": f"uuid_sequence_nextval('{SCHEMA}.cached')",
+    "nextval": f"nextval('{SCHEMA}.cached')",
+    "uuidv7": "uuidv7()",
 }
-SERVER_CALLS = {"uuidv7": ("uuidv7()", 18)}  # the server's own, and the major version it came with
+SINCE = {"uuidv7": 18}  # the server's own, and the major version it came with
+# Where the C functions below may not be declared: a function of the server that has no argument and does next to
+# nothing.
+OWN_FLOOR = "pg_backend_pid()"
 INSERTS = (
     "nextval",
     "uuid_v7_nextval",
@@ -39,64 +55,312 @@ INSERTS = (
 )
 # What is done with values of the types besides making them: <type> <task>.
 TYPES = ("uuid", "uuid_v1")
-TASKS = ("in", "out", "sort", "group", "join")
+TASKS = {"in": "text in", "out": "text out", "sort": "ORDER BY", "group": "GROUP BY, hashed", "join": "hash join"}
 EVERY_TASK = tuple(f"{type_name} {task}" for type_name in TYPES for task in TASKS)
+BY_C_FUNCTION = ("in", "out")
+QUERIES = {
+    "sort": "SELECT id FROM {table} ORDER BY id OFFSET {values}",
+    "group": "SELECT count(*) FROM (SELECT id FROM {table} GROUP BY id) AS g",
+    "join": "SELECT count(*) FROM {table} AS a JOIN {table} AS b USING (id)",
+}
+EXAMPLE = "fb2893ae-9265-11e8-90d8-e03f496e733b"
+
+SERVER_SETTINGS = {
+    "shared_buffers": "1GB",
+    "fsync": "off",
+    "max_wal_size": "16GB",
+    "checkpoint_timeout": "1h",
+}
+SESSION_SETTINGS = {
+    "max_parallel_workers_per_gather": "0",
+    "enable_mergejoin": "off",
+    "enable_nestloop": "off",
+}
+TABLES = (
+    f"CREATE SEQUENCE {SCHEMA}.cached CACHE 100",
+    f"CREATE TABLE {SCHEMA}.number_keys (id bigint PRIMARY KEY)",
+    f"CREATE TABLE {SCHEMA}.uuid_keys (id uuid PRIMARY KEY)",
+)
+# These two are not part of the extension's SQL; declaring them needs a superuser.
+C_FUNCTIONS = (
+    "CREATE FUNCTION pg_temp.uuid_call_floor() RETURNS uuid AS '$libdir/inorder' LANGUAGE C VOLATILE STRICT",
+    "CREATE FUNCTION pg_temp.repeat_text_io(regtype, text, int, boolean) RETURNS void "
+    "AS '$libdir/inorder' LANGUAGE C VOLATILE STRICT",
+)
+
+# Heap and index of a uuid key with random keys' free space, and the WAL of its insert.
+BYTES_PER_ROW = 253
+
+NANOSECONDS = 1e9
+SURE = f"Median and interval; below {LEAST_ROUNDS} rounds the range."
 
 
-@dataclass(frozen=True)
-class GeneratorsPlan:
+@dataclass(frozen=True, kw_only=True)
+class GeneratorsPlan(Plan):
     """What to time: values of one call, rows of one insert, rounds of all of them; of what, beside the server's own."""
 
-    values: int = 1_000_000
-    rows: int = 500_000
-    rounds: int = 9
-    seed: int = 1
-    calls: tuple[str, ...] = tuple(name for name in CALLS if name != FLOOR)
-    tasks: tuple[str, ...] = EVERY_TASK
-
-    def as_dict(self) -> dict[str, Any]:
-        """For the result file."""
-        return asdict(self)
+    values: int = setting.count("Values of one call.", 1000, 10**9, 1_000_000, full=5_000_000)
+    rows: int = setting.count("Rows of one INSERT … SELECT.", 1000, 10**9, 500_000)
+    rounds: int = setting.rounds(9, quick=3, full=15)
+    calls: tuple[str, ...] = setting.choices(
+        "Generators.", tuple(name for name in CALLS if name in INSERTS), asked=False,
+        needs_inorder=lambda name: name.startswith("uuid_"),
+    )  # fmt: skip
+    tasks: tuple[str, ...] = setting.choices("Work with values.", EVERY_TASK, asked=False)
 
 
-class GeneratorsBench(Protocol):
-    """What the experiment needs done."""
+class GeneratorsExperiment(Experiment[GeneratorsPlan]):
+    """One session does everything."""
 
-    def calls(self) -> dict[str, str]:
-        """The expressions this server knows, by name."""
+    name = "generators"
+    summary = "CPU time to make a key, above a function that returns a constant, and of a bulk insert."
+    studies = ("P2",)
+    programs = ()
+    Plan: ClassVar = GeneratorsPlan
+    session: Connection
+    missing: tuple[str, ...] = ()  # generators that this server is too old for
 
-    def call(self, expression: str, values: int) -> dict[str, float]:
-        """Time an expression over that many values."""
+    @classmethod
+    def room(cls, plan: GeneratorsPlan) -> tuple[int, str]:
+        """The rows of an insert."""
+        return plan.rows * BYTES_PER_ROW, f"{plan.rows:,} rows"
 
-    def task(self, name: str, values: int) -> dict[str, float]:
-        """Time a type's text input or output, sort, hash aggregate or hash join, over that many values."""
+    @classmethod
+    def method(cls, plan: GeneratorsPlan, server: Server) -> str:
+        """It is measured."""
+        return "CPU time"
 
-    def insert(self, expression: str, rows: int) -> dict[str, float]:
-        """Time an insert of that many rows into an empty table with a primary key."""
+    @classmethod
+    def adapt(cls, plan: GeneratorsPlan, can: Capabilities) -> Adapted[GeneratorsPlan]:
+        """No C functions that must be declared first; without the extension only the server's, and no uuid_v1."""
+        found = adapted(
+            plan, can, counts=False, unseen="CPU time: all is by the wall clock",
+            otherwise="The floor is a call of pg_backend_pid(); a function that returns a uuid costs somewhat more "
+            "before it does anything. Left out: text input and output, called in a loop by a C function that is not "
+            "declared on your server.",
+        )  # fmt: skip
+        if not can.has_inorder:
+            return found.but(f"{NO_INORDER}: all work with values of uuid_v1." if plan.tasks else "", tasks=())
+        return found.but(tasks=tuple(task for task in plan.tasks if task.split()[1] not in BY_C_FUNCTION))
+
+    # --- what it does ---------------------------------------------------------
+
+    def prepare(self) -> None:
+        """One session, tables with a primary key; the C functions, if they may be declared."""
+        self.target.serve(SERVER_SETTINGS)
+        self.session = self.target.connect(**SESSION_SETTINGS, work_mem=self.target.work_mem)
+        major = self.session.info.server_version // 10000
+        self.missing = tuple(name for name, since in SINCE.items() if major < since)
+        self.has_values = False
+        self.target.create_extensions(self.session)
+        self.target.create_schema(self.session)
+        self.execute(*TABLES, *(C_FUNCTIONS if self.target.is_superuser else ()))
+
+    def close(self) -> None:
+        """End the session."""
+        if hasattr(self, "session"):
+            self.session.close()
+
+    def execute(self, *statements: str) -> None:
+        """One after the other."""
+        for statement in statements:
+            self.session.execute(statement.encode())
+
+    def stages(self) -> list[Stage]:
+        """Everything once a round, after one that warms up libraries, caches and files."""
+        calls = [name for name in CALLS if name in self.plan.calls or name in (FLOOR, *SINCE)]
+        turns = [
+            *(self.turn(CALL, name) for name in calls if name not in self.missing),
+            *(self.turn(INSERT, name) for name in INSERTS if name in calls),
+            *(self.turn(TASK, name) for name in self.plan.tasks),
+        ]
+        return [Stage(every_round(turns), self.plan.rounds, warm_up=True)]
+
+    def turn(self, step: str, name: str) -> Turn:
+        """One of them."""
+        amount = self.plan.rows if step == INSERT else self.plan.values
+        measure = {CALL: self.call, INSERT: self.insert, TASK: self.task}[step]
+        return single(step, name, amount, f"{step} {name}", lambda _seed: measure(name))
+
+    def expression(self, name: str) -> str:
+        """What is called."""
+        return OWN_FLOOR if name == FLOOR and not self.target.is_superuser else CALLS[name]
+
+    def call(self, name: str) -> Metrics:
+        """Evaluate it once a row; count() of it costs the same for every one."""
+        return self.timed(f"SELECT count({self.expression(name)}) FROM generate_series(1, {self.plan.values})")
+
+    def insert(self, name: str) -> Metrics:
+        """Insert into an empty table with a primary key, just after a checkpoint."""
+        table = f"{SCHEMA}.{'number' if name == BASELINE_INSERT else 'uuid'}_keys"
+        self.execute(f"TRUNCATE {table}")
+        self.target.checkpoint(self.session)
+        rows = f"SELECT {self.expression(name)} FROM generate_series(1, {self.plan.rows})"
+        return self.timed(f"INSERT INTO {table} {rows}")
+
+    def task(self, name: str) -> Metrics:
+        """Call a type's input or output function in a loop inside the server, or sort, group or join its values."""
+        type_name, task = name.split()
+        values = self.plan.values
+        if task in BY_C_FUNCTION:
+            arguments = f"'{type_name}', '{EXAMPLE}', {values // 1000}, {task == 'out'}"
+            return self.timed(f"SELECT pg_temp.repeat_text_io({arguments})")
+        self.make_values()
+        self.execute(f"SET enable_sort = {task == 'sort'}")
+        measured = self.timed(QUERIES[task].format(table=f"{SCHEMA}.shuffled_{type_name}", values=values))
+        self.execute("RESET enable_sort")
+        return measured
+
+    def make_values(self) -> None:
+        """The same version-1 values in the same random order, a table for each type; made once."""
+        if self.has_values:
+            return
+        keys = f"SELECT uuid_v1_nextval() AS id FROM generate_series(1, {self.plan.values})"
+        self.execute(
+            f"CREATE TABLE {SCHEMA}.shuffled_uuid_v1 AS SELECT id FROM ({keys} OFFSET 0) AS k ORDER BY md5(id::text)",
+            f"CREATE TABLE {SCHEMA}.shuffled_uuid AS SELECT id::uuid FROM {SCHEMA}.shuffled_uuid_v1",
+            f"VACUUM ANALYZE {SCHEMA}.shuffled_uuid_v1",
+            f"VACUUM ANALYZE {SCHEMA}.shuffled_uuid",
+        )
+        self.has_values = True
+
+    def timed(self, statement: str) -> Metrics:
+        """Wall-clock seconds, and CPU seconds of the server process, which a busy machine disturbs less, if seen."""
+        return self.target.timed(self.session, lambda: self.execute(statement))
+
+    # --- what it says ---------------------------------------------------------
+
+    @classmethod
+    def sections(cls, result: Result) -> Sequence[Section]:
+        """Making values, then working with them."""
+        return [section for section in (calls_section(result), task_section(result)) if section.rows]
+
+    @classmethod
+    def headline(cls, result: Result) -> str:
+        """The cost of a version-7 key beside a random one, as sure as the rounds allow."""
+        values = above_floor(result, "uuid_v7_nextval")
+        part = ratio_by_round(values, above_floor(result, BASELINE_CALL))
+        if part is None:
+            return ""
+        clock = " of CPU time" if by_cpu(result) else ""
+        cost = f"A version-7 key takes {estimate(list(values.values())).median:,.0f} ns{clock} above the floor"
+        if few := too_few(part.rounds):
+            return f"{cost}. {few}"
+        if not part.differs_from(1.0):
+            return f"{cost}; no difference from gen_random_uuid() shows."
+        return f"{cost}, {interval_text(part)} times that of gen_random_uuid()."
 
 
-def run_generators(
-    plan: GeneratorsPlan, bench: GeneratorsBench, result: Result, progress: Progress, save: Callable[[], None]
-) -> None:
-    """Warm up once, then time everything once a round, in shuffled order."""
-    shuffler = random.Random(plan.seed)
-    calls = {name: call for name, call in bench.calls().items() if name in plan.calls or name not in INSERTS}
-    work = [("call", name) for name in calls] + [("insert", name) for name in INSERTS if name in calls]
-    work += [("task", name) for name in plan.tasks]
-    amounts = {"call": plan.values, "insert": plan.rows, "task": plan.values}
-    progress.total((plan.rounds + 1) * len(work))
-    for number in range(plan.rounds + 1):
-        forget_cut_off([(step, name, amounts[step]) for step, name in work], number, result)
-        for step, name in shuffler.sample(work, len(work)):
-            progress.step(f"round {number} of {plan.rounds}: {step} {name}")
-            if result.has(step, name, amounts[step], number):
-                progress.done()
-                continue
-            do = {"call": bench.call, "insert": bench.insert, "task": bench.task}[step]
-            metrics = do(calls.get(name, name), amounts[step])
-            if number > 0:  # round 0 warms up: libraries, caches, files
-                result.runs.append(Run(step, name, amounts[step], number, metrics))
-                save()
-            progress.done()
-    result.complete = True
-    save()
+def by_cpu(result: Result) -> bool:
+    """Whether the CPU time of the server's process was seen; else it is by the wall clock."""
+    return all("cpu_seconds" in run.metrics for run in result.runs)
+
+
+def costs(result: Result, step: str, name: str) -> dict[int, float]:
+    """Nanoseconds of a value or row, of CPU time where it was seen, by round."""
+    clock = "cpu_seconds" if by_cpu(result) else "seconds"
+
+    def nanoseconds(run: Run) -> float:
+        return NANOSECONDS * run.metrics[clock] / run.rows
+
+    return by_round(result, step, name, nanoseconds)
+
+
+def above_floor(result: Result, name: str) -> dict[int, float]:
+    """Cost of a value less the floor's in the same round."""
+    values, floors = (costs(result, CALL, one) for one in (name, FLOOR))
+    return {number: values[number] - floors[number] for number in sorted(values.keys() & floors.keys())}
+
+
+def estimated(values: dict[int, float]) -> Estimate | None:
+    """Median and interval; None of nothing."""
+    return estimate(list(values.values())) if values else None
+
+
+def as_part(value: Value) -> str:
+    """How a column shows a part of something.
+
+    >>> as_part(Estimate(0.2, None, None, 1)), as_part(Estimate(-0.1, None, None, 1)), as_part(None)
+    ('1/5.0', '', '')
+    """
+    return f"1/{1 / value.median:.1f}" if isinstance(value, Estimate) and value.median > 0 else ""
+
+
+def call_columns(spent: str, floor: str) -> tuple[Column, ...]:
+    """As narrow as a terminal of 80 columns needs."""
+    return (
+        Column("generator", "The function, called in one statement for many values.", data="name"),
+        Column(
+            "ns/value", f"{spent} of a value, less those of {floor} (the floor). {SURE}", number(0, interval=True),
+            "call_ns",
+        ),
+        Column("of random", "That to gen_random_uuid()'s in the same round.", as_part, "part_of_random"),
+        Column(
+            "bulk ns", f"{spent} of a row of INSERT … SELECT into a table with a primary key.", number(),
+            "insert_ns_per_row",
+        ),
+        Column(
+            "vs nextval", f"That to bigint by nextval of a sequence with CACHE 100, in the same round. {SURE}",
+            interval_text, "insert_ratio",
+        ),
+    )  # fmt: skip
+
+
+def bars(rows: Iterable[tuple[Value, ...]]) -> list[charts.Bar]:
+    """Nanoseconds with their intervals, by name; what was not measured has no bar."""
+    return [
+        charts.Bar(str(label), one.median, f"{one.median:,.0f} ns", charts.series(0), one.low, one.high)
+        for label, one in rows if isinstance(one, Estimate)
+    ]  # fmt: skip
+
+
+def calls_section(result: Result) -> Section:
+    """What a value and a row cost by each generator."""
+    cpu = by_cpu(result)
+    random, nextval = above_floor(result, BASELINE_CALL), costs(result, INSERT, BASELINE_INSERT)
+    rows: list[list[Value]] = []
+    for name in sorted({run.kind for run in result.runs if run.step != TASK} - {FLOOR}):
+        calls, inserts = above_floor(result, name), costs(result, INSERT, name)
+        to_random, to_nextval = ratio_by_round(calls, random), ratio_by_round(inserts, nextval)
+        rows.append([name, estimated(calls), to_random, estimated(inserts), to_nextval])
+    title = f"{'CPU time of the server process' if cpu else 'Time by the wall clock'}, median and interval"
+    if floor := estimated(costs(result, CALL, FLOOR)):
+        title += f". Floor, subtracted: {floor.median:.0f} ns a value"
+    time, spent, floor_is = (
+        ("CPU time", "CPU nanoseconds", "a C function that returns a constant") if cpu
+        else ("Time", "Nanoseconds", OWN_FLOOR)
+    )  # fmt: skip
+    return Section(
+        "generators",
+        title,
+        call_columns(spent, floor_is),
+        rows,
+        "of random: of gen_random_uuid(). bulk: a row of INSERT … SELECT with a primary key, "
+        "against bigint by nextval of a sequence with CACHE 100.",
+        [
+            Chart(
+                f"{time} of a value, above the floor",
+                charts.bar_chart(f"{time} of a value", bars((row[0], row[1]) for row in rows)),
+            ),
+            Chart(
+                f"{time} of a row of INSERT … SELECT",
+                charts.bar_chart(f"{time} of a row", bars((row[0], row[3]) for row in rows)),
+            ),
+        ],
+    )
+
+
+def task_section(result: Result) -> Section:
+    """What is done with values of uuid_v1 and of uuid."""
+    spent, short = ("CPU nanoseconds", "CPU ns") if by_cpu(result) else ("Nanoseconds", "ns")
+    columns = (
+        Column("task", "What is done with the values: a million each."),
+        *(Column(name, f"{spent} of a value of type {name}. {SURE}", number(0, interval=True)) for name in TYPES),
+        Column("ratio", f"The second to the first, in the same round. {SURE}", interval_text),
+    )
+    rows: list[list[Value]] = []
+    for task, label in TASKS.items():
+        base, own = (costs(result, TASK, f"{type_name} {task}") for type_name in TYPES)
+        if base and own:
+            rows.append([label, estimated(base), estimated(own), ratio_by_round(own, base)])
+    return Section("tasks", f"Work with values, {short} a value", columns, rows)

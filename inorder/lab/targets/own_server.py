@@ -41,6 +41,7 @@ class OwnServer(Target):
     """
 
     is_superuser = False
+    work_mem = "256MB"  # the server has other work, too
 
     def __init__(self, dsn: str, programs: Server | None) -> None:
         self.programs = programs

@@ -42,10 +42,12 @@ class Target(ABC):
     """One server. What it cannot show is missing from what it counts; what it may not do it leaves out.
 
     ``folder`` is on this machine, for scripts and logs, and removed afterwards. ``is_superuser``: sessions may do all.
+    ``work_mem`` is what one may take to sort or hash a million values.
     """
 
     folder: Path
     is_superuser: bool
+    work_mem: str
     cluster: Cluster | None = None
 
     # --- sessions and programs ------------------------------------------------

@@ -30,6 +30,7 @@ class ThrowAway(Target):
     """A Target on a Cluster."""
 
     is_superuser = True
+    work_mem = "2GB"
     marks_checkpoints = True
 
     def __init__(self, cluster: Cluster) -> None:

@@ -1,0 +1,78 @@
+"""The generators experiment: its turns, its figures, and a small run."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from inorder.lab.experiments.generators import (
+    CALLS,
+    EVERY_TASK,
+    FLOOR,
+    INSERTS,
+    GeneratorsExperiment,
+    GeneratorsPlan,
+)
+from inorder.lab.results import Run, load
+from inorder.lab.turn import Metrics
+from inorder.servers import Server
+
+from on_paper import empty_result, run_on_paper
+from test_cli import inorder
+
+
+class OnPaper(GeneratorsExperiment):
+    """Writes down what is measured, on a server before 18."""
+
+    missing = ("uuidv7",)
+
+    def prepare(self) -> None:
+        """Nothing yet."""
+        self.asked: list[str] = []
+
+    def call(self, name: str) -> Metrics:
+        """Noted."""
+        self.asked.append(name)
+        return {"seconds": 2.0, "cpu_seconds": 1.0}
+
+    insert = task = call
+
+
+def test_a_round_warms_up_and_each_has_the_floor() -> None:
+    """What the server is too old for is not called."""
+    result, bench = run_on_paper(OnPaper, GeneratorsPlan(rounds=3))
+    each = [*(name for name in CALLS if name != "uuidv7"), *INSERTS, *EVERY_TASK]
+    assert Counter(bench.asked) == {name: 4 * count for name, count in Counter(each).items()}
+    assert Counter(run.kind for run in result.runs) == {name: 3 * count for name, count in Counter(each).items()}
+    assert [run.round for run in result.select("call", FLOOR)] == [1, 2, 3]
+
+
+def test_costs_are_above_the_floor() -> None:
+    """Of the same round; by the wall clock where no CPU time was seen."""
+    result = empty_result(OnPaper, GeneratorsPlan())
+    for number in range(1, 7):
+        for name, seconds in ((FLOOR, 1e-6), ("gen_random_uuid", 21e-6), ("uuid_v7_nextval", 5e-6)):
+            found = {"cpu_seconds": number * seconds, "seconds": 10 * seconds}
+            result.runs.append(Run("call", name, 1000, number, found))
+    (section,) = GeneratorsExperiment.sections(result)
+    shown = {row[0]: row[1:] for row in section.shown()}
+    assert shown["uuid_v7_nextval"] == ["14 [4–24]", "1/5.0", "", ""]
+    assert "CPU time" in section.title and section.title.endswith("Floor, subtracted: 4 ns a value")
+    assert "takes 14 ns of CPU time above the floor, 0.20 [0.20–0.20] times" in GeneratorsExperiment.headline(result)
+    for run in result.runs:
+        del run.metrics["cpu_seconds"]
+    (section,) = GeneratorsExperiment.sections(result)
+    assert section.shown()[1][1] == "40 [40–40]" and "wall clock" in section.title
+
+
+@pytest.mark.server
+def test_a_small_run(tmp_path: Path, server: Server) -> None:
+    """Every generator is in the table, with a cost above the floor."""
+    done = inorder(
+        "lab", "run", "generators", "--values", "20k", "--rows", "5k", "--rounds", "2", folder=tmp_path, server=server
+    )
+    assert done.returncode == 0, done.stderr
+    for name in ("gen_random_uuid", "uuid_v7_nextval", "uuid_xact_nextval", "uuid_time_nextval", "nextval"):
+        assert f"\n{name} " in done.stdout
+    for label in ("text in", "text out", "ORDER BY", "GROUP BY, hashed", "hash join"):
+        assert f"\n{label} " in done.stdout
+    assert len(load(tmp_path / "inorder-generators.json").select("call", "floor")) == 2
