@@ -77,13 +77,6 @@ COMMANDS: dict[str, tuple[str, Sequence[Setting]]] = {
             memory_setting(),
         ),
     ),
-    "uuid-v1": (
-        "Version-1 UUIDs in time order or not: COPY, VACUUM, REINDEX of a table.",
-        (
-            count_setting("rows", "Rows of the first COPY; the second has a tenth of them.", 1000, 10**10),
-            memory_setting(),
-        ),
-    ),
     "reader": (
         "Rows that polling readers lose while transactions of mixed lengths write.",
         (

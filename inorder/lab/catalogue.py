@@ -6,7 +6,6 @@ from inorder.lab.experiments import (
     noise,
     reader,
     reuse,
-    uuid_v1,
 )
 from inorder.lab.feed_bench import ServerFeedBench
 from inorder.lab.keys import BASE_KINDS
@@ -17,7 +16,6 @@ from inorder.lab.results import EXACT_COUNTERS
 from inorder.lab.reuse_bench import TurningBench
 from inorder.lab.server_bench import ServerBench
 from inorder.lab.serving import reading_method
-from inorder.lab.uuid_v1_bench import FileBench
 
 # Heap and index of a uuid key with random keys' free space, as measured at 10 M rows; and the WAL kept of its fill.
 TABLE_BYTES_PER_ROW = 83
@@ -25,9 +23,6 @@ INSERT_BYTES_PER_ROW = TABLE_BYTES_PER_ROW + 170
 
 # What a fast machine inserts, with bigint and 8 sessions on 4 cores.
 INSERT_ROWS_PER_SECOND = 200_000
-
-# The files of all sets of keys, and the largest table with its index and its WAL.
-UUID_V1_BYTES_PER_ROW = 600
 
 # Two tables of 256 bytes a row with their indexes, what arrives later, and the WAL kept of it.
 FEED_BYTES_PER_ROW = 1200
@@ -86,18 +81,6 @@ EXPERIMENTS = {
             method=reading_method,
             quick={"rows": 250_000, "rounds": 9},
             full={"rows": 10_000_000, "rounds": 90, "seconds": 10},
-        ),
-        Experiment(
-            name=uuid_v1.NAME,
-            study="P4",
-            plan=uuid_v1.UuidV1Plan,
-            bench=FileBench,
-            run=uuid_v1.run_uuid_v1,
-            needs=lambda plan: (plan.rows * UUID_V1_BYTES_PER_ROW, f"{plan.rows:,} rows, their files and their WAL"),
-            method=reading_method,
-            quick={"rows": 1_000_000},
-            full={"rows": 200_000_000},
-            programs=(),
         ),
         Experiment(
             name=reader.NAME,

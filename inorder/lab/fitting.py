@@ -12,7 +12,6 @@ from inorder.lab.experiments.noise import NoisePlan
 from inorder.lab.experiments.reader import NEED_INORDER, READERS, ReaderPlan
 from inorder.lab.experiments.reuse import KINDS as REUSE_KINDS
 from inorder.lab.experiments.reuse import ReusePlan
-from inorder.lab.experiments.uuid_v1 import UuidV1Plan
 from inorder.lab.keys import KEY_KINDS, KeyKind
 from inorder.lab.plan import Plan
 
@@ -36,12 +35,11 @@ VACUUMED = (
 OTHERWISE: Mapping[type, str] = {
     ReaderPlan: TWO_CLOCKS,
     ReusePlan: VACUUMED,
-    UuidV1Plan: f"COPY went through this tool: its times are those of the network and of this machine, too. {VACUUMED}",
 }
 
 COUNT_NOTHING = (ReaderPlan,)  # neither WAL nor blocks
-READ_VACUUM = (ReusePlan, UuidV1Plan)
-MEASURE_LEAVES = (InsertPlan, ReusePlan, UuidV1Plan)
+READ_VACUUM = (ReusePlan,)
+MEASURE_LEAVES = (InsertPlan, ReusePlan)
 
 SPARE_SESSIONS = 3  # beside the load's: this tool's own
 
@@ -58,7 +56,6 @@ def fitted(plan: Any, found: Found, needed: int) -> tuple[Any, list[str]]:
         return found_plan.plan, [*notes, *found_plan.notes]
     changes: dict[str, Any] = {}
     for part in (
-        fit_type,
         fit_kinds,
         fit_language,
         fit_readers,
@@ -87,13 +84,6 @@ def no_inorder(found: Found, what: str) -> InputError:
         f"the database '{found.database}' has no extension inorder that '{found.role}' may use, and {what}; "
         f"CREATE EXTENSION inorder makes it"
     )
-
-
-def fit_type(plan: Any, found: Found) -> Fit:
-    """Nothing can be done with the type uuid_v1 without the extension."""
-    if isinstance(plan, UuidV1Plan) and not found.has_inorder:
-        raise no_inorder(found, "the type uuid_v1 is of it")
-    return {}, []
 
 
 def fit_kinds(plan: Any, found: Found) -> Fit:

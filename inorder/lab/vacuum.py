@@ -8,6 +8,8 @@ from psycopg.errors import Diagnostic
 
 from inorder.errors import InorderError
 
+# Of a table with one index, which it reports.
+VERBOSE = "VACUUM (VERBOSE, INDEX_CLEANUP ON) {table}"
 PAGES = re.compile(
     r'index "[^"]*": pages: (\d+) in total, (\d+) newly deleted, (\d+) currently deleted, (\d+) reusable'
 )

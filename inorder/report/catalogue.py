@@ -14,7 +14,6 @@ from inorder.lab.experiments import (
     noise,
     reader,
     reuse,
-    uuid_v1,
 )  # fmt: skip
 from inorder.lab.results import Result
 from inorder.report.feed import feed_headline, feed_sections
@@ -25,7 +24,6 @@ from inorder.report.reader import reader_headline, reader_sections
 from inorder.report.reuse import reuse_headline, reuse_sections
 from inorder.report.section import Section
 from inorder.report.terminal import section_table
-from inorder.report.uuid_v1 import uuid_v1_headline, uuid_v1_sections
 
 TURNS = (
     "What is compared takes turns in shuffled order within a round, so that what disturbs a round disturbs all; "
@@ -74,7 +72,6 @@ def of_sections(
 REPORTS = {
     **{name: of_sections(kind.sections, kind.headline, kind.order) for name, kind in all_experiments().items()},
     insert.NAME: of_sections(insert_sections, insert_headline),
-    uuid_v1.NAME: of_sections(uuid_v1_sections, uuid_v1_headline),
     reader.NAME: of_sections(reader_sections, reader_headline, TOGETHER),
     feed.NAME: of_sections(feed_sections, feed_headline),
     noise.NAME: of_sections(noise_sections, noise_headline),

@@ -69,9 +69,3 @@ SEQUENTIAL_HITS: dict[str, float] = {"random": 85, "time60": 99, "sequence256": 
 SEQUENTIAL_BLOCKS: dict[str, str] = {
     "random": "1", "time60": "less", "sequence256": "more than 2", "sequence": "less",
 }  # fmt: skip
-
-# P4, on an SSD: rows a second that COPY brings under an index of version-1 UUIDs, the first 200 M and the next 17 M.
-COPY_ROWS_PER_SECOND: dict[str, dict[str, float]] = {
-    "copy_from": {"uuid_v1": 623_000, "uuid": 80_000},
-    "copy_more": {"uuid_v1": 618_000, "uuid": 26_000},
-}

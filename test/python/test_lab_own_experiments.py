@@ -17,16 +17,15 @@ from inorder.lab.experiments.generators import FLOOR, INSERTS
 from inorder.lab.experiments.mixed import AGAIN, MixedPlan
 from inorder.lab.experiments.mixed import STEPS as STEPS_OF_MIXED
 from inorder.lab.experiments.reader import READERS, ReaderPlan
-from inorder.lab.experiments.uuid_v1 import KINDS as UUID_V1_KINDS
-from inorder.lab.experiments.uuid_v1 import STEPS as LIFE
-from inorder.lab.experiments.uuid_v1 import UuidV1Plan
+from inorder.lab.experiments.uuid_v1.plan import KINDS as UUID_V1_KINDS
+from inorder.lab.experiments.uuid_v1.plan import STEPS as LIFE
+from inorder.lab.experiments.uuid_v1.plan import UuidV1Plan
 from inorder.lab.experiments.writers import WritersExperiment, WritersPlan
 from inorder.lab.fitting import fitted
 from inorder.lab.pgbench import Load
 from inorder.lab.reader_bench import PollingBench
 from inorder.lab.results import load
-from inorder.lab.targets.own_server import OwnServer
-from inorder.lab.uuid_v1_bench import require_room
+from inorder.lab.targets.own_server import OwnServer, require_room
 from inorder.report.catalogue import report_of
 from inorder.servers import Server
 

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -194,8 +195,9 @@ class OwnServer(Target):
         with self.connect() as connection:
             return apart(connection, time.time)
 
-    def file_folder(self, name: str) -> Path:
+    def file_folder(self, name: str, needed: int = 0) -> Path:
         """On this machine: the server's files are out of reach."""
+        require_room(self.folder.parent, needed)
         folder = self.folder / name
         folder.mkdir(mode=0o700)
         return folder
@@ -211,6 +213,16 @@ class OwnServer(Target):
     def note(self, result: Result) -> None:
         """Version and settings as they were found."""
         result.server = described(self.found)
+
+
+def require_room(folder: Path, needed: int) -> None:
+    """An error if so many bytes are not free on this machine for files."""
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise InputError(
+            f"the files need about {needed / 2**30:.1f} GB on this machine in {folder}, "
+            f"where {free / 2**30:.1f} GB are free"
+        )
 
 
 def numbers(names: tuple[str, ...], row: tuple[object, ...]) -> dict[str, float]:

@@ -123,12 +123,18 @@ class Target(ABC):
     # --- files of rows --------------------------------------------------------
 
     @abstractmethod
-    def file_folder(self, name: str) -> Path:
-        """A new folder for files that COPY writes and reads."""
+    def file_folder(self, name: str, needed: int = 0) -> Path:
+        """A new folder for files that COPY writes and reads, of so many bytes in all."""
 
     @abstractmethod
     def copy_out(self, session: Connection, what: str, file: Path | None) -> int:
         """COPY a table or a (query) TO a file, or to nowhere; how many rows."""
+
+    def copy_all_out(self, files: Mapping[Path, str]) -> None:
+        """COPY a (query) TO each of the files."""
+        with self.connect() as session:
+            for file, what in files.items():
+                self.copy_out(session, what, file)
 
     @abstractmethod
     def copy_in(self, session: Connection, table: str, file: Path) -> int:

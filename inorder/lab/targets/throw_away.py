@@ -86,8 +86,8 @@ class ThrowAway(Target):
         """With where its programs come from."""
         note_server(self.cluster, result)
 
-    def file_folder(self, name: str) -> Path:
-        """Where the server's account may write."""
+    def file_folder(self, name: str, needed: int = 0) -> Path:
+        """Where the server's account may write. That there is room was checked before the server was made."""
         folder = self.folder / name
         folder.mkdir(mode=0o700)
         if self.cluster.account:
@@ -96,7 +96,11 @@ class ThrowAway(Target):
 
     def copy_out(self, session: Connection, what: str, file: Path | None) -> int:
         """By the server."""
-        return session.execute(f"COPY {what} TO '{quoted(file or Path(os.devnull))}'".encode()).rowcount
+        return session.execute(copy_to(what, file or Path(os.devnull)).encode()).rowcount
+
+    def copy_all_out(self, files: Mapping[Path, str]) -> None:
+        """By the server, as many at once as there are cores."""
+        self.execute_all([copy_to(what, file) for file, what in files.items()])
 
     def copy_in(self, session: Connection, table: str, file: Path) -> int:
         """By the server."""
@@ -142,6 +146,11 @@ class ThrowAway(Target):
     def clock(self) -> Apart:
         """It is this machine's."""
         return SAME
+
+
+def copy_to(what: str, file: Path) -> str:
+    """COPY TO a file of the server's."""
+    return f"COPY {what} TO '{quoted(file)}'"
 
 
 def quoted(path: Path) -> str:

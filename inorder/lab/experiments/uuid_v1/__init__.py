@@ -1,0 +1,208 @@
+"""What the order of version-1 UUIDs is worth: the life of a table, from its first COPY to REINDEX.
+
+Four kinds of primary key for the same moments, from 9 nodes over a year. Each kind goes through all steps before the
+next begins.
+"""
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from inorder.database import Connection
+from inorder.errors import InorderError
+from inorder.lab.capabilities import VACUUMED, Adapted, Capabilities, adapted
+from inorder.lab.counters import read_leaf_density, read_sizes
+from inorder.lab.experiment import Experiment
+from inorder.lab.experiments.uuid_v1 import report
+from inorder.lab.experiments.uuid_v1.data import SETS, keys_query
+from inorder.lab.experiments.uuid_v1.plan import (
+    ANALYZE,
+    COPY_FROM,
+    COPY_MORE,
+    COPY_TO,
+    KINDS,
+    REINDEX,
+    SIZES,
+    SIZES_AFTER,
+    STEPS,
+    VACUUM_OLDEST,
+    VACUUMS,
+    UuidV1Plan,
+)
+from inorder.lab.keys import KeyKind
+from inorder.lab.results import Result
+from inorder.lab.serving import Small, reading_method
+from inorder.lab.turn import Metrics, Stage, every_round, several
+from inorder.lab.vacuum import VERBOSE, index_pages, primary_message
+from inorder.report.section import Section
+from inorder.servers import Server
+
+STATEMENTS = {
+    ANALYZE: "ANALYZE {table}",
+    REINDEX: "REINDEX INDEX {index}",
+    **dict.fromkeys(VACUUMS, VERBOSE),
+}
+
+# One process builds an index: what a session may set by itself.
+SESSION_SETTINGS = {"max_parallel_maintenance_workers": "0"}
+
+# Beside the measuring settings: every kind makes its WAL files anew, instead of the later ones reusing those of the
+# first.
+OWN_SETTINGS = {"wal_recycle": "off"} | SESSION_SETTINGS
+
+FILE_BYTES_PER_ROW = 37 + 37 + 13  # version 1, version 7, numbers; a line each
+BYTES_PER_ROW = 600  # the files of all sets of keys, and the largest table with its index and its WAL
+
+
+class UuidV1Experiment(Experiment[UuidV1Plan]):
+    """Each step after a checkpoint, in a session of its own: when it has ended, its counters are complete."""
+
+    name = "uuid-v1"
+    summary = "Version-1 UUIDs in time order or not: COPY, VACUUM, REINDEX of a table."
+    studies = ("P4",)
+    programs = ()
+    Plan: ClassVar = UuidV1Plan
+    control: Connection
+    folder: Path
+
+    @classmethod
+    def room(cls, plan: UuidV1Plan) -> tuple[int, str]:
+        """One table at a time, and all files."""
+        return plan.rows * BYTES_PER_ROW, f"{plan.rows:,} rows, their files and their WAL"
+
+    @classmethod
+    def method(cls, plan: UuidV1Plan, server: Server) -> str:
+        """How the index is larger than memory."""
+        return reading_method(server, plan)
+
+    @classmethod
+    def adapt(cls, plan: UuidV1Plan, can: Capabilities) -> Adapted[UuidV1Plan]:
+        """Nothing can be done without the type."""
+        through = "COPY went through this tool: its times are those of the network and of this machine, too."
+        found = adapted(plan, can, reads_vacuum=True, leaf_density=True, otherwise=f"{through} {VACUUMED}")
+        if not can.has_inorder:
+            raise can.no_inorder("the type uuid_v1 is of it")
+        return found
+
+    # --- what it does ---------------------------------------------------------
+
+    def prepare(self) -> None:
+        """The server, and a folder for the keys."""
+        self.target.serve_small(Small(self.plan.memory_bytes), OWN_SETTINGS)
+        self.control = self.connection()
+        self.target.create_extensions(self.control)
+        self.target.create_schema(self.control)
+        self.folder = self.target.file_folder("keys", self.plan.total * FILE_BYTES_PER_ROW)
+
+    def close(self) -> None:
+        """End the session that reads the counters."""
+        if hasattr(self, "control"):
+            self.control.close()
+
+    def connection(self) -> Connection:
+        """A new session."""
+        return self.target.connect(**SESSION_SETTINGS)
+
+    def stages(self) -> list[Stage]:
+        """Once the data are there, every kind through all steps, once a round."""
+        turns = [
+            several(STEPS, kind, self.plan.rows, key.label, self.measure, self.create, self.drop)
+            for kind, key in KINDS.items()
+        ]
+        return [Stage(every_round(turns), self.plan.rounds, begin=self.write_keys)]
+
+    def told(self, metrics: Metrics) -> str:
+        """How long it took."""
+        return f"{metrics['seconds']:.2f} s" if "seconds" in metrics else ""
+
+    def write_keys(self) -> None:
+        """Two files of each set of keys: the first rows, and the further ones."""
+        rows, total = self.plan.rows, self.plan.total
+        self.progress.step(f"writing {total:,} keys of each kind to files")
+        parts = {COPY_FROM: (1, rows), COPY_MORE: (rows + 1, total)}
+        self.target.copy_all_out(
+            {
+                self.file(keys, step): f"({keys_query(keys, low, high, total, self.plan.seed)})"
+                for step, (low, high) in parts.items()
+                for keys in dict.fromkeys(SETS.values())
+            }
+        )
+        os.sync()  # or the files would be written back while COPY is measured
+
+    def file(self, keys: str, step: str) -> Path:
+        """Where one part of a set of keys is."""
+        return self.folder / f"{keys}.{step}"
+
+    def create(self, kind: str) -> None:
+        """An empty table. Where autovacuum is on, too, only the VACUUM that is measured is to free pages."""
+        key = KINDS[kind]
+        for statement in (*key.statements(), f"ALTER TABLE {key.table} SET (autovacuum_enabled = off)"):
+            self.control.execute(statement.encode())
+
+    def drop(self, kind: str) -> None:
+        """Remove it; its files are gone after the next checkpoint."""
+        self.control.execute(f"DROP TABLE {KINDS[kind].table}".encode())
+
+    def measure(self, kind: str, step: str, _seed: int) -> Metrics:
+        """One step."""
+        key = KINDS[kind]
+        if step in (SIZES, SIZES_AFTER):
+            return read_sizes(self.control, key) | read_leaf_density(self.control, key)
+        found = self.delete(key, step) if step in VACUUMS else {}
+        notices: list[str] = []
+        self.target.checkpoint(self.control)
+        with self.target.counted(self.control, key, found), self.connection() as session:
+            session.add_notice_handler(primary_message(notices))
+            started = time.perf_counter()
+            rows = self.do(session, key, step)
+            found["seconds"] = time.perf_counter() - started
+        self.check_copied(step, rows)
+        if step in VACUUMS:
+            found["pages_freed"] = index_pages(notices).newly_deleted
+        return found
+
+    def do(self, session: Connection, key: KeyKind, step: str) -> int:
+        """What is timed; how many rows it had to do with."""
+        if step in (COPY_FROM, COPY_MORE):
+            return self.target.copy_in(session, key.table, self.file(SETS[key.name], step))
+        if step == COPY_TO:
+            return self.target.copy_out(session, key.table, None)
+        return session.execute(STATEMENTS[step].format(table=key.table, index=key.index).encode()).rowcount
+
+    def check_copied(self, step: str, rows: int) -> None:
+        """An error if a COPY brought or took another number of rows than there are."""
+        expected = {COPY_FROM: self.plan.rows, COPY_MORE: self.plan.more_rows, COPY_TO: self.plan.total}
+        if step in expected and rows != expected[step]:
+            raise InorderError(f"{STEPS[step]} copied {rows:,} rows instead of {expected[step]:,}")
+
+    def delete(self, key: KeyKind, step: str) -> Metrics:
+        """Delete what the step's VACUUM is to clean up; not timed."""
+        with self.connection() as session:
+            chosen = self.oldest(session, key) if step == VACUUM_OLDEST else self.random()
+            return {"deleted": session.execute(f"DELETE FROM {key.table} WHERE {chosen}".encode()).rowcount}
+
+    def oldest(self, session: Connection, key: KeyKind) -> str:
+        """The first tenth to arrive. COPY puts rows one behind the other, the same number on every page."""
+        first_page = f"SELECT count(*) FROM {key.table} WHERE ctid < '(1,0)'"
+        row = session.execute(first_page.encode()).fetchone()
+        assert row is not None
+        block, before = divmod(self.plan.total // 10 - 1, int(str(row[0])))
+        return f"ctid <= '({block},{before + 1})'"
+
+    def random(self) -> str:
+        """A tenth by hash of the row's place, which is its number of arrival: the same rows of every uuid table."""
+        return f"(hashtidextended(ctid, {self.plan.seed}) & 2147483647) % 10 = 0"
+
+    # --- what it says ---------------------------------------------------------
+
+    @classmethod
+    def sections(cls, result: Result) -> Sequence[Section]:
+        """The steps, the counters of the others, and both COPYs beside P4."""
+        return report.sections(result, cls.plan_in(result))
+
+    @classmethod
+    def headline(cls, result: Result) -> str:
+        """What the order of time gains in the first COPY, as sure as the rounds allow."""
+        return report.headline(result)

@@ -1,0 +1,232 @@
+"""The uuid-v1 experiment as sections: a line a step and counter, a column a kind, the published ratios beside."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from inorder.lab.experiments.uuid_v1.plan import (
+    ANALYZE,
+    BASELINE,
+    COPY_FROM,
+    COPY_MORE,
+    COPY_TO,
+    KINDS,
+    REINDEX,
+    SIZES,
+    SIZES_AFTER,
+    STEPS,
+    SUBJECT,
+    VACUUM_OLDEST,
+    VACUUM_RANDOM,
+    VACUUMS,
+    UuidV1Plan,
+)
+from inorder.lab.figures import Metric, median_of, per, ratio_of
+from inorder.lab.results import Result
+from inorder.lab.stats import LEAST_ROUNDS, Estimate
+from inorder.report import charts
+from inorder.report.certainty import how_sure, too_few
+from inorder.report.section import Chart, Column, Section, Value, data_only, figures, number
+from inorder.units import MB, short
+
+MOST_SHOWN = 1000  # a ratio above it says that the other has next to nothing
+
+# P4: ratio of uuid to uuid_v1, by step and metric. 217 M rows on an SSD; of the next rows: 618 k rows/s to 26 k. Bloat
+# of more than 30 % against 10 to 20 % is a leaf density of less than 70 to 80-90.
+SOURCE = "published with the type uuid_v1, 2019: 217 M version-1 UUIDs of 9 nodes"
+PUBLISHED = {
+    (COPY_FROM, "seconds"): "7.8",
+    (COPY_MORE, "seconds"): "23.8",
+    (COPY_TO, "seconds"): "1.5",
+    (ANALYZE, "seconds"): "1",
+    (SIZES, "leaf_density"): "<70:80–90",
+    (VACUUM_OLDEST, "seconds"): "4–5",
+    (VACUUM_RANDOM, "seconds"): "4–5",
+    (REINDEX, "seconds"): "1.1–1.2",
+}
+# P4: rows a second that COPY brings under an index of version-1 UUIDs, the first 200 M and the next 17 M.
+PUBLISHED_RATES = {
+    COPY_FROM: {"uuid_v1": 623_000, "uuid": 80_000},
+    COPY_MORE: {"uuid_v1": 618_000, "uuid": 26_000},
+}
+
+
+class Measure(NamedTuple):
+    """A metric of a step, in a unit; one that is ``inner`` belongs to the line above."""
+
+    metric: str
+    unit: str
+    scale: float = 1.0
+    inner: bool = False
+
+
+SECONDS = Measure("seconds", "s")
+COUNTED = (
+    Measure("wal_bytes", "WAL, MB", MB, inner=True),
+    Measure("full_page_images", "FPI, k", 1000.0, inner=True),
+    Measure("index_reads", "reads, k", 1000.0, inner=True),
+)
+FREED = Measure("pages_freed", "pages freed", inner=True)
+SIZE = (Measure("index_bytes", "MB", MB), Measure("leaf_density", "leaf, %", inner=True))
+
+# In the table only where they say something; data has them all.
+COUNTED_STEPS = (COPY_FROM, COPY_MORE, *VACUUMS)
+
+# Short enough for a terminal of 80 columns, with the unit behind.
+LABELS = {
+    COPY_FROM: "COPY FROM",
+    COPY_MORE: "next 10 %",
+    COPY_TO: "COPY TO",
+    ANALYZE: "ANALYZE",
+    SIZES: "index",
+    VACUUM_OLDEST: "VACUUM oldest",
+    VACUUM_RANDOM: "VACUUM random",
+    REINDEX: "REINDEX",
+    SIZES_AFTER: "index then",
+}
+
+MEANINGS = {
+    "uuid_v1": "version-1 UUIDs in the type that sorts them by time",
+    "uuid": "the same values in the built-in type",
+    "uuid_v7": "version-7 UUIDs of the same times in the built-in type",
+    "bigint": "a counter",
+}
+
+
+def measures(step: str) -> tuple[Measure, ...]:
+    """Of a step."""
+    if step in (SIZES, SIZES_AFTER):
+        return SIZE
+    return (SECONDS, *COUNTED, *([FREED] if step in VACUUMS else []))
+
+
+def ratio_to_subject(result: Result, step: str, metric: str) -> Estimate | None:
+    """How many times what uuid_v1 takes the built-in type takes."""
+    return ratio_of(result, step, BASELINE, SUBJECT, metric)
+
+
+def line_of(result: Result, step: str, measure: Measure) -> list[Value]:
+    """As the columns have it: a median a kind, the ratio of uuid to uuid_v1, what was published; [] of nothing."""
+    medians = [median_of(result, step, kind, per(measure.metric, measure.scale)) for kind in KINDS]
+    if not any(medians):
+        return []
+    published = PUBLISHED.get((step, measure.metric), "")
+    ratio = ratio_to_subject(result, step, measure.metric)
+    label = f"  {measure.unit}" if measure.inner else f"{LABELS[step]}, {measure.unit}"
+    return [label, step, measure.metric, measure.unit, *medians, ratio, published, SOURCE if published else ""]
+
+
+def lines_of(result: Result, aside: bool) -> list[list[Value]]:
+    """Of all steps; ``aside`` those of the counters that say little."""
+    wanted = [
+        (step, measure) for step in STEPS for measure in measures(step)
+        if aside == (measure in COUNTED and step not in COUNTED_STEPS)
+    ]  # fmt: skip
+    return [line for step, measure in wanted if (line := line_of(result, step, measure))]
+
+
+def ratio_text(value: Estimate | None) -> str:
+    """A ratio, with its interval where there is one; one to next to nothing as what it surely is.
+
+    >>> ratio_text(Estimate(7.84, 7.5, 8.1, 6)), ratio_text(Estimate(1.04, None, None, 1)), ratio_text(None)
+    ('7.8 [7.5–8.1]', '1.04', '')
+    >>> ratio_text(Estimate(3015319.0, None, None, 1))
+    '>1,000'
+    """
+    if value is None:
+        return ""
+    if value.median > MOST_SHOWN:
+        return f">{MOST_SHOWN:,}"
+    if value.low is None or value.high is None:
+        return f"{value.median:.2f}" if value.median < 10 else f"{value.median:.1f}"
+    return f"{value.median:.1f} [{value.low:.1f}–{value.high:.1f}]"
+
+
+def caption(result: Result) -> str:
+    """What the columns are."""
+    return (
+        "uuid v1: the same values as uuid_v1, in the built-in type. ratio: uuid v1 to uuid_v1, so above 1 uuid_v1 "
+        "takes less. publ.: the same ratio as published in 2019 for 217 M rows, its bloat as leaf density; which "
+        "rows were deleted before its VACUUM is not published. FPI: full-page images. reads: index blocks not found in "
+        f"shared buffers. k: thousands. {how_sure(result)}"
+    )
+
+
+def columns() -> list[Column]:
+    """Of both tables: the label, then for programs what it is made of, then the kinds."""
+    medians = [
+        Column(kind.label, f"Median of the rounds: {MEANINGS[name]}.", figures, name) for name, kind in KINDS.items()
+    ]
+    return [
+        Column("", "The step, and what of it.", data="label"),
+        *(data_only(name) for name in ("step", "metric", "unit")),
+        *medians,
+        Column(
+            "ratio",
+            "uuid v1 to uuid_v1 in the same round: median, and in brackets its interval; below "
+            f"{LEAST_ROUNDS} rounds their range. Empty where uuid_v1 has nothing.",
+            ratio_text,
+        ),
+        Column("publ.", f"The same ratio as {SOURCE}. Empty: not published.", data="published"),
+        data_only("published_source"),
+    ]
+
+
+def ratio_chart(result: Result) -> Chart:
+    """The ratios of times; those that uuid_v1 has none for have no bar."""
+    bars = [
+        charts.Bar(LABELS[step], one.median, ratio_text(one), charts.series(0), one.low, one.high)
+        for step in STEPS
+        if (one := ratio_to_subject(result, step, SECONDS.metric))
+    ]
+    title = "How many times as long uuid v1 takes as uuid_v1, by step"
+    return Chart(title, charts.bar_chart("Time of uuid v1 to that of uuid_v1", bars))
+
+
+def sections(result: Result, plan: UuidV1Plan) -> list[Section]:
+    """The steps, with counters where they say something; and on the page the counters of the others."""
+    shown, aside = lines_of(result, aside=False), lines_of(result, aside=True)
+    aside = [[f"{LABELS[str(line[1])]}, {line[3]}", *line[1:]] for line in aside]
+    title = f"A table of {short(plan.rows)} + {short(plan.more_rows)} rows, by kind of key"
+    steps = Section("steps", title, columns(), shown, caption(result), [ratio_chart(result)])
+    counters = Section("counters", "Counters of the other steps", columns(), aside, terminal=False)
+    measured = [section for section in (steps, counters) if section.rows]
+    return [*measured, *([rates_section(result, plan)] if measured else [])]
+
+
+def rate(rows: int) -> Metric:
+    """So many rows a second."""
+    return lambda run: rows / run.metrics["seconds"] if run.metrics.get("seconds") else None
+
+
+def rates_section(result: Result, plan: UuidV1Plan) -> Section:
+    """Rows a second of both COPYs beside those of study P4: its first 200 M rows, and the next 17 M."""
+    heads = [Column("", "Which rows COPY FROM brings.")]
+    for kind in (SUBJECT, BASELINE):
+        label = KINDS[kind].label
+        heads += [
+            Column(label, f"Rows a second here, median of the rounds: {MEANINGS[kind]}.", number()),
+            Column(f"publ. {label}", f"Rows a second, about, as {SOURCE}.", number()),
+        ]
+    rows = [rates_line(result, COPY_FROM, plan.rows), rates_line(result, COPY_MORE, plan.more_rows)]
+    note = "publ.: study P4, about, of its first 200 M rows and of the next 17 M."
+    return Section("published_rates", "Beside study P4: rows a second", heads, rows, note)
+
+
+def rates_line(result: Result, step: str, rows: int) -> Sequence[Value]:
+    """One COPY."""
+    line: list[Value] = [f"{LABELS[step]}, {short(rows)}"]
+    for kind in (SUBJECT, BASELINE):
+        line += [median_of(result, step, kind, rate(rows)), PUBLISHED_RATES[step][kind]]
+    return line
+
+
+def headline(result: Result) -> str:
+    """What the order of time gains in the first COPY, as sure as the rounds allow."""
+    ratio = ratio_to_subject(result, COPY_FROM, SECONDS.metric)
+    if ratio is None:
+        return ""
+    if few := too_few(ratio.rounds):
+        return f"COPY of version-1 UUIDs took {ratio_text(ratio)} times as long in uuid as in uuid_v1. {few}"
+    if not ratio.differs_from(1.0):
+        return f"No difference shows between COPY of version-1 UUIDs into uuid and into uuid_v1: {ratio_text(ratio)}."
+    return f"COPY of version-1 UUIDs takes {ratio_text(ratio)} times as long in uuid as in uuid_v1."
