@@ -1,0 +1,324 @@
+"""What reading costs by kind of key, from a table whose index is larger than memory.
+
+The newest rows, a page after a key (keyset pagination), one recent row, any one row, and an index-only count of the
+newest rows: by ``created_at``, and by the time in the key (``>=~``). Blocks are counted by EXPLAIN (ANALYZE, BUFFERS).
+"""
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+from typing import ClassVar
+
+from inorder.database import Connection
+from inorder.errors import InorderError
+from inorder.lab import setting
+from inorder.lab.capabilities import Adapted, Capabilities, adapted
+from inorder.lab.counters import read_sizes
+from inorder.lab.experiment import Experiment
+from inorder.lab.figures import Metric, last_of, median_of, ratio_of
+from inorder.lab.keys import BASELINE, KEY_KINDS, USUAL_KINDS, KeyKind
+from inorder.lab.plan import Plan
+from inorder.lab.results import Result, Run
+from inorder.lab.serving import FILL_SETTINGS, Small, fill_memory, reading_method
+from inorder.lab.turn import Metrics, Stage, every_round, single
+from inorder.report import charts
+from inorder.report.section import Chart, Column, Section, Value, number, to_base
+from inorder.servers import Server
+from inorder.units import MB
+
+FILL = "fill"
+NEWEST_KEY = "newest_key"
+NEWEST_CREATED = "newest_created"
+PAGE = "page"
+RECENT = "recent"
+ANY = "any"
+COUNT_KEY = "count_key"
+COUNT_CREATED = "count_created"
+
+LIMIT = 100  # rows of a page
+SAMPLES = 1000  # keys drawn of each table for look-ups
+RECENT_SHARE = 0.01  # the newest rows: of all
+
+# The query of each look-up; {key} and {moment} are drawn from what the table has.
+QUERIES = {
+    NEWEST_KEY: f"SELECT * FROM {{table}} ORDER BY id DESC LIMIT {LIMIT}",
+    NEWEST_CREATED: f"SELECT * FROM {{table}} ORDER BY created_at DESC LIMIT {LIMIT}",
+    PAGE: f"SELECT * FROM {{table}} WHERE id > {{key}} ORDER BY id LIMIT {LIMIT}",
+    RECENT: "SELECT * FROM {table} WHERE id = {key}",
+    ANY: "SELECT * FROM {table} WHERE id = {key}",
+    COUNT_KEY: "SELECT count(*) FROM {table} WHERE id >=~ {moment}",
+    COUNT_CREATED: "SELECT count(*) FROM {table} WHERE created_at >= {moment}",
+}
+LABELS = {
+    NEWEST_KEY: f"The newest {LIMIT} rows by the key",
+    NEWEST_CREATED: f"The newest {LIMIT} rows by created_at",
+    PAGE: f"A page of {LIMIT} rows after a key",
+    RECENT: "One row of the newest hundredth",
+    ANY: "Any one row",
+    COUNT_KEY: "Counting the newest hundredth by the time in the key",
+    COUNT_CREATED: "Counting the newest hundredth by created_at",
+}
+IN_TIME_ORDER = ("bigint", "xact", "v7")  # the greatest key is the newest row's
+WITH_TIME = ("v7",)
+
+# EXPLAIN would plan a parallel count, whose processes it sums up, and compile it.
+SESSION = {"max_parallel_workers_per_gather": "0", "jit": "off"}
+
+# Heap of a row with 60 bytes besides, both indexes, and the WAL that is kept of the fill.
+BYTES_PER_ROW = 450
+FILL_BATCH = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookupPlan(Plan):
+    """Which keys, how many rows, how often each is looked up in a turn, with how much memory."""
+
+    kinds: tuple[str, ...] = setting.choices(
+        "Kinds of key, comma-separated.", USUAL_KINDS, flag="--keys",
+        needs_inorder=lambda kind: KEY_KINDS[kind].needs_inorder, label=lambda kind: KEY_KINDS[kind].label,
+    )  # fmt: skip
+    rows: int = setting.count("Rows in each table.", 1000, 10**10, 2_000_000, quick=300_000, full=50_000_000)
+    queries: int = setting.count("Queries of each turn.", 1, 100_000, 200, quick=50)
+    rounds: int = setting.rounds(9, quick=6)
+    memory_bytes: int = setting.memory(32 * MB, quick=8 * MB, full=256 * MB)
+
+
+def steps_of(kind: str) -> list[str]:
+    """The look-ups of a kind of key.
+
+    >>> steps_of("random")
+    ['newest_created', 'page', 'recent', 'any', 'count_created']
+    """
+    left_out = [] if kind in IN_TIME_ORDER else [NEWEST_KEY]
+    left_out += [] if kind in WITH_TIME else [COUNT_KEY]
+    return [step for step in QUERIES if step not in left_out]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What is looked up in a table, as literals: keys of any rows, keys of the newest, since when those are there."""
+
+    keys: tuple[str, ...]
+    recent: tuple[str, ...]
+    moment: str
+
+
+class LookupExperiment(Experiment[LookupPlan]):
+    """Fills a table for each kind of key, restarts the server with little memory, then reads."""
+
+    name = "lookup"
+    summary = "Blocks and time of reading: newest rows, pages, one row, counts by time; by kind of key."
+    Plan: ClassVar = LookupPlan
+
+    @classmethod
+    def room(cls, plan: LookupPlan) -> tuple[int, str]:
+        """All tables."""
+        return plan.rows * len(plan.kinds) * BYTES_PER_ROW, f"{plan.rows:,} rows of {len(plan.kinds)} kinds of key"
+
+    @classmethod
+    def method(cls, plan: LookupPlan, server: Server) -> str:
+        """How the index is larger than memory."""
+        return reading_method(server, plan)
+
+    @classmethod
+    def adapt(cls, plan: LookupPlan, can: Capabilities) -> Adapted[LookupPlan]:
+        """Memory holds what it held before."""
+        kept = "Nothing was restarted between filling and reading: queries found in memory what the fill had left."
+        return adapted(plan, can, counts=False, checkpoints=False, otherwise=kept)
+
+    # --- what it does ---------------------------------------------------------
+
+    def prepare(self) -> None:
+        """The server as it will be measured; empty tables."""
+        self.drawn: dict[str, Drawn] = {}
+        self.target.serve_small(Small(self.plan.memory_bytes))
+        with self.target.connect() as session:
+            self.target.create_extensions(session)
+            self.target.create_schema(session)
+            for kind in self.plan.kinds:
+                for statement in statements(KEY_KINDS[kind]):
+                    session.execute(statement.encode())
+
+    def stages(self) -> list[Stage]:
+        """Fill, which a resumed run does again; then every look-up of every kind, once a round."""
+        rows = self.plan.rows
+        fills = [
+            single(FILL, kind, rows, f"Filling {KEY_KINDS[kind].label}", partial(self.fill, kind))
+            for kind in self.plan.kinds
+        ]
+        looks = [
+            single(step, kind, rows, f"{LABELS[step]}: {KEY_KINDS[kind].label}", partial(self.look, kind, step))
+            for kind in self.plan.kinds for step in steps_of(kind)
+        ]  # fmt: skip
+        return [
+            Stage(every_round(fills), 1, begin=self.serve_large, shuffled=False, redone=True),
+            Stage(every_round(looks), self.plan.rounds, begin=self.serve_small),
+        ]
+
+    def told(self, metrics: Metrics) -> str:
+        """Blocks of a query."""
+        return f"{metrics['reads']:.2f} blocks read a query" if "reads" in metrics else f"{metrics['seconds']:.1f} s"
+
+    def serve_large(self) -> None:
+        """Plenty of memory, nothing durable."""
+        self.target.serve(FILL_SETTINGS | {"shared_buffers": f"{fill_memory() // 8192}"})
+
+    def serve_small(self) -> None:
+        """Nothing of the tables is in memory."""
+        self.target.serve_small(Small(self.plan.memory_bytes))
+
+    def fill(self, kind: str, _seed: int) -> Metrics:
+        """One table, vacuumed, so that counts need the index only; and draw what will be looked up."""
+        key, started = KEY_KINDS[kind], time.monotonic()
+        with self.target.connect() as session:
+            for low in range(0, self.plan.rows, FILL_BATCH):
+                batch = min(FILL_BATCH, self.plan.rows - low)
+                session.execute(f"INSERT INTO {key.table} SELECT FROM generate_series(1, {batch})".encode())
+            session.execute(f"CREATE INDEX ON {key.table} (created_at)".encode())
+            session.execute(f"VACUUM (ANALYZE) {key.table}".encode())
+            self.drawn[kind] = drawn(session, key, self.plan.seed)
+            sizes = read_sizes(session, key)
+            self.target.checkpoint(session)  # so that the stop has little left to write
+        return {"seconds": time.monotonic() - started, **sizes}
+
+    def look(self, kind: str, step: str, seed: int) -> Metrics:
+        """The queries of a turn, each explained by the server that runs it."""
+        rng, found = random.Random(seed), self.drawn[kind]
+        keys = found.recent if step == RECENT else found.keys
+        with self.target.connect(**SESSION) as session:
+            explained = [
+                explain(session, QUERIES[step].format(
+                    table=KEY_KINDS[kind].table, key=rng.choice(keys), moment=found.moment,
+                ))
+                for _ in range(self.plan.queries)
+            ]  # fmt: skip
+        return {
+            "hits": sum(one["Shared Hit Blocks"] for one in explained) / len(explained),
+            "reads": sum(one["Shared Read Blocks"] for one in explained) / len(explained),
+            "rows": sum(one["Actual Rows"] for one in explained) / len(explained),
+            "latency_ms": median(one["Execution Time"] for one in explained),
+        }
+
+    # --- what it says ---------------------------------------------------------
+
+    @classmethod
+    def sections(cls, result: Result) -> Sequence[Section]:
+        """A table for each look-up."""
+        plan = cls.plan_in(result)
+        return [section_of(result, plan, step) for step in QUERIES if result.select(step)]
+
+    @classmethod
+    def headline(cls, result: Result) -> str:
+        """What random keys cost a reader of recent rows; blocks are counted, so that they need no interval."""
+        reads = {kind: median_of(result, RECENT, kind, "reads") for kind in ("random", "v7", BASELINE)}
+        random_keys, ordered = reads["random"], reads["v7"] or reads[BASELINE]
+        if not random_keys or not ordered:
+            return ""
+        name = KEY_KINDS["v7" if reads["v7"] else BASELINE].label
+        return (
+            f"One recent row takes {random_keys.median:.2f} blocks from storage with random keys and "
+            f"{ordered.median:.2f} with {name}, at {cls.plan_in(result).rows:,} rows and "
+            f"{times_memory(result)} the memory in its index."
+        )
+
+
+def statements(key: KeyKind) -> list[str]:
+    """An empty table with the time of its rows, and as much again as a small event has."""
+    return [
+        *key.statements(),
+        f"ALTER TABLE {key.table} ADD created_at timestamptz NOT NULL DEFAULT clock_timestamp(), "
+        f"ADD payload text NOT NULL DEFAULT repeat('x', 60), SET (autovacuum_enabled = off)",
+    ]
+
+
+def drawn(session: Connection, key: KeyKind, seed: int) -> Drawn:
+    """Keys of pages drawn by lot. The rows lie in the order in which they came."""
+    row = session.execute(f"SELECT pg_relation_size('{key.table}') / 8192".encode()).fetchone()
+    assert row is not None
+    pages, rng = int(str(row[0])), random.Random(seed)
+    newest = max(0, int(pages * (1 - RECENT_SHARE)))
+
+    def keys(low: int) -> tuple[str, ...]:
+        places = [f"({rng.randrange(low, pages)},1)" for _ in range(SAMPLES)]
+        query = f"SELECT DISTINCT quote_literal(id) FROM {key.table} WHERE ctid = ANY (%s::tid[])"
+        return tuple(sorted(str(key) for (key,) in session.execute(query.encode(), (places,))))
+
+    query = f"SELECT quote_literal(created_at) || '::timestamptz' FROM {key.table} WHERE ctid = '({newest},1)'"
+    row = session.execute(query.encode()).fetchone()
+    assert row is not None
+    return Drawn(keys(0), keys(newest), str(row[0]))
+
+
+def explain(session: Connection, statement: str) -> Mapping[str, float]:
+    """Blocks, rows and time of a query, by the server."""
+    row = session.execute(f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {statement}".encode()).fetchone()
+    if row is None or not isinstance(row[0], list):
+        raise InorderError(f"the server explains nothing: {statement}")
+    explained = row[0][0]
+    return {**explained["Plan"], "Execution Time": explained["Execution Time"]}
+
+
+def accesses(run: Run) -> float | None:
+    """Blocks that a query looked at, wherever they were; None of a fill."""
+    return run.metrics["hits"] + run.metrics["reads"] if "hits" in run.metrics else None
+
+
+COLUMNS = (
+    Column("key", "Kind of key of the table."),
+    Column("blocks", "Blocks that a query accessed, in shared buffers or not; mean of a turn's.", number(2), "blocks"),
+    Column("read", "Of these, blocks not found in shared buffers (EXPLAIN, Shared Read Blocks).", number(2), "reads"),
+    Column("vs bigint", "Ratio of blocks accessed to bigint's in the same round.", to_base, "blocks_ratio"),
+    Column("ms", "Execution time of a query: median of a turn's (EXPLAIN, without timing of nodes).",
+           number(3, interval=True), "latency_ms"),
+    Column("time vs bigint", "Ratio of these times to bigint's in the same round.", to_base, "latency_ratio"),
+    Column("rows", "Rows that a query returned, or counted.", number(), "rows", terminal=False),
+    Column("index", "Size of the index on the key.", number(0, "MB"), "index_mb"),
+)  # fmt: skip
+
+
+def row_of(result: Result, step: str, kind: str) -> list[Value]:
+    """One kind of key."""
+
+    def ratio(metric: Metric) -> Value:
+        return ratio_of(result, step, kind, BASELINE, metric)
+
+    size = last_of(result, FILL, kind, "index_bytes")
+    return [
+        KEY_KINDS[kind].label,
+        median_of(result, step, kind, accesses),
+        median_of(result, step, kind, "reads"),
+        ratio(accesses),
+        median_of(result, step, kind, "latency_ms"),
+        ratio("latency_ms"),
+        last_of(result, step, kind, "rows"),
+        size / MB if size else None,
+    ]
+
+
+def section_of(result: Result, plan: LookupPlan, step: str) -> Section:
+    """One look-up, every kind that can be asked so."""
+    kinds = [kind for kind in plan.kinds if result.select(step, kind)]
+    title = f"{LABELS[step]}, {plan.rows:,} rows"
+    bars = [
+        charts.Bar(KEY_KINDS[kind].label, found.median, f"{found.median:.2f}", f"kind-{kind}", found.low, found.high)
+        for kind in kinds if (found := median_of(result, step, kind, accesses))
+    ]  # fmt: skip
+    query = QUERIES[step].format(table="…", key="…", moment="…")
+    return Section(
+        f"lookup_{step}", title, COLUMNS, [row_of(result, step, kind) for kind in kinds], f"{query}. {memory(result)}",
+        [Chart(f"Blocks accessed by a query: {LABELS[step].lower()}", charts.bar_chart(title, bars))],
+    )
+
+
+def memory(result: Result) -> str:
+    """How large the index was beside the memory."""
+    return f"The largest index is {times_memory(result)} the memory of the server."
+
+
+def times_memory(result: Result) -> str:
+    """The largest index in times of it."""
+    sizes = [run.metrics["index_bytes"] for run in result.select(FILL)]
+    return f"{max(sizes, default=0) / result.plan['memory_bytes']:.1f} times"

@@ -1,0 +1,77 @@
+"""The lookup experiment: its queries, what they read of a table, and a run on a server."""
+
+from pathlib import Path
+
+import pytest
+from inorder.cluster import Cluster
+from inorder.lab import journal
+from inorder.lab.experiments.lookup import (
+    ANY,
+    COUNT_CREATED,
+    COUNT_KEY,
+    LookupExperiment,
+    LookupPlan,
+    explain,
+    steps_of,
+)
+from inorder.lab.figures import median_of
+from inorder.lab.keys import USUAL_KINDS
+from inorder.lab.targets.throw_away import ThrowAway
+from inorder.servers import Server
+
+from conftest import Silent
+from replay import recorded
+from test_cli import inorder
+
+ROWS = 20_000
+
+
+def test_only_keys_in_time_order_are_asked_for_the_newest() -> None:
+    """The greatest random key is no newer than another; only version 7 has the time in it."""
+    assert {kind for kind in USUAL_KINDS if "newest_key" in steps_of(kind)} == {"bigint", "xact", "v7"}
+    assert [kind for kind in USUAL_KINDS if COUNT_KEY in steps_of(kind)] == ["v7"]
+
+
+@pytest.mark.server
+def test_each_query_finds_its_rows_by_the_index(server: Server) -> None:
+    """As many as it is to; a page of random keys is spread over the table; counts by key and by created_at agree."""
+    plan = LookupPlan(kinds=("v7", "random"), rows=ROWS, queries=20, memory_bytes=2**20)
+    with Cluster(server) as cluster:
+        experiment = LookupExperiment(plan, ThrowAway(cluster), Silent())
+        experiment.prepare()
+        experiment.serve_large()
+        for kind in plan.kinds:
+            assert experiment.fill(kind, 1)["index_bytes"] > 2**19
+        experiment.serve_small()
+        found = {(kind, step): experiment.look(kind, step, 1) for kind in plan.kinds for step in steps_of(kind)}
+        with experiment.target.connect() as session:
+            plain = explain(session, "SELECT count(*) FROM inorder_lab.v7")
+    expected = {"newest_key": 100, "newest_created": 100, "recent": 1, "any": 1, "count_key": 1, "count_created": 1}
+    for (_, step), metrics in found.items():
+        assert 99 < metrics["rows"] <= 100 if step == "page" else metrics["rows"] == expected[step]
+        assert 0 < metrics["hits"] + metrics["reads"] < plain["Shared Hit Blocks"] + plain["Shared Read Blocks"]
+    assert found["random", "page"]["reads"] > 10 * found["v7", "page"]["reads"]
+
+
+def test_what_a_page_of_random_keys_costs_is_in_the_report() -> None:
+    """In blocks, counted by the server; the headline names rows and memory."""
+    result = recorded("lookup")
+    sections = {section.name: section for section in LookupExperiment.sections(result)}
+    rows = {row[0]: row for row in sections["lookup_page"].shown()}
+    blocks = median_of(result, "page", "random", lambda run: run.metrics["hits"] + run.metrics["reads"])
+    assert blocks and rows["random"][1] == f"{blocks.median:.2f}" and blocks.median > 50
+    words = LookupExperiment.headline(result)
+    assert "40,000 rows" in words and "times the memory" in words
+    assert set(sections) >= {f"lookup_{ANY}", f"lookup_{COUNT_KEY}", f"lookup_{COUNT_CREATED}"}
+
+
+@pytest.mark.server
+def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
+    """Every look-up of two kinds of key."""
+    done = inorder(
+        "lab", "run", "lookup", "--keys", "bigint,v7", "--rows", "5k", "--queries", "3", "--rounds", "1",
+        "--memory", "1MB", "--out", "r.json", folder=tmp_path, server=server, temporary=shared_folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert list(shared_folder.iterdir()) == []
+    assert journal.load(tmp_path / "r.json").complete and "Any one row, 5,000 rows" in done.stdout
