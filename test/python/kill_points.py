@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from types import FrameType
 from typing import NoReturn
 
@@ -77,6 +78,8 @@ def ran(kind: str, name: str, arguments: list[str], point: int | None) -> int:
 def points(kind: str, arguments: list[str]) -> int:
     """All of them, until one is past the end; how many there were."""
     assert cli.commands[arguments[0]]  # loaded here, once, and not by each fork
+    for late in ("importlib.readers", "rich.emoji"):  # loaded by a run, if they are not there
+        import_module(late)
     chance = random.Random(1)
     for number in range(1, 10_000):
         named = [argument.replace("{n}", str(number)) for argument in arguments]

@@ -1,6 +1,9 @@
 """pg_regress and the isolation tester, on a throw-away server."""
 
+import os
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from inorder.cluster import Cluster
@@ -8,6 +11,9 @@ from inorder.installation import build_folder
 from inorder.servers import Server
 
 from conftest import ROOT
+
+# Set by script/test --all.
+SYSTEM = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_config")) if "INORDER_TEST_SYSTEM" in os.environ else []
 
 
 @pytest.mark.regress
@@ -26,3 +32,18 @@ def test_installcheck(server: Server, cluster: Cluster) -> None:
     diffs = [path.read_text() for path in build.rglob("regression.diffs")]
     assert done.returncode == 0, "\n".join([done.stdout, done.stderr, *diffs])
     print(done.stdout)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("pg_config", SYSTEM, ids=lambda path: path.parts[-3])
+def test_on_a_server_of_the_system(pg_config: Path) -> None:
+    """What is marked regress, in a run of its own: a run has one server."""
+    environment = {name: value for name, value in os.environ.items() if name != "INORDER_TEST_SYSTEM"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-m", "regress", "-p", "no:cacheprovider", "-rs", ROOT / "test" / "python"],
+        check=False, capture_output=True, text=True, cwd=ROOT, env=environment | {"PG_CONFIG": str(pg_config)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    print(done.stdout)
+    if skipped := [line for line in done.stdout.splitlines() if line.startswith("SKIPPED")]:
+        pytest.skip("; ".join(["passed, but for this", *skipped]))
