@@ -122,6 +122,12 @@ def line_of(world: World, delivery: Delivery) -> Line:
     )
 
 
+def missing(world: World, delivery: Delivery) -> str:
+    """Which rows were lost: how many of each table, and the first of them."""
+    lost = {table: sorted(world.ledger.due(table) - set(delivery.tokens(table))) for table in delivery.tables}
+    return ", ".join(f"{len(tokens)} of {table}, the first {tokens[0]:#x}" for table, tokens in lost.items() if tokens)
+
+
 def counted(things: Counter[str]) -> str:
     """What there was, the most frequent first."""
     return ", ".join(f"{amount} {what}" for what, amount in things.most_common())

@@ -186,7 +186,7 @@ class Reader(Role):
         """After a lost connection: did the last transaction commit? After a promotion: which of them did?"""
         if self.world.was_promoted and not self.was_promoted:
             self.was_promoted = True
-            self.unsure = None
+            self.deliver()  # if the new primary knows of it
             self.follow_promotion()
         elif self.unsure is not None:
             event, self.unsure = self.unsure, None

@@ -153,6 +153,7 @@ SELECT a.application_name, coalesce(b.application_name, 'prepared transaction'),
 FROM pg_stat_activity AS a CROSS JOIN LATERAL unnest(pg_blocking_pids(a.pid)) AS p(pid)
 LEFT JOIN pg_stat_activity AS b ON b.pid = p.pid
 WHERE a.wait_event_type = 'Lock' AND a.wait_event <> 'extend' AND (p.pid = 0 OR b.pid IS NOT NULL)
+  AND a.backend_type = 'client backend'  -- REPACK (CONCURRENTLY) has a process that waits for transactions to end
 """
 # These wait for writers by their nature, or take turns.
 MAY_WAIT = ("indexer", "vacuum", "partitioner", "folder", "owner")

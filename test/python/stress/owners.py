@@ -37,7 +37,7 @@ INDEXES = (
 HARMLESS = (
     "GRANT SELECT ON {table} TO s_other",
     "REVOKE SELECT ON {table} FROM s_other",
-    "ALTER TABLE {table} RENAME note TO noted; ALTER TABLE {table} RENAME noted TO note",
+    "BEGIN; ALTER TABLE {table} RENAME note TO noted; ALTER TABLE {table} RENAME noted TO note; COMMIT",
     "BEGIN; ALTER TABLE {leaf} RENAME TO r_moved; ALTER TABLE r_moved RENAME TO {leaf}; COMMIT",
     "ANALYZE {table}",
     "ALTER TABLE {table} ALTER note SET STATISTICS {length}",
@@ -73,6 +73,11 @@ def label(statement: str) -> str:
     return " ".join(re.findall(r"\b[A-Z]{2,}\b|feed_enable", statement.removeprefix("BEGIN; ").split(";")[0]))
 
 
+def gave_up(error: psycopg.Error) -> bool:
+    """Whether others hold the table. REPACK (CONCURRENTLY) also wants a key, and not too many transactions in progress."""
+    return isinstance(error, GAVE_UP) or "REPACK" in str(error)
+
+
 class OwnerRole(Role):
     """Somebody who changes tables in a session of his own, and gives up when others hold them."""
 
@@ -93,7 +98,9 @@ class OwnerRole(Role):
         """Do something, and count it; not if others hold the table."""
         try:
             step()
-        except GAVE_UP:
+        except psycopg.Error as error:
+            if not gave_up(error):
+                raise
             roll_back(connection)
             self.world.done["gave up"] += 1
             return False

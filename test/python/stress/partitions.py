@@ -22,10 +22,15 @@ PENDING = """
 SELECT substring(inhrelid::regclass::text FROM '\\d+$')::int
 FROM pg_inherits WHERE inhparent = 'r_parts'::regclass AND inhdetachpending
 """
-# A table that is attached must have the types of the others.
-TYPES = """
+# A table that is attached must have the types of the others; and the default, which feed_rebase() gives to those that
+# are attached then.
+COLUMNS = """
 SELECT format('ALTER TABLE %%s ALTER %%I TYPE %%s', %s::text, attname, format_type(atttypid, atttypmod))
 FROM pg_attribute WHERE attrelid = 'r_parts'::regclass AND attname IN ('note', 'label')
+UNION ALL
+SELECT format('ALTER TABLE %%s ALTER id SET DEFAULT %%s', %s::text, pg_get_expr(d.adbin, d.adrelid))
+FROM pg_attrdef AS d JOIN pg_attribute AS a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+WHERE d.adrelid = 'r_parts'::regclass AND a.attname = 'id'
 """
 RENUMBER = """
 UPDATE {0} AS p SET id = DEFAULT, token = s.token
@@ -115,8 +120,7 @@ class Partitions(OwnerRole):
 
     def bring(self, connection: Connection, name: str, region: int) -> None:
         """With columns as the others have them."""
-        for (statement,) in connection.execute(TYPES.encode(), [name]).fetchall():
-            connection.execute(str(statement).encode())
+        self.fit(connection, name)
         columns = {"r_parts": set[str](), name: set[str]()}
         for table, found in columns.items():
             query = "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped"
@@ -126,6 +130,12 @@ class Partitions(OwnerRole):
         for column in columns[name] - columns["r_parts"]:
             connection.execute(f"ALTER TABLE {name} DROP {column}".encode())
         connection.execute(f"ALTER TABLE {TABLE} ATTACH PARTITION {name} FOR VALUES IN ({region})".encode())
+
+    def fit(self, connection: Connection, name: str) -> None:
+        """Nobody changes the columns of the others until this one is attached."""
+        connection.execute(f"LOCK TABLE {TABLE} IN SHARE UPDATE EXCLUSIVE MODE".encode())
+        for (statement,) in connection.execute(COLUMNS.encode(), [name, name]).fetchall():
+            connection.execute(str(statement).encode())
 
     def note(self, connection: Connection, name: str) -> int:
         """All rows of a partition are its own business from now on. How many."""
@@ -190,6 +200,7 @@ class Partitions(OwnerRole):
         """As the manual says: new numbers and ATTACH in one transaction. They are new rows."""
         connection.execute("BEGIN")
         amount = self.note(connection, name)
+        self.fit(connection, name)
         self.number += 1
         first = token_of(self.lane, self.number, 0)
         self.number += amount >> ROW_BITS

@@ -18,6 +18,7 @@ from stress.compare import (
     counted,
     deliveries,
     line_of,
+    missing,
     note_waiting,
     read_again,
 )
@@ -161,9 +162,10 @@ def time_passes(world: World, stage: Stage, seconds: float, held: dict[str, list
 
 def compare_all(world: World, readers: Sequence[Reader]) -> None:
     """Between two acts: what is wrong with a reader ends the round."""
-    for line in (line_of(world, delivery) for delivery in deliveries(readers)):
+    for delivery in deliveries(readers):
+        line = line_of(world, delivery)
         if line.wrong:
-            world.problem(f"after an act: {line}")
+            world.problem(f"after an act: {line}; lost: {missing(world, delivery) or 'none'}")
 
 
 def later_acts(world: World, stage: Stage, readers: Sequence[Reader]) -> tuple[list[Reader], list[Line]]:
@@ -208,6 +210,9 @@ def run_round(server: Server, seconds: float, seed: int, is_long: bool = False) 
             for cluster in (primary, standby):
                 world.problems += other_crashes(cluster)
             lines = [line_of(world, delivery) for delivery in deliveries(readers)] + ended
+            for delivery in deliveries(readers) if not world.problems else []:
+                if lost := missing(world, delivery):
+                    world.problem(f"{delivery.kind} lost {lost}")
             done, checks = counted(world.done), next(world.checks)
             for tail in tails:
                 tail.remove()
