@@ -127,13 +127,21 @@ count_children(Relation inherits, const Ground *ground, Oid parent, Snapshot sna
 	return count;
 }
 
-/* Partitions attached since are more than the snapshot sees: each table but the first is below another. */
-static void
+/*
+ * Error unless a snapshot sees the partitions that are read.  Those attached
+ * since are more than it sees: each table but the first is below another.  And
+ * it may see more: whoever commits is seen by new snapshots before the server
+ * tells of what he changed, and he waits for no reader to attach a partition.
+ */
+void
 check_partitions(const Ground *ground, Snapshot snapshot)
 {
-	Relation	inherits = table_open(InheritsRelationId, AccessShareLock);
+	Relation	inherits;
 	int			count = 1;
 
+	if (ground->tree_count == 1 && get_rel_relkind(ground->relation) != RELKIND_PARTITIONED_TABLE)
+		return;
+	inherits = table_open(InheritsRelationId, AccessShareLock);
 	for (int i = 0; i < ground->tree_count; i++)
 		if (get_rel_relkind(ground->tree[i]) == RELKIND_PARTITIONED_TABLE)
 			count += count_children(inherits, ground, ground->tree[i], snapshot);
@@ -151,6 +159,5 @@ check_files(const Ground *ground, Snapshot snapshot)
 	for (int i = 0; i < ground->tree_count; i++)
 		check_file(classes, ground->tree[i], snapshot);
 	table_close(classes, AccessShareLock);
-	if (ground->tree_count > 1 || get_rel_relkind(ground->relation) == RELKIND_PARTITIONED_TABLE)
-		check_partitions(ground, snapshot);
+	check_partitions(ground, snapshot);
 }

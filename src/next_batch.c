@@ -161,6 +161,7 @@ find_candidate(const Table *table, Value position, Value max_rows, Candidate *ca
 	*candidate = (Candidate) {found[0], found[1], found[2], found[3], found[4]};
 	if (candidate->batch.null)
 		return NO_BATCH;
+	check_partitions(table->ground, GetActiveSnapshot());
 	if (can_probe(table, candidate->transactions))
 		rows = probe(table, candidate->transactions);
 	if (rows.beyond || DatumGetBool(candidate->other_members.value))
@@ -195,6 +196,7 @@ read_batch(const Table *table, Value batch, FunctionCallInfo fcinfo)
 	Value		query;
 
 	state_call(&check_batch, 2, (Value[]) {table->description, batch}, 1, &nothing);
+	check_partitions(table->ground, GetTransactionSnapshot());
 	state_call(&joined_text, 4, (Value[]) {table->description, batch, table->members, caller_value()}, 1, &query);
 	if (!query.null)
 		probe_table(table, text_of(query), false);

@@ -17,3 +17,7 @@ COMMENT ON FUNCTION test_v1(bigint) IS 'Next version-1 value of a session whose 
 CREATE FUNCTION test_xact_capacity(most bigint) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 COMMENT ON FUNCTION test_xact_capacity(bigint) IS 'Keys of one transaction that starts highest and takes the largest steps, but not more than asked.';
+
+CREATE FUNCTION test_hold_commit(path text) RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+COMMENT ON FUNCTION test_hold_commit(text) IS 'The commit of this transaction, once snapshots see it, waits until a file is gone.';

@@ -7,8 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "access/xact.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "utils/builtins.h"
 
 #include "entropy.c"
 #include "uuid_datum.h"
@@ -21,6 +23,7 @@ PG_FUNCTION_INFO_V1(test_fork_repeats);
 PG_FUNCTION_INFO_V1(test_v7);
 PG_FUNCTION_INFO_V1(test_v1);
 PG_FUNCTION_INFO_V1(test_xact_capacity);
+PG_FUNCTION_INFO_V1(test_hold_commit);
 
 /* Draw words one by one; none may be found in the pool after it was handed out. */
 Datum
@@ -134,4 +137,30 @@ test_xact_capacity(PG_FUNCTION_ARGS)
 			CHECK_FOR_INTERRUPTS();
 	}
 	PG_RETURN_INT64(keys);
+}
+
+static char held_by[MAXPGPATH];
+
+/* Snapshots see that the transaction has ended; what it changed in the catalog, and its locks, nobody has been told of. */
+static void
+hold_commit(XactEvent event, void *argument)
+{
+	if (event == XACT_EVENT_COMMIT)
+		while (held_by[0] != '\0' && access(held_by, F_OK) == 0)
+			pg_usleep(1000);
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT)
+		held_by[0] = '\0';
+}
+
+/* Let the commit of this transaction wait, half done, until a file is gone. */
+Datum
+test_hold_commit(PG_FUNCTION_ARGS)
+{
+	static bool is_registered = false;
+
+	if (!is_registered)
+		RegisterXactCallback(hold_commit, NULL);
+	is_registered = true;
+	strlcpy(held_by, text_to_cstring(PG_GETARG_TEXT_PP(0)), sizeof(held_by));
+	PG_RETURN_VOID();
 }

@@ -1,9 +1,13 @@
 """Attacks on what a read stands on, of kinds that nobody had listed before."""
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 from time import sleep
 
 import pytest
+from inorder.database import Connection
 
 from conftest import scalar
 from test_ground import GROUND, PARTS, PLAIN, READS, SNAPSHOT, Place, numbers, place, run, state, states
@@ -204,3 +208,47 @@ def test_a_schema_gets_another_name(place: Place) -> None:
     run(owner, f"SET search_path = {place.schema}, public", "INSERT INTO t (n) VALUES (5)")
     assert numbers(reader) == [5]
     assert scalar(owner, f"SELECT replace(name, '{place.schema}', 's') FROM ({names}) AS n") == "s.t"
+
+
+ATTACHED = ("CREATE TABLE t_new (LIKE t INCLUDING DEFAULTS)", "INSERT INTO t_new (n) VALUES (8)")
+NEW_PARTITIONS = {
+    "below the table": (*ATTACHED, "ALTER TABLE t ATTACH PARTITION t_new FOR VALUES IN (8)"),
+    "below a partition": (*ATTACHED, "ALTER TABLE t_5 ATTACH PARTITION t_new FOR VALUES IN (8)"),
+}
+
+
+@contextmanager
+def half_committed(place: Place, folder: Path, *statements: str) -> Iterator[Connection]:
+    """Their transaction has ended for every snapshot, and no session has been told what it changed. Another session."""
+    writer, other = place.session(), place.session()
+    lock = folder / "held"
+    lock.touch()
+    run(writer, "BEGIN")
+    number = scalar(writer, "SELECT pg_current_xact_id()::text")
+    run(writer, f"SELECT public.test_hold_commit('{lock}')", *statements)
+    with ThreadPoolExecutor(1) as pool:
+        commit = pool.submit(run, writer, "COMMIT")
+        while scalar(other, f"SELECT pg_visible_in_snapshot('{number}'::xid8, pg_current_snapshot())") is not True:
+            sleep(0.01)
+        try:
+            yield other
+        finally:
+            lock.unlink()
+            commit.result()
+
+
+@pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ"])
+@pytest.mark.parametrize("way", NEW_PARTITIONS)
+def test_a_partition_that_the_session_has_not_heard_of(
+    place: Place, shared_folder: Path, way: str, isolation: str
+) -> None:
+    """A snapshot sees that its transaction has ended; its rows would be passed by who does not read the partition."""
+    partition = "CREATE TABLE t_5 PARTITION OF t FOR VALUES IN ({}) PARTITION BY LIST (n)"
+    reader = place.make(*PARTS, partition.format(8 if "t_5" in NEW_PARTITIONS[way][-1] else 5))
+    assert scalar(reader, READS["count"]) == 4
+    with half_committed(place, shared_folder, *NEW_PARTITIONS[way]):
+        run(reader, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1", "SET LOCAL lock_timeout = '1s'")
+        found = states(reader, READS)
+        run(reader, "ROLLBACK")
+    assert found == dict.fromkeys(READS, SNAPSHOT)
+    assert len(numbers(reader)) == scalar(reader, READS["count"]) == 5

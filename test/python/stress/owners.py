@@ -74,7 +74,7 @@ def label(statement: str) -> str:
 
 
 def gave_up(error: psycopg.Error) -> bool:
-    """Whether others hold the table. REPACK (CONCURRENTLY) also wants a key, and not too many transactions in progress."""
+    """Whether others hold the table. REPACK (CONCURRENTLY) also wants a key, and few transactions in progress."""
     return isinstance(error, GAVE_UP) or "REPACK" in str(error)
 
 
