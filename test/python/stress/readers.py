@@ -205,6 +205,9 @@ class TwoStep(Plain):
         self, world: World, kind: str, max_rows: tuple[int, int] | None, other: "TwoStep | None" = None
     ) -> None:
         super().__init__(world, kind, max_rows, other and other.delivery)
+        self.is_shared = other is not None
+        if other:
+            other.is_shared = True
         self.sink: dict[str, tuple[int, list[int]]] = other.sink if other else {table: (0, []) for table in TABLES}
         # Batches that were forgotten by feed_seek(), which leave gaps.
         self.forgotten: Counter[str] = other.forgotten if other else Counter()
@@ -233,7 +236,7 @@ class TwoStep(Plain):
             return None
         self.finish(table, number)
         if self.crash():  # its answer may be lost
-            self.finish(table, number)
+            self.finish_again(table, number)
         return len(tokens)
 
     def next_batch(self, table: str) -> int | None:
@@ -260,6 +263,14 @@ class TwoStep(Plain):
                 time.sleep(self.rng.random() * (OLD_SECONDS if table in RESTLESS else 0))
             found = self.connection.execute(statement, [self.feed(table), number])
             return [int(str(token)) for (token,) in found]
+
+    def finish_again(self, table: str, number: int) -> None:
+        """Meanwhile another worker may have finished the next one."""
+        try:
+            self.finish(table, number)
+        except psycopg.errors.InvalidParameterValue:
+            if not self.is_shared:
+                raise
 
     def finish(self, table: str, number: int) -> None:
         """Let the feed go on."""
