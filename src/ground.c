@@ -127,6 +127,24 @@ make_cache(void)
 	CacheRegisterSyscacheCallback(NAMESPACEOID, notice_rename, (Datum) 0);
 }
 
+/* Of tables that were dropped, which the server tells of as of any other change */
+static void
+forget_dropped(void)
+{
+	HASH_SEQ_STATUS status;
+	Ground	   *ground;
+
+	hash_seq_init(&status, grounds);
+	while ((ground = hash_seq_search(&status)) != NULL)
+	{
+		if (ground->stands || SearchSysCacheExists1(RELOID, ObjectIdGetDatum(ground->relation)))
+			continue;
+		if (ground->memory != NULL)
+			MemoryContextDelete(ground->memory);
+		(void) hash_search(grounds, &ground->relation, HASH_REMOVE, NULL);
+	}
+}
+
 static Ground *
 find_ground(Oid relation)
 {
@@ -135,6 +153,8 @@ find_ground(Oid relation)
 
 	if (grounds == NULL)
 		make_cache();
+	if (hash_search(grounds, &relation, HASH_FIND, NULL) == NULL)
+		forget_dropped();
 	ground = hash_search(grounds, &relation, HASH_ENTER, &found);
 	if (!found)
 		*ground = (Ground) {.relation = relation};
@@ -406,7 +426,7 @@ void
 check_ground(const Table *table)
 {
 	AcceptInvalidationMessages();
-	if (table->ground->stands)
+	if (find_ground(table->oid)->stands)
 		return;
 	if (!datumIsEqual(proved(table)->members.value, table->members.value, false, -1))
 		refuse_change(table->oid);

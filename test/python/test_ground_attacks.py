@@ -252,3 +252,30 @@ def test_a_partition_that_the_session_has_not_heard_of(
         run(reader, "ROLLBACK")
     assert found == dict.fromkeys(READS, SNAPSHOT)
     assert len(numbers(reader)) == scalar(reader, READS["count"]) == 5
+
+
+def test_a_session_forgets_tables_that_were_dropped(place: Place) -> None:
+    """What it has proved of them takes memory; of those that are there it is kept."""
+    owner = place.make(PLAIN)
+    known = "SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'inorder: a table that was proved'"
+    assert scalar(owner, known) == 1
+    for n in range(20):
+        run(owner, f"CREATE TABLE t_{n} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())", "BEGIN")
+        run(owner, f"SELECT exact_count_start('t_{n}')", "COMMIT" if n % 2 else "ROLLBACK", f"DROP TABLE t_{n}")
+    assert scalar(owner, READS["count"]) == 4
+    assert scalar(owner, known) in (1, 2)
+
+
+def test_a_table_is_dropped_while_it_is_read(place: Place) -> None:
+    """By the very statement over its rows, which then reads others."""
+    owner = place.make(PLAIN)
+    run(
+        owner, f"CREATE TABLE other {PLAIN.removeprefix('CREATE TABLE t')}", "SELECT exact_count_start('other')",
+        "CREATE FUNCTION gone() RETURNS text LANGUAGE plpgsql AS 'BEGIN DROP TABLE t; "
+        "PERFORM exact_count_start(''other''); RETURN NULL; END'",
+    )  # fmt: skip
+    other = place.session()
+    run(other, "BEGIN")
+    assert state(other, "SELECT feed_apply('f', 'SELECT gone()')") in ("42P01", GROUND)
+    run(other, "ROLLBACK")
+    assert numbers(owner) == [1, 2, 3, 4]
