@@ -187,7 +187,7 @@ AS $$
 DECLARE
     probes text[] := ARRAY[inorder_internal.beyond_query(t)];
 BEGIN
-    IF p.members <> b.members THEN
+    IF p.members IS DISTINCT FROM b.members THEN
         IF p.transactions <> '{}' OR p.partial IS NOT NULL THEN
             PERFORM inorder_internal.complain(t, 'unguarded', m.member::oid)
             FROM inorder_internal.new_members(t, p.members) AS m WHERE m.was_attached;
@@ -222,6 +222,23 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.check_reached(inorder_internal.feed_table, @extschema@.feed_position) IS
 'Internal function. Error if numbers have been read that this server has not reached.';
 
+CREATE FUNCTION inorder_internal.check_remembers(t inorder_internal.feed_table, p @extschema@.feed_position)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF p.members IS NULL AND (p.transactions <> '{}' OR p.partial IS NOT NULL) THEN
+        RAISE 'this position on % remembers no partitions', t.relation
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = 'Nothing would notice a partition that was attached with rows of transactions that it has read, '
+                       'a guard that was switched off, or another primary key.',
+              HINT = format('If none was, take the members of feed_start(%L). In the database call '
+                            'feed_seek(name, ''here'').', t.relation);
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.check_remembers(inorder_internal.feed_table, @extschema@.feed_position) IS
+'Internal function. Error if a position that has read something does not say of which partitions: a reader made it.';
+
 CREATE FUNCTION inorder_internal.is_idle(t inorder_internal.feed_table, p @extschema@.feed_position)
 RETURNS boolean
 LANGUAGE sql STABLE
@@ -240,6 +257,7 @@ DECLARE
     ended int8multirange := inorder_internal.ended_transactions(t.base);
 BEGIN
     PERFORM inorder_internal.check_reached(t, p);
+    PERFORM inorder_internal.check_remembers(t, p);
     batch.origin := inorder_internal.server_origin();
     batch.transactions := ended - p.transactions;
     batch.resumed := p.partial;

@@ -23,7 +23,7 @@
 
 static StateCall everything = {
 	/* Most looks find nothing: then little is called. */
-	"SELECT n.b, (n.b).transactions, (n.b).resumed, ($2).members <> $3,"
+	"SELECT n.b, (n.b).transactions, (n.b).resumed, ($2).members IS DISTINCT FROM $3,"
 	" CASE WHEN n.b IS DISTINCT FROM NULL AND $4 THEN inorder_internal.total(inorder_internal.window_numbers(n.b)) END"
 	" FROM (SELECT CASE WHEN NOT inorder_internal.is_idle($1, $2) THEN inorder_internal.next_batch($1, $2, $3) END AS b"
 	" OFFSET 0) AS n", .stable = true

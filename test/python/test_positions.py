@@ -107,6 +107,25 @@ def test_a_filled_partition_is_noticed(in_schema: Connection, partitions: tuple[
         parts.read()
 
 
+def test_a_position_without_partitions(in_schema: Connection) -> None:
+    """A reader made it. One that has read nothing reads all; another would notice no partition that was attached."""
+    parts = Parts(in_schema, (1,))
+    parts.insert(1)
+    without = "SELECT ((p).transactions, NULL, NULL, NULL, (p).origin)::feed_position::text FROM (SELECT {}) AS r(p)"
+    parts.position = str(scalar(in_schema, without.format("feed_start('events')")))
+    assert parts.read() == [1]
+    parts.filled(7)
+    assert parts.read() == []
+    kept = parts.position
+    parts.attach(7)
+    parts.position = str(scalar(in_schema, without.format("%s::feed_position"), kept))
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="remembers no partitions"):
+        parts.read()
+    parts.position = kept
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="events_7 came with rows"):
+        parts.read()
+
+
 def test_a_partition_filled_anew_is_read(in_schema: Connection) -> None:
     """What the error's hint says: new numbers and ATTACH in one transaction."""
     parts = Parts(in_schema, (1,))
