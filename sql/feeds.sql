@@ -5,7 +5,7 @@
 
 CREATE TYPE inorder_internal.seen_feed AS (
     name text, owner name, relation regclass, key_column name, position int8multirange, partial bigint,
-    unfinished_batch bigint, created timestamptz, moved timestamptz, backlog_transactions bigint,
+    unfinished_batch bigint, batch_pid int, created timestamptz, moved timestamptz, backlog_transactions bigint,
     backlog_rows_estimated bigint
 );
 COMMENT ON TYPE inorder_internal.seen_feed IS 'Internal type. What the view feeds shows of a feed.';
@@ -18,13 +18,21 @@ RETURN CASE WHEN inorder_internal.is_right((f).owner, (f).owner_name, (f).system
 COMMENT ON FUNCTION inorder_internal.shown_owner(inorder_internal.feed) IS
 'Internal function. The owner of a feed, by oid if the role is gone or was another server''s.';
 
+CREATE FUNCTION inorder_internal.session_lives(number oid)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION inorder_internal.session_lives(oid) IS
+'Internal function. Whether the session lives that was handed out a batch under this number; false on a standby.';
+
 CREATE FUNCTION inorder_internal.feeds_of(caller oid)
 RETURNS SETOF inorder_internal.seen_feed
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT f.name, inorder_internal.shown_owner(f), f.relation, t.key_column, (f.position).transactions,
            (f.position).partial,
-           CASE WHEN (f.pending).transactions IS NOT NULL THEN f.batch END, f.created, f.moved, b.transactions, b.rows
+           CASE WHEN (f.pending).transactions IS NOT NULL THEN f.batch END,
+           CASE WHEN (f.pending).transactions IS NOT NULL AND inorder_internal.session_lives(f.holder)
+                THEN f.holder_pid END, f.created, f.moved, b.transactions, b.rows
     FROM inorder_internal.feed AS f
     JOIN pg_class AS c ON c.oid = f.relation
     LEFT JOIN inorder_internal.feed_table AS t ON t.relation = f.relation
@@ -82,8 +90,8 @@ COMMENT ON FUNCTION @extschema@.feed_holders(regclass) IS
 'open; the oldest first. Of other roles'' sessions only what pg_stat_activity shows.';
 
 CREATE VIEW @extschema@.feeds WITH (security_barrier = true) AS
-SELECT f.name, f.owner, f.relation, f.key_column, f.position, f.partial, f.unfinished_batch, f.created, f.moved,
-       f.backlog_transactions, f.backlog_rows_estimated, h.writers, h.since AS held_since, h.pid AS holder_pid,
+SELECT f.name, f.owner, f.relation, f.key_column, f.position, f.partial, f.unfinished_batch, f.batch_pid, f.created,
+       f.moved, f.backlog_transactions, f.backlog_rows_estimated, h.writers, h.since AS held_since, h.pid AS holder_pid,
        h.application AS holder_application, h.gid AS holder_gid, h.query AS holder_query
 FROM inorder_internal.seen_feeds() AS f
 LEFT JOIN LATERAL (SELECT count(*) OVER () AS writers, o.since, o.pid, o.application, o.gid, o.query
@@ -93,6 +101,8 @@ COMMENT ON VIEW @extschema@.feeds IS
 'behind, and who holds rows back.';
 COMMENT ON COLUMN @extschema@.feeds.position IS 'transactions read completely';
 COMMENT ON COLUMN @extschema@.feeds.partial IS 'transaction of which rows are read up to a key';
+COMMENT ON COLUMN @extschema@.feeds.batch_pid IS
+'process ID of the session that has the unfinished batch; null if that session has ended, and on a standby';
 COMMENT ON COLUMN @extschema@.feeds.moved IS 'when the position moved last; null if never';
 COMMENT ON COLUMN @extschema@.feeds.backlog_transactions IS
 'transactions, of any table, that have ended and are not read';

@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -36,6 +37,7 @@ PG_FUNCTION_INFO_V1(feed_apply);
 PG_FUNCTION_INFO_V1(feed_next_batch);
 PG_FUNCTION_INFO_V1(feed_batch_rows);
 PG_FUNCTION_INFO_V1(feed_finish_batch);
+PG_FUNCTION_INFO_V1(session_lives);
 PG_FUNCTION_INFO_V1(seen_feeds);
 
 typedef struct Feed
@@ -389,7 +391,7 @@ take_over(const Feed *feed)
 	if (!OidIsValid(DatumGetObjectId(session.value)))
 		return;					/* on a standby nobody has it */
 	state_call(&holder_of, 1, &feed->id, 2, holder);
-	if (!holder[0].null && holder[0].value == session.value)
+	if (!holder[0].null && DatumGetObjectId(holder[0].value) == DatumGetObjectId(session.value))
 		return;
 	if (!holder[0].null && state_lives("feed", DatumGetObjectId(holder[0].value)))
 		state_call(&say_held, 3, (Value[]) {feed->name, feed->batch, holder[1]}, 1, &nothing);
@@ -453,6 +455,13 @@ feed_finish_batch(PG_FUNCTION_ARGS)
 	expect_pending(&feed, number);
 	move_feed(&feed, feed.pending);
 	PG_RETURN_BOOL(true);
+}
+
+/* session_lives(number oid) -> boolean */
+Datum
+session_lives(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(!RecoveryInProgress() && state_lives("feed", PG_GETARG_OID(0)));
 }
 
 /* seen_feeds() -> setof inorder_internal.seen_feed */

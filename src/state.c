@@ -401,7 +401,7 @@ state_lives(const char *table, Oid number)
 {
 	LOCKTAG		tag = session_tag(table, number);
 
-	if (LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+	if (is_locked_by_me(&tag, ExclusiveLock) || LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
 		return true;
 	(void) LockRelease(&tag, ShareLock, false);
 	return false;

@@ -170,3 +170,23 @@ def test_one_transaction_does_not_need_two_locks(feed: Connection) -> None:
     feed.execute("PREPARE TRANSACTION 'work'")
     feed.execute("COMMIT PREPARED 'work'")
     assert (scalar(feed, NEXT, 2), scalar(feed, FINISH, 1)) == (1, True)
+
+
+def test_the_view_shows_who_has_a_batch(feed: Connection, cluster: Cluster) -> None:
+    """As long as that session lives, and the batch is not finished."""
+    shown = "SELECT unfinished_batch, batch_pid FROM feeds WHERE name = 'work'"
+    insert(feed, 5)
+    assert feed.execute(shown).fetchone() == (None, None)
+    with connect(cluster.dsn) as worker:
+        assert scalar(worker, NEXT, 2) == 1
+        pid = worker.info.backend_pid
+        for session in (feed, worker):
+            assert session.execute(shown.encode()).fetchone() == (1, pid)
+    deadline = time.monotonic() + WAIT_SECONDS
+    while feed.execute(shown).fetchone() != (1, None):  # it lets go of its number last
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert scalar(feed, NEXT, 2) == 1
+    assert feed.execute(shown).fetchone() == (1, feed.info.backend_pid)
+    scalar(feed, FINISH, 1)
+    assert feed.execute(shown).fetchone() == (None, None)

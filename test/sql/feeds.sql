@@ -15,10 +15,10 @@ FROM feeds ORDER BY name;
 SELECT count(*) FROM feed_read('a', null::events, 300);
 SELECT name, partial IS NOT NULL AS partial, moved IS NOT NULL AS moved, backlog_rows_estimated BETWEEN 900 AND 1100 AS all_or_nothing_of_a_transaction FROM feeds WHERE name = 'a';
 SELECT feed_next_batch('b', 10);
-SELECT name, unfinished_batch FROM feeds ORDER BY name;
+SELECT name, unfinished_batch, batch_pid = pg_backend_pid() AS own FROM feeds ORDER BY name;
 SELECT feed_finish_batch('b', 1);
 SELECT count(*) FROM feed_read('a', null::events) AS a, feed_read('b', null::events) AS b;
-SELECT name, partial IS NOT NULL AS partial, unfinished_batch, backlog_rows_estimated FROM feeds ORDER BY name;
+SELECT name, partial IS NOT NULL AS partial, unfinished_batch, batch_pid, backlog_rows_estimated FROM feeds ORDER BY name;
 -- The own transaction holds back its rows; one that writes elsewhere, or has no id, does not.
 BEGIN;
 SELECT name, writers FROM feeds ORDER BY name;
