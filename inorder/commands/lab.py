@@ -77,13 +77,6 @@ COMMANDS: dict[str, tuple[str, Sequence[Setting]]] = {
             memory_setting(),
         ),
     ),
-    "reader": (
-        "Rows that polling readers lose while transactions of mixed lengths write.",
-        (
-            count_setting("writers", "Sessions of pgbench.", 1, 90),
-            count_setting("seconds", "Seconds of each round; every delivery is kept until then.", 1, 300),
-        ),
-    ),
     "feed": (
         "What a feed and an exact count cost writers, readers, and who looks at a large table.",
         (count_setting("rows", "Rows of each table before the looks.", 10_000, 10**10),),

@@ -4,14 +4,12 @@ from inorder.lab.experiments import (
     feed,
     insert,
     noise,
-    reader,
     reuse,
 )
 from inorder.lab.feed_bench import ServerFeedBench
 from inorder.lab.keys import BASE_KINDS
 from inorder.lab.legacy import Experiment
 from inorder.lab.moving import moved
-from inorder.lab.reader_bench import PollingBench
 from inorder.lab.results import EXACT_COUNTERS
 from inorder.lab.reuse_bench import TurningBench
 from inorder.lab.server_bench import ServerBench
@@ -81,16 +79,6 @@ EXPERIMENTS = {
             method=reading_method,
             quick={"rows": 250_000, "rounds": 9},
             full={"rows": 10_000_000, "rounds": 90, "seconds": 10},
-        ),
-        Experiment(
-            name=reader.NAME,
-            study="P5",
-            plan=reader.ReaderPlan,
-            bench=PollingBench,
-            run=reader.run_reader,
-            needs=lambda plan: (2**30, "its rows"),
-            method=lambda server, plan: "commit timestamps",
-            full={"seconds": 60, "rounds": 6},
         ),
         Experiment(
             name=feed.NAME,

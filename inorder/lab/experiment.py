@@ -42,6 +42,7 @@ class Experiment(ABC, Generic[P]):
         self.plan = plan
         self.target = target
         self.progress = progress
+        self.measuring = ""  # what is measured, as progress says it
 
     # --- what it needs --------------------------------------------------------
 
@@ -73,6 +74,10 @@ class Experiment(ABC, Generic[P]):
     def told(self, metrics: Metrics) -> str:
         """What a measurement found, for the line of its progress."""
         return ""
+
+    def tell(self, text: str) -> None:
+        """How the measurement that is being made goes, for the same line."""
+        self.progress.step(f"{self.measuring}: {text}")
 
     def close(self) -> None:
         """End what is open."""

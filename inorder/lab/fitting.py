@@ -9,7 +9,6 @@ from inorder.lab.capabilities import Capabilities as Found
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.experiments.noise import NoisePlan
-from inorder.lab.experiments.reader import NEED_INORDER, READERS, ReaderPlan
 from inorder.lab.experiments.reuse import KINDS as REUSE_KINDS
 from inorder.lab.experiments.reuse import ReusePlan
 from inorder.lab.keys import KEY_KINDS, KeyKind
@@ -21,11 +20,6 @@ UNSEEN: Mapping[type, str] = {
     NoisePlan: "the device",
 }
 
-TWO_CLOCKS = (
-    "A row's wait is by two clocks, the server's at its commit and this machine's at its delivery. By how much they "
-    "differ was looked at before and after each round; where that is not known to 5 ms, the waits are left out."
-)
-
 VACUUMED = (
     "VACUUM frees no page while a transaction open elsewhere on that server may still see its rows. Autovacuum was off "
     "for the lab's tables."
@@ -33,11 +27,9 @@ VACUUMED = (
 
 # What comes out otherwise than there.
 OTHERWISE: Mapping[type, str] = {
-    ReaderPlan: TWO_CLOCKS,
     ReusePlan: VACUUMED,
 }
 
-COUNT_NOTHING = (ReaderPlan,)  # neither WAL nor blocks
 READ_VACUUM = (ReusePlan,)
 MEASURE_LEAVES = (InsertPlan, ReusePlan)
 
@@ -58,7 +50,6 @@ def fitted(plan: Any, found: Found, needed: int) -> tuple[Any, list[str]]:
     for part in (
         fit_kinds,
         fit_language,
-        fit_readers,
         fit_clients,
         fit_settings,
     ):
@@ -110,22 +101,6 @@ def fit_language(plan: Any, found: Found) -> Fit:
     return {}, []
 
 
-def fit_readers(plan: Any, found: Found) -> Fit:
-    """Without the extension only the readers that do without it; no wait can be told without the moments of commit."""
-    if not isinstance(plan, ReaderPlan):
-        return {}, []
-    if not found.tracks_commits:
-        raise InputError(
-            "track_commit_timestamp is off on that server, so that it does not know when a row was committed; "
-            "to set it takes a restart"
-        )
-    left = [] if found.has_inorder else [reader for reader in plan.readers if reader in NEED_INORDER]
-    kept = tuple(reader for reader in plan.readers if reader not in left)
-    labels = ", ".join(READERS[reader] for reader in left)
-    told = f"Left out, since the database has no extension inorder that this role may use: {labels}."
-    return {"readers": kept}, [told] if left else []
-
-
 def fit_clients(plan: Any, found: Found) -> Fit:
     """As many sessions as the server, the database and the role have left."""
     free, changes, notes = found.free_sessions - SPARE_SESSIONS, {}, []
@@ -133,8 +108,6 @@ def fit_clients(plan: Any, found: Found) -> Fit:
         raise InputError(f"the server has {max(found.free_sessions, 0)} sessions left for '{found.role}', too few")
     if hasattr(plan, "fill_workers"):
         changes["fill_workers"] = min(plan.fill_workers, free)
-    if isinstance(plan, ReaderPlan) and plan.writers + len(READERS) > free:
-        raise InputError(f"the server has {free} sessions left for '{found.role}', too few for --writers and readers")
     if isinstance(getattr(plan, "clients", None), int):
         if plan.clients > free:
             raise InputError(f"the server has {free} sessions left for '{found.role}', fewer than --clients")
@@ -166,13 +139,12 @@ def blind_spots(plan: Any, found: Found) -> list[str]:
         "the lab's own tables and indexes."
     )
     notes = []
-    if not isinstance(plan, COUNT_NOTHING):
-        notes.append(whole if found.sees_wal else f"Left out: WAL, since '{found.role}' may not read pg_stat_wal.")
+    notes.append(whole if found.sees_wal else f"Left out: WAL, since '{found.role}' may not read pg_stat_wal.")
     if type(plan) in UNSEEN:
         notes.append(f"Left out: {UNSEEN[type(plan)]}, to be seen only from within the server's machine.")
     if type(plan) in OTHERWISE:
         notes.append(OTHERWISE[type(plan)])
-    if not found.may_checkpoint and not isinstance(plan, ReaderPlan):
+    if not found.may_checkpoint:
         notes.append(
             f"No checkpoint before each turn: '{found.role}' has not the rights of pg_checkpoint. Full-page images "
             "depend on when the server made its own."

@@ -54,7 +54,8 @@ class Runner:
         first = turn.places[0]
         measured = turn.measure(seed_of(self.experiment.plan.seed, first.step, first.kind, first.rows, number))
         for place, known in zip(turn.places, has, strict=True):
-            self.progress.step(before + place.label)
+            self.experiment.measuring = before + place.label
+            self.progress.step(self.experiment.measuring)
             found = next(measured)
             if number > 0 and not known:
                 self.keep(place, number, found)

@@ -12,7 +12,6 @@ from inorder.lab.experiments import (
     feed,
     insert,
     noise,
-    reader,
     reuse,
 )  # fmt: skip
 from inorder.lab.results import Result
@@ -20,7 +19,6 @@ from inorder.report.feed import feed_headline, feed_sections
 from inorder.report.insert import insert_headline, insert_sections
 from inorder.report.noise import noise_headline, noise_sections
 from inorder.report.quality import quality_sections
-from inorder.report.reader import reader_headline, reader_sections
 from inorder.report.reuse import reuse_headline, reuse_sections
 from inorder.report.section import Section
 from inorder.report.terminal import section_table
@@ -29,7 +27,6 @@ TURNS = (
     "What is compared takes turns in shuffled order within a round, so that what disturbs a round disturbs all; "
     "ratios are paired within their round."
 )
-TOGETHER = "All readers follow the same load at the same time."
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,6 @@ def of_sections(
 REPORTS = {
     **{name: of_sections(kind.sections, kind.headline, kind.order) for name, kind in all_experiments().items()},
     insert.NAME: of_sections(insert_sections, insert_headline),
-    reader.NAME: of_sections(reader_sections, reader_headline, TOGETHER),
     feed.NAME: of_sections(feed_sections, feed_headline),
     noise.NAME: of_sections(noise_sections, noise_headline),
     reuse.NAME: of_sections(reuse_sections, reuse_headline),

@@ -16,16 +16,17 @@ from inorder.lab.clocks import Apart
 from inorder.lab.experiments.generators import FLOOR, INSERTS
 from inorder.lab.experiments.mixed import AGAIN, MixedPlan
 from inorder.lab.experiments.mixed import STEPS as STEPS_OF_MIXED
-from inorder.lab.experiments.reader import READERS, ReaderPlan
+from inorder.lab.experiments.reader import ReaderExperiment, ReaderPlan
+from inorder.lab.experiments.reader.readers import READERS
 from inorder.lab.experiments.uuid_v1.plan import KINDS as UUID_V1_KINDS
 from inorder.lab.experiments.uuid_v1.plan import STEPS as LIFE
 from inorder.lab.experiments.uuid_v1.plan import UuidV1Plan
 from inorder.lab.experiments.writers import WritersExperiment, WritersPlan
 from inorder.lab.fitting import fitted
 from inorder.lab.pgbench import Load
-from inorder.lab.reader_bench import PollingBench
 from inorder.lab.results import load
 from inorder.lab.targets.own_server import OwnServer, require_room
+from inorder.lab.turn import Metrics
 from inorder.report.catalogue import report_of
 from inorder.servers import Server
 
@@ -41,7 +42,7 @@ def test_writers(tmp_path: Path, users: Cluster, server: Server, monkeypatch: py
     with OwnServer(users.dsn, server) as own:
         bench = WritersExperiment(WritersPlan(clients=2), own, Silent())
         bench.prepare()
-        turns = [bench.measure(form, 2, 1, 1, form) for form in ("partition_trigger", "xact", "xact")]
+        turns = [bench.measure(form, 2, 1, 1) for form in ("partition_trigger", "xact", "xact")]
     assert [(turn["written"], turn["misplaced"]) for turn in turns] == [(10, 0)] * 3 and traces(users.dsn) == []
     assert all(turn["wal_bytes"] > 200 * turn["written"] for turn in turns)
     result, told = run_there(tmp_path, server, plain(users), "writers", "--forms", "lock,xact", *options)
@@ -85,16 +86,18 @@ def test_readers_beside_an_open_transaction(users: Cluster, server: Server, monk
     """
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() + 5000)
-    monkeypatch.setattr("inorder.lab.reader_bench.CLOCK_ERROR", 0.9)  # known to that, however busy the machine is
-    rounds: list[dict[str, dict[str, float]]] = []
+    # Known to that, however busy the machine is.
+    monkeypatch.setattr("inorder.lab.experiments.reader.CLOCK_ERROR", 0.9)
+    plan = ReaderPlan(writers=4, seconds=1)
+    rounds: list[dict[str, Metrics]] = []
     with OwnServer(users.dsn, server) as own:
-        bench = PollingBench(own, ReaderPlan(writers=4, seconds=1))
-        bench.create()
+        bench = ReaderExperiment(plan, own, Silent())
+        bench.prepare()
         with connect(f"{users.dsn} dbname=bare") as other, other.transaction():
             other.execute("SELECT pg_current_xact_id()")
-            bench.measure(1, lambda tps: None, rounds.append)
-        monkeypatch.setattr(bench, "clocks", lambda: Apart(-1.0, 1.0))
-        bench.measure(2, lambda tps: None, rounds.append)
+            rounds.append(measured(bench, 1))
+        monkeypatch.setattr(own, "clock", lambda: Apart(-1.0, 1.0))
+        rounds.append(measured(bench, 2))
     assert traces(users.dsn) == []
     first, second = rounds
     assert first["horizon"]["held"] == first["horizon"]["committed"] > 0 and second["horizon"]["held"] == 0
@@ -102,6 +105,11 @@ def test_readers_beside_an_open_transaction(users: Cluster, server: Server, monk
     assert all(-1000 < found["longest_wait_ms"] < 1_000_000 for found in first.values())
     assert all("longest_wait_ms" not in found and found["clock_error_ms"] == 1000 for found in second.values())
     assert all(found[name]["lost"] == found[name]["twice"] == 0 for found in rounds for name in ("horizon", "feed"))
+
+
+def measured(bench: ReaderExperiment, seed: int) -> dict[str, Metrics]:
+    """A round, by reader."""
+    return {name: found.metrics for name, found in zip(bench.plan.readers, bench.measure(seed), strict=True)}
 
 
 @pytest.mark.server

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,21 +16,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from inorder.cluster import Cluster
-from inorder.database import Connection, connect
+from inorder.database import Connection
 from inorder.errors import InorderError
 from inorder.lab.clocks import SAME, apart
-from inorder.lab.experiments import reader as experiment
-from inorder.lab.experiments.reader import READ, READERS, ReaderPlan, Reading, compare, run_reader
-from inorder.lab.extensions import create_extensions
-from inorder.lab.reader_bench import READER_SETTINGS
-from inorder.lab.readers import TABLE, all_readers, setup
+from inorder.lab.experiments.reader import ReaderExperiment, ReaderPlan, Reading, compare
+from inorder.lab.experiments.reader.readers import READERS, TABLE, all_readers
+from inorder.lab.experiments.reader.report import READ
 from inorder.lab.results import Result, Run, load
+from inorder.lab.runner import Runner
+from inorder.lab.targets.target import Target
+from inorder.lab.targets.throw_away import ThrowAway
 from inorder.report.catalogue import REPORTS
-from inorder.report.reader import reader_sections, summarise_reader
 from inorder.servers import Server
 from rich.console import Console
 
 from conftest import Counting, Silent
+from on_paper import empty_result
+from replay import Nowhere
 from test_cli import inorder, surroundings
 
 LOSING = ("id", "created", "v7")
@@ -74,11 +77,10 @@ def test_a_row_that_is_held_back_is_not_lost() -> None:
 
 def test_what_is_not_known_of_a_wait_is_empty() -> None:
     """No cell, no chart, and a word; rows that are held back are told of."""
-    plan = ReaderPlan()
-    result = empty_result(plan)
+    result = empty_result(ReaderExperiment, ReaderPlan())
     found = compare(COMMITTED, Reading([(102.0, [1, 2])], held={3}), waits=False) | {"seconds": 9.0}
     result.runs = [Run(READ, "horizon", 0, 1, found)]
-    (section,) = reader_sections(result)
+    (section,) = ReaderExperiment.sections(result)
     assert section.shown()[0][-4:-1] == ["", "", "0.0 ms"] and len(section.charts) == 1
     assert "could not be compared" in section.caption and "1 rows were not lost but held back" in section.caption
 
@@ -120,83 +122,88 @@ def test_delivered_and_lost_make_up_what_was_committed(polls: list[list[int]]) -
     assert found["twice"] <= found["delivered"]
 
 
-class OnPaper:
-    """A bench that only writes down what it is asked; an interrupt comes after its metrics, as it does in earnest."""
+class OnPaper(ReaderExperiment):
+    """Tells two seconds, whatever the plan says; each reader is given each row. An interrupt ends the load."""
 
-    def __init__(self, interrupt_at: int = 0) -> None:
-        self.asked: list[str] = []
-        self.seeds: list[int] = []
-        self.left = interrupt_at
+    interrupt_in = 0
 
-    def create(self) -> None:
-        """Noted."""
-        self.asked.append("create")
+    def prepare(self) -> None:
+        """Nothing yet."""
+        self.readers, self.held, self.seeds = all_readers(), {name: set() for name in READERS}, list[int]()
 
-    def measure(
-        self, seed: int, second: Callable[[float], None], keep: Callable[[dict[str, dict[str, float]]], None]
-    ) -> None:
-        """Two seconds told, whatever the plan says."""
-        self.asked.append("measure")
+    def follow(self, name: str, writing: threading.Event) -> Reading:
+        """All rows, at once."""
+        return Reading([(101.5, [1, 2, 3])])
+
+    def committed(self) -> dict[int, float]:
+        """Of each round."""
+        return COMMITTED
+
+    def load(self, seed: int, second: Callable[[float], None]) -> None:
+        """Two seconds told."""
         self.seeds.append(seed)
         second(10.0)
         second(20.0)
-        found = compare(COMMITTED, Reading([(101.5, [1, 2, 3])])) | {"seconds": 3.0}
-        keep(dict.fromkeys(READERS, found))
-        self.left -= 1
-        if self.left == 0:
+        if len(self.seeds) == self.interrupt_in:
             raise KeyboardInterrupt
 
 
-def empty_result(plan: ReaderPlan) -> Result:
-    """Nothing measured yet."""
-    return Result(experiment.NAME, "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
+class Interrupted(OnPaper):
+    """In its second round."""
+
+    interrupt_in = 2
+
+
+def run_it(kind: type[OnPaper], plan: ReaderPlan, result: Result, progress: Silent | None = None) -> OnPaper:
+    """On a server whose clock is this machine's."""
+    here = Nowhere()
+    here.clock = lambda: SAME  # type: ignore[attr-defined]
+    experiment = kind(plan, cast(Target, here), progress or Silent())
+    Runner(experiment, result, lambda: None).run()
+    return experiment
 
 
 def test_every_round_has_every_reader_and_a_load_of_its_own() -> None:
-    """One table, another seed a round, the same again with the same seed; saved after each round."""
-    plan, bench, saves = ReaderPlan(rounds=3), OnPaper(), []
-    result = empty_result(plan)
-    run_reader(plan, bench, result, Silent(), lambda: saves.append(len(result.runs)))
-    assert bench.asked == ["create", "measure", "measure", "measure"] and len(set(bench.seeds)) == 3
+    """Another seed a round, the same again with the same seed."""
+    plan = ReaderPlan(rounds=3)
+    result = empty_result(OnPaper, plan)
+    bench = run_it(OnPaper, plan, result)
+    assert len(set(bench.seeds)) == 3 and result.complete
     assert [(run.round, run.kind) for run in result.runs] == [(n, name) for n in (1, 2, 3) for name in READERS]
-    assert saves == [len(READERS) * n for n in (1, 2, 3, 3)] and result.complete
-    again = OnPaper()
-    run_reader(plan, again, empty_result(plan), Silent(), lambda: None)
-    assert again.seeds == bench.seeds
+    assert run_it(OnPaper, plan, empty_result(OnPaper, plan)).seeds == bench.seeds
 
 
 def test_an_interrupt_keeps_the_round_it_came_in() -> None:
-    """Incomplete, and the table can be shown."""
+    """Incomplete, and the table can be shown; a resumed run goes on with the next."""
     plan = ReaderPlan(rounds=5)
-    result = empty_result(plan)
+    result = empty_result(OnPaper, plan)
     with pytest.raises(KeyboardInterrupt):
-        run_reader(plan, OnPaper(interrupt_at=2), result, Silent(), lambda: None)
+        run_it(Interrupted, plan, result)
     assert len(result.runs) == 2 * len(READERS) and not result.complete
-    assert [section.title for section in reader_sections(result)] == [
-        f"Losing rows: 16 writers, 3 s, round {number} of 5" for number in (1, 2)
-    ]
+    assert [section.title.partition(" s, ")[2] for section in ReaderExperiment.sections(result)] == [
+        "round 1 of 5", "round 2 of 5"
+    ]  # fmt: skip
+    assert len(run_it(OnPaper, plan, result).seeds) == 3 and result.complete
 
 
 @pytest.mark.parametrize("seconds", [1, 2, 10])
 def test_progress_counts_every_second(seconds: int) -> None:
     """Also where pgbench told fewer or more of them than were asked for."""
-
     plan, counting = ReaderPlan(seconds=seconds, rounds=2), Counting()
-    run_reader(plan, OnPaper(), empty_result(plan), counting, lambda: None)
+    run_it(OnPaper, plan, empty_result(OnPaper, plan), counting)
     assert counting.ended == counting.totals == 2 * seconds
 
 
 def test_the_table_fits_a_terminal() -> None:
     """80 columns, with a million rows; the readers in the order of READERS; empty without a run."""
-    plan = ReaderPlan()
-    result = empty_result(plan)
-    assert reader_sections(result) == [] and summarise_reader(result) == []
+    result = empty_result(ReaderExperiment, ReaderPlan())
+    assert ReaderExperiment.sections(result) == []
     metrics = {
         "committed": 1234567, "delivered": 1234567, "lost": 12345, "twice": 0, "longest_wait_ms": 9999.0,
         "median_wait_ms": 1234.0, "longest_poll_ms": 12.34, "polls": 1000, "seconds": 12.1,
     }  # fmt: skip
     result.runs = [Run(READ, name, 0, 1, dict(metrics)) for name in reversed(READERS)]
-    assert [row.reader for row in summarise_reader(result)] == list(READERS)
+    assert [row[0] for row in ReaderExperiment.sections(result)[0].rows] == list(READERS)
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(*REPORTS["reader"].tables(result))
     text = console.export_text()
@@ -208,13 +215,10 @@ def test_the_table_fits_a_terminal() -> None:
 def test_who_loses_the_row_of_an_open_transaction(server: Server) -> None:
     """The textbook case, one statement after the other: the first to write is the last to commit."""
     with Cluster(server) as cluster:
-        cluster.start(READER_SETTINGS)
-        with connect(cluster.dsn) as control, connect(cluster.dsn) as first:
-            create_extensions(control, server)
-            control.execute("CREATE SCHEMA inorder_lab")
-            for statement in setup(READERS):
-                control.execute(statement.encode())
-            readers = all_readers()
+        bench = ReaderExperiment(ReaderPlan(), ThrowAway(cluster), Silent())
+        bench.prepare()
+        with bench.connection() as control, bench.connection() as first:
+            readers = bench.readers
             insert = f"INSERT INTO {TABLE} DEFAULT VALUES".encode()
             with first.transaction():
                 first.execute(insert)

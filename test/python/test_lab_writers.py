@@ -149,7 +149,7 @@ def bench(server: Server) -> Iterator[Few]:
 @pytest.mark.parametrize("form", FORMS)
 def test_each_form_writes_its_rows_where_they_belong(bench: Few, form: str, rows: int) -> None:
     """All rows, each writer's in its own table; in order where the form says so, with WAL and time."""
-    found = bench.measure(form, CLIENTS, rows, 1, form)
+    found = bench.measure(form, CLIENTS, rows, 1)
     assert found["written"] == CLIENTS * TRANSACTIONS * rows
     assert form in CONCURRENT or found["misplaced"] == 0
     assert found["wal_bytes"] > 200 * found["written"] and found["tps"] > 0
@@ -197,7 +197,7 @@ def alternately(bench: Few, form: str) -> tuple[list[int], int]:
 @pytest.mark.server
 def test_the_feeds_form_is_guarded_and_can_be_read(bench: Few) -> None:
     """All rows come; a key of one's own is refused."""
-    bench.measure(XACT, CLIENTS, 1, 1, XACT)
+    bench.measure(XACT, CLIENTS, 1, 1)
     with bench.connection() as connection:
         connection.execute(f"SELECT feed_create('writers', '{TABLE}', start => 'beginning')".encode())
         read = scalar(connection, f"SELECT count(DISTINCT id) FROM feed_read('writers', null::{TABLE})")
@@ -211,7 +211,7 @@ def test_rows_that_are_missing_are_an_error(bench: Few, monkeypatch: pytest.Monk
     """Whatever else was measured."""
     monkeypatch.setitem(FORMS, BASELINE, one_table("", behind=(f"DELETE FROM {TABLE} WHERE id = 3",)))
     with pytest.raises(InorderError, match="plain: 19 rows of 20 statements of 1"):
-        bench.measure(BASELINE, CLIENTS, 1, 1, BASELINE)
+        bench.measure(BASELINE, CLIENTS, 1, 1)
 
 
 # --- the turns ----------------------------------------------------------------
@@ -224,7 +224,7 @@ class OnPaper(WritersExperiment):
         """Nothing yet."""
         self.asked: list[tuple[str, int, int]] = []
 
-    def measure(self, name: str, clients: int, rows: int, seed: int, label: str) -> Metrics:
+    def measure(self, name: str, clients: int, rows: int, seed: int) -> Metrics:
         """Noted."""
         self.asked.append((name, clients, rows))
         return turn_metrics(100.0)

@@ -104,7 +104,7 @@ class WritersExperiment(Experiment[WritersPlan]):
         """One form in one step."""
         clients = 1 if step == ALONE else self.plan.clients
         label = f"{FORMS[form].label}, {rows} a statement, {clients} at once"
-        return single(step, form, rows, label, lambda seed: self.measure(form, clients, rows, seed, label))
+        return single(step, form, rows, label, lambda seed: self.measure(form, clients, rows, seed))
 
     def told(self, metrics: Metrics) -> str:
         """Its speed, and whether the ids are in order."""
@@ -127,7 +127,7 @@ class WritersExperiment(Experiment[WritersPlan]):
         """What each turn does to the server."""
         return pgbench.Load(clients, self.plan.threads, self.plan.seconds)
 
-    def measure(self, name: str, clients: int, rows: int, seed: int, label: str) -> Metrics:
+    def measure(self, name: str, clients: int, rows: int, seed: int) -> Metrics:
         """One run of pgbench between a checkpoint and a look at the counters; then what it wrote is checked."""
         form = FORMS[name]
         counted: Metrics = {}
@@ -137,7 +137,7 @@ class WritersExperiment(Experiment[WritersPlan]):
             with self.target.counted(connection, None, counted):
                 done = self.target.pgbench(
                     self.script(form, clients, rows), self.load(clients), seed,
-                    lambda tps: self.progress.step(f"{label}: {tps * rows:,.0f} rows/s"), by_statement=True,
+                    lambda tps: self.tell(f"{tps * rows:,.0f} rows/s"), by_statement=True,
                 )  # fmt: skip
             written, misplaced = count_misplaced(connection, form.tables(clients))
         if written != done.transactions * rows or written == 0:

@@ -7,8 +7,17 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from inorder.database import Connection
-from inorder.lab.experiments.reader import NEED_INORDER
 from inorder.lab.keys import SCHEMA
+
+# Name -> how the reader keeps its place.
+READERS = {
+    "id": "where id > last",
+    "created": "where created > last",
+    "v7": "where v7 > last",
+    "horizon": "xmin horizon",
+    "feed": "inorder feed",
+}
+NEED_INORDER = ("v7", "horizon", "feed")
 
 TABLE = f"{SCHEMA}.events"
 FEED_ROWS = 10_000  # of one batch, at most

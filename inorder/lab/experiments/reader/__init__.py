@@ -1,0 +1,259 @@
+"""Rows that a polling reader loses while transactions of mixed lengths write (published study P5).
+
+Several readers follow one table at once, each keeping its place in its own way. A row is lost when the reader's place
+has moved past it before it was committed. ``compare`` is the whole judgement: what was committed against what a reader
+was given.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from importlib.resources import as_file, files
+from statistics import median
+from typing import ClassVar
+
+from inorder.database import Connection
+from inorder.errors import InorderError, InputError
+from inorder.lab import pgbench, setting
+from inorder.lab.capabilities import Adapted, Capabilities, adapted
+from inorder.lab.clocks import Apart
+from inorder.lab.experiment import Experiment
+from inorder.lab.experiments.reader.readers import NEED_INORDER, READERS, TABLE, all_readers, setup
+from inorder.lab.experiments.reader.report import READ, headline, sections
+from inorder.lab.machine import available_cores
+from inorder.lab.plan import Plan
+from inorder.lab.results import Result
+from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round
+from inorder.report.section import Section
+from inorder.servers import Server
+
+MILLISECONDS = 1000.0
+POLL_PAUSE = 0.01
+QUIET = 0.5  # seconds without anything new after which a reader has read all there is
+CLOCK_ERROR = 0.005  # seconds; by more, a wait of the usual 5 to 10 ms would say nothing
+
+# The server as it comes, with commits that wait for the disk, but for the moment of each commit; and an index for each
+# reader: nothing ever analyzes the table.
+SETTINGS = {"track_commit_timestamp": "on"}
+BY_INDEX = {"enable_seqscan": "off", "enable_bitmapscan": "off"}
+
+TWO_CLOCKS = (
+    "A row's wait is by two clocks, the server's at its commit and this machine's at its delivery. By how much they "
+    "differ was looked at before and after each round; where that is not known to 5 ms, the waits are left out."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReaderPlan(Plan):
+    """How many sessions write, for how long, how often; and which readers follow them."""
+
+    writers: int = setting.count("Sessions of pgbench.", 1, 90, 16)
+    seconds: int = setting.count("Seconds of each round; every delivery is kept until then.", 1, 300, 10, full=60)
+    rounds: int = setting.rounds(1, full=6)
+    readers: tuple[str, ...] = setting.choices(
+        "Readers.", tuple(READERS), asked=False, needs_inorder=NEED_INORDER.__contains__, label=READERS.__getitem__
+    )
+
+
+@dataclass
+class Reading:
+    """What one reader was given: of each poll that found rows the moment, in seconds since 1970, and their ids.
+
+    ``held`` are the rows that it had not been given in the end, but would be later.
+    """
+
+    deliveries: list[tuple[float, list[int]]] = field(default_factory=list)
+    held: set[int] = field(default_factory=set)
+    polls: int = 0
+    longest_poll: float = 0.0
+
+
+def compare(committed: Mapping[int, float], reading: Reading, waits: bool = True) -> Metrics:
+    """Count what a reader lost or was given twice, and how long it kept rows waiting after their commit.
+
+    ``committed`` has the moment of commit of every row there is; a row's wait
+    ends with its first delivery. Without ``waits`` they are left out: the moments are of two clocks.
+
+    >>> found = compare({1: 10.0, 2: 10.5, 3: 11.0}, Reading([(10.5, [1]), (11.25, [1, 3])]))
+    >>> found["delivered"], found["lost"], found["twice"], found["longest_wait_ms"]
+    (2, 1, 1, 500.0)
+    """
+    times = Counter(row for _, rows in reading.deliveries for row in rows)
+    if not times.keys() <= committed.keys():
+        unknown = sorted(times.keys() - committed.keys())[:10]
+        raise InorderError(f"delivered, but not committed in this round: {unknown}")
+    first = {row: moment for moment, rows in reversed(reading.deliveries) for row in rows}
+    undelivered = committed.keys() - first.keys()
+    found = {
+        "committed": len(committed),
+        "delivered": len(first),
+        "held": len(undelivered & reading.held),
+        "lost": len(undelivered - reading.held),
+        "twice": sum(1 for count in times.values() if count > 1),
+        "polls": reading.polls,
+        "longest_poll_ms": MILLISECONDS * reading.longest_poll,
+    }
+    return found | (waited(committed, first) if waits else {})
+
+
+def waited(committed: Mapping[int, float], first: Mapping[int, float]) -> Metrics:
+    """The longest and the median time from a row's commit to its first delivery."""
+    waits = [MILLISECONDS * (moment - committed[row]) for row, moment in first.items()]
+    return {"longest_wait_ms": max(waits, default=0.0), "median_wait_ms": median(waits) if waits else 0.0}
+
+
+class ReaderExperiment(Experiment[ReaderPlan]):
+    """pgbench writes, a thread for each reader polls."""
+
+    name = "reader"
+    summary = "Rows that polling readers lose while transactions of mixed lengths write."
+    studies = ("P5",)
+    order = "All readers follow the same load at the same time."
+    Plan: ClassVar = ReaderPlan
+
+    @classmethod
+    def room(cls, plan: ReaderPlan) -> tuple[int, str]:
+        """However long."""
+        return 2**30, "its rows"
+
+    @classmethod
+    def method(cls, plan: ReaderPlan, server: Server) -> str:
+        """When a row was committed."""
+        return "commit timestamps"
+
+    @classmethod
+    def adapt(cls, plan: ReaderPlan, can: Capabilities) -> Adapted[ReaderPlan]:
+        """No wait is known without the moments of commit; each reader has a session, too."""
+        if not can.tracks_commits:
+            raise InputError(
+                "track_commit_timestamp is off on that server, so that it does not know when a row was committed; "
+                "to set it takes a restart"
+            )
+        if plan.writers + len(READERS) > can.sessions:
+            raise can.too_few("too few for --writers and readers")
+        return adapted(plan, can, counts=False, checkpoints=False, otherwise=TWO_CLOCKS)
+
+    # --- what it does ---------------------------------------------------------
+
+    def prepare(self) -> None:
+        """The empty table, and the readers at its beginning."""
+        self.target.serve(SETTINGS)
+        readers = all_readers()
+        self.readers = {name: readers[name] for name in self.plan.readers}
+        self.rows_before = 0
+        self.held: dict[str, set[int]] = {name: set() for name in self.readers}  # in the rounds before
+        with self.connection() as connection:
+            self.target.create_extensions(connection)
+            self.target.create_schema(connection)
+            for statement in setup(self.plan.readers):
+                connection.execute(statement.encode())
+
+    def connection(self) -> Connection:
+        """A new connection to the server."""
+        return self.target.connect(**BY_INDEX)
+
+    def stages(self) -> list[Stage]:
+        """Every round is the same load with another seed; the readers go on where they stopped."""
+        label = f"{self.plan.writers} writers, {self.plan.seconds} s"
+        places = tuple(Place(READ, name, 0, label) for name in self.plan.readers)
+        return [Stage(every_round([Turn(places, self.measure, weight=self.plan.seconds)]), self.plan.rounds)]
+
+    def measure(self, seed: int) -> Iterator[Measured]:
+        """Read while pgbench writes, and on until nothing new comes.
+
+        An interrupt of the writers goes on when each reader's figures are handed over: of a shorter load, too.
+        """
+        interrupt: BaseException | None = None
+        writing, clocks = threading.Event(), self.target.clock()
+        writing.set()
+        with ThreadPoolExecutor(len(self.readers)) as pool:
+            jobs = {name: pool.submit(self.follow, name, writing) for name in self.readers}
+            started = time.monotonic()
+            try:
+                self.write(seed)
+            except BaseException as error:
+                interrupt = error
+            seconds = time.monotonic() - started
+            writing.clear()
+            readings = {name: job.result() for name, job in jobs.items()}
+        found = self.judged(readings, clocks | self.target.clock(), seconds)
+        if not interrupt:
+            self.progress.step(self.measuring)
+            self.progress.done(f"{found[self.plan.readers[-1]]['committed']:,} rows committed")
+        yield from map(Measured, found.values())
+        if interrupt:
+            raise interrupt
+
+    def write(self, seed: int) -> None:
+        """The load, with a step of progress for each second but the last; all transactions have ended at its end."""
+        left = self.plan.seconds
+
+        def second(tps: float) -> None:
+            nonlocal left
+            if left > 1:
+                left -= 1
+                self.progress.done()
+            self.tell(f"{tps:,.0f} transactions/s")
+
+        self.load(seed, second)
+        for _ in range(left - 1):
+            self.progress.done()
+
+    def load(self, seed: int, second: Callable[[float], None]) -> None:
+        """What the sessions of pgbench do, telling TPS each second."""
+        load = pgbench.Load(self.plan.writers, available_cores(), self.plan.seconds)
+        with as_file(files("inorder.lab").joinpath("workloads", "writers.sql")) as script:
+            self.target.pgbench(script, load, seed, second)
+
+    def judged(self, readings: Mapping[str, Reading], clocks: Apart, seconds: float) -> dict[str, Metrics]:
+        """Each reader's metrics; without waits where the clocks are too far from being known."""
+        committed = {row: moment - clocks.seconds for row, moment in self.committed().items()}
+        more = {"seconds": seconds} | ({"clock_error_ms": MILLISECONDS * clocks.error} if clocks.error else {})
+        for name, reading in readings.items():
+            self.held[name] |= reading.held
+        waits = clocks.error <= CLOCK_ERROR
+        return {name: compare(committed, reading, waits) | more for name, reading in readings.items()}
+
+    def follow(self, name: str, writing: threading.Event) -> Reading:
+        """Poll until the writers have ended and nothing new has come for a while."""
+        reader = self.readers[name]
+        reading, quiet_since = Reading(), time.monotonic()
+        with self.connection() as connection:
+            while time.monotonic() - quiet_since < QUIET:
+                started = time.monotonic()
+                rows = [row for row in reader.poll(connection) if row not in self.held[name]]
+                now = time.monotonic()
+                if rows:
+                    reading.deliveries.append((time.time(), rows))
+                if rows or writing.is_set():
+                    quiet_since = now
+                reading.polls += 1
+                reading.longest_poll = max(reading.longest_poll, now - started)
+                time.sleep(POLL_PAUSE)
+            reading.held = reader.held(connection)
+        return reading
+
+    def committed(self) -> dict[int, float]:
+        """The rows of this round and the moments of their commits by the server's clock."""
+        query = f"SELECT id, extract(epoch FROM pg_xact_commit_timestamp(xmin))::float8 FROM {TABLE} WHERE id > %s"
+        with self.connection() as connection:
+            rows = connection.execute(query.encode(), (self.rows_before,)).fetchall()
+        moments = {int(str(row)): float(str(moment)) for row, moment in rows}
+        self.rows_before = max(moments, default=self.rows_before)
+        return moments
+
+    # --- what it says ---------------------------------------------------------
+
+    @classmethod
+    def sections(cls, result: Result) -> Sequence[Section]:
+        """A table a round."""
+        plan = cls.plan_in(result)
+        return sections(result, plan.writers, plan.seconds, plan.rounds)
+
+    @classmethod
+    def headline(cls, result: Result) -> str:
+        """Who lost rows."""
+        return headline(result)

@@ -1,0 +1,123 @@
+"""What is said of the readers, a table a round: what each lost, and how long it kept rows waiting."""
+
+from collections.abc import Sequence
+
+from inorder.lab.experiments.reader.readers import READERS
+from inorder.lab.results import Result, Run
+from inorder.report import charts
+from inorder.report.section import Chart, Column, Section, data_only, number
+
+READ = "read"  # the only step
+
+CAPTION = (
+    "lost: committed, never delivered. twice: delivered more than once. wait: from a row's commit to its delivery. "
+    "xmin horizon: rows below the oldest open transaction of the server."
+)
+NO_WAIT = "wait: left out, since the server's clock could not be compared with this machine's to 5 ms."
+
+
+def milliseconds(value: float | None) -> str:
+    """With a digit behind the point where it matters.
+
+    >>> milliseconds(2.34), milliseconds(1834.2), milliseconds(None)
+    ('2.3 ms', '1,834 ms', '')
+    """
+    if value is None:
+        return ""
+    return f"{value:,.1f} ms" if value < 100 else f"{value:,.0f} ms"
+
+
+COLUMNS = (
+    data_only("reader"),
+    Column("reader", "How the reader keeps its place: what it has read already.", data="name"),
+    data_only("round"),
+    data_only("seconds"),
+    data_only("held"),
+    Column("committed", "Rows that the table holds in the end.", number()),
+    Column("delivered", "Of these, given to the reader at least once.", number()),
+    Column("lost", "Committed, never delivered: the reader's place had moved past them.", number()),
+    Column("twice", "Delivered more than once.", number()),
+    Column(
+        "longest\nwait", "The longest time from a row's commit to its first delivery.", milliseconds, "longest_wait_ms"
+    ),
+    Column("median\nwait", "The median of these times.", milliseconds, "median_wait_ms"),
+    Column("longest\npoll", "The longest time of one query of the reader.", milliseconds, "longest_poll_ms"),
+    Column("polls", "Queries of the reader.", number(), terminal=False),
+)
+
+
+def of_round(result: Result, number: int) -> list[Run]:
+    """What was measured in a round, the readers in the order they are told of."""
+    return [run for name in READERS for run in result.select(READ, name) if run.round == number]
+
+
+def lost_bars(runs: Sequence[Run]) -> list[charts.Bar]:
+    """What each reader lost."""
+    lost = {run.kind: run.metrics["lost"] for run in runs}
+    return [charts.Bar(READERS[name], rows, f"{rows:,.0f}", charts.series(5 if rows else 0))
+            for name, rows in lost.items()]  # fmt: skip
+
+
+def wait_bars(runs: Sequence[Run]) -> list[charts.Bar]:
+    """The longest that each reader kept a row waiting."""
+    waits = {run.kind: run.metrics["longest_wait_ms"] for run in runs if "longest_wait_ms" in run.metrics}
+    return [charts.Bar(READERS[name], wait, milliseconds(wait), charts.series(0)) for name, wait in waits.items()]
+
+
+def caption(runs: Sequence[Run]) -> str:
+    """What the columns are, and why rows or waits are missing in them."""
+    told = [CAPTION] if wait_bars(runs) else [CAPTION, NO_WAIT]
+    told += [
+        f"{READERS[run.kind]}: {held:,.0f} rows were not lost but held back, by a transaction open elsewhere."
+        for run in runs if (held := run.metrics.get("held", 0))
+    ]  # fmt: skip
+    return " ".join(told)
+
+
+def row_of(run: Run) -> list[float | int | str | None]:
+    """One reader. Results made before rows held back were counted are of throw-away servers, where none is."""
+    found = run.metrics
+    counted = [found[name] for name in ("committed", "delivered", "lost", "twice")]
+    waits = [found.get(name) for name in ("longest_wait_ms", "median_wait_ms")]
+    return [
+        run.kind, READERS[run.kind], run.round, found["seconds"], found.get("held", 0), *counted, *waits,
+        found["longest_poll_ms"], found["polls"],
+    ]  # fmt: skip
+
+
+def round_section(runs: Sequence[Run], writers: int, seconds: int, rounds: int) -> Section:
+    """One round."""
+    took = min(runs[0].metrics["seconds"], float(seconds))  # less after an interrupt
+    which = f", round {runs[0].round} of {rounds}" if rounds > 1 else ""
+    drawn = {"Rows lost": lost_bars(runs), "Longest wait from commit to delivery": wait_bars(runs)}
+    return Section(
+        f"round_{runs[0].round}",
+        f"Losing rows: {writers} writers, {took:.0f} s{which}",
+        COLUMNS,
+        [row_of(run) for run in runs],
+        caption(runs),
+        [Chart(title, charts.bar_chart(title, bars)) for title, bars in drawn.items() if bars],
+    )
+
+
+def sections(result: Result, writers: int, seconds: int, rounds: int) -> list[Section]:
+    """A table a round."""
+    numbers = sorted({run.round for run in result.select(READ)})
+    return [round_section(of_round(result, number), writers, seconds, rounds) for number in numbers]
+
+
+def headline(result: Result) -> str:
+    """Who lost rows, of how many, over all rounds.
+
+    What was lost is counted row by row, so it needs no interval; that nothing was is only true of these rounds.
+    """
+    runs = {name: runs for name in READERS if (runs := result.select(READ, name))}
+    if not runs:
+        return ""
+    lost = {name: sum(run.metrics["lost"] for run in its_runs) for name, its_runs in runs.items()}
+    committed = sum(run.metrics["committed"] for run in next(iter(runs.values())))
+    losing = [f"'{READERS[name]}' {count:,.0f}" for name, count in lost.items() if count]
+    whole = [f"'{READERS[name]}'" for name, count in lost.items() if not count]
+    told = f"Of {committed:,.0f} rows committed, " + ("; ".join(losing) if losing else "none")
+    told += " were lost for good." if losing else " was lost."
+    return told + (f" Nothing was lost by {', '.join(whole)}." if losing and whole else "")
