@@ -127,7 +127,7 @@ def test_leaf_density_of_ordered_keys_from_many_sessions(
     script.write_text(f"INSERT INTO {kind.table} DEFAULT VALUES;\n")
     connection.execute("ALTER SYSTEM SET synchronous_commit = off")
     connection.execute("SELECT pg_reload_conf()")
-    run(cluster.original.program("pgbench"), script, Load(8, 2, transactions=20_000), 1, cluster.environment())
+    run(cluster.original.program("pgbench"), script, Load(8, 2, transactions=5000), 1, cluster.environment())
     connection.execute("ALTER SYSTEM RESET ALL")
     density = scalar(connection, "SELECT avg_leaf_density FROM btree_leaf_pages(%s)", kind.index)
     assert float(str(density)) >= 85

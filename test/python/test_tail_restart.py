@@ -26,6 +26,8 @@ pytestmark = pytest.mark.server
 LAZY = SETTINGS | {"shared_buffers": "64MB", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB"}
 CRASHES = 20
 WRITERS = 4
+ROWS = 250_000  # in one batch: 14 MB
+BEGUN, MOST = 2_000_000, 12_000_000  # bytes of it
 POLL = ("--follow", "--interval", "20ms")
 
 
@@ -143,16 +145,16 @@ def test_a_restart_in_mid_batch(private: Cluster, tmp_path: Path, source: tuple[
     """It goes on after it: the reader of a pipe does not notice."""
     tail = Tail(private, tmp_path, "postgres")
     with connect(private.dsn) as connection:
-        insert(connection, 400_000)
+        insert(connection, ROWS)
         connection.execute("SELECT feed_create('f', 'events')")
     with tail.started(*source, *POLL, "--batch-rows", "1M", "--format", "json") as running:
-        wait_for(lambda: spooled(running) > 2_000_000)
+        wait_for(lambda: spooled(running) > BEGUN)
         private.stop(signal.SIGQUIT)
-        assert spooled(running) < 20_000_000
+        assert spooled(running) < MOST
         private.start(LAZY)
         assert running.stdout
-        lines = [running.stdout.readline() for _ in range(400_000)]
-        assert numbers(b"".join(lines).decode()) == list(range(1, 400_001))
+        lines = [running.stdout.readline() for _ in range(ROWS)]
+        assert numbers(b"".join(lines).decode()) == list(range(1, ROWS + 1))
         with connect(private.dsn) as connection:
             insert(connection, 1, 7)
         assert running.stdout.readline().endswith(b'"n":7}\n')
@@ -168,16 +170,16 @@ def test_a_restart_in_mid_batch_into_a_file(private: Cluster, tmp_path: Path) ->
     """It goes on after the last row."""
     tail = Tail(private, tmp_path, "postgres")
     with connect(private.dsn) as connection:
-        insert(connection, 400_000)
+        insert(connection, ROWS)
     with tail.started("events", "--position", "p", *POLL, "--batch-rows", "1M", to="out") as running:
-        wait_for(lambda: (tmp_path / "out").stat().st_size > 2_000_000)
+        wait_for(lambda: (tmp_path / "out").stat().st_size > BEGUN)
         private.stop(signal.SIGQUIT)
-        assert (tmp_path / "out").stat().st_size < 20_000_000
+        assert (tmp_path / "out").stat().st_size < MOST
         private.start(LAZY)
-        wait_for(lambda: len(ids(tmp_path)) == 400_000)
+        wait_for(lambda: len(ids(tmp_path)) == ROWS)
         running.send_signal(signal.SIGTERM)
         assert running.wait(PATIENCE) == 143
-    assert tail.rows() == list(range(1, 400_001))
+    assert tail.rows() == list(range(1, ROWS + 1))
 
 
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")])
@@ -205,10 +207,10 @@ def test_without_follow_a_lost_server_is_an_error(private: Cluster, tmp_path: Pa
     """Exit code 1, one sentence; the next run goes on."""
     tail = Tail(private, tmp_path, "postgres")
     with connect(private.dsn) as connection:
-        insert(connection, 400_000)
+        insert(connection, ROWS)
     with tail.started("events", "--position", "p", "--batch-rows", "1M") as running:
         assert running.stdout and running.stderr
-        wait_for(lambda: spooled(running) > 2_000_000)
+        wait_for(lambda: spooled(running) > BEGUN)
         private.stop(signal.SIGQUIT)
         assert running.stdout.read() == b""
         assert running.wait(PATIENCE) == 1
@@ -216,7 +218,7 @@ def test_without_follow_a_lost_server_is_an_error(private: Cluster, tmp_path: Pa
         assert said.startswith("inorder: ") and "Traceback" not in said
     assert "No such file or directory" in tail("events", "--position", "p", code=1)
     private.start(LAZY)
-    assert numbers(tail("events", "--position", "p")) == list(range(1, 400_001))
+    assert numbers(tail("events", "--position", "p")) == list(range(1, ROWS + 1))
 
 
 def test_a_count_goes_on_folding(private: Cluster, tmp_path: Path) -> None:
