@@ -27,7 +27,7 @@ from inorder.commands.options import (
 from inorder.commands.show import named, resume_own, run_and_show, run_experiment, show
 from inorder.errors import InputError
 from inorder.lab.catalogue import EXPERIMENTS
-from inorder.lab.experiments import all_experiments, reuse
+from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.noise import MOST_TABLES
 from inorder.lab.keys import INDEX_KINDS, kinds_named
 from inorder.lab.results import OWN_SERVER, load, shortened
@@ -36,7 +36,6 @@ from inorder.report import html
 from inorder.report.beside import Labelled
 from inorder.report.catalogue import report_of
 from inorder.servers import find_server
-from inorder.units import parse_duration
 
 MOST_SECONDS = 43_200  # half a day: after a whole one a server makes a checkpoint, whatever it is told
 
@@ -80,20 +79,6 @@ COMMANDS: dict[str, tuple[str, Sequence[Setting]]] = {
     "feed": (
         "What a feed and an exact count cost writers, readers, and who looks at a large table.",
         (count_setting("rows", "Rows of each table before the looks.", 10_000, 10**10),),
-    ),
-    "reuse": (
-        "The size of an index while rows come and as many go: who reuses emptied pages.",
-        (
-            choice_setting("kinds", "Kinds of key, comma-separated.", tuple(reuse.KINDS), "--keys"),
-            count_setting("rows", "Rows in the table; a tenth comes and goes in a turn.", 1000, 10**9),
-            count_setting("turns", "Turns: ten replace all rows, if the oldest go.", 1, 10_000),
-            Setting(
-                "pace",
-                "Least time of a turn of time-prefixed keys, whose blocks are of a second.",
-                lambda text: parse_duration(text, "--pace"),
-                lambda seconds: f"{seconds:g}s",
-            ),
-        ),
     ),
 }
 

@@ -4,14 +4,11 @@ from inorder.lab.experiments import (
     feed,
     insert,
     noise,
-    reuse,
 )
 from inorder.lab.feed_bench import ServerFeedBench
 from inorder.lab.keys import BASE_KINDS
 from inorder.lab.legacy import Experiment
 from inorder.lab.moving import moved
-from inorder.lab.results import EXACT_COUNTERS
-from inorder.lab.reuse_bench import TurningBench
 from inorder.lab.server_bench import ServerBench
 from inorder.lab.serving import reading_method
 
@@ -24,9 +21,6 @@ INSERT_ROWS_PER_SECOND = 200_000
 
 # Two tables of 256 bytes a row with their indexes, what arrives later, and the WAL kept of it.
 FEED_BYTES_PER_ROW = 1200
-
-# One table at a time, its index grown as ordered keys' does when rows of any age go, and the WAL kept of it.
-REUSE_BYTES_PER_ROW = 800
 
 # Study P1's three keys with every index dropped.
 P1_WITHOUT_INDEX = ("random_char_none", "time_char_none", "bigint_none")
@@ -91,21 +85,6 @@ EXPERIMENTS = {
             method=lambda server, plan: "CPU time and latency",
             quick={"rows": 500_000, "rounds": 3},
             full={"rounds": 9},
-            programs=(),
-        ),
-        Experiment(
-            name=reuse.NAME,
-            study="P3",
-            plan=reuse.ReusePlan,
-            bench=TurningBench,
-            run=reuse.run_reuse,
-            needs=lambda plan: (
-                plan.rows * REUSE_BYTES_PER_ROW,
-                f"{plan.rows:,} rows, an index six times as large as it need be, and their WAL",
-            ),
-            method=lambda server, plan: EXACT_COUNTERS,
-            quick={"rows": 100_000, "turns": 40, "pace": 0.25},
-            full={"rows": 10_000_000, "turns": 100, "pace": 4.0},
             programs=(),
         ),
     )

@@ -26,8 +26,8 @@ class Experiment(ABC, Generic[P]):
     """One experiment of the lab, on one target. Each is a module in ``lab/experiments``; it is found there.
 
     ``summary`` is the help of its command, ``studies`` the published ones that it follows. ``programs`` are those of
-    PostgreSQL that it runs. ``alone``: it needs a server to itself. ``order`` says in the report when things were
-    measured.
+    PostgreSQL that it runs. ``alone``: it needs a server to itself. ``checkpoints``: it makes some within a
+    measurement. ``order`` says in the report when things were measured.
     """
 
     name: ClassVar[str]
@@ -35,6 +35,7 @@ class Experiment(ABC, Generic[P]):
     studies: ClassVar[tuple[str, ...]] = ()
     programs: ClassVar[tuple[str, ...]] = ("pgbench",)
     alone: ClassVar[bool] = False
+    checkpoints: ClassVar[bool] = False
     order: ClassVar[str] = TURNS
     Plan: ClassVar[type[Plan]]
 

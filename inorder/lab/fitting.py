@@ -9,9 +9,7 @@ from inorder.lab.capabilities import Capabilities as Found
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.experiments.noise import NoisePlan
-from inorder.lab.experiments.reuse import KINDS as REUSE_KINDS
-from inorder.lab.experiments.reuse import ReusePlan
-from inorder.lab.keys import KEY_KINDS, KeyKind
+from inorder.lab.keys import KEY_KINDS
 from inorder.lab.plan import Plan
 
 # What an experiment measures on a throw-away server, and only there.
@@ -20,18 +18,7 @@ UNSEEN: Mapping[type, str] = {
     NoisePlan: "the device",
 }
 
-VACUUMED = (
-    "VACUUM frees no page while a transaction open elsewhere on that server may still see its rows. Autovacuum was off "
-    "for the lab's tables."
-)
-
-# What comes out otherwise than there.
-OTHERWISE: Mapping[type, str] = {
-    ReusePlan: VACUUMED,
-}
-
-READ_VACUUM = (ReusePlan,)
-MEASURE_LEAVES = (InsertPlan, ReusePlan)
+MEASURE_LEAVES = (InsertPlan,)
 
 SPARE_SESSIONS = 3  # beside the load's: this tool's own
 
@@ -49,7 +36,6 @@ def fitted(plan: Any, found: Found, needed: int) -> tuple[Any, list[str]]:
     changes: dict[str, Any] = {}
     for part in (
         fit_kinds,
-        fit_language,
         fit_clients,
         fit_settings,
     ):
@@ -60,13 +46,6 @@ def fitted(plan: Any, found: Found, needed: int) -> tuple[Any, list[str]]:
 
 
 Fit = tuple[dict[str, Any], list[str]]
-
-
-def keys_of(plan: Any) -> Mapping[str, KeyKind]:
-    """The kinds of key that a plan may have, with what makes their keys."""
-    if isinstance(plan, ReusePlan):
-        return {name: KeyKind(name, label, plan.column(name)) for name, label in REUSE_KINDS.items()}
-    return KEY_KINDS
 
 
 def no_inorder(found: Found, what: str) -> InputError:
@@ -81,24 +60,12 @@ def fit_kinds(plan: Any, found: Found) -> Fit:
     """Without the extension only the kinds of key that do without it."""
     if not hasattr(plan, "kinds") or isinstance(type(plan).__dict__.get("kinds"), property) or found.has_inorder:
         return {}, []
-    keys = keys_of(plan)
-    kept = tuple(kind for kind in plan.kinds if not keys[kind].needs_inorder)
+    kept = tuple(kind for kind in plan.kinds if not KEY_KINDS[kind].needs_inorder)
     if not kept:
         raise no_inorder(found, "all of these kinds of key need it")
-    left = [keys[kind].label for kind in plan.kinds if kind not in kept]
+    left = [KEY_KINDS[kind].label for kind in plan.kinds if kind not in kept]
     told = f"Left out, since the database has no extension inorder that this role may use: {', '.join(left)}."
     return ({"kinds": kept}, [told]) if left else ({}, [])
-
-
-def fit_language(plan: Any, found: Found) -> Fit:
-    """What VACUUM says is read in English."""
-    english = found.language in ("", "C", "POSIX") or found.language.startswith(("C.", "en_", "English"))
-    if isinstance(plan, READ_VACUUM) and not english:
-        raise InputError(
-            f"the server speaks {found.language} (lc_messages), but what VACUUM says is read in English; "
-            f"a superuser may add options='-c lc_messages=C' to --dsn"
-        )
-    return {}, []
 
 
 def fit_clients(plan: Any, found: Found) -> Fit:
@@ -142,8 +109,6 @@ def blind_spots(plan: Any, found: Found) -> list[str]:
     notes.append(whole if found.sees_wal else f"Left out: WAL, since '{found.role}' may not read pg_stat_wal.")
     if type(plan) in UNSEEN:
         notes.append(f"Left out: {UNSEEN[type(plan)]}, to be seen only from within the server's machine.")
-    if type(plan) in OTHERWISE:
-        notes.append(OTHERWISE[type(plan)])
     if not found.may_checkpoint:
         notes.append(
             f"No checkpoint before each turn: '{found.role}' has not the rights of pg_checkpoint. Full-page images "

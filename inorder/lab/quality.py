@@ -14,7 +14,7 @@ from math import exp, expm1, log
 
 import numpy as np
 
-from inorder.lab.experiments.reuse import NAME as REUSE
+from inorder.lab.experiments import all_experiments
 from inorder.lab.results import CHECKPOINT_WAL, OWN_SERVER, Result, Run
 from inorder.lab.stats import ERROR
 
@@ -139,12 +139,10 @@ def findings(result: Result) -> list[Finding]:
 
 
 def has_checkpoint(result: Result, run: Run) -> bool:
-    """Whether a throw-away server has made a checkpoint by itself in a turn; what others do is their own affair.
-
-    The reuse experiment adds up many turns, each after a checkpoint.
-    """
-    one_turn = result.method != OWN_SERVER and result.experiment != REUSE
-    return one_turn and run.metrics.get("wal_bytes", 0) > CHECKPOINT_WAL
+    """Whether a throw-away server has made a checkpoint by itself in a turn; what others do is their own affair."""
+    kind = all_experiments().get(result.experiment)
+    expected = result.method == OWN_SERVER or (kind is not None and kind.checkpoints)
+    return not expected and run.metrics.get("wal_bytes", 0) > CHECKPOINT_WAL
 
 
 def checkpoint_within(run: Run) -> Finding:

@@ -12,14 +12,12 @@ from inorder.lab.experiments import (
     feed,
     insert,
     noise,
-    reuse,
 )  # fmt: skip
 from inorder.lab.results import Result
 from inorder.report.feed import feed_headline, feed_sections
 from inorder.report.insert import insert_headline, insert_sections
 from inorder.report.noise import noise_headline, noise_sections
 from inorder.report.quality import quality_sections
-from inorder.report.reuse import reuse_headline, reuse_sections
 from inorder.report.section import Section
 from inorder.report.terminal import section_table
 
@@ -71,7 +69,6 @@ REPORTS = {
     insert.NAME: of_sections(insert_sections, insert_headline),
     feed.NAME: of_sections(feed_sections, feed_headline),
     noise.NAME: of_sections(noise_sections, noise_headline),
-    reuse.NAME: of_sections(reuse_sections, reuse_headline),
 }
 
 

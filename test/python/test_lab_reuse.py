@@ -7,56 +7,50 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from inorder.lab.catalogue import EXPERIMENTS
-from inorder.lab.experiments import reuse as experiment
-from inorder.lab.experiments.reuse import BATCHES, BLOCKS, DELETED, KINDS, OLDEST, SCATTERED, ReusePlan, run_reuse
-from inorder.lab.legacy import Measured
-from inorder.lab.results import Result, Run, load
-from inorder.report.reuse import reuse_headline, reuse_sections
+from inorder.lab.experiments.reuse import (
+    BATCHES,
+    BLOCKS,
+    DELETED,
+    KINDS,
+    NEED_INORDER,
+    OLDEST,
+    SCATTERED,
+    ReuseExperiment,
+    ReusePlan,
+)
+from inorder.lab.results import Run, load
+from inorder.lab.turn import Measured
 from inorder.report.terminal import section_table
 from inorder.servers import Server
 from rich.console import Console
 
-from conftest import Silent
+from on_paper import empty_result, run_on_paper
 from test_cli import inorder
 
 ROWS, TURNS = 10_000, 30
 PLAN = ReusePlan(rows=ROWS, turns=TURNS)
 
 
-class OnPaper:
-    """A bench that only writes down what it is asked."""
+class OnPaper(ReuseExperiment):
+    """Writes down what it is asked."""
 
-    def __init__(self, interrupt_at: int = 0) -> None:
+    def prepare(self) -> None:
+        """Nothing yet."""
         self.asked: list[tuple[str, str]] = []
-        self.seeds: set[int] = set()
-        self.left = interrupt_at
 
-    def measure(self, kind: str, deleted: str, seed: int, told: Callable[[str], None]) -> Measured:
-        """Noted; the interrupt comes here."""
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
+    def measure(self, kind: str, deleted: str, tell: Callable[[str], None]) -> Measured:
+        """Noted."""
         self.asked.append((deleted, kind))
-        self.seeds.add(seed)
-        return {"index_bytes_filled": 8192.0, "index_bytes": 8192.0}, {"index_bytes": [8192.0]}
-
-
-def empty_result(plan: ReusePlan) -> Result:
-    """Nothing measured yet."""
-    return Result(experiment.NAME, "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
+        return Measured({"index_bytes_filled": 8192.0, "index_bytes": 8192.0}, {"index_bytes": [8192.0]})
 
 
 def test_every_kind_with_either_way_to_delete_once_a_round() -> None:
-    """In changing order; all lose the same rows; after an interrupt only the rest is done."""
-    plan, bench = ReusePlan(rounds=3), OnPaper()
-    result = empty_result(plan)
-    with pytest.raises(KeyboardInterrupt):
-        run_reuse(plan, OnPaper(interrupt_at=6), result, Silent(), lambda: None)
-    assert len(result.runs) == 5 and not result.complete
-    run_reuse(plan, bench, result, Silent(), lambda: None)
+    """In changing order; of a round that was cut off only the rest is done, since counters are exact."""
+    result, _ = run_on_paper(OnPaper, ReusePlan(rounds=3))
+    result.runs = result.runs[:5]
+    result, bench = run_on_paper(OnPaper, ReusePlan(rounds=3), result)
     every = {(deleted, kind) for deleted in DELETED for kind in KINDS}
-    assert len(bench.asked) == 3 * len(every) - 5 and result.complete and len(bench.seeds) == 1
+    assert len(bench.asked) == 3 * len(every) - 5 and result.complete
     for number in (1, 2, 3):
         assert Counter((r.step, r.kind) for r in result.runs if r.round == number) == dict.fromkeys(every, 1)
     orders = [[(r.step, r.kind) for r in result.runs if r.round == number] for number in (2, 3)]
@@ -67,31 +61,31 @@ def test_every_kind_with_either_way_to_delete_once_a_round() -> None:
 def test_prefixes_wrap_within_the_run_and_not_before_the_oldest_rows_are_gone(size: str) -> None:
     """In each size of run, twice at least; the kind that shall not wrap does not."""
 
-    plan = EXPERIMENTS[experiment.NAME].plan_of(size)
+    plan = ReusePlan.of_size(size, {})
     values = plan.rows + plan.turns * plan.batch
     assert 1.2 * plan.rows < plan.block_size * BLOCKS < values / 2
     assert 1.2 * BATCHES * plan.pace < plan.interval_count < (BATCHES + plan.turns) * plan.pace / 2
     assert values < plan.block_size * 65536 and plan.column("sequence_on").count(",") == 1
-    assert all(plan.column(kind) for kind in KINDS)
+    assert {kind for kind in KINDS if "_nextval(" in plan.column(kind)} == set(NEED_INORDER)
 
 
 def test_what_was_not_measured_is_empty() -> None:
     """No section before its first run, no row of a kind that did not run, no cell without its counter."""
-    result = empty_result(PLAN)
-    assert reuse_sections(result) == []
+    result = empty_result(ReuseExperiment, PLAN)
+    assert ReuseExperiment.sections(result) == []
     counted = {"pages_freed": 9.0, "pages_taken_again": 7.0, "wal_bytes": 1000.0, "inserts": 10.0}
     sizes = {"index_bytes_filled": 1234.5 * 2**20, "index_bytes": 2469.0 * 2**20}
     result.runs = [
         Run(SCATTERED, "sequence_on", ROWS, 1, sizes | counted, {"index_bytes": [2.0**20, 2.0**21]}),
         Run(SCATTERED, "bigint", ROWS, 1, sizes, {}),
     ]
-    (section,) = reuse_sections(result)
+    (section,) = ReuseExperiment.sections(result)
     assert section.shown() == [
         ["bigint", "1,234.5 MB", "2,469.0 MB", "2.00", "", "", "", "", ""],
         ["sequence, no wrap", "1,234.5 MB", "2,469.0 MB", "2.00", "", "9", "7", "100 B", ""],
     ]
     assert "no pgstattuple" in section.caption
-    assert reuse_headline(result).endswith("bigint 2.0, sequence, no wrap 2.0.")
+    assert ReuseExperiment.headline(result).endswith("bigint 2.0, sequence, no wrap 2.0.")
     (chart,) = section.charts  # a line and its mark in the legend
     assert chart.svg.count('<path class="line ') == 2 and "sequence, no wrap" in chart.svg
     console = Console(width=80, record=True, file=io.StringIO())
