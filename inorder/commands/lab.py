@@ -76,10 +76,6 @@ COMMANDS: dict[str, tuple[str, Sequence[Setting]]] = {
             memory_setting(),
         ),
     ),
-    "feed": (
-        "What a feed and an exact count cost writers, readers, and who looks at a large table.",
-        (count_setting("rows", "Rows of each table before the looks.", 10_000, 10**10),),
-    ),
 }
 
 

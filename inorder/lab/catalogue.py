@@ -1,11 +1,9 @@
 """Every experiment of the lab by name, bound to the servers it runs on."""
 
 from inorder.lab.experiments import (
-    feed,
     insert,
     noise,
 )
-from inorder.lab.feed_bench import ServerFeedBench
 from inorder.lab.keys import BASE_KINDS
 from inorder.lab.legacy import Experiment
 from inorder.lab.moving import moved
@@ -18,9 +16,6 @@ INSERT_BYTES_PER_ROW = TABLE_BYTES_PER_ROW + 170
 
 # What a fast machine inserts, with bigint and 8 sessions on 4 cores.
 INSERT_ROWS_PER_SECOND = 200_000
-
-# Two tables of 256 bytes a row with their indexes, what arrives later, and the WAL kept of it.
-FEED_BYTES_PER_ROW = 1200
 
 # Study P1's three keys with every index dropped.
 P1_WITHOUT_INDEX = ("random_char_none", "time_char_none", "bigint_none")
@@ -73,19 +68,6 @@ EXPERIMENTS = {
             method=reading_method,
             quick={"rows": 250_000, "rounds": 9},
             full={"rows": 10_000_000, "rounds": 90, "seconds": 10},
-        ),
-        Experiment(
-            name=feed.NAME,
-            study="P5",
-            plan=feed.FeedPlan,
-            bench=ServerFeedBench,
-            run=feed.run_feed,
-            takes_dsn=False,
-            needs=lambda plan: (plan.rows * FEED_BYTES_PER_ROW, f"{plan.rows:,} rows of two tables"),
-            method=lambda server, plan: "CPU time and latency",
-            quick={"rows": 500_000, "rounds": 3},
-            full={"rounds": 9},
-            programs=(),
         ),
     )
 }

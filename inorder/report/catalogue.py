@@ -9,12 +9,10 @@ from rich.table import Table
 from inorder.errors import InputError
 from inorder.lab.experiments import (
     all_experiments,
-    feed,
     insert,
     noise,
 )  # fmt: skip
 from inorder.lab.results import Result
-from inorder.report.feed import feed_headline, feed_sections
 from inorder.report.insert import insert_headline, insert_sections
 from inorder.report.noise import noise_headline, noise_sections
 from inorder.report.quality import quality_sections
@@ -67,7 +65,6 @@ def of_sections(
 REPORTS = {
     **{name: of_sections(kind.sections, kind.headline, kind.order) for name, kind in all_experiments().items()},
     insert.NAME: of_sections(insert_sections, insert_headline),
-    feed.NAME: of_sections(feed_sections, feed_headline),
     noise.NAME: of_sections(noise_sections, noise_headline),
 }
 

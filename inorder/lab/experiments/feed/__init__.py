@@ -1,0 +1,335 @@
+"""What a feed and an exact count cost: their writers, their readers, and a single look at a large table.
+
+Writers and readers take turns in shuffled order. The looks are then taken twice in each round, for either form of
+table: after many rows arrived while one transaction was open, which still is; and after as many arrived without.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from statistics import median
+from typing import ClassVar
+
+import psycopg
+
+from inorder.database import Connection
+from inorder.errors import InorderError
+from inorder.lab import log_tables, setting
+from inorder.lab.experiment import Experiment
+from inorder.lab.experiments.feed.report import headline, sections
+from inorder.lab.experiments.feed.tables import (
+    BATCH,
+    BRIN,
+    COUNT,
+    COUNT_FEW,
+    COUNT_MANY,
+    COUNT_STAR,
+    ENDED,
+    FORMS,
+    HELD,
+    IDLE,
+    LOOKS,
+    NEW,
+    OTHER_COUNT,
+    PIECE,
+    READERS,
+    SINCE_FOLD,
+    SINGLE,
+    START,
+    SUMMARIES,
+    SUMMARY_TABLES,
+    WRITE_BASELINE,
+    WRITES,
+    WRITTEN,
+    arrivals,
+    log_table,
+    looked,
+    question,
+    reading,
+)
+from inorder.lab.keys import SCHEMA
+from inorder.lab.log_tables import BATCH_ROWS
+from inorder.lab.machine import available_cores
+from inorder.lab.plan import Plan
+from inorder.lab.results import Result
+from inorder.lab.serving import FILL_SETTINGS, fill_memory
+from inorder.lab.timing import Prepared
+from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round, seed_of, single
+from inorder.report.section import Section
+from inorder.servers import Server
+
+FILL_TRANSACTION = 100  # rows of one transaction while the tables are filled
+NEW_TRANSACTION = 10  # and afterwards
+WRITTEN_TABLE = f"{SCHEMA}.written"
+
+# Two tables of 256 bytes a row with their indexes, what arrives later, and the WAL kept of it.
+BYTES_PER_ROW = 1200
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedPlan(Plan):
+    """How large the tables are, and how often everything is done. Other amounts follow where a table is small."""
+
+    rows: int = setting.count("Rows of each table before the looks.", 10_000, 10**10, 20_000_000, quick=500_000)
+    rounds: int = setting.rounds(6, quick=3, full=9)
+
+    @property
+    def read_rows(self) -> int:
+        """Rows that are read into a summary."""
+        return min(1_000_000, self.rows // 2)
+
+    @property
+    def new_rows(self) -> int:
+        """Rows that arrive while a transaction is open."""
+        return min(500_000, self.rows // 2)
+
+    @property
+    def written(self) -> dict[str, int]:
+        """Rows of one turn of a writer, by the way it writes."""
+        return {SINGLE: min(50_000, self.rows // 20), BATCH: BATCH_ROWS * min(200, self.rows // 5000)}
+
+    @property
+    def looked_at(self) -> dict[str, int]:
+        """Rows that a look is about: those it reads, or those that came since the count was folded."""
+        return {
+            IDLE: 0,
+            PIECE: min(10_000, self.rows // 10),
+            NEW: self.new_rows,
+            COUNT_STAR: self.rows,
+            COUNT: 0,
+            COUNT_FEW: min(1000, self.rows // 100),
+            COUNT_MANY: min(100_000, self.rows // 10),
+        }
+
+
+class FeedExperiment(Experiment[FeedPlan]):
+    """One session does everything that is timed."""
+
+    name = "feed"
+    summary = "What a feed and an exact count cost writers, readers, and who looks at a large table."
+    studies = ("P5",)
+    programs = ()
+    alone = True
+    Plan: ClassVar = FeedPlan
+    session: Connection
+    holder: Connection | None = None
+
+    @classmethod
+    def room(cls, plan: FeedPlan) -> tuple[int, str]:
+        """The large tables."""
+        return plan.rows * BYTES_PER_ROW, f"{plan.rows:,} rows of two tables"
+
+    @classmethod
+    def method(cls, plan: FeedPlan, server: Server) -> str:
+        """Both are measured."""
+        return "CPU time and latency"
+
+    # --- the server and its tables --------------------------------------------
+
+    def prepare(self) -> None:
+        """CPU time is what is measured: nothing waits for the disk."""
+        self.target.serve(FILL_SETTINGS | {"shared_buffers": f"{fill_memory() // 8192}"})
+        self.session = self.target.connect()
+        self.target.create_extensions(self.session)
+        self.target.create_schema(self.session)
+        # The first transaction of the rows that are read, and of those that came last.
+        self.read_from = self.new_from = "0"
+        self.since = dict.fromkeys(FORMS, 0)  # rows since the last fold
+
+    def close(self) -> None:
+        """End the sessions."""
+        with suppress(psycopg.Error):
+            if self.holder:
+                self.holder.close()
+            if hasattr(self, "session"):
+                self.session.close()
+
+    def execute(self, *statements: str) -> None:
+        """One after the other."""
+        for statement in statements:
+            self.session.execute(statement.encode())
+
+    def value(self, query: str) -> str:
+        """The one value of a query, as text."""
+        row = self.session.execute(query.encode()).fetchone()
+        assert row is not None
+        return str(row[0])
+
+    def check(self, what: str, query: str, expected: int) -> None:
+        """An error if what was measured is not what it was thought to be."""
+        if self.value(query) != str(expected):
+            raise InorderError(f"{what}: {self.value(query)} rows instead of {expected:,}")
+
+    def fill(self) -> None:
+        """Both forms with all their rows. The plain table has twice those that are read, so that its index is used."""
+        self.progress.step(f"Filling {len(FORMS)} tables to {self.plan.rows:,} rows")
+        for kind in (*FORMS, WRITE_BASELINE):
+            self.execute(*WRITTEN[kind].statements(log_table(kind)), arrivals(kind))
+        self.arrive(self.plan.rows - self.plan.read_rows, FILL_TRANSACTION, *FORMS)
+        self.arrive(self.plan.read_rows, FILL_TRANSACTION, WRITE_BASELINE)
+        self.read_from = self.value("SELECT next_transaction()")
+        self.arrive(self.plan.read_rows, FILL_TRANSACTION, *FORMS, WRITE_BASELINE)
+        for kind in (*FORMS, WRITE_BASELINE):
+            self.execute(f"VACUUM ANALYZE {log_table(kind)}")
+        for form in FORMS:
+            self.execute(
+                f"SELECT feed_create('{form}', '{log_table(form)}', 'now')",
+                f"SELECT exact_count_start('{log_table(form)}')",
+            )
+
+    def arrive(self, rows: int, each: int, *kinds: str) -> None:
+        """Rows in transactions of so many, from one session a core; a last, smaller one brings the rest."""
+        workers = available_cores()
+        transactions, rest = divmod(rows, each)
+        calls = [(transactions // workers + (n < transactions % workers), each) for n in range(workers)] + [(1, rest)]
+        self.target.execute_all(
+            [
+                f"CALL {SCHEMA}.arrive_{kind}({amount}, {size})"
+                for amount, size in calls if amount * size
+                for kind in kinds
+            ]
+        )  # fmt: skip
+        if BRIN in kinds:  # autovacuum would, which is off
+            self.execute(f"SELECT brin_summarize_new_values('{log_table(BRIN)}_xact_idx')")
+
+    # --- what is measured -----------------------------------------------------
+
+    def stages(self) -> list[Stage]:
+        """Writers and readers, after a round that warms up; then the looks."""
+        turns = [self.write_turn(step, kind) for step in WRITES for kind in WRITTEN]
+        turns += [self.read_turn(step, kind) for step in SUMMARIES for kind in READERS]
+        return [
+            Stage(every_round(turns), self.plan.rounds, begin=self.fill, warm_up=True),
+            Stage(lambda number: [self.look_turn(number)], self.plan.rounds),
+        ]
+
+    def told(self, metrics: Metrics) -> str:
+        """How long a look took."""
+        return f"{1000 * metrics['seconds']:.3f} ms" if "calls" in metrics else ""
+
+    def write_turn(self, step: str, kind: str) -> Turn:
+        """A writer."""
+        label = f"{WRITTEN[kind].label}, {WRITES[step]}"
+        return single(step, kind, self.plan.written[step], label, lambda _seed: self.write(step, kind))
+
+    def write(self, step: str, kind: str) -> Metrics:
+        """Into a new table each time, after a checkpoint."""
+        form, rows = WRITTEN[kind], self.plan.written[step]
+        each = 1 if step == SINGLE else BATCH_ROWS
+        self.execute(*form.statements(WRITTEN_TABLE))
+        if form.guarded:
+            self.execute(f"SELECT feed_enable('{WRITTEN_TABLE}')")
+        self.target.checkpoint(self.session)
+        with Prepared(self.session, log_tables.insert(WRITTEN_TABLE, each)) as insert:
+            metrics = self.target.timed(self.session, lambda: insert.repeat(rows // each))
+        self.check(f"{step} {kind}", f"SELECT count(*) FROM {WRITTEN_TABLE}", rows)
+        if form.guarded:
+            self.execute(f"SELECT feed_disable('{WRITTEN_TABLE}')")
+        self.execute(f"DROP TABLE {WRITTEN_TABLE}")
+        return metrics
+
+    def read_turn(self, step: str, kind: str) -> Turn:
+        """A reader."""
+        label = f"{READERS[kind]}, {SUMMARIES[step]}"
+        return single(step, kind, self.plan.read_rows, label, lambda _seed: self.read(step, kind))
+
+    def read(self, step: str, kind: str) -> Metrics:
+        """The last rows into an empty summary, the same every time: the feed is set back before them."""
+        summary = SUMMARY_TABLES[step]
+        self.execute(f"CREATE TABLE {SCHEMA}.summary ({summary.columns})")
+        form = kind.partition("_")[0]
+        if form in FORMS:
+            self.seek(form, self.read_from)
+        statement = reading(summary, kind, (self.plan.read_rows, 2 * self.plan.read_rows))
+        self.target.checkpoint(self.session)
+        metrics = self.target.timed(self.session, lambda: self.execute(statement))
+        self.check(f"{step} {kind}", f"SELECT {summary.total} FROM {SCHEMA}.summary", self.plan.read_rows)
+        self.execute(f"DROP TABLE {SCHEMA}.summary")
+        return metrics
+
+    def seek(self, form: str, number: str) -> None:
+        """Set a feed to where all transactions are read that have ended and come before this one."""
+        self.execute(f"SELECT feed_seek('{form}', ended_transactions() * '{{[0,{number})}}')")
+
+    def look_turn(self, number: int) -> Turn:
+        """All looks of a round, with a transaction held open and without, the forms in an order that is drawn."""
+        order = random.Random(seed_of(self.plan.seed, "looks", number))
+        looks = [
+            (state, form, step)
+            for state in (HELD, ENDED) for form in order.sample(FORMS, len(FORMS)) for step in LOOKS
+        ]  # fmt: skip
+        places = tuple(
+            Place(
+                step, looked(form, state), self.plan.looked_at[step],
+                f"{step} of {WRITTEN[form].label}, transaction {state}",
+            )
+            for state, form, step in looks
+        )  # fmt: skip
+
+        def look_around(_seed: int) -> Iterator[Measured]:
+            before = ""
+            for state, form, step in looks:
+                if state != before:
+                    self.tell("new rows arrive")
+                    (self.hold if state == HELD else self.release)()
+                before = state
+                yield Measured(self.look(step, form))
+
+        return Turn(places, look_around)
+
+    def hold(self) -> None:
+        """The open transaction has written to both tables: it holds back its own rows, and must nothing else."""
+        self.holder = self.target.connect()
+        self.holder.execute("BEGIN")
+        for form in FORMS:
+            self.holder.execute(log_tables.insert(log_table(form), 1).encode())
+        self.let_new_arrive()
+
+    def release(self) -> None:
+        """It commits, and as much arrives again."""
+        assert self.holder is not None
+        self.holder.execute("COMMIT")
+        self.holder.close()
+        self.holder = None
+        self.let_new_arrive()
+
+    def let_new_arrive(self) -> None:
+        """In both tables."""
+        self.new_from = self.value("SELECT next_transaction()")
+        self.arrive(self.plan.new_rows, NEW_TRANSACTION, *FORMS)
+
+    def look(self, step: str, form: str) -> Metrics:
+        """The median of several calls; an error if the last of them was answered wrongly."""
+        rows = self.plan.looked_at[step]
+        if step in START:
+            self.execute(f"SELECT feed_seek('{form}', '{START[step]}')")
+        elif step in SINCE_FOLD:
+            self.let_arrive_since_fold(form, rows)
+        set_back = (lambda: self.seek(form, self.new_from)) if step == NEW else (lambda: None)
+        with Prepared(self.session, question(step, form, rows)) as ask:
+            seconds = ask.latencies(LOOKS[step].calls, set_back)
+        right = str(rows) if step in (IDLE, PIECE, NEW) else self.value(question(OTHER_COUNT[step], form, 0))
+        if ask.answer != right:
+            raise InorderError(f"{ask.statement}: {ask.answer} instead of {right}")
+        return {"seconds": median(seconds), "calls": len(seconds)}
+
+    def let_arrive_since_fold(self, form: str, rows: int) -> None:
+        """So many rows since the last fold, which is now for none."""
+        if rows == 0:
+            self.execute(f"SELECT exact_count_fold('{log_table(form)}')")
+        else:
+            self.arrive(rows - self.since[form], NEW_TRANSACTION, form)
+        self.since[form] = rows
+
+    # --- what it says ---------------------------------------------------------
+
+    @classmethod
+    def sections(cls, result: Result) -> Sequence[Section]:
+        """Writers, readers, looks."""
+        return sections(result, cls.plan_in(result).rows)
+
+    @classmethod
+    def headline(cls, result: Result) -> str:
+        """What a feed costs who writes single rows."""
+        return headline(result)

@@ -1,0 +1,185 @@
+"""The tables of the feed experiment, how they are written and read, and what is asked of them."""
+
+from dataclasses import dataclass
+
+from inorder.lab import log_tables
+from inorder.lab.keys import SCHEMA
+from inorder.lab.log_tables import BATCH_ROWS, BY_UUID, SERIAL
+
+# Ways to write the rows: a statement and a transaction for each, or for many.
+SINGLE = "write_single"
+BATCH = "write_batch"
+WRITES = {SINGLE: "one row a statement", BATCH: f"{BATCH_ROWS} rows a statement"}
+
+
+@dataclass(frozen=True)
+class LogForm:
+    """A log table by its key: the columns before the others, whether a BRIN index is on the second, its guard.
+
+    Without a guard it is written only.
+    """
+
+    label: str
+    key: str
+    brin: bool = False
+    guarded: bool = False
+
+    def statements(self, table: str) -> list[str]:
+        """The SQL that makes the empty table."""
+        indexes = [f"CREATE INDEX ON {table} USING brin (xact) WITH (autosummarize = on)"] if self.brin else []
+        return [log_tables.create(table, self.key), *indexes]
+
+
+BY_DEFAULT = f"{SERIAL}, xact bigint NOT NULL DEFAULT xact_id()"
+BY_GENERATED = f"{SERIAL}, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED"
+
+WRITE_BASELINE = "bigserial"
+UUID = "uuid"
+BRIN = "brin"
+WRITTEN = {
+    WRITE_BASELINE: LogForm("bigserial", SERIAL),
+    "uuid_unguarded": LogForm("uuid, no guard", BY_UUID),
+    UUID: LogForm("uuid", BY_UUID, guarded=True),
+    "brin_unguarded": LogForm("xact + BRIN, no guard", BY_DEFAULT, brin=True),
+    BRIN: LogForm("xact + BRIN", BY_DEFAULT, brin=True, guarded=True),
+    "generated": LogForm("generated + BRIN", BY_GENERATED, brin=True, guarded=True),
+}
+FORMS = (UUID, BRIN)  # the large tables, which are read, too
+
+# Ways to read new rows into a summary, of which there are two.
+READ_SECONDS = "read_seconds"
+READ_ROWS = "read_rows"
+SUMMARIES = {READ_SECONDS: "summed up by the second", READ_ROWS: "copied row by row"}
+READ_BASELINE = "plain"
+READERS = {
+    READ_BASELINE: "WHERE id > … AND id <= …",
+    "uuid_apply": "feed_apply, uuid",
+    "uuid_read": "feed_read, uuid",
+    "brin_apply": "feed_apply, xact + BRIN",
+    "brin_read": "feed_read, xact + BRIN",
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """Something that is asked of a large table: of how many calls a sample is made, what it is called, how many
+    milliseconds were aimed at, at 20 million rows."""
+
+    calls: int
+    label: str
+    target_ms: float | None = None
+
+
+# In this order: the counts let more and more rows arrive.
+IDLE = "idle"
+PIECE = "piece"
+NEW = "new"
+COUNT_STAR = "count_star"
+COUNT = "count"
+COUNT_FEW = "count_few"
+COUNT_MANY = "count_many"
+LOOKS = {
+    IDLE: Look(300, "feed_read, nothing new", 0.2),
+    PIECE: Look(9, "feed_read, {} rows", 10.0),
+    NEW: Look(2, "feed_read, all {} new"),
+    COUNT_STAR: Look(1, "count(*)"),
+    COUNT: Look(300, "exact_count, just folded", 0.1),
+    COUNT_FEW: Look(200, "exact_count, {} since", 0.25),
+    COUNT_MANY: Look(9, "exact_count, {} since", 20.0),
+}
+SINCE_FOLD = (COUNT, COUNT_FEW, COUNT_MANY)
+START = {IDLE: "now", PIECE: "beginning"}  # where a feed is set before it is looked at
+OTHER_COUNT = dict.fromkeys(SINCE_FOLD, COUNT_STAR) | {COUNT_STAR: COUNT}  # what must say the same
+
+# Whether a transaction is in progress since before the new rows came.
+HELD = "held"
+ENDED = "ended"
+
+
+def looked(form: str, state: str) -> str:
+    """The kind of a look: which form of table, and whether a transaction was held open.
+
+    >>> looked("uuid", HELD), looked("uuid", ENDED)
+    ('uuid_held', 'uuid')
+    """
+    return f"{form}_{HELD}" if state == HELD else form
+
+
+def log_table(kind: str) -> str:
+    """The large table of a form.
+
+    >>> log_table("uuid")
+    'inorder_lab.log_uuid'
+    """
+    return f"{SCHEMA}.log_{kind}"
+
+
+def arrivals(kind: str) -> str:
+    """The procedure that lets rows arrive in it, many small transactions in one call."""
+    return f"""
+CREATE PROCEDURE {SCHEMA}.arrive_{kind}(transactions int, each int) LANGUAGE plpgsql AS $$
+BEGIN
+    FOR number IN 1 .. transactions LOOP
+        {log_tables.insert(log_table(kind), "each")};
+        COMMIT;
+    END LOOP;
+END $$"""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What rows are read into: its columns, what is selected of the rows, and how many rows it stands for."""
+
+    columns: str
+    selected: str
+    grouped: str
+    total: str
+
+    def fill_from(self, source: str) -> str:
+        """The statement that fills it."""
+        return f"INSERT INTO {SCHEMA}.summary SELECT {self.selected} FROM {source}{self.grouped}"
+
+
+SUMMARY_TABLES = {
+    READ_SECONDS: Summary(
+        "second timestamp, rows bigint, total bigint",
+        "date_trunc('second', c11), count(*), sum(c1)",
+        " GROUP BY 1",
+        "sum(rows)",
+    ),
+    READ_ROWS: Summary("at timestamp, number int, word text", "c11, c1, c5", "", "count(*)"),
+}
+
+
+def reading(summary: Summary, kind: str, bounds: tuple[int, int]) -> str:
+    """The statement by which a reader fills a summary; bounds are those of the plain one's ids.
+
+    >>> reading(Summary("", "c1", "", ""), "uuid_apply", (1, 2))
+    "SELECT feed_apply('uuid', $$INSERT INTO inorder_lab.summary SELECT c1 FROM batch$$)"
+    >>> reading(Summary("", "c1", "", ""), "brin_read", (1, 2))
+    "INSERT INTO inorder_lab.summary SELECT c1 FROM feed_read('brin', null::inorder_lab.log_brin)"
+    """
+    form, _, function = kind.partition("_")
+    if function == "apply":
+        return f"SELECT feed_apply('{form}', $${summary.fill_from('batch')}$$)"
+    if function == "read":
+        return summary.fill_from(f"feed_read('{form}', null::{log_table(form)})")
+    low, high = bounds
+    return summary.fill_from(f"{log_table(WRITE_BASELINE)} WHERE id > {low} AND id <= {high}")
+
+
+def question(step: str, form: str, rows: int) -> str:
+    """What a look asks.
+
+    >>> question(PIECE, "uuid", 10)
+    "SELECT count(*) FROM feed_read('uuid', null::inorder_lab.log_uuid, 10)"
+    >>> question(COUNT, "uuid", 0), question(COUNT_STAR, "uuid", 0)
+    ("SELECT exact_count('inorder_lab.log_uuid')", 'SELECT count(*) FROM inorder_lab.log_uuid')
+    """
+    table = log_table(form)
+    if step == COUNT_STAR:
+        return f"SELECT count(*) FROM {table}"
+    if step in SINCE_FOLD:
+        return f"SELECT exact_count('{table}')"
+    limit = f", {rows}" if step == PIECE else ""
+    return f"SELECT count(*) FROM feed_read('{form}', null::{table}{limit})"
