@@ -21,7 +21,7 @@ CALLS = {"close", "fchmod", "flock", "fork_exec", "fsync", "ftruncate", "link", 
          "setxattr", "unlink", "write"}  # fmt: skip
 PLACES = ("/inorder/tail/", "/inorder/files.py", "/pathlib", "/tempfile.py", "/subprocess.py")
 IN_USE = 2
-TRIES = 100
+PATIENCE, PAUSE = 60, 0.01  # seconds
 
 
 def killing_before(point: int) -> Callable[[FrameType, str, object], None]:
@@ -89,9 +89,9 @@ def points(kind: str, arguments: list[str]) -> int:
             return number
         code = ran(kind, name, named, chance.randint(1, 60))
         assert code in (0, -signal.SIGKILL, IN_USE), code
-        for _ in range(TRIES):  # what was left working has the lock
-            if (code := ran(kind, name, named, None)) != IN_USE:
-                break
+        deadline = time.monotonic() + PATIENCE
+        while (code := ran(kind, name, named, None)) == IN_USE and time.monotonic() < deadline:
+            time.sleep(PAUSE)  # what was left working has the lock
         assert code == 0, code
     raise AssertionError
 
