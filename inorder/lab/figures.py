@@ -3,7 +3,7 @@
 The one way to a figure, for all experiments. Pure.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from inorder.lab.results import Result, Run
 from inorder.lab.stats import Estimate, estimate, ratio_by_round
@@ -41,12 +41,18 @@ def by_round(result: Result, step: str, kind: str, metric: Metric, rows: int | N
     return {number: value for number, value in values.items() if value is not None}
 
 
+def estimated(values: Iterable[float]) -> Estimate | None:
+    """The median of some values, with its interval; None of nothing."""
+    known = list(values)
+    return estimate(known) if known else None
+
+
 def median_of(
     result: Result, step: str, kind: str, metric: Metric, rows: int | None = None, scale: float = 1.0
 ) -> Estimate | None:
     """The median over the rounds, with its interval; None where nothing was measured."""
     values = by_round(result, step, kind, metric, rows)
-    return estimate([scale * value for value in values.values()]) if values else None
+    return estimated(scale * value for value in values.values())
 
 
 def middle_of(result: Result, step: str, kind: str, metric: Metric, rows: int | None = None) -> float | None:

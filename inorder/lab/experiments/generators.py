@@ -12,11 +12,11 @@ from inorder.database import Connection
 from inorder.lab import setting
 from inorder.lab.capabilities import NO_INORDER, Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
-from inorder.lab.figures import by_round
+from inorder.lab.figures import by_round, estimated
 from inorder.lab.keys import SCHEMA
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result, Run
-from inorder.lab.stats import LEAST_ROUNDS, Estimate, estimate, ratio_by_round
+from inorder.lab.stats import LEAST_ROUNDS, Estimate, ratio_by_round
 from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
 from inorder.report import charts
 from inorder.report.certainty import too_few
@@ -240,10 +240,11 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
         """The cost of a version-7 key beside a random one, as sure as the rounds allow."""
         values = above_floor(result, "uuid_v7_nextval")
         part = ratio_by_round(values, above_floor(result, BASELINE_CALL))
-        if part is None:
+        value = estimated(values.values())
+        if part is None or value is None:
             return ""
         clock = " of CPU time" if by_cpu(result) else ""
-        cost = f"A version-7 key takes {estimate(list(values.values())).median:,.0f} ns{clock} above the floor"
+        cost = f"A version-7 key takes {value.median:,.0f} ns{clock} above the floor"
         if few := too_few(part.rounds):
             return f"{cost}. {few}"
         if not part.differs_from(1.0):
@@ -270,11 +271,6 @@ def above_floor(result: Result, name: str) -> dict[int, float]:
     """Cost of a value less the floor's in the same round."""
     values, floors = (costs(result, CALL, one) for one in (name, FLOOR))
     return {number: values[number] - floors[number] for number in sorted(values.keys() & floors.keys())}
-
-
-def estimated(values: dict[int, float]) -> Estimate | None:
-    """Median and interval; None of nothing."""
-    return estimate(list(values.values())) if values else None
 
 
 def as_part(value: Value) -> str:
@@ -322,9 +318,9 @@ def calls_section(result: Result) -> Section:
     for name in sorted({run.kind for run in result.runs if run.step != TASK} - {FLOOR}):
         calls, inserts = above_floor(result, name), costs(result, INSERT, name)
         to_random, to_nextval = ratio_by_round(calls, random), ratio_by_round(inserts, nextval)
-        rows.append([name, estimated(calls), to_random, estimated(inserts), to_nextval])
+        rows.append([name, estimated(calls.values()), to_random, estimated(inserts.values()), to_nextval])
     title = f"{'CPU time of the server process' if cpu else 'Time by the wall clock'}, median and interval"
-    if floor := estimated(costs(result, CALL, FLOOR)):
+    if floor := estimated(costs(result, CALL, FLOOR).values()):
         title += f". Floor, subtracted: {floor.median:.0f} ns a value"
     time, spent, floor_is = (
         ("CPU time", "CPU nanoseconds", "a C function that returns a constant") if cpu
@@ -362,5 +358,5 @@ def task_section(result: Result) -> Section:
     for task, label in TASKS.items():
         base, own = (costs(result, TASK, f"{type_name} {task}") for type_name in TYPES)
         if base and own:
-            rows.append([label, estimated(base), estimated(own), ratio_by_round(own, base)])
+            rows.append([label, estimated(base.values()), estimated(own.values()), ratio_by_round(own, base)])
     return Section("tasks", f"Work with values, {short} a value", columns, rows)
