@@ -9,7 +9,6 @@ from inorder.commands.show import named, run_and_show
 from inorder.lab.catalogue import EXPERIMENTS
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.experiments.reader import ReaderPlan
-from inorder.lab.machine import available_cores
 from inorder.lab.session import new_result
 from inorder.lab.stats import LEAST_ROUNDS
 from inorder.report.beside import Labelled
@@ -36,8 +35,6 @@ def demo(bindir: Path | None, out: Path, rows: str, seconds: int, rounds: int, r
         rows=(large // 16, large),
         rounds=rounds,
         seconds=seconds,
-        threads=available_cores(),
-        fill_workers=available_cores(),
         memory_bytes=32 * MB,
         dump_wal=False,
     )

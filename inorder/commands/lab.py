@@ -13,13 +13,8 @@ from inorder.commands.options import (
     FILE,
     Setting,
     bindir_option,
-    choice_setting,
-    count_setting,
-    counts_setting,
-    existing_folder,
     experiment_command,
     format_option,
-    memory_setting,
     options_of_plan,
     page_option,
     require_allowed,
@@ -28,8 +23,6 @@ from inorder.commands.show import named, resume_own, run_and_show, run_experimen
 from inorder.errors import InputError
 from inorder.lab.catalogue import EXPERIMENTS
 from inorder.lab.experiments import all_experiments
-from inorder.lab.experiments.noise import MOST_TABLES
-from inorder.lab.keys import INDEX_KINDS, kinds_named
 from inorder.lab.results import OWN_SERVER, load, shortened
 from inorder.lab.session import go_on
 from inorder.report import html
@@ -37,45 +30,9 @@ from inorder.report.beside import Labelled
 from inorder.report.catalogue import report_of
 from inorder.servers import find_server
 
-MOST_SECONDS = 43_200  # half a day: after a whole one a server makes a checkpoint, whatever it is told
-
-KEYS = Setting(
-    "kinds",
-    "Kinds of key, comma-separated.",
-    lambda text: tuple(kind.name for kind in kinds_named(text)),
-    ",".join,
-    "--keys",
-)
-
 # What each experiment does, and its options; those of every experiment are added.
 COMMANDS: dict[str, tuple[str, Sequence[Setting]]] = {
-    **{name: (kind.summary, options_of_plan(kind.Plan)) for name, kind in all_experiments().items()},
-    "insert": (
-        "Insert TPS and WAL per row, by kind of key and size of table.",
-        (
-            KEYS,
-            counts_setting("rows", "Rows in the table, several comma-separated.", 1000, 10**11),
-            count_setting("seconds", "Seconds of each run.", 1, MOST_SECONDS),
-            count_setting("inserts", "Inserts of each run, instead of seconds: makes counts comparable.", 1, 10**12),
-            counts_setting("clients", "Sessions of pgbench, several comma-separated.", 1, 90),
-            memory_setting(),
-            count_setting("iops", "Reads, and writes, a second that the disk does for the server.", 10, 10**7),
-            choice_setting("indexes", "Kinds of index on the key.", tuple(INDEX_KINDS), "--index"),
-            Setting("tablespace", "A folder for the indexes.", existing_folder, flag="--index-tablespace"),
-        ),
-    ),
-    "noise": (
-        "What this machine can resolve: equal tables compared with one another, where every difference is noise.",
-        (
-            KEYS,
-            count_setting("tables", "Equal tables of each kind of key.", 2, MOST_TABLES),
-            count_setting("rows", "Rows in each table.", 1000, 10**11),
-            count_setting("seconds", "Seconds of each turn.", 1, MOST_SECONDS),
-            count_setting("inserts", "Inserts of each turn, instead of seconds.", 1, 10**12),
-            count_setting("clients", "Sessions of pgbench.", 1, 90),
-            memory_setting(),
-        ),
-    ),
+    name: (kind.summary, options_of_plan(kind.Plan)) for name, kind in all_experiments().items()
 }
 
 

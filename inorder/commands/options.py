@@ -12,7 +12,7 @@ from inorder.lab.legacy import Experiment
 from inorder.lab.plan import Plan
 from inorder.lab.setting import settings_of
 from inorder.report import formats
-from inorder.units import parse_bytes, parse_count, short
+from inorder.units import parse_count, short
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -58,55 +58,9 @@ def whole(option: str, lowest: int, highest: int) -> Callable[[str], int]:
     return lambda text: parse_count(text, option, lowest, highest)
 
 
-def listed(read: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
-    """Reads several, comma-separated, each once.
-
-    >>> listed(int)("2,1,2")
-    (2, 1)
-    """
-    return lambda text: tuple(dict.fromkeys(read(part.strip()) for part in text.split(",")))
-
-
-def counts_setting(field: str, help: str, lowest: int, highest: int, flag: str = "") -> Setting:
-    """Several numbers."""
-    option = flag or f"--{field}"
-    return Setting(field, help, listed(whole(option, lowest, highest)), lambda many: ",".join(map(typed, many)), flag)
-
-
 def count_setting(field: str, help: str, lowest: int, highest: int, flag: str = "") -> Setting:
     """A number."""
     return Setting(field, help, whole(flag or "--" + field.replace("_", "-"), lowest, highest), typed, flag)
-
-
-def memory_setting(help: str = "shared_buffers while measuring.") -> Setting:
-    """Bytes of memory."""
-    return Setting(
-        "memory_bytes",
-        help,
-        lambda text: parse_bytes(text, "--memory", 2**20),
-        lambda size: f"{size // 2**20}MB",
-        "--memory",
-    )
-
-
-def choice_setting(field: str, help: str, known: Sequence[str], flag: str = "") -> Setting:
-    """Several of the known names."""
-    option = flag or f"--{field}"
-
-    def read(name: str) -> str:
-        if name not in known:
-            raise InputError(f"{option} has unknown {name!r}; there are {', '.join(known)}")
-        return name
-
-    return Setting(field, help, listed(read), ",".join, flag)
-
-
-def existing_folder(text: str) -> str:
-    """An absolute path of a folder that is there."""
-    folder = Path(text).absolute()
-    if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder")
-    return str(folder)
 
 
 # Fields of plans that say how a throw-away server is started; the user's own is as it is.

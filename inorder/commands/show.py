@@ -23,8 +23,8 @@ from inorder.lab.targets.own_server import OwnServer, described, require_unchang
 from inorder.report import formats, html
 from inorder.report.beside import Labelled, told_apart
 from inorder.report.catalogue import report_of
+from inorder.report.memory import memory_note
 from inorder.report.section import Section
-from inorder.report.summary import memory_note
 from inorder.report.terminal import section_table
 from inorder.servers import Server, find_server
 

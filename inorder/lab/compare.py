@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from inorder.errors import InputError
-from inorder.lab.experiments.insert import INSERT
 from inorder.lab.model import few_images
 from inorder.lab.results import Result, Run
 from inorder.lab.stats import ERROR, LEAST_ROUNDS, Estimate
@@ -65,6 +64,8 @@ FREE = ("rounds", "seed", "fill_workers", "threads", "tables")
 
 WORSE, BETTER, SAME, WITHIN, FEW = "worse", "better", "no difference", "within threshold", "too few samples"
 HANDFUL = "a handful"
+
+INSERT = "insert"  # the step whose name has the number of clients, but for the first of the plan
 
 Place = tuple[str, str, int, str]  # step, kind, rows, metric
 

@@ -1,6 +1,6 @@
 """Runs an experiment: its stages, rounds, turns; what the result has already is left out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import closing
 
 from inorder.lab.experiment import Experiment, P
@@ -52,16 +52,21 @@ class Runner:
             self.skip(turn, before)
             return
         first = turn.places[0]
-        measured = turn.measure(seed_of(self.experiment.plan.seed, first.step, first.kind, first.rows, number))
-        for place, known in zip(turn.places, has, strict=True):
-            self.experiment.measuring = before + place.label
-            self.progress.step(self.experiment.measuring)
-            found = next(measured)
-            if number > 0 and not known:
-                self.keep(place, number, found)
-            if turn.weight is None:
-                self.progress.done(self.experiment.told(found.metrics))
-        next(measured, None)  # what it does after the last, and an interrupt that it has held back until then
+        seed = seed_of(self.experiment.plan.seed, first.step, first.kind, first.rows, number)
+        measured = turn.measure(seed)
+        try:
+            for place, known in zip(turn.places, has, strict=True):
+                self.experiment.measuring = before + place.label
+                self.progress.step(self.experiment.measuring)
+                found = next(measured)
+                if number > 0 and not known:
+                    self.keep(place, number, found)
+                if turn.weight is None:
+                    self.progress.done(self.experiment.told(found.metrics))
+            next(measured, None)  # what it does after the last, and an interrupt that it has held back until then
+        finally:
+            if isinstance(measured, Generator):
+                measured.close()  # ends what it does in threads of its own
 
     def skip(self, turn: Turn, before: str) -> None:
         """Say that it was done."""

@@ -7,14 +7,8 @@ from typing import Any
 from rich.table import Table
 
 from inorder.errors import InputError
-from inorder.lab.experiments import (
-    all_experiments,
-    insert,
-    noise,
-)  # fmt: skip
+from inorder.lab.experiments import all_experiments
 from inorder.lab.results import Result
-from inorder.report.insert import insert_headline, insert_sections
-from inorder.report.noise import noise_headline, noise_sections
 from inorder.report.quality import quality_sections
 from inorder.report.section import Section
 from inorder.report.terminal import section_table
@@ -63,9 +57,7 @@ def of_sections(
 
 
 REPORTS = {
-    **{name: of_sections(kind.sections, kind.headline, kind.order) for name, kind in all_experiments().items()},
-    insert.NAME: of_sections(insert_sections, insert_headline),
-    noise.NAME: of_sections(noise_sections, noise_headline),
+    name: of_sections(kind.sections, kind.headline, kind.order) for name, kind in all_experiments().items()
 }
 
 

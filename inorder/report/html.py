@@ -14,8 +14,8 @@ from inorder.lab.results import Result
 from inorder.report.beside import Labelled, side_by_side
 from inorder.report.catalogue import report_of
 from inorder.report.certainty import how_sure
+from inorder.report.memory import memory_note
 from inorder.report.section import Section
-from inorder.report.summary import memory_note
 from inorder.units import short
 
 NO_HEADLINE = "No single figure says it; the tables do."

@@ -22,7 +22,7 @@ LONG = (
     "test_tail_changes", "test_keys", "test_killed", "test_tail", "test_stress", "test_uuid_v1", "test_cluster",
     "test_lab_own_experiments", "test_attacks_tables", "test_lab_own_server", "test_lab_reader", "test_feed_forged",
     "test_generate", "test_ground", "test_lab_model", "test_lab_uuid_v1", "test_lab_feed", "test_lab_writers",
-    "test_attacks_install", "test_server_bench", "test_failover", "test_lab_reuse", "test_lab_bulk",
+    "test_attacks_install", "test_lab_insert", "test_failover", "test_lab_reuse", "test_lab_bulk",
     "test_lab_sequence", "test_resume", "test_tail_position", "test_count", "test_feed_restore", "test_standby",
 )  # fmt: skip
 

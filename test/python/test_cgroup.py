@@ -11,10 +11,11 @@ from inorder.errors import InorderError, InputError
 from inorder.lab import cgroup
 from inorder.lab.cgroup import LEAST_BYTES, ControlGroup, Place, memory_limit
 from inorder.lab.device import disk_of
-from inorder.lab.experiments.insert import InsertPlan
+from inorder.lab.insert_tables import InsertTables
+from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import CGROUP
-from inorder.lab.server_bench import ServerBench
-from inorder.lab.serving import reading_method
+from inorder.lab.serving import Small, reading_method
+from inorder.lab.targets.throw_away import ThrowAway
 from inorder.servers import Server
 
 USAGE = {"memory.limit_in_bytes": "memory.usage_in_bytes", "memory.max": "memory.current"}
@@ -28,6 +29,11 @@ def used(place: Place, group: Path) -> int:
 def own_group(place: Place) -> Path:
     """That of this process."""
     return place.folder / f"{cgroup.NAME}{os.getpid()}"
+
+
+def tables_on(cluster: Cluster, small: Small) -> InsertTables:
+    """A table of one kind, filled by the lab and then measured."""
+    return InsertTables(ThrowAway(cluster), {"bigint": KEY_KINDS["bigint"]}, small, 1)
 
 
 @pytest.fixture(name="place")
@@ -62,20 +68,20 @@ def test_a_server_uses_no_more_than_its_limit(server: Server, place: Place) -> N
 @pytest.mark.server
 def test_measuring_takes_it_where_there_is_no_direct_io(server: Server, place: Place) -> None:
     """A quarter is shared buffers; below the least amount there is none."""
-    plan = InsertPlan(kinds=("bigint",), rows=(1000,), memory_bytes=LEAST_BYTES)
+    small = Small(LEAST_BYTES)
     if server.has_direct_io:
-        assert reading_method(server, plan) != CGROUP
+        assert reading_method(server, small) != CGROUP
         return
-    assert reading_method(server, plan) == CGROUP
-    assert reading_method(server, InsertPlan(memory_bytes=LEAST_BYTES - 1)) != CGROUP
+    assert reading_method(server, small) == CGROUP
+    assert reading_method(server, Small(LEAST_BYTES - 1)) != CGROUP
     with Cluster(server) as cluster:
-        bench = ServerBench(cluster, plan)
-        bench.create(plan.variants)
-        bench.serve_for_measuring()
+        tables = tables_on(cluster, small)
+        assert len(list(tables.fill(0))) == 1
+        tables.serve_for_measuring()
         assert isinstance(cluster.limit, ControlGroup) and cluster.limit.folder in place.groups()
         with connect(cluster.dsn) as connection:
             assert connection.execute("SHOW shared_buffers").fetchone() == (f"{LEAST_BYTES // 4 // 2**20}MB",)
-        bench.serve_for_filling()
+        tables.serve_for_filling()
         assert cluster.limit is None and not own_group(place).exists()
 
 
@@ -106,26 +112,26 @@ def test_a_limit_that_cannot_be_is_an_error(place: Place) -> None:
 @pytest.mark.server
 def test_a_disk_is_held_to_so_many_requests(server: Server) -> None:
     """The limit is there while the server is measured, and only then; without direct I/O it is refused at once."""
-    plan = InsertPlan(kinds=("bigint",), rows=(1000,), memory_bytes=2**22, iops=3000)
+    small = Small(2**22, iops=3000)
     if not server.has_direct_io:
         with Cluster(server) as cluster, pytest.raises(InputError, match="--iops needs direct I/O"):
-            ServerBench(cluster, plan).serve_for_measuring()
+            tables_on(cluster, small).serve_for_measuring()
         return
     where = cgroup.place(cgroup.IO)
     if where is None:
         pytest.skip("no control group for disks may be made here")
     with Cluster(server) as cluster:
-        bench = ServerBench(cluster, plan)
-        bench.serve_for_measuring()
+        tables = tables_on(cluster, small)
+        tables.serve_for_measuring()
         group = own_group(where)
         disk = disk_of(cluster.data)
         for file, value in cgroup.iops_files(where.version, 3000):
             assert f"{disk} {value}" in (group / file).read_text()
         assert cluster.process and str(cluster.process.pid) in (group / cgroup.PROCS).read_text().split()
-        bench.create(plan.variants)  # the fill is not measured
+        assert len(list(tables.fill(0))) == 1  # the fill is not measured
         assert not group.exists()
-        bench.serve_for_measuring()
-        bench.sizes("bigint")  # nor is this
+        tables.serve_for_measuring()
+        tables.sizes("bigint")  # nor is this
         assert disk and group.exists() and "3000" not in "".join(
             (group / file).read_text() for file, _ in cgroup.iops_files(where.version, None)
         )

@@ -183,7 +183,7 @@ def test_ctrl_c_at_any_moment_leaves_nothing(
 def test_a_damaged_result_is_one_clear_sentence(tmp_path: Path) -> None:
     """A file that has a schema version but not what the experiment needs."""
     content = {
-        "schema": 1, "experiment": "insert", "created": "", "inorder": "", "seed": 1, "plan": {}, "server": {},
+        "schema": 1, "experiment": "insert", "created": "", "inorder": "", "seed": 1, "plan": {"rows": 7}, "server": {},
         "machine": {}, "method": "", "notes": [], "runs": [], "complete": True,
     }  # fmt: skip
     (tmp_path / "r.json").write_text(json.dumps(content))
@@ -239,7 +239,7 @@ def test_a_file_that_cannot_be_used_is_one_clear_sentence(
     assert Path("r.json").read_bytes() == before and len(list(tmp_path.iterdir())) == 1
 
 
-@pytest.mark.parametrize("plan", [{}, {"kinds": ["v6"]}, {"kinds": 7, "rows": 5}, {"seed": "x"}], ids=str)
+@pytest.mark.parametrize("plan", [{"rows": None}, {"kinds": ["v6"]}, {"kinds": 7, "rows": 5}, {"seed": "x"}], ids=str)
 def test_a_damaged_plan_is_not_resumed(tmp_path: Path, server: Server, plan: dict[str, object]) -> None:
     """Before a server is started."""
     content = INSERT_FILE | {"plan": plan, "server": {"version": server.version}}

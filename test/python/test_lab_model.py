@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from inorder.cluster import Cluster
 from inorder.commands.model import lab_model
 from inorder.errors import InputError
-from inorder.lab.experiments.insert import NAME, InsertPlan
+from inorder.lab.experiments.insert import InsertExperiment, InsertPlan
+from inorder.lab.experiments.insert.model import model_sections
 from inorder.lab.keys import USUAL as KINDS
 from inorder.lab.keys import USUAL_KINDS
 from inorder.lab.model import (
@@ -29,9 +30,9 @@ from inorder.lab.model import (
     shape_of,
 )
 from inorder.lab.results import Result, Run
-from inorder.lab.server_bench import ServerBench
+from inorder.lab.targets.throw_away import ThrowAway
 from inorder.report.beside import side_by_side
-from inorder.report.model import model_sections
+from inorder.report.section import Section
 from inorder.servers import Server
 
 from conftest import Silent
@@ -158,12 +159,17 @@ def a_result(images: float, rows_before: float | None = 1_000_000) -> Result:
         Run("insert", "bigint", 1_000_000, 1, metrics | {"full_page_images": 7.0}),
     ]
     plan = {"rows": [1_000_000, 4_000_000], "kinds": ["bigint", "random", "v7"], "memory_bytes": 2**27}
-    return Result(NAME, "now", "0", 1, plan, {}, {}, "mock", runs=runs)
+    return Result("insert", "now", "0", 1, plan, {}, {}, "mock", runs=runs)
+
+
+def compared(result: Result) -> list[Section]:
+    """Model against measurement."""
+    return model_sections(result, InsertExperiment.plan_in(result))
 
 
 def test_model_against_measurement() -> None:
     """One table a size that was measured; a deviation, but not of a handful of images."""
-    (section,) = model_sections(a_result(images=10_000.0))
+    (section,) = compared(a_result(images=10_000.0))
     assert section.title == "Model against measurement, 1,000,000 rows"
     bigint, random_keys = section.of_columns(lambda column: column.terminal).shown()
     assert bigint[0] == "bigint" and bigint[-1] == "few" and str(few_images((8,))) in section.caption
@@ -178,14 +184,14 @@ def test_each_size_has_a_table_of_its_own() -> None:
     """Two sizes of one result are two sections, never taken for two results of one."""
     result = a_result(images=10_000.0)
     result.runs += [replace(run, rows=4_000_000) for run in result.runs]
-    small, large = model_sections(result)
+    small, large = compared(result)
     assert (small.name, large.name) == ("model_1000000", "model_4000000")
     assert side_by_side([("a", (small, large))]) == []
 
 
 def test_a_file_without_the_rows_before_has_no_comparison() -> None:
     """Of a tool that did not note them: left out, not guessed."""
-    assert model_sections(a_result(images=1.0, rows_before=None)) == []
+    assert compared(a_result(images=1.0, rows_before=None)) == []
 
 
 def test_the_command_speaks_of_a_hundred_billion_rows(tmp_path: Path) -> None:
@@ -238,16 +244,15 @@ def test_bad_input_ends_with_code_2(tmp_path: Path) -> None:
 def test_the_model_says_what_the_server_counts(server: Server) -> None:
     """WAL and images per row within 15 % for every kind of key; of a handful of images, that they are a handful."""
     plan = InsertPlan(rows=(230_000,), rounds=1, inserts=20_000)
-    result = Result(NAME, "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
+    result = Result("insert", "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
     with Cluster(server) as cluster:
-        bench = ServerBench(cluster, plan)
-        bench.create(plan.kinds)
-        bench.fill(plan.kinds, plan.rows[0], lambda kind, metrics: None)
-        bench.serve_for_measuring()
+        experiment = InsertExperiment(plan, ThrowAway(cluster), Silent())
+        assert len(list(experiment.tables.fill(plan.rows[0]))) == len(plan.kinds)
+        experiment.tables.serve_for_measuring()
         for number, kind in enumerate((*plan.kinds, "time", "time")):  # no turn profits from a second that is over
-            metrics, _ = bench.measure(kind, 8, 1, Silent())
+            metrics = experiment.measure(kind, 8, 1).metrics
             result.runs.append(Run("insert", kind, plan.rows[0], number, metrics))
-    (section,) = model_sections(result)
+    (section,) = compared(result)
     found = {str(row[0]): row for row in section.rows}
     assert list(found) == [kind.label for kind in KINDS]
     for label, row in found.items():

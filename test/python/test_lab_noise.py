@@ -2,65 +2,57 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from inorder.lab.experiments import noise as experiment
-from inorder.lab.experiments.noise import NoisePlan, run_noise
-from inorder.lab.legacy import Metrics, Series
+from inorder.lab.experiments.noise import (
+    NoiseExperiment,
+    NoisePlan,
+    comparisons,
+    complete_rounds,
+    paired_logs,
+    scatter,
+    words,
+)
 from inorder.lab.power import lower_ends, share_found, smallest_found
-from inorder.lab.progress import Progress
 from inorder.lab.results import Result, Run, load
 from inorder.lab.stats import outer_rank, paired_ratio
-from inorder.report.noise import complete_rounds, noise_headline, noise_sections, paired_logs, scatter, words
+from inorder.lab.turn import Measured, Stage
 from inorder.servers import Server
 
-from conftest import Silent
+from on_paper import empty_result, run_on_paper
 from test_cli import inorder
 
 KINDS = ("bigint", "sequence")
 
 
-class OnPaper:
-    """A bench that does nothing but note what was asked of it."""
+class OnPaper(NoiseExperiment):
+    """Writes down which table is measured."""
 
-    def __init__(self) -> None:
-        self.steps: list[tuple[str, ...]] = []
+    def prepare(self) -> None:
+        """Nothing yet."""
+        self.asked: list[str] = []
 
-    def create(self, kinds: tuple[str, ...]) -> None:
+    def stages(self) -> list[Stage]:
+        """Without filling."""
+        return [replace(stage, begin=lambda: None) for stage in super().stages() if not stage.redone]
+
+    def measure(self, name: str, seed: int) -> Measured:
         """Noted."""
-        self.steps.append(("create", *kinds))
-
-    def fill(self, kinds: tuple[str, ...], rows: int, filled: Callable[[str, dict[str, float]], None]) -> None:
-        """Noted."""
-        self.steps.append(("fill", str(rows), *kinds))
-        for kind in kinds:
-            filled(kind, {})
-
-    def serve_for_measuring(self) -> None:
-        """Noted."""
-        self.steps.append(("serve",))
-
-    def measure(self, kind: str, clients: int, seed: int, progress: Progress) -> tuple[Metrics, Series]:
-        """Noted."""
-        self.steps.append(("measure", kind))
-        return {"tps": float(seed)}, {"tps": [1.0]}
-
-    def sizes(self, kind: str) -> dict[str, float]:
-        """Not asked for."""
-        raise NotImplementedError
+        self.asked.append(name)
+        return Measured({"tps": float(seed)}, {"tps": [1.0]})
 
 
-def empty_result(plan: NoisePlan) -> Result:
-    """Nothing measured yet."""
-    return Result(experiment.NAME, "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
+def nothing_measured(plan: NoisePlan) -> Result:
+    """An empty result."""
+    return empty_result(NoiseExperiment, plan)
 
 
 def noisy_result(plan: NoisePlan, deviation: float, shift: float = 1.0, seed: int = 1) -> Result:
     """Measured with lognormal noise; the B tables are faster by the shift."""
-    generator, result = np.random.default_rng(seed), empty_result(plan)
+    generator, result = np.random.default_rng(seed), nothing_measured(plan)
     for number in range(1, plan.rounds + 1):
         load = generator.lognormal(0, 0.5)  # of the whole round
         for name in plan.copies():
@@ -70,19 +62,13 @@ def noisy_result(plan: NoisePlan, deviation: float, shift: float = 1.0, seed: in
 
 
 def test_every_table_takes_its_turn_in_every_round() -> None:
-    """Equal tables but for their names, shuffled anew each round, the same again with the same seed."""
-    plan, bench = NoisePlan(kinds=KINDS, tables=3, rounds=20), OnPaper()
-    result = empty_result(plan)
-    run_noise(plan, bench, result, Silent(), lambda: None)
+    """Equal tables but for their names, shuffled anew each round."""
+    plan = NoisePlan(kinds=KINDS, tables=3, rounds=20)
+    result, done = run_on_paper(OnPaper, plan)
     names = [f"{kind}_{letter}" for kind in KINDS for letter in "abc"]
-    assert bench.steps[:3] == [("create", *names), ("fill", "1000000", *names), ("serve",)]
-    order = [step[1] for step in bench.steps[3:]]
-    rounds = [tuple(order[start : start + 6]) for start in range(0, len(order), 6)]
+    rounds = [tuple(done.asked[start : start + 6]) for start in range(0, len(done.asked), 6)]
     assert len(rounds) == 20 and all(Counter(one) == Counter(names) for one in rounds) and len(set(rounds)) > 10
     assert result.complete and [run.round for run in result.select("insert", "bigint_b")] == list(range(1, 21))
-    again = OnPaper()
-    run_noise(plan, again, result, Silent(), lambda: None)
-    assert again.steps == bench.steps[:3]  # the result has all turns
 
 
 def test_equal_tables_differ_in_nothing_but_their_names() -> None:
@@ -91,35 +77,46 @@ def test_equal_tables_differ_in_nothing_but_their_names() -> None:
     assert len(a) == 3 and [line.replace("_a", "_b") for line in a] == b != a
 
 
+def told(result: Result) -> str:
+    """The finding in words."""
+    return words(comparisons(result, NoiseExperiment.plan_in(result)))
+
+
+def complete(result: Result, kind: str) -> np.ndarray:
+    """Of the rounds that all tables have."""
+    return complete_rounds(result, NoiseExperiment.plan_in(result), kind)
+
+
 def test_words_say_no_difference_or_which() -> None:
     """And with too few rounds, that there are too few."""
     plan = NoisePlan(kinds=KINDS, tables=2, rounds=9)
-    assert words(noisy_result(plan, 0.05)) == "No difference in 2 comparisons of equal tables."
-    wrong = words(noisy_result(plan, 0.01, shift=1.5))
+    assert told(noisy_result(plan, 0.05)) == "No difference in 2 comparisons of equal tables."
+    wrong = told(noisy_result(plan, 0.01, shift=1.5))
     assert wrong.startswith("2 of 2 comparisons of equal tables wrongly called different: bigint A/B (0.6")
-    assert words(noisy_result(NoisePlan(rounds=5), 0.01, shift=1.5)).startswith("Fewer than 6 rounds")
-    assert words(empty_result(plan)).startswith("Fewer than 6 rounds")
-    assert noise_headline(noisy_result(plan, 0.05)) == words(noisy_result(plan, 0.05))
-    assert noise_headline(noisy_result(NoisePlan(rounds=5), 0.01)) == noise_headline(empty_result(plan)) == ""
+    assert told(noisy_result(NoisePlan(rounds=5), 0.01, shift=1.5)).startswith("Fewer than 6 rounds")
+    assert told(nothing_measured(plan)).startswith("Fewer than 6 rounds")
+    assert NoiseExperiment.headline(noisy_result(plan, 0.05)) == told(noisy_result(plan, 0.05))
+    few = noisy_result(NoisePlan(rounds=5), 0.01)
+    assert NoiseExperiment.headline(few) == NoiseExperiment.headline(nothing_measured(plan)) == ""
 
 
 def test_what_was_not_measured_is_not_told() -> None:
     """From no run at all to one round, and a table that lacks a round."""
     plan = NoisePlan(rounds=9)
-    assert [section.rows for section in noise_sections(empty_result(plan))] == [[], [], []]
+    assert [section.rows for section in NoiseExperiment.sections(nothing_measured(plan))] == [[], [], []]
     result = noisy_result(plan, 0.05)
     result.runs = [run for run in result.runs if run.round == 1]
-    compared, scattered, resolved = noise_sections(result)
+    compared, scattered, resolved = NoiseExperiment.sections(result)
     assert [row[2] for row in compared.rows] == ["too few rounds"] * 6 and resolved.rows == []
     assert scattered.shown()[0][2:] == ["", ""] and "6 rounds" in resolved.caption
     result = noisy_result(plan, 0.05)
     result.runs = [run for run in result.runs if (run.kind, run.round) != ("bigint_c", 4)]
-    assert complete_rounds(result, "bigint").shape == (8, 3) and complete_rounds(result, "random").shape == (9, 3)
+    assert complete(result, "bigint").shape == (8, 3) and complete(result, "random").shape == (9, 3)
 
 
 def test_the_scatter_is_told_apart() -> None:
     """5 % within rounds, about 65 % between them."""
-    values = complete_rounds(noisy_result(NoisePlan(rounds=400), 0.05), "bigint")
+    values = complete(noisy_result(NoisePlan(rounds=400), 0.05), "bigint")
     within, between = scatter(values)
     assert within == pytest.approx(5.1, abs=0.4) and between == pytest.approx(65, abs=6)
     assert len(paired_logs(values)) == 400 * 3

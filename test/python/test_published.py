@@ -2,12 +2,11 @@
 
 from inorder.lab.catalogue import EXPERIMENTS
 from inorder.lab.experiments.bulk import report as bulk_report
+from inorder.lab.experiments.insert import published, studies
 from inorder.lab.experiments.sequence import PUBLISHED_ROWS, PUBLISHED_TPS
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import Result, Run
-from inorder.report import published
 from inorder.report.catalogue import REPORTS
-from inorder.report.insert_published import SMALLEST
 
 from test_report import a_result, insert_run
 
@@ -15,8 +14,8 @@ from test_report import a_result, insert_run
 def test_published_figures_agree_with_each_other() -> None:
     """Means with their runs but for one; what is told in words stands there as words."""
     assert [
-        (kind, rows) for kind, by_rows in published.INSERT_TPS.items() for rows, tps in by_rows.items()
-        if abs(tps - sum(published.INSERT_RUNS[kind][rows]) / 3) > 1
+        (kind, rows) for kind, by_rows in studies.INSERT_TPS.items() for rows, tps in by_rows.items()
+        if abs(tps - sum(studies.INSERT_RUNS[kind][rows]) / 3) > 1
     ] == [("time_char", 10_000_000)]  # fmt: skip
     result = a_result()
     result.runs += [insert_run("time60", 1, 1.0, 1.0)]
@@ -128,11 +127,11 @@ def test_why_blocks_do_not_do_what_they_did_in_study_p3() -> None:
 def test_the_full_runs_have_every_published_cell() -> None:
     """Kinds, rows, clients and sizes of statements of studies P1, P2 and P3."""
     insert, bulk, sequence = (EXPERIMENTS[name].plan_of("full") for name in ("insert", "bulk", "sequence"))
-    kinds = (published.INSERT_TPS, published.INSERT_INDEX_TPS, published.INSERT_NO_INDEX_TPS,
-             published.SEQUENTIAL_HITS)  # fmt: skip
+    kinds = (studies.INSERT_TPS, studies.INSERT_INDEX_TPS, studies.INSERT_NO_INDEX_TPS,
+             studies.SEQUENTIAL_HITS)  # fmt: skip
     assert {kind for table in kinds for kind in table} <= set(insert.variants)
-    assert {rows for by_rows in published.INSERT_TPS.values() for rows in by_rows if rows} < set(insert.rows)
-    assert min(insert.rows) <= SMALLEST
+    assert {rows for by_rows in studies.INSERT_TPS.values() for rows in by_rows if rows} < set(insert.rows)
+    assert min(insert.rows) <= published.SMALLEST
     wanted = {*(rows for _, rows in bulk_report.PUBLISHED_SECONDS), bulk_report.PUBLISHED_TOTAL_ROWS,
               bulk_report.PUBLISHED_INDEX_ROWS}  # fmt: skip
     assert wanted <= set(bulk.rows) and set(bulk_report.PUBLISHED_TOTAL_MB) <= set(bulk.kinds)

@@ -4,10 +4,11 @@ import io
 
 import numpy as np
 import pytest
+from inorder.lab.experiments.insert import InsertExperiment
+from inorder.lab.experiments.insert.model import model_sections
 from inorder.lab.quality import Finding, findings
 from inorder.lab.results import CHECKPOINT_WAL, OWN_SERVER, Result, Run
 from inorder.report.catalogue import REPORTS
-from inorder.report.model import model_sections
 from inorder.report.quality import quality_sections
 from inorder.report.terminal import section_table
 from rich.console import Console
@@ -74,7 +75,7 @@ def test_a_checkpoint_within_a_turn_is_told(wal: int, method: str, told: int) ->
     result.method = method
     result.runs[0].metrics.update(rows_before=1000.0, wal_bytes=CHECKPOINT_WAL + wal, full_page_images=1.0)
     assert [(one.what, one.round, one.percent) for one in findings(result)] == [("checkpoint", 1, None)] * told
-    assert len(model_sections(result)) == 1 - told
+    assert len(model_sections(result, InsertExperiment.plan_in(result))) == 1 - told
     result.experiment = "reuse"  # whose turns are added up
     assert findings(result) == []
     result.experiment = "insert"

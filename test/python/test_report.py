@@ -8,14 +8,16 @@ from html.parser import HTMLParser
 
 import pytest
 from inorder.lab.catalogue import EXPERIMENTS
+from inorder.lab.experiments.insert import InsertExperiment
+from inorder.lab.experiments.insert.pictures import seconds_line
+from inorder.lab.experiments.insert.summary import KindSummary, random_keys, summarise, times_memory
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result, Run
 from inorder.report import charts
 from inorder.report.beside import Labelled, side_by_side, told_apart
 from inorder.report.catalogue import REPORTS
 from inorder.report.formats import as_csv, as_json
 from inorder.report.html import render
-from inorder.report.insert import seconds_line
-from inorder.report.summary import headline, memory_note, summarise, times_memory
+from inorder.report.memory import memory_note
 from rich.console import Console
 
 VOID = {"meta", "path", "rect", "circle", "br", "link", "input", "img"}
@@ -56,6 +58,11 @@ def a_result(complete: bool = True, method: str = DIRECT_IO) -> Result:
     return Result("insert", "now", "0", 1, plan, server, machine, method, [], runs, complete)
 
 
+def kinds_of(result: Result) -> list[KindSummary]:
+    """Of the table of 1,000 rows."""
+    return summarise(result, InsertExperiment.plan_in(result))[1000]
+
+
 def page_of(result: Result) -> str:
     """The page of one result."""
     return render([Labelled("r.json", result, "study P1")])
@@ -63,7 +70,7 @@ def page_of(result: Result) -> str:
 
 def test_ratios_are_paired_within_rounds() -> None:
     """The rounds differ fourfold in speed, the ratio not at all."""
-    bigint, random = summarise(a_result())[1000]
+    bigint, random = kinds_of(a_result())
     assert random.ratio is not None and bigint.ratio is not None and random.wal_ratio is not None
     assert (random.ratio.median, random.ratio.low, random.ratio.high) == (0.25, 0.25, 0.25)
     assert bigint.ratio.median == 1.0
@@ -73,7 +80,7 @@ def test_ratios_are_paired_within_rounds() -> None:
 
 def test_counters_are_shown_per_row() -> None:
     """Bytes, images and hit ratio are divided by what was inserted or asked for."""
-    bigint, random = summarise(a_result())[1000]
+    bigint, random = kinds_of(a_result())
     assert bigint.wal_per_row.median == 170.0
     assert random.fpi_per_row.median == 0.5
     assert (random.index_hit_percent.median, bigint.index_hit_percent.median) == (75.0, 100.0)
@@ -90,30 +97,30 @@ def test_a_table_without_an_index_has_no_figures_of_one() -> None:
         Run("insert", "bigint_none", 1000, 1, metrics),
         Run("fill", "bigint_none", 1000, 1, {"index_bytes": 0.0}),
     ]
-    (kind,) = summarise(result)[1000]
+    (kind,) = kinds_of(result)
     assert (kind.index_hit_percent, kind.index_mb, kind.leaf_density) == (None, None, None)
 
 
 def test_the_headline_is_as_sure_as_the_rounds_allow() -> None:
     """A sentence with the ratio, without a difference, or after one round only."""
     result = a_result()
-    assert headline(summarise(result)[1000]) == (
+    assert random_keys(kinds_of(result)) == (
         "Use keys in order: random ones write 12.0 times the WAL of bigint per row and reach 25 % [25–25 %] of its "
         "speed here."
     )
     for run in result.select("insert", "random"):
         run.metrics["tps"] *= 8
-    assert headline(summarise(result)[1000]).endswith("per row and reach 200 % [200–200 %] of its speed here.")
-    assert headline(summarise(result)[1000]).startswith("Random keys write")
+    assert random_keys(kinds_of(result)).endswith("per row and reach 200 % [200–200 %] of its speed here.")
+    assert random_keys(kinds_of(result)).startswith("Random keys write")
     result.runs = [run for run in result.runs if run.round <= 5]
-    assert "Too few rounds (5)" in headline(summarise(result)[1000])
+    assert "Too few rounds (5)" in random_keys(kinds_of(result))
     result = a_result()
     result.runs = [
         insert_run(kind, number, tps, 17_000.0)
         for number, (one, other) in enumerate([(9.0, 10.0), (10.0, 9.0)] * 3, start=1)
         for kind, tps in (("bigint", one), ("random", other))
     ]
-    assert "no difference in speed" in headline(summarise(result)[1000])
+    assert "no difference in speed" in random_keys(kinds_of(result))
 
 
 def test_random_keys_are_not_told_as_keys_in_order() -> None:
@@ -132,7 +139,7 @@ def test_the_method_is_told() -> None:
     limited.plan["iops"] = 3000
     assert "no more than 3,000 reads and as many writes a second" in memory_note(limited)
     assert "page cache" in memory_note(a_result(method=EXACT_COUNTERS))
-    assert times_memory(a_result(), summarise(a_result())[1000]) == (
+    assert times_memory(kinds_of(a_result()), 32 * 2**20) == (
         "The smallest index is 2.0, the largest 2.0 times as large as that memory."
     )
 
@@ -341,7 +348,7 @@ def test_checkpoints_are_marked_where_they_ended() -> None:
 
 def test_a_long_run_is_drawn_in_means() -> None:
     """A chart has room for 600 points, not for four hours of seconds."""
-    kind = summarise(a_result())[1000][0]
+    kind = kinds_of(a_result())[0]
     line = seconds_line(kind, {second: float(second) for second in range(9)}, [4], 3)
     assert line.points == ((0.0, 1.0), (3.0, 4.0), (6.0, 7.0)) and line.moments == (3.0,)
     result = a_result()

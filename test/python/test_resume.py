@@ -48,9 +48,9 @@ def test_what_fits_goes_on() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("rounds", "x", "the result's plan is not one of the experiment 'insert': rounds is 'x'"),
-        ("rows", [1000, None], "rows is (1000, None)"),
-        ("seconds", True, "seconds is True"),
+        ("rounds", "x", "not one of the experiment 'insert': Expected `int`, got `str` - at `$.rounds`"),
+        ("rows", [1000, None], "got `null` - at `$.rows[1]`"),
+        ("seconds", True, "got `bool` - at `$.seconds`"),
         ("rounds", 0, "--rounds must be a number from 1 to 1,000"),
         ("rows", [-5], "--rows must be a number from 1,000 to"),
         ("clients", [], "--clients must be a number from 1 to 90"),

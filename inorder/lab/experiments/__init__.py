@@ -14,6 +14,7 @@ def all_experiments() -> dict[str, type[Experiment[Any]]]:
     modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
     found = [
         each for module in modules for each in vars(module).values()
-        if isinstance(each, type) and issubclass(each, Experiment) and each.__module__ == module.__name__
+        if isinstance(each, type) and issubclass(each, Experiment)
+        and f"{each.__module__}.".startswith(f"{module.__name__}.")  # of it, or of a module of this package
     ]  # fmt: skip
     return {each.name: each for each in sorted(found, key=lambda each: each.name)}

@@ -1,51 +1,57 @@
 """What this machine can resolve: the insert experiment with every table twice or more (A/A).
 
-Tables of one kind of key are the same but for their names, so whatever
-difference is found between them is noise, and calling it one is wrong.
+Tables of one kind of key are the same but for their names, so whatever difference is found between them is noise, and
+calling it one is wrong.
 """
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
+from math import log
 from string import ascii_uppercase
-from typing import Any
+from typing import ClassVar
 
-from inorder.lab.experiments.insert import INSERT, InsertBench, InsertPlan, speed_text
+import numpy as np
+
+from inorder.lab import insert_tables, setting
+from inorder.lab.capabilities import Adapted, Capabilities, adapted
+from inorder.lab.experiment import Experiment
+from inorder.lab.figures import by_round, ratio_of
+from inorder.lab.insert_tables import INSERT, InsertTables, bytes_needed, load_of, speed_text
 from inorder.lab.keys import KEY_KINDS, KeyKind
-from inorder.lab.legacy import Turn, run_rounds
-from inorder.lab.machine import available_cores
-from inorder.lab.progress import Progress
+from inorder.lab.plan import Plan
+from inorder.lab.power import FOUND, ROUNDS, TO_FIND, rounds_for, smallest_found
 from inorder.lab.results import Result
+from inorder.lab.serving import Small, reading_method
+from inorder.lab.stats import ERROR, LEAST_ROUNDS, Estimate, estimate
+from inorder.lab.turn import Measured, Metrics, Stage, Turn, every_round, single
+from inorder.report.section import Column, Section, Value, number, ratio
+from inorder.servers import Server
+from inorder.units import MB
 
-NAME = "noise"
-STEP = "insert"
 MOST_TABLES = len(ascii_uppercase)
 
 
-@dataclass(frozen=True)
-class NoisePlan:
-    """What to run: how many equal tables of each kind of key, and the turns of the insert experiment.
+@dataclass(frozen=True, kw_only=True)
+class NoisePlan(Plan):
+    """How many equal tables of each kind of key, and the turns of the insert experiment.
 
     Many short turns: those of 3 s scattered hardly less than those of 1 s (paired ratios by 13 to 20 % and by
     15 to 25 %), and 99 rounds find a difference of 10 % in such noise 80 times in 100, also where turns have two
     speeds, as they may; 15 rounds not even 20 times.
     """
 
-    kinds: tuple[str, ...] = ("bigint", "random")
-    tables: int = 3
-    rows: int = 1_000_000
-    rounds: int = 99
-    seconds: int = 1
-    inserts: int | None = None
-    clients: int = 8
-    threads: int = field(default_factory=available_cores)
-    memory_bytes: int = 128 * 1024 * 1024
-    fill_workers: int = field(default_factory=available_cores)
-    seed: int = 1
-
-    def as_dict(self) -> dict[str, Any]:
-        """For the result file."""
-        return asdict(self)
+    kinds: tuple[str, ...] = insert_tables.keys(("bigint", "random"))
+    tables: int = setting.count("Equal tables of each kind of key.", 2, MOST_TABLES, 3)
+    rows: int = setting.count("Rows in each table.", 1000, 10**11, 1_000_000, quick=250_000, full=10_000_000)
+    rounds: int = setting.rounds(99, quick=9, full=90)
+    seconds: int = setting.count("Seconds of each turn.", 1, setting.MOST_SECONDS, 1, full=10)
+    inserts: int | None = insert_tables.inserts()
+    clients: int = setting.count("Sessions of pgbench.", 1, insert_tables.MOST_CLIENTS, 8, sessions=True)
+    threads: int = setting.threads()
+    memory_bytes: int = setting.memory(128 * MB)
+    fill_workers: int = insert_tables.fill_workers()
 
     def copies(self) -> dict[str, KeyKind]:
         """Every table as a kind of its own, by name.
@@ -68,21 +74,6 @@ class NoisePlan:
             for one, other in combinations(ascii_uppercase[: self.tables], 2)
         ]
 
-    def insert_plan(self) -> InsertPlan:
-        """The same as a plan of the insert experiment, which knows nothing of copies."""
-        return InsertPlan(
-            rows=(self.rows,),
-            rounds=self.rounds,
-            seconds=self.seconds,
-            inserts=self.inserts,
-            clients=(self.clients,),
-            threads=self.threads,
-            memory_bytes=self.memory_bytes,
-            fill_workers=self.fill_workers,
-            dump_wal=False,
-            seed=self.seed,
-        )
-
 
 def copy_of(kind: KeyKind, letter: str) -> KeyKind:
     """A kind of key under another name.
@@ -93,24 +84,197 @@ def copy_of(kind: KeyKind, letter: str) -> KeyKind:
     return replace(kind, name=f"{kind.name}_{letter.lower()}", label=f"{kind.label} {letter}")
 
 
-def run_noise(
-    plan: NoisePlan, bench: InsertBench, result: Result, progress: Progress, save: Callable[[], None]
-) -> None:
-    """Fill, then measure round by round in shuffled order, as the insert experiment does."""
-    copies = plan.copies()
-    progress.total(len(copies) * (plan.rounds + 1))
-    bench.create(tuple(copies))
-    progress.step(f"filling {len(copies)} tables to {plan.rows:,} rows")
-    bench.fill(tuple(copies), plan.rows, lambda name, metrics: progress.done(f"{copies[name].label} filled"))
-    bench.serve_for_measuring()
-    turns = [turn_of_copy(plan, copy, bench, progress) for copy in copies.values()]
-    run_rounds(turns, plan.rounds, plan.seed, result, progress, save, speed_text)
-    result.complete = True
-    save()
+class NoiseExperiment(Experiment[NoisePlan]):
+    """Fill, then measure round by round, as the insert experiment does."""
+
+    name = "noise"
+    summary = "What this machine can resolve: equal tables compared with one another, where every difference is noise."
+    Plan: ClassVar = NoisePlan
+
+    @classmethod
+    def room(cls, plan: NoisePlan) -> tuple[int, str]:
+        """All tables, with what the turns add to them."""
+        tables = len(plan.copies())
+        each = bytes_needed(plan.rows, plan.rounds, plan.seconds, plan.inserts)
+        return each * tables, f"{plan.rows:,} rows of {tables} tables"
+
+    @classmethod
+    def method(cls, plan: NoisePlan, server: Server) -> str:
+        """How the tables are made larger than memory."""
+        return reading_method(server, plan)
+
+    @classmethod
+    def adapt(cls, plan: NoisePlan, can: Capabilities) -> Adapted[NoisePlan]:
+        """The server's devices are out of reach."""
+        return adapted(plan, can, unseen="the device")
+
+    @cached_property
+    def tables(self) -> InsertTables:
+        """Equal ones of each kind of key."""
+        return InsertTables(self.target, self.plan.copies(), Small(self.plan.memory_bytes), self.plan.fill_workers)
+
+    def prepare(self) -> None:
+        """The server as it is measured."""
+        self.tables.serve_for_measuring()
+
+    def stages(self) -> list[Stage]:
+        """Fill; every table once a round."""
+        rows = self.plan.rows
+        turns = [self.turn(name, f"{rows:,} rows: {copy.label}") for name, copy in self.plan.copies().items()]
+        return [
+            self.tables.fill_stage(rows, kept=False),
+            Stage(every_round(turns), self.plan.rounds, begin=self.tables.serve_for_measuring),
+        ]
+
+    def turn(self, name: str, label: str) -> Turn:
+        """One table."""
+        return single(INSERT, name, self.plan.rows, label, lambda seed: self.measure(name, seed))
+
+    def measure(self, name: str, seed: int) -> Measured:
+        """One run of pgbench."""
+        load = load_of(self.plan.clients, self.plan.threads, self.plan.seconds, self.plan.inserts)
+        return self.tables.measure(name, load, seed, self.tell)
+
+    def told(self, metrics: Metrics) -> str:
+        """Its TPS."""
+        return speed_text(metrics)
+
+    @classmethod
+    def sections(cls, result: Result) -> Sequence[Section]:
+        """What was called different, how much turns scatter, what could be resolved."""
+        plan = cls.plan_in(result)
+        return [comparisons_section(result, plan), scatter_section(result, plan), resolution_section(result, plan)]
+
+    @classmethod
+    def headline(cls, result: Result) -> str:
+        """The finding, of enough rounds."""
+        found = comparisons(result, cls.plan_in(result))
+        return words(found) if any(value.rounds >= LEAST_ROUNDS for _, value in found) else ""
 
 
-def turn_of_copy(plan: NoisePlan, copy: KeyKind, bench: InsertBench, progress: Progress) -> Turn:
-    """One table's turn."""
-    label = f"{plan.rows:,} rows: {copy.label}"
-    name, clients = copy.name, plan.clients
-    return Turn(INSERT, name, plan.rows, label, lambda seed: bench.measure(name, clients, seed, progress))
+def comparisons(result: Result, plan: NoisePlan) -> list[tuple[str, Estimate]]:
+    """Every pair of equal tables that can be compared, by what it is called: bigint A/B."""
+    copies, found = plan.copies(), []
+    for kind, one, other in plan.pairs():
+        value = ratio_of(result, INSERT, one, other, "tps")
+        if value is not None:
+            letters = "/".join(copies[name].label.rsplit(" ", 1)[1] for name in (one, other))
+            found.append((f"{KEY_KINDS[kind].label} {letters}", value))
+    return found
+
+
+def complete_rounds(result: Result, plan: NoisePlan, kind: str) -> np.ndarray:
+    """Logarithms of TPS: a line a round that every table of the kind has, a column a table."""
+    tables = [by_round(result, INSERT, name, "tps") for name in plan.copies() if name.rsplit("_", 1)[0] == kind]
+    rounds = sorted(set.intersection(*(set(table) for table in tables)))
+    return np.array([[log(table[number]) for table in tables] for number in rounds]).reshape(-1, len(tables))
+
+
+def scatter(values: np.ndarray) -> tuple[float | None, float | None]:
+    """Standard deviations in percent: of a turn about its round's mean, and of the rounds' means; None if too few.
+
+    >>> within, between = scatter(np.log([[100.0, 100.0], [200.0, 200.0]]))
+    >>> within, round(between)
+    (0.0, 63)
+    """
+    rounds, tables = values.shape
+    if rounds < 2:
+        return None, None
+    within = np.sum((values - values.mean(axis=1, keepdims=True)) ** 2) / (rounds * (tables - 1))
+    between = values.mean(axis=1).std(ddof=1)
+    return float(100 * np.expm1(within**0.5)), float(100 * np.expm1(between))
+
+
+def paired_logs(values: np.ndarray) -> list[float]:
+    """The logarithms of the ratios of every two tables in the same round."""
+    rounds, tables = values.shape
+    return [
+        float(values[n, j] - values[n, i]) for n in range(rounds) for i in range(tables) for j in range(i + 1, tables)
+    ]
+
+
+def comparisons_section(result: Result, plan: NoisePlan) -> Section:
+    """A line a pair."""
+    found = comparisons(result, plan)
+    rows: list[list[Value]] = [[name, value, verdict(value)] for name, value in found]
+    return Section(
+        "noise",
+        "Equal tables compared",
+        (
+            Column("tables", "two tables that are the same but for their names"),
+            Column("TPS ratio", "median of the ratios within the rounds, with its interval", number(3, interval=True)),
+            Column("verdict", "what a report would say"),
+        ),
+        rows,
+        words(found),
+    )
+
+
+def verdict(value: Estimate) -> str:
+    """What a report would say of a ratio.
+
+    >>> [verdict(Estimate(1.2, 1.1, 1.3, rounds)) for rounds in (3, 6)], verdict(Estimate(1.0, 0.9, 1.1, 6))
+    (['too few rounds', 'different (wrongly)'], 'no difference')
+    """
+    if value.rounds < LEAST_ROUNDS:
+        return "too few rounds"
+    return "different (wrongly)" if value.differs_from(1.0) else "no difference"
+
+
+def scatter_section(result: Result, plan: NoisePlan) -> Section:
+    """A line a kind of key."""
+    rows: list[list[Value]] = []
+    for kind in plan.kinds:
+        values = complete_rounds(result, plan, kind)
+        if len(values):
+            within, between = scatter(values)
+            rows.append([KEY_KINDS[kind].label, estimate([float(x) for x in np.exp(values).ravel()]), within, between])
+    return Section(
+        "scatter",
+        "How much equal turns scatter",
+        (
+            Column("key", "kind of key"),
+            Column("inserts/s", "median of all turns", number(0)),
+            Column("within rounds", "standard deviation of a turn about the mean of its round, %", number(1, "%")),
+            Column("between rounds", "standard deviation of the rounds' means, %", number(1, "%")),
+        ),
+        rows,
+        "Pairing within the round takes away what lies between rounds; what lies within them is left.",
+    )
+
+
+def resolution_section(result: Result, plan: NoisePlan) -> Section:
+    """A line a kind of key, a column a number of rounds."""
+    rows: list[list[Value]] = []
+    for kind in plan.kinds:
+        values = complete_rounds(result, plan, kind)
+        if len(values) >= LEAST_ROUNDS:
+            logs = paired_logs(values)
+            rows.append([KEY_KINDS[kind].label, *(smallest_found(logs, rounds) for rounds in ROUNDS), rounds_for(logs)])
+    return Section(
+        "resolution",
+        f"The smallest difference found {100 * FOUND:.0f} times in 100",
+        (
+            Column("key", "kind of key"),
+            *(Column(f"{rounds} rounds", f"with {rounds} rounds, %", number(1, "%")) for rounds in ROUNDS),
+            Column(f"for {100 * TO_FIND:.0f} %", "rounds it takes; empty if more than 200", number(0, "rounds")),
+        ),
+        rows,
+        "Simulated: paired ratios of this run drawn again, shifted, and judged by their interval."
+        if rows
+        else f"Not told: it takes {LEAST_ROUNDS} rounds that every table has.",
+    )
+
+
+def words(found: Sequence[tuple[str, Estimate]]) -> str:
+    """The finding in words."""
+    judged = [(name, value) for name, value in found if value.rounds >= LEAST_ROUNDS]
+    if not judged:
+        return f"Fewer than {LEAST_ROUNDS} rounds: nothing can be called different."
+    wrong = [f"{name} ({ratio(value)})" for name, value in judged if value.differs_from(1.0)]
+    if not wrong:
+        return f"No difference in {len(judged)} comparisons of equal tables."
+    return (
+        f"{len(wrong)} of {len(judged)} comparisons of equal tables wrongly called different: {'; '.join(wrong)}. "
+        f"Up to {100 * ERROR:.0f} in 100 are to be expected; pairs that share a table go wrong together."
+    )

@@ -100,6 +100,10 @@ class Target(ABC):
     def serve_small(self, small: Small, more: Mapping[str, str] | None = None) -> None:
         """Start it anew with so much memory, durable, nothing of the tables in memory; if it may be."""
 
+    def end_throttling(self) -> None:
+        """Let its disks do what they can again, until it is started anew."""
+        return
+
     @abstractmethod
     def create_schema(self, connection: Connection) -> None:
         """The lab's schema, if it is not there yet."""

@@ -64,6 +64,11 @@ class ThrowAway(Target):
         else:
             serve_afresh(self.cluster, small, more)
 
+    def end_throttling(self) -> None:
+        """If it was started with a limit."""
+        if self.cluster.limit:
+            self.cluster.limit.lift()
+
     def create_schema(self, connection: Connection) -> None:
         """If it is not there."""
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}".encode())

@@ -1,4 +1,4 @@
-"""What the published studies found: data to stand beside what is measured here.
+"""What studies P1 and P3 found, beside which the insert experiment stands.
 
 Their machines and servers were others. What can be compared are ratios.
 """

@@ -1,28 +1,25 @@
-"""The published figures of studies P1 and P3 beside those of the insert experiment; what was not run is empty."""
+"""The figures of studies P1 and P3 beside those of the insert experiment; what was not run is empty."""
 
 from collections.abc import Mapping, Sequence
 
 from inorder.lab.compare import unpaired_ratio
+from inorder.lab.experiments.insert import studies
+from inorder.lab.experiments.insert.details import by_inserts
+from inorder.lab.experiments.insert.plan import InsertPlan
+from inorder.lab.experiments.insert.summary import hit_percent
+from inorder.lab.figures import Metric, by_round, last_of, median_of, ratio_of
+from inorder.lab.insert_tables import FILL, INSERT
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.model import PAGE, RANDOM_FILL, leaf_capacity
-from inorder.lab.results import Result, Run
-from inorder.lab.stats import Estimate, ratio_by_round
-from inorder.report import published
-from inorder.report.insert_details import median_of
+from inorder.lab.results import Result
+from inorder.lab.stats import Estimate
 from inorder.report.section import Column, Section, Value, number, ratio, text
-from inorder.report.summary import hit_percent, per_insert
 from inorder.units import MB
 
 NOT_RUN = "Empty: not run. inorder lab run insert --full runs all of it."
 SMALLEST = 10_000  # rows that may stand beside a study's empty table
-
-
-def paired(runs: Sequence[Run], base: Sequence[Run]) -> Estimate | None:
-    """The ratio of TPS, within rounds; None where one of the two was not run."""
-    speeds = {run.round: per_insert(run, "tps") for run in runs}
-    bases = {run.round: per_insert(run, "tps") for run in base}
-    return ratio_by_round(speeds, bases)
-
+P1_ROWS = 10_000_000  # of its kinds of index
+NO_ROWS = -1  # no table here is of that size
 
 KEYS = (
     Column("key", "Kind of key of the table."),
@@ -48,20 +45,20 @@ def runs_text(runs: Sequence[int]) -> str:
     return " ".join(f"{tps:,}" for tps in runs)
 
 
-def keys_section(result: Result) -> Section:
+def keys_section(result: Result, plan: InsertPlan) -> Section:
     """TPS by key and rows, with a primary key, and what the device did."""
-    smallest = min(result.plan["rows"])
+    smallest = min(plan.rows)
     table: list[list[Value]] = []
-    for kind, by_rows in published.INSERT_TPS.items():
+    for kind, by_rows in studies.INSERT_TPS.items():
         for rows, tps in by_rows.items():
-            here = rows or (smallest if smallest <= SMALLEST else -1)
-            runs, base = (result.select("insert", one, here) for one in (kind, "bigint"))
-            busy, wait = published.INSERT_DEVICE[kind][rows]
+            here = rows or (smallest if smallest <= SMALLEST else NO_ROWS)
+            busy, wait = studies.INSERT_DEVICE[kind][rows]
             table.append([
-                KEY_KINDS[kind].label, f"{rows:,}", tps, runs_text(published.INSERT_RUNS[kind][rows]),
-                tps / published.INSERT_TPS["bigint"][rows],
-                median_of(runs, "tps"), None if kind == "bigint" else paired(runs, base),
-                busy, median_of(runs, "device_busy_percent"), wait, median_of(runs, "device_await_ms"),
+                KEY_KINDS[kind].label, f"{rows:,}", tps, runs_text(studies.INSERT_RUNS[kind][rows]),
+                tps / studies.INSERT_TPS["bigint"][rows],
+                median_of(result, INSERT, kind, "tps", here), ratio_of(result, INSERT, kind, "bigint", "tps", here),
+                busy, median_of(result, INSERT, kind, "device_busy_percent", here),
+                wait, median_of(result, INSERT, kind, "device_await_ms", here),
             ])  # fmt: skip
     title = "Beside study P1: TPS with a primary key, UUIDs as char(32)"
     return Section("published_keys", title, KEYS, table, " ".join([NOT_RUN, *faster_device(table)]))
@@ -92,27 +89,23 @@ INDEXES = (
 )
 
 
-def indexes_section(result: Result) -> Section:
+def indexes_section(result: Result, _plan: InsertPlan) -> Section:
     """TPS by kind of index; and of each key without one, where the study found no difference."""
     title = "Beside study P1: TPS by kind of index, 10 M rows"
     table = [
-        *index_rows(result, published.INSERT_INDEX_TPS, "random_char"),
-        *index_rows(result, published.INSERT_NO_INDEX_TPS, "bigint_none"),
+        *index_rows(result, studies.INSERT_INDEX_TPS, "random_char"),
+        *index_rows(result, studies.INSERT_NO_INDEX_TPS, "bigint_none"),
     ]
     return Section("published_indexes", title, INDEXES, table, NOT_RUN)
 
 
 def index_rows(result: Result, figures: Mapping[str, float], baseline: str) -> list[list[Value]]:
     """Lines of INDEXES, with ratios to one of them."""
-    base = result.select("insert", baseline, 10_000_000)
-    table: list[list[Value]] = []
-    for kind, tps in figures.items():
-        runs = result.select("insert", kind, 10_000_000)
-        table.append([
-            KEY_KINDS[kind].label, tps, tps / figures[baseline], median_of(runs, "tps"),
-            None if kind == baseline else paired(runs, base),
-        ])  # fmt: skip
-    return table
+    return [
+        [KEY_KINDS[kind].label, tps, tps / figures[baseline], median_of(result, INSERT, kind, "tps", P1_ROWS),
+         ratio_of(result, INSERT, kind, baseline, "tps", P1_ROWS)]
+        for kind, tps in figures.items()
+    ]  # fmt: skip
 
 
 GENERATORS = (
@@ -137,7 +130,7 @@ GENERATORS = (
 
 TOLD = (
     "published: as told, in round numbers; random keys under 0.30 in the medium table (about "
-    f"{published.SEQUENTIAL_RANDOM_TPS['medium']} TPS to {published.SEQUENTIAL_RANDOM_TPS['small']}), with over 20 GB "
+    f"{studies.SEQUENTIAL_RANDOM_TPS['medium']} TPS to {studies.SEQUENTIAL_RANDOM_TPS['small']}), with over 20 GB "
     "of WAL, nearly all of it full-page images; sequence 256 at about three times their TPS in the large one."
 )
 
@@ -145,30 +138,31 @@ TOLD = (
 def relative(result: Result, kind: str, rows: int, smallest: int) -> Estimate | None:
     """TPS to those in the smallest table; of the smallest to random keys in it. None where one was not run."""
     if rows == smallest:
-        runs, base = (result.select("insert", one, rows) for one in (kind, "random"))
-        return None if kind == "random" else paired(runs, base)
-    speeds, small = ([run.metrics["tps"] for run in result.select("insert", kind, size)] for size in (rows, smallest))
+        return ratio_of(result, INSERT, kind, "random", "tps", rows)
+    speeds, small = (list(by_round(result, INSERT, kind, "tps", size).values()) for size in (rows, smallest))
     return unpaired_ratio(speeds, small) if speeds and small else None
 
 
-def generators_section(result: Result) -> Section:
+def generators_section(result: Result, plan: InsertPlan) -> Section:
     """From a small to a medium and a large table, by generator; the middle and the largest of the sizes here."""
-    sizes = sorted(result.plan["rows"])
-    medium, large = sizes[len(sizes) // 2] if len(sizes) > 2 else -1, sizes[-1] if len(sizes) > 1 else -1
-    places = {"small": sizes[0], "medium": medium, "large": large}
+    sizes = sorted(plan.rows)
+    medium = sizes[len(sizes) // 2] if len(sizes) > 2 else NO_ROWS
+    places = {"small": sizes[0], "medium": medium, "large": sizes[-1] if len(sizes) > 1 else NO_ROWS}
     table: list[list[Value]] = []
-    for place, shares in published.SEQUENTIAL_RELATIVE.items():
+    for place, shares in studies.SEQUENTIAL_RELATIVE.items():
         for kind, share in shares.items():
-            runs, of_large = result.select("insert", kind, places[place]), place == "large"
+            rows, of_large = places[place], place == "large"
             table.append([
-                KEY_KINDS[kind].label, place, share, relative(result, kind, places[place], sizes[0]),
-                published.SEQUENTIAL_WAL_GB.get(place, {}).get(kind),
-                median_of(runs, "wal_bytes", 1), published.SEQUENTIAL_HITS[kind] if of_large else None,
-                hit_percent(runs),
-                published.SEQUENTIAL_BLOCKS[kind] if of_large else None, median_of(runs, "touched_blocks", 1000),
+                KEY_KINDS[kind].label, place, share, relative(result, kind, rows, sizes[0]),
+                studies.SEQUENTIAL_WAL_GB.get(place, {}).get(kind),
+                median_of(result, INSERT, kind, by_inserts("wal_bytes"), rows),
+                studies.SEQUENTIAL_HITS[kind] if of_large else None,
+                median_of(result, INSERT, kind, hit_percent, rows),
+                studies.SEQUENTIAL_BLOCKS[kind] if of_large else None,
+                median_of(result, INSERT, kind, by_inserts("touched_blocks", 1000), rows),
             ])  # fmt: skip
     title = "Beside study P3: what a larger table costs each generator"
-    caption = " ".join([NOT_RUN, TOLD, *causes(result, sizes[-1], table)])
+    caption = " ".join([NOT_RUN, TOLD, *causes(result, plan, table)])
     return Section("published_generators", title, GENERATORS, table, caption)
 
 
@@ -177,32 +171,31 @@ HELD_PERCENT = 97  # of hits: the study's generators that stay at one place had 
 LEAF_ROWS = leaf_capacity("sequence") * RANDOM_FILL  # of a page within a block
 
 
-def causes(result: Result, largest: int, table: Sequence[Sequence[Value]]) -> list[str]:
+def causes(result: Result, plan: InsertPlan, table: Sequence[Sequence[Value]]) -> list[str]:
     """Why a claim of the study does not reappear, where it does not, as likely as can be told."""
     random = next(row[3] for row in table if row[:2] == [KEY_KINDS["random"].label, "large"])
-    told = faster_than_its_disks(result, largest, random) if isinstance(random, Estimate) else []
-    return [*told, *wide_block(result, largest), *narrow_block(result, largest)]
+    told = faster_than_its_disks(result, plan, random) if isinstance(random, Estimate) else []
+    return [*told, *wide_block(result, plan), *narrow_block(result, max(plan.rows))]
 
 
-def faster_than_its_disks(result: Result, largest: int, random: Estimate) -> list[str]:
+def faster_than_its_disks(result: Result, plan: InsertPlan, random: Estimate) -> list[str]:
     """Random keys that lose less: of the device, or of a small table that is none."""
-    if (random.low or 0) <= published.SEQUENTIAL_RELATIVE["large"]["random"]:
+    if (random.low or 0) <= studies.SEQUENTIAL_RELATIVE["large"]["random"]:
         return []
-    smallest = result.select("fill", "random", min(result.plan["rows"]))
-    if any(run.metrics.get("index_bytes", 0) > result.plan["memory_bytes"] for run in smallest):
+    if (last_of(result, FILL, "random", "index_bytes", min(plan.rows)) or 0) > plan.memory_bytes:
         return ["The index of the smallest table is larger than the memory already, so that it is none of the study's "
                 "small ones, and shares of its speed say little."]  # fmt: skip
-    wait = median_of(result.select("insert", "random", largest), "device_await_ms")
-    answer = f"; this one answered in {wait.median:.2f} ms" if wait and not result.plan.get("iops") else ""
+    wait = median_of(result, INSERT, "random", "device_await_ms", max(plan.rows))
+    answer = f"; this one answered in {wait.median:.2f} ms" if wait and not plan.iops else ""
     return [f"Random keys keep more of their speed than on the study's turning disks{answer}."]
 
 
-def wide_block(result: Result, largest: int) -> list[str]:
+def wide_block(result: Result, plan: InsertPlan) -> list[str]:
     """Of a minute, if it is larger than memory and that shows: keys are random within a block."""
-    runs = result.select("insert", "time60", largest)
-    speed, hits = median_of(runs, "tps"), hit_percent(runs)
+    metrics: tuple[Metric, ...] = ("tps", hit_percent)
+    speed, hits = (median_of(result, INSERT, "time60", metric, max(plan.rows)) for metric in metrics)
     pages = 60 * speed.median / LEAF_ROWS if speed else 0
-    if hits is None or hits.median > HELD_PERCENT or pages * PAGE < result.plan["memory_bytes"]:
+    if hits is None or hits.median > HELD_PERCENT or pages * PAGE < plan.memory_bytes:
         return []
     return [f"{KEY_KINDS['time60'].label}: at the speed here a block is {pages * PAGE / MB:,.0f} MB of the index, more "
             "than the memory, and is written as random keys are; at the study's 840 TPS it was 2 MB. What can be "
@@ -211,7 +204,7 @@ def wide_block(result: Result, largest: int) -> list[str]:
 
 def narrow_block(result: Result, largest: int) -> list[str]:
     """Of 256 values: what it costs depends on how far it is spread by the rows of earlier passes."""
-    if not result.select("insert", "sequence256", largest):
+    if not result.select(INSERT, "sequence256", largest):
         return []
     if largest < WRAP_256:
         return [f"Blocks of 256 begin again after {WRAP_256:,} rows; before that they are new ones at one place of the "
@@ -222,12 +215,12 @@ def narrow_block(result: Result, largest: int) -> list[str]:
             "nearly every insert touch another page, as it did in the study."]  # fmt: skip
 
 
-def published_sections(result: Result) -> list[Section]:
+def published_sections(result: Result, plan: InsertPlan) -> list[Section]:
     """The tables of which a kind of key that is the study's own was measured."""
-    ran = {run.kind for run in result.runs if run.step == "insert"}
+    ran = {run.kind for run in result.runs if run.step == INSERT}
     own = {
         keys_section: {"random_char", "time_char"},
-        indexes_section: {*published.INSERT_INDEX_TPS, *published.INSERT_NO_INDEX_TPS} - {"random_char"},
+        indexes_section: {*studies.INSERT_INDEX_TPS, *studies.INSERT_NO_INDEX_TPS} - {"random_char"},
         generators_section: {"time60", "sequence256"},
     }
-    return [section(result) for section, kinds in own.items() if kinds & ran]
+    return [section(result, plan) for section, kinds in own.items() if kinds & ran]

@@ -1,0 +1,118 @@
+"""What the insert experiment tells beside speed: latencies, what is in the WAL, blocks touched, the device."""
+
+from collections.abc import Sequence
+
+from inorder.lab.experiments.insert.pictures import bars, latency_chart, maps, wal_chart
+from inorder.lab.experiments.insert.plan import InsertPlan
+from inorder.lab.experiments.insert.summary import KindSummary
+from inorder.lab.figures import Metric, median_of
+from inorder.lab.insert_tables import INSERT
+from inorder.lab.keys import KEY_KINDS
+from inorder.lab.results import Result, Run
+from inorder.lab.stats import Estimate
+from inorder.report.section import Column, Section, Value, number
+from inorder.units import MB
+
+PERCENTILES = {"p50_ms": "p50", "p90_ms": "p90", "p95_ms": "p95", "p99_ms": "p99", "p99_9_ms": "p99.9"}
+
+
+def times(metric: str, factor: float) -> Metric:
+    """A metric times a number."""
+    return lambda run: factor * run.metrics[metric] if metric in run.metrics else None
+
+
+def by_inserts(metric: str, count: int = 1) -> Metric:
+    """A metric for each so many inserts.
+
+    >>> by_inserts("touched_blocks", 1000)(Run("insert", "v7", 1, 1, {"touched_blocks": 8.0, "inserts": 4000.0}))
+    2.0
+    """
+
+    def scaled(run: Run) -> float | None:
+        return run.metrics[metric] * (count / run.metrics["inserts"]) if metric in run.metrics else None
+
+    return scaled
+
+
+# Each column with the metric that is its median; names in the data are those of the columns.
+DETAILS: tuple[tuple[Column, Metric], ...] = (
+    *(
+        (Column(
+            name, f"Latency below which {name[1:]} % of the transactions stay, ms (pgbench, every tenth logged).",
+            number(3), metric, name in ("p50", "p99", "p99.9"),
+        ), metric)
+        for metric, name in PERCENTILES.items()
+    ),
+    (Column("records", "Bytes of WAL records per inserted row without full-page images (pg_waldump --stats).",
+            number(0, "B"), "record_bytes_per_row"), by_inserts("record_bytes")),
+    (Column("images", "Bytes of full-page images per inserted row (pg_waldump --stats).",
+            number(0, "B"), "image_bytes_per_row"), by_inserts("image_bytes")),
+    (Column("records a turn", "The same bytes of a whole turn, which hold more rows the faster a kind inserts.",
+            number(1, "MB"), "record_mb", terminal=False), times("record_bytes", 1 / MB)),
+    (Column("images a turn", "Likewise of full-page images.", number(1, "MB"), "image_mb", terminal=False),
+     times("image_bytes", 1 / MB)),
+    (Column("blocks/1000", "Distinct blocks of the index that 1,000 inserts changed: all of a turn's, divided by its "
+            "thousands of inserts (pg_waldump --relation).", number(1), "touched_per_1000"),
+     by_inserts("touched_blocks", 1000)),
+    (Column("read", "Bytes of tables and indexes read into shared buffers per inserted row, by the whole server "
+            "(pg_stat_io, PostgreSQL 16 and later).", number(0, "B"), "read_bytes_per_row", terminal=False),
+     by_inserts("read_bytes")),
+    (Column("written", "Likewise written out of them, without the checkpoint before the turn.",
+            number(0, "B"), "written_bytes_per_row", terminal=False), by_inserts("written_bytes")),
+    (Column("busy", "Share of the time in which the device of the index was busy (/proc/diskstats).",
+            number(0, "%"), "device_busy_percent"), "device_busy_percent"),
+    (Column("await", "Milliseconds that a request to that device took (/proc/diskstats).",
+            number(2, "ms"), "device_await_ms"), "device_await_ms"),
+)  # fmt: skip
+
+
+def details_of(result: Result, kind: KindSummary) -> dict[str, Estimate | None]:
+    """As DETAILS has them, by the names in the data."""
+    return {column.data: median_of(result, INSERT, kind.kind, metric, kind.rows) for column, metric in DETAILS}
+
+
+def details_sections(result: Result, rows: int, kinds: Sequence[KindSummary]) -> list[Section]:
+    """Every kind at one size of table; nothing where none of it was measured."""
+    found = [(kind, details_of(result, kind)) for kind in kinds]
+    if not any(value for _, values in found for value in values.values()):
+        return []
+    touched = {kind.kind: values["touched_per_1000"] for kind, values in found}
+    by_row = [(kind, values["record_bytes_per_row"], values["image_bytes_per_row"]) for kind, values in found]
+    seen = any(one and other for _, one, other in by_row)
+    return [
+        Section(
+            f"details_{rows}",
+            f"What one insert into {rows:,} rows costs: latency in ms, WAL, blocks, device",
+            (Column("key", "Kind of key of the table.", data="label"), *(column for column, _ in DETAILS)),
+            [[kind.label, *values.values()] for kind, values in found],
+            "" if seen else "WAL and blocks: this run did not look into its WAL.",
+            charts=[
+                wal_chart("WAL bytes per inserted row, split: as if all were equally fast", by_row, "B"),
+                wal_chart("WAL of a turn in MB, split: a faster kind has inserted more rows",
+                          [(kind, values["record_mb"], values["image_mb"]) for kind, values in found], "MB"),
+                bars("Distinct index blocks changed by 1,000 inserts", kinds, lambda kind: touched[kind.kind],
+                     number(1)),
+                latency_chart([(kind, [values[name] for name in PERCENTILES]) for kind, values in found],
+                              tuple(PERCENTILES.values())),
+                *maps(result, kinds),
+            ],
+        )
+    ]  # fmt: skip
+
+
+def clients_sections(result: Result, plan: InsertPlan) -> list[Section]:
+    """Inserts per second by number of sessions, at each size, where there was more than one number."""
+    if len(plan.clients) < 2:
+        return []
+    columns = [
+        Column("key", "Kind of key of the table."),
+        Column("rows", "Rows in the table.", number()),
+        *(Column(f"{count} clients", "Inserts per second.", number()) for count in plan.clients),
+    ]
+    table: list[list[Value]] = []
+    for rows in sorted(plan.rows):
+        for kind in plan.variants:
+            some = [median_of(result, step, kind, "tps", rows) for step in plan.steps.values()]
+            if any(some):
+                table.append([KEY_KINDS[kind].label, rows, *some])
+    return [Section("clients", "Inserts per second by number of clients", columns, table)] if table else []

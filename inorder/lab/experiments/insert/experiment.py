@@ -1,0 +1,114 @@
+"""The insert experiment: what it does to a server."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import ClassVar
+
+from inorder.lab.capabilities import Adapted, Capabilities, adapted
+from inorder.lab.experiment import Experiment
+from inorder.lab.experiments.insert import report
+from inorder.lab.experiments.insert.plan import SIZES, InsertPlan
+from inorder.lab.insert_tables import InsertTables, bytes_needed, load_of, speed_text
+from inorder.lab.keys import KEY_KINDS
+from inorder.lab.results import Result
+from inorder.lab.serving import Small, reading_method
+from inorder.lab.turn import Measured, Metrics, Stage, Turn, every_round, single
+from inorder.report.section import Section
+from inorder.servers import Server
+
+
+class InsertExperiment(Experiment[InsertPlan]):
+    """Tables of several sizes, smallest first: filled, measured round by round, their indexes' density read."""
+
+    name = "insert"
+    summary = "Insert TPS and WAL per row, by kind of key and size of table."
+    studies = ("P1", "P3")
+    Plan: ClassVar = InsertPlan
+
+    @classmethod
+    def room(cls, plan: InsertPlan) -> tuple[int, str]:
+        """All tables, with what the turns at the largest size add to them."""
+        rows, tables = max(plan.rows), len(plan.variants)
+        each = bytes_needed(rows, plan.rounds * len(plan.clients), plan.seconds, plan.inserts)
+        return each * tables, f"{rows:,} rows of {tables} key kinds"
+
+    @classmethod
+    def method(cls, plan: InsertPlan, server: Server) -> str:
+        """How the tables are made larger than memory."""
+        return reading_method(server, plan)
+
+    @classmethod
+    def adapt(cls, plan: InsertPlan, can: Capabilities) -> Adapted[InsertPlan]:
+        """The server's WAL files and devices are out of reach."""
+        unseen = f"Left out: when checkpoints ended; '{can.role}' may not call pg_control_checkpoint()."
+        return adapted(
+            plan, can, leaf_density=True, unseen="what is in the WAL (pg_waldump) and the device"
+        ).but("" if can.sees_checkpoints else unseen, dump_wal=False, tablespace="")
+
+    @classmethod
+    def plan_in(cls, result: Result) -> InsertPlan:
+        """In the first files clients are a single number."""
+        clients = result.plan.get("clients")
+        if isinstance(clients, int):
+            result = replace(result, plan=result.plan | {"clients": (clients,)})
+        return super().plan_in(result)
+
+    # --- what it does ---------------------------------------------------------
+
+    @cached_property
+    def tables(self) -> InsertTables:
+        """One for each kind of key with each kind of index."""
+        kinds = {name: KEY_KINDS[name] for name in self.plan.variants}
+        small = Small(self.plan.memory_bytes, self.plan.iops, self.plan.tablespace)
+        return InsertTables(self.target, kinds, small, self.plan.fill_workers)
+
+    def prepare(self) -> None:
+        """The server as it is measured."""
+        self.tables.serve_for_measuring()
+
+    def stages(self) -> list[Stage]:
+        """Each size, the smallest first."""
+        return [stage for rows in sorted(self.plan.rows) for stage in self.stages_of(rows)]
+
+    def stages_of(self, rows: int) -> list[Stage]:
+        """Fill; every kind with every number of clients once a round; sizes, which are not of one moment."""
+        loads = [self.load_turn(kind, rows, clients) for clients in self.plan.clients for kind in self.plan.variants]
+        sizes = [self.sizes_turn(kind, rows) for kind in self.plan.variants]
+        return [
+            self.tables.fill_stage(rows),
+            Stage(every_round(loads), self.plan.rounds, begin=self.tables.serve_for_measuring),
+            Stage(every_round(sizes), 1, shuffled=False, whole=False),
+        ]
+
+    def load_turn(self, kind: str, rows: int, clients: int) -> Turn:
+        """One kind at one size with so many clients."""
+        several = f", {clients} clients" if len(self.plan.clients) > 1 else ""
+        label = f"{rows:,} rows: {KEY_KINDS[kind].label}{several}"
+        return single(self.plan.steps[clients], kind, rows, label, lambda seed: self.measure(kind, clients, seed))
+
+    def sizes_turn(self, kind: str, rows: int) -> Turn:
+        """One kind's table and index after the last round."""
+        label = f"{rows:,} rows: sizes of {KEY_KINDS[kind].label}"
+        return single(SIZES, kind, rows, label, lambda _seed: self.tables.sizes(kind))
+
+    def measure(self, kind: str, clients: int, seed: int) -> Measured:
+        """One run of pgbench."""
+        load = load_of(clients, self.plan.threads, self.plan.seconds, self.plan.inserts)
+        return self.tables.measure(kind, load, seed, self.tell, self.plan.dump_wal)
+
+    def told(self, metrics: Metrics) -> str:
+        """Its TPS."""
+        return speed_text(metrics)
+
+    # --- what it says ---------------------------------------------------------
+
+    @classmethod
+    def sections(cls, result: Result) -> Sequence[Section]:
+        """Every size, what an insert costs besides, the published figures, the model."""
+        return report.sections(result, cls.plan_in(result))
+
+    @classmethod
+    def headline(cls, result: Result) -> str:
+        """About the largest table."""
+        return report.headline(result, cls.plan_in(result))

@@ -1,0 +1,59 @@
+"""What the insert experiment runs, and under which steps it is kept."""
+
+from dataclasses import dataclass
+
+from inorder.lab import insert_tables, setting
+from inorder.lab.insert_tables import INSERT
+from inorder.lab.keys import BASE_KINDS, INDEX_KINDS, PRIMARY, USUAL_KINDS, with_indexes
+from inorder.lab.plan import Plan
+from inorder.units import MB
+
+SIZES = "sizes"
+
+# Study P1's kinds of index, and its three keys with every index dropped.
+P1_INDEXES = ("random_char_unique", "random_char_plain", "random_char_none", "time_char_none", "bigint_none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class InsertPlan(Plan):
+    """Rows are of each kind of key with each kind of index; ``dump_wal``: pg_waldump says what is in each turn's WAL.
+
+    99 rounds find a difference of 10 % in the noise of a shared machine 80 times in 100: see the noise experiment.
+    """
+
+    kinds: tuple[str, ...] = insert_tables.keys(USUAL_KINDS, full=(*BASE_KINDS, *P1_INDEXES))
+    indexes: tuple[str, ...] = setting.choices(
+        "Kinds of index on the key.", tuple(INDEX_KINDS), (PRIMARY,), flag="--index"
+    )
+    rows: tuple[int, ...] = setting.counts(
+        "Rows in the table, several comma-separated.", 1000, 10**11, (10_000_000,),
+        quick=(250_000, 2_000_000), full=(1000, 1_000_000, 10_000_000, 50_000_000, 100_000_000),
+    )  # fmt: skip
+    rounds: int = setting.rounds(99, quick=6, full=6)
+    seconds: int = setting.count("Seconds of each turn.", 1, setting.MOST_SECONDS, 1, full=60)
+    inserts: int | None = insert_tables.inserts()
+    clients: tuple[int, ...] = setting.counts(
+        "Sessions of pgbench, several comma-separated.", 1, insert_tables.MOST_CLIENTS, (8,), sessions=True
+    )
+    threads: int = setting.threads()
+    memory_bytes: int = setting.memory(128 * MB, quick=32 * MB)
+    iops: int | None = setting.optional_count(
+        "Reads, and writes, per second that the server's disks are throttled to.", 10, 10**7, of_server=True
+    )
+    fill_workers: int = insert_tables.fill_workers()
+    tablespace: str = setting.folder("A folder for the indexes.", flag="--index-tablespace")
+    dump_wal: bool = setting.switch(True)
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """Each kind of key with each kind of index."""
+        return with_indexes(self.kinds, self.indexes)
+
+    @property
+    def steps(self) -> dict[int, str]:
+        """The step of each number of clients: the first number's is the plain one.
+
+        >>> InsertPlan(clients=(8, 1)).steps
+        {8: 'insert', 1: 'insert@1'}
+        """
+        return {count: INSERT if place == 0 else f"{INSERT}@{count}" for place, count in enumerate(self.clients)}

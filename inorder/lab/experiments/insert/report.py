@@ -1,0 +1,137 @@
+"""The insert experiment as sections: a table a size, and the sizes side by side; then what else was measured."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from inorder.lab.experiments.insert.details import clients_sections, details_sections
+from inorder.lab.experiments.insert.model import model_sections
+from inorder.lab.experiments.insert.pictures import bars, by_size, over_time
+from inorder.lab.experiments.insert.plan import InsertPlan
+from inorder.lab.experiments.insert.published import published_sections
+from inorder.lab.experiments.insert.summary import KindSummary, headline_of, summarise, times_memory
+from inorder.lab.insert_tables import INSERT
+from inorder.lab.keys import KEY_KINDS
+from inorder.lab.results import Result
+from inorder.lab.stats import LEAST_ROUNDS
+from inorder.report.section import Column, Section, Value, data_only, number, percent, to_base
+
+# The names are as narrow as a terminal of 80 columns needs.
+COLUMNS = (
+    data_only("kind"),
+    Column("key", "Kind of key of the table.", data="label"),
+    data_only("rows"),
+    Column(
+        "inserts/s", "Transactions of one INSERT each per second (pgbench), median of the rounds.", number(), "tps"
+    ),
+    Column(
+        "vs bigint",
+        "Ratio to bigint in the same round: median, and in brackets its interval of 95 % or more (order statistics). "
+        f"Below {LEAST_ROUNDS} rounds the brackets hold their range, and no difference is claimed.",
+        to_base,
+        "ratio",
+    ),
+    Column(
+        "WAL/row", "Bytes of write-ahead log per inserted row (pg_stat_wal.wal_bytes).", number(0, "B"), "wal_per_row"
+    ),
+    Column("WAL vs bigint", "Ratio of these bytes to those of bigint in the same round.", to_base, "wal_ratio", False),
+    Column(
+        "FPI/row",
+        "Full-page images per inserted row (pg_stat_wal.wal_fpi): pages written whole to the WAL because they "
+        "changed for the first time since a checkpoint.",
+        number(4),
+        "fpi_per_row",
+    ),
+    Column(
+        "hits",
+        "Share of index block accesses that found the block in shared buffers (pg_statio_all_indexes).",
+        percent,
+        "index_hit_percent",
+    ),
+    Column(
+        "index", "Size of the primary key's index at that number of rows, before the first round.", number(0, "MB"),
+        "index_mb",
+    ),
+    Column(
+        "leaf",
+        "Leaf density: how full the index's leaf pages are after the last round "
+        "(pgstatindex; where there is no pgstattuple, btree_leaf_pages of the extension, which counts alike).",
+        percent,
+        "leaf_density",
+    ),
+)  # fmt: skip
+
+GROWN = 1.1  # from where on a table that grows from round to round is said to have done so
+
+
+def row_of(kind: KindSummary) -> list[Value]:
+    """As the columns have it."""
+    return [
+        kind.kind, kind.label, kind.rows, kind.tps, kind.ratio, kind.wal_per_row, kind.wal_ratio, kind.fpi_per_row,
+        kind.index_hit_percent, kind.index_mb, kind.leaf_density,
+    ]  # fmt: skip
+
+
+def grown(result: Result, rows: int) -> str:
+    """How large the tables were when the last turns began, if that is another size."""
+    most = max((run.metrics.get("rows_before", 0) for run in result.select(INSERT, rows=rows)), default=0)
+    return f"Later rounds began with up to {most:,.0f} rows." if most > GROWN * rows else ""
+
+
+def size_section(result: Result, plan: InsertPlan, rows: int, kinds: Sequence[KindSummary]) -> Section:
+    """Every kind at one size of table."""
+    return Section(
+        f"rows_{rows}",
+        f"Inserting into a table of {rows:,} rows",
+        COLUMNS,
+        [row_of(kind) for kind in kinds],
+        charts=[
+            bars("Inserts per second", kinds, lambda kind: kind.tps, number()),
+            bars("WAL bytes per inserted row", kinds, lambda kind: kind.wal_per_row, number(0, "B")),
+            bars("Index blocks found in shared buffers", kinds, lambda kind: kind.index_hit_percent, percent),
+            over_time(result, kinds),
+        ],
+        note=times_memory(kinds, plan.memory_bytes),
+        caption=grown(result, rows),
+    )
+
+
+def growth_section(plan: InsertPlan, sizes: dict[int, list[KindSummary]]) -> Section:
+    """Does it get slower as the table grows: the sizes side by side, and the speed over index size to memory."""
+    columns = [Column("key", "Kind of key of the table.")]
+    columns += [
+        Column(f"{rows:,} rows", "Inserts per second into a table of so many rows, median of the rounds.", number())
+        for rows in sizes
+    ]
+    by_kind = {name: {kind.rows: kind for kinds in sizes.values() for kind in kinds if kind.kind == name}
+               for name in plan.variants}  # fmt: skip
+    by_kind = {name: found for name, found in by_kind.items() if found}
+    rows: list[list[Value]] = [
+        [KEY_KINDS[name].label, *(found[size].tps if size in found else None for size in sizes)]
+        for name, found in by_kind.items()
+    ]
+    return Section(
+        "growth", "Does it get slower as the table grows?", columns, rows, terminal=False, data=False,
+        charts=by_size([list(found.values()) for found in by_kind.values()], plan.memory_bytes),
+    )  # fmt: skip
+
+
+def sections(result: Result, plan: InsertPlan) -> list[Section]:
+    """Every size, the smallest first; of several the comparison behind them; details, published figures, the model."""
+    sizes = summarise(result, plan)
+    more = [
+        *(one for rows, kinds in sizes.items() for one in details_sections(result, rows, kinds)),
+        *clients_sections(result, plan),
+        *published_sections(result, plan),
+        *model_sections(result, plan),
+    ]
+    return [
+        *(size_section(result, plan, rows, kinds) for rows, kinds in sizes.items()),
+        *([growth_section(plan, sizes)] if len(sizes) > 1 else []),
+        *(replace(section, terminal=plan.dump_wal) for section in more),  # of the demo the page alone has them
+    ]
+
+
+def headline(result: Result, plan: InsertPlan) -> str:
+    """About the largest table."""
+    sizes = list(summarise(result, plan).values())
+    return headline_of(sizes[-1] if sizes else [])

@@ -1,0 +1,120 @@
+"""From the runs of the insert experiment to the figures of its first tables, and what they say in a sentence."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inorder.lab.experiments.insert.plan import SIZES, InsertPlan
+from inorder.lab.figures import Metric, by_round, last_of, median_of, per
+from inorder.lab.insert_tables import FILL, INSERT
+from inorder.lab.keys import INDEX_KINDS, KEY_KINDS
+from inorder.lab.results import Result, Run
+from inorder.lab.stats import LEAST_ROUNDS, Estimate, ratio_by_round
+from inorder.report.certainty import too_few
+from inorder.report.section import interval_text
+from inorder.units import MB
+
+WAL_PER_ROW = per("wal_bytes", "inserts")
+
+
+@dataclass(frozen=True)
+class KindSummary:
+    """One kind of key at one size of table. None is what was not measured, or of an index where there is none."""
+
+    kind: str
+    label: str
+    rows: int
+    tps: Estimate
+    ratio: Estimate | None
+    wal_per_row: Estimate | None
+    wal_ratio: Estimate | None
+    fpi_per_row: Estimate | None
+    index_hit_percent: Estimate | None
+    index_mb: float | None
+    leaf_density: float | None
+
+    @property
+    def css(self) -> str:
+        """The style of its marks: that of the kind of key, whatever its index."""
+        return f"kind-{self.kind.removesuffix(INDEX_KINDS[KEY_KINDS[self.kind].index_kind][0])}"
+
+
+def hit_percent(run: Run) -> float | None:
+    """The share of index block accesses that found the block in shared buffers; None without an index."""
+    hits = run.metrics.get("index_hits", 0.0)
+    accesses = hits + run.metrics.get("index_reads", 0.0)
+    return 100 * hits / accesses if accesses else None
+
+
+def to_baseline(result: Result, kind: str, metric: Metric, rows: int) -> Estimate | None:
+    """The ratio to the kind that all are compared with, itself included."""
+    values, base = (by_round(result, INSERT, one, metric, rows) for one in (kind, KEY_KINDS[kind].baseline))
+    return ratio_by_round(values, base)
+
+
+def summarise_kind(result: Result, kind: str, rows: int) -> KindSummary | None:
+    """The figures of one kind at one size, or None before its first run."""
+    tps = median_of(result, INSERT, kind, "tps", rows)
+    if tps is None:
+        return None
+    return KindSummary(
+        kind=kind,
+        label=KEY_KINDS[kind].label,
+        rows=rows,
+        tps=tps,
+        ratio=to_baseline(result, kind, "tps", rows),
+        wal_per_row=median_of(result, INSERT, kind, WAL_PER_ROW, rows),
+        wal_ratio=to_baseline(result, kind, WAL_PER_ROW, rows),
+        fpi_per_row=median_of(result, INSERT, kind, per("full_page_images", "inserts"), rows),
+        index_hit_percent=median_of(result, INSERT, kind, hit_percent, rows),
+        index_mb=(last_of(result, FILL, kind, "index_bytes", rows) or 0) / MB or None,
+        leaf_density=last_of(result, SIZES, kind, "leaf_density", rows),
+    )
+
+
+def summarise(result: Result, plan: InsertPlan) -> dict[int, list[KindSummary]]:
+    """By size of table, smallest first: the kinds in the order they were asked for."""
+    sizes = {rows: [summarise_kind(result, kind, rows) for kind in plan.variants] for rows in sorted(plan.rows)}
+    return {rows: [kind for kind in kinds if kind] for rows, kinds in sizes.items() if any(kinds)}
+
+
+def headline_of(kinds: Sequence[KindSummary]) -> str:
+    """About random keys against the baseline, as sure as the rounds allow; then about those in order.
+
+    >>> headline_of([])
+    'Random keys and bigint were not both measured.'
+    """
+    return " ".join([random_keys(kinds), *([in_order(kinds)] if in_order(kinds) else [])])
+
+
+def random_keys(kinds: Sequence[KindSummary]) -> str:
+    """One sentence."""
+    random = next((kind for kind in kinds if kind.kind == "random"), None)
+    if random is None or random.ratio is None or random.wal_ratio is None:
+        return "Random keys and bigint were not both measured."
+    ratio, wal = random.ratio, f"write {random.wal_ratio.median:.1f} times the WAL of bigint per row"
+    if ratio.rounds < LEAST_ROUNDS or ratio.low is None or ratio.high is None:
+        return f"Random keys {wal}. {too_few(ratio.rounds)}"
+    if not ratio.differs_from(1.0):
+        return f"Random keys {wal}; no difference in speed shows in {ratio.rounds} rounds here."
+    speed = f"reach {100 * ratio.median:.0f} % [{100 * ratio.low:.0f}–{100 * ratio.high:.0f} %] of its speed here"
+    return f"Use keys in order: random ones {wal} and {speed}." if ratio.high < 1 else f"Random keys {wal} and {speed}."
+
+
+def in_order(kinds: Sequence[KindSummary]) -> str:
+    """How fast the keys in order are beside bigint, where the rounds allow to say it."""
+    told = []
+    for kind in kinds:
+        one = kind.ratio
+        if kind.kind.startswith(("bigint", "random")) or one is None or one.rounds < LEAST_ROUNDS:
+            continue
+        same = "" if one.differs_from(1.0) else ", no difference"
+        told.append(f"{kind.label} {interval_text(one)}{same}")
+    return f"Keys in order, speed to bigint's: {'; '.join(told)}." if told else ""
+
+
+def times_memory(kinds: Sequence[KindSummary], memory_bytes: int) -> str:
+    """How the indexes compare with the memory, before the first round."""
+    sizes = [kind.index_mb * MB / memory_bytes for kind in kinds if kind.index_mb]
+    if not sizes:
+        return ""
+    return f"The smallest index is {min(sizes):.1f}, the largest {max(sizes):.1f} times as large as that memory."

@@ -1,0 +1,211 @@
+"""Tables with a key of each kind: filled, then inserted into under load, between two readings of the counters.
+
+What experiments that insert have in common; none of it knows which one runs.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from inorder.database import Connection
+from inorder.errors import InorderError
+from inorder.lab import pgbench, setting
+from inorder.lab.counters import CheckpointMarks, read_block_io, read_leaf_density, read_sizes
+from inorder.lab.keys import KEY_KINDS, KeyKind, kinds_named
+from inorder.lab.machine import available_cores
+from inorder.lab.results import CHECKPOINT_WAL
+from inorder.lab.serving import FILL_SETTINGS, Small, fill_memory
+from inorder.lab.setting import Setting, in_sizes, made
+from inorder.lab.targets.target import Target, since
+from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round
+
+INSERT = "insert"
+FILL = "fill"
+
+MOST_CLIENTS = 90
+
+# Rows of one INSERT while filling: about half a second, which is how soon a cancel is heard.
+FILL_BATCH = 250_000
+
+# Heap and index of a uuid key with random keys' free space, as measured at 10 M rows; and the WAL kept of its fill.
+TABLE_BYTES_PER_ROW = 83
+INSERT_BYTES_PER_ROW = TABLE_BYTES_PER_ROW + 170
+
+# What a fast machine inserts, with bigint and 8 sessions on 4 cores.
+INSERT_ROWS_PER_SECOND = 200_000
+
+
+def keys(usual: tuple[str, ...], *, full: tuple[str, ...] | None = None) -> tuple[str, ...]:
+    """The field of a plan that says which kinds of key, of all there are; a kind may name its index, too."""
+    named = Setting(
+        "Kinds of key, comma-separated.",
+        lambda text, _option: tuple(kind.name for kind in kinds_named(text)),
+        ",".join,
+        "--keys",
+        needs_inorder=lambda kind: KEY_KINDS[kind].needs_inorder,
+        label=lambda kind: KEY_KINDS[kind].label,
+        sizes=in_sizes(None, full),
+    )
+    return made(named, usual)
+
+
+def inserts() -> int | None:
+    """The field of a plan that gives a turn so many inserts instead of seconds."""
+    return setting.optional_count("Inserts of each turn, instead of seconds: makes counts comparable.", 1, 10**12)
+
+
+def fill_workers() -> int:
+    """The field of a plan that says how many tables are filled at a time: as many as this process has cores."""
+    return setting.count("Tables filled at a time.", 1, 1024, asked=False, sessions=True, factory=available_cores)
+
+
+def bytes_needed(rows: int, turns: int, seconds: int, inserts: int | None) -> int:
+    """What a table needs that is filled to so many rows and has so many turns, each of which adds to it."""
+    added = turns * (inserts or seconds * INSERT_ROWS_PER_SECOND)
+    return rows * INSERT_BYTES_PER_ROW + added * TABLE_BYTES_PER_ROW
+
+
+def load_of(clients: int, threads: int, seconds: int, inserts: int | None) -> pgbench.Load:
+    """A load for so long, or of so many inserts shared among the clients."""
+    return pgbench.Load(clients, threads, seconds, None if inserts is None else max(1, inserts // clients))
+
+
+def speed_text(metrics: Metrics) -> str:
+    """What a measurement has found, if it was timed.
+
+    >>> speed_text({"tps": 1234.5}), speed_text({"seconds": 1.0})
+    ('1,234 inserts/s', '')
+    """
+    return f"{metrics['tps']:,.0f} inserts/s" if "tps" in metrics else ""
+
+
+class InsertTables:
+    """A table of each kind on a target; ``small`` is how large the server is while measuring."""
+
+    def __init__(self, target: Target, kinds: Mapping[str, KeyKind], small: Small, workers: int) -> None:
+        self.target, self.kinds, self.small, self.workers = target, kinds, small, workers
+        self.rows: dict[str, int] = {}  # of the tables there are
+        self.tablespace = ""  # of the indexes, quoted
+        self.filling = False
+
+    # --- filling --------------------------------------------------------------
+
+    def fill_stage(self, rows: int, kept: bool = True) -> Stage:
+        """Fill every table up to so many rows; ``kept``: how long that took, and the sizes, are in the result.
+
+        A resumed run fills them again, since its server is another.
+        """
+        what = f"Filling {len(self.kinds)} tables to {rows:,} rows"
+        places = tuple(Place(FILL, name, rows, f"{what}: {kind.label}") for name, kind in self.kinds.items())
+        turns = every_round([Turn(places, lambda _seed: self.fill(rows))])
+        return Stage(turns, int(kept), shuffled=False, warm_up=not kept, redone=True)
+
+    def fill(self, rows: int) -> Iterator[Measured]:
+        """All tables, some at a time; an interrupt ends them all within a batch.
+
+        A table that the rounds at a smaller size have made larger is made anew: the size says what is in it.
+        """
+        self.serve_for_filling()
+        with self.target.connect() as connection:
+            self.create(connection, rows)
+        stop = threading.Event()
+        with ThreadPoolExecutor(self.workers) as pool:
+            jobs = [pool.submit(self.fill_one, kind, rows, stop) for kind in self.kinds.values()]
+            try:
+                for job in jobs:
+                    yield Measured(job.result())
+            except BaseException:  # also that the caller takes no more of them
+                stop.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def serve_for_filling(self) -> None:
+        """Plenty of memory, nothing durable."""
+        if not self.filling:
+            self.target.serve(FILL_SETTINGS | {"shared_buffers": f"{fill_memory() // 8192}"})
+            self.filling = True
+
+    def create(self, connection: Connection, rows: int) -> None:
+        """What tables need, if there are none; empty tables in place of those that are missing or too large."""
+        if not self.rows:
+            self.target.create_extensions(connection)
+            self.target.create_schema(connection)
+            self.tablespace = self.target.tablespace(connection, self.small.tablespace) if self.small.tablespace else ""
+        for name, kind in self.kinds.items():
+            if self.rows.get(name, sys.maxsize) > rows:
+                for statement in (*kind.removal(), *kind.statements(self.tablespace)):
+                    connection.execute(statement.encode())
+                self.rows[name] = 0
+
+    def fill_one(self, kind: KeyKind, rows: int, stop: threading.Event) -> Metrics:
+        """One table, in batches, until it is full or all are to stop."""
+        started = time.monotonic()
+        with self.target.connect() as connection:
+            while self.rows[kind.name] < rows and not stop.is_set():
+                batch = min(FILL_BATCH, rows - self.rows[kind.name])
+                connection.execute(f"INSERT INTO {kind.table} SELECT FROM generate_series(1, {batch})".encode())
+                self.rows[kind.name] += batch
+            sizes = read_sizes(connection, kind)
+        return {"seconds": time.monotonic() - started, **sizes}
+
+    # --- measuring ------------------------------------------------------------
+
+    def serve_for_measuring(self) -> None:
+        """Small memory, durable, and no page cache where the server can do without."""
+        if self.filling:
+            with self.target.connect() as connection:
+                self.target.checkpoint(connection)  # so that the stop has little left to write
+        self.target.serve_small(self.small)
+        self.filling = False
+
+    def measure(
+        self, name: str, load: pgbench.Load, seed: int, tell: Callable[[str], None], dump_wal: bool = False
+    ) -> Measured:
+        """Insert between a checkpoint and a last reading of the counters; each second ``tell`` is given the TPS.
+
+        ``dump_wal``: what is in its WAL, too.
+        """
+        kind = self.kinds[name]
+        with self.target.connect() as connection:
+            if kind.in_seconds:
+                # Its blocks are seconds. One that the turn before has half filled would cost up to 500 images, in a
+                # checkpoint interval of a second or ten and not of minutes, and in one turn of six.
+                time.sleep(1 - time.time() % 1)
+            self.target.checkpoint(connection)
+            before, device = self.counted(connection, kind), self.target.device(self.small.tablespace)
+            place = self.target.wal_place(connection) if dump_wal else ""
+            marks = CheckpointMarks(connection) if self.target.marks_checkpoints else None
+
+            def second(tps: float) -> None:
+                if marks:
+                    marks.look()
+                tell(speed_text({"tps": tps}))
+
+            script = pgbench.insert_script(self.target.folder / f"insert_{name}.sql", kind.table)
+            done = self.target.pgbench(script, load, seed, second, log=True)
+            counted = since(self.counted(connection, kind), before)
+            if device and (after := self.target.device(self.small.tablespace)):
+                counted |= after.since(device)
+            # Beyond that a checkpoint came by itself, and the files that were full before it may be gone.
+            whole = counted.get("wal_bytes", 0) <= CHECKPOINT_WAL
+            wal = self.target.wal_since(connection, kind, place) if place and whole else Measured({})
+        if done.transactions == 0:
+            raise InorderError(f"pgbench inserted nothing into {kind.table} in {load.seconds} s")
+        metrics = {"tps": done.tps, "latency_ms": done.latency_ms, "inserts": done.transactions,
+                   "rows_before": self.rows[name]}  # fmt: skip
+        self.rows[name] += done.transactions
+        series = wal.series | {"tps": list(done.tps_by_second)} | ({"checkpoints": marks.seconds} if marks else {})
+        return Measured(metrics | counted | done.percentiles_ms | wal.metrics, series)
+
+    def counted(self, connection: Connection, kind: KeyKind) -> Metrics:
+        """All that the server has counted so far, once the other sessions have ended."""
+        return dict(self.target.counters(connection, kind)) | read_block_io(connection)
+
+    def sizes(self, name: str) -> Metrics:
+        """Sizes with leaf density, and the rows there are; the density takes reading all of the index."""
+        self.target.end_throttling()
+        with self.target.connect() as connection:
+            found = read_sizes(connection, self.kinds[name]) | read_leaf_density(connection, self.kinds[name])
+        return found | {"rows": self.rows[name]}

@@ -1,0 +1,35 @@
+"""How a server was made smaller than its tables, in words."""
+
+from inorder.lab.results import CGROUP, DIRECT_IO, OWN_SERVER, Result
+from inorder.units import MB
+
+
+def own_buffers(result: Result) -> str:
+    """The shared buffers that a user's own server has, as far as it told.
+
+    >>> own_buffers(Result("insert", "now", "0", 1, {}, {"settings": {"shared_buffers": "16384 8kB"}}, {}, OWN_SERVER))
+    '128 MB of shared buffers'
+    """
+    pages, _, unit = str(result.server.get("settings", {}).get("shared_buffers", "")).partition(" ")
+    return f"{int(pages) * 8192 / MB:.0f} MB of shared buffers" if pages.isdigit() and unit == "8kB" else "Its memory"
+
+
+def memory_note(result: Result) -> str:
+    """How "larger than memory" was made, for the reader to judge the speeds by."""
+    memory = f"{result.plan['memory_bytes'] / MB:.0f} MB of shared buffers"
+    if result.method == DIRECT_IO:
+        iops = result.plan.get("iops")
+        limit = f", which does no more than {iops:,} reads and as many writes a second for the server" if iops else ""
+        return f"{memory} without a page cache behind them: a block that is not there is read from the device{limit}."
+    if result.method == CGROUP:
+        return (
+            f"{result.plan['memory_bytes'] / MB:.0f} MB in all, page cache included, by a memory control group; "
+            f"{result.plan['memory_bytes'] / MB / 4:.0f} MB of it are shared buffers."
+        )
+    if result.method == OWN_SERVER:
+        return f"{own_buffers(result)} and whatever cache its machine has: speeds are those of your server as it is."
+    return (
+        f"{memory}, and the kernel's page cache behind them: direct I/O needs PostgreSQL 16 and a file system on a "
+        "device, a memory control group the right to make one and 64 MB. So speeds hide what a table larger than all "
+        "memory would cost; WAL, full-page images and block counts are exact."
+    )

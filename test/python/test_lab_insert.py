@@ -1,0 +1,250 @@
+"""The insert experiment: the order of its steps, and these on a real server."""
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from types import SimpleNamespace
+
+import psycopg
+import pytest
+from inorder.cluster import Cluster
+from inorder.database import connect
+from inorder.errors import InputError
+from inorder.lab import insert_tables
+from inorder.lab.catalogue import EXPERIMENTS
+from inorder.lab.counters import CheckpointMarks
+from inorder.lab.experiments.insert import InsertExperiment, InsertPlan
+from inorder.lab.insert_tables import InsertTables
+from inorder.lab.keys import INDEX_KINDS, KEY_KINDS
+from inorder.lab.pgbench import PERCENTILES, Load
+from inorder.lab.serving import Small
+from inorder.lab.session import SERVER_BYTES, new_result, require_room, run_session
+from inorder.lab.setting import MOST_SECONDS
+from inorder.lab.targets.throw_away import ThrowAway
+from inorder.lab.turn import Measured, Metrics
+from inorder.servers import Server
+from inorder.temporary import PREFIX, service_account, temporary_folder
+
+from conftest import Silent
+from on_paper import run_on_paper
+
+ROWS = 60_000
+INSERTS = 2_000
+PLAN = InsertPlan(kinds=("bigint", "random"), rows=(ROWS,), inserts=INSERTS, clients=(4,), memory_bytes=2**20)
+INDEXES = """
+    SELECT t.relname::text, indisprimary, indisunique, spcname::text
+    FROM pg_index JOIN pg_class AS t ON t.oid = indrelid JOIN pg_class AS i ON i.oid = indexrelid
+    LEFT JOIN pg_tablespace AS s ON s.oid = i.reltablespace
+    WHERE t.relnamespace = 'inorder_lab'::regnamespace ORDER BY 1"""
+
+
+class TablesOnPaper(InsertTables):
+    """Writes down what is asked of it."""
+
+    asked: list[tuple[object, ...]]
+
+    def fill(self, rows: int) -> Iterator[Measured]:
+        """Noted."""
+        self.asked.append(("fill", rows))
+        for _ in self.kinds:
+            yield Measured({"seconds": 1.0})
+
+    def serve_for_measuring(self) -> None:
+        """Noted."""
+        self.asked.append(("serve",))
+
+    def measure(self, name: str, load: Load, seed: int, *_: object) -> Measured:
+        """Noted."""
+        self.asked.append(("measure", name, load.clients, load.transactions))
+        return Measured({"tps": float(seed)})
+
+    def sizes(self, name: str) -> Metrics:
+        """Noted."""
+        self.asked.append(("sizes", name))
+        return {"index_bytes": 8192.0}
+
+
+class OnPaper(InsertExperiment):
+    """Without a server."""
+
+    @cached_property
+    def tables(self) -> TablesOnPaper:
+        """Nothing asked yet."""
+        tables = TablesOnPaper(self.target, dict.fromkeys(self.plan.variants, KEY_KINDS["v7"]), Small(0), 1)
+        tables.asked = []
+        return tables
+
+
+def test_the_steps_come_in_order() -> None:
+    """For each size, the smallest first: fill, serve, all rounds, sizes."""
+    plan = InsertPlan(kinds=("v7", "random"), rows=(2000, 1000), rounds=2, clients=(8, 1), inserts=80)
+    result, done = run_on_paper(OnPaper, plan)
+    loads = [("measure", kind, *load) for kind in plan.kinds for load in ((8, 10), (1, 80))]
+    one_size = [("serve",), *sorted(loads * 2), ("sizes", "v7"), ("sizes", "random")]
+    by_size = [done.tables.asked[1:13], done.tables.asked[13:]]
+    assert done.tables.asked[0] == ("serve",)  # as it is measured, so that those are the settings that are noted
+    for rows, asked in zip((1000, 2000), by_size, strict=True):
+        assert asked[0] == ("fill", rows)
+        assert [asked[1], *sorted(asked[2:10]), *asked[10:]] == one_size
+    assert len(result.select("insert@1", "random", 2000)) == 2 and len(result.select("fill")) == 4
+
+
+def test_plans_of_the_first_files() -> None:
+    """Clients were a single number there."""
+    result, _ = run_on_paper(OnPaper, InsertPlan(rows=(1000,), rounds=1))
+    result.plan["clients"] = 16
+    del result.plan["indexes"]
+    assert InsertExperiment.plan_in(result) == InsertPlan(rows=(1000,), rounds=1, clients=(16,))
+
+
+def experiment_on(cluster: Cluster, plan: InsertPlan) -> InsertExperiment:
+    """On a throw-away server."""
+    return InsertExperiment(plan, ThrowAway(cluster), Silent())
+
+
+@pytest.mark.server
+def test_fill_and_measure(server: Server) -> None:
+    """Tables hold what was asked; every measurement follows a checkpoint and counts its own inserts alone."""
+    with Cluster(server) as cluster:
+        experiment = experiment_on(cluster, PLAN)
+        filled = dict(zip(PLAN.kinds, experiment.tables.fill(ROWS), strict=True))
+        experiment.tables.serve_for_measuring()
+        runs = [experiment.measure("random", 4, seed) for seed in (1, 2)]
+        ordered = experiment.measure("bigint", 4, 1)
+        sizes = experiment.tables.sizes("random")
+        with connect(cluster.dsn) as connection:
+            rows = connection.execute("SELECT count(*) FROM inorder_lab.random").fetchone()
+            settings = dict(connection.execute("SELECT name, setting FROM pg_settings").fetchall())
+        assert len(list(experiment.tables.fill(ROWS + INSERTS))) == 2
+        with connect(cluster.dsn) as connection:
+            again = [
+                connection.execute(f"SELECT count(*) FROM inorder_lab.{kind}".encode()).fetchone()
+                for kind in PLAN.kinds
+            ]
+    assert again == [(ROWS + INSERTS,)] * 2  # also where two turns had made more of it
+    assert filled["random"].metrics["index_bytes"] > 2**20
+    assert rows == (ROWS + 2 * INSERTS,) and sizes["rows"] == ROWS + 2 * INSERTS
+    for metrics, series in ((run.metrics, run.series) for run in runs):
+        # Without a checkpoint between, the second would have few.
+        assert metrics["inserts"] == INSERTS
+        assert metrics["full_page_images"] > 100
+        assert metrics["index_reads"] > INSERTS / 2  # 1 MB of shared buffers hold a part of 2.5 MB of index
+        # What pg_waldump finds is what the server has counted, but for the checkpoint's own records at the edges.
+        assert metrics["record_bytes"] + metrics["image_bytes"] == pytest.approx(metrics["wal_bytes"], rel=0.02)
+        assert metrics["full_page_images"] * 8192 >= metrics["image_bytes"] > metrics["full_page_images"] * 1000
+        assert 100 < metrics["touched_blocks"] <= INSERTS * 1.1 and series["checkpoints"] == []
+        assert sum(series["page_map"]) >= INSERTS and min(series["page_map"]) >= 0
+        times = [metrics[name] for name in PERCENTILES if name in metrics]
+        assert times and times == sorted(times) and times[0] > 0
+        read, written = metrics.get("read_bytes"), metrics.get("written_bytes")
+        assert (read is None) == (written is None) == (server.major < 16)
+        if read is not None:  # of the whole server: the catalogs' blocks, too
+            assert 0 <= read / 8192 - metrics["index_reads"] - metrics["heap_reads"] < 1000
+            assert INSERTS / 4 < written / 8192 <= metrics["evictions"]  # most blocks that go have been changed
+    assert ordered.metrics["full_page_images"] < 20 and ordered.metrics["touched_blocks"] < 20
+    # Ordered keys are written at the end of the index alone, random ones all over it.
+    places = ordered.series["page_map"]
+    assert sum(places[:-20]) < 0.01 * sum(places)  # the root, at each split
+    assert min(sum(runs[0].series["page_map"][part : part + 32]) for part in range(0, 256, 32)) > 0.05 * INSERTS
+    assert settings["shared_buffers"] == "128" and settings["fsync"] == "on"
+    assert settings.get("debug_io_direct", "") == ("data" if server.has_direct_io else "")
+
+
+@pytest.mark.server
+def test_wal_that_may_be_gone_is_not_read(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a turn into which a checkpoint of the server's own fell; what was counted stays."""
+    monkeypatch.setattr(insert_tables, "CHECKPOINT_WAL", 1)
+    with Cluster(server) as cluster:
+        experiment = experiment_on(cluster, replace(PLAN, kinds=("bigint",)))
+        assert len(list(experiment.tables.fill(0))) == 1
+        experiment.tables.serve_for_measuring()
+        found = experiment.measure("bigint", 4, 1)
+        with connect(cluster.dsn) as connection:
+            (timeout,) = connection.execute("SHOW checkpoint_timeout").fetchone() or ("",)
+    assert found.metrics["wal_bytes"] > 1 and "record_bytes" not in found.metrics and "page_map" not in found.series
+    assert timeout == "1d" and MOST_SECONDS < 24 * 3600  # none comes by the clock
+
+
+@pytest.mark.server
+def test_kinds_of_index_on_a_tablespace(server: Server, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Each index is of its kind and in the folder that was named, of which nothing is left."""
+    with tempfile.TemporaryDirectory(dir=temporary_folder(service_account())) as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        plan = replace(PLAN, kinds=("random",), indexes=tuple(INDEX_KINDS), tablespace=name)
+        with Cluster(server) as cluster:
+            experiment = experiment_on(cluster, plan)
+            assert len(list(experiment.tables.fill(0))) == 4
+            assert [path.name.startswith(PREFIX) for path in folder.iterdir() if path.is_dir()] == [True]
+            with connect(cluster.dsn) as connection:
+                found = connection.execute(INDEXES.encode()).fetchall()
+            without = experiment.measure("random_none", 1, 1).metrics
+        left = [path for path in folder.rglob("*") if path.is_dir()]
+    assert found == [
+        ("random", True, True, "inorder_indexes"),
+        ("random_plain", False, False, "inorder_indexes"),
+        ("random_unique", False, True, "inorder_indexes"),
+    ]
+    assert without["inserts"] == INSERTS and "touched_blocks" not in without and without["index_reads"] == 0
+    assert left == []
+
+
+@pytest.mark.server
+def test_a_checkpoint_during_a_run_is_marked(server: Server) -> None:
+    """In the second in which it was seen to have ended."""
+    with Cluster(server) as cluster:
+        cluster.start()
+        with connect(cluster.dsn) as connection:
+            marks = CheckpointMarks(connection)
+            marks.look()
+            connection.execute("CREATE TABLE written (n int)")
+            connection.execute("CHECKPOINT")
+            marks.look()
+            marks.look()
+    assert marks.seconds == [2.0]
+
+
+@pytest.mark.server
+def test_a_failing_fill_ends_all_others(server: Server) -> None:
+    """The error passes through, and no thread goes on inserting."""
+    with Cluster(server) as cluster:
+        tables = experiment_on(cluster, PLAN).tables
+        assert len(list(tables.fill(0))) == 2
+        with connect(cluster.dsn) as connection:
+            connection.execute("DROP TABLE inorder_lab.bigint")
+        with pytest.raises(psycopg.errors.UndefinedTable, match="bigint"):
+            list(tables.fill(100 * ROWS))
+        with connect(cluster.dsn) as connection:
+            counts = [connection.execute("SELECT count(*) FROM inorder_lab.random").fetchone() for _ in range(2)]
+        assert counts[0] == counts[1] and counts[0] is not None and int(str(counts[0][0])) < 100 * ROWS
+
+
+def test_room_is_looked_at_wherever_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the indexes go, too; and a server needs room even for few rows. The estimate and what is free are told."""
+    free = {}
+    monkeypatch.setattr("inorder.lab.session.shutil.disk_usage",
+                        lambda folder: SimpleNamespace(free=free.get(folder, 2**40)))  # fmt: skip
+    insert, plan = EXPERIMENTS["insert"], InsertPlan(kinds=("v7",), rows=(100_000_000,), tablespace=str(tmp_path),
+                                                     inserts=1000)  # fmt: skip
+    require_room(insert, plan)
+    free[tmp_path] = 2**30
+    told = f"the indexes of 100,000,000 rows of 1 key kinds need about 6.6 GB in {tmp_path}, where 1.0 GB are free"
+    with pytest.raises(InputError, match=told):
+        require_room(insert, plan)
+    free[temporary_folder(service_account())] = SERVER_BYTES
+    with pytest.raises(InputError, match=r"1,000 rows of 1 key kinds need about 0\.2 GB"):
+        require_room(insert, replace(plan, rows=(1000,), tablespace=""))
+    with pytest.raises(InputError, match=r"1,000 rows of 1 key kinds need about 9\.4 GB"):  # as turns add to them
+        require_room(insert, replace(plan, rows=(1000,), tablespace="", inserts=None, rounds=6, seconds=100))
+
+
+@pytest.mark.server
+def test_a_missing_program_is_told_before_the_fill(tmp_path: Path, server: Server) -> None:
+    """pg_waldump is in a package of its own on some systems."""
+    for name in ("postgres", "initdb", "pgbench"):
+        (tmp_path / name).symlink_to(server.program(name))
+    insert, plan, lacking = EXPERIMENTS["insert"], InsertPlan(rows=(1000,)), replace(server, bindir=tmp_path)
+    with pytest.raises(InputError, match="has no program pg_waldump"):
+        run_session(insert, plan, lacking, new_result(insert, plan, lacking), Silent(), tmp_path / "r.json")
