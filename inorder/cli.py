@@ -16,7 +16,7 @@ from inorder.errors import InorderError, InputError
 INTERRUPTED = 130  # as a shell reports SIGINT
 TERMINATED = 143
 
-# Where each command is. All of them take three quarters of a second to load, tail by itself less than half of that.
+# The module of each command, imported on first use. All of them take 0.75 s to import, tail less than half of that.
 MODULES = {
     "demo": "inorder.commands.demo",
     "lab": "inorder.commands.lab",
@@ -28,7 +28,7 @@ UNLOADED = click.Command("unloaded")
 
 
 def missing(name: str, package: str) -> click.Command:
-    """A command of the laboratory where that is not installed."""
+    """A stand-in for a command of the laboratory, which is not installed."""
 
     def refuse(words: tuple[str, ...]) -> NoReturn:
         raise InputError(f"inorder {name} needs {package}, which is not installed; HINT: pip install 'inorder[lab]'")
@@ -40,7 +40,7 @@ def missing(name: str, package: str) -> click.Command:
 
 
 class Commands(UserDict[str, click.Command]):
-    """The commands by name; each is loaded when it is looked up."""
+    """The commands by name; each is imported on first access."""
 
     def __init__(self) -> None:
         super().__init__(dict.fromkeys(MODULES, UNLOADED))
@@ -59,15 +59,15 @@ class Commands(UserDict[str, click.Command]):
 @click.group(commands=Commands(), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="inorder")
 def cli() -> None:
-    """Keys that arrive in order: see on a real PostgreSQL what each kind of key costs.
+    """Read and count insert-only tables of PostgreSQL, and measure what each kind of key costs.
 
-    Exit codes: 0 done, 1 it failed, 2 it cannot be done as asked, 3 a regression (lab compare),
-    130 interrupted, 143 terminated.
+    Exit codes: 0 success, 1 failure, 2 invalid usage or unsupported configuration, 3 regression found (lab compare),
+    130 interrupted, 141 output pipe closed by its reader, 143 terminated.
     """
 
 
 class Terminated(BaseException):
-    """SIGTERM or SIGHUP: unwinds like an interrupt, so that every server is stopped."""
+    """SIGTERM or SIGHUP. Handled like an interrupt, so that every server is stopped."""
 
 
 def terminate(_signal: int, _frame: FrameType | None) -> NoReturn:
@@ -76,14 +76,14 @@ def terminate(_signal: int, _frame: FrameType | None) -> NoReturn:
 
 
 def server_errors() -> tuple[type[Exception], ...]:
-    """Those of the driver (the server went away), which a command that needs no server has not loaded."""
+    """Exceptions of the driver, if it is loaded; a command that needs no server does not load it."""
     driver = sys.modules.get("psycopg")
     return (driver.Error,) if driver else ()
 
 
 def main() -> NoReturn:
-    """The console script: errors are one sentence, signals clean up."""
-    logging.getLogger("psycopg").addHandler(logging.NullHandler())  # what is raised is told, and nothing else
+    """The console script: prints errors as one sentence, cleans up after signals."""
+    logging.getLogger("psycopg").addHandler(logging.NullHandler())  # print exceptions only
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit it ignored
     signal.signal(signal.SIGTERM, terminate)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup

@@ -1,5 +1,4 @@
-"""``inorder count``: reads its options, checks them, calls the rest."""
-
+"""``inorder count``: its options, their checks, and the call of the counter."""
 
 import csv
 import json
@@ -14,18 +13,22 @@ from inorder.units import parse_duration
 EVERY_MINUTE = "* * * * *"
 
 
-@click.command()
+@click.command(short_help="Print the exact number of rows of an insert-only table.")
 @click.argument("table")
-@click.option("--start", is_flag=True, help="Start an exact count: count once, with writers waiting.")
-@click.option("--stop", is_flag=True, help="Forget it.")
-@click.option("--fold", is_flag=True, help="Take the rows that came since the last fold into the stored number.")
-@click.option("--every", metavar="TIME", help="Fold that often until Ctrl-C: 500ms, 5s, 2m.")
-@click.option("--cron", is_flag=True, help="Print the statement that makes pg_cron fold.")
-@click.option("--schedule", help=f"For --cron, when.  [default: '{EVERY_MINUTE}']")
-@click.option("--dsn", default="", help="Connection string, URI or service=NAME.  [default: libpq's environment]")
+@click.option(
+    "--start", is_flag=True, help="Start the exact count: scan once; blocks writers if TABLE is not enabled yet."
+)
+@click.option("--stop", is_flag=True, help="Drop the exact count.")
+@click.option("--fold", is_flag=True, help="Add the rows since the last fold to the stored number.")
+@click.option("--every", metavar="DURATION", help="Fold at this interval until Ctrl-C: 500ms, 5s, 2m.")
+@click.option("--cron", is_flag=True, help="Print the statement that schedules the fold by pg_cron.")
+@click.option("--schedule", metavar="CRON", help=f"Schedule for --cron.  [default: '{EVERY_MINUTE}']")
+@click.option(
+    "--dsn", metavar="DSN", default="", help="Connection string, URI or service=NAME.  [default: libpq's environment]"
+)
 @click.option(
     "--format", "output", type=click.Choice(["text", "json", "csv"]), default="text", show_default=True,
-    help="How to print the number.",
+    help="Output format.",
 )  # fmt: skip
 def count(
     table: str, start: bool, stop: bool, fold: bool, every: str | None, cron: bool, schedule: str | None, dsn: str,
@@ -33,14 +36,14 @@ def count(
 ) -> None:  # fmt: skip
     """Print the exact number of rows of an insert-only TABLE, or start, fold or stop its count.
 
-    --start and --fold print how many rows they counted. --every reports on stderr, and waits for a server that
+    --start and --fold print the number of rows they counted. --every reports on stderr, and reconnects when the server
     restarts.
     """
     if sum((start, stop, fold, every is not None, cron)) > 1:
         raise InputError("--start, --stop, --fold, --every and --cron exclude each other")
     if schedule is not None and not cron:
-        raise InputError("--schedule is only for --cron")
-    # The driver takes longer to load than the help to print.
+        raise InputError("--schedule requires --cron")
+    # Loads the driver, which the help does not need.
     from inorder.count.counter import FOLD, SHOW, START, STOP, Counter  # noqa: PLC0415
     from inorder.reconnect import forever, once  # noqa: PLC0415
 
@@ -58,7 +61,7 @@ def count(
 
 
 def show(output: str, result: dict[str, Any]) -> None:
-    """The number, alone or as data."""
+    """Print the number, as text or as data."""
     if output == "text":
         click.echo(result["rows"])
     elif output == "json":

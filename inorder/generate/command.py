@@ -1,4 +1,4 @@
-"""``inorder generate``: reads its options, checks them, calls the rest."""
+"""``inorder generate``: its options, their checks, and the call of the writer."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,43 +18,53 @@ MOST_DAYS = 1_000_000
 MOST_LAG = 86_400
 MOST_NODES = 1000
 
-# The ticks that a kind has room for, and how they are called.
+# The range of ticks that a kind can hold, and the text for it.
 RANGES = {
     "uuid-v1": (0, 2**60 - 1, "1582-10-15 to 5236-03-31"),
     "uuid-v7": (TICKS_TO_1970, TICKS_TO_1970 + 2**48 * 10_000 - 1, "1970-01-01 to 10889-08-02"),
 }
 
 
-@click.command()
+@click.command(short_help="Write a data set of UUIDs.")
 @click.argument("kind", type=click.Choice(KINDS))
-@click.option("--count", default="10M", show_default=True, help="How many values.")
+@click.option("--count", metavar="COUNT", default="10M", show_default=True, help="Number of values.")
 @click.option(
-    "--nodes", type=click.IntRange(1, MOST_NODES), default=9, show_default=True, help="Machines that make them."
-)
+    "--nodes", metavar="COUNT", type=click.IntRange(1, MOST_NODES), default=9, show_default=True,
+    help="Number of simulated machines.",
+)  # fmt: skip
 @click.option(
     "--historic/--now",
     default=True,
     help="Times spread over an interval that ends now (the default), or one value each 100 ns from now on.",
 )
-@click.option("--interval-days", type=float, help=f"Length of that interval.  [default: {DEFAULT_DAYS}]")
-@click.option("--until", help="ISO time, UTC unless it says otherwise, to take for now: the same values every time.")
-@click.option("--lag", type=float, default=0, show_default=True, help="Clocks run behind, the last by so many seconds.")
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Another seed, other values.")
+@click.option("--interval-days", metavar="DAYS", type=float, help=f"Length of the interval.  [default: {DEFAULT_DAYS}]")
+@click.option(
+    "--until", metavar="TIME",
+    help="Use this time as now, to get the same values again: ISO 8601, UTC unless it has an offset.",
+)  # fmt: skip
+@click.option(
+    "--lag", metavar="SECONDS", type=float, default=0, show_default=True,
+    help="Delay of the last machine's clock; the others lag proportionally less, the first not at all.",
+)  # fmt: skip
+@click.option(
+    "--seed", metavar="NUMBER", type=click.IntRange(0), default=1, show_default=True,
+    help="Seed of the random number generator.",
+)  # fmt: skip
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     default="-",
     show_default="stdout",
-    help="The file to write.",
+    help="Output file.",
 )
 @click.option(
-    "--format", "output", type=click.Choice(list(ENCODERS)), default="text", show_default=True, help="What to write."
+    "--format", "output", type=click.Choice(list(ENCODERS)), default="text", show_default=True, help="Output format."
 )
 def generate(kind: str, out: Path, output: str, **options: Any) -> None:
-    """Write a data set of UUIDs, one a line, in the order in which simulated machines make them.
+    """Write a data set of UUIDs, one per line, in the order in which simulated machines generate them.
 
-    uuid-v1 has a node, a clock sequence and a time in each value; uuid-v7 has the same times; uuid-v4 is random,
-    so that of the options only --count, --seed, --out and --format change it.
+    uuid-v1 values contain node, clock sequence and time. uuid-v7 values contain the same times. uuid-v4 values are
+    random: only --count, --seed, --out and --format affect them.
     """
     plan = plan_of(kind, **options)
     try:
@@ -68,7 +78,7 @@ def plan_of(
     kind: str, count: str, nodes: int, historic: bool, interval_days: float | None, until: str | None, lag: float,
     seed: int,
 ) -> Plan:  # fmt: skip
-    """The plan that the options ask for; what cannot be done is one sentence."""
+    """The plan from the options, or an error in one sentence."""
     values = parse_count(count, "--count")
     now = moment(until)
     if not 0 <= lag <= MOST_LAG:  # also false for nan
@@ -106,12 +116,12 @@ def historic_times(count: int, now: int, interval_days: float | None) -> Times:
 def dense_times(count: int, now: int, interval_days: float | None) -> Times:
     """Consecutive ticks from now on."""
     if interval_days is not None:
-        raise InputError(f"--interval-days {interval_days:g} is only for --historic; --now makes a value each 100 ns")
+        raise InputError(f"--interval-days {interval_days:g} requires --historic; --now makes a value each 100 ns")
     return Times(now, count, count)
 
 
 def check_range(plan: Plan) -> None:
-    """Whether the times fit into the kind."""
+    """Error unless the kind can hold the times."""
     if plan.kind not in RANGES:
         return
     lowest, highest, name = RANGES[plan.kind]

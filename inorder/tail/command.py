@@ -1,4 +1,4 @@
-"""``inorder tail``: reads its options, checks them, calls the rest."""
+"""``inorder tail``: its options, their checks, and the call of run()."""
 
 import os
 from pathlib import Path
@@ -15,50 +15,57 @@ from inorder.units import parse_count, parse_duration
 MOST_ROWS = 2**31 - 1
 
 
-@click.command()
+@click.command(short_help="Write the new rows of an insert-only table.")
 @click.argument("table", required=False)
 @click.option(
     "--position",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The file that keeps how far TABLE was read; made if it is not there.",
+    help="File with the position in TABLE; created if it does not exist.",
 )
-@click.option("--feed", help="A feed made by feed_create() to follow instead; the database keeps its position.")
-@click.option("--owner", metavar="ROLE", help="Role that owns the feed.  [default: the current role]")
-@click.option("--dsn", default="", help="Connection string, URI or service=NAME.  [default: libpq's environment]")
+@click.option("--feed", metavar="NAME", help="Read a feed made by feed_create(); its position is in the database.")
+@click.option("--owner", metavar="ROLE", help="Owner of the feed.  [default: the current role]")
 @click.option(
-    "--format", "output", type=click.Choice(list(FORMATS)), default="json", show_default=True, help="What to write."
-)
-@click.option(
-    "--follow", is_flag=True, help="Do not end when there is nothing new; wait for the server if it restarts."
-)
-@click.option("--interval", help="With --follow, time between looks for something new: 500ms, 5s, 2m.  [default: 1s]")
-@click.option("--batch-rows", default="10k", show_default=True, help="Rows after which the position moves.")
-@click.option(
-    "--start", type=click.Choice(["beginning", "now"]), help="Where a new position begins.  [default: beginning]"
+    "--dsn", metavar="DSN", default="", help="Connection string, URI or service=NAME.  [default: libpq's environment]"
 )
 @click.option(
-    "--exec", "command", help="Run this shell command for each batch, with all of it as its input; 0 means delivered."
+    "--format", "output", type=click.Choice(list(FORMATS)), default="json", show_default=True, help="Output format."
 )
-@click.option("--frame", is_flag=True, help="Into a pipe: a line before each batch that tells its length and its name.")
+@click.option("--follow", is_flag=True, help="Keep polling for new rows, and reconnect when the server restarts.")
+@click.option("--interval", metavar="DURATION", help="Polling interval with --follow: 500ms, 5s, 2m.  [default: 1s]")
+@click.option(
+    "--batch-rows",
+    metavar="COUNT",
+    default="10k",
+    show_default=True,
+    help="Maximum number of rows in a batch. A transaction whose rows no key distinguishes is not split.",
+)
+@click.option(
+    "--start", type=click.Choice(["beginning", "now"]), help="Where a new position starts.  [default: beginning]"
+)
+@click.option(
+    "--exec", "command", metavar="COMMAND",
+    help="Run a shell command for each batch, with the whole batch as its input; exit code 0 means delivered.",
+)  # fmt: skip
+@click.option("--frame", is_flag=True, help="Write a line with name and length before each batch, into a pipe.")
 @click.option(
     "--accept-origin",
     is_flag=True,
-    help="Go on though the position is of another server or timeline: after a promotion that lost nothing.",
+    help="Continue with a position of another server or timeline, after a promotion or pg_upgrade that lost nothing.",
 )
 @click.option(
     "--accept-output",
     is_flag=True,
-    help="Go on though standard output is not the file that the position belongs to.",
+    help="Continue although standard output is not the file that the position belongs to.",
 )
 def tail(**options: Any) -> None:
-    """Write the rows of an insert-only TABLE in the order of their transactions, from where the last run stopped.
+    """Write the rows of an insert-only TABLE committed since the last run, in the order of their transactions.
 
-    Each row that commits comes, and nothing else, whatever the order of commits. Into a regular file it comes exactly
-    once, even if client, server or host crashes; elsewhere the last unfinished batch may come again. A command and a
-    pipe get whole batches.
+    Every committed row is delivered, and no other, regardless of commit order. A regular file with --position receives
+    each row exactly once, even if client, server or host crashes. Any other output receives it at least once: the last
+    unfinished batch may be repeated. Commands and pipes receive whole batches.
     """
     plan = plan_of(**options)
-    from inorder.tail.run import run  # noqa: PLC0415  # the driver takes longer to load than the help to print
+    from inorder.tail.run import run  # noqa: PLC0415  # loads the driver, which the help does not need
 
     try:
         with RowCount(dumb=os.environ.get("TERM") == "dumb") as written:
@@ -72,18 +79,18 @@ def plan_of(
     follow: bool, interval: str | None, batch_rows: str, start: str | None, command: str | None, frame: bool,
     accept_origin: bool, accept_output: bool,
 ) -> Plan:  # fmt: skip
-    """The plan that the options ask for; what cannot be done is one sentence."""
+    """The plan from the options, or an error in one sentence."""
     if feed is None and (table is None or position is None):
         raise InputError("give a TABLE and --position FILE, or --feed NAME")
     if feed is not None and (table is not None or position is not None or start or accept_origin or accept_output):
         raise InputError("--feed has its table and its position in the database: give no TABLE, --position, "
                          "--start, --accept-origin or --accept-output")  # fmt: skip
     if owner is not None and feed is None:
-        raise InputError("--owner is only for --feed")
+        raise InputError("--owner requires --feed")
     if frame and command is not None:
-        raise InputError("--frame is for a pipe: a command has a whole batch as its input")
+        raise InputError("--frame is for a pipe and excludes --exec: a command has a whole batch as its input")
     if interval is not None and not follow:
-        raise InputError("--interval is only for --follow")
+        raise InputError("--interval requires --follow")
     return Plan(
         dsn=dsn,
         table=table,

@@ -79,7 +79,7 @@ def test_the_line_for_pg_cron_performs_a_fold(count: Tail, fresh: Connection) ->
         (("events", "--every", "1s"), "table public.events has no exact count"),
         (("events", "--fold"), "table public.events has no exact count"),
         (("events", "--stop"), "table public.events has no exact count"),
-        (("events", "--schedule", "* * * * *"), "--schedule is only for --cron"),
+        (("events", "--schedule", "* * * * *"), "--schedule requires --cron"),
         (("events", "--format", "table"), "'table' is not one of 'text', 'json', 'csv'"),
         (("events", "--dsn", "dbname=template1"), "the database 'template1' has no extension inorder"),
     ],

@@ -320,7 +320,7 @@ def test_a_terminal_gets_text_only() -> None:
         (("uuid-v1", "--interval-days", "-1"), "at most 1,000,000, not -1"),
         (("uuid-v1", "--interval-days", "nan"), "at most 1,000,000, not nan"),
         (("uuid-v1", "--interval-days", "inf"), "at most 1,000,000, not inf"),
-        (("uuid-v1", "--interval-days", "1", "--now"), "--interval-days 1 is only for --historic"),
+        (("uuid-v1", "--interval-days", "1", "--now"), "--interval-days 1 requires --historic"),
         (("uuid-v1", "--count", "865", "--interval-days", "1e-9"), "--count must be at most 864 in 1e-09 days"),
         (("uuid-v1", "--interval-days", "1e-20"), "--count must be at most 0 in 1e-20 days"),
         (("uuid-v1", "--lag", "-1"), "--lag must be from 0 to 86,400 seconds, not -1"),
