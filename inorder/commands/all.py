@@ -1,6 +1,7 @@
 """inorder lab run all: every experiment one after the other, and one page of them all."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -8,22 +9,23 @@ from rich.console import Console
 from inorder.commands.options import bindir_option
 from inorder.commands.show import named, run_and_show
 from inorder.errors import InputError
-from inorder.lab.catalogue import EXPERIMENTS
-from inorder.lab.legacy import Experiment
-from inorder.lab.results import Result, load
+from inorder.lab.experiment import Experiment
+from inorder.lab.experiments import all_experiments
+from inorder.lab.journal import load
+from inorder.lab.results import Result
 from inorder.lab.session import go_on, new_result
 from inorder.report import html
 from inorder.report.beside import Labelled, told_apart
 from inorder.servers import Server, find_server
 
 
-def begun(experiment: Experiment, size: str, file: Path, server: Server) -> Result:
+def begun(kind: type[Experiment[Any]], size: str, file: Path, server: Server) -> Result:
     """The result in a file, if it is of the same plan and server; an empty one if there is no file."""
-    fresh = new_result(experiment, experiment.plan_of(size), server)
+    fresh = new_result(kind, kind.Plan.of_size(size, {}), server)
     if not file.exists():
         return fresh
     there = load(file)
-    if there.experiment != experiment.name or experiment.plan_in(there) != experiment.plan_in(fresh):
+    if there.experiment != kind.name or kind.plan_in(there) != kind.plan_in(fresh):
         raise InputError(f"{file} is of another run: remove it, or choose another folder by --out")
     if there.server.get("version") != server.version or there.method != fresh.method:
         raise InputError(f"{file} is of another server or method: remove it, or choose another folder by --out")
@@ -45,15 +47,16 @@ def lab_run_all(bindir: Path | None, quick: bool, full: bool, out: Path) -> None
     if quick and full:
         raise InputError("--quick and --full exclude each other")
     size, server, before = "quick" if quick else "full" if full else "", find_server(bindir), list[Labelled]()
+    kinds = all_experiments()
     out.mkdir(parents=True, exist_ok=True)
     page = out / "inorder-lab.html"
-    files = {name: out / f"inorder-{name}.json" for name in EXPERIMENTS}
-    results = {name: begun(EXPERIMENTS[name], size, files[name], server) for name in EXPERIMENTS}
-    for name, experiment in EXPERIMENTS.items():
+    files = {name: out / f"inorder-{name}.json" for name in kinds}
+    results = {name: begun(kinds[name], size, files[name], server) for name in kinds}
+    for name, kind in kinds.items():
         result, file = results[name], files[name]
         if result.complete:
             Console(stderr=True).print(f"{file}: complete already", highlight=False, markup=False)
         else:
-            run_and_show(experiment, experiment.plan_in(result), server, result, file, page, "table", before)
+            run_and_show(kind, kind.plan_in(result), server, result, file, page, "table", before)
         before.append(named(file, result))
     html.write(told_apart(before), page)

@@ -6,7 +6,7 @@ import click
 
 from inorder.commands.options import bindir_option
 from inorder.commands.show import named, run_and_show
-from inorder.lab.catalogue import EXPERIMENTS
+from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.experiments.reader import ReaderPlan
 from inorder.lab.session import new_result
@@ -41,10 +41,10 @@ def demo(bindir: Path | None, out: Path, rows: str, seconds: int, rounds: int, r
     out.mkdir(parents=True, exist_ok=True)
     server = find_server(bindir)
     before: list[Labelled] = []
-    for experiment, its_plan, file in (
-        (EXPERIMENTS["reader"], ReaderPlan(seconds=reading), out / "inorder-demo-reader.json"),
-        (EXPERIMENTS["insert"], plan, out / "inorder-demo.json"),
+    for kind, its_plan, file in (
+        (all_experiments()["reader"], ReaderPlan(seconds=reading), out / "inorder-demo-reader.json"),
+        (all_experiments()["insert"], plan, out / "inorder-demo.json"),
     ):
-        result = new_result(experiment, its_plan, server)
-        run_and_show(experiment, its_plan, server, result, file, out / "inorder-report.html", "table", before)
+        result = new_result(kind, its_plan, server)
+        run_and_show(kind, its_plan, server, result, file, out / "inorder-report.html", "table", before)
         before.append(named(file, result))

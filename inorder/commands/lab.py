@@ -1,6 +1,5 @@
-"""inorder lab: run experiments, go on with interrupted ones, report their results."""
+"""inorder lab: run experiments, resume interrupted ones, report their results."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -9,31 +8,17 @@ from jinja2 import TemplateError
 from inorder.commands.all import lab_run_all
 from inorder.commands.compare import lab_compare
 from inorder.commands.model import lab_model
-from inorder.commands.options import (
-    FILE,
-    Setting,
-    bindir_option,
-    experiment_command,
-    format_option,
-    options_of_plan,
-    page_option,
-    require_allowed,
-)
+from inorder.commands.options import FILE, bindir_option, experiment_command, format_option, page_option
 from inorder.commands.show import named, resume_own, run_and_show, run_experiment, show
 from inorder.errors import InputError
-from inorder.lab.catalogue import EXPERIMENTS
-from inorder.lab.experiments import all_experiments
-from inorder.lab.results import OWN_SERVER, load, shortened
+from inorder.lab.experiments import all_experiments, experiment_named
+from inorder.lab.journal import load
+from inorder.lab.results import OWN_SERVER, shortened
 from inorder.lab.session import go_on
 from inorder.report import html
 from inorder.report.beside import Labelled
 from inorder.report.catalogue import report_of
 from inorder.servers import find_server
-
-# What each experiment does, and its options; those of every experiment are added.
-COMMANDS: dict[str, tuple[str, Sequence[Setting]]] = {
-    name: (kind.summary, options_of_plan(kind.Plan)) for name, kind in all_experiments().items()
-}
 
 
 @click.group()
@@ -50,9 +35,8 @@ def lab_run() -> None:
     """Run an experiment, on a throw-away server unless one of yours is named."""
 
 
-for experiment in EXPERIMENTS.values():
-    words, settings = COMMANDS[experiment.name]
-    lab_run.add_command(experiment_command(experiment, words, settings, run_experiment))
+for kind in all_experiments().values():
+    lab_run.add_command(experiment_command(kind, run_experiment))
 lab_run.add_command(lab_run_all)
 
 
@@ -65,25 +49,24 @@ lab_run.add_command(lab_run_all)
 def lab_resume(file: Path, bindir: Path | None, dsn: str | None, page: Path | None, output: str) -> None:
     """Go on with an interrupted run: what FILE has is kept, the rest is measured on a new server and added to it."""
     result = load(file)
-    if result.experiment not in EXPERIMENTS:
-        raise InputError(f"this inorder knows no experiment '{result.experiment}'")
+    kind = experiment_named(result.experiment)
     if result.complete:
         raise InputError(f"{file} is complete")
     if (result.method == OWN_SERVER) != (dsn is not None):
         raise InputError(f"{file} is of your own server: give its --dsn" if dsn is None else
                          f"{file} is of a throw-away server: give no --dsn")  # fmt: skip
-    experiment = EXPERIMENTS[result.experiment]
     try:
-        require_allowed(experiment.plan_in(result), COMMANDS[experiment.name][1], own=dsn is not None)
+        plan = kind.plan_in(result)
+        plan.require_allowed(own=dsn is not None)
     except InputError as error:
         raise InputError(f"{file} is damaged: {error}") from error
     readable(file)  # what cannot be reported now cannot be when all is measured
     if dsn is not None:
-        resume_own(experiment, result, file, {"dsn": dsn, "bindir": bindir, "page": page, "output": output})
+        resume_own(kind, result, file, {"dsn": dsn, "bindir": bindir, "page": page, "output": output})
         return
-    server, plan = find_server(bindir), experiment.plan_in(result)
-    go_on(result, server.version, experiment.method(server, plan))
-    run_and_show(experiment, plan, server, result, file, page, output)
+    server = find_server(bindir)
+    go_on(result, server.version, kind.method(plan, server))
+    run_and_show(kind, plan, server, result, file, page, output)
 
 
 @lab.command("report")

@@ -13,10 +13,11 @@ from inorder.commands.options import studies
 from inorder.display import Display
 from inorder.errors import InputError
 from inorder.files import only_writer, require_writable
-from inorder.lab.catalogue import EXPERIMENTS
-from inorder.lab.fitting import fitted
+from inorder.lab.capabilities import whole_run
+from inorder.lab.experiment import Experiment
+from inorder.lab.experiments import all_experiments
 from inorder.lab.keys import SCHEMA
-from inorder.lab.legacy import Experiment
+from inorder.lab.plan import Plan
 from inorder.lab.results import Result
 from inorder.lab.session import new_result, own_result, run_own_session, run_session
 from inorder.lab.targets.own_server import OwnServer, described, require_unchanged, require_usable
@@ -31,40 +32,40 @@ from inorder.servers import Server, find_server
 FILE_WIDTH = 140
 
 
-def run_experiment(experiment: Experiment, plan: Any, options: dict[str, Any]) -> None:
+def run_experiment(kind: type[Experiment[Any]], plan: Plan, options: dict[str, Any]) -> None:
     """A command's work: the server is found, the experiment run, its result shown and kept."""
     if options["dsn"] is not None:
-        run_own(experiment, plan, options)
+        run_own(kind, plan, options)
         return
     server = find_server(options["bindir"])
-    result = new_result(experiment, plan, server)
-    run_and_show(experiment, plan, server, result, options["out"], options["page"], options["output"])
+    result = new_result(kind, plan, server)
+    run_and_show(kind, plan, server, result, options["out"], options["page"], options["output"])
 
 
-def run_own(experiment: Experiment, plan: Any, options: dict[str, Any]) -> None:
+def run_own(kind: type[Experiment[Any]], plan: Plan, options: dict[str, Any]) -> None:
     """The same on the user's own server, with what it allows of the plan."""
-    tools = find_server(options["bindir"]) if experiment.programs else None
+    tools = find_server(options["bindir"]) if kind.programs else None
     own = OwnServer(options["dsn"], tools)
     require_usable(own.found)
-    plan, notes = fitted(plan, own.found, experiment.needs(plan)[0])
-    result = own_result(experiment, plan, own.found, notes)
-    run_and_show(experiment, plan, own, result, options["out"], options["page"], options["output"])
+    can = kind.adapt(plan, own.found)
+    result = own_result(kind, can.plan, own.found, [whole_run(kind.room(plan)[0]), *can.notes])
+    run_and_show(kind, can.plan, own, result, options["out"], options["page"], options["output"])
 
 
-def resume_own(experiment: Experiment, result: Result, file: Path, options: dict[str, Any]) -> None:
+def resume_own(kind: type[Experiment[Any]], result: Result, file: Path, options: dict[str, Any]) -> None:
     """Go on with a run on the user's own server, which must be as it was."""
-    own = OwnServer(options["dsn"], find_server(options["bindir"]) if experiment.programs else None)
+    own = OwnServer(options["dsn"], find_server(options["bindir"]) if kind.programs else None)
     require_usable(own.found)
     require_unchanged(result.server, described(own.found))
-    plan = experiment.plan_in(result)
-    if fitted(plan, own.found, 0)[0] != plan:
+    plan = kind.plan_in(result)
+    if kind.adapt(plan, own.found).plan != plan:
         raise InputError(f"the server does not allow all of what {file} asks for any more")
-    run_and_show(experiment, plan, own, result, file, options["page"], options["output"])
+    run_and_show(kind, plan, own, result, file, options["page"], options["output"])
 
 
 def run_and_show(
-    experiment: Experiment,
-    plan: Any,
+    kind: type[Experiment[Any]],
+    plan: Plan,
     server: Server | OwnServer,
     result: Result,
     out: Path,
@@ -87,9 +88,9 @@ def run_and_show(
         try:
             with Display(f"starting {name}", lambda: Group(*report.tables(result))) as display:
                 if isinstance(server, OwnServer):
-                    run_own_session(experiment, plan, server, result, display, out)
+                    run_own_session(kind, plan, server, result, display, out)
                 else:
-                    run_session(experiment, plan, server, result, display, out)
+                    run_session(kind, plan, server, result, display, out)
         finally:
             if any(run.step != "fill" for run in result.runs):
                 show([named(out, result)], output, None)
@@ -112,8 +113,8 @@ def writing(out: Path, page: Path | None) -> Iterator[None]:
 
 def named(path: Path, result: Result) -> Labelled:
     """A result by the name of its file."""
-    experiment = EXPERIMENTS.get(result.experiment)
-    return Labelled(path.name, result, studies(experiment.study) if experiment else "")
+    kind = all_experiments().get(result.experiment)
+    return Labelled(path.name, result, studies(kind.studies) if kind else "")
 
 
 def show(results: Sequence[Labelled], output: str, page: Path | None) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 LONGEST_VALUE = 80  # in an error message
@@ -77,12 +76,6 @@ class Result:
         """One metric of the given runs; runs without it are left out."""
         return [run.metrics[name] for run in runs if name in run.metrics]
 
-    def save(self, path: "Path") -> None:
-        """Write the whole file."""
-        from inorder.lab import journal  # noqa: PLC0415
-
-        journal.save(self, path)
-
 
 def shortened(what: object, most: int = LONGEST_VALUE) -> str:
     """For a sentence, however long a damaged value is.
@@ -92,10 +85,3 @@ def shortened(what: object, most: int = LONGEST_VALUE) -> str:
     """
     text = str(what)
     return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def load(path: "Path") -> Result:
-    """The result in a file."""
-    from inorder.lab import journal  # noqa: PLC0415
-
-    return journal.load(path)

@@ -1,7 +1,7 @@
 """Run one experiment on a throw-away server, from the empty folder to the saved result."""
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,28 +11,30 @@ from inorder import __version__
 from inorder.cluster import Cluster
 from inorder.errors import InputError
 from inorder.lab import machine
-from inorder.lab.capabilities import Capabilities as Found
+from inorder.lab.capabilities import Capabilities
+from inorder.lab.experiment import Experiment, P
 from inorder.lab.journal import Journal
-from inorder.lab.legacy import Experiment
 from inorder.lab.progress import Progress
 from inorder.lab.results import OWN_SERVER, Result
+from inorder.lab.runner import Runner
 from inorder.lab.targets.own_server import OwnServer, described
+from inorder.lab.targets.throw_away import ThrowAway
 from inorder.servers import Server
 from inorder.session import explained
 from inorder.temporary import service_account, temporary_folder
 
 
-def new_result(experiment: Experiment, plan: Any, server: Server) -> Result:
+def new_result(kind: type[Experiment[P]], plan: P, server: Server) -> Result:
     """An empty result that says what is about to run."""
     return Result(
-        experiment=experiment.name,
+        experiment=kind.name,
         created=machine.now(),
         inorder=__version__,
         seed=int(plan.seed),
         plan=plan.as_dict(),
         server={"version": server.version, "origin": server.origin, "settings": {}},
         machine={},
-        method=experiment.method(server, plan),
+        method=kind.method(plan, server),
     )
 
 
@@ -77,30 +79,30 @@ def require_free(needed: int, what: str, folder: Path | None = None) -> None:
         )
 
 
-def require_room(experiment: Experiment, plan: Any) -> None:
+def require_room(kind: type[Experiment[P]], plan: P) -> None:
     """An error if the tables and the server itself, or indexes on a tablespace of their own, do not fit."""
-    needed, what = experiment.needs(plan)
+    needed, what = kind.room(plan)
     if tablespace := getattr(plan, "tablespace", ""):
         require_free(needed * INDEX_SHARE // 100, f"the indexes of {what}", Path(tablespace))
     require_free(needed + SERVER_BYTES, what)
 
 
 def run_session(
-    experiment: Experiment, plan: Any, server: Server, result: Result, progress: Progress, path: Path
+    kind: type[Experiment[P]], plan: P, server: Server, result: Result, progress: Progress, path: Path
 ) -> None:
     """An experiment on a server of its own; the result is filled and saved as it goes, what it has is left out."""
-    require_room(experiment, plan)
-    for program in (*experiment.programs, *(("pg_waldump",) if getattr(plan, "dump_wal", False) else ())):
+    require_room(kind, plan)
+    for program in (*kind.programs, *(("pg_waldump",) if getattr(plan, "dump_wal", False) else ())):
         server.program(program)
     with Cluster(server) as cluster:
         result.machine = machine.describe_machine(cluster.folder)
-        experiment.run_on(plan, cluster, result, progress, saver(result, path))
+        run_on(kind(plan, ThrowAway(cluster), progress), result, path)
 
 
-def own_result(experiment: Experiment, plan: Any, found: Found, notes: list[str]) -> Result:
+def own_result(kind: type[Experiment[P]], plan: P, found: Capabilities, notes: Sequence[str]) -> Result:
     """An empty result of the user's own server. The machine it is on is not known."""
     result = Result(
-        experiment=experiment.name,
+        experiment=kind.name,
         created=machine.now(),
         inorder=__version__,
         seed=int(plan.seed),
@@ -114,21 +116,21 @@ def own_result(experiment: Experiment, plan: Any, found: Found, notes: list[str]
 
 
 def run_own_session(
-    experiment: Experiment, plan: Any, own: OwnServer, result: Result, progress: Progress, path: Path
+    kind: type[Experiment[P]], plan: P, own: OwnServer, result: Result, progress: Progress, path: Path
 ) -> None:
     """An experiment in a schema on the user's own server, removed afterwards; else as ``run_session``."""
-    if not experiment.takes_dsn:
-        raise InputError(f"{experiment.name} needs a server to itself: it has no --dsn")
-    for program in experiment.programs:
+    if kind.alone:
+        raise InputError(f"{kind.name} needs a server to itself: it has no --dsn")
+    for program in kind.programs:
         own.program(program)
     with own:
         try:
-            experiment.run_on(plan, own, result, progress, saver(result, path))
+            run_on(kind(plan, own, progress), result, path)
         except psycopg.Error as error:
             raise explained(error) from error
 
 
-def saver(result: Result, path: Path) -> Callable[[], None]:
-    """What an experiment calls after each run."""
+def run_on(experiment: Experiment[P], result: Result, path: Path) -> None:
+    """Run it; each measurement is added to the file when it is made."""
     journal = Journal(path)
-    return lambda: journal.save(result)
+    Runner(experiment, result, lambda: journal.save(result)).run()

@@ -13,7 +13,8 @@ import click
 import pytest
 from inorder.cli import cli
 from inorder.errors import InputError
-from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, load
+from inorder.lab.journal import load
+from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS
 from inorder.servers import Server
 from inorder.temporary import takes_direct_io
 

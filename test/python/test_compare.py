@@ -19,6 +19,7 @@ from inorder.lab.compare import (
     outer_pairs,
     surroundings,
 )
+from inorder.lab.journal import save
 from inorder.lab.results import Result, Run
 from inorder.report.compare import compare_records, compare_section
 from inorder.report.formats import as_json
@@ -168,7 +169,7 @@ def test_critical_values() -> None:
 def test_exit_codes(tmp_path: Path) -> None:
     """0 without a regression, 3 with one, 2 for what cannot be compared; data in every format."""
     for name, result in {"a": result_of(), "worse": result_of(0.7, seed=2), "few": result_of(0.1, 3)}.items():
-        result.save(tmp_path / f"{name}.json")
+        save(result, tmp_path / f"{name}.json")
 
     def run(*arguments: str) -> tuple[int, str, str]:
         done = inorder("lab", "compare", *arguments, folder=tmp_path)

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from inorder.lab.results import Result, load
+from inorder.lab.journal import load
+from inorder.lab.results import Result
 from inorder.servers import Server
 from inorder.temporary import PREFIX
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from inorder.commands.all import begun
 from inorder.errors import InputError
-from inorder.lab.catalogue import EXPERIMENTS
+from inorder.lab.experiments import all_experiments
+from inorder.lab.journal import save
 from inorder.lab.results import Run
 from inorder.lab.session import new_result
 from inorder.servers import Server
@@ -16,29 +17,29 @@ from test_cli import inorder
 
 def test_what_is_there_is_gone_on_with(tmp_path: Path, server: Server) -> None:
     """Of the same plan and server; anything else is refused before anything runs."""
-    experiment, file = EXPERIMENTS["reader"], tmp_path / "r.json"
+    experiment, file = all_experiments()["reader"], tmp_path / "r.json"
     fresh = begun(experiment, "quick", file, server)
     assert fresh.runs == [] and not file.exists()
     fresh.runs.append(Run("read", "feed", 0, 1, {"lost": 0.0}))
-    fresh.save(file)
+    save(fresh, file)
     assert begun(experiment, "quick", file, server).runs == fresh.runs
     for other, message in ((("insert", "quick"), "of another run"), (("reader", "full"), "of another run")):
         with pytest.raises(InputError, match=message):
-            begun(EXPERIMENTS[other[0]], other[1], file, server)
-    replace(fresh, method="magic").save(file)
+            begun(all_experiments()[other[0]], other[1], file, server)
+    save(replace(fresh, method="magic"), file)
     with pytest.raises(InputError, match="of another server or method"):
         begun(experiment, "quick", file, server)
 
 
 def test_a_folder_that_is_complete_needs_no_server_to_run(tmp_path: Path, server: Server) -> None:
     """Each experiment is named, none is run."""
-    for name, experiment in EXPERIMENTS.items():
-        result = new_result(experiment, experiment.plan_of("quick"), server)
+    for name, experiment in all_experiments().items():
+        result = new_result(experiment, experiment.Plan.of_size("quick", {}), server)
         result.complete = True
-        result.save(tmp_path / f"inorder-{name}.json")
+        save(result, tmp_path / f"inorder-{name}.json")
     done = inorder("lab", "run", "all", "--quick", folder=tmp_path, server=server)
     assert done.returncode == 0, done.stderr
-    assert all(f"inorder-{name}.json: complete already" in done.stderr for name in EXPERIMENTS)
-    assert all(f"inorder-{name}.json" in (tmp_path / "inorder-lab.html").read_text() for name in EXPERIMENTS)
+    assert all(f"inorder-{name}.json: complete already" in done.stderr for name in all_experiments())
+    assert all(f"inorder-{name}.json" in (tmp_path / "inorder-lab.html").read_text() for name in all_experiments())
     again = inorder("lab", "run", "all", "--quick", "--full", folder=tmp_path, server=server)
     assert again.returncode == 2 and "--quick and --full exclude each other" in again.stderr

@@ -20,7 +20,8 @@ from inorder.lab.experiments.bulk.plan import (
     BulkPlan,
     steps_of,
 )
-from inorder.lab.results import Result, load
+from inorder.lab.journal import load
+from inorder.lab.results import Result
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Metrics
 from inorder.report.section import Section

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from inorder.cluster import Cluster
 from inorder.errors import InorderError
+from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.feed import FeedExperiment, FeedPlan
 from inorder.lab.experiments.feed.tables import (
     ENDED,
@@ -23,12 +24,13 @@ from inorder.lab.experiments.feed.tables import (
     log_table,
     looked,
 )
+from inorder.lab.journal import load
 from inorder.lab.log_tables import BATCH_ROWS
-from inorder.lab.results import Result, Run, load
+from inorder.lab.results import Result, Run
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.timing import Prepared
 from inorder.lab.turn import Metrics
-from inorder.report.catalogue import REPORTS
+from inorder.report.catalogue import Report
 from inorder.report.section import Section
 from inorder.servers import Server
 from rich.console import Console
@@ -160,7 +162,7 @@ def test_without_the_baseline_there_is_no_ratio() -> None:
 def test_the_tables_fit_a_terminal() -> None:
     """80 columns, with intervals."""
     console = Console(width=80, record=True, file=io.StringIO())
-    console.print(*REPORTS["feed"].tables(made_up()))
+    console.print(*Report(all_experiments()["feed"]).tables(made_up()))
     text = console.export_text()
     assert "2.00 [2.00–2.00]" in text and "1.1 / 0.95" in text and "exact_count, 100,000 since" in text
     assert "…" not in text.replace("id > … AND id <= …", "")

@@ -12,7 +12,8 @@ from inorder.lab.experiments.generators import (
     GeneratorsExperiment,
     GeneratorsPlan,
 )
-from inorder.lab.results import Run, load
+from inorder.lab.journal import load
+from inorder.lab.results import Run
 from inorder.lab.turn import Metrics
 from inorder.servers import Server
 

@@ -13,8 +13,8 @@ from inorder.cluster import Cluster
 from inorder.database import connect
 from inorder.errors import InputError
 from inorder.lab import insert_tables
-from inorder.lab.catalogue import EXPERIMENTS
 from inorder.lab.counters import CheckpointMarks
+from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertExperiment, InsertPlan
 from inorder.lab.insert_tables import InsertTables
 from inorder.lab.keys import INDEX_KINDS, KEY_KINDS
@@ -226,7 +226,7 @@ def test_room_is_looked_at_wherever_files_go(tmp_path: Path, monkeypatch: pytest
     free = {}
     monkeypatch.setattr("inorder.lab.session.shutil.disk_usage",
                         lambda folder: SimpleNamespace(free=free.get(folder, 2**40)))  # fmt: skip
-    insert, plan = EXPERIMENTS["insert"], InsertPlan(kinds=("v7",), rows=(100_000_000,), tablespace=str(tmp_path),
+    insert, plan = all_experiments()["insert"], InsertPlan(kinds=("v7",), rows=(100_000_000,), tablespace=str(tmp_path),
                                                      inserts=1000)  # fmt: skip
     require_room(insert, plan)
     free[tmp_path] = 2**30
@@ -245,6 +245,6 @@ def test_a_missing_program_is_told_before_the_fill(tmp_path: Path, server: Serve
     """pg_waldump is in a package of its own on some systems."""
     for name in ("postgres", "initdb", "pgbench"):
         (tmp_path / name).symlink_to(server.program(name))
-    insert, plan, lacking = EXPERIMENTS["insert"], InsertPlan(rows=(1000,)), replace(server, bindir=tmp_path)
+    insert, plan, lacking = all_experiments()["insert"], InsertPlan(rows=(1000,)), replace(server, bindir=tmp_path)
     with pytest.raises(InputError, match="has no program pg_waldump"):
         run_session(insert, plan, lacking, new_result(insert, plan, lacking), Silent(), tmp_path / "r.json")

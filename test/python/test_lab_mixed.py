@@ -17,7 +17,8 @@ from inorder.lab.experiments.mixed import (
     MixedPlan,
     growth,
 )
-from inorder.lab.results import Result, Run, load
+from inorder.lab.journal import load
+from inorder.lab.results import Result, Run
 from inorder.lab.turn import Metrics
 from inorder.report.terminal import section_table
 from inorder.servers import Server

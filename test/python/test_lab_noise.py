@@ -16,8 +16,9 @@ from inorder.lab.experiments.noise import (
     scatter,
     words,
 )
+from inorder.lab.journal import load
 from inorder.lab.power import lower_ends, share_found, smallest_found
-from inorder.lab.results import Result, Run, load
+from inorder.lab.results import Result, Run
 from inorder.lab.stats import outer_rank, paired_ratio
 from inorder.lab.turn import Measured, Stage
 from inorder.servers import Server

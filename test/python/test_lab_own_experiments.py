@@ -22,16 +22,15 @@ from inorder.lab.experiments.uuid_v1.plan import KINDS as UUID_V1_KINDS
 from inorder.lab.experiments.uuid_v1.plan import STEPS as LIFE
 from inorder.lab.experiments.uuid_v1.plan import UuidV1Plan
 from inorder.lab.experiments.writers import WritersExperiment, WritersPlan
-from inorder.lab.fitting import fitted
+from inorder.lab.journal import load
 from inorder.lab.pgbench import Load
-from inorder.lab.results import load
 from inorder.lab.targets.own_server import OwnServer, require_room
 from inorder.lab.turn import Metrics
 from inorder.report.catalogue import report_of
 from inorder.servers import Server
 
 from conftest import Silent
-from test_lab_own_server import but, plain, run_there, traces
+from test_lab_own_server import but, fitted, plain, run_there, traces
 
 
 @pytest.mark.server
@@ -50,7 +49,7 @@ def test_writers(tmp_path: Path, users: Cluster, server: Server, monkeypatch: py
     assert all("wal_bytes" not in run.metrics and run.metrics["misplaced"] == 0 for run in result.runs)
     assert "no extension inorder that this role may use: uuid_xact_nextval()" in told
     with pytest.raises(InputError, match="CREATE EXTENSION inorder makes it"):
-        fitted(WritersPlan(forms=("xact",)), but(has_inorder=False), 0)
+        fitted(WritersPlan(forms=("xact",)), but(has_inorder=False))
 
 
 @pytest.mark.server
@@ -151,7 +150,7 @@ def test_uuid_v1(tmp_path: Path, users: Cluster, server: Server) -> None:
     assert len(result.runs) == len(LIFE) * len(UUID_V1_KINDS) and traces(users.dsn) == []
     assert all(run.metrics["wal_records"] > 0 for run in result.select("copy_from"))
     with pytest.raises(InputError, match="and the type uuid_v1 is of it"):
-        fitted(UuidV1Plan(), but(has_inorder=False), 0)
+        fitted(UuidV1Plan(), but(has_inorder=False))
     with pytest.raises(InputError, match=r"need about .* GB on this machine"):
         require_room(tmp_path, 10**16)
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -14,7 +15,7 @@ from inorder.cluster import Cluster
 from inorder.database import connect
 from inorder.errors import InorderError, InputError
 from inorder.lab.capabilities import Capabilities as Found
-from inorder.lab.catalogue import EXPERIMENTS
+from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.bulk.plan import COPY_IN, COPY_OUT, STEPS, BulkPlan
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.experiments.mixed import MixedPlan
@@ -22,8 +23,9 @@ from inorder.lab.experiments.noise import NoisePlan
 from inorder.lab.experiments.reader import ReaderPlan
 from inorder.lab.experiments.reuse import ReusePlan
 from inorder.lab.experiments.sequence import SequencePlan
-from inorder.lab.fitting import fitted
-from inorder.lab.results import OWN_SERVER, Result, load
+from inorder.lab.journal import load
+from inorder.lab.plan import Plan
+from inorder.lab.results import OWN_SERVER, Result
 from inorder.lab.targets.own_server import MARK, OwnServer, require_usable
 from inorder.report.catalogue import report_of
 from inorder.servers import Server
@@ -33,6 +35,12 @@ from test_cli import inorder
 from test_cluster import wait_until_empty
 
 ALL = Found("15.1", "me", "shop", False, True, True, None, True, True, True, True, True, 90, 2**27, "off", "C", True)
+
+
+def fitted(plan: Plan, can: Found) -> tuple[Any, list[str]]:
+    """What becomes of a plan there, and what is said of it."""
+    found = next(kind for kind in all_experiments().values() if kind.Plan is type(plan)).adapt(plan, can)
+    return found.plan, list(found.notes)
 
 
 def but(**changes: object) -> Found:
@@ -78,13 +86,13 @@ def run_there(folder: Path, server: Server, dsn: str, name: str, *options: str) 
 
 def test_a_plan_says_what_was_found_and_not_what_was_asked() -> None:
     """Memory, waiting for commits; no WAL files, no COPY files; each left out is named."""
-    plan, notes = fitted(InsertPlan(memory_bytes=1), ALL, 0)
+    plan, notes = fitted(InsertPlan(memory_bytes=1), ALL)
     assert (plan.memory_bytes, plan.dump_wal, plan.kinds) == (2**27, False, InsertPlan().kinds)
     assert any("pg_waldump" in note for note in notes) and not any("checkpoint" in note for note in notes)
-    plan, notes = fitted(SequencePlan(), ALL, 0)
+    plan, notes = fitted(SequencePlan(), ALL)
     assert (plan.synchronous_commit, plan.clients) == ("off", (1, 10))
     assert "Left out, since 87 sessions were free: 100 clients." in notes
-    plan, notes = fitted(BulkPlan(), ALL, 0)
+    plan, notes = fitted(BulkPlan(), ALL)
     assert set(STEPS) - set(plan.steps) == {COPY_IN, COPY_OUT} and any("pg_write_server_files" in n for n in notes)
 
 
@@ -97,16 +105,16 @@ def test_what_may_not_be_done_is_named() -> None:
         ({"has_pgstattuple": False, "has_inorder": False}, "Left out: leaf density"),
         ({"has_inorder": False}, "use: xact, version 7, time-prefixed, sequence-prefixed."),
     ):
-        assert sum(words in note for note in fitted(InsertPlan(), but(**changes), 0)[1]) == 1
-        assert not any(words in note for note in fitted(InsertPlan(), ALL, 0)[1])
+        assert sum(words in note for note in fitted(InsertPlan(), but(**changes))[1]) == 1
+        assert not any(words in note for note in fitted(InsertPlan(), ALL)[1])
     # The extension can tell it, too.
-    assert not any("leaf density" in note for note in fitted(InsertPlan(), but(has_pgstattuple=False), 0)[1])
+    assert not any("leaf density" in note for note in fitted(InsertPlan(), but(has_pgstattuple=False))[1])
     with pytest.raises(InputError, match="CREATE EXTENSION inorder makes it"):
-        fitted(InsertPlan(kinds=("v7",)), but(has_inorder=False), 0)
+        fitted(InsertPlan(kinds=("v7",)), but(has_inorder=False))
     with pytest.raises(InputError, match="fewer than any of --clients"):
-        fitted(InsertPlan(clients=(8,)), but(free_sessions=5), 0)
+        fitted(InsertPlan(clients=(8,)), but(free_sessions=5))
     with pytest.raises(InputError, match="has 2 sessions left for 'me', fewer than --clients"):
-        fitted(NoisePlan(clients=8), but(free_sessions=5), 0)
+        fitted(NoisePlan(clients=8), but(free_sessions=5))
 
 
 def test_where_nothing_can_be_run_is_one_sentence() -> None:
@@ -141,9 +149,9 @@ def test_what_cannot_be_asked_is_one_sentence(tmp_path: Path, arguments: tuple[s
 
 def test_the_option_is_offered_where_it_can_be_taken() -> None:
     """By the help of each experiment."""
-    for name, experiment in EXPERIMENTS.items():
+    for name, experiment in all_experiments().items():
         told = CliRunner().invoke(cli, ["lab", "run", name, "--help"]).output
-        assert ("--dsn" in told) == experiment.takes_dsn, name
+        assert ("--dsn" in told) != experiment.alone, name
 
 
 @pytest.mark.server
@@ -234,23 +242,23 @@ def test_a_password_is_no_argument(users: Cluster, server: Server) -> None:
 def test_what_vacuum_says_must_be_english() -> None:
     """Of reuse alone; a server without translations has any language."""
     for language in ("", "C.UTF-8", "en_GB.UTF-8", "POSIX"):
-        fitted(ReusePlan(), but(language=language), 0)
-    fitted(MixedPlan(), but(language="de_DE.UTF-8"), 0)
+        fitted(ReusePlan(), but(language=language))
+    fitted(MixedPlan(), but(language="de_DE.UTF-8"))
     for language in ("de_DE.UTF-8", "Czech_Czechia.1250"):
         with pytest.raises(InputError, match=f"the server speaks {language}"):
-            fitted(ReusePlan(), but(language=language), 0)
+            fitted(ReusePlan(), but(language=language))
 
 
 def test_what_the_reader_experiment_takes() -> None:
     """The moments of commit; a session for each reader, too; and what is left out without the extension."""
     with pytest.raises(InputError, match="track_commit_timestamp is off"):
-        fitted(ReaderPlan(), but(tracks_commits=False), 0)
-    fitted(MixedPlan(), but(tracks_commits=False), 0)
+        fitted(ReaderPlan(), but(tracks_commits=False))
+    fitted(MixedPlan(), but(tracks_commits=False))
     with pytest.raises(InputError, match="has 20 sessions left for 'me', too few for --writers and readers"):
-        fitted(ReaderPlan(writers=16), but(free_sessions=23), 0)
-    plan, notes = fitted(ReaderPlan(), but(has_inorder=False), 0)
+        fitted(ReaderPlan(writers=16), but(free_sessions=23))
+    plan, notes = fitted(ReaderPlan(), but(has_inorder=False))
     assert plan.readers == ("id", "created") and "where v7 > last, xmin horizon, inorder feed." in " ".join(notes)
-    assert not any("WAL" in note or "checkpoint" in note for note in fitted(ReaderPlan(), but(sees_wal=False), 0)[1])
+    assert not any("WAL" in note or "checkpoint" in note for note in fitted(ReaderPlan(), but(sees_wal=False))[1])
 
 
 @pytest.mark.server

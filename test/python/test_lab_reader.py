@@ -19,14 +19,16 @@ from inorder.cluster import Cluster
 from inorder.database import Connection
 from inorder.errors import InorderError
 from inorder.lab.clocks import SAME, apart
+from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.reader import ReaderExperiment, ReaderPlan, Reading, compare
 from inorder.lab.experiments.reader.readers import READERS, TABLE, all_readers
 from inorder.lab.experiments.reader.report import READ
-from inorder.lab.results import Result, Run, load
+from inorder.lab.journal import load
+from inorder.lab.results import Result, Run
 from inorder.lab.runner import Runner
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.report.catalogue import REPORTS
+from inorder.report.catalogue import Report
 from inorder.servers import Server
 from rich.console import Console
 
@@ -205,7 +207,7 @@ def test_the_table_fits_a_terminal() -> None:
     result.runs = [Run(READ, name, 0, 1, dict(metrics)) for name in reversed(READERS)]
     assert [row[0] for row in ReaderExperiment.sections(result)[0].rows] == list(READERS)
     console = Console(width=80, record=True, file=io.StringIO())
-    console.print(*REPORTS["reader"].tables(result))
+    console.print(*Report(all_experiments()["reader"]).tables(result))
     text = console.export_text()
     assert "16 writers, 10 s" in text and "9,999 ms" in text and "12.3 ms" in text and "…" not in text
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80

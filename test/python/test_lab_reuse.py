@@ -18,7 +18,8 @@ from inorder.lab.experiments.reuse import (
     ReuseExperiment,
     ReusePlan,
 )
-from inorder.lab.results import Run, load
+from inorder.lab.journal import load
+from inorder.lab.results import Run
 from inorder.lab.turn import Measured
 from inorder.report.terminal import section_table
 from inorder.servers import Server

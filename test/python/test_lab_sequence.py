@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from inorder.cluster import Cluster
 from inorder.errors import InorderError
-from inorder.lab.catalogue import EXPERIMENTS
+from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.sequence import (
     BULK,
     CONSTANT,
@@ -17,7 +17,8 @@ from inorder.lab.experiments.sequence import (
     SequenceExperiment,
     SequencePlan,
 )
-from inorder.lab.results import Result, Run, load
+from inorder.lab.journal import load
+from inorder.lab.results import Result, Run
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Metrics
 from inorder.report.section import Section
@@ -84,11 +85,11 @@ def test_what_the_file_has_is_not_measured_again() -> None:
 
 def test_plans_are_those_published() -> None:
     """P2's seconds, clients and rows; the short run keeps the six rounds that a difference needs, in two minutes."""
-    experiment = EXPERIMENTS["sequence"]
-    for plan in (experiment.plan_of(), experiment.plan_of("full")):
+    experiment = all_experiments()["sequence"]
+    for plan in (experiment.Plan(), experiment.Plan.of_size("full", {})):
         assert (plan.clients, plan.seconds, plan.rows) == ((1, 10, 100), 2, 100_000)
         assert plan.caches == (1, 100, 1000)
-    quick = experiment.plan_of("quick")
+    quick = experiment.Plan.of_size("quick", {})
     turns = 2 * len(quick.clients) * len(quick.kinds)
     assert quick.rounds >= 6 and quick.rounds * turns * quick.seconds < 90
 
@@ -226,6 +227,6 @@ def test_a_switch_is_on_or_off(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("field", "value"), [("rows", 10**9), ("seconds", 86_400)])
 def test_the_space_it_asks_for(field: str, value: int) -> None:
     """Grows with what is asked for most."""
-    needed, _ = EXPERIMENTS["sequence"].needs(EXPERIMENTS["sequence"].plan_of(**{field: value}))
-    small, _ = EXPERIMENTS["sequence"].needs(EXPERIMENTS["sequence"].plan_of("quick"))
+    needed, _ = SequenceExperiment.room(SequencePlan.of_size("", {field: value}))
+    small, _ = SequenceExperiment.room(SequencePlan.of_size("quick", {}))
     assert needed >= 130 * 10**9 and small < 10**9

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from inorder.cluster import Cluster
+from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.uuid_v1 import UuidV1Experiment
 from inorder.lab.experiments.uuid_v1.plan import (
     COPY_FROM,
@@ -26,11 +27,12 @@ from inorder.lab.experiments.uuid_v1.plan import (
     UuidV1Plan,
 )
 from inorder.lab.experiments.uuid_v1.report import PUBLISHED, SOURCE
-from inorder.lab.results import Result, Run, load
+from inorder.lab.journal import load
+from inorder.lab.results import Result, Run
 from inorder.lab.stats import Estimate
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Metrics
-from inorder.report.catalogue import REPORTS
+from inorder.report.catalogue import Report
 from inorder.report.certainty import how_sure
 from inorder.report.section import Value
 from inorder.servers import Server
@@ -155,7 +157,7 @@ def test_the_table_fits_a_terminal() -> None:
         Run(r.step, r.kind, r.rows, r.round, {n: v * 100 if n == "seconds" else v for n, v in r.metrics.items()})
         for r in result.runs
     ]
-    console.print(*REPORTS["uuid-v1"].tables(result))
+    console.print(*Report(all_experiments()["uuid-v1"]).tables(result))
     text = console.export_text()
     assert "8.0 [8.0–8.0]" in text and "7.8" in text and "…" not in text
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80

@@ -27,7 +27,7 @@ from inorder.lab.experiments.writers.forms import (
     one_table,
 )
 from inorder.lab.experiments.writers.report import STATEMENT_ROWS, TOGETHER
-from inorder.lab.results import load
+from inorder.lab.journal import load
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Metrics
 from inorder.servers import Server

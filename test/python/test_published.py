@@ -1,14 +1,16 @@
 """The figures of the published studies: that they are whole, and shown as they were told."""
 
-from inorder.lab.catalogue import EXPERIMENTS
+from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.bulk import report as bulk_report
 from inorder.lab.experiments.insert import published, studies
 from inorder.lab.experiments.sequence import PUBLISHED_ROWS, PUBLISHED_TPS
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import Result, Run
-from inorder.report.catalogue import REPORTS
+from inorder.report.catalogue import Report
 
 from test_report import a_result, insert_run
+
+INSERT = Report(all_experiments()["insert"])
 
 
 def test_published_figures_agree_with_each_other() -> None:
@@ -19,23 +21,23 @@ def test_published_figures_agree_with_each_other() -> None:
     ] == [("time_char", 10_000_000)]  # fmt: skip
     result = a_result()
     result.runs += [insert_run("time60", 1, 1.0, 1.0)]
-    (section,) = (one for one in REPORTS["insert"].sections(result) if one.name == "published_generators")
+    (section,) = (one for one in INSERT.sections(result) if one.name == "published_generators")
     assert [row[4] for row in section.shown()][4:] == [
         "20.0 GB", "2.5 GB", "2.5 GB", "5.0 GB", "13.0 GB", "less", "20.0 GB", "less"
     ]  # fmt: skip
     assert "under 0.30" in section.caption and "260 TPS to 840" in section.caption
-    assert {"published_generators"} < {record["table"] for record in REPORTS["insert"].records(result)}
+    assert {"published_generators"} < {record["table"] for record in INSERT.records(result)}
 
 
 def named(result: Result, name: str) -> list[list[str]]:
     """The rows of one section of the insert experiment."""
-    (section,) = (section for section in REPORTS["insert"].sections(result) if section.name == name)
+    (section,) = (section for section in INSERT.sections(result) if section.name == name)
     return section.shown()
 
 
 def caption(result: Result, name: str) -> str:
     """What is said beneath one section."""
-    (section,) = (section for section in REPORTS["insert"].sections(result) if section.name == name)
+    (section,) = (section for section in INSERT.sections(result) if section.name == name)
     return section.caption
 
 
@@ -47,7 +49,7 @@ def add(result: Result, kind: str, tps: float, rows: int) -> None:
 def test_published_figures_stand_beside_measured_ones() -> None:
     """Every cell of the studies' tables; what was not run is empty, and nothing is shown of which no kind was run."""
     result = a_result()
-    assert [section.name for section in REPORTS["insert"].sections(result)] == ["rows_1000", "quality"]
+    assert [section.name for section in INSERT.sections(result)] == ["rows_1000", "quality"]
     add(result, "random_char", 100.0, 1000)
     keys = named(result, "published_keys")
     assert len(keys) == 15 and keys[0][:6] == [
@@ -126,7 +128,8 @@ def test_why_blocks_do_not_do_what_they_did_in_study_p3() -> None:
 
 def test_the_full_runs_have_every_published_cell() -> None:
     """Kinds, rows, clients and sizes of statements of studies P1, P2 and P3."""
-    insert, bulk, sequence = (EXPERIMENTS[name].plan_of("full") for name in ("insert", "bulk", "sequence"))
+    plans = (all_experiments()[name].Plan.of_size("full", {}) for name in ("insert", "bulk", "sequence"))
+    insert, bulk, sequence = plans
     kinds = (studies.INSERT_TPS, studies.INSERT_INDEX_TPS, studies.INSERT_NO_INDEX_TPS,
              studies.SEQUENTIAL_HITS)  # fmt: skip
     assert {kind for table in kinds for kind in table} <= set(insert.variants)

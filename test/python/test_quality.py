@@ -4,14 +4,17 @@ import io
 
 import numpy as np
 import pytest
+from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertExperiment
 from inorder.lab.experiments.insert.model import model_sections
 from inorder.lab.quality import Finding, findings
 from inorder.lab.results import CHECKPOINT_WAL, OWN_SERVER, Result, Run
-from inorder.report.catalogue import REPORTS
+from inorder.report.catalogue import Report
 from inorder.report.quality import quality_sections
 from inorder.report.terminal import section_table
 from rich.console import Console
+
+INSERT = Report(all_experiments()["insert"])
 
 KINDS = ("bigint", "v7", "random")
 
@@ -85,7 +88,7 @@ def test_a_checkpoint_within_a_turn_is_told(wal: int, method: str, told: int) ->
 def test_data_tell_of_it_too() -> None:
     """Who reads only JSON or CSV must not take an outlier for a figure."""
     result = result_of({"bigint": [100.0, 101.0, 99.0, 100.5, 50.0, 99.5]})
-    (found,) = [record for record in REPORTS["insert"].records(with_inserts(result)) if record["table"] == "quality"]
+    (found,) = [record for record in INSERT.records(with_inserts(result)) if record["table"] == "quality"]
     assert (found["kind"], found["rows"], found["round"], found["of"]) == ("bigint", 1000, 5, "tps")
     assert found["percent"] == pytest.approx(-50, abs=1) and found["next"].startswith("run more rounds")
 

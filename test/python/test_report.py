@@ -7,18 +7,21 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from inorder.lab.catalogue import EXPERIMENTS
+from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertExperiment
 from inorder.lab.experiments.insert.pictures import seconds_line
 from inorder.lab.experiments.insert.summary import KindSummary, random_keys, summarise, times_memory
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result, Run
 from inorder.report import charts
 from inorder.report.beside import Labelled, side_by_side, told_apart
-from inorder.report.catalogue import REPORTS
+from inorder.report.catalogue import Report
 from inorder.report.formats import as_csv, as_json
 from inorder.report.html import render
 from inorder.report.memory import memory_note
 from rich.console import Console
+
+INSERT = Report(all_experiments()["insert"])
+GENERATORS = Report(all_experiments()["generators"])
 
 VOID = {"meta", "path", "rect", "circle", "br", "link", "input", "img"}
 
@@ -128,7 +131,7 @@ def test_random_keys_are_not_told_as_keys_in_order() -> None:
     result = a_result()
     result.plan["kinds"] = kinds = ["bigint", "random", "random_char", "random_plain", "bigint_plain", "v7"]
     result.runs += [insert_run(kind, number, 100.0, 1.0) for kind in kinds[2:] for number in range(1, 7)]
-    told = REPORTS["insert"].headline(result).partition("Keys in order, speed to bigint's: ")[2]
+    told = INSERT.headline(result).partition("Keys in order, speed to bigint's: ")[2]
     assert told.startswith("version 7 ") and ";" not in told
 
 
@@ -239,7 +242,7 @@ def test_the_tables_fit_a_terminal_of_80_columns() -> None:
         )
     ]  # fmt: skip
     generators = Result("generators", "now", "0", 1, {}, {}, {}, "CPU time", [], calls)
-    for table in [*REPORTS["insert"].tables(result), *REPORTS["generators"].tables(generators)]:
+    for table in [*INSERT.tables(result), *GENERATORS.tables(generators)]:
         console = Console(file=io.StringIO(), width=80)
         console.print(table)
         assert isinstance(console.file, io.StringIO)
@@ -252,12 +255,12 @@ def test_a_table_that_grew_says_so() -> None:
     for before, told in ((1100.0, ""), (5400.0, "Later rounds began with up to 5,400 rows.")):
         result = a_result()
         result.select("insert")[-1].metrics["rows_before"] = before
-        assert REPORTS["insert"].sections(result)[0].caption == told
+        assert INSERT.sections(result)[0].caption == told
 
 
 def test_data_formats() -> None:
     """CSV has a header and a line a kind; JSON the same; an estimate is three columns. What stands out comes behind."""
-    records = REPORTS["insert"].records(a_result())
+    records = INSERT.records(a_result())
     lines = as_csv(records).splitlines()
     assert [line.split(",")[0] for line in lines] == ["table", "rows_1000", "rows_1000", *["quality"] * 4]
     assert lines[0].startswith("table,kind,label,rows,tps,tps_low,tps_high,ratio")
@@ -272,7 +275,7 @@ def test_what_an_insert_costs_besides() -> None:
                            image_bytes=61 * 2**20, touched_blocks=40, index_blocks=80, read_bytes=819_200,
                            device_busy_percent=12.0)  # fmt: skip
         run.series["page_map"] = [2.0] * 50 + [0.0] * 30
-    details = REPORTS["insert"].sections(result)[1]
+    details = INSERT.sections(result)[1]
     assert details.shown() == [
         ["bigint", *[""] * 14],
         ["random", "0.100", "0.200", "0.300", "0.400", "", "199,229 B", "639,631 B", "19.0 MB", "61.0 MB", "400.0",
@@ -289,7 +292,7 @@ def test_clients_stand_side_by_side() -> None:
     result = a_result()
     result.plan["clients"] = [8, 1]
     result.runs += [replace(run, step="insert@1", metrics={"tps": 7.0}) for run in result.select("insert", "bigint")]
-    (clients,) = (section for section in REPORTS["insert"].sections(result) if section.name == "clients")
+    (clients,) = (section for section in INSERT.sections(result) if section.name == "clients")
     assert clients.shown() == [["bigint", "1,000", "1,000", "7"], ["random", "1,000", "250", ""]]
 
 
@@ -299,7 +302,7 @@ def test_results_of_one_experiment_stand_side_by_side() -> None:
     other.plan["kinds"] = ["random", "sequence"]
     randoms = other.select("insert", "random")
     other.runs += [Run(run.step, "sequence", run.rows, run.round, run.metrics) for run in randoms]
-    sections = [REPORTS["insert"].sections(result) for result in (a_result(), other)]
+    sections = [INSERT.sections(result) for result in (a_result(), other)]
     both, quality = side_by_side([("a", sections[0]), ("b", sections[1])])
     assert [column.name for column in both.columns[:3]] == ["key", "inserts/s\na", "inserts/s\nb"]
     assert {row[0]: row[1:3] for row in both.shown()} == {
@@ -326,7 +329,7 @@ def test_speed_second_by_second_begins_each_round_together() -> None:
     result = a_result()
     for run in result.select("insert"):
         run.series["tps"] = [1.0, 2.0, 3.0] if (run.kind, run.round) == ("random", 1) else [1.0, 2.0]
-    chart = str(REPORTS["insert"].sections(result)[0].charts[-1].svg)
+    chart = str(INSERT.sections(result)[0].charts[-1].svg)
     assert chart.count('class="mark"') == 6
     marks = re.findall(r'class="mark" d="M([\d.]+)', chart)
     assert all(chart.count(f'cx="{mark}"') == 2 for mark in marks)
@@ -337,9 +340,9 @@ def test_checkpoints_are_marked_where_they_ended() -> None:
     result = a_result()
     for run in result.select("insert"):
         run.series["tps"] = [10.0, 20.0, 40.0]
-    assert "moment" not in str(REPORTS["insert"].sections(result)[0].charts[-1].svg)
+    assert "moment" not in str(INSERT.sections(result)[0].charts[-1].svg)
     result.select("insert", "random")[1].series["checkpoints"] = [2.0]  # when two seconds had passed
-    chart = REPORTS["insert"].sections(result)[0].charts[-1]
+    chart = INSERT.sections(result)[0].charts[-1]
     assert chart.caption.endswith("second by second; the rounds end to end; a diamond: a checkpoint ended")
     (moment,) = re.findall(r'class="moment kind-random" d="M([\d.]+) ([\d.]+)l', str(chart.svg))
     dots = re.findall(r'class="kind-random" cx="([\d.]+)" cy="([\d.]+)"', str(chart.svg))
@@ -354,15 +357,16 @@ def test_a_long_run_is_drawn_in_means() -> None:
     result = a_result()
     for run in result.select("insert"):
         run.series["tps"] = [1.0] * 400
-    assert "means of 4 seconds" in REPORTS["insert"].sections(result)[0].charts[-1].caption
+    assert "means of 4 seconds" in INSERT.sections(result)[0].charts[-1].caption
 
 
-@pytest.mark.parametrize("name", REPORTS)
+@pytest.mark.parametrize("name", all_experiments())
 def test_nothing_measured_makes_no_section(name: str) -> None:
     """Nor data, nor a headline that claims something."""
-    result = Result(name, "now", "0", 1, EXPERIMENTS[name].plan_of().as_dict(), {}, {}, "m")
-    assert (list(REPORTS[name].sections(result)), REPORTS[name].records(result)) == ([], [])
-    assert not re.search(r"\d", REPORTS[name].headline(result))
+    result = Result(name, "now", "0", 1, all_experiments()[name].Plan().as_dict(), {}, {}, "m")
+    report = Report(all_experiments()[name])
+    assert (list(report.sections(result)), report.records(result)) == ([], [])
+    assert not re.search(r"\d", report.headline(result))
 
 
 def test_the_page_says_how_each_experiment_was_measured() -> None:

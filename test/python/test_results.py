@@ -10,8 +10,8 @@ import pytest
 from inorder.errors import InorderError, InputError
 from inorder.files import only_writer, require_writable
 from inorder.lab.experiments.bulk.plan import BulkPlan
-from inorder.lab.journal import SCHEMA_VERSION, Journal, lines_of
-from inorder.lab.results import Result, Run, load
+from inorder.lab.journal import SCHEMA_VERSION, Journal, lines_of, load, save
+from inorder.lab.results import Result, Run
 
 from test_cli import inorder
 
@@ -25,7 +25,7 @@ def result() -> Result:
 def test_round_trip(tmp_path: Path) -> None:
     """What is loaded equals what was saved."""
     path = tmp_path / "r.json"
-    result().save(path)
+    save(result(), path)
     assert load(path) == result()
     assert list(tmp_path.iterdir()) == [path]
 
@@ -33,12 +33,12 @@ def test_round_trip(tmp_path: Path) -> None:
 def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
     """And no partial one."""
     path = tmp_path / "r.json"
-    result().save(path)
+    save(result(), path)
     before = path.read_text()
     broken = result()
     broken.plan = {"not": object()}
     with pytest.raises(TypeError):
-        broken.save(path)
+        save(broken, path)
     assert path.read_text() == before
     assert list(tmp_path.iterdir()) == [path]
 
@@ -46,10 +46,10 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
 def test_a_link_is_followed_and_a_device_refused(tmp_path: Path) -> None:
     """As root a file could take the place of /dev/null."""
     (tmp_path / "link.json").symlink_to(tmp_path / "r.json")
-    result().save(tmp_path / "link.json")
+    save(result(), tmp_path / "link.json")
     assert (tmp_path / "link.json").is_symlink() and load(tmp_path / "r.json") == result()
     os.mkfifo(tmp_path / "pipe")
-    for write in (result().save, require_writable):
+    for write in (lambda path: save(result(), path), require_writable):
         with pytest.raises(InputError, match=r"cannot write .*pipe: it is not a regular file"):
             write(tmp_path / "pipe")
     assert (tmp_path / "pipe").is_fifo()
@@ -57,14 +57,14 @@ def test_a_link_is_followed_and_a_device_refused(tmp_path: Path) -> None:
 
 def test_a_full_disk_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And leaves what was there."""
-    result().save(tmp_path / "r.json")
+    save(result(), tmp_path / "r.json")
 
     def full(*_: object, **__: object) -> None:
         raise OSError(ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_text", full)
     with pytest.raises(InorderError, match=r"cannot write .*r\.json: No space left"):
-        Result("insert", "now", "0", 1, {}, {}, {}, "mock").save(tmp_path / "r.json")
+        save(Result("insert", "now", "0", 1, {}, {}, {}, "mock"), tmp_path / "r.json")
     assert load(tmp_path / "r.json") == result() and len(list(tmp_path.iterdir())) == 1
 
 
@@ -82,7 +82,7 @@ def test_the_page_is_not_written_over_the_result(tmp_path: Path) -> None:
     """Which it is made of."""
     done = inorder("lab", "run", "bulk", "--out", "x", "--html", "../" + tmp_path.name + "/x", folder=tmp_path)
     assert done.returncode == 2 and "--out and --html are the same file" in done.stderr
-    result().save(tmp_path / "x")
+    save(result(), tmp_path / "x")
     done = inorder("lab", "report", "x", "--html", "x", folder=tmp_path)
     assert done.returncode == 2 and "--html is a result file itself: x" in done.stderr and load(tmp_path / "x")
 
@@ -186,7 +186,7 @@ def test_what_only_the_page_shows_is_looked_at_too(tmp_path: Path, part: str, da
     path = tmp_path / "r.json"
     damaged = replace(result(), experiment="bulk", plan=BulkPlan().as_dict())
     getattr(damaged, part).update(damage)
-    damaged.save(path)
+    save(damaged, path)
     for arguments in (("report", "r.json", "--html", "p.html"), ("resume", "r.json")):
         done = inorder("lab", *arguments, folder=tmp_path)
         assert done.returncode == 2 and "r.json is damaged: " in done.stderr
@@ -196,7 +196,7 @@ def test_what_only_the_page_shows_is_looked_at_too(tmp_path: Path, part: str, da
 def test_a_name_is_no_markup(tmp_path: Path) -> None:
     """The terminal's library would take [/y] for the end of a style."""
     for name in ("a.json", "[red].json"):
-        replace(result(), experiment="bulk", plan=BulkPlan().as_dict(), created="[/y]").save(tmp_path / name)
+        save(replace(result(), experiment="bulk", plan=BulkPlan().as_dict(), created="[/y]"), tmp_path / name)
     done = inorder("lab", "report", "a.json", "[red].json", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "a.json: bulk, [/y]" in done.stdout and "[red].json: bulk" in done.stdout

@@ -5,6 +5,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
+from inorder.errors import InputError
 from inorder.lab.experiment import Experiment
 
 
@@ -18,3 +19,10 @@ def all_experiments() -> dict[str, type[Experiment[Any]]]:
         and f"{each.__module__}.".startswith(f"{module.__name__}.")  # of it, or of a module of this package
     ]  # fmt: skip
     return {each.name: each for each in sorted(found, key=lambda each: each.name)}
+
+
+def experiment_named(name: str) -> type[Experiment[Any]]:
+    """The experiment of a result file; an error if this version has none of that name."""
+    if name not in all_experiments():
+        raise InputError(f"this inorder knows no experiment '{name}'")
+    return all_experiments()[name]
