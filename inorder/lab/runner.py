@@ -62,6 +62,7 @@ class Runner:
                 if number > 0 and not known:
                     self.keep(place, number, found)
                 if turn.weight is None:
+                    self.progress.step(self.experiment.measuring)
                     self.progress.done(self.experiment.told(found.metrics))
             next(measured, None)  # what it does after the last, and an interrupt that it has held back until then
         finally:
