@@ -1,23 +1,20 @@
-"""Charts as SVG: bars with intervals, stacked bars, lines. Pure; colours come from the page's style sheet.
+"""Charts of numbers by name: bars with intervals, stacked bars, the map of an index. Pure.
 
 Each chart is a picture of a table that stands beneath it, so it carries a title
 for screen readers and no numbers that are not in the table.
 """
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup, escape
+from inorder.report.drawing import CHARACTER, NOTHING, Drawing, Spec, colour, narrow
 
-WIDTH = 760
-LABEL_WIDTH = 210
-VALUE_WIDTH = 150
 BAR_HEIGHT = 22
 BAR_STEP = 34
-TOP = 8
-LEGEND_HEIGHT = 28
-LEGEND_CHARACTER = 7.5  # a character of the style sheet's 12 px, rather too wide than too narrow
+LEAST = 0.002  # of the longest bar: what can be seen
+LABEL_HEIGHT = 22  # on a phone the label is above its bar
 
 # Marks without a colour of their own get one of these by turns.
 SERIES = ("series-1", "series-2", "series-3", "series-4", "series-5", "series-6")
@@ -34,6 +31,16 @@ class Bar:
     low: float | None = None
     high: float | None = None
 
+    @property
+    def told(self) -> str:
+        """What is shown on hover.
+
+        >>> Bar("random", 2.0, "2 ms", "", 1.0, 3.0).told
+        'random: 2 ms [1–3]'
+        """
+        whole = self.low is not None and self.high is not None and "[" not in self.text
+        return f"{self.label}: {self.text}" + (f" [{self.low:,.4g}–{self.high:,.4g}]" if whole else "")
+
 
 @dataclass(frozen=True)
 class Stack:
@@ -42,6 +49,15 @@ class Stack:
     label: str
     parts: tuple[float, ...]
     text: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """What stands before a bar and behind its end."""
+
+    label: str
+    text: str
+    end: float
 
 
 def series(place: int) -> str:
@@ -53,110 +69,133 @@ def series(place: int) -> str:
     return SERIES[place % len(SERIES)]
 
 
-def svg(title: str, height: float, body: Sequence[str]) -> Markup:
-    """The frame of every chart."""
-    return Markup(
-        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(title)}">'
-        f"<title>{escape(title)}</title>{''.join(body)}</svg>"
-    )
+def number(field: str) -> Spec:
+    """A field on the scale of the bars."""
+    return {"field": field, "type": "quantitative"}
 
 
-def bar_chart(title: str, bars: Sequence[Bar]) -> Markup:
-    """Horizontal bars from zero, each with its label before and its value behind; nothing for none."""
+def text_layer(rows: Sequence[Row], field: str, x: Spec, **mark: float) -> Spec:
+    """The words of each row."""
+    values = [{"row": place, "text": getattr(row, field), "end": row.end} for place, row in enumerate(rows)]
+    return {
+        "data": {"values": values},
+        "mark": {"type": "text", "align": "left"} | mark,
+        "encoding": {"x": x, "text": {"field": "text"}},
+    }
+
+
+def bars_spec(width: int, rows: Sequence[Row], layers: Sequence[Spec]) -> Spec:
+    """What all bars share: a row for each, its label before it (on a phone above it) and its text behind its end."""
+    phone = narrow(width)
+    left = 0 if phone else round(CHARACTER * max(len(row.label) for row in rows)) + 18
+    room = width - left - CHARACTER * max(len(row.text) for row in rows) - 20
+    axis: Spec | None = None
+    words = [text_layer(rows, "text", number("end"), dx=8)]
+    if phone:
+        words.append(text_layer(rows, "label", {"value": 0}, dy=-LABEL_HEIGHT))
+    else:
+        names = json.dumps([row.label for row in rows])
+        axis = {"labelExpr": f"{names}[datum.value]", "minExtent": left, "maxExtent": left} | NAMES
+    scale = {"domain": [0, max(0, *(row.end for row in rows)) or 1], "range": [0, room]}
+    return {
+        "width": width - left,
+        "height": {"step": BAR_STEP + (LABEL_HEIGHT if phone else 0)},
+        "padding": {"left": 0, "right": 0, "top": LABEL_HEIGHT // 2 if phone else 0, "bottom": 0},
+        "encoding": {
+            "y": {"field": "row", "type": "ordinal", "axis": axis},
+            "x": {"type": "quantitative", "axis": None, "scale": scale},
+        },
+        "layer": [*layers, *words],
+    }
+
+
+NAMES: Spec = {
+    "title": None, "domain": False, "ticks": False, "labelPadding": 10, "labelColor": "var(--text)",
+    "labelFontSize": 14, "labelLimit": 0,
+}  # fmt: skip
+
+
+def bar_chart(title: str, bars: Sequence[Bar]) -> Drawing:
+    """Horizontal bars from zero, each with its label before and its value behind; nothing for none.
+
+    What is not above zero has no length, and the least that is can be seen.
+    """
     if not bars:
-        return Markup("")
-    largest = max(max(bar.value, bar.high or 0) for bar in bars)
-    scale = (WIDTH - LABEL_WIDTH - VALUE_WIDTH) / (largest if largest > 0 else 1)
-    body = [bar_svg(bar, TOP + number * BAR_STEP, scale) for number, bar in enumerate(bars)]
-    return svg(title, TOP + len(bars) * BAR_STEP, body)
+        return NOTHING
+    rows = [Row(bar.label, bar.text, max(bar.value, bar.high or 0, 0)) for bar in bars]
+    least = LEAST * max(row.end for row in rows)
+    values = [
+        {"row": place, "value": max(bar.value, least) if bar.value > 0 else 0, "fill": colour(bar.css),
+         "told": bar.told}
+        for place, bar in enumerate(bars)
+    ]
+    intervals = [
+        {"row": place, "low": max(bar.low, 0), "high": max(bar.high, 0)}
+        for place, bar in enumerate(bars)
+        if bar.low is not None and bar.high is not None
+    ]
+    layers: list[Spec] = [
+        {
+            "data": {"values": values},
+            "mark": {"type": "bar", "height": BAR_HEIGHT},
+            "encoding": {
+                "x": number("value") | {"stack": None}, "fill": {"field": "fill", "type": "nominal", "scale": None},
+                "description": {"field": "told"},
+            },
+        },
+        {
+            "data": {"values": intervals},
+            "mark": {"type": "errorbar", "ticks": {"size": 10}, "color": "var(--text)", "thickness": 1.5},
+            "encoding": {"x": number("low"), "x2": {"field": "high"}},
+        },
+    ]  # fmt: skip
+    return Drawing(title, lambda width: bars_spec(width, rows, layers if intervals else layers[:1]))
 
 
-def bar_svg(bar: Bar, top: float, scale: float) -> str:
-    """One bar with its whisker; what is not above zero has no length, and the least that is can be seen."""
-    middle = top + BAR_HEIGHT / 2
-    end = LABEL_WIDTH + max(bar.value, bar.high or 0) * scale
-    whisker = ""
-    if bar.low is not None and bar.high is not None:
-        left, right = (LABEL_WIDTH + max(x, 0) * scale for x in (bar.low, bar.high))
-        whisker = f'<path class="whisker" d="M{left:.1f} {middle:.1f}H{right:.1f}"/>'
-        whisker += "".join(f'<path class="whisker" d="M{x:.1f} {middle - 5:.1f}v10"/>' for x in (left, right))
-    return (
-        label_svg(bar.label, middle)
-        + rect_svg(bar.css, LABEL_WIDTH, top, max(bar.value * scale, 1) if bar.value > 0 else 0)
-        + whisker
-        + value_svg(bar.text, max(end, LABEL_WIDTH), middle)
-    )
-
-
-def label_svg(text: str, middle: float) -> str:
-    """What a bar is of, before it."""
-    return f'<text class="label" x="{LABEL_WIDTH - 10}" y="{middle + 5:.1f}">{escape(text)}</text>'
-
-
-def value_svg(text: str, end: float, middle: float) -> str:
-    """What a bar says, behind it."""
-    return f'<text class="value" x="{end + 10:.1f}" y="{middle + 5:.1f}">{escape(text)}</text>'
-
-
-def rect_svg(css: str, left: float, top: float, width: float) -> str:
-    """The bar itself."""
-    return (
-        f'<rect class="{escape(css)}" x="{left:.1f}" y="{top:.1f}" rx="3" width="{width:.1f}"'
-        f' height="{BAR_HEIGHT}"/>'
-    )
-
-
-def stacked_chart(title: str, names: Sequence[str], stacks: Sequence[Stack]) -> Markup:
+def stacked_chart(title: str, names: Sequence[str], stacks: Sequence[Stack]) -> Drawing:
     """Horizontal bars of parts on one scale, with a legend that names the parts; nothing for none."""
     if not stacks:
-        return Markup("")
-    largest = max(sum(stack.parts) for stack in stacks)
-    scale = (WIDTH - LABEL_WIDTH - VALUE_WIDTH) / (largest if largest > 0 else 1)
-    body = [legend_svg(names)]
-    for number, stack in enumerate(stacks):
-        top, left = LEGEND_HEIGHT + TOP + number * BAR_STEP, float(LABEL_WIDTH)
-        middle = top + BAR_HEIGHT / 2
-        body.append(label_svg(stack.label, middle))
-        for place, part in enumerate(stack.parts):
-            body.append(rect_svg(series(place), left, top, part * scale))
-            left += part * scale
-        body.append(value_svg(stack.text, left, middle))
-    return svg(f"{title}: {', '.join(names)}", LEGEND_HEIGHT + TOP + len(stacks) * BAR_STEP, body)
-
-
-def legend_svg(names: Sequence[str]) -> str:
-    """A square and a name for each series, in a row above the chart."""
-    body, left = [], float(LABEL_WIDTH)
-    for place, name in enumerate(names):
-        body.append(f'<rect class="{series(place)}" x="{left:.1f}" y="{TOP}" width="12" height="12"/>')
-        body.append(f'<text class="axis" x="{left + 18:.1f}" y="{TOP + 11}">{escape(name)}</text>')
-        left += 18 + LEGEND_CHARACTER * len(name) + 20
-    return "".join(body)
+        return NOTHING
+    rows = [Row(stack.label, stack.text, sum(stack.parts)) for stack in stacks]
+    values = [
+        {"row": row, "value": part, "part": names[place], "told": f"{stack.label}, {names[place]}: {part:,.4g}"}
+        for row, stack in enumerate(stacks)
+        for place, part in enumerate(stack.parts)
+    ]
+    colours = {"domain": list(names), "range": [colour(series(place)) for place in range(len(names))]}
+    parts: Spec = {
+        "data": {"values": values},
+        "mark": {"type": "bar", "height": BAR_HEIGHT},
+        "encoding": {
+            "x": number("value") | {"stack": "zero"},
+            "fill": {"field": "part", "scale": colours, "legend": {"orient": "top"}},
+            "description": {"field": "told"},
+        },
+    }
+    return Drawing(f"{title}: {', '.join(names)}", lambda width: bars_spec(width, rows, [parts]))
 
 
 MAP_COLUMNS = 64
 MAP_SHADES = 4
+MAP_CELL = "h.9v.9h-.9z"
 
 
-def page_map(title: str, counts: Sequence[float], touched: int, blocks: int) -> Markup:
+def page_map(title: str, counts: Sequence[float], touched: int, blocks: int) -> Drawing:
     """An index as a grid of its blocks in order, row by row, darker where more often touched.
 
-    ``counts`` is of equal ranges of its ``blocks``, of which ``touched`` were touched at all.
+    ``counts`` is of equal ranges of its ``blocks``, of which ``touched`` were touched at all. It has no scale to draw,
+    so it is made here: a path for all cells of a shade, a tenth of what a mark for each would be.
     """
     if not counts:
-        return Markup("")
-    most, size = max(counts), (WIDTH - 2 * TOP) / MAP_COLUMNS
-    body = []
+        return NOTHING
+    most, span = max(counts), math.ceil(blocks / len(counts))
+    cell = "a block" if span == 1 else f"{span:,} blocks"
+    told = f"{touched:,} of {blocks:,} blocks touched; a cell is {cell}, the darkest touched {most:,.0f} times"
+    cells: dict[int, list[str]] = {}
     for place, count in enumerate(counts):
         # Logarithmic, so that one block that every insert touches does not hide all others.
         shade = math.ceil(MAP_SHADES * math.log1p(count) / math.log1p(most)) if most else 0
-        left, top = TOP + place % MAP_COLUMNS * size, TOP + place // MAP_COLUMNS * size
-        body.append(
-            f'<rect class="shade-{shade}" x="{left:.2f}" y="{top:.2f}" width="{size - 1:.2f}" height="{size - 1:.2f}"/>'
-        )
-    bottom = TOP + math.ceil(len(counts) / MAP_COLUMNS) * size
-    span = math.ceil(blocks / len(counts))
-    cell = "a block" if span == 1 else f"{span:,} blocks"
-    told = f"{touched:,} of {blocks:,} blocks touched; a cell is {cell}, the darkest touched {most:,.0f} times"
-    body.append(f'<text class="axis" x="{TOP}" y="{bottom + 16:.1f}">{escape(told)}</text>')
-    return svg(f"{title}: {told}", bottom + 24, body)
+        cells.setdefault(shade, []).append(f"M{place % MAP_COLUMNS} {place // MAP_COLUMNS}{MAP_CELL}")
+    paths = [f'<path fill="var(--shade-{shade})" d="{"".join(some)}"/>' for shade, some in sorted(cells.items())]
+    height = math.ceil(len(counts) / MAP_COLUMNS)
+    return Drawing(f"{title}: {told}", words=told, picture=(f"0 0 {MAP_COLUMNS} {height}", "".join(paths)))

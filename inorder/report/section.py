@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from markupsafe import Markup
-
 from inorder.lab.stats import LEAST_ROUNDS, Estimate
+from inorder.report.drawing import Drawing
 
 Value = Estimate | float | int | str | None
 
@@ -132,7 +131,7 @@ class Chart:
     """A picture of some of the section's values."""
 
     caption: str
-    svg: Markup
+    svg: Drawing
 
 
 @dataclass(frozen=True)

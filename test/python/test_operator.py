@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-LAB = ("numpy", "scipy", "jinja2", "rich", "msgspec", "matplotlib", "inorder.lab", "inorder.report", "inorder.generate")
+LAB = ("numpy", "scipy", "jinja2", "rich", "msgspec", "vl_convert", "inorder.lab", "inorder.report", "inorder.generate")
 
 LOADED = """
 import sys

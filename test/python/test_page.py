@@ -20,7 +20,7 @@ from inorder.report.html import render
 from test_report import a_result, insert_run
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-WIDTHS = (360, 768, 1280)
+WIDTHS = (360, 390, 768, 1280)
 
 # What is looked at in the frame, once a width; all names are of the DOM.
 PROBE = """
@@ -30,14 +30,20 @@ frame.onload = () => {
   for (const width of %s) {
     frame.style.width = width + "px";
     const root = page.documentElement, regions = [...page.querySelectorAll(".scroll")];
-    const outside = [...page.querySelectorAll("svg text, svg rect")].filter(one => {
-      const box = one.getBBox(), view = one.ownerSVGElement.viewBox.baseVal;
-      return box.x < -1 || box.y < -1 || box.x + box.width > view.width + 1 || box.y + box.height > view.height + 1;
-    }).map(one => one.ownerSVGElement.getAttribute("aria-label") + ": " + one.textContent);
+    const seen = [...page.querySelectorAll("svg text, svg path, svg line")].filter(one => one.getClientRects().length);
+    const named = one => one.ownerSVGElement.getAttribute("aria-label") + ": " + one.textContent;
+    const outside = seen.filter(one => {
+      const box = one.getBoundingClientRect(), all = one.ownerSVGElement.getBoundingClientRect();
+      return box.x < all.x - 1 || box.y < all.y - 1 || box.right > all.right + 1 || box.bottom > all.bottom + 1;
+    }).map(named);
+    const scale = one => one.ownerSVGElement.clientWidth / one.ownerSVGElement.viewBox.baseVal.width;
+    const pixels = one => parseFloat(one.getAttribute("font-size")) * scale(one);
+    const small = seen.filter(one => one.localName === "text" && pixels(one) < 10).map(named);
     const wide = [...page.body.querySelectorAll("*")].filter(one =>
       !one.closest(".scroll, script") && one.getBoundingClientRect().right > root.clientWidth + 1);
     found[width] = {
-      overflow: root.scrollWidth - root.clientWidth, outside, wide: wide.map(one => one.outerHTML.slice(0, 80)),
+      overflow: root.scrollWidth - root.clientWidth, outside, small, texts: seen.length,
+      wide: wide.map(one => one.outerHTML.slice(0, 80)),
       scrolling: regions.filter(one => one.scrollWidth > one.clientWidth).length,
       unreachable: regions.filter(one => one.tabIndex !== 0 || !one.ariaLabel).length,
     };
@@ -104,6 +110,7 @@ def test_the_page_in_a_browser(tmp_path: Path, dark: bool) -> None:
     for width in map(str, WIDTHS):
         assert (found[width]["overflow"], found[width]["wide"], found[width]["outside"]) == (0, [], [])
         assert found[width]["unreachable"] == 0
+        assert found[width]["texts"] > 50 and found[width]["small"] == []
     assert found["360"]["scrolling"] > 0
     assert found["links"] == [] and found["twice"] == []
     assert (brightness(found["page"]) < brightness(found["text"])) == dark
