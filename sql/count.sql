@@ -3,9 +3,9 @@
 --
 -- The stored number and its set are read under the same snapshot as the rows. If
 -- that snapshot sees the fold that wrote them, all of the set had ended before,
--- so each row is counted in one part and not in the other.
+-- so each row is counted in exactly one of the two parts.
 --
--- The functions that users call are in src/count.c.
+-- The public functions are in src/count.c.
 
 CREATE FUNCTION inorder_internal.storage(relation regclass, part regclass)
 RETURNS text
@@ -25,8 +25,8 @@ BEGIN
     RETURN concat(file, ' ', array_to_string(inorder_internal.guarded(part), '/'));
 END $$;
 COMMENT ON FUNCTION inorder_internal.storage(regclass, regclass) IS
-'Internal function. System identifier, file, by which transactions a partition was attached, and which made its guard: '
-'what a stored number is valid for.';
+'Internal function. What a stored number is valid for: system identifier, file, the transactions that attached a '
+'partition, and those that created its guard.';
 
 CREATE FUNCTION inorder_internal.leaves(relation regclass)
 RETURNS regclass[]
@@ -40,14 +40,14 @@ BEGIN
                  JOIN pg_class AS c ON c.oid = t AND c.relkind = 'r' ORDER BY c.oid);
 END $$;
 COMMENT ON FUNCTION inorder_internal.leaves(regclass) IS
-'Internal function. The tables that hold the rows.';
+'Internal function. The tables that contain the rows.';
 
 CREATE FUNCTION inorder_internal.others(counted int8multirange)
 RETURNS int8multirange
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN '{[0,281474976710655)}'::int8multirange - counted;
 COMMENT ON FUNCTION inorder_internal.others(int8multirange) IS
-'Internal function. All numbers but these.';
+'Internal function. The complement of a set of numbers.';
 
 CREATE FUNCTION inorder_internal.count_of(
     t inorder_internal.feed_table, part regclass, numbers int8multirange, caller oid
@@ -76,7 +76,7 @@ DECLARE
     p inorder_internal.count_part;
 BEGIN
     SELECT * INTO p FROM inorder_internal.count_part AS e WHERE e.relation = t.relation AND e.part = leaf;
-    -- Numbers beyond those of the server are of the one that it was restored from.
+    -- Numbers that the server has not reached are of the server that was dumped.
     IF p.storage = inorder_internal.storage(t.relation, leaf)
        AND (pg_is_in_recovery() OR NOT upper(p.counted) > inorder_internal.next_transaction(t.base)) THEN
         RETURN p;
@@ -84,7 +84,7 @@ BEGIN
     RETURN NULL;
 END $$;
 COMMENT ON FUNCTION inorder_internal.known_part(inorder_internal.feed_table, regclass) IS
-'Internal function. The stored number of a table or partition, null if it has none that is valid.';
+'Internal function. The stored number of a table or partition, null if there is no valid one.';
 
 CREATE FUNCTION inorder_internal.count_of_table(relation regclass, caller oid)
 RETURNS inorder_internal.feed_table
@@ -99,7 +99,7 @@ BEGIN
         USING ERRCODE = 'object_not_in_prerequisite_state',
               HINT = format('Its owner starts one by exact_count_start(%L).', relation);
     END IF;
-    -- A count goes on after a restore as it is: numbers divide the rows, whichever server they are of.
+    -- A count remains correct after a restore: numbers of any server partition the rows.
     RETURN inorder_internal.known_table(relation);
 END $$;
 COMMENT ON FUNCTION inorder_internal.count_of_table(regclass, oid) IS
@@ -135,9 +135,9 @@ CREATE TYPE inorder_internal.fold_step AS (
     part regclass, storage text, counted int8multirange, rows bigint, query text, fewer_gaps boolean
 );
 COMMENT ON TYPE inorder_internal.fold_step IS
-'Internal type. What a fold does with one table or partition: what the number is valid for, by the snapshot that '
-'counts; the set that will be counted; the stored number to which the answer of the query is added; and whether the '
-'set alone is worth writing.';
+'Internal type. A fold of one table or partition: what the number is valid for, in the snapshot that counts; the set '
+'of transactions after the fold; the stored number to which the result of the query is added; and whether to store '
+'the set even if no row was added.';
 
 CREATE FUNCTION inorder_internal.fold_query(
     t inorder_internal.feed_table, leaf regclass, ended int8multirange, caller oid
@@ -168,14 +168,14 @@ BEGIN
         step.rows := coalesce(known.rows, 0);
         step.query := CASE WHEN known.part IS NULL THEN inorder_internal.fold_query(t, leaf, ended, caller)
                            ELSE 'SELECT ' || inorder_internal.count_of(t, leaf, ended - known.counted, caller) END;
-        -- Each gap costs a probe of the index.
+        -- Each gap costs an index probe.
         step.fewer_gaps := known.part IS NULL OR (SELECT count(*) FROM unnest(step.counted))
                                                  < (SELECT count(*) FROM unnest(known.counted));
         RETURN NEXT step;
     END LOOP;
 END $$;
 COMMENT ON FUNCTION inorder_internal.fold_steps(inorder_internal.feed_table, oid) IS
-'Internal function. What a fold does, one part a row.';
+'Internal function. The steps of a fold, one row per part.';
 
 CREATE FUNCTION inorder_internal.keep_part(
     table_relation regclass, step inorder_internal.fold_step, more bigint
@@ -199,7 +199,7 @@ BEGIN ATOMIC
     WHERE p.relation = table_relation AND p.part <> ALL (inorder_internal.leaves(table_relation));
 END;
 COMMENT ON FUNCTION inorder_internal.forget_parts(regclass) IS
-'Internal function. Forget the numbers of partitions that are gone.';
+'Internal function. Delete the numbers of partitions that no longer exist.';
 
 CREATE FUNCTION inorder_internal.start_count(table_relation regclass)
 RETURNS void
@@ -208,7 +208,7 @@ BEGIN ATOMIC
     INSERT INTO inorder_internal.counted_table VALUES (table_relation) ON CONFLICT DO NOTHING;
 END;
 COMMENT ON FUNCTION inorder_internal.start_count(regclass) IS
-'Internal function. Remember that a table has an exact count.';
+'Internal function. Store that a table has an exact count.';
 
 CREATE FUNCTION inorder_internal.stop_count(relation regclass, caller oid)
 RETURNS void
@@ -222,42 +222,43 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION inorder_internal.stop_count(regclass, oid) IS
-'Internal function. Forget the exact count of a table.';
+'Internal function. Delete the exact count of a table.';
 
 CREATE FUNCTION @extschema@.exact_count(relation regclass)
 RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.exact_count(regclass) IS
-'Number of rows of a table, equal to count(*) in the snapshot of the calling statement, the transaction''s own rows '
-'included. Costs what has come since the last exact_count_fold, whatever the size of the table; a partition (or '
-'table) whose files are not those that were counted is counted afresh, until the next fold. On a primary and on a '
-'standby.
-Those who may read the table; of a table with hash partitions much faster for those who may read these, too. Errors: '
-'object_not_in_prerequisite_state (no count, row security), '
+'Return the number of rows of a table, equal to count(*) in the snapshot of the calling statement, including rows of '
+'the current transaction. The cost depends on the rows since the last exact_count_fold, not on the size of the table. '
+'A table or partition whose files, attachment or guard have changed since is counted in full until the next fold. '
+'Works on a primary and on a standby.
+Requires SELECT on the table and USAGE on its schema. If the table is partitioned by hash, by an expression or by a '
+'user-defined type, SELECT on the partitions makes it much faster. Errors: object_not_in_prerequisite_state (no count, '
+'row security), serialization_failure (the table or its partitions changed since the snapshot or during the count), '
 'insufficient_privilege.';
 
 CREATE FUNCTION @extschema@.exact_count_fold(relation regclass)
 RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_fold(regclass) IS
-'Take the rows that came since the last fold into the stored number, so that exact_count has less to look at; returns '
-'how many. Costs what has come since. Writers and readers go on meanwhile; a second fold of the same table waits. '
-'Call it now and then: by pg_cron, by inorder count --every, or from a feed.
-Owner only. Errors: object_not_in_prerequisite_state (no count), insufficient_privilege, serialization_failure in '
-'REPEATABLE READ and SERIALIZABLE after another fold.';
+'Add the rows since the last fold to the stored number, and return how many there were, so that exact_count reads '
+'fewer rows. The cost depends on these rows. It does not block writers or readers; a second fold of the same table '
+'waits. Call it periodically: by pg_cron, by inorder count --every, or in the consumer of a feed.
+Owner only. Errors: object_not_in_prerequisite_state (no count), insufficient_privilege, serialization_failure (as '
+'exact_count; in REPEATABLE READ and SERIALIZABLE also after another fold).';
 
 CREATE FUNCTION @extschema@.exact_count_start(relation regclass, key_column name DEFAULT NULL)
 RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_start(regclass, name) IS
-'Start an exact count: make the table readable and guarded by feed_enable, and count the rows that are there, once. '
-'Returns that number. Costs one count(*); in a table that no feed_enable was called for, writers wait until the '
-'transaction ends: call that first, in a transaction of its own.
+'Start an exact count: make the table readable and guarded by feed_enable, and count the existing rows, once. '
+'Returns that number. Costs one count(*). If feed_enable was not called for the table, writers wait until the end of '
+'the transaction: call it first, in a separate transaction.
 Owner only. Errors of feed_enable.';
 
 CREATE FUNCTION @extschema@.exact_count_stop(relation regclass)
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_stop(regclass) IS
-'Forget the exact count of a table. Its guard stays until feed_disable. Owner only. Errors: '
-'object_not_in_prerequisite_state (no count), insufficient_privilege.';
+'Stop the exact count of a table and delete its stored number. The guard remains until feed_disable.
+Owner only. Errors: object_not_in_prerequisite_state (no count), insufficient_privilege.';

@@ -1,7 +1,7 @@
 -- Feeds: positions that the database keeps.
 --
--- The functions that users call are in src/feed.c. They find the feed, which checks the rights, take its lock, then
--- look at its state, which the last reader may have changed meanwhile.
+-- The public functions are in src/feed.c. They find the feed and check the caller's privileges, take its lock, and then
+-- read its state, which another reader may have changed before the lock was granted.
 
 CREATE FUNCTION inorder_internal.role_name(id oid)
 RETURNS name
@@ -51,11 +51,11 @@ BEGIN
     owner := coalesce(owner, caller);
     SELECT * INTO f FROM inorder_internal.feed AS known
     WHERE known.name = feed_name AND known.owner = find_feed.owner
-      -- One of another server's role is found by the owner of the table only.
+      -- A feed whose role belongs to another server is visible to the owner of the table only.
       AND (inorder_internal.is_right(known.owner, known.owner_name, known.system)
            OR inorder_internal.owns(caller, known.relation))
       AND EXISTS (SELECT FROM pg_class AS c WHERE c.oid = known.relation);
-    -- To those who may not see it, a feed is as good as not there.
+    -- A role that may not see a feed gets the same error as for a missing one.
     IF f.id IS NULL OR NOT (inorder_internal.may_move(caller, f) OR inorder_internal.may_see(caller, f)) THEN
         PERFORM inorder_internal.say_unknown(feed_name, owner, caller);
     ELSIF NOT inorder_internal.may_move(caller, f) THEN
@@ -85,7 +85,7 @@ BEGIN
           HINT = format('Let the owner of the table call feed_rebase(%L).', f.relation);
 END $$;
 COMMENT ON FUNCTION inorder_internal.say_restored(inorder_internal.feed) IS
-'Internal function. The error about a feed that was restored and that nobody has accepted.';
+'Internal function. The error about a restored feed that was not accepted yet.';
 
 CREATE FUNCTION inorder_internal.feed_state(
     feed bigint, caller oid, reads boolean, seeks boolean, OUT name text, OUT relation oid,
@@ -101,12 +101,12 @@ BEGIN
     IF NOT FOUND THEN
         RAISE 'the feed was dropped' USING ERRCODE = 'undefined_object';
     ELSIF NOT inorder_internal.may_move(caller, f) THEN
-        -- Revoked while the caller waited for the lock.
+        -- The privilege was revoked while the caller waited for the lock.
         RAISE 'permission denied for feed %', quote_literal(f.name) USING ERRCODE = 'insufficient_privilege';
     ELSIF f.written_here IS NOT TRUE AND NOT seeks THEN
         PERFORM inorder_internal.say_restored(f);
     END IF;
-    -- A batch that is out can be finished whatever has become of the table.
+    -- An unfinished batch can be finished regardless of the state of the table.
     IF coalesce(reads, (f.pending).transactions IS NULL) THEN
         PERFORM inorder_internal.check_reader(caller, f.relation);
         t := inorder_internal.table_of(f.relation);
@@ -119,8 +119,8 @@ BEGIN
     pending := CASE WHEN (f.pending).transactions IS NOT NULL THEN f.pending END;
 END $$;
 COMMENT ON FUNCTION inorder_internal.feed_state(bigint, oid, boolean, boolean) IS
-'Internal function. The state of a feed and, for those who read (or if null, if no batch is unfinished), the '
-'description of its table, which the caller must then be allowed to read. A restored feed is for those who seek.';
+'Internal function. The state of a feed. If reads is true (or null, and no batch is unfinished), also the description '
+'of its table, which the caller must then be allowed to read. A restored feed is an error unless seeks is true.';
 
 CREATE FUNCTION inorder_internal.check_name(feed_name text)
 RETURNS void
@@ -135,7 +135,7 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION inorder_internal.check_name(text) IS
-'Internal function. Error unless a text can be the name of a feed.';
+'Internal function. Error unless the text is a valid feed name.';
 
 CREATE FUNCTION inorder_internal.new_id()
 RETURNS bigint
@@ -144,7 +144,7 @@ AS $$
 DECLARE
     drawn bigint;
 BEGIN
-    -- By chance: for a counter, makers of feeds would wait for each other's transactions.
+    -- Random, since with a counter sessions that create feeds would wait for each other's transactions.
     LOOP
         drawn := concat('x', left(gen_random_uuid()::text, 8))::bit(32)::bigint;
         EXIT WHEN drawn > 0 AND NOT EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = drawn);
@@ -152,7 +152,7 @@ BEGIN
     RETURN drawn;
 END $$;
 COMMENT ON FUNCTION inorder_internal.new_id() IS
-'Internal function. An id that no feed has.';
+'Internal function. An unused feed id.';
 
 CREATE FUNCTION inorder_internal.create_feed(
     feed_name text, caller oid, relation regclass, from_position @extschema@.feed_position
@@ -170,7 +170,7 @@ EXCEPTION WHEN unique_violation THEN
     USING ERRCODE = 'duplicate_object';
 END $$;
 COMMENT ON FUNCTION inorder_internal.create_feed(text, oid, regclass, @extschema@.feed_position) IS
-'Internal function. Remember a new feed.';
+'Internal function. Insert a new feed.';
 
 CREATE FUNCTION inorder_internal.drop_feed(feed bigint, caller oid)
 RETURNS void
@@ -185,7 +185,7 @@ BEGIN
     PERFORM inorder_internal.sweep();
 END $$;
 COMMENT ON FUNCTION inorder_internal.drop_feed(bigint, oid) IS
-'Internal function. Forget a feed.';
+'Internal function. Delete a feed.';
 
 CREATE FUNCTION inorder_internal.check_giver(f inorder_internal.feed, caller oid)
 RETURNS void
@@ -216,7 +216,7 @@ BEGIN
     IF inorder_internal.role_name(grantee) IS NULL THEN
         RAISE 'role with OID % does not exist', grantee USING ERRCODE = 'undefined_object';
     END IF;
-    -- Roles that are gone go with it.
+    -- Dropped roles are removed, too.
     rest := ARRAY(SELECT m FROM unnest(f.movers) AS m
                   WHERE m.id <> grantee AND inorder_internal.role_name(m.id) IS NOT NULL);
     IF allowed THEN
@@ -225,18 +225,18 @@ BEGIN
     UPDATE inorder_internal.feed AS known SET movers = rest WHERE known.id = feed;
 END $$;
 COMMENT ON FUNCTION inorder_internal.set_mover(bigint, oid, oid, boolean) IS
-'Internal function. Let a role move a feed, or no more.';
+'Internal function. Allow a role to move a feed, or revoke that.';
 
 CREATE FUNCTION inorder_internal.next_number(batch bigint, origin text)
 RETURNS bigint
 LANGUAGE sql VOLATILE
--- What was handed out on another timeline, or before or after a dump was made, is not known here. No feed hands out
--- 2^20 batches in each second since it was made: so none that was handed out anywhere has this number or a higher one.
+-- Batches returned on another timeline, or before or after a dump was made, are unknown here. No feed returns 2^20
+-- batches a second over its lifetime, so no batch returned anywhere has this number or a higher one.
 RETURN CASE WHEN origin = inorder_internal.server_origin() THEN batch + 1
             ELSE greatest(batch + 1, extract(epoch FROM clock_timestamp())::bigint << 20) END;
 COMMENT ON FUNCTION inorder_internal.next_number(bigint, text) IS
 'Internal function. The number of the batch that follows the given one. Numbers count from 1 without gaps, as long as '
-'the server is the same, on the same timeline. Otherwise they go on at the seconds since 1970 times 1048576.';
+'the server is the same, on the same timeline. Otherwise they continue at the seconds since 1970 times 1048576.';
 
 CREATE FUNCTION inorder_internal.move_feed(feed bigint, past_batch @extschema@.feed_batch)
 RETURNS void
@@ -245,7 +245,7 @@ BEGIN ATOMIC
     UPDATE inorder_internal.feed AS f
     SET position = inorder_internal.advance(f.position, past_batch), moved = clock_timestamp(),
         finished = CASE WHEN (f.pending).transactions IS NULL THEN f.finished ELSE f.batch END, pending = NULL,
-        -- As it is called now, for a dump.
+        -- The current name of the role, for a dump.
         owner_name = CASE WHEN f.system = inorder_internal.server_system()
                           THEN coalesce(inorder_internal.role_name(f.owner), f.owner_name) ELSE f.owner_name END
     WHERE f.id = feed;
@@ -266,7 +266,7 @@ BEGIN ATOMIC
     RETURNING f.batch;
 END;
 COMMENT ON FUNCTION inorder_internal.keep_pending(bigint, @extschema@.feed_batch, oid, int) IS
-'Internal function. Keep a batch until it is finished, under the next number, in the hands of a session.';
+'Internal function. Store an unfinished batch under the next number, with the session that has it.';
 
 CREATE FUNCTION inorder_internal.hand_over(feed bigint, holder oid, holder_pid int)
 RETURNS void
@@ -276,7 +276,7 @@ BEGIN ATOMIC
     WHERE f.id = feed;
 END;
 COMMENT ON FUNCTION inorder_internal.hand_over(bigint, oid, int) IS
-'Internal function. Give the unfinished batch to another session.';
+'Internal function. Assign the unfinished batch to another session.';
 
 CREATE FUNCTION inorder_internal.say_held(feed_name text, batch bigint, holder_pid int)
 RETURNS void
@@ -289,7 +289,7 @@ BEGIN
           HINT = 'It is free when it is finished by feed_finish_batch() or that session ends.';
 END $$;
 COMMENT ON FUNCTION inorder_internal.say_held(text, bigint, int) IS
-'Internal function. The error about an unfinished batch in the hands of a session that lives.';
+'Internal function. The error about an unfinished batch of another running session.';
 
 CREATE FUNCTION inorder_internal.check_pending(
     feed_name text, batch bigint, last_batch bigint, finished bigint, pending @extschema@.feed_batch
@@ -378,10 +378,10 @@ BEGIN
     END CASE;
 END $$;
 COMMENT ON FUNCTION inorder_internal.seek_start(bigint, inorder_internal.feed_table, text) IS
-'Internal function. Set the position of a feed by a word.';
+'Internal function. Set the position of a feed to ''beginning'', ''now'' or ''here''.';
 
 ---------------------------------------------------------------------------
--- What users call
+-- Public functions
 ---------------------------------------------------------------------------
 
 CREATE FUNCTION @extschema@.feed_create(
@@ -390,51 +390,51 @@ CREATE FUNCTION @extschema@.feed_create(
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_create(text, regclass, text, name) IS
-'Make a feed: a named position in an insert-only table, which feed_enable makes readable and guards. Start '
-'''beginning'' delivers the rows that are there, ''now'' only what commits later. A table may have any number of '
-'feeds, and roles may give theirs the same names.
-Anyone who may read the table; its owner if it is not enabled yet. The feed belongs to the role that makes it. Range: '
-'name 1 to 200 characters. Errors: duplicate_object, invalid_parameter_value (name, start), insufficient_privilege, '
-'and those of feed_enable.';
+'Create a feed: a named position in an insert-only table, which feed_enable makes readable and guards. Start '
+'''beginning'' delivers existing rows too, ''now'' only rows of transactions that end later. A table may have any '
+'number of feeds. Different roles may use the same name.
+Requires SELECT on the table and USAGE on its schema; ownership if it is not enabled yet. The feed is owned by the '
+'role that creates it. Range: name 1 to 200 characters. Errors: duplicate_object, invalid_parameter_value (name, '
+'start), insufficient_privilege, and those of feed_enable.';
 
 CREATE FUNCTION @extschema@.feed_drop(name text, owner regrole DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_drop(text, regrole) IS
-'Drop a feed of the current role, or of the given owner. The guard of its table stays until feed_disable. The feeds '
-'of a table that is dropped go with it.
+'Drop a feed of the current role, or of the given owner. The guard of its table remains until feed_disable. Dropping '
+'a table also drops its feeds.
 Owner of the feed or of its table only. Errors: undefined_object, insufficient_privilege.';
 
 CREATE FUNCTION @extschema@.feed_grant(name text, to_role regrole, owner regrole DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_grant(text, regrole, regrole) IS
-'Let another role move a feed. To see rows it needs SELECT on the table as well.
+'Allow another role to move a feed. To read rows it also needs SELECT on the table and USAGE on its schema.
 Owner of the feed or of its table only. Errors: undefined_object, insufficient_privilege.';
 
 CREATE FUNCTION @extschema@.feed_revoke(name text, from_role regrole, owner regrole DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_revoke(text, regrole, regrole) IS
-'Undo feed_grant.
+'Revert feed_grant.
 Owner of the feed or of its table only. Errors: undefined_object, insufficient_privilege.';
 
 CREATE FUNCTION @extschema@.feed_claim(name text, owner regrole DEFAULT NULL)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_claim(text, regrole) IS
-'Whether this session is now the one that reads a feed for a sink outside the database: true until it ends (or calls '
-'DISCARD ALL or pg_advisory_unlock_all()), false if another session has claimed the feed; always true on a standby. '
-'Others can still move the feed; it keeps two runs of one program apart.
-Those who may move the feed. Errors: undefined_object, insufficient_privilege.';
+'Claim a feed for this session, until it ends or calls DISCARD ALL or pg_advisory_unlock_all(). Returns false if '
+'another session has the claim; always true on a standby. By this a program detects a second instance of itself. It '
+'does not lock the feed: other sessions can still move it.
+Requires the privilege to move the feed. Errors: undefined_object, insufficient_privilege.';
 
 CREATE FUNCTION @extschema@.feed_seek(name text, transactions int8multirange, owner regrole DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'feed_seek_to' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_seek(text, int8multirange, regrole) IS
-'Set a feed''s position to these transactions: they count as read, all others not. An unfinished batch is forgotten. A '
-'restored feed then moves again.
-Those who may move the feed and read its table. Range: at most 100,000 ranges of transactions. Errors: '
+'Set the position of a feed to these transactions: they count as read, all others do not. Discards an unfinished '
+'batch. A restored feed can be read again afterwards.
+Requires the privileges to move the feed and to read its table. Range: at most 100,000 ranges. Errors: '
 'undefined_object, insufficient_privilege, null_value_not_allowed, program_limit_exceeded, invalid_parameter_value for '
 'transactions that have not ended.';
 
@@ -442,10 +442,11 @@ CREATE FUNCTION @extschema@.feed_seek(name text, start text, owner regrole DEFAU
 RETURNS void
 AS 'MODULE_PATHNAME', 'feed_seek_start' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_seek(text, text, regrole) IS
-'Set a feed''s position: ''beginning'' (nothing read), ''now'' (all that has ended is read) or ''here'' (as it is; '
-'partitions attached since are taken as read where their transactions are). An unfinished batch is forgotten: its '
-'rows come again, under the next number. A restored feed then moves again, but for ''here''.
-Those who may move the feed and read its table. Errors: undefined_object, insufficient_privilege, '
+'Set the position of a feed: ''beginning'' (no transaction is read), ''now'' (all that have ended are read) or '
+'''here'' (unchanged; rows of partitions attached since count as read if their transactions do). Discards an '
+'unfinished batch: after ''here'' its rows are delivered again, under the next number. A restored feed can be read '
+'again afterwards, except for ''here'', which it refuses.
+Requires the privileges to move the feed and to read its table. Errors: undefined_object, insufficient_privilege, '
 'null_value_not_allowed, invalid_parameter_value, object_not_in_prerequisite_state (restored table; ''here'' for a '
 'restored feed).';
 
@@ -455,15 +456,16 @@ CREATE FUNCTION @extschema@.feed_read(
 RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_read(text, anyelement, int, regrole) IS
-'The rows that committed since the last read and were not read yet, at most max_rows (all if null), and move the '
-'position in this very transaction: if it fails, the next read gives the same rows. Rows come by transaction number, '
-'within one in the order of the key; row_type is null::the_table. A second reader of the same feed waits for the '
-'first; nobody else waits, and no writer ever. The caller must take all rows, since the position moves over all.
-Those who may move the feed and read its table. Range: max_rows 1 to 2147483647; where the key does not distinguish '
-'rows of one transaction, its rows come together. Errors: undefined_object, insufficient_privilege, '
+'Return the rows committed since the last read, at most max_rows (all if null), and move the position in the current '
+'transaction: if it rolls back, the next read returns the same rows. Rows are ordered by transaction number, then by '
+'key; row_type is null::the_table. A second reader of the same feed waits for the first; no other session waits. The '
+'caller must fetch all rows, since the position moves over all of them.
+Requires the privileges to move the feed and to read its table. Range: max_rows 1 to 2147483647; a transaction whose '
+'rows no key distinguishes is returned as a whole. Errors: undefined_object, insufficient_privilege, '
 'datatype_mismatch, object_not_in_prerequisite_state (unfinished batch, restored table or feed, attached partition, '
 'row security), feature_not_supported (LIMIT, EXISTS, a cursor, or SELECT INTO, that would lose rows), '
-'serialization_failure in REPEATABLE READ and SERIALIZABLE after another reader.';
+'serialization_failure (the table or its partitions changed since the snapshot or during the read; in REPEATABLE READ '
+'and SERIALIZABLE also after another reader).';
 
 CREATE FUNCTION @extschema@.feed_peek(
     name text, row_type anyelement, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL
@@ -471,10 +473,10 @@ CREATE FUNCTION @extschema@.feed_peek(
 RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_peek(text, anyelement, int, regrole) IS
-'The rows that feed_read would return now. The position does not move, and no other reader is waited for: LIMIT and '
-'cursors are allowed, and another session may read the same rows. On a primary and on a standby.
-Those who may move the feed and read its table. Range and errors as feed_read, but for feature_not_supported and '
-'serialization_failure.';
+'Return the rows that feed_read would return now, without moving the position or waiting for other readers. LIMIT and '
+'cursors are allowed, and another session may read the same rows. Works on a primary and on a standby.
+Requires the privileges to move the feed and to read its table. Range and errors as feed_read, except '
+'feature_not_supported and the serialization_failure after another reader.';
 
 CREATE FUNCTION @extschema@.feed_apply(
     name text, statement text, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL
@@ -484,22 +486,23 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_apply(text, text, int, regrole) IS
 'Run a statement over the rows that feed_read would return, as the table "batch", and move the position with it: '
 'SELECT feed_apply(''hourly'', ''INSERT INTO hourly SELECT date_trunc(''''hour'''', at), count(*) FROM batch GROUP BY '
-'1''). The rows come in no order, and are not copied on the way. Returns the rows that the statement processed, null '
-'if there was nothing new (and it did not run).
-The statement runs with the caller''s rights and search_path; it is one, without a WITH of its own. Range and errors '
-'as feed_read; and null_value_not_allowed, syntax_error, invalid_parameter_value, feature_not_supported (it reads the '
-'batch below LIMIT only) for the statement.';
+'1''). The rows are in no particular order, and are not copied. Returns the number of rows that the statement '
+'processed, or null if there was nothing new (then it is not executed).
+The statement runs with the caller''s privileges and search_path. It must be a single statement without a WITH clause. '
+'Range and errors as feed_read; and null_value_not_allowed, syntax_error, invalid_parameter_value, '
+'feature_not_supported (it reads the batch only below LIMIT) for the statement.';
 
 CREATE FUNCTION @extschema@.feed_next_batch(name text, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL)
 RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_next_batch(text, int, regrole) IS
-'For a sink outside the database: the number of the next batch, of at most max_rows rows, or null if there is nothing '
-'new. Commit, read it by feed_batch_rows, and when the sink has it, feed_finish_batch. Until then the same batch is '
-'handed out again, with the same number and rows, also after a crash: a sink that remembers the last number it took '
-'gets every row exactly once. Other sessions are refused it until the session that has it ends.
-Numbers count from 1 without gaps; after a promotion, a recovery to an earlier point, pg_upgrade or a restore they go '
-'on at the seconds since 1970 times 1048576, so that no number is that of another batch. Range: max_rows 1 to '
+'For a sink outside the database: return the number of the next batch, of at most max_rows rows, or null if there is '
+'nothing new. Then commit, read the batch by feed_batch_rows and, after the sink has stored it, call '
+'feed_finish_batch. Until then the same batch is returned again, with the same number and rows, also after a crash: a '
+'sink that stores the last number receives every row exactly once. Other sessions get an error until the session that '
+'has the batch ends.
+Numbers count from 1 without gaps. After a promotion, a recovery to an earlier point, pg_upgrade or a restore they '
+'continue at the seconds since 1970 times 1048576, so that no number is used twice. Range: max_rows 1 to '
 '2147483647, ignored while a batch is unfinished. Errors as feed_read; and object_in_use if another session has the '
 'unfinished batch.';
 
@@ -509,7 +512,7 @@ CREATE FUNCTION @extschema@.feed_batch_rows(
 RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_batch_rows(text, bigint, anyelement, regrole) IS
-'The rows of the unfinished batch with this number, in the order of feed_read; any number of times.
+'Return the rows of the unfinished batch with this number, in the order of feed_read. It can be called repeatedly.
 Errors: undefined_object, insufficient_privilege, invalid_parameter_value (no such unfinished batch), '
 'datatype_mismatch, object_not_in_prerequisite_state if the batch is newer than the snapshot, or the feed restored.';
 
@@ -517,7 +520,8 @@ CREATE FUNCTION @extschema@.feed_finish_batch(name text, batch bigint, owner reg
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_finish_batch(text, bigint, regrole) IS
-'Move the position over the unfinished batch with this number. True if it was unfinished, false if it is the one that '
-'was finished last (so that it may be called again when its answer was lost). Needs no SELECT on the table.
+'Move the position over the unfinished batch with this number. Returns true if the batch was unfinished, false if it '
+'is the one that was finished last, so that the call can be repeated if its result was lost. Does not require SELECT '
+'on the table.
 Errors: undefined_object, insufficient_privilege, object_not_in_prerequisite_state (restored feed), '
-'invalid_parameter_value for any other number, as that of a batch that feed_seek forgot or a promotion took back.';
+'invalid_parameter_value for any other number, such as that of a batch discarded by feed_seek or lost in a promotion.';

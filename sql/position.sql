@@ -1,20 +1,20 @@
 -- Positions and batches: what a reader has read, and what it reads next.
 --
 -- Why a set of transactions is a position:
---  1. A row carries the number of the transaction that inserted it (the guard sees to that)
---     and is never changed in it nor deleted.
---  2. ended(S) is the set of transactions that are over in snapshot S; those in it have
---     committed or not, for good. What they committed is visible in S.
+--  1. A row carries the number of the transaction that inserted it. That number is never
+--     changed and the row is never deleted. The guard ensures both.
+--  2. ended(S) is the set of transactions that have ended in snapshot S: committed or aborted,
+--     permanently. What they committed is visible in S.
 --  3. A position P is the set of transactions read so far; a batch is B = ended(S) - P.
---  4. B holds no transaction of P: no row is delivered twice.
---  5. Rows are read under a snapshot S' not older than S. All of B is over in it, so each row
+--  4. B and P are disjoint: no row is delivered twice.
+--  5. Rows are read under a snapshot S' not older than S. All of B has ended in it, so each row
 --     that B will ever have is visible: none is missed.
 --  6. The next position is P + B. A transaction in progress is in neither, and so is in a later B.
---  7. Each transaction ends, and is then in ended(S) for every later S: each row comes.
---  8. Position and rows move in one transaction, or the batch is kept until it is finished.
---  9. Two readers of one feed take turns: the second sees the position of the first.
--- 10. A batch may stop inside a transaction, after its row K: then P has that transaction
---     not, but K, and the next batch goes on with its rows above K.
+--  7. Each transaction ends, and is then in ended(S) for every later S: each row is delivered.
+--  8. Position and rows change in one transaction, or the batch is kept until it is finished.
+--  9. Readers of one feed are serialized: the second sees the position of the first.
+-- 10. A batch may end inside a transaction, after its row K: then P contains K instead of that
+--     transaction, and the next batch continues with its rows above K.
 
 CREATE TYPE @extschema@.feed_member AS (
     relation oid,
@@ -25,9 +25,9 @@ CREATE TYPE @extschema@.feed_member AS (
     ordered_by text[]
 );
 COMMENT ON TYPE @extschema@.feed_member IS
-'A table or partition as a position remembers it: oid and name, the system identifier of its server, the transactions '
-'that attached it and the partitions above it, from the top down, those that made or changed its guard last and, of '
-'the table itself, the columns by which rows of one transaction are told apart.';
+'A table or partition as stored in a position: oid and name, the system identifier of its server, the transactions '
+'that attached it and the partitions above it, from the top down, those that last created or changed its guard and, '
+'for the table itself, the columns that distinguish rows of one transaction.';
 
 CREATE TYPE @extschema@.feed_position AS (
     transactions int8multirange,
@@ -37,8 +37,8 @@ CREATE TYPE @extschema@.feed_position AS (
     origin text
 );
 COMMENT ON TYPE @extschema@.feed_position IS
-'What a reader has read: whole transactions by number, rows of one more (partial) up to a key, the partitions there '
-'were, and on which server and timeline (see server_origin).';
+'What a reader has read: whole transactions by number, rows of one more (partial) up to a key, the partitions at that '
+'time, and server and timeline (see server_origin).';
 
 CREATE TYPE @extschema@.feed_batch AS (
     transactions int8multirange,
@@ -51,7 +51,7 @@ CREATE TYPE @extschema@.feed_batch AS (
 );
 COMMENT ON TYPE @extschema@.feed_batch IS
 'What is read next: transactions by number; of one (resumed) only rows above a key, of one (cut) only rows up to a '
-'key. Any later reading gives the same rows.';
+'key. Each later read of the batch returns the same rows.';
 
 CREATE FUNCTION inorder_internal.one(number bigint)
 RETURNS int8multirange
@@ -60,7 +60,7 @@ RETURN CASE WHEN number IS NULL THEN '{}'::int8multirange ELSE int8multirange(in
 COMMENT ON FUNCTION inorder_internal.one(bigint) IS
 'Internal function. The set of one transaction, or of none for null.';
 
--- Called by everybody: it names nothing but pg_catalog.
+-- Executable by PUBLIC: it refers to pg_catalog only.
 CREATE FUNCTION @extschema@.feed_advance(from_position @extschema@.feed_position, batch @extschema@.feed_batch)
 RETURNS @extschema@.feed_position
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
@@ -83,12 +83,12 @@ BEGIN
                batch.cut, batch.cut_after, batch.members, batch.origin);
 END $$;
 COMMENT ON FUNCTION @extschema@.feed_advance(@extschema@.feed_position, @extschema@.feed_batch) IS
-'The position after a batch: position plus batch. Pure arithmetic.
-Errors: invalid_parameter_value if the batch is not one that follows the position, numeric_value_out_of_range.';
+'Return the position after a batch: position plus batch. Does not access tables.
+Errors: invalid_parameter_value if the batch does not follow the position, numeric_value_out_of_range.';
 
 CREATE FUNCTION inorder_internal.advance(from_position @extschema@.feed_position, batch @extschema@.feed_batch)
 RETURNS @extschema@.feed_position
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN @extschema@.feed_advance(from_position, batch);
 COMMENT ON FUNCTION inorder_internal.advance(@extschema@.feed_position, @extschema@.feed_batch) IS
-'Internal function. feed_advance(), by a name that nobody can take over.';
+'Internal function. feed_advance(), under a name that no other role can replace.';

@@ -1,4 +1,4 @@
--- Feeds kept by the reader: no state in the database. The functions that users call are in src/reader.c.
+-- Positions kept by the reader, without state in the database. The public functions are in src/reader.c.
 
 CREATE FUNCTION inorder_internal.start_position(t inorder_internal.feed_table, start text)
 RETURNS @extschema@.feed_position
@@ -15,7 +15,7 @@ BEGIN
                inorder_internal.server_origin());
 END $$;
 COMMENT ON FUNCTION inorder_internal.start_position(inorder_internal.feed_table, text) IS
-'Internal function. A position to begin with.';
+'Internal function. The initial position of a reader.';
 
 CREATE FUNCTION inorder_internal.check_origin(origin text)
 RETURNS void
@@ -52,7 +52,7 @@ BEGIN
     PERFORM inorder_internal.check_origin(p.origin);
 END $$;
 COMMENT ON FUNCTION inorder_internal.check_position(@extschema@.feed_position) IS
-'Internal function. Error unless a position that a reader kept can be one of this server.';
+'Internal function. Error unless a position kept by a reader can be one of this server.';
 
 CREATE FUNCTION inorder_internal.check_batch(t inorder_internal.feed_table, b @extschema@.feed_batch)
 RETURNS void
@@ -87,17 +87,17 @@ BEGIN
     PERFORM inorder_internal.check_origin(b.origin);
 END $$;
 COMMENT ON FUNCTION inorder_internal.check_kept_batch(@extschema@.feed_batch) IS
-'Internal function. Error unless a batch that a reader kept can be one of this server.';
+'Internal function. Error unless a batch kept by a reader can be one of this server.';
 
 CREATE FUNCTION @extschema@.feed_start(relation regclass, start text DEFAULT 'beginning')
 RETURNS @extschema@.feed_position
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_start(regclass, text) IS
-'A position to begin with, for a reader that keeps it itself: ''beginning'' has read nothing, ''now'' every '
-'transaction that has ended. Flushes the WAL first.
-Those who may read the table. Errors: invalid_parameter_value (start), insufficient_privilege, '
-'object_not_in_prerequisite_state (restored table), serialization_failure if the server is promoted meanwhile (try '
-'again), undefined_column and others of feed_enable if the table cannot be read.';
+'Return the initial position of a reader that keeps it itself: at ''beginning'' no transaction is read, at ''now'' '
+'every transaction that has ended. Flushes the WAL first.
+Requires SELECT on the table and USAGE on its schema. Errors: invalid_parameter_value (start), '
+'insufficient_privilege, object_not_in_prerequisite_state (restored table), serialization_failure if the server is '
+'promoted during the call (retry), undefined_column and others of feed_enable if the table cannot be read.';
 
 CREATE FUNCTION @extschema@.feed_batch_after(
     relation regclass, from_position @extschema@.feed_position, max_rows int DEFAULT NULL
@@ -105,20 +105,20 @@ CREATE FUNCTION @extschema@.feed_batch_after(
 RETURNS @extschema@.feed_batch
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_batch_after(regclass, @extschema@.feed_position, int) IS
-'The batch that follows a position kept by the reader, of at most max_rows rows (all there are if null): read it by '
-'feed_rows, then go on from feed_advance(position, batch). It may be of no rows. Flushes the WAL first, so that no '
-'crash takes back what is handed out. On a primary and on a standby.
+'Return the batch that follows a position kept by the reader, of at most max_rows rows (all if null). Read it by '
+'feed_rows, then continue with feed_advance(position, batch). It may have no rows. Flushes the WAL first, so that a '
+'crash cannot lose the rows of the batch. Works on a primary and on a standby.
 Range: max_rows 1 to 2147483647. Errors: object_not_in_prerequisite_state if the position is of another server or '
-'timeline, the table was restored (see feed_rebase), or a partition was attached with rows already passed; '
-'serialization_failure if the server is promoted meanwhile (try again); insufficient_privilege, undefined_column and '
-'others of feed_enable.';
+'timeline, or has read something and lacks members, if the table was restored (see feed_rebase), or if a partition was '
+'attached with rows of transactions in the position; serialization_failure if the server is promoted during the call '
+'(retry); insufficient_privilege, undefined_column and others of feed_enable.';
 
 CREATE FUNCTION @extschema@.feed_rows(relation regclass, batch @extschema@.feed_batch, row_type anyelement)
 RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_rows(regclass, @extschema@.feed_batch, anyelement) IS
-'The rows of a batch, by transaction number, within one in the order of the key; row_type is null::the_table. The '
+'Return the rows of a batch, ordered by transaction number, then by key; row_type is null::the_table. Returns the '
 'same rows at any later time, on a primary and on its standbys.
-Errors: object_not_in_prerequisite_state if the batch is newer than the snapshot (REPEATABLE READ, a standby behind) '
-'or of another server or timeline; serialization_failure if the server is promoted meanwhile (try again); '
+Errors: object_not_in_prerequisite_state if the batch is newer than the snapshot (REPEATABLE READ, a lagging standby) '
+'or of another server or timeline; serialization_failure if the server is promoted during the call (retry); '
 'insufficient_privilege, datatype_mismatch.';

@@ -1,6 +1,6 @@
--- Last of all: what of the internal schema others may use.
+-- Last: privileges on the objects of the internal schema.
 
--- Default privileges of the superuser who runs this may have given rights away on each object above.
+-- Default privileges of the superuser who runs this script may have granted privileges on each object above.
 DO $$
 DECLARE
     object record;
@@ -21,7 +21,7 @@ BEGIN
         SELECT format('TYPE %s', t.oid::regtype), a.grantee
         FROM pg_type AS t CROSS JOIN LATERAL aclexplode(coalesce(t.typacl, acldefault('T', t.typowner))) AS a
         WHERE t.typnamespace = 'inorder_internal'::regnamespace AND a.grantee <> t.typowner
-          -- Neither arrays nor rows of tables have rights of their own.
+          -- Array types and row types of tables have no privileges of their own.
           AND NOT EXISTS (SELECT FROM pg_type AS e WHERE e.typarray = t.oid)
           AND NOT EXISTS (SELECT FROM pg_class AS c WHERE c.reltype = t.oid AND c.relkind = 'r')
     LOOP
@@ -34,12 +34,12 @@ END $$;
 GRANT USAGE ON SCHEMA inorder_internal TO @extowner@, pg_database_owner;
 GRANT SELECT, INSERT ON inorder_internal.feed_table, inorder_internal.feed, inorder_internal.counted_table
     TO @extowner@, pg_database_owner;
--- COPY FROM evaluates the CHECK constraints and reads the types as the role that restores; both need no more. So
--- it does with what computes a column.
+-- COPY FROM evaluates CHECK constraints and input functions as the role that restores; these need no privilege. It
+-- also evaluates the generation expression of a column as that role, which does.
 GRANT EXECUTE ON FUNCTION inorder_internal.is_written_here(anyelement) TO @extowner@, pg_database_owner;
 
--- What the functions and the view of the users' schema call: they read the catalog, and give nothing away that it
--- does not.
+-- Called by the public functions and the view: these functions read the catalog, and return nothing that it does not
+-- show.
 GRANT EXECUTE ON FUNCTION inorder_internal.time_steps(timestamptz, timestamptz, interval) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.tree(regclass) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.next_transaction(bigint) TO PUBLIC;
@@ -48,5 +48,5 @@ GRANT EXECUTE ON FUNCTION inorder_internal.key_columns(regclass) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.base_of(regclass) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.seen_feeds() TO PUBLIC;
 
--- What everybody may call, and see, whatever default privileges say.
+-- What PUBLIC may select, regardless of default privileges.
 GRANT SELECT ON @extschema@.feeds TO PUBLIC;
