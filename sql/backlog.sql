@@ -1,21 +1,22 @@
--- Backlog: how many transactions a feed has not read, and about how many rows these have, from statistics alone.
+-- Backlog: the number of transactions that a feed has not read, and an estimate of their rows from statistics only.
 
 CREATE FUNCTION inorder_internal.rows_estimated(relation regclass)
 RETURNS float8
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    -- Without a look at the size of the files, for which the table would be locked.
+    -- Does not read the size of the files, since that would lock the table.
     RETURN (SELECT coalesce(sum(greatest(c.reltuples::float8, pg_stat_get_live_tuples(c.oid)::float8, 0)), 0)
             FROM unnest(inorder_internal.tree(relation)) AS m JOIN pg_class AS c ON c.oid = m AND c.relkind = 'r');
 END $$;
 COMMENT ON FUNCTION inorder_internal.rows_estimated(regclass) IS
-'Internal function. About how many rows a table has, from statistics.';
+'Internal function. The estimated number of rows of a table, from statistics.';
 
 CREATE TYPE inorder_internal.spread AS (bounds float8[], common float8[], shares float8[], last float8);
 COMMENT ON TYPE inorder_internal.spread IS
-'Internal type. How rows lay by number when their table was last analyzed: bounds of equal parts of them, but for the '
-'rows with common numbers; these, ascending, and which share of all rows had that or a lower one; and the last number.';
+'Internal type. The distribution of rows by number at the last ANALYZE: histogram bounds of all rows except those with '
+'common numbers; the common numbers, ascending, with the share of all rows that had that or a lower common number; and '
+'the last number.';
 
 CREATE FUNCTION inorder_internal.numbers_of(t inorder_internal.feed_table, keys text)
 RETURNS float8[]
@@ -29,7 +30,7 @@ BEGIN
     RETURN ARRAY(SELECT k.key::float8 FROM unnest(keys::bigint[]) WITH ORDINALITY AS k(key, place) ORDER BY k.place);
 END $$;
 COMMENT ON FUNCTION inorder_internal.numbers_of(inorder_internal.feed_table, text) IS
-'Internal function. The transaction numbers in an array of keys, which is given as text.';
+'Internal function. The transaction numbers in an array of keys, passed as text.';
 
 CREATE FUNCTION inorder_internal.statistics_of(t inorder_internal.feed_table, OUT bounds text, OUT common text,
                                                OUT shares float8[])
@@ -42,10 +43,10 @@ BEGIN
     FROM pg_attribute AS a JOIN pg_statistic AS k ON k.starelid = a.attrelid AND k.staattnum = a.attnum
     WHERE a.attrelid = t.relation AND a.attname = t.key_column
       AND a.atttypid = CASE WHEN t.is_uuid THEN 'uuid'::regtype ELSE 'bigint'::regtype END
-      -- What ANALYZE makes has at most 10,001 values of 16 bytes; from 18 on an owner may put more there.
+      -- ANALYZE stores at most 10,001 values of 16 bytes; from 18 on the owner of a table may store more.
       AND pg_column_size(k.*) < 1000000
     ORDER BY k.stainherit DESC LIMIT 1;
-    -- Kind 1 are the most common values, kind 2 is the histogram, wherever they stand (catalog/pg_statistic.h).
+    -- Kind 1 is the list of most common values, kind 2 the histogram, in any slot (catalog/pg_statistic.h).
     bounds := CASE 2 WHEN s.stakind1 THEN s.stavalues1::text WHEN s.stakind2 THEN s.stavalues2::text
                      WHEN s.stakind3 THEN s.stavalues3::text WHEN s.stakind4 THEN s.stavalues4::text END;
     common := CASE 1 WHEN s.stakind1 THEN s.stavalues1::text WHEN s.stakind2 THEN s.stavalues2::text
@@ -54,7 +55,7 @@ BEGIN
                      WHEN s.stakind3 THEN s.stanumbers3 WHEN s.stakind4 THEN s.stanumbers4 END;
 END $$;
 COMMENT ON FUNCTION inorder_internal.statistics_of(inorder_internal.feed_table) IS
-'Internal function. What ANALYZE found of the keys: bounds of its histogram, common values and their shares.';
+'Internal function. Statistics of the keys: histogram bounds, most common values and their shares.';
 
 CREATE FUNCTION inorder_internal.spread_of(t inorder_internal.feed_table)
 RETURNS inorder_internal.spread
@@ -67,7 +68,7 @@ DECLARE
     shares float8[];
 BEGIN
     SELECT s.bounds, s.common, s.shares INTO bounds, common, shares FROM inorder_internal.statistics_of(t) AS s;
-    -- A hundred parts are enough.
+    -- A hundred bins are sufficient.
     found_spread.bounds := ARRAY(
         SELECT n.number
         FROM (SELECT b.number, row_number() OVER (ORDER BY b.number) - 1 AS place, count(*) OVER () AS amount
@@ -81,7 +82,7 @@ BEGIN
     RETURN found_spread;
 END $$;
 COMMENT ON FUNCTION inorder_internal.spread_of(inorder_internal.feed_table) IS
-'Internal function. How the rows of a table lay by number when it was last analyzed.';
+'Internal function. The distribution of the rows of a table by number at the last ANALYZE.';
 
 CREATE FUNCTION inorder_internal.share_between(bounds float8[], number float8)
 RETURNS float8
@@ -100,7 +101,7 @@ BEGIN
     RETURN (part - 1 + (number - bounds[part]) / greatest(bounds[part + 1] - bounds[part], 1)) / parts;
 END $$;
 COMMENT ON FUNCTION inorder_internal.share_between(float8[], float8) IS
-'Internal function. Which share of what lies between bounds of equal parts is lower: straight lines between them.';
+'Internal function. The share of a histogram below a value, by linear interpolation between its bounds.';
 
 CREATE FUNCTION inorder_internal.share_below(
     s inorder_internal.spread, next float8, analyzed float8, number float8
@@ -113,11 +114,11 @@ DECLARE
     common float8;
 BEGIN
     IF s.last IS NULL OR number > s.last THEN
-        -- What came since, evenly up to the next number.
+        -- Rows inserted since, assumed to be uniform up to the next number.
         RETURN analyzed + (1 - analyzed)
             * least(1, (number - coalesce(s.last, 0)) / greatest(next - coalesce(s.last, 0), 1));
     END IF;
-    -- Of the common numbers those that are lower: width_bucket() counts equal ones, too.
+    -- The lower ones of the common numbers: width_bucket() counts equal ones, too.
     common := CASE WHEN all_common > 0 THEN coalesce(s.shares[width_bucket(number - 0.5, s.common)], 0) ELSE 0 END;
     IF cardinality(s.bounds) < 2 THEN
         RETURN analyzed * common / greatest(all_common, 1e-9);
@@ -125,7 +126,7 @@ BEGIN
     RETURN analyzed * (common + (1 - all_common) * inorder_internal.share_between(s.bounds, number));
 END $$;
 COMMENT ON FUNCTION inorder_internal.share_below(inorder_internal.spread, float8, float8, float8) IS
-'Internal function. About which share of the rows have lower numbers, where a share of them has been analyzed.';
+'Internal function. The estimated share of rows with lower numbers, given the share that was there at ANALYZE.';
 
 CREATE FUNCTION inorder_internal.rows_with(t inorder_internal.feed_table, numbers int8multirange, next bigint)
 RETURNS float8
@@ -144,7 +145,7 @@ BEGIN
             FROM unnest(numbers) AS r);
 END $$;
 COMMENT ON FUNCTION inorder_internal.rows_with(inorder_internal.feed_table, int8multirange, bigint) IS
-'Internal function. About how many rows have the numbers of a set, of those below the next one.';
+'Internal function. The estimated number of rows with numbers of a set, below the next number.';
 
 CREATE FUNCTION inorder_internal.backlog(
     t inorder_internal.feed_table, p @extschema@.feed_position, OUT transactions bigint, OUT rows bigint
@@ -155,20 +156,21 @@ DECLARE
     numbers int8multirange;
     estimated float8;
 BEGIN
-    -- Whatever an owner did to his table or its statistics, the other feeds are to be seen.
+    -- Whatever an owner did to a table or its statistics, the view must show the other feeds.
     IF inorder_internal.next_transaction(0) > 281474976710655 - t.base THEN
         RETURN;
     END IF;
     numbers := inorder_internal.ended_transactions(t.base) - p.transactions;
     transactions := inorder_internal.total(numbers);
-    -- Nor take long.
+    -- It must not take long, either.
     IF (SELECT count(*) FROM unnest(numbers)) <= 1000 THEN
         estimated := inorder_internal.rows_with(t, numbers, inorder_internal.next_transaction(t.base));
     END IF;
     rows := CASE WHEN estimated BETWEEN 0 AND 9e18 THEN round(estimated) END;
 EXCEPTION WHEN data_exception THEN
-    -- On 18 the owner of a table may give it any statistics.
+    -- From 18 on the owner of a table may set any statistics.
     rows := NULL;
 END $$;
 COMMENT ON FUNCTION inorder_internal.backlog(inorder_internal.feed_table, @extschema@.feed_position) IS
-'Internal function. Transactions that have ended since a position, of any table, and about how many rows they have.';
+'Internal function. The number of transactions of any table that have ended since a position, and an estimate of '
+'their rows.';

@@ -1,14 +1,14 @@
--- The view feeds: how far each feed is behind, and who holds rows back.
+-- The view feeds: the lag of each feed, and the transactions that delay rows.
 --
--- It plans and runs no query over a user's table, whose owner's functions planning alone would run, and locks none,
--- or its owner could keep everybody waiting.
+-- It does not plan or run a query over a user table, since planning may already execute functions of its owner. It
+-- does not lock one, since the owner could then block everybody.
 
 CREATE TYPE inorder_internal.seen_feed AS (
     name text, owner name, relation regclass, key_column name, position int8multirange, partial bigint,
     unfinished_batch bigint, batch_pid int, created timestamptz, moved timestamptz, backlog_transactions bigint,
     backlog_rows_estimated bigint
 );
-COMMENT ON TYPE inorder_internal.seen_feed IS 'Internal type. What the view feeds shows of a feed.';
+COMMENT ON TYPE inorder_internal.seen_feed IS 'Internal type. What the view feeds shows for a feed.';
 
 CREATE FUNCTION inorder_internal.shown_owner(f inorder_internal.feed)
 RETURNS name
@@ -16,13 +16,13 @@ LANGUAGE sql STABLE
 RETURN CASE WHEN inorder_internal.is_right((f).owner, (f).owner_name, (f).system)
             THEN coalesce(inorder_internal.role_name((f).owner), (f).owner::text::name) ELSE (f).owner::text::name END;
 COMMENT ON FUNCTION inorder_internal.shown_owner(inorder_internal.feed) IS
-'Internal function. The owner of a feed, by oid if the role is gone or was another server''s.';
+'Internal function. The owner of a feed, as an oid if the role was dropped or belongs to another server.';
 
 CREATE FUNCTION inorder_internal.session_lives(number oid)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION inorder_internal.session_lives(oid) IS
-'Internal function. Whether the session lives that was handed out a batch under this number; false on a standby.';
+'Internal function. Whether the session with this number, which has a batch, is still running; false on a standby.';
 
 CREATE FUNCTION inorder_internal.feeds_of(caller oid)
 RETURNS SETOF inorder_internal.seen_feed
@@ -47,18 +47,18 @@ CREATE FUNCTION inorder_internal.seen_feeds()
 RETURNS SETOF inorder_internal.seen_feed
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 COMMENT ON FUNCTION inorder_internal.seen_feeds() IS
-'Internal function. The feeds that the current role may see: what the view feeds is made of.';
+'Internal function. The feeds that the current role may see: the source of the view feeds.';
 
 CREATE FUNCTION inorder_internal.base_of(relation regclass)
 RETURNS bigint
 LANGUAGE sql STABLE STRICT
 RETURN coalesce((SELECT min(k.base) FROM inorder_internal.key_columns(relation) AS k), 0::bigint);
 COMMENT ON FUNCTION inorder_internal.base_of(regclass) IS
-'Internal function. What is added to transaction ids in a table, as its columns say.';
+'Internal function. The base of a table, from its columns.';
 
 CREATE FUNCTION @extschema@.feed_holders(relation regclass)
 RETURNS TABLE (pid int, gid text, application text, number bigint, since timestamptz, query text)
--- Not STRICT, or the planner could not make it part of the query: null has no holders.
+-- Not STRICT, so that the planner can inline it; null has no holders.
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     WITH writers AS (
@@ -85,9 +85,9 @@ BEGIN ATOMIC
     ORDER BY 5, 4;
 END;
 COMMENT ON FUNCTION @extschema@.feed_holders(regclass) IS
-'Transactions in progress that have written to a table or may do so, which is what holds rows back: session (pid, '
-'application, query) or prepared transaction (gid), its number (id plus the base of the table), and since when it is '
-'open; the oldest first. Of other roles'' sessions only what pg_stat_activity shows.';
+'Transactions in progress that have written to a table or may do so, and so delay rows: session (pid, application, '
+'query) or prepared transaction (gid), its number (id plus the base of the table), and its start time; the oldest '
+'first. For sessions of other roles it shows what pg_stat_activity shows.';
 
 CREATE VIEW @extschema@.feeds WITH (security_barrier = true) AS
 SELECT f.name, f.owner, f.relation, f.key_column, f.position, f.partial, f.unfinished_batch, f.batch_pid, f.created,
@@ -97,18 +97,18 @@ FROM inorder_internal.seen_feeds() AS f
 LEFT JOIN LATERAL (SELECT count(*) OVER () AS writers, o.since, o.pid, o.application, o.gid, o.query
                    FROM @extschema@.feed_holders(f.relation) AS o LIMIT 1) AS h ON true;
 COMMENT ON VIEW @extschema@.feeds IS
-'Feeds that the current role may move, feeds of tables that it may read, and for members of pg_monitor all: how far '
-'behind, and who holds rows back.';
+'Lag of each feed, and the transactions that delay rows. Shows feeds that the current role may move, feeds of tables '
+'that it may read, and all feeds to members of pg_monitor.';
 COMMENT ON COLUMN @extschema@.feeds.position IS 'transactions read completely';
-COMMENT ON COLUMN @extschema@.feeds.partial IS 'transaction of which rows are read up to a key';
+COMMENT ON COLUMN @extschema@.feeds.partial IS 'transaction whose rows are read up to a key';
 COMMENT ON COLUMN @extschema@.feeds.batch_pid IS
 'process ID of the session that has the unfinished batch; null if that session has ended, and on a standby';
-COMMENT ON COLUMN @extschema@.feeds.moved IS 'when the position moved last; null if never';
+COMMENT ON COLUMN @extschema@.feeds.moved IS 'when the position last moved; null if never';
 COMMENT ON COLUMN @extschema@.feeds.backlog_transactions IS
-'transactions, of any table, that have ended and are not read';
+'number of transactions, of any table, that have ended and are not read';
 COMMENT ON COLUMN @extschema@.feeds.backlog_rows_estimated IS
-'their rows in this table, estimated from the statistics of ANALYZE';
+'estimated number of their rows in this table, from the statistics of ANALYZE';
 COMMENT ON COLUMN @extschema@.feeds.writers IS
-'transactions in progress that hold rows of this table back (see feed_holders); null if none';
+'number of transactions in progress that delay rows of this table (see feed_holders); null if none';
 COMMENT ON COLUMN @extschema@.feeds.held_since IS
-'when the oldest of them began: no row that is held back is older';
+'start time of the oldest of them: no delayed row is older';

@@ -1,17 +1,17 @@
--- The guard: how a table is made readable, and stays insert-only.
+-- The guard: makes a table readable, and keeps it insert-only.
 --
--- The functions that users call are in src/enable.c. They run the statements that are made here with the rights of
--- their caller, who owns the table, and see to it that these did what they say.
+-- The public functions are in src/enable.c. They execute the statements generated here with the privileges of
+-- their caller, who owns the table, and verify the result.
 
--- In the schema of the users, since their tables name it, and so do the dumps of these.
+-- In the public schema, since triggers on users' tables, and dumps of these, refer to it.
 CREATE FUNCTION @extschema@.feed_guard()
 RETURNS trigger
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION @extschema@.feed_guard() IS
-'Internal function. Trigger on tables with a feed or an exact count: refuses rows that carry the number of another '
+'Internal function. Trigger on tables with a feed or an exact count: refuses rows with the number of another '
 'transaction than the one that inserts them (check_violation), rows of a restored table before feed_rebase '
-'(object_not_in_prerequisite_state), and DELETE, TRUNCATE and UPDATE of what readers rely on (restrict_violation). '
-'feed_enable makes it.';
+'(object_not_in_prerequisite_state), and DELETE, TRUNCATE and UPDATE of what readers depend on (restrict_violation). '
+'Created by feed_enable.';
 
 CREATE FUNCTION inorder_internal.is_guarded(
     relation regclass, columns name[], is_uuid boolean, is_generated boolean, base bigint, guard oid
@@ -19,7 +19,7 @@ CREATE FUNCTION inorder_internal.is_guarded(
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 COMMENT ON FUNCTION inorder_internal.is_guarded(regclass, name[], boolean, boolean, bigint, oid) IS
-'Internal function. Whether the triggers of the guard are on a table as feed_enable() makes them: function, events, '
+'Internal function. Whether the triggers of the guard are on a table as feed_enable() creates them: function, events, '
 'always enabled, without a WHEN clause, for these columns, with this base; and the first column of its type, '
 'generated or not.';
 
@@ -43,7 +43,7 @@ LANGUAGE sql STABLE
 RETURN inorder_internal.is_guarded((t).relation, inorder_internal.known_columns(t), (t).is_uuid, (t).is_generated,
                                    (t).base, inorder_internal.guard_function());
 COMMENT ON FUNCTION inorder_internal.has_guard(inorder_internal.feed_table) IS
-'Internal function. Whether the guard of a table stands.';
+'Internal function. Whether the guard of a table is intact.';
 
 CREATE FUNCTION inorder_internal.public_schema()
 RETURNS text
@@ -51,7 +51,7 @@ LANGUAGE sql STABLE
 RETURN (SELECT quote_ident(n.nspname) FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
         WHERE p.oid = '@extschema@.feed_guard()'::regprocedure::oid);
 COMMENT ON FUNCTION inorder_internal.public_schema() IS
-'Internal function. The schema of what users call, by its present name, as text of a statement.';
+'Internal function. The schema of the public functions, by its current name, as text of a statement.';
 
 CREATE FUNCTION inorder_internal.guard_statements(t inorder_internal.feed_table)
 RETURNS SETOF text
@@ -62,8 +62,8 @@ DECLARE
     columns text;
 BEGIN
     SELECT string_agg(quote_ident(c), ', ') INTO columns FROM unnest(inorder_internal.known_columns(t)) AS c;
-    -- Triggers fire by name: nothing changes the key after these. Nobody gives a generated column a value,
-    -- and a BEFORE UPDATE trigger would make the server compute it anew at every update.
+    -- Triggers fire in the order of their names: nothing changes the key after these. No statement can supply the
+    -- value of a generated column, and a BEFORE UPDATE trigger makes the server recompute it in each update.
     RETURN NEXT format('CREATE TRIGGER zz_inorder_guard %s OR UPDATE OF %s ON %s FOR EACH ROW %s',
                        CASE WHEN t.is_generated THEN 'AFTER DELETE' ELSE 'BEFORE INSERT OR DELETE' END,
                        columns, t.relation, call);
@@ -82,14 +82,14 @@ AS $$
 DECLARE
     call text := format('EXECUTE FUNCTION %s.feed_guard(%L)', inorder_internal.public_schema(), t.base);
 BEGIN
-    -- Triggers of rows come to partitions by themselves, those of statements do not.
+    -- Partitions inherit row triggers, but not statement triggers.
     RETURN QUERY SELECT s.statement FROM unnest(inorder_internal.tree(t.relation)) AS member,
         LATERAL (VALUES (format('CREATE TRIGGER zz_inorder_truncate BEFORE TRUNCATE ON %s %s', member, call)),
                         (format('ALTER TABLE %s ENABLE ALWAYS TRIGGER zz_inorder_truncate', member))) AS s(statement)
         WHERE NOT EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = member AND g.tgname = 'zz_inorder_truncate');
 END $$;
 COMMENT ON FUNCTION inorder_internal.truncate_statements(inorder_internal.feed_table) IS
-'Internal function. The statements that guard a table and its partitions from TRUNCATE, where they are not yet.';
+'Internal function. The statements that guard a table and its partitions from TRUNCATE, where a guard is missing.';
 
 CREATE FUNCTION inorder_internal.unguard_statements(relation regclass)
 RETURNS SETOF text
@@ -107,12 +107,12 @@ COMMENT ON FUNCTION inorder_internal.unguard_statements(regclass) IS
 CREATE FUNCTION inorder_internal.is_enabled(relation regclass, key_column name)
 RETURNS boolean
 LANGUAGE sql STABLE
--- The look at a guard locks its table: at one row, not in the WHERE of all.
+-- Checking a guard locks its table: so it is done for one row, not in a WHERE clause for all.
 RETURN coalesce(inorder_internal.has_guard((
     SELECT t FROM inorder_internal.feed_table AS t
     WHERE t.relation = is_enabled.relation AND t.key_column = coalesce(is_enabled.key_column, t.key_column))), false);
 COMMENT ON FUNCTION inorder_internal.is_enabled(regclass, name) IS
-'Internal function. Whether feed_enable() was called for a table, and its guard stands.';
+'Internal function. Whether feed_enable() was called for a table, and its guard is intact.';
 
 CREATE FUNCTION inorder_internal.check_alone(relation regclass)
 RETURNS void
@@ -133,7 +133,7 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION inorder_internal.check_alone(regclass) IS
-'Internal function. Error if a partition or a parent of the table has a guard of its own.';
+'Internal function. Error if a partition or a parent of the table is enabled itself.';
 
 CREATE FUNCTION inorder_internal.describe_new(relation regclass, key_column name, OUT t inorder_internal.feed_table,
                                               OUT probe text)
@@ -146,7 +146,7 @@ BEGIN
                     inorder_internal.unnumbered_query(t));
 END $$;
 COMMENT ON FUNCTION inorder_internal.describe_new(regclass, name) IS
-'Internal function. How a table will be read, and the query that finds what is in the way.';
+'Internal function. How a table will be read, and the query that finds rows which prevent it.';
 
 CREATE FUNCTION inorder_internal.keep_table(t inorder_internal.feed_table)
 RETURNS void
@@ -166,7 +166,7 @@ BEGIN
               excluded.ordered);
 END $$;
 COMMENT ON FUNCTION inorder_internal.keep_table(inorder_internal.feed_table) IS
-'Internal function. Remember that a table is readable, once its guard stands.';
+'Internal function. Store that a table is readable, after its guard was created.';
 
 CREATE FUNCTION inorder_internal.renewed(
     known @extschema@.feed_member[], before @extschema@.feed_member[], after @extschema@.feed_member[]
@@ -189,7 +189,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION inorder_internal.renewed(
     @extschema@.feed_member[], @extschema@.feed_member[], @extschema@.feed_member[]) IS
-'Internal function. What a position remembers of tables, those that it knows as they were before known as they are.';
+'Internal function. The tables stored in a position, with the current guard in place of the previous one.';
 
 CREATE FUNCTION inorder_internal.renew_members(
     table_relation regclass, before @extschema@.feed_member[], after @extschema@.feed_member[]
@@ -206,7 +206,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION inorder_internal.renew_members(
     regclass, @extschema@.feed_member[], @extschema@.feed_member[]) IS
-'Internal function. Let the feeds of a table know the guard that feed_enable() made in the place of one that stood.';
+'Internal function. Store in the feeds of a table the guard by which feed_enable() replaced an intact one.';
 
 CREATE FUNCTION inorder_internal.forget_table(relation regclass)
 RETURNS void
@@ -227,17 +227,17 @@ BEGIN
     DELETE FROM inorder_internal.feed_table AS t WHERE t.relation = forget_table.relation;
 END $$;
 COMMENT ON FUNCTION inorder_internal.forget_table(regclass) IS
-'Internal function. Forget that a table is readable; error while something reads it.';
+'Internal function. Delete the description of a table; error while it has a feed or an exact count.';
 
 CREATE FUNCTION @extschema@.feed_enable(relation regclass, key_column name DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_enable(regclass, name) IS
-'Make a table readable by feeds and exact counts: find its column with the transaction number (by name where there '
-'are several) and its index, and guard both. feed_create and exact_count_start call it if nobody did. Call it again '
-'after renaming a column or changing the index.
-Owner only. Takes SHARE ROW EXCLUSIVE until the transaction ends, waiting for writers; ACCESS EXCLUSIVE if there is a '
-'guard already. Errors: undefined_column, ambiguous_column, '
+'Make a table readable by feeds and exact counts: find its column with the transaction number (specify it if there '
+'are several) and its index, and create the guard. feed_create and exact_count_start call it if necessary. Call it '
+'again after renaming a column, or changing the index or the primary key.
+Owner only. Takes SHARE ROW EXCLUSIVE until the end of the transaction, so it waits for writers; ACCESS EXCLUSIVE if '
+'there is a guard already. Errors: undefined_column, ambiguous_column, '
 'undefined_object (no index), wrong_object_type, undefined_table, insufficient_privilege, '
 'object_not_in_prerequisite_state (restored table: see feed_rebase), active_sql_transaction in REPEATABLE READ and '
 'SERIALIZABLE.';
@@ -246,7 +246,6 @@ CREATE FUNCTION @extschema@.feed_disable(relation regclass)
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_disable(regclass) IS
-'Undo feed_enable: drop the guard, so that rows may be updated and deleted again. Owner only. Takes '
-'ACCESS EXCLUSIVE. Errors: '
-'dependent_objects_still_exist while the table has a feed or an exact count, undefined_table, '
-'insufficient_privilege.';
+'Revert feed_enable: drop the guard, so that rows can be updated and deleted again.
+Owner only. Takes ACCESS EXCLUSIVE. Errors: dependent_objects_still_exist while the table has a feed or an exact '
+'count, undefined_table, insufficient_privilege.';

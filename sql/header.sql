@@ -1,13 +1,13 @@
--- Joined by make with the other files of this folder into inorder--VERSION.sql.
+-- make concatenates this file and the others of this directory to inorder--VERSION.sql.
 \echo Use "CREATE EXTENSION inorder" to load this file. \quit
 
--- This script runs as a superuser, and others may have filled the schema that was chosen for the extension:
--- nothing is found there except by its full name, with arguments of exactly its types.
+-- This script runs as a superuser, and other roles may have created objects in the schema of the extension.
+-- Every reference to that schema is qualified, with arguments of exactly the declared types.
 SET LOCAL search_path TO pg_catalog, pg_temp;
 
--- What users call is in the schema of their choice. State and internal functions are in a schema of the extension's
--- own, which belongs to the superuser who runs this script: nobody else can create anything in it. If it exists
--- already, this fails.
+-- Public functions are in the schema that the user chooses. State and internal functions are in a separate schema,
+-- owned by the superuser who runs this script: no other role can create objects in it. If it already exists, the
+-- script fails.
 CREATE SCHEMA inorder_internal;
 COMMENT ON SCHEMA inorder_internal IS
-'State and internal functions of the extension inorder. What is in here changes from version to version.';
+'State and internal functions of the extension inorder. Its contents may change in any version.';

@@ -55,7 +55,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v7_floor(timestamptz) IS
 'Smallest version-7 key whose uuid_v7_time is not before the given moment: a bound for ranges of keys and '
 'partitions.
-Range: 1970-01-01 00:00:00+00 to 10889-08-02 05:31:50.655999+00; anything else, infinity included, is an error '
+Range: 1970-01-01 00:00:00+00 to 10889-08-02 05:31:50.655999+00; anything else, including infinity, is an error '
 '(datetime_field_overflow).';
 
 CREATE FUNCTION @extschema@.uuid_xact_nextval(base bigint DEFAULT 0)

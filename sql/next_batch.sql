@@ -1,10 +1,10 @@
--- What is in the next batch.
+-- The contents of the next batch.
 --
--- src/next_batch.c asks here, and puts the questions about the table to it with the reader's rights:
+-- src/next_batch.c calls these functions, and executes the queries they return with the reader's privileges:
 --
---   1. next_batch()    what has ended since the position: all that the batch may have
---   2. probe_query()   is there anything wrong with the table? complain() says it
---   3. cut_query()     where do so many rows end? (window_query() before it, where the index gives no order)
+--   1. next_batch()    the transactions that have ended since the position: the batch without a limit of rows
+--   2. probe_query()   finds a violated condition, whose error complain() raises
+--   3. cut_query()     finds the last row within the limit (after window_query(), if the index has no order)
 --   4. cut_batch()     the batch that ends there
 
 CREATE FUNCTION inorder_internal.say_beyond(relation regclass)
@@ -68,7 +68,7 @@ BEGIN
     END CASE;
 END $$;
 COMMENT ON FUNCTION inorder_internal.complain(inorder_internal.feed_table, text, oid) IS
-'Internal function. The error about what a probe found.';
+'Internal function. The error about the result of a probe.';
 
 CREATE FUNCTION inorder_internal.beyond_query(t inorder_internal.feed_table)
 RETURNS text
@@ -78,7 +78,7 @@ RETURN format('SELECT ''beyond''::pg_catalog.text AS fault, NULL::pg_catalog.oid
               (t).relation, (t).key_column,
               inorder_internal.bound(t, inorder_internal.next_transaction((t).base)));
 COMMENT ON FUNCTION inorder_internal.beyond_query(inorder_internal.feed_table) IS
-'Internal function. The probe for numbers that no transaction of this server has had yet.';
+'Internal function. The probe for numbers that this server has not reached.';
 
 CREATE FUNCTION inorder_internal.unnumbered_query(t inorder_internal.feed_table)
 RETURNS text
@@ -95,8 +95,8 @@ RETURNS text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    -- Only where every partition key above is a plain column of a type of the server's own: otherwise functions of
-    -- the owner's would run, or a type is named whose schema may be closed to the reader.
+    -- Only if every partition key above is a plain column of a type of the server. Otherwise functions of the owner
+    -- would be executed, or a type be named for whose schema the reader may lack USAGE.
     IF EXISTS (SELECT FROM pg_partition_ancestors(member) AS p(relid) JOIN pg_partitioned_table AS k
                    ON k.partrelid = p.relid
                CROSS JOIN LATERAL unnest(k.partattrs::smallint[]) AS c(attnum)
@@ -107,7 +107,7 @@ BEGIN
     RETURN coalesce(pg_get_partition_constraintdef(member), 'true');
 END $$;
 COMMENT ON FUNCTION inorder_internal.plain_bounds(regclass) IS
-'Internal function. The bounds of a partition, for the planner to leave out the others; true if they are not plain.';
+'Internal function. The bounds of a partition, by which the planner prunes the others; true if they are not plain.';
 
 CREATE FUNCTION inorder_internal.part(relation regclass, member regclass, caller oid)
 RETURNS text
@@ -116,14 +116,14 @@ AS $$
 DECLARE
     hidden boolean;
 BEGIN
-    -- A look at the row security of a partition locks it: what is seen of it stays so.
+    -- Checking the row security of a partition locks it, so the result cannot change.
     IF member <> relation THEN
         hidden := inorder_internal.hides_rows(caller, member);
     END IF;
     IF member = relation OR NOT hidden AND inorder_internal.may_read(caller, member) THEN
         RETURN format('ONLY %s AS e WHERE ', member);
     END IF;
-    -- Who may read a table reads its partitions through it, whatever rights they have themselves.
+    -- A role that may read a table may read its partitions through it, without privileges on these.
     RETURN format('%s AS e WHERE e.tableoid OPERATOR(pg_catalog.=) %L::pg_catalog.oid AND (%s) AND ',
                   relation, member::oid, inorder_internal.plain_bounds(member));
 END $$;
@@ -154,8 +154,8 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION inorder_internal.passed_query(
     inorder_internal.feed_table, int8multirange, bigint, text[], regclass, oid, text) IS
-'Internal function. The probe for rows of a table or partition that are in a set of transactions, or of one more up to '
-'a key: which is this fault.';
+'Internal function. The probe for rows of a table or partition that are in a set of transactions, or in one more up to '
+'a key. Such rows are the given fault.';
 
 CREATE FUNCTION inorder_internal.joined_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, members @extschema@.feed_member[], caller oid
@@ -176,7 +176,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION inorder_internal.joined_query(
     inorder_internal.feed_table, @extschema@.feed_batch, @extschema@.feed_member[], oid) IS
-'Internal function. The probe for rows that came into a batch after it was made; null if none can have.';
+'Internal function. The probe for rows added to a batch after it was created; null if that is impossible.';
 
 CREATE FUNCTION inorder_internal.probe_query(
     t inorder_internal.feed_table, p @extschema@.feed_position, b @extschema@.feed_batch, caller oid
@@ -201,7 +201,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION inorder_internal.probe_query(
     inorder_internal.feed_table, @extschema@.feed_position, @extschema@.feed_batch, oid) IS
-'Internal function. The query that finds a fault of the table, if it has one, before it is read.';
+'Internal function. The query that finds a violated condition of the table before it is read.';
 
 CREATE FUNCTION inorder_internal.check_reached(t inorder_internal.feed_table, p @extschema@.feed_position)
 RETURNS void
@@ -220,7 +220,7 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION inorder_internal.check_reached(inorder_internal.feed_table, @extschema@.feed_position) IS
-'Internal function. Error if numbers have been read that this server has not reached.';
+'Internal function. Error if a position contains numbers that this server has not reached.';
 
 CREATE FUNCTION inorder_internal.check_remembers(t inorder_internal.feed_table, p @extschema@.feed_position)
 RETURNS void
@@ -237,7 +237,7 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION inorder_internal.check_remembers(inorder_internal.feed_table, @extschema@.feed_position) IS
-'Internal function. Error if a position that has read something does not say of which partitions: a reader made it.';
+'Internal function. Error if a position that has read something lacks members: it was constructed by a reader.';
 
 CREATE FUNCTION inorder_internal.is_idle(t inorder_internal.feed_table, p @extschema@.feed_position)
 RETURNS boolean
@@ -245,7 +245,7 @@ LANGUAGE sql STABLE
 RETURN isempty(inorder_internal.ended_transactions((t).base) - (p).transactions) AND (p).partial IS NULL
     AND upper((p).transactions) <= inorder_internal.next_transaction((t).base);
 COMMENT ON FUNCTION inorder_internal.is_idle(inorder_internal.feed_table, @extschema@.feed_position) IS
-'Internal function. Whether nothing has ended since a position, and nothing is wrong with it.';
+'Internal function. Whether no transaction has ended since a position, and the position is valid.';
 
 CREATE FUNCTION inorder_internal.next_batch(
     t inorder_internal.feed_table, p @extschema@.feed_position, members @extschema@.feed_member[],
@@ -262,7 +262,7 @@ BEGIN
     batch.transactions := ended - p.transactions;
     batch.resumed := p.partial;
     batch.resumed_after := p.last_key;
-    -- A standby may not have come so far yet as the one that the position is from.
+    -- A standby may be behind the server that the position is from.
     IF isempty(batch.transactions) OR NOT batch.transactions @> p.partial THEN
         batch := NULL;
         RETURN;
@@ -271,7 +271,7 @@ BEGIN
         PERFORM inorder_internal.check_order(t, p.members, p.partial);
     END IF;
     batch.members := members;
-    -- Nor have the partitions yet that the position remembers: they are not to be forgotten.
+    -- Partitions in the position may not yet exist on the standby: keep them.
     IF NOT p.transactions <@ ended AND p.members <> members THEN
         batch.members := ARRAY(SELECT m FROM unnest(members) AS m UNION SELECT m FROM unnest(p.members) AS m
                                ORDER BY 1);
@@ -279,7 +279,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION inorder_internal.next_batch(
     inorder_internal.feed_table, @extschema@.feed_position, @extschema@.feed_member[]) IS
-'Internal function. Everything that has ended since a position; null if nothing has.';
+'Internal function. The batch of all transactions that have ended since a position; null if there is none.';
 
 CREATE FUNCTION inorder_internal.no_batch(p @extschema@.feed_position)
 RETURNS @extschema@.feed_batch
@@ -287,7 +287,7 @@ LANGUAGE sql STABLE
 RETURN ROW('{}'::int8multirange, (p).partial, (p).last_key, (p).partial, (p).last_key, (p).members,
            inorder_internal.server_origin())::@extschema@.feed_batch;
 COMMENT ON FUNCTION inorder_internal.no_batch(@extschema@.feed_position) IS
-'Internal function. The batch of no transactions, which leaves a position as it is.';
+'Internal function. The batch of no transactions, which does not change a position.';
 
 CREATE FUNCTION inorder_internal.total(numbers int8multirange)
 RETURNS bigint
@@ -297,7 +297,7 @@ BEGIN
     RETURN (SELECT coalesce(sum(upper(n) - lower(n)), 0) FROM unnest(numbers) AS n);
 END $$;
 COMMENT ON FUNCTION inorder_internal.total(int8multirange) IS
-'Internal function. How many numbers are in a set.';
+'Internal function. The number of elements of a set.';
 
 CREATE FUNCTION inorder_internal.smallest(numbers int8multirange, amount bigint)
 RETURNS int8multirange
@@ -312,28 +312,28 @@ BEGIN
         WHERE c.before < amount);
 END $$;
 COMMENT ON FUNCTION inorder_internal.smallest(int8multirange, bigint) IS
-'Internal function. The smallest so many numbers of a set.';
+'Internal function. The given number of smallest elements of a set.';
 
 CREATE FUNCTION inorder_internal.window_numbers(b @extschema@.feed_batch)
 RETURNS int8multirange
 LANGUAGE sql IMMUTABLE
 RETURN (b).transactions - inorder_internal.one((b).resumed);
 COMMENT ON FUNCTION inorder_internal.window_numbers(@extschema@.feed_batch) IS
-'Internal function. The whole transactions of a batch, of which a window is taken.';
+'Internal function. The whole transactions of a batch, from which a window is selected.';
 
 CREATE FUNCTION inorder_internal.window_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, amount bigint, max_rows int
 )
 RETURNS text
 LANGUAGE sql STABLE
--- As many rows as would be four times too many need not be told apart.
+-- Counting stops at four times the limit: the exact number above that is not needed.
 RETURN format('SELECT pg_catalog.count(*) FROM (SELECT %s LIMIT %s) AS e',
               inorder_internal.from_ranges(t, inorder_internal.whole_table(t),
                   inorder_internal.smallest(inorder_internal.window_numbers(b), amount), ''),
               max_rows * 4::bigint);
 COMMENT ON FUNCTION inorder_internal.window_query(
     inorder_internal.feed_table, @extschema@.feed_batch, bigint, int) IS
-'Internal function. The query for how many rows the smallest so many transactions of a batch have.';
+'Internal function. The query for the number of rows of the given number of smallest transactions of a batch.';
 
 CREATE FUNCTION inorder_internal.in_window(b @extschema@.feed_batch, amount bigint)
 RETURNS @extschema@.feed_batch
@@ -345,7 +345,7 @@ BEGIN
     RETURN b;
 END $$;
 COMMENT ON FUNCTION inorder_internal.in_window(@extschema@.feed_batch, bigint) IS
-'Internal function. A batch with only its smallest so many whole transactions.';
+'Internal function. A batch reduced to the given number of smallest whole transactions.';
 
 CREATE FUNCTION inorder_internal.cut_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int
@@ -354,8 +354,8 @@ RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    -- As text by the output of the type, not by a cast: anyone may make one of those for a type of his.
-    -- Inside out, so that it is done for the last row and not for those before it.
+    -- As text by the output function of the type, not by a cast: any role may create a cast for its own type.
+    -- In the outer query, so that it is evaluated for the last row only.
     RETURN format('SELECT %s AS number, ARRAY[%s]::pg_catalog.text[] AS last_key '
                   'FROM (SELECT e.* FROM (%s) AS e OFFSET %s LIMIT 1) AS e',
         inorder_internal.number_text(t),
@@ -365,7 +365,7 @@ BEGIN
         max_rows - 1);
 END $$;
 COMMENT ON FUNCTION inorder_internal.cut_query(inorder_internal.feed_table, @extschema@.feed_batch, int) IS
-'Internal function. The query for the number and the key of the row that is so many rows into a batch.';
+'Internal function. The query for transaction number and key of the n-th row of a batch.';
 
 CREATE FUNCTION inorder_internal.cut_batch(
     t inorder_internal.feed_table, b @extschema@.feed_batch, number bigint, last_key text[]
@@ -388,5 +388,5 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION inorder_internal.cut_batch(
     inorder_internal.feed_table, @extschema@.feed_batch, bigint, text[]) IS
-'Internal function. A batch that stops after a row; where nothing distinguishes rows of one transaction, after its '
+'Internal function. A batch that ends after a row or, if no key distinguishes the rows of a transaction, after its '
 'transaction.';

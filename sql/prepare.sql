@@ -1,4 +1,4 @@
--- Tables that exist: the statements that make them readable.
+-- Existing tables: the statements that make them readable.
 
 CREATE FUNCTION inorder_internal.index_statements(relation regclass, key_column name, method name)
 RETURNS SETOF text
@@ -8,7 +8,8 @@ DECLARE
     member record;
     options text := CASE method WHEN 'brin' THEN ' WITH (autosummarize = on)' ELSE '' END;
 BEGIN
-    -- There is no CONCURRENTLY on a partitioned table: an empty index first, then one on each leaf, attached.
+    -- CONCURRENTLY does not work on a partitioned table: create an invalid index ON ONLY it, then one on each leaf,
+    -- and attach these.
     FOR member IN
         WITH RECURSIVE tree AS (
             SELECT oid, NULL::oid AS parent, 1 AS depth FROM pg_class WHERE oid = relation
@@ -70,7 +71,7 @@ DECLARE
     key_attnum smallint := inorder_internal.check_preparable(relation, key_column, method);
 BEGIN
     IF key_attnum IS NULL THEN
-        -- Constant at first, which takes no rewrite: what is there counts as transaction 0.
+        -- First with a constant default, which avoids a rewrite: existing rows count as transaction 0.
         RETURN NEXT format('ALTER TABLE %s ADD COLUMN %I bigint NOT NULL DEFAULT 0, '
                            'ALTER COLUMN %2$I SET DEFAULT %s.xact_id(''0''::pg_catalog.int8)',
                            relation, key_column, schema);
@@ -91,9 +92,8 @@ CREATE FUNCTION @extschema@.feed_prepare(
 RETURNS SETOF text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_prepare(regclass, name, name) IS
-'The statements that make an existing table of any key readable, one a row, each online: a bigint column with '
-'xact_id() as default (no rewrite; rows that are there count as transaction 0), its index (brin or btree) '
-'concurrently, ANALYZE, and feed_enable. psql performs them by its command gexec. What is there '
-'already is left out.
+'Return the statements that make an existing table with any key readable, one per row. All can be executed online: '
+'a bigint column with default xact_id() (no rewrite; existing rows count as transaction 0), its index (brin or btree) '
+'CONCURRENTLY, ANALYZE, and feed_enable. Omits steps already done. In psql, execute them by its command gexec.
 The first takes ACCESS EXCLUSIVE for a moment; set lock_timeout. Errors: invalid_parameter_value (method), '
 'wrong_object_type, duplicate_column (a column of this name without such a default).';

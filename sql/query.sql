@@ -1,8 +1,8 @@
--- Text of queries: slices of a table by transaction number, called e in each.
+-- Text of queries: rows of a table by transaction number. The table has the alias e in each.
 --
--- The reader runs them with his own rights, feed_apply() under his own search_path. So whatever is not quoted as data
--- or found in the table names its schema, literals have their type, and every function and operator is the server's
--- own: src/query.c refuses a query in which it is not.
+-- They run with the caller's privileges, in feed_apply() also with the caller's search_path. So every name is quoted as
+-- data, a column of the table, or schema-qualified; literals have a type; and every function and operator is the
+-- server's own: src/query.c refuses any other query.
 
 CREATE FUNCTION inorder_internal.bound(t inorder_internal.feed_table, number bigint)
 RETURNS text
@@ -17,7 +17,7 @@ RETURNS text
 LANGUAGE sql STABLE
 RETURN format('e.%1$I OPERATOR(pg_catalog.>=) %2$s AND e.%1$I OPERATOR(pg_catalog.<) %3$s', (t).key_column, low, high);
 COMMENT ON FUNCTION inorder_internal.between_bounds(inorder_internal.feed_table, text, text) IS
-'Internal function. The condition that keys are in a range: one range of one index.';
+'Internal function. The condition that keys are in a range, which is one range of the index.';
 
 CREATE FUNCTION inorder_internal.in_range(t inorder_internal.feed_table, numbers int8multirange)
 RETURNS text
@@ -30,7 +30,7 @@ COMMENT ON FUNCTION inorder_internal.in_range(inorder_internal.feed_table, int8m
 CREATE FUNCTION inorder_internal.number_text(t inorder_internal.feed_table)
 RETURNS text
 LANGUAGE sql STABLE
--- The first six bytes of a key are its number.
+-- The number is the first six bytes of a key.
 RETURN format(CASE WHEN (t).is_uuid
     THEN 'pg_catalog.concat(''x''::pg_catalog.text, pg_catalog.encode(pg_catalog.substring('
          'pg_catalog.uuid_send(e.%I), 1, 6), ''hex''::pg_catalog.text))::pg_catalog."bit"(48)::pg_catalog.int8'
@@ -71,7 +71,7 @@ BEGIN
     RETURN literals;
 END $$;
 COMMENT ON FUNCTION inorder_internal.literal_list(inorder_internal.feed_table, text[]) IS
-'Internal function. A key as text of a query, each value with the type of its column; null for a null key.';
+'Internal function. A key as text of a query, each value cast to the type of its column; null for a null key.';
 
 CREATE FUNCTION inorder_internal.order_by(t inorder_internal.feed_table, in_order boolean)
 RETURNS text
@@ -79,7 +79,7 @@ LANGUAGE sql STABLE
 RETURN CASE WHEN in_order THEN ' ORDER BY ' || inorder_internal.column_list(inorder_internal.known_columns(t))
             ELSE '' END;
 COMMENT ON FUNCTION inorder_internal.order_by(inorder_internal.feed_table, boolean) IS
-'Internal function. The end of a query for rows in their order or as they come.';
+'Internal function. The end of a query for ordered or unordered rows.';
 
 CREATE FUNCTION inorder_internal.slice(
     t inorder_internal.feed_table, number bigint, above text[], up_to text[], columns text, in_order boolean
@@ -99,7 +99,7 @@ BEGIN
         || inorder_internal.order_by(t, in_order) || ')';
 END $$;
 COMMENT ON FUNCTION inorder_internal.slice(inorder_internal.feed_table, bigint, text[], text[], text, boolean) IS
-'Internal function. The query for rows of one transaction above and up to a key; null leaves a side open.';
+'Internal function. The query for rows of one transaction above one key and up to another; null means no bound.';
 
 CREATE FUNCTION inorder_internal.near(numbers int8multirange)
 RETURNS int8multirange
@@ -144,20 +144,20 @@ DECLARE
     probed int8multirange := numbers;
     filter text := '';
 BEGIN
-    -- A probe of a BRIN index reads all of it, and all pages that it has not summarised: so near ranges have one.
+    -- A probe of a BRIN index reads all of it, and all pages not yet summarized: so adjacent ranges share a probe.
     IF NOT t.ordered THEN
         probed := inorder_internal.near(numbers);
         filter := format(' AND %L::pg_catalog.int8multirange OPERATOR(pg_catalog.@>) ', numbers)
             || inorder_internal.number_text(t);
     END IF;
-    -- One range at a time, in order, each by one scan of the index: OFFSET 0 keeps the planner from joining
-    -- the set with the table, for which it would read the whole index, and from reading the whole table.
+    -- One range at a time, in order, each by one index scan: OFFSET 0 prevents the planner from joining the set
+    -- with the table, which would read the whole index, and from reading the whole table.
     RETURN format('FROM %s AS b(low, high) CROSS JOIN LATERAL (SELECT * FROM %s%s%s%s OFFSET 0) AS e',
                   inorder_internal.bounds_table(t, probed), source,
                   inorder_internal.between_bounds(t, 'b.low', 'b.high'), filter, ending);
 END $$;
 COMMENT ON FUNCTION inorder_internal.from_ranges(inorder_internal.feed_table, text, int8multirange, text) IS
-'Internal function. The end of a query for rows of a set of transactions, where source is: a table AS e WHERE.';
+'Internal function. The end of a query for rows of a set of transactions; source is "table AS e WHERE".';
 
 CREATE FUNCTION inorder_internal.whole_table(t inorder_internal.feed_table)
 RETURNS text
@@ -175,8 +175,8 @@ AS $$
 BEGIN
     IF isempty(numbers) THEN
         RETURN NULL;
-    -- A BRIN index is read by a bitmap, whose price the planner puts as high as that of the whole table: only where
-    -- sequential scans are off, or in a join from which there is no other way out, does it take it.
+    -- A BRIN index is read by a bitmap scan, which the planner estimates to cost as much as reading the whole table. It
+    -- uses one only if sequential scans are disabled, or in a join without alternatives.
     ELSIF numbers = int8multirange(range_merge(numbers)) AND (in_order OR t.ordered) THEN
         RETURN format('(SELECT %s FROM %s%s%s)', columns, inorder_internal.whole_table(t),
                       inorder_internal.in_range(t, numbers), inorder_internal.order_by(t, in_order));
@@ -213,5 +213,5 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION inorder_internal.batch_query(
     inorder_internal.feed_table, @extschema@.feed_batch, text, boolean) IS
-'Internal function. The query for the rows of a batch, in their order or as they come: the rest of the transaction '
-'that the last batch stopped in, whole transactions, the first part of one.';
+'Internal function. The query for the rows of a batch, ordered or not: the rest of the transaction in which the last '
+'batch ended, whole transactions, the first part of one.';

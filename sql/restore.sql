@@ -1,4 +1,4 @@
--- After a restore: functions that move a table and its feeds into another cluster. feed_rebase() is in src/enable.c.
+-- After a restore: functions that adapt a table and its feeds to another cluster. feed_rebase() is in src/enable.c.
 
 CREATE FUNCTION inorder_internal.describe_restored(relation regclass, beyond bigint,
                                                    OUT t inorder_internal.feed_table, OUT highest_query text)
@@ -11,7 +11,7 @@ BEGIN
     END IF;
     t := inorder_internal.describe(relation, (SELECT f.key_column FROM inorder_internal.feed_table AS f
                                               WHERE f.relation = describe_restored.relation));
-    -- A restore computes generated numbers anew: they are of this server, and stay as they are.
+    -- A restore recomputes generated numbers: they are of this server, and do not change.
     IF t.is_generated THEN
         IF beyond >= inorder_internal.next_transaction(t.base) THEN
             RAISE 'column % of % is generated: its base cannot be raised', quote_ident(t.key_column), relation
@@ -21,13 +21,13 @@ BEGIN
         END IF;
         RETURN;
     END IF;
-    -- Not max(uuid), which most servers lack.
+    -- Not max(uuid), which most versions of PostgreSQL lack.
     highest_query := format('SELECT %s FROM %sTRUE AND e.%I IS NOT NULL ORDER BY e.%3$I DESC LIMIT 1',
                             inorder_internal.number_text(t), inorder_internal.whole_table(t), t.key_column);
 END $$;
 COMMENT ON FUNCTION inorder_internal.describe_restored(regclass, bigint) IS
 'Internal function. How a restored table is read, and the query for its highest number; no query if numbers were '
-'computed anew.';
+'recomputed.';
 
 CREATE FUNCTION inorder_internal.raised_base(t inorder_internal.feed_table, beyond bigint, highest bigint)
 RETURNS bigint
@@ -44,7 +44,7 @@ BEGIN ATOMIC
                     WHERE p.relation = (t).relation) AS n(number);
 END;
 COMMENT ON FUNCTION inorder_internal.raised_base(inorder_internal.feed_table, bigint, bigint) IS
-'Internal function. The base with which new numbers go on above all known ones.';
+'Internal function. The base with which new numbers are above all known ones.';
 
 CREATE FUNCTION inorder_internal.base_statement(t inorder_internal.feed_table, base bigint)
 RETURNS text
@@ -58,8 +58,8 @@ COMMENT ON FUNCTION inorder_internal.base_statement(inorder_internal.feed_table,
 CREATE FUNCTION inorder_internal.adopt_roles(table_relation regclass)
 RETURNS void
 LANGUAGE sql VOLATILE
--- In a restored database roles have other oids, and here one may be gone. The owner of the table vouches for the names.
--- A role that has made another feed of the same name meanwhile keeps that.
+-- In a restored database role oids differ, and a role may have been dropped. The owner of the table confirms the names.
+-- A role that has created another feed of the same name since keeps that one.
 BEGIN ATOMIC
     UPDATE inorder_internal.feed AS f
     SET owner = n.oid, system = inorder_internal.server_system(),
@@ -73,31 +73,31 @@ BEGIN ATOMIC
                         AND (o.owner = n.oid OR o.relation = f.relation AND o.id < f.id));
 END;
 COMMENT ON FUNCTION inorder_internal.adopt_roles(regclass) IS
-'Internal function. Let the roles of this cluster have the feeds of a restored table, by name.';
+'Internal function. Assign the feeds of a restored table to the roles of this cluster, by name.';
 
 CREATE FUNCTION inorder_internal.accept_feeds(t inorder_internal.feed_table)
 RETURNS void
 LANGUAGE sql VOLATILE
--- Batches go on in numbers of their own: those that were handed out elsewhere since the dump are not known here.
--- Where the numbers of rows were computed anew, a position is of no use: feed_seek() has to say another.
+-- Batches get numbers in a new range, since those returned elsewhere since the dump are unknown here.
+-- If the numbers of rows were recomputed, the position is invalid: feed_seek() must set another.
 BEGIN ATOMIC
     UPDATE inorder_internal.feed AS f
     SET position.origin = inorder_internal.server_origin(), batch_origin = NULL
     WHERE f.relation = (t).relation AND f.written_here IS DISTINCT FROM true AND NOT (t).is_generated;
 END;
 COMMENT ON FUNCTION inorder_internal.accept_feeds(inorder_internal.feed_table) IS
-'Internal function. Let the restored feeds of a table go on where they stopped.';
+'Internal function. Let the restored feeds of a table continue where they stopped.';
 
 CREATE FUNCTION @extschema@.feed_rebase(relation regclass, beyond bigint DEFAULT 0)
 RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_rebase(regclass, bigint) IS
-'Accept a table that was restored from a dump, with its feeds; until then it is not readable, and its guard refuses '
-'rows. Where transaction ids are lower than they were, raise the base in the column default and the guard, so that '
-'new numbers go on above those in the table, in the positions of its feeds, which stay as they are, and above '
-'beyond, for positions that readers keep themselves. Feeds go to the roles that have the names of those they belonged '
-'to. Returns the base; one that is high enough is kept. The numbers of a generated column are computed anew by a '
-'restore, so its base is kept, and each restored feed needs feed_seek.
+'Accept a table that was restored from a dump, with its feeds. Until then the table cannot be read, and its guard '
+'refuses new rows. If transaction ids are lower than before, raises the base in the column default and the guard, so '
+'that new numbers are above those in the table, above those in the positions of its feeds, which do not change, and '
+'above beyond, for positions kept by readers. Assigns feeds to the roles that have the names of their previous owners. '
+'Returns the base; one that is high enough is kept. A restore recomputes the numbers of a generated column, so its '
+'base is kept, and each restored feed needs feed_seek.
 Range: beyond 0 to 281474976710655. Owner only. Takes ACCESS EXCLUSIVE, waiting for everyone; reads the highest '
 'number by the index if it is a btree, otherwise the whole table. Errors: object_not_in_prerequisite_state for a '
 'generated column and a number beyond that the server has not reached; numeric_value_out_of_range; those of '

@@ -1,15 +1,15 @@
--- What the extension remembers, and who may do what with it.
+-- The state of the extension, and the privileges on it.
 --
--- Only the functions of the extension write here: they check the rights of their caller, then write as the owner of
+-- Only the functions of the extension write here: they check the caller's privileges, then write as the owner of
 -- these tables (src/state.c). The installer and the owner of the database may read and insert, for pg_dump and
--- pg_restore; what they insert is checked when it is used, and never executed.
+-- pg_restore. Rows they insert are checked at each use, and never executed.
 
 CREATE TYPE inorder_internal.role_ref AS (id oid, name name);
 COMMENT ON TYPE inorder_internal.role_ref IS
-'Internal type. A role, by oid on the server where it was remembered; on another one both must be right, so that no '
+'Internal type. A role, by oid and name on the server that stored it. On another server both must match, so that no '
 'other role takes its place after a restore.';
 
--- A dump names tables that may be missing where it is restored.
+-- A dump may name tables that do not exist in the database into which it is restored.
 CREATE TYPE inorder_internal.table_ref;
 
 CREATE FUNCTION inorder_internal.table_ref_in(cstring) RETURNS inorder_internal.table_ref
@@ -25,8 +25,8 @@ CREATE TYPE inorder_internal.table_ref (
     INTERNALLENGTH = 4, PASSEDBYVALUE, ALIGNMENT = int4, STORAGE = plain
 );
 COMMENT ON TYPE inorder_internal.table_ref IS
-'Internal type. A table, as regclass: its oid, in a dump its name. The name of a table that does not exist is no '
-'table, 0, not an error.';
+'Internal type. A table, as regclass: its oid, in a dump its name. The name of a table that does not exist is read as '
+'0, not as an error.';
 
 CREATE CAST (inorder_internal.table_ref AS regclass) WITHOUT FUNCTION AS IMPLICIT;
 COMMENT ON CAST (inorder_internal.table_ref AS regclass) IS 'the same table';
@@ -48,15 +48,15 @@ BEGIN
     RETURN NULL;
 END $$;
 COMMENT ON FUNCTION inorder_internal.leave_out_missing() IS
-'Internal function. Trigger on the state: leaves out what a restore brings for tables that it did not bring.';
+'Internal function. Trigger on the state: skips restored rows of tables that do not exist.';
 
--- A script that updates the extension and changes such a column marks the row as restored.
+-- An update script of the extension that changes such a column would mark the row as restored.
 CREATE FUNCTION inorder_internal.is_written_here(content anyelement)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL UNSAFE;
 COMMENT ON FUNCTION inorder_internal.is_written_here(anyelement) IS
-'Internal function. For generated columns of the state: whether the extension writes the row. It does not where COPY '
-'or INSERT brings rows of another time or another server, as pg_restore does.';
+'Internal function. For generated columns of the state: whether the extension writes the row. False for COPY and '
+'INSERT by others, such as pg_restore, whose rows are of another time or server.';
 
 CREATE TABLE inorder_internal.feed_table (
     relation inorder_internal.table_ref PRIMARY KEY,
@@ -73,14 +73,14 @@ COMMENT ON TABLE inorder_internal.feed_table IS 'Tables made readable by feed_en
 COMMENT ON COLUMN inorder_internal.feed_table.key_column IS
 'column with the transaction number: a uuid by uuid_xact_nextval(), or a bigint';
 COMMENT ON COLUMN inorder_internal.feed_table.order_columns IS
-'columns that distinguish rows of one transaction, in order; empty if none do, and transactions are then read whole';
+'columns that distinguish rows of one transaction, in order; if empty, transactions are read as a whole';
 COMMENT ON COLUMN inorder_internal.feed_table.base IS 'what is added to transaction ids, 0 to 281474976710655';
 COMMENT ON COLUMN inorder_internal.feed_table.ordered IS
-'whether a btree index gives rows by number; otherwise a BRIN index does not';
+'whether a btree index returns rows in the order of the number; false for a BRIN index';
 
 COMMENT ON COLUMN inorder_internal.feed_table.written_here IS
-'whether feed_enable() or feed_rebase() wrote the base here; otherwise a restore did, and the table is neither read '
-'nor written to until feed_rebase()';
+'whether feed_enable() or feed_rebase() wrote the base here; otherwise a restore did, and the table can be neither '
+'read nor written until feed_rebase()';
 
 CREATE TABLE inorder_internal.feed (
     id bigint PRIMARY KEY CHECK (id BETWEEN 1 AND 4294967295),
@@ -108,23 +108,23 @@ CREATE TABLE inorder_internal.feed (
 );
 CREATE INDEX ON inorder_internal.feed (relation);
 COMMENT ON TABLE inorder_internal.feed IS 'Feeds made by feed_create(); the view feeds shows them.';
-COMMENT ON COLUMN inorder_internal.feed.id IS 'what the lock of the feed is taken on';
-COMMENT ON COLUMN inorder_internal.feed.owner IS 'role that made it: see role_ref';
-COMMENT ON COLUMN inorder_internal.feed.owner_name IS 'its name when the feed moved last';
+COMMENT ON COLUMN inorder_internal.feed.id IS 'object id of the feed''s lock';
+COMMENT ON COLUMN inorder_internal.feed.owner IS 'role that created it: see role_ref';
+COMMENT ON COLUMN inorder_internal.feed.owner_name IS 'its name when the feed last moved';
 COMMENT ON COLUMN inorder_internal.feed.system IS 'system identifier of the server whose roles these are';
-COMMENT ON COLUMN inorder_internal.feed.movers IS 'roles that feed_grant() lets move it';
+COMMENT ON COLUMN inorder_internal.feed.movers IS 'roles that may move it, by feed_grant()';
 COMMENT ON COLUMN inorder_internal.feed.batch IS
-'number of the last batch handed out by feed_next_batch(): see next_number()';
+'number of the last batch returned by feed_next_batch(): see next_number()';
 COMMENT ON COLUMN inorder_internal.feed.batch_origin IS
-'server and timeline on which that number was given; null if another server did';
+'server and timeline on which that number was assigned; null if it was another server';
 COMMENT ON COLUMN inorder_internal.feed.finished IS 'number of the batch that was finished last';
-COMMENT ON COLUMN inorder_internal.feed.pending IS 'that batch as long as it is not finished';
+COMMENT ON COLUMN inorder_internal.feed.pending IS 'that batch, until it is finished';
 COMMENT ON COLUMN inorder_internal.feed.holder IS
-'number of the session that was handed out that batch: it holds a lock on the number as long as it lives';
+'number of the session that has that batch: the session holds a lock on the number until it ends';
 COMMENT ON COLUMN inorder_internal.feed.holder_pid IS 'process id of that session';
-COMMENT ON COLUMN inorder_internal.feed.moved IS 'when the position moved last';
+COMMENT ON COLUMN inorder_internal.feed.moved IS 'when the position last moved';
 COMMENT ON COLUMN inorder_internal.feed.written_here IS
-'whether the extension wrote the position here; otherwise a restore did, and the feed does not move until '
+'whether the extension wrote the position here; otherwise a restore did, and the feed cannot move until '
 'feed_rebase() or feed_seek()';
 
 CREATE TABLE inorder_internal.counted_table (
@@ -142,14 +142,14 @@ CREATE TABLE inorder_internal.count_part (
     PRIMARY KEY (relation, part)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE inorder_internal.count_part IS
-'What exact_count() goes on from, a row for each table or partition. In no dump: a number is valid for the files of '
-'one server, and only a fold writes it.';
+'Stored numbers of exact counts, one row per table or partition. Not dumped: a number is valid for the files of one '
+'server, and only a fold writes it.';
 COMMENT ON COLUMN inorder_internal.count_part.relation IS 'table that has an exact count';
 COMMENT ON COLUMN inorder_internal.count_part.part IS 'that table, or a partition that holds rows';
 COMMENT ON COLUMN inorder_internal.count_part.storage IS
-'which files of which server were counted; when others take their place (restore, TRUNCATE, VACUUM FULL, attached '
-'again) the number is void';
-COMMENT ON COLUMN inorder_internal.count_part.counted IS 'transactions whose rows are in the number';
+'files and server that were counted; the number is invalid for other files (after a restore, TRUNCATE, VACUUM FULL, or '
+'when attached again)';
+COMMENT ON COLUMN inorder_internal.count_part.counted IS 'transactions whose rows are included in the number';
 COMMENT ON COLUMN inorder_internal.count_part.rows IS 'the number';
 
 CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.feed_table
@@ -159,7 +159,7 @@ FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
 CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.counted_table
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
 
--- Of a table that is gone the dump would have an oid, which is another table's where it is restored.
+-- A dropped table would be dumped as an oid, which may belong to another table in the restored database.
 SELECT pg_catalog.pg_extension_config_dump('inorder_internal.feed_table'::pg_catalog.regclass,
     'WHERE EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid = relation)'::pg_catalog.text);
 SELECT pg_catalog.pg_extension_config_dump('inorder_internal.feed'::pg_catalog.regclass,
@@ -169,7 +169,7 @@ SELECT pg_catalog.pg_extension_config_dump('inorder_internal.counted_table'::pg_
     'WHERE EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid = relation)'::pg_catalog.text);
 
 ---------------------------------------------------------------------------
--- Who may do what
+-- Privileges
 ---------------------------------------------------------------------------
 
 CREATE FUNCTION inorder_internal.is_right(id oid, name name, system text)
@@ -177,14 +177,14 @@ RETURNS boolean
 LANGUAGE sql STABLE
 RETURN system = inorder_internal.server_system() OR pg_get_userbyid(id) = name;
 COMMENT ON FUNCTION inorder_internal.is_right(oid, name, text) IS
-'Internal function. Whether an oid is that of the role which was remembered.';
+'Internal function. Whether an oid is that of the stored role.';
 
 CREATE FUNCTION inorder_internal.is_role(caller oid, id oid, name name, system text)
 RETURNS boolean
 LANGUAGE sql STABLE
 RETURN inorder_internal.is_right(id, name, system) AND pg_has_role(caller, id, 'USAGE'::text);
 COMMENT ON FUNCTION inorder_internal.is_role(oid, oid, name, text) IS
-'Internal function. Whether the caller is a member of a role that was remembered.';
+'Internal function. Whether the caller is a member of a stored role.';
 
 CREATE FUNCTION inorder_internal.owns(caller oid, relation regclass)
 RETURNS boolean
@@ -196,7 +196,7 @@ CREATE FUNCTION inorder_internal.may_read(caller oid, relation regclass)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 COMMENT ON FUNCTION inorder_internal.may_read(oid, regclass) IS
-'Internal function. Whether the caller may read a table, by its name.';
+'Internal function. Whether the caller has SELECT on a table and USAGE on its schema.';
 
 CREATE FUNCTION inorder_internal.may_move(caller oid, f inorder_internal.feed)
 RETURNS boolean
@@ -210,7 +210,7 @@ BEGIN
     RETURN EXISTS (SELECT FROM unnest(f.movers) AS m WHERE inorder_internal.is_role(caller, m.id, m.name, f.system));
 END $$;
 COMMENT ON FUNCTION inorder_internal.may_move(oid, inorder_internal.feed) IS
-'Internal function. Whether the caller may move a feed: its owner, the owner of its table, those it is granted to.';
+'Internal function. Whether the caller may move a feed: its owner, the owner of its table, roles of feed_grant().';
 
 CREATE FUNCTION inorder_internal.may_see(caller oid, f inorder_internal.feed)
 RETURNS boolean
@@ -218,7 +218,7 @@ LANGUAGE sql STABLE
 RETURN inorder_internal.may_move(caller, f) OR inorder_internal.may_read(caller, (f).relation)
     OR pg_has_role(caller, 'pg_monitor'::name, 'USAGE'::text);
 COMMENT ON FUNCTION inorder_internal.may_see(oid, inorder_internal.feed) IS
-'Internal function. Whether the caller sees the state of a feed: those who may move it or read its table, pg_monitor.';
+'Internal function. Whether the caller may see a feed: roles that may move it or read its table, and pg_monitor.';
 
 CREATE FUNCTION inorder_internal.check_exists(relation regclass)
 RETURNS void
@@ -232,7 +232,7 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION inorder_internal.check_exists(regclass) IS
-'Internal function. Error unless there is such a table.';
+'Internal function. Error unless the table exists.';
 
 CREATE FUNCTION inorder_internal.check_owner(caller oid, relation regclass)
 RETURNS void
@@ -268,7 +268,7 @@ RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    -- Another session that sweeps is not waited for; nor does anyone fail because of that in a snapshot that is older.
+    -- Does not wait for another session that sweeps, and does not fail because of one in an older snapshot.
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RETURN;
     END IF;
@@ -286,4 +286,4 @@ BEGIN
         WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = p.relation) FOR UPDATE SKIP LOCKED);
 END $$;
 COMMENT ON FUNCTION inorder_internal.sweep() IS
-'Internal function. Forget what belonged to tables that were dropped.';
+'Internal function. Delete the state of dropped tables.';

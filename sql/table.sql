@@ -1,6 +1,6 @@
--- Description of a table: how it is read by the number of its transactions, from the catalog alone.
+-- Description of a table: how it is read by transaction number, from the catalog only.
 --
--- Nothing here reads a row of the table or evaluates an expression of its owner's.
+-- Nothing here reads a row of the table or evaluates an expression of its owner.
 
 CREATE FUNCTION inorder_internal.tree(relation regclass)
 RETURNS regclass[]
@@ -12,7 +12,7 @@ BEGIN
             SELECT relation::oid AS relid
             UNION ALL
             -- While DETACH ... CONCURRENTLY waits for others, no new query reads the partition.
-            -- OFFSET 0 lets the index be used for each parent: a join would read the partitions of the whole database.
+            -- OFFSET 0 makes the planner use the index for each parent: a join would read all of pg_inherits.
             SELECT i.inhrelid FROM tree AS t CROSS JOIN LATERAL (
                 SELECT p.inhrelid FROM pg_inherits AS p WHERE p.inhparent = t.relid AND NOT p.inhdetachpending OFFSET 0
             ) AS i
@@ -26,7 +26,7 @@ CREATE FUNCTION inorder_internal.is_plain(relation regclass)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 COMMENT ON FUNCTION inorder_internal.is_plain(regclass) IS
-'Internal function. Whether it is a permanent table with nothing below it, which most are.';
+'Internal function. Whether it is a permanent table without partitions or children: the common case.';
 
 CREATE FUNCTION inorder_internal.problem(relation regclass)
 RETURNS text
@@ -54,14 +54,14 @@ BEGIN
     END;
 END $$;
 COMMENT ON FUNCTION inorder_internal.problem(regclass) IS
-'Internal function. Why a table cannot be read by its transactions whatever columns it has, or null.';
+'Internal function. Why a table cannot be read by transactions, regardless of its columns, or null.';
 
 CREATE FUNCTION inorder_internal.key_base(expression pg_node_tree, functions oid[])
 RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 COMMENT ON FUNCTION inorder_internal.key_base(pg_node_tree, oid[]) IS
-'Internal function. The base of an expression that is a call of one of the functions with no argument (0) or a '
-'constant; null for any other expression. Evaluates nothing.';
+'Internal function. The base of an expression that calls one of the functions without an argument (0) or with a '
+'constant; null for any other expression. Does not evaluate the expression.';
 
 CREATE FUNCTION inorder_internal.key_columns(relation regclass)
 RETURNS TABLE (attnum smallint, base bigint)
@@ -81,25 +81,25 @@ BEGIN ATOMIC
     WHERE k.base BETWEEN 0 AND 281474976710655;
 END;
 COMMENT ON FUNCTION inorder_internal.key_columns(regclass) IS
-'Internal function. Columns whose default or generation expression makes transaction numbers, and the base of each.';
+'Internal function. Columns whose default or generation expression returns transaction numbers, and the base of each.';
 
 CREATE FUNCTION inorder_internal.order_types()
 RETURNS oid[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
--- Types whose text any session reads back as the same value, and whose comparison is the server's own: not those
--- that others make (an enumeration may have an implicit cast, and a comparison by its owner's function with it), not
--- reg... types, money and arrays, whose text depends on more than the value; nor timetz, whose zone may be one that the
--- server writes and does not read.
+-- Types whose text is the same value in every session, and whose comparison is the server's own. Excluded are
+-- user-defined types (an enumeration may have an implicit cast, and by it a comparison by a function of its owner),
+-- reg... types, money and arrays, whose text depends on more than the value, and timetz, whose zone may have a text
+-- that the server writes but does not accept.
 RETURN ARRAY['bool', 'int2', 'int4', 'int8', 'oid', 'numeric', 'float4', 'float8', 'uuid', 'text', 'varchar', 'bpchar',
              'name', 'bytea', 'bit', 'varbit', 'date', 'time', 'timestamp', 'timestamptz', 'interval',
              'inet', 'cidr', 'macaddr', 'macaddr8']::regtype[]::oid[];
 COMMENT ON FUNCTION inorder_internal.order_types() IS
-'Internal function. Types of columns that a position inside a transaction can be kept by.';
+'Internal function. Types of key columns by which a position inside a transaction can be kept.';
 
 CREATE FUNCTION inorder_internal.order_columns(relation regclass, key_attnum smallint)
 RETURNS name[]
 LANGUAGE sql STABLE
--- Nor columns that are only included.
+-- INCLUDE columns do not count.
 BEGIN ATOMIC
     SELECT CASE WHEN bool_and(o.opcnamespace = 'pg_catalog'::regnamespace
                               AND a.atttypid = ANY (inorder_internal.order_types()))
@@ -112,7 +112,7 @@ BEGIN ATOMIC
     WHERE i.indrelid = relation AND i.indisprimary AND a.attnum <> key_attnum;
 END;
 COMMENT ON FUNCTION inorder_internal.order_columns(regclass, smallint) IS
-'Internal function. The other columns of the primary key, in order; none unless a position can be kept by each.';
+'Internal function. The other columns of the primary key, in order; none unless each can keep a position.';
 
 CREATE FUNCTION inorder_internal.say_key_column(relation regclass, key_column name, amount bigint)
 RETURNS void
@@ -139,12 +139,12 @@ BEGIN ATOMIC
     FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid JOIN pg_am AS m ON m.oid = c.relam
     WHERE i.indrelid = relation AND i.indkey[0] = key_attnum AND i.indisvalid AND i.indpred IS NULL
       AND m.amname IN ('btree', 'brin')
-      -- Both call >= number 4; a bloom filter knows equality only.
+      -- In both >= is strategy number 4; a bloom filter supports equality only.
       AND EXISTS (SELECT FROM pg_opclass AS o JOIN pg_amop AS s ON s.amopfamily = o.opcfamily AND s.amopstrategy = 4
                   WHERE o.oid = i.indclass[0]);
 END;
 COMMENT ON FUNCTION inorder_internal.has_order(regclass, smallint) IS
-'Internal function. Whether a btree index begins with a column; false if only a BRIN index does, null if none.';
+'Internal function. Whether a btree index has the column first; false if only a BRIN index has, null if none.';
 
 CREATE FUNCTION inorder_internal.describe(relation regclass, key_column name)
 RETURNS inorder_internal.feed_table
@@ -186,7 +186,7 @@ RETURNS name[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN (t).is_uuid THEN (t).order_columns ELSE (t).key_column || (t).order_columns END;
 COMMENT ON FUNCTION inorder_internal.known_columns(inorder_internal.feed_table) IS
-'Internal function. The columns that readers rely on, the one with the transaction number first.';
+'Internal function. The columns that readers depend on, the one with the transaction number first.';
 
 CREATE FUNCTION inorder_internal.hides_rows(caller oid, relation regclass)
 RETURNS boolean
@@ -206,12 +206,12 @@ BEGIN ATOMIC
     JOIN pg_attribute AS a ON a.attrelid = (t).relation AND a.attname = c.name AND NOT a.attisdropped;
 END;
 COMMENT ON FUNCTION inorder_internal.order_definition(inorder_internal.feed_table) IS
-'Internal function. The columns by which rows of one transaction are told apart, with what decides on their order.';
+'Internal function. The columns that distinguish rows of one transaction, with everything that determines their order.';
 
 CREATE FUNCTION inorder_internal.guarded(relation regclass)
 RETURNS bigint[]
 LANGUAGE sql STABLE STRICT
--- Whoever disables a trigger and enables it again, or sets an expression and sets it back, leaves no other trace.
+-- Disabling a trigger and enabling it again, or changing an expression and restoring it, leaves no other trace.
 BEGIN ATOMIC
     SELECT array_agg(g.xmin::text::bigint ORDER BY g.tgname) || array_agg(d.xmin::text::bigint)
                                                                 FILTER (WHERE d.oid IS NOT NULL)
@@ -222,14 +222,14 @@ BEGIN ATOMIC
     WHERE g.tgrelid = relation AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_update');
 END;
 COMMENT ON FUNCTION inorder_internal.guarded(regclass) IS
-'Internal function. The transactions that made or changed the triggers of the guard and the expression of the column '
-'with the number last.';
+'Internal function. The transactions that last created or changed the triggers of the guard and the expression of the '
+'column with the number.';
 
 CREATE FUNCTION inorder_internal.members(t inorder_internal.feed_table)
 RETURNS @extschema@.feed_member[]
 LANGUAGE sql STABLE
--- The oid stays when a partition is renamed, the name when a dump is restored; detached, filled and attached again
--- it is another, which only the transactions show that attached it and those above it.
+-- Renaming a partition keeps its oid; restoring a dump keeps its name. A partition that was detached, filled and
+-- attached again is recognized only by the transactions that attached it and those above it.
 BEGIN ATOMIC
     WITH RECURSIVE tree AS (
         SELECT (t).relation::oid AS relid, '{}'::bigint[] AS attached
@@ -249,12 +249,12 @@ BEGIN ATOMIC
     JOIN pg_namespace AS n ON n.oid = c.relnamespace;
 END;
 COMMENT ON FUNCTION inorder_internal.members(inorder_internal.feed_table) IS
-'Internal function. The table and its partitions, for a position to remember.';
+'Internal function. The table and its partitions, to be stored in a position.';
 
 CREATE FUNCTION inorder_internal.new_members(t inorder_internal.feed_table, known @extschema@.feed_member[])
 RETURNS TABLE (member regclass, was_attached boolean)
 LANGUAGE sql STABLE
--- By name only where the table itself is of another server: in a restored database, not one made anew here.
+-- Compared by name only if the table itself is of another server: in a restored database, not for a new table here.
 BEGIN ATOMIC
     SELECT m.relation::regclass,
            EXISTS (SELECT FROM unnest(known) AS k
@@ -269,8 +269,8 @@ BEGIN ATOMIC
                WHERE r.relation = (t).relation::oid AND r.system = inorder_internal.server_system()));
 END;
 COMMENT ON FUNCTION inorder_internal.new_members(inorder_internal.feed_table, @extschema@.feed_member[]) IS
-'Internal function. Tables that a position does not remember as they are attached and guarded now or, in a restored '
-'database, by name; and whether it is only the guard that is another.';
+'Internal function. Tables whose attachment or guard differs from that stored in a position (in a restored database: '
+'whose name is not stored); and whether only the guard differs.';
 
 CREATE FUNCTION inorder_internal.check_order(
     t inorder_internal.feed_table, known @extschema@.feed_member[], number bigint
@@ -292,7 +292,7 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION inorder_internal.check_order(inorder_internal.feed_table, @extschema@.feed_member[], bigint) IS
-'Internal function. Error if rows of a transaction that was read in part come in another order now.';
+'Internal function. Error if rows of a partially read transaction are in another order now.';
 
 CREATE FUNCTION inorder_internal.lacks(t inorder_internal.feed_table)
 RETURNS name
@@ -304,7 +304,7 @@ BEGIN
                               WHERE a.attrelid = t.relation AND a.attname = c AND NOT a.attisdropped) LIMIT 1);
 END $$;
 COMMENT ON FUNCTION inorder_internal.lacks(inorder_internal.feed_table) IS
-'Internal function. A column that a table is read by and has no more, or null.';
+'Internal function. A column that readers depend on and that no longer exists, or null.';
 
 CREATE FUNCTION inorder_internal.say_unguarded(t inorder_internal.feed_table)
 RETURNS void
@@ -325,14 +325,14 @@ BEGIN
           HINT = format('Let the owner call feed_enable(%L).', t.relation);
 END $$;
 COMMENT ON FUNCTION inorder_internal.say_unguarded(inorder_internal.feed_table) IS
-'Internal function. The error about a table that lost its guard.';
+'Internal function. The error about a table whose guard is missing or changed.';
 
 CREATE FUNCTION inorder_internal.check_table(t inorder_internal.feed_table, caller oid)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    -- First of all, since it locks the table: what is seen afterwards stays so.
+    -- First, since it locks the table: what is checked afterwards cannot change.
     guarded boolean := inorder_internal.has_guard(t);
     problem text := inorder_internal.problem(t.relation);
 BEGIN
@@ -349,7 +349,7 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION inorder_internal.check_table(inorder_internal.feed_table, oid) IS
-'Internal function. Error if the table cannot be read by transactions any more, is not guarded, or row security hides '
+'Internal function. Error if the table can no longer be read by transactions, is not guarded, or row security hides '
 'rows of it.';
 
 CREATE FUNCTION inorder_internal.check_accepted(t inorder_internal.feed_table)
@@ -357,7 +357,7 @@ RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    -- A restore computes generated numbers anew: they are of this server.
+    -- A restore recomputes generated numbers: they are of this server.
     IF t.written_here IS NOT TRUE AND NOT t.is_generated THEN
         RAISE 'table % was restored from a dump, and is not readable yet', t.relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
@@ -391,7 +391,7 @@ BEGIN
           HINT = format('Let its owner call feed_enable(%L).', relation);
 END $$;
 COMMENT ON FUNCTION inorder_internal.known_table(regclass) IS
-'Internal function. How a table is read, as feed_enable() kept it; an error if it was not called.';
+'Internal function. How a table is read, as stored by feed_enable(); an error if that was not called.';
 
 CREATE FUNCTION inorder_internal.table_of(relation regclass)
 RETURNS inorder_internal.feed_table
@@ -404,4 +404,4 @@ BEGIN
     RETURN t;
 END $$;
 COMMENT ON FUNCTION inorder_internal.table_of(regclass) IS
-'Internal function. How a table is read, which its owner has accepted if it was restored.';
+'Internal function. How a table is read; an error if it was restored and its owner has not accepted it.';

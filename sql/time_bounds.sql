@@ -1,38 +1,38 @@
--- Time on keys: comparing uuid_v1, and uuid of version 7, with timestamptz and tstzrange.
+-- Time comparisons on keys: uuid_v1, and uuid of version 7, with timestamptz and tstzrange.
 --
--- Each operator is rewritten by the planner into comparisons of the key with a bound of its own type
--- (src/time_support.c), so btree, BRIN, statistics and partition pruning serve it.
+-- The planner rewrites each operator into comparisons of the key with a bound of its own type
+-- (src/time_support.c), so btree and BRIN indexes, statistics and partition pruning apply.
 --
--- The operators over ranges have names of their own: as <@ and @> they would match a tstzrange exactly, and so come
--- before the server's own, which are polymorphic, wherever the other side is a literal or an untyped parameter.
+-- The range operators are not named <@ and @>: these would match a tstzrange exactly, and so be preferred to the
+-- server's own, which are polymorphic, if the other side is a literal or an untyped parameter.
 
 CREATE FUNCTION @extschema@.uuid_v1_time_bound(moment timestamptz, after boolean) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_time_bound(timestamptz, boolean) IS
-'Internal function. What the planner compares keys with instead of a moment: the smallest key of its microsecond, or '
-'(after) of a later one; the lowest of all before 1582-10-15 00:00:00+00.
-A bound after 5236-03-31 21:21:00.684697+00 is an error (datetime_field_overflow) unless the planner calls.';
+'Internal function. The bound with which the planner compares keys: the smallest key of the microsecond of a moment, '
+'or (after) of the next one; the lowest key before 1582-10-15 00:00:00+00.
+A bound after 5236-03-31 21:21:00.684697+00 is an error (datetime_field_overflow) unless called by the planner.';
 
 CREATE FUNCTION @extschema@.uuid_v1_range_bound(range tstzrange, upper boolean) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_range_bound(tstzrange, boolean) IS
-'Internal function. What the planner compares keys with instead of a range: the smallest key in it, or (upper) behind '
-'it; the lowest of all before 1582-10-15 00:00:00+00.
-A bound after 5236-03-31 21:21:00.684697+00 is an error (datetime_field_overflow) unless the planner calls.';
+'Internal function. The bound with which the planner compares keys: the smallest key in a range, or (upper) after it; '
+'the lowest key before 1582-10-15 00:00:00+00.
+A bound after 5236-03-31 21:21:00.684697+00 is an error (datetime_field_overflow) unless called by the planner.';
 
 CREATE FUNCTION @extschema@.uuid_v7_time_bound(moment timestamptz, after boolean) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v7_time_bound(timestamptz, boolean) IS
-'Internal function. What the planner compares keys with instead of a moment: the smallest key of its microsecond, or '
-'(after) of a later one; the least uuid or the greatest, which are of no version, outside of 1970-01-01 00:00:00+00 to '
-'10889-08-02 05:31:50.655999+00.';
+'Internal function. The bound with which the planner compares keys: the smallest key of the microsecond of a moment, '
+'or (after) of the next one; outside of 1970-01-01 00:00:00+00 to 10889-08-02 05:31:50.655999+00 the least or the '
+'greatest uuid, which are of no version.';
 
 CREATE FUNCTION @extschema@.uuid_v7_range_bound(range tstzrange, upper boolean) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v7_range_bound(tstzrange, boolean) IS
-'Internal function. What the planner compares keys with instead of a range: the smallest key in it, or (upper) behind '
-'it; the least uuid or the greatest, which are of no version, outside of 1970-01-01 00:00:00+00 to '
-'10889-08-02 05:31:50.655999+00.';
+'Internal function. The bound with which the planner compares keys: the smallest key in a range, or (upper) after it; '
+'outside of 1970-01-01 00:00:00+00 to 10889-08-02 05:31:50.655999+00 the least or the greatest uuid, which are of no '
+'version.';
 
 CREATE FUNCTION @extschema@.uuid_v7_checked_support(internal) RETURNS internal
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -41,28 +41,28 @@ COMMENT ON FUNCTION @extschema@.uuid_v7_checked_support(internal) IS 'planner su
 CREATE FUNCTION @extschema@.uuid_v7_checked(id uuid, moment "any") RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 3 SUPPORT @extschema@.uuid_v7_checked_support;
 COMMENT ON FUNCTION @extschema@.uuid_v7_checked(uuid, "any") IS
-'Internal function. What the planner puts beside a comparison with bounds: true, or an error '
-'(invalid_parameter_value) if the key is not of version 7. It costs more than the bounds, to be evaluated after them.';
+'Internal function. Filter that the planner adds to a comparison with bounds: true, or an error '
+'(invalid_parameter_value) if the key is not of version 7. Its cost is higher, so it is evaluated after the bounds.';
 
 CREATE FUNCTION @extschema@.uuid_v1_floor(moment timestamptz) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_floor(timestamptz) IS
-'Smallest value of that microsecond.
-Range: 1582-10-15 00:00:00+00 to 5236-03-31 21:21:00.684697+00; anything else, infinity included, is an error '
+'Smallest value of the microsecond of a moment.
+Range: 1582-10-15 00:00:00+00 to 5236-03-31 21:21:00.684697+00; anything else, including infinity, is an error '
 '(datetime_field_overflow).';
 
 CREATE FUNCTION @extschema@.uuid_v1_ceiling(moment timestamptz) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_ceiling(timestamptz) IS
-'Largest value of that microsecond.
-Range: 1582-10-15 00:00:00+00 to 5236-03-31 21:21:00.684697+00; anything else, infinity included, is an error '
+'Largest value of the microsecond of a moment.
+Range: 1582-10-15 00:00:00+00 to 5236-03-31 21:21:00.684697+00; anything else, including infinity, is an error '
 '(datetime_field_overflow).';
 
 CREATE FUNCTION @extschema@.uuid_v7_ceiling(moment timestamptz) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v7_ceiling(timestamptz) IS
-'Largest version-7 key of that microsecond.
-Range: 1970-01-01 00:00:00+00 to 10889-08-02 05:31:50.655999+00; anything else, infinity included, is an error '
+'Largest version-7 key of the microsecond of a moment.
+Range: 1970-01-01 00:00:00+00 to 10889-08-02 05:31:50.655999+00; anything else, including infinity, is an error '
 '(datetime_field_overflow).';
 
 CREATE FUNCTION @extschema@.uuid_time_lt_support(internal) RETURNS internal
@@ -301,7 +301,7 @@ CREATE OPERATOR @extschema@.<~ (
     RESTRICT = scalarltsel, JOIN = scalarltjoinsel
 );
 COMMENT ON OPERATOR @extschema@.<~ (uuid, timestamptz) IS
-'key earlier than the moment; a key that is not of version 7 is an error';
+'key earlier than the moment; error if the key is not of version 7';
 
 CREATE OPERATOR @extschema@.<~ (
     FUNCTION = @extschema@.time_lt_uuid_v7, LEFTARG = timestamptz, RIGHTARG = uuid,
@@ -309,7 +309,7 @@ CREATE OPERATOR @extschema@.<~ (
     RESTRICT = scalarltsel, JOIN = scalarltjoinsel
 );
 COMMENT ON OPERATOR @extschema@.<~ (timestamptz, uuid) IS
-'moment earlier than the key; a key that is not of version 7 is an error';
+'moment earlier than the key; error if the key is not of version 7';
 
 CREATE OPERATOR @extschema@.<=~ (
     FUNCTION = @extschema@.uuid_v7_le_time, LEFTARG = uuid, RIGHTARG = timestamptz,
@@ -317,7 +317,7 @@ CREATE OPERATOR @extschema@.<=~ (
     RESTRICT = scalarlesel, JOIN = scalarlejoinsel
 );
 COMMENT ON OPERATOR @extschema@.<=~ (uuid, timestamptz) IS
-'key not later than the moment; a key that is not of version 7 is an error';
+'key not later than the moment; error if the key is not of version 7';
 
 CREATE OPERATOR @extschema@.<=~ (
     FUNCTION = @extschema@.time_le_uuid_v7, LEFTARG = timestamptz, RIGHTARG = uuid,
@@ -325,7 +325,7 @@ CREATE OPERATOR @extschema@.<=~ (
     RESTRICT = scalarlesel, JOIN = scalarlejoinsel
 );
 COMMENT ON OPERATOR @extschema@.<=~ (timestamptz, uuid) IS
-'moment not later than the key; a key that is not of version 7 is an error';
+'moment not later than the key; error if the key is not of version 7';
 
 CREATE OPERATOR @extschema@.>=~ (
     FUNCTION = @extschema@.uuid_v7_ge_time, LEFTARG = uuid, RIGHTARG = timestamptz,
@@ -333,7 +333,7 @@ CREATE OPERATOR @extschema@.>=~ (
     RESTRICT = scalargesel, JOIN = scalargejoinsel
 );
 COMMENT ON OPERATOR @extschema@.>=~ (uuid, timestamptz) IS
-'key not earlier than the moment; a key that is not of version 7 is an error';
+'key not earlier than the moment; error if the key is not of version 7';
 
 CREATE OPERATOR @extschema@.>=~ (
     FUNCTION = @extschema@.time_ge_uuid_v7, LEFTARG = timestamptz, RIGHTARG = uuid,
@@ -341,7 +341,7 @@ CREATE OPERATOR @extschema@.>=~ (
     RESTRICT = scalargesel, JOIN = scalargejoinsel
 );
 COMMENT ON OPERATOR @extschema@.>=~ (timestamptz, uuid) IS
-'moment not earlier than the key; a key that is not of version 7 is an error';
+'moment not earlier than the key; error if the key is not of version 7';
 
 CREATE OPERATOR @extschema@.>~ (
     FUNCTION = @extschema@.uuid_v7_gt_time, LEFTARG = uuid, RIGHTARG = timestamptz,
@@ -349,7 +349,7 @@ CREATE OPERATOR @extschema@.>~ (
     RESTRICT = scalargtsel, JOIN = scalargtjoinsel
 );
 COMMENT ON OPERATOR @extschema@.>~ (uuid, timestamptz) IS
-'key later than the moment; a key that is not of version 7 is an error';
+'key later than the moment; error if the key is not of version 7';
 
 CREATE OPERATOR @extschema@.>~ (
     FUNCTION = @extschema@.time_gt_uuid_v7, LEFTARG = timestamptz, RIGHTARG = uuid,
@@ -357,7 +357,7 @@ CREATE OPERATOR @extschema@.>~ (
     RESTRICT = scalargtsel, JOIN = scalargtjoinsel
 );
 COMMENT ON OPERATOR @extschema@.>~ (timestamptz, uuid) IS
-'moment later than the key; a key that is not of version 7 is an error';
+'moment later than the key; error if the key is not of version 7';
 
 CREATE OPERATOR @extschema@.=~ (
     FUNCTION = @extschema@.uuid_v7_eq_time, LEFTARG = uuid, RIGHTARG = timestamptz,
@@ -365,7 +365,7 @@ CREATE OPERATOR @extschema@.=~ (
     RESTRICT = eqsel, JOIN = eqjoinsel
 );
 COMMENT ON OPERATOR @extschema@.=~ (uuid, timestamptz) IS
-'key of the same microsecond as the moment; a key that is not of version 7 is an error';
+'key of the same microsecond as the moment; error if the key is not of version 7';
 
 CREATE OPERATOR @extschema@.=~ (
     FUNCTION = @extschema@.time_eq_uuid_v7, LEFTARG = timestamptz, RIGHTARG = uuid,
@@ -373,7 +373,7 @@ CREATE OPERATOR @extschema@.=~ (
     RESTRICT = eqsel, JOIN = eqjoinsel
 );
 COMMENT ON OPERATOR @extschema@.=~ (timestamptz, uuid) IS
-'moment of the same microsecond as the key; a key that is not of version 7 is an error';
+'moment of the same microsecond as the key; error if the key is not of version 7';
 
 CREATE OPERATOR @extschema@.<>~ (
     FUNCTION = @extschema@.uuid_v7_ne_time, LEFTARG = uuid, RIGHTARG = timestamptz,
@@ -381,7 +381,7 @@ CREATE OPERATOR @extschema@.<>~ (
     RESTRICT = neqsel, JOIN = neqjoinsel
 );
 COMMENT ON OPERATOR @extschema@.<>~ (uuid, timestamptz) IS
-'key not of the same microsecond as the moment; a key that is not of version 7 is an error';
+'key not of the same microsecond as the moment; error if the key is not of version 7';
 
 CREATE OPERATOR @extschema@.<>~ (
     FUNCTION = @extschema@.time_ne_uuid_v7, LEFTARG = timestamptz, RIGHTARG = uuid,
@@ -389,7 +389,7 @@ CREATE OPERATOR @extschema@.<>~ (
     RESTRICT = neqsel, JOIN = neqjoinsel
 );
 COMMENT ON OPERATOR @extschema@.<>~ (timestamptz, uuid) IS
-'moment not of the same microsecond as the key; a key that is not of version 7 is an error';
+'moment not of the same microsecond as the key; error if the key is not of version 7';
 
 CREATE FUNCTION @extschema@.uuid_v7_in_range(uuid, tstzrange) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_eq_support;
@@ -404,11 +404,11 @@ CREATE OPERATOR @extschema@.<@~ (
     COMMUTATOR = OPERATOR(@extschema@.@>~), RESTRICT = contsel, JOIN = contjoinsel
 );
 COMMENT ON OPERATOR @extschema@.<@~ (uuid, tstzrange) IS
-'the key''s time is in the range; a key that is not of version 7 is an error';
+'the key''s time is in the range; error if the key is not of version 7';
 
 CREATE OPERATOR @extschema@.@>~ (
     FUNCTION = @extschema@.range_has_uuid_v7, LEFTARG = tstzrange, RIGHTARG = uuid,
     COMMUTATOR = OPERATOR(@extschema@.<@~), RESTRICT = contsel, JOIN = contjoinsel
 );
 COMMENT ON OPERATOR @extschema@.@>~ (tstzrange, uuid) IS
-'the range holds the key''s time; a key that is not of version 7 is an error';
+'the range holds the key''s time; error if the key is not of version 7';

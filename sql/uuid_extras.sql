@@ -1,8 +1,8 @@
--- For uuid columns: min and max where the server has none, and bounds of partitions.
+-- For uuid columns: min and max if the server has none, and bounds of partitions.
 
 DO $$
 BEGIN
-    -- A user may have made them as well, in the very schema.
+    -- A user may already have created them in this schema.
     IF to_regprocedure('pg_catalog.min(uuid)') IS NULL AND to_regprocedure('@extschema@.min(uuid)') IS NULL THEN
         CREATE FUNCTION @extschema@.uuid_smaller(uuid, uuid) RETURNS uuid
         AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -48,17 +48,17 @@ BEGIN
         RAISE 'first and last must be from 1970-01-01 00:00:00+00 to 10889-08-02 05:31:50.655999+00: not % to %',
             first, last USING ERRCODE = 'datetime_field_overflow';
     END IF;
-    -- Each start is counted from the first, so that steps of a month stay on its day.
+    -- Each start is computed from the first, so that steps of months keep the day of the month.
     start := first;
     FOR number IN 1 .. 2147483647 LOOP
         EXIT WHEN start >= last;
-        -- A step over all times there are may be more than a timestamp holds.
+        -- The sum may be outside the range of timestamptz.
         stop := CASE WHEN abs(number * extract(epoch FROM step)) < longest THEN least(first + number * step, last)
                      WHEN step > interval '0' THEN last ELSE start END;
         IF stop <= start THEN
             RAISE 'step must be positive, not %', step USING ERRCODE = 'invalid_parameter_value';
         END IF;
-        -- Of an hour that comes twice, only UTC tells which.
+        -- If an hour occurs twice, only UTC distinguishes the two.
         name := CASE WHEN days THEN to_char(start, 'YYYYMMDD') ELSE to_char(start AT TIME ZONE 'UTC', pattern) END;
         RETURN NEXT;
         start := stop;
@@ -77,9 +77,9 @@ BEGIN ATOMIC
     FROM inorder_internal.time_steps(first, last, step) AS s;
 END;
 COMMENT ON FUNCTION @extschema@.uuid_v7_partition_bounds(timestamptz, timestamptz, interval) IS
-'Bounds of range partitions on a version-7 key, one row each from first to last: a name after the start (its day '
-'in the session''s time zone if step is of whole days and first at midnight, else its time in UTC), the lower '
-'bound and the upper, ready for CREATE TABLE ... PARTITION OF ... FOR VALUES FROM (lower) TO (upper). The last one '
+'Bounds of range partitions on a version-7 key, one row per partition from first to last: a name after the start (its '
+'date in the session''s time zone if step is in whole days and first at midnight, otherwise its time in UTC), and the '
+'lower and upper bound for CREATE TABLE ... PARTITION OF ... FOR VALUES FROM (lower) TO (upper). The last partition '
 'may be shorter.
 Range: first and last 1970-01-01 to 10889-08-02, last later than first, step positive; anything else is an error '
 '(invalid_parameter_value, datetime_field_overflow).';

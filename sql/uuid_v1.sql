@@ -27,7 +27,7 @@ CREATE TYPE @extschema@.uuid_v1 (
     INTERNALLENGTH = 16, ALIGNMENT = char, STORAGE = plain
 );
 COMMENT ON TYPE @extschema@.uuid_v1 IS
-'Version-1 UUID (RFC 9562 section 5.1), ordered by time, then clock sequence, then node. Text and binary form are '
+'Version-1 UUID (RFC 9562 section 5.1), ordered by time, then clock sequence, then node. Text and binary formats are '
 'those of uuid; a UUID of another version or variant is an error.
 Range: 1582-10-15 to 5236-03-31.';
 
@@ -47,7 +47,7 @@ COMMENT ON CAST (uuid AS @extschema@.uuid_v1) IS 'the same UUID; an error unless
 CREATE CAST (@extschema@.uuid_v1 AS uuid) WITH FUNCTION @extschema@.uuid(@extschema@.uuid_v1) AS ASSIGNMENT;
 COMMENT ON CAST (@extschema@.uuid_v1 AS uuid) IS 'the same UUID';
 
--- The same by the name that the old extension uuid_v1 has for both ways.
+-- The same conversions, under the name used by the extension uuid_v1 0.1.
 
 CREATE FUNCTION @extschema@.uuid_v1_convert(id uuid) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME', 'uuid_v1_from_uuid' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -66,7 +66,7 @@ Drop-in for the function of the same name in uuid_v1 0.1.';
 CREATE FUNCTION @extschema@.uuid_v1_get_timestamp(id @extschema@.uuid_v1) RETURNS timestamptz
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_get_timestamp(@extschema@.uuid_v1) IS
-'Time, cut to microseconds: 1582-10-15 00:00:00+00 to 5236-03-31 21:21:00.684697+00.';
+'Time, truncated to microseconds: 1582-10-15 00:00:00+00 to 5236-03-31 21:21:00.684697+00.';
 
 CREATE FUNCTION @extschema@.uuid_v1_get_epoch(id @extschema@.uuid_v1) RETURNS float8
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -86,8 +86,8 @@ CREATE FUNCTION @extschema@.uuid_v1_nextval() RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_nextval() IS
 'Next version-1 UUID of this session: a random node with the multicast bit and a random clock sequence, both kept '
-'for the session (RFC 9562 sections 5.1 and 6.10). A tick of 100 ns is used once; when the clock steps back, the '
-'clock sequence goes on by one.
+'for the session (RFC 9562 sections 5.1 and 6.10). Each tick of 100 ns is used once; when the clock steps back, the '
+'clock sequence is incremented.
 Range: the clock must show no later than 5236.';
 
 -- Comparisons.
@@ -203,7 +203,7 @@ CREATE OPERATOR CLASS @extschema@.uuid_v1_ops DEFAULT FOR TYPE @extschema@.uuid_
     FUNCTION 4 btequalimage(oid);
 COMMENT ON OPERATOR CLASS @extschema@.uuid_v1_ops USING btree IS 'by time, then clock sequence, then node';
 
--- Skip support is of PostgreSQL 18 and later; earlier ones refuse a function of that number.
+-- PostgreSQL 18 and later have skip support; earlier versions reject a support function of that number.
 DO $$
 BEGIN
     IF current_setting('server_version_num')::int >= 180000 THEN
