@@ -1,34 +1,39 @@
 """The insert experiment: the order of its steps, and these on a real server."""
 
 import tempfile
+import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import psycopg
 import pytest
 from inorder.cluster import Cluster
-from inorder.database import connect
+from inorder.database import Connection, connect
 from inorder.errors import InputError
 from inorder.lab import insert_tables
 from inorder.lab.counters import CheckpointMarks
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertExperiment, InsertPlan
 from inorder.lab.insert_tables import InsertTables
-from inorder.lab.keys import INDEX_KINDS, KEY_KINDS
+from inorder.lab.keys import INDEX_KINDS, KEY_KINDS, KeyKind
 from inorder.lab.pgbench import PERCENTILES, Load
+from inorder.lab.runner import Runner
 from inorder.lab.serving import Small
 from inorder.lab.session import SERVER_BYTES, new_result, require_room, run_session
 from inorder.lab.setting import MOST_SECONDS
+from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Measured, Metrics
 from inorder.servers import Server
 from inorder.temporary import PREFIX, service_account, temporary_folder
 
 from conftest import Silent
-from on_paper import run_on_paper
+from on_paper import empty_result, run_on_paper
 
 ROWS = 60_000
 INSERTS = 2_000
@@ -89,6 +94,44 @@ def test_the_steps_come_in_order() -> None:
         assert asked[0] == ("fill", rows)
         assert [asked[1], *sorted(asked[2:10]), *asked[10:]] == one_size
     assert len(result.select("insert@1", "random", 2000)) == 2 and len(result.select("fill")) == 4
+
+
+class SlowTables(InsertTables):
+    """The first table is full at once, the other only when all are to stop."""
+
+    started = threading.Event()
+    stopped = False
+
+    def serve_for_filling(self) -> None:
+        """Nothing to start."""
+
+    def serve_for_measuring(self) -> None:
+        """Nor here."""
+
+    def create(self, connection: Connection, rows: int) -> None:
+        """Nothing to make."""
+
+    def fill_one(self, kind: KeyKind, rows: int, stop: threading.Event) -> Metrics:
+        """Noted."""
+        if kind.name != PLAN.kinds[0]:
+            self.started.set()
+            self.stopped = stop.wait(30)
+        return {"seconds": 1.0}
+
+
+def test_an_interrupt_ends_the_tables_that_are_still_being_filled() -> None:
+    """It comes when the first is kept."""
+    experiment = OnPaper(PLAN, cast(Target, SimpleNamespace(connect=nullcontext, note=lambda _result: None)), Silent())
+    slow = SlowTables(experiment.target, {name: KEY_KINDS[name] for name in PLAN.kinds}, Small(0), 2)
+    vars(experiment)["tables"] = slow
+
+    def interrupted() -> None:
+        assert slow.started.wait(30)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as interrupt:
+        Runner(experiment, empty_result(OnPaper, PLAN), interrupted).run()
+    assert interrupt and slow.stopped
 
 
 def test_plans_of_the_first_files() -> None:
