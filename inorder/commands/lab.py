@@ -89,6 +89,8 @@ def readable(file: Path, page: bool = True) -> Labelled:
         report.headline(result)
         if page:
             html.render([named(file, result)])
+    except InputError as error:  # its plan
+        raise InputError(f"{file} is damaged: {error}") from error
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, TemplateError) as error:
         raise InputError(f"{file} is damaged: {type(error).__name__} {shortened(error)}") from error
     return named(file, result)
