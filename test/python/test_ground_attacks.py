@@ -279,3 +279,19 @@ def test_a_table_is_dropped_while_it_is_read(place: Place) -> None:
     assert state(other, "SELECT feed_apply('f', 'SELECT gone()')") in ("42P01", GROUND)
     run(other, "ROLLBACK")
     assert numbers(owner) == [1, 2, 3, 4]
+
+
+def test_a_guard_that_goes_while_the_proof_is_made(place: Place) -> None:
+    """After it was looked at: the proof is not kept. A lock on the catalog stops the reader at that place."""
+    reader, owner = place.make(*PARTS), place.session()
+    assert scalar(reader, READS["count"]) == 4
+    run(owner, f"CREATE SCHEMA {place.schema}_2", f"DROP SCHEMA {place.schema}_2")  # of which all proofs end
+    run(owner, "BEGIN", "LOCK TABLE pg_attrdef", "ALTER TABLE t_1 DISABLE TRIGGER ALL")
+    with ThreadPoolExecutor(1) as pool:
+        counted = pool.submit(state, reader, READS["count"])
+        waiting = "SELECT count(*) FROM pg_locks WHERE pid = %s AND NOT granted"
+        while scalar(owner, waiting, reader.info.backend_pid) == 0:
+            sleep(0.01)
+        run(owner, "COMMIT")
+        assert counted.result() in ("", GROUND)
+    assert state(reader, READS["count"]) == GROUND
