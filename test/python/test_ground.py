@@ -227,7 +227,7 @@ OFF = {
 
 
 @pytest.mark.parametrize("way", OFF)
-@pytest.mark.parametrize("leaf", ["t_1", "t_3_4", "t_3"])
+@pytest.mark.parametrize("leaf", ["t_1", "t_3_4", "t_3", "ONLY t_3"])
 def test_a_partition_without_its_guard(place: Place, leaf: str, way: str) -> None:
     """Rows that came to it may carry numbers that readers have passed; feed_enable mends it."""
     owner = place.make(*PARTS)
@@ -489,6 +489,7 @@ def test_the_index_is_gone(place: Place, change: str, mend: str) -> None:
     """Each read would look at the whole table."""
     owner = place.session()
     run(owner, ORDERED, "CREATE INDEX ON t (xact)", "SELECT feed_create('f', 't'), exact_count_start('t')", MANY)
+    assert scalar(owner, READS["count"]) == 100
     run(owner, change)
     for read in ("read", "count"):
         assert state(owner, READS[read]) == GROUND
