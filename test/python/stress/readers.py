@@ -12,6 +12,8 @@ from stress.world import MOVER, OWNER, RESTLESS, TABLES, World, token_of, transa
 
 # A snapshot that is this old has been overtaken by whoever changes the table.
 OLD_SECONDS = 0.4
+# Numbers of batches that were handed out before the promotion are below this, others above.
+NEW_TIMELINE = 1 << 40
 ISOLATIONS = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 
 
@@ -213,7 +215,7 @@ class TwoStep(Plain):
         self.forgotten: Counter[str] = other.forgotten if other else Counter()
         # Batches that a promoted server does not know: their numbers are used up. And the last one that it knows.
         self.dropped: set[tuple[str, int]] = other.dropped if other else set()
-        self.last: dict[str, int] = {}
+        self.last: dict[str, int] = other.last if other else {}
 
     def crash(self) -> bool:
         """Now and then the connection is gone."""
@@ -293,21 +295,22 @@ class TwoStep(Plain):
 
     def follow_promotion(self) -> None:
         """The sink forgets batches that the feed does not know any more: their rows come again, by other numbers."""
-        found = self.connection.execute(
-            "SELECT relation::regclass::text, batch FROM inorder_internal.feed WHERE name LIKE %s || ' %%'", [self.kind]
-        )
-        self.last = {str(table): int(str(number or 0)) for table, number in found}
-        super().follow_promotion()
-        for table, (number, _) in self.sink.items():
-            if number > self.last[table]:
-                kept = [event for event in self.delivery.events if event.table == table and event.batch is not None]
-                self.sink[table] = (kept[-1].batch or 0, kept[-1].tokens) if kept else (0, [])
+        with self.delivery.busy:
+            if not self.last:  # another worker may have gone on since it asked
+                query = "SELECT relation::regclass::text, batch FROM inorder_internal.feed WHERE name LIKE %s || ' %%'"
+                found = self.connection.execute(query.encode(), [self.kind])
+                self.last.update({str(table): int(str(number or 0)) for table, number in found})
+            super().follow_promotion()
+            for table, (number, _) in self.sink.items():
+                if number > self.last[table]:
+                    kept = [event for event in self.delivery.events if event.table == table and event.batch is not None]
+                    self.sink[table] = (kept[-1].batch or 0, kept[-1].tokens) if kept else (0, [])
 
     def stays(self, event: Event, known: set[int]) -> bool:
         """Batches by their numbers, whichever worker took them; what was repaired by that of the poll."""
         if event.batch is None:
             return super().stays(event, known)
-        if event.batch > self.last[event.table]:
+        if self.last[event.table] < event.batch < NEW_TIMELINE:
             self.dropped.add((event.table, event.batch))
             return False
         return True
