@@ -164,6 +164,16 @@ def test_a_snapshot_older_than_the_partitions(place: Place, change: str) -> None
     run(reader, "ROLLBACK")
 
 
+@pytest.mark.parametrize("detached", [(), ("ALTER TABLE t DETACH PARTITION t_2",)], ids=["more", "as many"])
+def test_a_snapshot_older_than_a_partition_that_was_a_table(place: Place, detached: tuple[str, ...]) -> None:
+    """It sees the file of that, and perhaps as many partitions as there are."""
+    owner, reader = place.make(*PARTS, "CREATE TABLE t_5 (LIKE t INCLUDING DEFAULTS)"), place.session()
+    run(reader, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
+    run(owner, "ALTER TABLE t ATTACH PARTITION t_5 FOR VALUES IN (5)", *detached)
+    assert states(reader, READS) == dict.fromkeys(READS, SNAPSHOT)
+    run(reader, "ROLLBACK")
+
+
 HARMLESS = (
     "ANALYZE t", "VACUUM t", "GRANT SELECT ON t TO PUBLIC", "ALTER TABLE t ADD late int", "CREATE INDEX ON t (note)",
     "COMMENT ON TABLE t IS 'x'", "ALTER TABLE t ALTER note SET STATISTICS 10", "REINDEX TABLE t",
@@ -328,7 +338,8 @@ def test_the_base_of_a_generation_expression(place: Place) -> None:
     assert scalar(owner, query) == 10
 
 
-def test_a_partition_with_another_expression(place: Place) -> None:
+@pytest.mark.parametrize("expression", ["xact_id_generated() - 1000", "xact_id_generated(1000)"])
+def test_a_partition_with_another_expression(place: Place, expression: str) -> None:
     """Which servers from 17 on let in."""
     owner = place.session()
     run(
@@ -336,7 +347,7 @@ def test_a_partition_with_another_expression(place: Place) -> None:
         "CREATE TABLE t (n int, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED) PARTITION BY LIST (n)",
         "CREATE TABLE t_1 PARTITION OF t FOR VALUES IN (1)", "CREATE INDEX ON t (xact)",
         "SELECT feed_create('f', 't'), exact_count_start('t')", "INSERT INTO t VALUES (1)",
-        "CREATE TABLE t_2 (n int, xact bigint GENERATED ALWAYS AS (xact_id_generated() - 1000) STORED)",
+        f"CREATE TABLE t_2 (n int, xact bigint GENERATED ALWAYS AS ({expression}) STORED)",
     )  # fmt: skip
     refused = state(owner, "ALTER TABLE t ATTACH PARTITION t_2 FOR VALUES IN (2)")
     assert refused == ("42804" if owner.info.server_version < 170000 else "")
@@ -411,6 +422,15 @@ def test_the_key_changes_between_transactions(place: Place) -> None:
     assert [len(numbers(owner, "SELECT n FROM feed_read('f', null::t, 4)")) for _ in range(4)] == [4, 4, 1, 0]
 
 
+def test_the_key_gets_shorter(place: Place) -> None:
+    """Its columns are the first ones of the known key."""
+    owner = place.session()
+    run(owner, ORDERED, "CREATE INDEX ON t (xact)", "SELECT feed_create('f', 't'), exact_count_start('t')")
+    run(owner, "INSERT INTO t VALUES (1, 1), (2, 1)", "ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (a)")
+    for read in ("read", "count"):
+        assert state(owner, READS[read]) == GROUND
+
+
 @pytest.mark.parametrize("kind", ["regclass", "money", "int[]", "timetz", "public.uuid_v1"])
 def test_a_key_that_cannot_be_written_down(place: Place, kind: str) -> None:
     """Rows of one transaction then come all at once, each once."""
@@ -479,12 +499,19 @@ def test_a_partition_is_changed_outside_between_two_reads_of_a_batch(place: Plac
     ("change", "mend"),
     [
         ("DROP INDEX t_xact_idx", "CREATE INDEX ON t (xact)"),
+        ("DROP INDEX t_xact_idx; CREATE INDEX ON t USING brin (xact)", "CREATE INDEX ON t (xact)"),
+        ("DROP INDEX t_xact_idx; CREATE INDEX ON t (xact) WHERE n > 0", "CREATE INDEX ON t (xact)"),
+        (
+            "DROP INDEX t_xact_idx; CREATE OPERATOR CLASS own FOR TYPE int8 USING btree AS OPERATOR 1 <, "
+            "OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 btint8cmp(int8, int8); "
+            "CREATE INDEX ON t (xact own)", "CREATE INDEX ON t (xact)",
+        ),
         (
             "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 't_xact_idx'::regclass",
             "REINDEX INDEX t_xact_idx",
         ),
     ],
-)
+)  # fmt: skip
 def test_the_index_is_gone(place: Place, change: str, mend: str) -> None:
     """Each read would look at the whole table."""
     owner = place.session()
