@@ -112,6 +112,43 @@ def test_a_later_trigger_for_a_while(place: Place, tables: tuple[str, ...], leaf
     assert numbers(owner) == [1, 2, 3, 4]
 
 
+def test_a_later_trigger_for_updates_only(place: Place) -> None:
+    """Readers look for one, too."""
+    owner = place.make(PLAIN)
+    run(
+        owner, "CREATE FUNCTION same() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END'",
+        "CREATE TRIGGER zzz BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION same()", "BEGIN",
+    )  # fmt: skip
+    assert states(owner, READS) == dict.fromkeys(READS, GROUND)
+    run(owner, "ROLLBACK")
+
+
+BY_HAND = {
+    "of another column": (
+        PLAIN.replace("note int", "note int, other uuid DEFAULT gen_random_uuid()"),
+        "TRIGGER zz_inorder_guard BEFORE INSERT OR DELETE OR UPDATE OF other ON t FOR EACH ROW",
+    ),
+    "deferred": (
+        "CREATE TABLE t (n int, note int, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED, "
+        "PRIMARY KEY (xact, n))",
+        "CONSTRAINT TRIGGER zz_inorder_guard AFTER DELETE OR UPDATE OF xact, n ON t DEFERRABLE FOR EACH ROW",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", BY_HAND)
+def test_a_guard_that_its_owner_made(place: Place, way: str) -> None:
+    """By the function of the guard; but it guards something else, or later."""
+    table, guard = BY_HAND[way]
+    owner = place.make(table)
+    run(
+        owner, "DROP TRIGGER zz_inorder_guard ON t", f"CREATE {guard} EXECUTE FUNCTION public.feed_guard('0')",
+        "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_guard", "BEGIN",
+    )  # fmt: skip
+    assert states(owner, READS) == dict.fromkeys(READS, GROUND)
+    run(owner, "ROLLBACK")
+
+
 def test_a_later_trigger_that_changes_no_key(place: Place) -> None:
     """Of rows that are deleted, of statements, after them, or of a column that no trigger can change."""
     owner = place.make(PLAIN)
@@ -120,6 +157,8 @@ def test_a_later_trigger_that_changes_no_key(place: Place) -> None:
         "CREATE TRIGGER zzz BEFORE DELETE ON t FOR EACH ROW EXECUTE FUNCTION same()",
         "CREATE TRIGGER zzzz AFTER INSERT OR UPDATE ON t FOR EACH ROW EXECUTE FUNCTION same()",
         "CREATE TRIGGER zzzzz BEFORE INSERT OR UPDATE ON t EXECUTE FUNCTION same()",
+        "CREATE TRIGGER off BEFORE INSERT OR UPDATE ON t FOR EACH ROW EXECUTE FUNCTION same()",
+        "ALTER TABLE t DISABLE TRIGGER off", "ALTER TRIGGER off ON t RENAME TO zzzzzz",
         "INSERT INTO t (n) VALUES (5)", "UPDATE t SET note = 1",
         "CREATE TABLE g (n int, note int, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED)",
         "CREATE INDEX ON g (xact)", "SELECT feed_create('g', 'g')",
