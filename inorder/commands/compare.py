@@ -9,7 +9,7 @@ import click
 from inorder.commands.options import FILE, format_option
 from inorder.commands.show import show_sections
 from inorder.errors import REGRESSION, InputError
-from inorder.lab.compare import WORSE, compare, not_compared, surroundings
+from inorder.lab.analysis.compare import WORSE, compare, not_compared, surroundings
 from inorder.lab.journal import load
 from inorder.lab.results import shortened
 from inorder.report.compare import compare_records, compare_section

@@ -6,11 +6,11 @@ import click
 
 from inorder.commands.options import bindir_option
 from inorder.commands.show import named, run_and_show
+from inorder.lab.analysis.stats import LEAST_ROUNDS
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.experiments.reader import ReaderPlan
 from inorder.lab.session import new_result
-from inorder.lab.stats import LEAST_ROUNDS
 from inorder.report.beside import Labelled
 from inorder.servers import find_server
 from inorder.units import MB, parse_count

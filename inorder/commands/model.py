@@ -6,8 +6,8 @@ import click
 
 from inorder.commands.options import format_option
 from inorder.commands.show import show_sections
+from inorder.lab.analysis.model import Conditions
 from inorder.lab.keys import USUAL_KINDS, kinds_named
-from inorder.lab.model import Conditions
 from inorder.report.model import prediction_section
 from inorder.units import parse_bytes, parse_count, parse_duration
 

@@ -11,12 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 from inorder.database import Connection
 from inorder.errors import InorderError
-from inorder.lab import pgbench, setting
-from inorder.lab.counters import CheckpointMarks, read_block_io, read_leaf_density, read_sizes
+from inorder.lab import setting
+from inorder.lab.instruments import pgbench
+from inorder.lab.instruments.counters import CheckpointMarks, read_block_io, read_leaf_density, read_sizes
+from inorder.lab.instruments.machine import available_cores
 from inorder.lab.keys import KEY_KINDS, KeyKind, kinds_named
-from inorder.lab.machine import available_cores
 from inorder.lab.results import CHECKPOINT_WAL
-from inorder.lab.serving import FILL_SETTINGS, Small, fill_memory
+from inorder.lab.server_settings import FILL_SETTINGS, Small, fill_memory
 from inorder.lab.setting import Setting, in_sizes, made
 from inorder.lab.targets.target import Target, since
 from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round

@@ -10,9 +10,9 @@ import psycopg
 from inorder import __version__
 from inorder.cluster import Cluster
 from inorder.errors import InputError
-from inorder.lab import machine
 from inorder.lab.capabilities import Capabilities
 from inorder.lab.experiment import Experiment, P
+from inorder.lab.instruments import machine
 from inorder.lab.journal import Journal
 from inorder.lab.progress import Progress
 from inorder.lab.results import OWN_SERVER, Result

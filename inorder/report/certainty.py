@@ -2,8 +2,8 @@
 
 from collections import Counter
 
+from inorder.lab.analysis.stats import LEAST_ROUNDS
 from inorder.lab.results import Result
-from inorder.lab.stats import LEAST_ROUNDS
 
 
 def how_sure(result: Result) -> str:

@@ -5,10 +5,10 @@ from dataclasses import fields
 from math import isinf
 from typing import Any
 
-from inorder.lab.compare import FEW, HANDFUL, WORSE, Comparison
+from inorder.lab.analysis.compare import FEW, HANDFUL, WORSE, Comparison
+from inorder.lab.analysis.model import FEW_IMAGES
+from inorder.lab.analysis.stats import LEAST_ROUNDS
 from inorder.lab.keys import KEY_KINDS
-from inorder.lab.model import FEW_IMAGES
-from inorder.lab.stats import LEAST_ROUNDS
 from inorder.report.section import Column, Section, Value, number, parts
 from inorder.units import short
 

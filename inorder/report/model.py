@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from inorder.lab.analysis.model import Conditions, Prediction, predict
 from inorder.lab.keys import KEY_KINDS, USUAL_KINDS
-from inorder.lab.model import Conditions, Prediction, predict
 from inorder.report.section import Column, Section, Value, number
 from inorder.units import MB
 

@@ -1,9 +1,9 @@
 """Outliers and drifts as a table, to be shown under those of any experiment."""
 
+from inorder.lab.analysis.quality import Finding, findings
+from inorder.lab.analysis.stats import ERROR
 from inorder.lab.keys import KEY_KINDS
-from inorder.lab.quality import Finding, findings
 from inorder.lab.results import CHECKPOINT_WAL, Result
-from inorder.lab.stats import ERROR
 from inorder.report.section import Column, Section, Value, data_only
 
 

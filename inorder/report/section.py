@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from inorder.lab.stats import LEAST_ROUNDS, Estimate
+from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
 from inorder.report.drawing import Drawing
 
 Value = Estimate | float | int | str | None

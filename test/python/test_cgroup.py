@@ -8,13 +8,13 @@ import pytest
 from inorder.cluster import Cluster
 from inorder.database import connect
 from inorder.errors import InorderError, InputError
-from inorder.lab import cgroup
-from inorder.lab.cgroup import LEAST_BYTES, ControlGroup, Place, memory_limit
-from inorder.lab.device import disk_of
 from inorder.lab.insert_tables import InsertTables
+from inorder.lab.instruments import cgroup
+from inorder.lab.instruments.cgroup import LEAST_BYTES, ControlGroup, Place, memory_limit
+from inorder.lab.instruments.device import disk_of
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import CGROUP
-from inorder.lab.serving import Small, reading_method
+from inorder.lab.server_settings import Small, reading_method
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.servers import Server
 

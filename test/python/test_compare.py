@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from inorder.errors import InputError
-from inorder.lab.compare import (
+from inorder.lab.analysis.compare import (
     BETTER,
     FEW,
     HANDFUL,

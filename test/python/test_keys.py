@@ -9,8 +9,8 @@ import psycopg
 import pytest
 from inorder.cluster import Cluster
 from inorder.database import Connection, connect
+from inorder.lab.instruments.pgbench import Load, run
 from inorder.lab.keys import KEY_KINDS
-from inorder.lab.pgbench import Load, run
 from inorder.servers import Server
 
 from conftest import SETTINGS, scalar

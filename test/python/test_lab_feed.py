@@ -24,11 +24,11 @@ from inorder.lab.experiments.feed.tables import (
     log_table,
     looked,
 )
+from inorder.lab.instruments.timing import Prepared
 from inorder.lab.journal import load
 from inorder.lab.log_tables import BATCH_ROWS
 from inorder.lab.results import Result, Run
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.lab.timing import Prepared
 from inorder.lab.turn import Metrics
 from inorder.report.catalogue import Report
 from inorder.report.section import Section

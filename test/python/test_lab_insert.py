@@ -16,14 +16,14 @@ from inorder.cluster import Cluster
 from inorder.database import Connection, connect
 from inorder.errors import InputError
 from inorder.lab import insert_tables
-from inorder.lab.counters import CheckpointMarks
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertExperiment, InsertPlan
 from inorder.lab.insert_tables import InsertTables
+from inorder.lab.instruments.counters import CheckpointMarks
+from inorder.lab.instruments.pgbench import PERCENTILES, Load
 from inorder.lab.keys import INDEX_KINDS, KEY_KINDS, KeyKind
-from inorder.lab.pgbench import PERCENTILES, Load
 from inorder.lab.runner import Runner
-from inorder.lab.serving import Small
+from inorder.lab.server_settings import Small
 from inorder.lab.session import SERVER_BYTES, new_result, require_room, run_session
 from inorder.lab.setting import MOST_SECONDS
 from inorder.lab.targets.target import Target

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from inorder.cluster import Cluster
 from inorder.lab import journal
+from inorder.lab.analysis.figures import median_of
 from inorder.lab.experiments.lookup import (
     ANY,
     COUNT_CREATED,
@@ -14,7 +15,6 @@ from inorder.lab.experiments.lookup import (
     explain,
     steps_of,
 )
-from inorder.lab.figures import median_of
 from inorder.lab.keys import USUAL_KINDS
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.servers import Server

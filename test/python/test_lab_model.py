@@ -15,11 +15,7 @@ from hypothesis import strategies as st
 from inorder.cluster import Cluster
 from inorder.commands.model import lab_model
 from inorder.errors import InputError
-from inorder.lab.experiments.insert import InsertExperiment, InsertPlan
-from inorder.lab.experiments.insert.model import model_sections
-from inorder.lab.keys import USUAL as KINDS
-from inorder.lab.keys import USUAL_KINDS
-from inorder.lab.model import (
+from inorder.lab.analysis.model import (
     Conditions,
     distinct,
     few_images,
@@ -29,6 +25,10 @@ from inorder.lab.model import (
     record_bytes,
     shape_of,
 )
+from inorder.lab.experiments.insert import InsertExperiment, InsertPlan
+from inorder.lab.experiments.insert.model import model_sections
+from inorder.lab.keys import USUAL as KINDS
+from inorder.lab.keys import USUAL_KINDS
 from inorder.lab.results import Result, Run
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.report.beside import side_by_side

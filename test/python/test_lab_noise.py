@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from inorder.lab.analysis.sample_size import lower_ends, share_found, smallest_found
+from inorder.lab.analysis.stats import outer_rank, paired_ratio
 from inorder.lab.experiments.noise import (
     NoiseExperiment,
     NoisePlan,
@@ -17,9 +19,7 @@ from inorder.lab.experiments.noise import (
     words,
 )
 from inorder.lab.journal import load
-from inorder.lab.power import lower_ends, share_found, smallest_found
 from inorder.lab.results import Result, Run
-from inorder.lab.stats import outer_rank, paired_ratio
 from inorder.lab.turn import Measured, Stage
 from inorder.servers import Server
 

@@ -12,7 +12,6 @@ import pytest
 from inorder.cluster import Cluster
 from inorder.database import connect
 from inorder.errors import InputError
-from inorder.lab.clocks import Apart
 from inorder.lab.experiments.generators import FLOOR, INSERTS
 from inorder.lab.experiments.mixed import AGAIN, MixedPlan
 from inorder.lab.experiments.mixed import STEPS as STEPS_OF_MIXED
@@ -22,8 +21,9 @@ from inorder.lab.experiments.uuid_v1.plan import KINDS as UUID_V1_KINDS
 from inorder.lab.experiments.uuid_v1.plan import STEPS as LIFE
 from inorder.lab.experiments.uuid_v1.plan import UuidV1Plan
 from inorder.lab.experiments.writers import WritersExperiment, WritersPlan
+from inorder.lab.instruments.clocks import Apart
+from inorder.lab.instruments.pgbench import Load
 from inorder.lab.journal import load
-from inorder.lab.pgbench import Load
 from inorder.lab.targets.own_server import OwnServer, require_room
 from inorder.lab.turn import Metrics
 from inorder.report.catalogue import report_of

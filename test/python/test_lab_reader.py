@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from inorder.cluster import Cluster
 from inorder.database import Connection
 from inorder.errors import InorderError
-from inorder.lab.clocks import SAME, apart
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.reader import ReaderExperiment, ReaderPlan, Reading, compare
 from inorder.lab.experiments.reader.readers import READERS, TABLE, all_readers
 from inorder.lab.experiments.reader.report import READ
+from inorder.lab.instruments.clocks import SAME, apart
 from inorder.lab.journal import load
 from inorder.lab.results import Result, Run
 from inorder.lab.runner import Runner

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from inorder.cluster import Cluster
+from inorder.lab.analysis.stats import Estimate
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.uuid_v1 import UuidV1Experiment
 from inorder.lab.experiments.uuid_v1.plan import (
@@ -29,7 +30,6 @@ from inorder.lab.experiments.uuid_v1.plan import (
 from inorder.lab.experiments.uuid_v1.report import PUBLISHED, SOURCE
 from inorder.lab.journal import load
 from inorder.lab.results import Result, Run
-from inorder.lab.stats import Estimate
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Metrics
 from inorder.report.catalogue import Report

@@ -9,7 +9,6 @@ import pytest
 from inorder.cluster import Cluster
 from inorder.database import Connection, connect
 from inorder.errors import InorderError
-from inorder.lab import pgbench
 from inorder.lab.experiments.writers import WritersExperiment, WritersPlan, count_misplaced
 from inorder.lab.experiments.writers.forms import (
     ALONE_FORMS,
@@ -27,6 +26,7 @@ from inorder.lab.experiments.writers.forms import (
     one_table,
 )
 from inorder.lab.experiments.writers.report import STATEMENT_ROWS, TOGETHER
+from inorder.lab.instruments import pgbench
 from inorder.lab.journal import load
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Metrics

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from inorder.lab.compare import unpaired_ratio
+from inorder.lab.analysis.compare import unpaired_ratio
+from inorder.lab.analysis.stats import paired_ratio
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.experiments.noise import NoisePlan
-from inorder.lab.stats import paired_ratio
 
 TRIALS = 2000
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from inorder.errors import InorderError
-from inorder.lab.pgbench import Load, PgbenchResult, parse, progress_of, run
+from inorder.lab.instruments.pgbench import Load, PgbenchResult, parse, progress_of, run
 
 SAMPLES = Path(__file__).parent / "samples"
 

@@ -4,10 +4,10 @@ import io
 
 import numpy as np
 import pytest
+from inorder.lab.analysis.quality import Finding, findings
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertExperiment
 from inorder.lab.experiments.insert.model import model_sections
-from inorder.lab.quality import Finding, findings
 from inorder.lab.results import CHECKPOINT_WAL, OWN_SERVER, Result, Run
 from inorder.report.catalogue import Report
 from inorder.report.quality import quality_sections

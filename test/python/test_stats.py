@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from inorder.lab.stats import estimate, outer_rank, paired_ratio
+from inorder.lab.analysis.stats import estimate, outer_rank, paired_ratio
 
 positive = st.floats(min_value=1e-3, max_value=1e6)
 

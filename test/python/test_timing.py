@@ -10,9 +10,9 @@ import pytest
 from inorder.cluster import Cluster
 from inorder.database import Connection, connect
 from inorder.errors import InorderError
-from inorder.lab import timing
-from inorder.lab.processes import children_of
-from inorder.lab.timing import EndedSessions, ServerProcess
+from inorder.lab.instruments import timing
+from inorder.lab.instruments.processes import children_of
+from inorder.lab.instruments.timing import EndedSessions, ServerProcess
 
 pytestmark = pytest.mark.server
 WORK = "SELECT count(*) FROM generate_series(1, 2000000)"

@@ -125,7 +125,7 @@ def test_modules_depend_one_way() -> None:
         if name != "__main__.py":
             assert "inorder.cli" not in imports, name
         if name.startswith("report/"):
-            assert not imports & {"inorder.database", "inorder.cluster", "inorder.lab.counters"}, name
+            assert not imports & {"inorder.database", "inorder.cluster", "inorder.lab.instruments.counters"}, name
         if name == "lab/stats.py":
             assert not imports
     assert not re.search(r'#include "(?!postgres|port/|utils/)', text("src/uuid_layout.h"))

@@ -10,13 +10,13 @@ from typing import ClassVar
 
 from inorder.database import Connection
 from inorder.lab import setting
+from inorder.lab.analysis.figures import by_round, estimated
+from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate, ratio_by_round
 from inorder.lab.capabilities import NO_INORDER, Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
-from inorder.lab.figures import by_round, estimated
 from inorder.lab.keys import SCHEMA
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result, Run
-from inorder.lab.stats import LEAST_ROUNDS, Estimate, ratio_by_round
 from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
 from inorder.report import charts
 from inorder.report.certainty import too_few

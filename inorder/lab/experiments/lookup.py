@@ -15,14 +15,14 @@ from typing import ClassVar
 from inorder.database import Connection
 from inorder.errors import InorderError
 from inorder.lab import setting
+from inorder.lab.analysis.figures import Metric, last_of, median_of, ratio_of
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
-from inorder.lab.counters import read_sizes
 from inorder.lab.experiment import Experiment
-from inorder.lab.figures import Metric, last_of, median_of, ratio_of
+from inorder.lab.instruments.counters import read_sizes
 from inorder.lab.keys import BASELINE, KEY_KINDS, USUAL_KINDS, KeyKind
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result, Run
-from inorder.lab.serving import FILL_SETTINGS, Small, fill_memory, reading_method
+from inorder.lab.server_settings import FILL_SETTINGS, Small, fill_memory, reading_method
 from inorder.lab.turn import Metrics, Stage, every_round, single
 from inorder.report import charts
 from inorder.report.section import Chart, Column, Section, Value, number, to_base

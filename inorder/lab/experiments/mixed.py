@@ -10,16 +10,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from inorder.errors import InorderError
-from inorder.lab import pgbench, setting
+from inorder.lab import setting
+from inorder.lab.analysis.figures import by_round, middle_of, per, ratio_of
+from inorder.lab.analysis.stats import estimate
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
-from inorder.lab.counters import read_index_pages, read_sizes
 from inorder.lab.experiment import Experiment
-from inorder.lab.figures import by_round, middle_of, per, ratio_of
+from inorder.lab.instruments import pgbench
+from inorder.lab.instruments.counters import read_index_pages, read_sizes
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result
-from inorder.lab.serving import FILL_SETTINGS, Small, fill_memory, reading_method
-from inorder.lab.stats import estimate
+from inorder.lab.server_settings import FILL_SETTINGS, Small, fill_memory, reading_method
 from inorder.lab.turn import Metrics, Stage, every_round, several
 from inorder.report.section import Column, Section, Value, number, ratio
 from inorder.servers import Server

@@ -15,16 +15,16 @@ from typing import ClassVar
 import numpy as np
 
 from inorder.lab import insert_tables, setting
+from inorder.lab.analysis.figures import by_round, ratio_of
+from inorder.lab.analysis.sample_size import FOUND, ROUNDS, TO_FIND, rounds_for, smallest_found
+from inorder.lab.analysis.stats import ERROR, LEAST_ROUNDS, Estimate, estimate
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
-from inorder.lab.figures import by_round, ratio_of
 from inorder.lab.insert_tables import INSERT, InsertTables, bytes_needed, load_of, speed_text
 from inorder.lab.keys import KEY_KINDS, KeyKind
 from inorder.lab.plan import Plan
-from inorder.lab.power import FOUND, ROUNDS, TO_FIND, rounds_for, smallest_found
 from inorder.lab.results import Result
-from inorder.lab.serving import Small, reading_method
-from inorder.lab.stats import ERROR, LEAST_ROUNDS, Estimate, estimate
+from inorder.lab.server_settings import Small, reading_method
 from inorder.lab.turn import Measured, Metrics, Stage, Turn, every_round, single
 from inorder.report.section import Column, Section, Value, number, ratio
 from inorder.servers import Server

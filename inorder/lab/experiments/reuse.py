@@ -13,16 +13,16 @@ from typing import ClassVar
 from inorder.database import Connection
 from inorder.errors import InorderError
 from inorder.lab import setting
+from inorder.lab.analysis.figures import middle_of, per
 from inorder.lab.capabilities import VACUUMED, Adapted, Capabilities, adapted
-from inorder.lab.counters import read_index_pages, read_sizes
 from inorder.lab.experiment import Experiment
-from inorder.lab.figures import middle_of, per
+from inorder.lab.instruments.counters import read_index_pages, read_sizes
+from inorder.lab.instruments.vacuum import VERBOSE, index_pages, primary_message
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.plan import Plan
 from inorder.lab.results import EXACT_COUNTERS, Result
-from inorder.lab.serving import FILL_SETTINGS, fill_memory
+from inorder.lab.server_settings import FILL_SETTINGS, fill_memory
 from inorder.lab.turn import Measured, Metrics, Series, Stage, Turn, every_round, single
-from inorder.lab.vacuum import VERBOSE, index_pages, primary_message
 from inorder.report.plots import Line, line_chart
 from inorder.report.section import Chart, Column, Section, Value, number
 from inorder.servers import Server

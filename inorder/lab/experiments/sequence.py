@@ -12,14 +12,15 @@ from typing import ClassVar
 
 from inorder.database import Connection
 from inorder.errors import InorderError
-from inorder.lab import pgbench, setting
+from inorder.lab import setting
+from inorder.lab.analysis.figures import median_of, per, ratio_of
+from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
-from inorder.lab.figures import median_of, per, ratio_of
+from inorder.lab.instruments import pgbench
 from inorder.lab.keys import SCHEMA
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result
-from inorder.lab.stats import LEAST_ROUNDS, Estimate
 from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
 from inorder.report.certainty import how_sure, too_few
 from inorder.report.section import Column, Section, Value, number, ratio

@@ -17,13 +17,13 @@ from inorder.database import Connection, connect_as_user, query
 from inorder.errors import InorderError, InputError
 from inorder.interrupts import uninterrupted
 from inorder.lab.capabilities import Capabilities
-from inorder.lab.client_copy import copy_in, copy_out
-from inorder.lab.clocks import Apart, apart
-from inorder.lab.counters import SETTLE_SECONDS, report_own
 from inorder.lab.extensions import release_tables
+from inorder.lab.instruments.client_copy import copy_in, copy_out
+from inorder.lab.instruments.clocks import Apart, apart
+from inorder.lab.instruments.counters import SETTLE_SECONDS, report_own
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.results import OWN_SERVER, Result
-from inorder.lab.serving import Small
+from inorder.lab.server_settings import Small
 from inorder.lab.targets.target import Counts, Target, with_settings
 from inorder.servers import OLDEST_MAJOR, Server
 from inorder.session import explained, first_line

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from inorder.cluster import Cluster
 from inorder.database import Connection
-from inorder.lab import pgbench
-from inorder.lab.clocks import Apart
-from inorder.lab.device import DeviceTimes
+from inorder.lab.instruments import pgbench
+from inorder.lab.instruments.clocks import Apart
+from inorder.lab.instruments.device import DeviceTimes
 from inorder.lab.keys import KeyKind
 from inorder.lab.results import Result
-from inorder.lab.serving import Small
+from inorder.lab.server_settings import Small
 from inorder.lab.turn import Measured
 
 Counts = Mapping[str, float]

@@ -8,18 +8,18 @@ from psycopg import sql
 
 from inorder.cluster import Cluster
 from inorder.database import Connection, connect, query
-from inorder.lab import waldump
-from inorder.lab.clocks import SAME, Apart
-from inorder.lab.counters import read_counters, read_sizes, read_wal, wal_place
-from inorder.lab.device import DeviceTimes, look
 from inorder.lab.extensions import create_extensions
+from inorder.lab.instruments import waldump
+from inorder.lab.instruments.clocks import SAME, Apart
+from inorder.lab.instruments.counters import read_counters, read_sizes, read_wal, wal_place
+from inorder.lab.instruments.device import DeviceTimes, look
+from inorder.lab.instruments.machine import note_server
+from inorder.lab.instruments.parallel import execute_all
+from inorder.lab.instruments.timing import EndedSessions, ServerProcess
 from inorder.lab.keys import SCHEMA, KeyKind
-from inorder.lab.machine import note_server
-from inorder.lab.parallel import execute_all
 from inorder.lab.results import Result
-from inorder.lab.serving import Small, serve_afresh, serve_measured
+from inorder.lab.server_settings import Small, serve_afresh, serve_measured
 from inorder.lab.targets.target import Counts, Target, with_settings
-from inorder.lab.timing import EndedSessions, ServerProcess
 from inorder.lab.turn import Measured
 
 TABLESPACE = sql.Identifier("inorder_indexes")

@@ -11,7 +11,6 @@ from typing import ClassVar
 from inorder.database import Connection
 from inorder.errors import InorderError
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
-from inorder.lab.counters import read_leaf_density, read_sizes
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.bulk import report
 from inorder.lab.experiments.bulk.plan import (
@@ -30,9 +29,10 @@ from inorder.lab.experiments.bulk.plan import (
     BulkPlan,
     steps_of,
 )
+from inorder.lab.instruments.counters import read_leaf_density, read_sizes
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.results import Result
-from inorder.lab.serving import measuring_settings
+from inorder.lab.server_settings import measuring_settings
 from inorder.lab.turn import Metrics, Stage, Turn, several
 from inorder.report.section import Section
 from inorder.servers import Server

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from inorder.lab.analysis.figures import Metric, median_of, per, ratio_of
+from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
 from inorder.lab.experiments.bulk.plan import (
     ADD_KEY,
     COPY_IN,
@@ -16,10 +18,8 @@ from inorder.lab.experiments.bulk.plan import (
     WITH_KEY,
     BulkPlan,
 )
-from inorder.lab.figures import Metric, median_of, per, ratio_of
 from inorder.lab.keys import BASELINE
 from inorder.lab.results import Result
-from inorder.lab.stats import LEAST_ROUNDS, Estimate
 from inorder.report.certainty import how_sure, too_few
 from inorder.report.section import Column, Section, Value, number, ratio
 from inorder.units import MB, short

@@ -48,13 +48,13 @@ from inorder.lab.experiments.feed.tables import (
     question,
     reading,
 )
+from inorder.lab.instruments.machine import available_cores
+from inorder.lab.instruments.timing import Prepared
 from inorder.lab.keys import SCHEMA
 from inorder.lab.log_tables import BATCH_ROWS
-from inorder.lab.machine import available_cores
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result
-from inorder.lab.serving import FILL_SETTINGS, fill_memory
-from inorder.lab.timing import Prepared
+from inorder.lab.server_settings import FILL_SETTINGS, fill_memory
 from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round, seed_of, single
 from inorder.report.section import Section
 from inorder.servers import Server

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from inorder.lab.analysis.figures import median_of, ratio_of
+from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
 from inorder.lab.experiments.feed.tables import (
     BATCH,
     BRIN,
@@ -19,10 +21,8 @@ from inorder.lab.experiments.feed.tables import (
     WRITTEN,
     looked,
 )
-from inorder.lab.figures import median_of, ratio_of
 from inorder.lab.log_tables import BATCH_ROWS
 from inorder.lab.results import Result, Run
-from inorder.lab.stats import LEAST_ROUNDS, Estimate
 from inorder.report import charts
 from inorder.report.certainty import too_few
 from inorder.report.section import Chart, Column, Section, Value, data_only, figures, interval_text, text

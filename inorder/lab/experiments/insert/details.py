@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
+from inorder.lab.analysis.figures import Metric, median_of
+from inorder.lab.analysis.stats import Estimate
 from inorder.lab.experiments.insert.pictures import bars, latency_chart, maps, wal_chart
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.insert.summary import KindSummary
-from inorder.lab.figures import Metric, median_of
 from inorder.lab.insert_tables import INSERT
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import Result, Run
-from inorder.lab.stats import Estimate
 from inorder.report.section import Column, Section, Value, number
 from inorder.units import MB
 

@@ -12,7 +12,7 @@ from inorder.lab.experiments.insert.plan import SIZES, InsertPlan
 from inorder.lab.insert_tables import InsertTables, bytes_needed, load_of, speed_text
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import Result
-from inorder.lab.serving import Small, reading_method
+from inorder.lab.server_settings import Small, reading_method
 from inorder.lab.turn import Measured, Metrics, Stage, Turn, every_round, single
 from inorder.report.section import Section
 from inorder.servers import Server

@@ -1,10 +1,10 @@
 """What the insert experiment measured against the model's figures."""
 
+from inorder.lab.analysis.model import FEW_IMAGES, Conditions, few_images, predict
+from inorder.lab.analysis.quality import has_checkpoint
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.insert_tables import INSERT
 from inorder.lab.keys import KEY_KINDS, USUAL_KINDS
-from inorder.lab.model import FEW_IMAGES, Conditions, few_images, predict
-from inorder.lab.quality import has_checkpoint
 from inorder.lab.results import Result, Run
 from inorder.report.section import Column, Section, Value, data_only, number, text
 

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from inorder.lab.analysis.figures import by_round, last_of
+from inorder.lab.analysis.stats import Estimate
 from inorder.lab.experiments.insert.summary import KindSummary
-from inorder.lab.figures import by_round, last_of
 from inorder.lab.insert_tables import FILL, INSERT
 from inorder.lab.results import Result
-from inorder.lab.stats import Estimate
 from inorder.lab.turn import Series
 from inorder.report import charts, plots
 from inorder.report.section import Chart, Value

@@ -2,17 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 
-from inorder.lab.compare import unpaired_ratio
+from inorder.lab.analysis.compare import unpaired_ratio
+from inorder.lab.analysis.figures import Metric, by_round, last_of, median_of, ratio_of
+from inorder.lab.analysis.model import PAGE, RANDOM_FILL, leaf_capacity
+from inorder.lab.analysis.stats import Estimate
 from inorder.lab.experiments.insert import studies
 from inorder.lab.experiments.insert.details import by_inserts
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.insert.summary import hit_percent
-from inorder.lab.figures import Metric, by_round, last_of, median_of, ratio_of
 from inorder.lab.insert_tables import FILL, INSERT
 from inorder.lab.keys import KEY_KINDS
-from inorder.lab.model import PAGE, RANDOM_FILL, leaf_capacity
 from inorder.lab.results import Result
-from inorder.lab.stats import Estimate
 from inorder.report.section import Column, Section, Value, number, ratio, text
 from inorder.units import MB
 

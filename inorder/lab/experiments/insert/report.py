@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from inorder.lab.analysis.stats import LEAST_ROUNDS
 from inorder.lab.experiments.insert.details import clients_sections, details_sections
 from inorder.lab.experiments.insert.model import model_sections
 from inorder.lab.experiments.insert.pictures import bars, by_size, over_time
@@ -12,7 +13,6 @@ from inorder.lab.experiments.insert.summary import KindSummary, headline_of, sum
 from inorder.lab.insert_tables import INSERT
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import Result
-from inorder.lab.stats import LEAST_ROUNDS
 from inorder.report.section import Column, Section, Value, data_only, number, percent, to_base
 
 # The names are as narrow as a terminal of 80 columns needs.

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from inorder.lab.analysis.figures import Metric, by_round, last_of, median_of, per
+from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate, ratio_by_round
 from inorder.lab.experiments.insert.plan import SIZES, InsertPlan
-from inorder.lab.figures import Metric, by_round, last_of, median_of, per
 from inorder.lab.insert_tables import FILL, INSERT
 from inorder.lab.keys import INDEX_KINDS, KEY_KINDS
 from inorder.lab.results import Result, Run
-from inorder.lab.stats import LEAST_ROUNDS, Estimate, ratio_by_round
 from inorder.report.certainty import too_few
 from inorder.report.section import interval_text
 from inorder.units import MB

@@ -17,13 +17,14 @@ from typing import ClassVar
 
 from inorder.database import Connection
 from inorder.errors import InorderError, InputError
-from inorder.lab import pgbench, setting
+from inorder.lab import setting
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
-from inorder.lab.clocks import Apart
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.reader.readers import NEED_INORDER, READERS, TABLE, all_readers, setup
 from inorder.lab.experiments.reader.report import READ, headline, sections
-from inorder.lab.machine import available_cores
+from inorder.lab.instruments import pgbench
+from inorder.lab.instruments.clocks import Apart
+from inorder.lab.instruments.machine import available_cores
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result
 from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round

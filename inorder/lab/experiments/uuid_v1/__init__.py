@@ -13,7 +13,6 @@ from typing import ClassVar
 from inorder.database import Connection
 from inorder.errors import InorderError
 from inorder.lab.capabilities import VACUUMED, Adapted, Capabilities, adapted
-from inorder.lab.counters import read_leaf_density, read_sizes
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.uuid_v1 import report
 from inorder.lab.experiments.uuid_v1.data import SETS, keys_query
@@ -31,11 +30,12 @@ from inorder.lab.experiments.uuid_v1.plan import (
     VACUUMS,
     UuidV1Plan,
 )
+from inorder.lab.instruments.counters import read_leaf_density, read_sizes
+from inorder.lab.instruments.vacuum import VERBOSE, index_pages, primary_message
 from inorder.lab.keys import KeyKind
 from inorder.lab.results import Result
-from inorder.lab.serving import Small, reading_method
+from inorder.lab.server_settings import Small, reading_method
 from inorder.lab.turn import Metrics, Stage, every_round, several
-from inorder.lab.vacuum import VERBOSE, index_pages, primary_message
 from inorder.report.section import Section
 from inorder.servers import Server
 

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from inorder.lab.analysis.figures import Metric, median_of, per, ratio_of
+from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
 from inorder.lab.experiments.uuid_v1.plan import (
     ANALYZE,
     BASELINE,
@@ -20,9 +22,7 @@ from inorder.lab.experiments.uuid_v1.plan import (
     VACUUMS,
     UuidV1Plan,
 )
-from inorder.lab.figures import Metric, median_of, per, ratio_of
 from inorder.lab.results import Result
-from inorder.lab.stats import LEAST_ROUNDS, Estimate
 from inorder.report import charts
 from inorder.report.certainty import how_sure, too_few
 from inorder.report.section import Chart, Column, Section, Value, data_only, figures, number

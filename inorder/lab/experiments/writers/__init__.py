@@ -13,15 +13,16 @@ from psycopg import sql
 
 from inorder.database import Connection, query
 from inorder.errors import InorderError
-from inorder.lab import pgbench, setting
+from inorder.lab import setting
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.writers.forms import ALONE_FORMS, FORMS, LOCKS, XACT, WriterForm, removal
 from inorder.lab.experiments.writers.report import ALONE, STATEMENT_ROWS, TOGETHER, headline, sections
 from inorder.lab.extensions import release_tables
+from inorder.lab.instruments import pgbench
 from inorder.lab.keys import SCHEMA
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result
-from inorder.lab.serving import fill_memory, measuring_settings
+from inorder.lab.server_settings import fill_memory, measuring_settings
 from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
 from inorder.report.section import Section
 from inorder.servers import Server

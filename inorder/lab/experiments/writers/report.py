@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
+from inorder.lab.analysis.figures import median_of, per, ratio_of
+from inorder.lab.analysis.stats import LEAST_ROUNDS
 from inorder.lab.experiments.writers.forms import BASELINE, FORMS, SERIAL_FORMS, XACT
-from inorder.lab.figures import median_of, per, ratio_of
 from inorder.lab.log_tables import BATCH_ROWS
 from inorder.lab.results import Result, Run
-from inorder.lab.stats import LEAST_ROUNDS
 from inorder.report.certainty import too_few
 from inorder.report.section import Column, Section, Value, interval_text, number, ratio
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from inorder.cluster import Cluster
 from inorder.errors import InputError
-from inorder.lab import cgroup
-from inorder.lab.device import disk_of
+from inorder.lab.instruments import cgroup
+from inorder.lab.instruments.device import disk_of
 from inorder.lab.results import CGROUP, DIRECT_IO, EXACT_COUNTERS, MOST_WAL
 from inorder.servers import Server
 from inorder.temporary import service_account, takes_direct_io, temporary_folder

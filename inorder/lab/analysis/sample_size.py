@@ -5,7 +5,7 @@ from math import expm1
 
 import numpy as np
 
-from inorder.lab.stats import LEAST_ROUNDS, outer_rank
+from inorder.lab.analysis.stats import LEAST_ROUNDS, outer_rank
 
 FOUND = 0.8  # how often a difference of the told size is to be found
 ROUNDS = (6, 9, 15, 30)

@@ -5,8 +5,8 @@ The one way to a figure, for all experiments. Pure.
 
 from collections.abc import Callable, Iterable
 
+from inorder.lab.analysis.stats import Estimate, estimate, ratio_by_round
 from inorder.lab.results import Result, Run
-from inorder.lab.stats import Estimate, estimate, ratio_by_round
 
 # What is looked at in a run: the name of a metric, or what is computed of it (None where it cannot be).
 Metric = str | Callable[[Run], float | None]

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 from inorder.database import connect
-from inorder.lab.machine import available_cores
+from inorder.lab.instruments.machine import available_cores
 
 
 def execute_all(dsn: str, statements: Sequence[str]) -> None:

@@ -14,9 +14,9 @@ from math import exp, expm1, log
 
 import numpy as np
 
+from inorder.lab.analysis.stats import ERROR
 from inorder.lab.experiments import all_experiments
 from inorder.lab.results import CHECKPOINT_WAL, OWN_SERVER, Result, Run
-from inorder.lab.stats import ERROR
 
 # With 4 rounds even a steady drift has a chance of 2/4! = 8 %, with 5 of 1.7 %.
 LEAST_ROUNDS = 5

@@ -9,7 +9,7 @@ from psycopg.pq.abc import PGresult
 
 from inorder.database import Connection, query
 from inorder.errors import InorderError
-from inorder.lab.processes import PROC, SLEEPING, children_of, state_and_parent, status_of
+from inorder.lab.instruments.processes import PROC, SLEEPING, children_of, state_and_parent, status_of
 
 ENDING_SECONDS = 60  # on a busy machine a process may have to wait for its turn to end
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from inorder.errors import InputError
-from inorder.lab.model import few_images
+from inorder.lab.analysis.model import few_images
+from inorder.lab.analysis.stats import ERROR, LEAST_ROUNDS, Estimate
 from inorder.lab.results import Result, Run
-from inorder.lab.stats import ERROR, LEAST_ROUNDS, Estimate
 
 # Whether more of a metric is better; what is not here is named as not compared.
 METRICS = {

@@ -1,0 +1,1 @@
+"""From measurements to figures: statistics, the model, comparisons. Pure."""
