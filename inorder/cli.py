@@ -30,7 +30,7 @@ UNLOADED = click.Command("unloaded")
 def missing(name: str, package: str) -> click.Command:
     """A stand-in for a command of the laboratory, which is not installed."""
 
-    def refuse(words: tuple[str, ...]) -> NoReturn:
+    def refuse(**_arguments: object) -> NoReturn:
         raise InputError(f"inorder {name} needs {package}, which is not installed; HINT: pip install 'inorder[lab]'")
 
     return click.Command(

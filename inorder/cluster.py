@@ -204,10 +204,11 @@ class Cluster:
                 raise InorderError(f"the server did not start:\n{self.log_tail()}")
             try:
                 psycopg.connect(self.dsn, connect_timeout=5).close()
-                return
             except psycopg.OperationalError as error:
                 reason = str(error)
                 time.sleep(0.02)
+            else:
+                return
         raise InorderError(f"the server did not answer within {START_SECONDS} s: {reason}\n{self.log_tail()}")
 
     def stop(self, how: signal.Signals = signal.SIGINT, seconds: int = STOP_SECONDS) -> None:

@@ -17,8 +17,11 @@ from inorder.temporary import service_account, takes_direct_io, temporary_folder
 
 @dataclass(frozen=True)
 class Small:
-    """A server that is smaller than its tables: bytes of memory in all, requests a second of its disks (None: as many
-    as they can), and the folder of a tablespace ("": none)."""
+    """A server that is smaller than its tables.
+
+    Bytes of memory in all, requests a second of its disks (None: as many as they can), the folder of a tablespace
+    ("": none).
+    """
 
     memory_bytes: int
     iops: int | None = None

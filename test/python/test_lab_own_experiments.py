@@ -37,7 +37,7 @@ from test_lab_own_server import but, fitted, plain, run_there, traces
 def test_writers(tmp_path: Path, users: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """A form that the extension has to forget, turn by turn; without it, and without a look at the WAL, another."""
     options = ("--clients", "2", "--seconds", "1")
-    monkeypatch.setattr(WritersExperiment, "load", lambda bench, clients: Load(clients, 1, transactions=5))
+    monkeypatch.setattr(WritersExperiment, "load", lambda _self, clients: Load(clients, 1, transactions=5))
     with OwnServer(users.dsn, server) as own:
         bench = WritersExperiment(WritersPlan(clients=2), own, Silent())
         bench.prepare()

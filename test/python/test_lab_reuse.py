@@ -61,7 +61,6 @@ def test_every_kind_with_either_way_to_delete_once_a_round() -> None:
 @pytest.mark.parametrize("size", ["", "quick", "full"])
 def test_prefixes_wrap_within_the_run_and_not_before_the_oldest_rows_are_gone(size: str) -> None:
     """In each size of run, twice at least; the kind that shall not wrap does not."""
-
     plan = ReusePlan.of_size(size, {})
     values = plan.rows + plan.turns * plan.batch
     assert 1.2 * plan.rows < plan.block_size * BLOCKS < values / 2

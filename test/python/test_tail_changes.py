@@ -15,6 +15,7 @@ from inorder.database import Connection, connect, query
 from inorder.errors import InorderError
 from inorder.session import Session
 from inorder.tail.formats import FORMATS
+from inorder.tail.sources import copy_parts
 from psycopg import sql
 
 from conftest import scalar
@@ -99,7 +100,8 @@ def test_rows_that_are_read_behind_a_change_of_type(fresh: Connection, isolation
         table=table.oid,
     )
     statement = session.statement(
-        query("tail_rows"), batch=batch, table=table.oid, row_type=table.identifier, **FORMATS[output].parts(False)
+        query("tail_rows"), batch=batch, table=table.oid, row_type=table.identifier,
+        **copy_parts(FORMATS[output], False),
     )
 
     def read() -> list[bytes]:
@@ -128,13 +130,12 @@ UNCHANGEABLE = "standard_conforming_strings"
 
 
 @pytest.fixture
-def odd_settings(fresh: Connection) -> Iterator[None]:
+def odd_settings(fresh: Connection) -> None:
     """Settings of the database, which a session begins with."""
     for name, value in SETTINGS.items():
         if name == UNCHANGEABLE and fresh.info.server_version >= 190000:
             continue
         fresh.execute(f"ALTER DATABASE tail SET {name} = {value if name == 'search_path' else repr(value)}".encode())
-    yield
 
 
 @contextmanager

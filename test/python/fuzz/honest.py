@@ -173,7 +173,7 @@ class Honest:
             self.move_shared(session, mallory)
 
     def count(self, session: Session, table: str, mallory: Session) -> None:
-        """exact_count = count(*)."""
+        """The exact count is what counting all rows gives."""
         plain = f"(SELECT pg_catalog.count(*) FROM alice.{table})"
         statement = f"SELECT public.exact_count('alice.{table}'::pg_catalog.regclass), {plain}"
         for row in self.must(session, statement, mallory).rows:

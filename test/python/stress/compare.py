@@ -85,7 +85,7 @@ def rows_there(connection: Connection, table: str) -> set[int]:
 
 
 def close_books(world: World) -> None:
-    """When nobody writes any more: what is in partitions outside need not come, and what of the doubtful is there?"""
+    """When nobody writes any more: what is in partitions outside need not come, and which of the doubtful are there."""
     with connect(world.primary) as connection:
         for (name,) in connection.execute(PARTITIONS_OUTSIDE.encode()).fetchall():
             world.ledger.leave("r_parts", rows_there(connection, str(name)))

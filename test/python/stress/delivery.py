@@ -183,7 +183,7 @@ class Reader(Role):
         self.connection = self.session(self.world.primary)
 
     def recover(self) -> None:
-        """After a lost connection: did the last transaction commit? After a promotion: which of them did?"""
+        """After a lost connection: did the last transaction commit? After a promotion: which of them did."""
         if self.world.was_promoted and not self.was_promoted:
             self.was_promoted = True
             self.deliver()  # if the new primary knows of it

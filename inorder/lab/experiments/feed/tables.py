@@ -62,8 +62,7 @@ READERS = {
 
 @dataclass(frozen=True)
 class Look:
-    """Something that is asked of a large table: of how many calls a sample is made, what it is called, how many
-    milliseconds were aimed at, at 20 million rows."""
+    """A query of a large table: the calls of a sample, its name, the milliseconds aimed at (20 million rows)."""
 
     calls: int
     label: str
