@@ -74,12 +74,14 @@ def load_of(clients: int, threads: int, seconds: int, inserts: int | None) -> pg
 
 
 def speed_text(metrics: Metrics) -> str:
-    """What a measurement has found, if it was timed.
+    """What a measurement has found, or how long the fill took.
 
-    >>> speed_text({"tps": 1234.5}), speed_text({"seconds": 1.0})
-    ('1,234 inserts/s', '')
+    >>> speed_text({"tps": 1234.5}), speed_text({"seconds": 1.0}), speed_text({"rows": 1.0})
+    ('1,234 inserts/s', '1.0 s', '')
     """
-    return f"{metrics['tps']:,.0f} inserts/s" if "tps" in metrics else ""
+    if "tps" in metrics:
+        return f"{metrics['tps']:,.0f} inserts/s"
+    return f"{metrics['seconds']:.1f} s" if "seconds" in metrics else ""
 
 
 class InsertTables:
