@@ -86,7 +86,7 @@ def readable(file: Path, page: bool = True) -> Labelled:
     report = report_of(result)
     try:
         report.sections(result)
-        report.headline(result)
+        report.verdicts(result)
         if page:
             html.render([named(file, result)])
     except InputError as error:  # its plan

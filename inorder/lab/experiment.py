@@ -12,6 +12,7 @@ from inorder.lab.results import Result, shortened
 from inorder.lab.targets.target import Target
 from inorder.lab.turn import Metrics, Stage
 from inorder.report.section import Section
+from inorder.report.verdict import Verdict
 from inorder.servers import Server
 
 P = TypeVar("P", bound=Plan)
@@ -25,13 +26,14 @@ TURNS = (
 class Experiment(ABC, Generic[P]):
     """One experiment of the lab, on one target. Each is a module in ``lab/experiments``; it is found there.
 
-    ``summary`` is the help of its command, ``studies`` the published ones that it follows. ``programs`` are those of
-    PostgreSQL that it runs. ``alone``: it needs a server to itself. ``checkpoints``: it makes some within a
-    measurement. ``order`` says in the report when things were measured.
+    ``summary`` is the help of its command, ``question`` what its headline answers, ``studies`` the published ones
+    that it follows. ``programs`` are those of PostgreSQL that it runs. ``alone``: it needs a server to itself.
+    ``checkpoints``: it makes some within a measurement. ``order`` says in the report when things were measured.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    question: ClassVar[str] = ""
     studies: ClassVar[tuple[str, ...]] = ()
     programs: ClassVar[tuple[str, ...]] = ("pgbench",)
     alone: ClassVar[bool] = False
@@ -94,6 +96,12 @@ class Experiment(ABC, Generic[P]):
     def headline(cls, result: Result) -> str:
         """What they say in a sentence or two; "" if too little was measured."""
         return ""
+
+    @classmethod
+    def verdicts(cls, result: Result) -> Sequence[Verdict]:
+        """The questions that it answers, for the top of its page; none if too little was measured."""
+        told = cls.headline(result)
+        return [Verdict(cls.question or cls.summary, "", told)] if told and result.runs else []
 
     # --- its plan -------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from inorder.lab.results import Result
 from inorder.report.quality import quality_sections
 from inorder.report.section import Section
 from inorder.report.terminal import section_table
+from inorder.report.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,10 @@ class Report:
     def headline(self, result: Result) -> str:
         """What they say in a sentence or two; "" for nothing."""
         return self.kind.headline(result)
+
+    def verdicts(self, result: Result) -> Sequence[Verdict]:
+        """The questions that they answer."""
+        return self.kind.verdicts(result) if result.runs else []
 
     @property
     def method(self) -> str:

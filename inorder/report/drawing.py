@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import Any
 from xml.etree import ElementTree as ET
 
-import vl_convert
 from markupsafe import Markup, escape
 
 SCREEN = 760  # pixels of the whole drawing, for one that is shown in full size
@@ -91,6 +90,8 @@ NOTHING = Drawing("")
 @lru_cache(maxsize=512)
 def svg_of(spec: str, title: str) -> str:
     """Vega-Lite's drawing with a title, and the description of each mark as what is shown on hover."""
+    import vl_convert  # noqa: PLC0415  # 84 MB that nothing but a page needs
+
     drawn = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
     root = ET.fromstring(drawn.replace(NAMESPACE, "", 1))
     for parent in root.iter():

@@ -10,15 +10,41 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from inorder.files import write_whole
+from inorder.lab.analysis.stats import Estimate
 from inorder.lab.results import Result
 from inorder.report.beside import Labelled, side_by_side
 from inorder.report.catalogue import report_of
 from inorder.report.certainty import how_sure
+from inorder.report.charts import Bar
+from inorder.report.drawing import colour
 from inorder.report.memory import memory_note
-from inorder.report.section import Section
+from inorder.report.section import Section, Value
+from inorder.report.studies import STUDIES
 from inorder.units import short
 
-NO_HEADLINE = "No single figure says it; the tables do."
+
+def parts_of(bars: Sequence[Bar]) -> list[tuple[Bar, str, float]]:
+    """Each bar of a small picture with its colour and its percent of the longest."""
+    longest = max((bar.value for bar in bars), default=0.0) or 1.0
+    return [(bar, colour(bar.css), 100 * max(bar.value, 0) / longest) for bar in bars]
+
+
+def cell_bars(section: Section) -> list[list[float | None]]:
+    """How long the small bar in each cell is, in percent of the longest of its column; None for no bar."""
+    found: list[list[float | None]] = [[None] * len(section.columns) for _ in section.rows]
+    for place, column in enumerate(section.columns):
+        if column.bar:
+            values = [number_of(row[place]) for row in section.rows]
+            longest = max((value for value in values if value is not None), default=0.0)
+            for row, value in zip(found, values, strict=True):
+                row[place] = 100 * max(value, 0) / longest if value is not None and longest > 0 else None
+    return found
+
+
+def number_of(value: Value) -> float | None:
+    """What a bar can show."""
+    value = value.median if isinstance(value, Estimate) else value
+    return float(value) if isinstance(value, int | float) else None
 
 
 class Terms:
@@ -56,7 +82,7 @@ def table_of(section: Section, prefix: str, terms: Terms, both: bool = False) ->
         "caption": section.caption,
         "charts": [chart for chart in section.charts if chart.svg],
         "heads": heads,
-        "rows": rows,
+        "rows": [list(zip(*both, strict=True)) for both in zip(rows, cell_bars(shown), strict=True)],
         "gaps": any(cell == "" for row in rows for cell in row[1:]),
     }
 
@@ -102,9 +128,10 @@ def article(labelled: Labelled, number: int) -> dict[str, Any]:
     return {
         "id": prefix,
         "label": labelled.label,
-        "study": labelled.study,
+        "studies": {name: words for name, words in STUDIES.items() if name in report.kind.studies},
         "result": result,
-        "headline": report.headline(result) or NO_HEADLINE,
+        "verdicts": report.verdicts(result),
+        "question": report.kind.question or report.kind.summary,
         "sure": how_sure(result),
         "method": " ".join(method),
         "sections": [table_of(section, prefix, terms) for section in report.sections(result)],
@@ -136,8 +163,14 @@ def render(results: Sequence[Labelled]) -> str:
     environment = Environment(
         loader=PackageLoader("inorder.report", "page"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters["parts_of"] = parts_of
     articles = [article(one, number) for number, one in enumerate(results, start=1)]
-    return environment.get_template("report.html").render(articles=articles, both=comparisons(results))
+    return environment.get_template("report.html").render(
+        articles=articles,
+        both=comparisons(results),
+        many_servers=len({str((one.result.server.get("version"), one.result.machine)) for one in results}) > 1,
+        many_labels=len({one.result.experiment for one in results}) < len(results),
+    )
 
 
 def write(results: Sequence[Labelled], path: Path) -> None:

@@ -109,7 +109,7 @@ class Column:
     """A column: its name, what it means and where it comes from, and how its values are shown.
 
     ``data`` is its name in CSV and JSON, where every column is; a terminal has no room for all, and a page
-    needs none that only programs read. Sentences ``wrap``.
+    needs none that only programs read. Sentences ``wrap``. A ``bar`` in each cell compares the values, on the page.
     """
 
     name: str
@@ -119,6 +119,7 @@ class Column:
     terminal: bool = True
     page: bool = True
     wrap: bool = False
+    bar: bool = False
 
 
 def data_only(name: str) -> Column:

@@ -203,7 +203,7 @@ def test_a_page_before_the_first_run() -> None:
     """Nothing measured is no crash."""
     result = a_result(complete=False)
     result.runs = []
-    assert "not both measured" in page_of(result)
+    assert "Too little was measured to answer." in page_of(result)
 
 
 def test_two_sizes_make_a_line_chart() -> None:

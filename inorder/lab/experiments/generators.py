@@ -114,6 +114,7 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
 
     name = "generators"
     summary = "CPU time to make a key, above a function that returns a constant, and of a bulk insert."
+    question = "Is a key expensive to make?"
     studies = ("P2",)
     programs = ()
     Plan: ClassVar = GeneratorsPlan

@@ -111,6 +111,7 @@ class LookupExperiment(Experiment[LookupPlan]):
 
     name = "lookup"
     summary = "Blocks and time of reading: newest rows, pages, one row, counts by time; by kind of key."
+    question = "Do random keys cost those who read recent rows?"
     Plan: ClassVar = LookupPlan
 
     @classmethod

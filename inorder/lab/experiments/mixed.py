@@ -109,6 +109,7 @@ class MixedExperiment(Experiment[MixedPlan]):
 
     name = "mixed"
     summary = "A table full of random keys switched to another generator, before and after REINDEX."
+    question = "Can a table of random keys be switched to ordered ones?"
     studies = ("P3",)
     Plan: ClassVar = MixedPlan
 

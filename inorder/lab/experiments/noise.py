@@ -89,6 +89,7 @@ class NoiseExperiment(Experiment[NoisePlan]):
 
     name = "noise"
     summary = "What this machine can resolve: equal tables compared with one another, where every difference is noise."
+    question = "What can this machine resolve?"
     Plan: ClassVar = NoisePlan
 
     @classmethod

@@ -124,6 +124,7 @@ class ReuseExperiment(Experiment[ReusePlan]):
 
     name = "reuse"
     summary = "The size of an index while rows come and as many go: which keys reuse emptied pages."
+    question = "Which keys reuse the pages that DELETE leaves?"
     studies = ("P3",)
     programs = ()
     checkpoints = True

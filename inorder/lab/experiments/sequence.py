@@ -125,6 +125,7 @@ class SequenceExperiment(Experiment[SequencePlan]):
 
     name = "sequence"
     summary = "TPS of nextval, alone and in inserts, by CACHE of the sequence and number of clients."
+    question = "Is a sequence the bottleneck of inserts?"
     studies = ("P2",)
     Plan: ClassVar = SequencePlan
     control: Connection
@@ -258,7 +259,7 @@ class SequenceExperiment(Experiment[SequencePlan]):
         if bulk := ratio_of(result, BULK, kind, CONSTANT, "cpu_seconds"):
             ratios.append(f"CPU time of one INSERT … SELECT: {ratio(bulk)}")
         return (
-            f"P2 found that nextval is not the bottleneck of inserts. {verdict(inserts)} "
+            f"{verdict(inserts)} P2 found that nextval is not the bottleneck. "
             f"Ratios of {label(kind)} to a constant: {'; '.join(ratios)}."
         )
 

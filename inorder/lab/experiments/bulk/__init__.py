@@ -61,6 +61,7 @@ class BulkExperiment(Experiment[BulkPlan]):
 
     name = "bulk"
     summary = "INSERT … SELECT, building indexes and COPY, by kind of key: time, WAL, sizes."
+    question = "Are random keys slower to load in bulk?"
     studies = ("P1",)
     programs = ()
     Plan: ClassVar = BulkPlan

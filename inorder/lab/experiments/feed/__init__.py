@@ -17,7 +17,7 @@ from inorder.database import Connection
 from inorder.errors import InorderError
 from inorder.lab import log_tables, setting
 from inorder.lab.experiment import Experiment
-from inorder.lab.experiments.feed.report import headline, sections
+from inorder.lab.experiments.feed.report import headline, sections, verdicts
 from inorder.lab.experiments.feed.tables import (
     BATCH,
     BRIN,
@@ -57,6 +57,7 @@ from inorder.lab.results import Result
 from inorder.lab.server_settings import FILL_SETTINGS, fill_memory
 from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round, seed_of, single
 from inorder.report.section import Section
+from inorder.report.verdict import Verdict
 from inorder.servers import Server
 
 FILL_TRANSACTION = 100  # rows of one transaction while the tables are filled
@@ -333,3 +334,8 @@ class FeedExperiment(Experiment[FeedPlan]):
     def headline(cls, result: Result) -> str:
         """What a feed costs who writes single rows."""
         return headline(result)
+
+    @classmethod
+    def verdicts(cls, result: Result) -> Sequence[Verdict]:
+        """What a feed costs who writes single rows."""
+        return verdicts(result)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from inorder.lab.analysis.figures import median_of, ratio_of
+from inorder.lab.analysis.figures import by_round, median_of, ratio_of
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
 from inorder.lab.experiments.feed.tables import (
     BATCH,
@@ -26,6 +26,7 @@ from inorder.lab.results import Result, Run
 from inorder.report import charts
 from inorder.report.certainty import too_few
 from inorder.report.section import Chart, Column, Section, Value, data_only, figures, interval_text, text
+from inorder.report.verdict import UNDECIDED, Verdict, cost_words, decided, to_decide
 
 # What was aimed at: ratios to the baseline.
 GUARDED_TARGETS = {SINGLE: 1.1, BATCH: 0.95}
@@ -221,3 +222,17 @@ def headline(result: Result) -> str:
     if few := too_few(found.rounds):
         return f"{what}. {few}"
     return f"{what}." if found.differs_from(1.0) else f"{what}: no difference shows."
+
+
+def verdicts(result: Result) -> list[Verdict]:
+    """What a feed costs who writes single rows."""
+    found = ratio_of(result, SINGLE, UUID, WRITE_BASELINE, micros_a_row)
+    if found is None:
+        return []
+    values, base = (by_round(result, SINGLE, one, micros_a_row) for one in (UUID, WRITE_BASELINE))
+    ratios = {place: values[place] / base[place] for place in values.keys() & base.keys() if base[place]}
+    sure = decided(found)
+    answer = UNDECIDED if not sure else f"{found.median:.2f} times" if found.differs_from(1.0) else "Nothing found"
+    told = cost_words(found, "CPU time", "bigserial")
+    return [Verdict("What does a feed cost writers?", answer, f"{told[0].upper()}{told[1:]}.",
+                    "Single rows into a table with a uuid key and a feed.", to_decide(found, ratios))]  # fmt: skip

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
-from inorder.lab.experiments.insert import report
+from inorder.lab.experiments.insert import report, verdicts
 from inorder.lab.experiments.insert.plan import SIZES, InsertPlan
 from inorder.lab.insert_tables import InsertTables, bytes_needed, load_of, speed_text
 from inorder.lab.keys import KEY_KINDS
@@ -15,6 +15,7 @@ from inorder.lab.results import Result
 from inorder.lab.server_settings import Small, reading_method
 from inorder.lab.turn import Measured, Metrics, Stage, Turn, every_round, single
 from inorder.report.section import Section
+from inorder.report.verdict import Verdict
 from inorder.servers import Server
 
 
@@ -112,3 +113,8 @@ class InsertExperiment(Experiment[InsertPlan]):
     def headline(cls, result: Result) -> str:
         """About the largest table."""
         return report.headline(result, cls.plan_in(result))
+
+    @classmethod
+    def verdicts(cls, result: Result) -> Sequence[Verdict]:
+        """What random keys cost, and which key to use."""
+        return verdicts.verdicts(result, cls.plan_in(result))

@@ -21,7 +21,8 @@ COLUMNS = (
     Column("key", "Kind of key of the table.", data="label"),
     data_only("rows"),
     Column(
-        "inserts/s", "Transactions of one INSERT each per second (pgbench), median of the rounds.", number(), "tps"
+        "inserts/s", "Transactions of one INSERT each per second (pgbench), median of the rounds.", number(), "tps",
+        bar=True,
     ),
     Column(
         "vs bigint",

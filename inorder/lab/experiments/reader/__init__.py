@@ -21,7 +21,7 @@ from inorder.lab import setting
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.reader.readers import NEED_INORDER, READERS, TABLE, all_readers, setup
-from inorder.lab.experiments.reader.report import READ, headline, sections
+from inorder.lab.experiments.reader.report import READ, headline, sections, verdicts
 from inorder.lab.instruments import pgbench
 from inorder.lab.instruments.clocks import Apart
 from inorder.lab.instruments.machine import available_cores
@@ -29,6 +29,7 @@ from inorder.lab.plan import Plan
 from inorder.lab.results import Result
 from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round
 from inorder.report.section import Section
+from inorder.report.verdict import Verdict
 from inorder.servers import Server
 
 MILLISECONDS = 1000.0
@@ -258,3 +259,8 @@ class ReaderExperiment(Experiment[ReaderPlan]):
     def headline(cls, result: Result) -> str:
         """Who lost rows."""
         return headline(result)
+
+    @classmethod
+    def verdicts(cls, result: Result) -> Sequence[Verdict]:
+        """Whether polling loses rows."""
+        return verdicts(result)

@@ -6,6 +6,7 @@ from inorder.lab.experiments.reader.readers import READERS
 from inorder.lab.results import Result, Run
 from inorder.report import charts
 from inorder.report.section import Chart, Column, Section, data_only, number
+from inorder.report.verdict import Verdict
 
 READ = "read"  # the only step
 
@@ -35,7 +36,7 @@ COLUMNS = (
     data_only("held"),
     Column("committed", "Rows that the table holds in the end.", number()),
     Column("delivered", "Of these, given to the reader at least once.", number()),
-    Column("lost", "Committed, never delivered: the reader's place had moved past them.", number()),
+    Column("lost", "Committed, never delivered: the reader's place had moved past them.", number(), bar=True),
     Column("twice", "Delivered more than once.", number()),
     Column(
         "longest\nwait", "The longest time from a row's commit to its first delivery.", milliseconds, "longest_wait_ms"
@@ -121,3 +122,30 @@ def headline(result: Result) -> str:
     told = f"Of {committed:,.0f} rows committed, " + ("; ".join(losing) if losing else "none")
     told += " were lost for good." if losing else " was lost."
     return told + (f" Nothing was lost by {', '.join(whole)}." if losing and whole else "")
+
+
+SHOWN = ("id", "created", "feed")  # the two usual ways of polling, and what loses nothing
+
+
+def verdicts(result: Result) -> list[Verdict]:
+    """Whether polling loses rows, over all rounds: a lost row is counted, so one is enough to say yes."""
+    runs = {name: runs for name in READERS if (runs := result.select(READ, name))}
+    if not runs:
+        return []
+    lost = {name: int(sum(run.metrics["lost"] for run in its_runs)) for name, its_runs in runs.items()}
+    committed = sum(run.metrics["committed"] for run in next(iter(runs.values())))
+    shown = [name for name in SHOWN if name in lost] or list(lost)[:3]
+    told = ", ".join(f"{lost[name]:,} by '{READERS[name]}'" for name in shown)
+    seconds = sum(run.metrics["seconds"] for run in next(iter(runs.values())))
+    some = any(lost.values())
+    return [
+        Verdict(
+            "Does polling lose rows?",
+            "Yes" if some else "Not seen",
+            f"Of {committed:,.0f} committed rows lost for good: {told}.",
+            f"{result.plan['writers']} writers, {seconds:.0f} s.",
+            "Counted row by row." if some else "That none was lost here does not rule it out: --seconds 60.",
+            [charts.Bar(READERS[name], lost[name], f"{lost[name]:,}", charts.series(5 if lost[name] else 0))
+             for name in shown],
+        )
+    ]  # fmt: skip

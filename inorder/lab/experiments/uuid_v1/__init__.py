@@ -61,6 +61,7 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
 
     name = "uuid-v1"
     summary = "Version-1 UUIDs in time order or not: COPY, VACUUM, REINDEX of a table."
+    question = "Does it pay to store version-1 UUIDs in time order?"
     studies = ("P4",)
     programs = ()
     Plan: ClassVar = UuidV1Plan

@@ -61,6 +61,7 @@ class WritersExperiment(Experiment[WritersPlan]):
 
     name = "writers"
     summary = "Ways of writing that keep ids in order for readers: rows a second, WAL, and whether they do."
+    question = "What does it cost to keep ids in order?"
     studies = ("P5",)
     Plan: ClassVar = WritersPlan
 

@@ -1,0 +1,88 @@
+"""What the first screen of a page and the last lines of a terminal claim, and when they do not."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from inorder.lab.analysis.stats import Estimate
+from inorder.lab.experiments import all_experiments
+from inorder.lab.results import Result
+from inorder.report.beside import Labelled
+from inorder.report.catalogue import report_of
+from inorder.report.charts import Bar
+from inorder.report.html import render
+from inorder.report.studies import STUDIES
+from inorder.report.verdict import Verdict, decided, to_decide
+
+from test_experiments import recorded
+from test_report import a_result, insert_run
+
+
+def cut(result: Result, rounds: int) -> Result:
+    """The same with its first rounds only."""
+    return replace(result, runs=[run for run in result.runs if run.round <= rounds])
+
+
+def test_random_keys_are_judged_as_far_as_the_rounds_carry() -> None:
+    """Six rounds of a quarter of the speed decide it; three do not, and say what would."""
+    sure, key = report_of(a_result()).verdicts(a_result()), "Do random keys cost you?"
+    assert [(one.question, one.answer) for one in sure] == [(key, "Yes")]  # none in order was measured
+    assert sure[0].figures.startswith("25 % [25–25 %] of the speed of bigint. 12.0 times the WAL of bigint.")
+    assert sure[0].holds.startswith("1,000 rows in a table with a primary key alone, 100 rows between two checkpoints.")
+    assert [bar.value for bar in sure[0].bars] == [1000.0, 250.0]
+    (few,) = report_of(a_result()).verdicts(cut(a_result(), 3))
+    assert few.answer == "Not decided" and "3 rounds: not significant. Repeat with --rounds 6." in few.sure
+
+
+def test_the_wal_of_a_verdict_says_for_how_many_rows_between_checkpoints() -> None:
+    """A checkpoint that ended within a turn halves them."""
+    result = a_result()
+    for run in result.select("insert", "random"):
+        run.series["checkpoints"] = [1.0]
+    assert "50 rows between two checkpoints" in report_of(result).verdicts(result)[0].holds
+
+
+def test_a_key_is_advised_where_no_loss_that_matters_is_left_open() -> None:
+    """Equal speed in six rounds is enough; a scatter from half to twice is not."""
+    for spread, answer in ((1.01, "version 7"), (2.0, "Not decided")):
+        result = a_result()
+        result.plan["kinds"] = ["bigint", "v7", "random"]
+        result.runs += [
+            insert_run("v7", run.round, run.metrics["tps"] * spread ** (-1) ** run.round, 18_000.0)
+            for run in result.select("insert", "bigint")
+        ]
+        verdict = report_of(result).verdicts(result)[1]
+        assert (verdict.question, verdict.answer) == ("Which key should you use?", answer)
+        assert "slower is possible" in verdict.figures
+        assert bool(re.search(r"scatter too much. To find a difference of 10 %: ", verdict.sure)) == (spread == 2.0)
+
+
+def test_an_interval_decides_or_names_the_loss_it_leaves_open() -> None:
+    """Never fewer than six rounds."""
+    assert decided(Estimate(0.5, 0.4, 0.6, 6)) and not decided(Estimate(0.5, 0.4, 0.6, 5))
+    assert not decided(Estimate(0.5, None, None, 1)) and not decided(Estimate(1.0, 0.9, 1.5, 6))
+    assert to_decide(None, {}) == ""
+    with pytest.raises(ValueError, match="4 bars"):
+        Verdict("?", "", "", bars=[Bar("a", 1.0, "1", "x")] * 4)
+
+
+@pytest.mark.parametrize("name", sorted(all_experiments()))
+def test_every_experiment_answers_a_question(name: str) -> None:
+    """On the page each has a row that begins with it; nothing measured answers nothing."""
+    result = recorded(name.replace("-", "_"))
+    verdicts = report_of(result).verdicts(result)
+    assert verdicts and all(one.question.endswith("?") and one.figures.endswith(".") for one in verdicts)
+    page = render([Labelled("a", result)])
+    head = page[: page.index("</header>")]
+    assert all(f">{one.question}</a>" in head for one in verdicts)
+    assert not report_of(result).verdicts(replace(result, runs=[]))
+    assert set(all_experiments()[name].studies) <= STUDIES.keys()
+    assert all(f"Study {study}: " in page for study in all_experiments()[name].studies)
+
+
+def test_what_explains_is_folded() -> None:
+    """Method, settings, columns and raw data open on demand; a cell of the main column has its bar."""
+    page = render([Labelled("a", a_result())])
+    folded = re.findall(r"<summary>([^<]*)</summary>", page)
+    assert folded == ["What the columns mean", "Method and settings", "Raw data"]
+    assert re.findall(r'class="bar" style="--part: ([\d.]+)%">([\d,]+)<', page) == [("100.0", "1,000"), ("25.0", "250")]
