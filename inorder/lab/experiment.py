@@ -2,8 +2,10 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from typing import ClassVar, Generic, TypeVar
 
+from inorder.database import Connection
 from inorder.errors import InputError
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.plan import Plan
@@ -46,6 +48,7 @@ class Experiment(ABC, Generic[P]):
         self.target = target
         self.progress = progress
         self.measuring = ""  # what is measured, as progress says it
+        self.sessions = ExitStack()
 
     # --- what it needs --------------------------------------------------------
 
@@ -82,8 +85,13 @@ class Experiment(ABC, Generic[P]):
         """How the measurement that is being made goes, for the same line."""
         self.progress.step(f"{self.measuring}: {text}")
 
+    def open_session(self, **settings: str) -> Connection:
+        """A session for the whole run."""
+        return self.sessions.enter_context(closing(self.target.connect(**settings)))
+
     def close(self) -> None:
-        """End what is open."""
+        """End the sessions that are open."""
+        self.sessions.close()
 
     # --- what it says ---------------------------------------------------------
 

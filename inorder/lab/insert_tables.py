@@ -17,7 +17,7 @@ from inorder.lab.instruments.counters import CheckpointMarks, read_block_io, rea
 from inorder.lab.instruments.machine import available_cores
 from inorder.lab.keys import KEY_KINDS, KeyKind, kinds_named
 from inorder.lab.results import CHECKPOINT_WAL
-from inorder.lab.server_settings import FILL_SETTINGS, Small, fill_memory
+from inorder.lab.server_settings import Small, fill_settings
 from inorder.lab.setting import Setting, in_sizes, made
 from inorder.lab.targets.target import Target, since
 from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round
@@ -127,13 +127,12 @@ class InsertTables:
     def serve_for_filling(self) -> None:
         """Plenty of memory, nothing durable."""
         if not self.filling:
-            self.target.serve(FILL_SETTINGS | {"shared_buffers": f"{fill_memory() // 8192}"})
+            self.target.serve(fill_settings())
             self.filling = True
 
     def create(self, connection: Connection, rows: int) -> None:
         """What tables need, if there are none; empty tables in place of those that are missing or too large."""
         if not self.rows:
-            self.target.create_extensions(connection)
             self.target.create_schema(connection)
             self.tablespace = self.target.tablespace(connection, self.small.tablespace) if self.small.tablespace else ""
         for name, kind in self.kinds.items():

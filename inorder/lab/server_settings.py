@@ -55,6 +55,11 @@ def fill_memory() -> int:
     return min(2**30, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4)
 
 
+def fill_settings(**more: str) -> dict[str, str]:
+    """The server while tables are filled: plenty of memory, nothing durable."""
+    return FILL_SETTINGS | {"shared_buffers": f"{fill_memory() // 8192}"} | more
+
+
 def measuring_settings(memory_bytes: int, direct_io: bool) -> dict[str, str]:
     """The state that is measured.
 

@@ -149,18 +149,12 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
     def prepare(self) -> None:
         """One session, tables with a primary key; the C functions, if they may be declared."""
         self.target.serve(SERVER_SETTINGS)
-        self.session = self.target.connect(**SESSION_SETTINGS, work_mem=self.target.work_mem)
+        self.session = self.open_session(**SESSION_SETTINGS, work_mem=self.target.work_mem)
         major = self.session.info.server_version // 10000
         self.missing = tuple(name for name, since in SINCE.items() if major < since)
         self.has_values = False
-        self.target.create_extensions(self.session)
         self.target.create_schema(self.session)
         self.execute(*TABLES, *(C_FUNCTIONS if self.target.is_superuser else ()))
-
-    def close(self) -> None:
-        """End the session."""
-        if hasattr(self, "session"):
-            self.session.close()
 
     def execute(self, *statements: str) -> None:
         """One after the other."""

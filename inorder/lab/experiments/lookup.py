@@ -22,7 +22,7 @@ from inorder.lab.instruments.counters import read_sizes
 from inorder.lab.keys import BASELINE, KEY_KINDS, USUAL_KINDS, KeyKind
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result, Run
-from inorder.lab.server_settings import FILL_SETTINGS, Small, fill_memory, reading_method
+from inorder.lab.server_settings import Small, fill_settings, reading_method
 from inorder.lab.turn import Metrics, Stage, every_round, single
 from inorder.report import charts
 from inorder.report.section import Chart, Column, Section, Value, number, to_base
@@ -137,7 +137,6 @@ class LookupExperiment(Experiment[LookupPlan]):
         self.drawn: dict[str, Drawn] = {}
         self.target.serve_small(Small(self.plan.memory_bytes))
         with self.target.connect() as session:
-            self.target.create_extensions(session)
             self.target.create_schema(session)
             for kind in self.plan.kinds:
                 for statement in statements(KEY_KINDS[kind]):
@@ -165,7 +164,7 @@ class LookupExperiment(Experiment[LookupPlan]):
 
     def serve_large(self) -> None:
         """Plenty of memory, nothing durable."""
-        self.target.serve(FILL_SETTINGS | {"shared_buffers": f"{fill_memory() // 8192}"})
+        self.target.serve(fill_settings())
 
     def serve_small(self) -> None:
         """Nothing of the tables is in memory."""

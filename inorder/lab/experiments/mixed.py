@@ -20,7 +20,7 @@ from inorder.lab.instruments.counters import read_index_pages, read_sizes
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result
-from inorder.lab.server_settings import FILL_SETTINGS, Small, fill_memory, reading_method
+from inorder.lab.server_settings import Small, fill_settings, reading_method
 from inorder.lab.turn import Metrics, Stage, every_round, several
 from inorder.report.section import Column, Section, Value, number, ratio
 from inorder.servers import Server
@@ -136,7 +136,6 @@ class MixedExperiment(Experiment[MixedPlan]):
         """As it will be measured, so that those settings are noted."""
         self.serve_small()
         with self.target.connect() as session:
-            self.target.create_extensions(session)
             self.target.create_schema(session)
 
     def stages(self) -> list[Stage]:
@@ -169,7 +168,7 @@ class MixedExperiment(Experiment[MixedPlan]):
 
     def fill(self, key: KeyKind) -> Metrics:
         """A new table, full of random keys; then the column's default is the kind's generator."""
-        self.target.serve(FILL_SETTINGS | {"shared_buffers": f"{fill_memory() // 8192}"})
+        self.target.serve(fill_settings())
         started = time.perf_counter()
         with self.target.connect() as session:
             for statement in (f"DROP TABLE IF EXISTS {key.table}", *key.statements()):

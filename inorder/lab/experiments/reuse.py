@@ -21,7 +21,7 @@ from inorder.lab.instruments.vacuum import VERBOSE, index_pages, primary_message
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.plan import Plan
 from inorder.lab.results import EXACT_COUNTERS, Result
-from inorder.lab.server_settings import FILL_SETTINGS, fill_memory
+from inorder.lab.server_settings import fill_settings
 from inorder.lab.turn import Measured, Metrics, Series, Stage, Turn, every_round, single
 from inorder.report.plots import Line, line_chart
 from inorder.report.section import Chart, Column, Section, Value, number
@@ -55,9 +55,6 @@ DELETE = {
     SCATTERED: "DELETE FROM {table} WHERE ctid = ANY (ARRAY("
     "SELECT ctid FROM {table} ORDER BY hashint8extended(arrived, {salt}), arrived LIMIT {batch}))",
 }
-
-# Sizes, pages and WAL are counted here and nothing is timed, so nothing needs flushing. Full-page images are counted.
-SERVER_SETTINGS = FILL_SETTINGS | {"full_page_writes": "on"}
 
 # One table at a time, its index grown as ordered keys' does when rows of any age go, and the WAL kept of it.
 BYTES_PER_ROW = 800
@@ -150,9 +147,9 @@ class ReuseExperiment(Experiment[ReusePlan]):
 
     def prepare(self) -> None:
         """Plenty of memory, nothing flushed."""
-        self.target.serve(SERVER_SETTINGS | {"shared_buffers": f"{fill_memory() // 8192}"})
+        # Sizes, pages and WAL are counted and nothing is timed, so nothing needs flushing; full-page images count.
+        self.target.serve(fill_settings(full_page_writes="on"))
         with self.target.connect() as session:
-            self.target.create_extensions(session)
             self.target.create_schema(session)
 
     def stages(self) -> list[Stage]:

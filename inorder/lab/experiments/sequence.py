@@ -158,16 +158,11 @@ class SequenceExperiment(Experiment[SequencePlan]):
                 "checkpoint_timeout": "1d",
             }
         )
-        self.control = self.target.connect()
+        self.control = self.open_session()
         self.target.create_schema(self.control)
         self.control.execute(f"CREATE TABLE {TABLE} (c1 bigint)".encode())
         for cache in self.plan.caches:
             self.control.execute(f"CREATE SEQUENCE {SCHEMA}.{kind_of(cache)} CACHE {cache}".encode())
-
-    def close(self) -> None:
-        """End the session that reads the counters."""
-        if hasattr(self, "control"):
-            self.control.close()
 
     def stages(self) -> list[Stage]:
         """All statements, kinds and numbers of clients in shuffled order, once a round."""

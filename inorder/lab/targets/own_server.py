@@ -148,11 +148,8 @@ class OwnServer(Target):
     def serve_small(self, small: Small, more: Mapping[str, str] | None = None) -> None:
         """Nothing: its memory is as it is."""
 
-    def create_extensions(self, connection: Connection) -> None:
-        """Nothing: they are the user's to make."""
-
     def create_schema(self, connection: Connection) -> None:
-        """Nothing: it is there as long as this target is."""
+        """Nothing: it is there as long as this target is, and extensions are the user's to make."""
 
     def checkpoint(self, connection: Connection) -> None:
         """Where this role may."""

@@ -106,11 +106,7 @@ class Target(ABC):
 
     @abstractmethod
     def create_schema(self, connection: Connection) -> None:
-        """The lab's schema, if it is not there yet."""
-
-    @abstractmethod
-    def create_extensions(self, connection: Connection) -> None:
-        """Those the lab uses, if they may be made."""
+        """The lab's schema, and the extensions that it uses, if they are not there yet and may be made."""
 
     def tablespace(self, connection: Connection, folder: str) -> str:
         """A tablespace in a folder of this machine, quoted; "" where there can be none."""

@@ -70,11 +70,8 @@ class ThrowAway(Target):
             self.cluster.limit.lift()
 
     def create_schema(self, connection: Connection) -> None:
-        """If it is not there."""
-        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}".encode())
-
-    def create_extensions(self, connection: Connection) -> None:
         """Ours, and pgstattuple if this server has it."""
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}".encode())
         create_extensions(connection, self.cluster.server)
 
     def tablespace(self, connection: Connection, folder: str) -> str:

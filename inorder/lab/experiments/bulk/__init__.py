@@ -92,15 +92,9 @@ class BulkExperiment(Experiment[BulkPlan]):
     def prepare(self) -> None:
         """With the page cache, since work in bulk is compared, not memory; and a folder for the file."""
         self.target.serve(measuring_settings(self.plan.shared_buffers, direct_io=False) | OWN_SETTINGS)
-        self.control = self.target.connect()
-        self.target.create_extensions(self.control)
+        self.control = self.open_session()
         self.target.create_schema(self.control)
         self.file = self.target.file_folder("copies") / "keys"
-
-    def close(self) -> None:
-        """End the session that reads the counters."""
-        if hasattr(self, "control"):
-            self.control.close()
 
     def stages(self) -> list[Stage]:
         """Small tables first; every kind through all steps, once a round."""

@@ -54,7 +54,7 @@ from inorder.lab.keys import SCHEMA
 from inorder.lab.log_tables import BATCH_ROWS
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result
-from inorder.lab.server_settings import FILL_SETTINGS, fill_memory
+from inorder.lab.server_settings import fill_settings
 from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round, seed_of, single
 from inorder.report.section import Section
 from inorder.report.verdict import Verdict
@@ -130,9 +130,8 @@ class FeedExperiment(Experiment[FeedPlan]):
 
     def prepare(self) -> None:
         """CPU time is what is measured: nothing waits for the disk."""
-        self.target.serve(FILL_SETTINGS | {"shared_buffers": f"{fill_memory() // 8192}"})
-        self.session = self.target.connect()
-        self.target.create_extensions(self.session)
+        self.target.serve(fill_settings())
+        self.session = self.open_session()
         self.target.create_schema(self.session)
         # The first transaction of the rows that are read, and of those that came last.
         self.read_from = self.new_from = "0"
@@ -143,8 +142,7 @@ class FeedExperiment(Experiment[FeedPlan]):
         with suppress(psycopg.Error):
             if self.holder:
                 self.holder.close()
-            if hasattr(self, "session"):
-                self.session.close()
+        super().close()
 
     def execute(self, *statements: str) -> None:
         """One after the other."""

@@ -148,7 +148,6 @@ class ReaderExperiment(Experiment[ReaderPlan]):
         self.rows_before = 0
         self.held: dict[str, set[int]] = {name: set() for name in self.readers}  # in the rounds before
         with self.connection() as connection:
-            self.target.create_extensions(connection)
             self.target.create_schema(connection)
             for statement in setup(self.plan.readers):
                 connection.execute(statement.encode())

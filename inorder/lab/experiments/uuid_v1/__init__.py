@@ -92,15 +92,9 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
     def prepare(self) -> None:
         """The server, and a folder for the keys."""
         self.target.serve_small(Small(self.plan.memory_bytes), OWN_SETTINGS)
-        self.control = self.connection()
-        self.target.create_extensions(self.control)
+        self.control = self.open_session(**SESSION_SETTINGS)
         self.target.create_schema(self.control)
         self.folder = self.target.file_folder("keys", self.plan.total * FILE_BYTES_PER_ROW)
-
-    def close(self) -> None:
-        """End the session that reads the counters."""
-        if hasattr(self, "control"):
-            self.control.close()
 
     def connection(self) -> Connection:
         """A new session."""

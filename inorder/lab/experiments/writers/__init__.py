@@ -81,7 +81,6 @@ class WritersExperiment(Experiment[WritersPlan]):
         """Much memory: the tables are new, and what is measured is how writers wait for one another."""
         self.target.serve(measuring_settings(fill_memory(), direct_io=False))
         with self.connection() as connection:
-            self.target.create_extensions(connection)
             self.target.create_schema(connection)
 
     def connection(self) -> Connection:
