@@ -23,7 +23,7 @@ class Report:
 
     def sections(self, result: Result) -> Sequence[Section]:
         """From which everything is written; none of nothing measured."""
-        found = [*self.kind.sections(result), *quality_sections(result)] if result.runs else []
+        found = [*self.kind.sections(result), *quality_sections(result, self.kind.checkpoints)] if result.runs else []
         names = [section.name for section in found]
         if twice := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"more than one section is called {', '.join(sorted(twice))}")

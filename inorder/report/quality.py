@@ -25,9 +25,9 @@ def row_of(finding: Finding) -> list[Value]:
     return [*place, where, which, finding.metric, finding.percent, finding.next_step]
 
 
-def quality_sections(result: Result) -> list[Section]:
+def quality_sections(result: Result, checkpoints: bool = False) -> list[Section]:
     """One section if there is anything to tell, else none."""
-    rows = [row_of(finding) for finding in findings(result)]
+    rows = [row_of(finding) for finding in findings(result, checkpoints)]
     if not rows:
         return []
     return [

@@ -15,7 +15,6 @@ from math import exp, expm1, log
 import numpy as np
 
 from inorder.lab.analysis.stats import ERROR
-from inorder.lab.experiments import all_experiments
 from inorder.lab.results import CHECKPOINT_WAL, OWN_SERVER, Result, Run
 
 # With 4 rounds even a steady drift has a chance of 2/4! = 8 %, with 5 of 1.7 %.
@@ -128,11 +127,14 @@ def timed_series(result: Result) -> dict[Place, list[tuple[Run, str, float]]]:
     }
 
 
-def findings(result: Result) -> list[Finding]:
-    """Outliers and drifts of everything that was timed in LEAST_ROUNDS rounds or more; and checkpoints within."""
+def findings(result: Result, checkpoints: bool = False) -> list[Finding]:
+    """Outliers and drifts of everything that was timed in LEAST_ROUNDS rounds or more; and checkpoints within.
+
+    Unless the experiment makes ``checkpoints`` itself.
+    """
     series = timed_series(result)
     error = ERROR / max(1, len(series))  # all kinds together
-    found = [checkpoint_within(run) for run in result.runs if has_checkpoint(result, run)]
+    found = [checkpoint_within(run) for run in result.runs if not checkpoints and has_checkpoint(result, run)]
     for place, turns in series.items():
         found += outliers(place, turns, error) + drifts(place, turns, error)
     return found
@@ -140,9 +142,7 @@ def findings(result: Result) -> list[Finding]:
 
 def has_checkpoint(result: Result, run: Run) -> bool:
     """Whether a throw-away server has made a checkpoint by itself in a turn; what others do is their own affair."""
-    kind = all_experiments().get(result.experiment)
-    expected = result.method == OWN_SERVER or (kind is not None and kind.checkpoints)
-    return not expected and run.metrics.get("wal_bytes", 0) > CHECKPOINT_WAL
+    return result.method != OWN_SERVER and run.metrics.get("wal_bytes", 0) > CHECKPOINT_WAL
 
 
 def checkpoint_within(run: Run) -> Finding:

@@ -1,0 +1,118 @@
+"""Which module may import which: what CONTRIBUTING draws."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import inorder
+import pytest
+
+PACKAGE = Path(inorder.__file__).parent
+
+
+def name_of(path: Path) -> str:
+    """The module in a file."""
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The modules of ours that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = [name if name in MODULES else node.module for name in names]
+        else:
+            continue
+        yield from (name for name in names if name.split(".")[0] == "inorder")
+
+
+IMPORTS = {name: set(imported(path)) - {name} for name, path in MODULES.items()}
+
+
+def reached(start: str) -> set[str]:
+    """What is loaded with a module, packages above it left out."""
+    found: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for name in IMPORTS.get(waiting.pop(), set()):
+            if name not in found:
+                found.add(name)
+                waiting.append(name)
+    return found
+
+
+def is_in(name: str, *packages: str) -> bool:
+    """Whether a module is one of these, or in one."""
+    return any(name == package or name.startswith(package + ".") for package in packages)
+
+
+def experiment_of(name: str) -> str:
+    """The experiment that a module is of."""
+    return name.removeprefix("inorder.lab.experiments.").split(".")[0]
+
+
+EXPERIMENTS = [name for name in MODULES if name.startswith("inorder.lab.experiments.")]
+
+
+def test_there_is_no_circle() -> None:
+    """No module needs itself, by whatever way."""
+    assert [name for name in MODULES if name in reached(name)] == []
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_no_experiment_imports_another(name: str) -> None:
+    """What two have in common is a module of the laboratory."""
+    others = {other for other in IMPORTS[name] if is_in(other, "inorder.lab.experiments")}
+    assert {experiment_of(other) for other in others} <= {experiment_of(name)}
+
+
+def test_nobody_imports_an_experiment() -> None:
+    """Each is found by being there; but the demo runs two of them."""
+    users = {name for name in MODULES for other in IMPORTS[name]
+             if other.startswith("inorder.lab.experiments.") and not is_in(name, "inorder.lab.experiments")}  # fmt: skip
+    assert users <= {"inorder.commands.demo"}
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if is_in(name, "inorder.tail", "inorder.count")])
+def test_what_an_operator_runs_is_not_of_the_laboratory(name: str) -> None:
+    """Nor of its reports."""
+    laboratory = ("inorder.lab", "inorder.report", "inorder.commands", "inorder.generate")
+    assert not [other for other in reached(name) if is_in(other, *laboratory)]
+
+
+@pytest.mark.parametrize(
+    ("package", "not_above"),
+    [
+        ("inorder.lab.instruments", ("targets", "experiments", "runner", "experiment", "session")),
+        ("inorder.lab.targets", ("experiments", "runner", "experiment", "session")),
+        ("inorder.lab.analysis", ("targets", "experiments", "runner", "experiment", "session")),
+        ("inorder.lab.experiments", ("runner", "session")),
+    ],
+)
+def test_imports_go_downwards(package: str, not_above: tuple[str, ...]) -> None:
+    """As they are drawn."""
+    above = tuple(f"inorder.lab.{name}" for name in not_above)
+    for name in MODULES:
+        if is_in(name, package):
+            found = [other for other in IMPORTS[name] if is_in(other, *above, "inorder.commands", "inorder.cli")]
+            assert not found, name
+
+
+def test_statistics_import_nothing_of_ours() -> None:
+    """They could be anybody's."""
+    assert IMPORTS["inorder.lab.analysis.stats"] == set()
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_no_experiment_asks_whose_server_it_is(name: str) -> None:
+    """It asks a Target."""
+    assert not IMPORTS[name] & {
+        "inorder.cluster", "inorder.lab.targets.throw_away", "inorder.lab.targets.own_server"
+    }  # fmt: skip
+    assert ".cluster" not in MODULES[name].read_text(encoding="utf-8")
