@@ -73,9 +73,9 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF EXISTS (SELECT FROM inorder_internal.feed_table AS t WHERE t.relation = f.relation AND t.is_generated) THEN
-        RAISE 'feed % was restored from a dump, and the numbers of its table were computed anew', quote_literal(f.name)
+        RAISE 'feed % was restored from a dump, and the numbers of its table were recomputed', quote_literal(f.name)
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'Its position says nothing of them: which rows it has read is not known.',
+              DETAIL = 'Its position does not apply to the new numbers, so which rows it has read is not known.',
               HINT = format('Let it read all rows by feed_seek(%L, ''beginning''), or none of them by '
                             'feed_seek(%1$L, ''now'').', f.name);
     END IF;
@@ -166,7 +166,7 @@ BEGIN
     VALUES (inorder_internal.new_id(), feed_name, caller, inorder_internal.role_name(caller),
             inorder_internal.server_system(), create_feed.relation, from_position, from_position.origin);
 EXCEPTION WHEN unique_violation THEN
-    RAISE 'feed % of role % exists already', quote_literal(feed_name), quote_ident(inorder_internal.role_name(caller))
+    RAISE 'feed % of role % already exists', quote_literal(feed_name), quote_ident(inorder_internal.role_name(caller))
     USING ERRCODE = 'duplicate_object';
 END $$;
 COMMENT ON FUNCTION inorder_internal.create_feed(text, oid, regclass, @extschema@.feed_position) IS
@@ -285,8 +285,8 @@ AS $$
 BEGIN
     RAISE 'batch % of feed % is in use by another session', batch, quote_literal(feed_name)
     USING ERRCODE = 'object_in_use',
-          DETAIL = format('The session with process ID %s was handed it out.', holder_pid),
-          HINT = 'It is free when it is finished by feed_finish_batch() or that session ends.';
+          DETAIL = format('It belongs to the session with process ID %s.', holder_pid),
+          HINT = 'It becomes available when it is finished by feed_finish_batch() or that session ends.';
 END $$;
 COMMENT ON FUNCTION inorder_internal.say_held(text, bigint, int) IS
 'Internal function. The error about an unfinished batch of another running session.';
@@ -304,7 +304,7 @@ BEGIN
               DETAIL = CASE WHEN NOT pending IS NULL THEN format('The unfinished one is %s.', last_batch)
                             WHEN last_batch = 0 THEN 'There was none yet.'
                             WHEN last_batch = finished THEN format('The last one was %s, and it is finished.', finished)
-                            ELSE format('The last one was %s, which feed_seek() forgot.', last_batch) END,
+                            ELSE format('The last one was %s, which feed_seek() discarded.', last_batch) END,
               HINT = 'The rows of a batch that was forgotten, or that a promotion or a restore took back, come again '
                      'in another batch.';
     END IF;

@@ -127,7 +127,7 @@ BEGIN
                             || ARRAY(SELECT a.relid FROM pg_partition_ancestors(check_alone.relation) AS a(relid)))
     ORDER BY 1 LIMIT 1;
     IF FOUND THEN
-        RAISE 'table % is in one tree of partitions with %, which is readable already', relation, other
+        RAISE 'table % is in one partition tree with %, which is already readable', relation, other
         USING ERRCODE = 'object_not_in_prerequisite_state',
               HINT = format('Use that one, or call feed_disable(%L) first.', other);
     END IF;

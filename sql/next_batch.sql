@@ -46,7 +46,7 @@ BEGIN
         WHEN 'beyond' THEN PERFORM inorder_internal.say_beyond(t.relation);
         WHEN 'unnumbered' THEN PERFORM inorder_internal.say_unnumbered(t);
         WHEN 'passed' THEN
-            RAISE 'partition % came with rows of transactions that the feed has passed', member::regclass
+            RAISE 'partition % has rows of transactions that the feed has already read', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'It was attached, or detached and attached again, since the last read.',
                   HINT = 'If the feed has had its rows, or is to leave them out, go on by feed_seek(name, ''here''). '

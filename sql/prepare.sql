@@ -52,7 +52,7 @@ BEGIN
     WHERE attrelid = relation AND attname = key_column AND NOT attisdropped;
     IF key_attnum IS NOT NULL
        AND key_attnum NOT IN (SELECT k.attnum FROM inorder_internal.key_columns(relation) AS k) THEN
-        RAISE 'column % of % is there already and has no default that gives transaction numbers',
+        RAISE 'column % of % already exists and has no default that returns transaction numbers',
             quote_ident(key_column), relation USING ERRCODE = 'duplicate_column',
               HINT = 'Name another column to be added; or, if this one holds such numbers, give it its default, '
                      'xact_id() or uuid_xact_nextval().';

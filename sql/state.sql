@@ -43,8 +43,8 @@ BEGIN
     IF NEW.relation <> 0::oid THEN
         RETURN NEW;
     END IF;
-    RAISE WARNING 'a row of % is left out: its table does not exist', TG_RELID::regclass
-    USING HINT = 'pg_dump writes the state of all tables, also of those that it leaves out.';
+    RAISE WARNING 'skipping a row of %: its table does not exist', TG_RELID::regclass
+    USING HINT = 'pg_dump includes the state of all tables, even of those that are not dumped.';
     RETURN NULL;
 END $$;
 COMMENT ON FUNCTION inorder_internal.leave_out_missing() IS

@@ -105,7 +105,7 @@ def test_the_refusal_names_batch_and_holder(feed: Connection, cluster: Cluster) 
         ):
             feed.execute(NEXT.encode(), [2])
         pid = holder.info.backend_pid
-        assert caught.value.diag.message_detail == f"The session with process ID {pid} was handed it out."
+        assert caught.value.diag.message_detail == f"It belongs to the session with process ID {pid}."
         feed.execute("SELECT pg_terminate_backend(%s, 60000)", [pid])
         assert scalar(feed, NEXT, 2) == 1
         assert scalar(feed, FINISH, 1) is True

@@ -103,7 +103,7 @@ def test_a_filled_partition_is_noticed(in_schema: Connection, partitions: tuple[
     assert parts.read() == []
     assert parts.read() == []
     parts.attach(7)
-    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="events_7 came with rows"):
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="events_7 has rows of transactions"):
         parts.read()
 
 
@@ -122,7 +122,7 @@ def test_a_position_without_partitions(in_schema: Connection) -> None:
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="remembers no partitions"):
         parts.read()
     parts.position = kept
-    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="events_7 came with rows"):
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="events_7 has rows of transactions"):
         parts.read()
 
 

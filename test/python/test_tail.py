@@ -257,7 +257,7 @@ def test_a_position_remembers_partitions(tail: Tail, fresh: Connection) -> None:
     fresh.execute("CREATE TABLE parts_3 PARTITION OF parts FOR VALUES IN (3); INSERT INTO parts (n) VALUES (3)")
     assert numbers(tail("parts", "--position", "p")) == [3]
     fresh.execute("ALTER TABLE parts ATTACH PARTITION parts_2 FOR VALUES IN (2)")
-    assert "partition public.parts_2 came with rows of transactions" in tail("parts", "--position", "p", code=2)
+    assert "partition public.parts_2 has rows of transactions" in tail("parts", "--position", "p", code=2)
 
 
 def test_connections_are_libpqs(tail: Tail, fresh: Connection, cluster: Cluster) -> None:

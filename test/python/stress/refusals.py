@@ -15,7 +15,7 @@ GUARD = "guard"
 ORIGIN = "origin"
 CAUSES = {
     "newer than what this transaction sees": NOT_NOW,
-    "came with rows of transactions that the feed has passed": PASSED,
+    "has rows of transactions that the feed has already read": PASSED,
     "came with rows of transactions that are in the batch": JOINED,
     "was read in part": KEY,
     "was switched off and on, or made anew": GUARD,
