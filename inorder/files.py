@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain, count
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,6 +27,12 @@ def partial_of(path: Path) -> tuple[Path, Path]:
     if target.exists() and not target.is_file():
         raise InputError(f"cannot write {path}: it is not a regular file")
     return target, target.with_name(target.name + ".partial")
+
+
+def unused(path: Path) -> Path:
+    """The same name, or with the first number from 2 on, of which there is no file."""
+    numbered = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
+    return next(one for one in chain([path], numbered) if not one.exists())
 
 
 def require_writable(path: Path) -> None:

@@ -1,5 +1,6 @@
 """inorder lab: run experiments, resume interrupted ones, report their results."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -12,8 +13,8 @@ from inorder.commands.options import FILE, bindir_option, experiment_command, fo
 from inorder.commands.show import named, resume_own, run_and_show, run_experiment, show
 from inorder.errors import InputError
 from inorder.lab.experiments import all_experiments, experiment_named
-from inorder.lab.journal import load
-from inorder.lab.results import OWN_SERVER, shortened
+from inorder.lab.journal import load, load_all
+from inorder.lab.results import OWN_SERVER, Result, shortened
 from inorder.lab.session import go_on
 from inorder.report import html
 from inorder.report.beside import Labelled
@@ -60,7 +61,7 @@ def lab_resume(file: Path, bindir: Path | None, dsn: str | None, page: Path | No
         plan.require_allowed(own=dsn is not None)
     except InputError as error:
         raise InputError(f"{file} is damaged: {error}") from error
-    readable(file)  # what cannot be reported now cannot be when all is measured
+    require_reportable(file, result, True)  # what cannot be reported now cannot be when all is measured
     if dsn is not None:
         resume_own(kind, result, file, {"dsn": dsn, "bindir": bindir, "page": page, "output": output})
         return
@@ -74,18 +75,28 @@ def lab_resume(file: Path, bindir: Path | None, dsn: str | None, page: Path | No
 @page_option
 @format_option
 def lab_report(files: tuple[Path, ...], page: Path | None, output: str) -> None:
-    """Show result files again, several one after the other, and on one page with what they share side by side."""
+    """Show results again, of result files and of pages: several one after the other, on a page side by side, too."""
     if page and page.resolve() in [file.resolve() for file in files]:
         raise InputError(f"--html is a result file itself: {page}")
-    show([readable(file, page is not None) for file in files], output, page)
+    show([one for file in files for one in readable(file, page is not None)], output, page)
 
 
-def readable(file: Path, page: bool = True) -> Labelled:
-    """A result file whose report can be made, as a page, too; an error that names the file if not."""
-    result = load(file)
+def readable(file: Path, page: bool = True) -> list[Labelled]:
+    """The results of a file whose report can be made, as a page, too; an error that names the file if not."""
+    results = load_all(file)
+    for result in results:
+        require_reportable(file, result, page)
+    several = len(results) > 1
+    labelled = [named(file, result) for result in results]
+    return [replace(one, label=f"{one.label}: {one.result.experiment}") if several else one for one in labelled]
+
+
+def require_reportable(file: Path, result: Result, page: bool) -> None:
+    """An error that names the file if it is damaged."""
     report = report_of(result)
     try:
         report.sections(result)
+        report.headline(result)
         report.verdicts(result)
         if page:
             html.render([named(file, result)])
@@ -93,4 +104,3 @@ def readable(file: Path, page: bool = True) -> Labelled:
         raise InputError(f"{file} is damaged: {error}") from error
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, TemplateError) as error:
         raise InputError(f"{file} is damaged: {type(error).__name__} {shortened(error)}") from error
-    return named(file, result)

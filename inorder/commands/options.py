@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from inorder.errors import InputError
+from inorder.files import unused
 from inorder.lab.experiment import Experiment
 from inorder.lab.plan import Plan, require_of_throw_away
 from inorder.lab.setting import FULL, QUICK, SIZES, Setting, settings_of
@@ -78,10 +79,17 @@ def options_of(kind: type[Experiment[Any]]) -> list[Callable[[Any], Any]]:
             click.option(one.option(name), "set_" + name, help=described(kind, name))
             for name, one in asked(kind).items()
         ),
-        click.option("--out", type=FILE, default=out, show_default=True, help="The result file."),
+        click.option("--out", type=FILE, help=f"The result file, a new one.  [{out}, with a number if it exists]"),
         page_option,
         format_option,
     ]
+
+
+def new_file(given: Path | None, usual: str) -> Path:
+    """The file that was asked for, or one of the usual name; an error if it exists: no run overwrites another's."""
+    if given is not None and given.is_file():
+        raise InputError(f"{given} exists; HINT: inorder lab resume {given}, or another --out")
+    return given or unused(Path(usual))
 
 
 def experiment_command(
@@ -92,7 +100,9 @@ def experiment_command(
     def call(quick: bool, full: bool, **options: Any) -> None:
         if quick and full:
             raise InputError("--quick and --full exclude each other")
-        run(kind, plan_given(kind, QUICK if quick else FULL if full else "", options), options)
+        plan = plan_given(kind, QUICK if quick else FULL if full else "", options)
+        options["out"] = new_file(options["out"], f"inorder-{kind.name}.json")
+        run(kind, plan, options)
 
     command: Any = call
     for option in reversed(options_of(kind)):

@@ -156,7 +156,7 @@ def markdown(one: Labelled, several: bool) -> str:
     """A result as Markdown; one of several with its name above."""
     report = report_of(one.result)
     parts = [f"# {one.label}: {one.result.experiment}"] if several else []
-    parts += [verdict.line for verdict in report.verdicts(one.result)]
+    parts += [verdict.lines for verdict in report.verdicts(one.result)]
     parts += [*one.result.notes, formats.as_markdown(report.sections(one.result))]
     return "\n\n".join(part for part in parts if part)
 
@@ -176,5 +176,5 @@ def show_tables(one: Labelled, several: bool) -> None:
         console.print(table, "")
     for note in one.result.notes:
         console.print(note, highlight=False, markup=False)
-    if lines := [verdict.line for verdict in report.verdicts(one.result)]:
+    if lines := [verdict.lines for verdict in report.verdicts(one.result)]:
         console.print(*lines, *[""] * several, highlight=False, markup=False, sep="\n")

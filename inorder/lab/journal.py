@@ -5,6 +5,7 @@ interruption leaves can be read, and a run that is resumed goes on with it. File
 object; they are read, too.
 """
 
+import re
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +18,9 @@ from inorder.lab.results import Result, Run, shortened
 
 SCHEMA_VERSION = 2
 MOST = 10**18  # nothing that is counted or measured here comes near it: bytes, rows, nanoseconds
+
+# A result in a page, as ``embedded`` writes it.
+EMBEDDED = re.compile(rb'<script type="application/jsonl" id="inorder-result-\d+">(.*?)</script>', re.DOTALL)
 
 Bounds = msgspec.Meta(ge=-MOST, le=MOST)
 Number = Annotated[int, Bounds] | Annotated[float, Bounds]
@@ -131,11 +135,32 @@ def save(result: Result, path: Path) -> None:
 
 def load(path: Path) -> Result:
     """Read a result file; what is no such file, damaged or newer than this tool is an error that says so."""
+    return parse(content_of(path), str(path))
+
+
+def load_all(path: Path) -> list[Result]:
+    """The result in a file, or those that a page of a report holds."""
+    content = content_of(path)
+    if not content.startswith(b"<!DOCTYPE html>"):
+        return [parse(content, str(path))]
+    parts = EMBEDDED.findall(content)
+    if not parts:
+        raise InputError(f"{path} is a page without results")
+    return [parse(part, str(path)) for part in parts]
+
+
+def embedded(result: Result, number: int) -> str:
+    """The whole file as an element of a page: no character of it can end the element."""
+    lines = lines_of(result).decode().replace("<", "\\u003c")
+    return f'<script type="application/jsonl" id="inorder-result-{number}">{lines}</script>'
+
+
+def content_of(path: Path) -> bytes:
+    """All of a file."""
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
-    return parse(content, str(path))
 
 
 def parse(content: bytes, name: str) -> Result:

@@ -1,8 +1,6 @@
 """Results as one HTML file: no network, no script, light and dark, printable, raw numbers inside."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,7 @@ from markupsafe import Markup
 
 from inorder.files import write_whole
 from inorder.lab.analysis.stats import Estimate
-from inorder.lab.results import Result
+from inorder.lab.journal import embedded
 from inorder.report.beside import Labelled, side_by_side
 from inorder.report.catalogue import report_of
 from inorder.report.certainty import how_sure
@@ -138,7 +136,7 @@ def article(labelled: Labelled, number: int) -> dict[str, Any]:
         "terms": terms.all(),
         "plan": {name: setting_text(value) for name, value in result.plan.items()},
         "machine": machine_text(result.machine),
-        "raw": embedded_json(result),
+        "raw": Markup(embedded(result, number)),
     }
 
 
@@ -151,11 +149,6 @@ def comparisons(results: Sequence[Labelled]) -> dict[str, Any] | None:
         for section in side_by_side(pairs):
             tables.append(table_of(section, "both", terms, both=True) | {"id": f"both-{name}-{section.name}"})
     return {"sections": tables, "terms": terms.all()} if tables else None
-
-
-def embedded_json(result: Result) -> Markup:
-    """The raw result for a script element: JSON in which no character can end the element."""
-    return Markup(json.dumps(asdict(result)).replace("<", "\\u003c"))
 
 
 def render(results: Sequence[Labelled]) -> str:

@@ -37,14 +37,16 @@ class Verdict:
             raise ValueError(f"the verdict on {self.question!r} has {len(self.bars)} bars")
 
     @property
-    def line(self) -> str:
-        """For a terminal.
+    def lines(self) -> str:
+        """For a terminal, two lines at most: the answer; what it holds for, and what would decide it.
 
-        >>> Verdict("Does it?", "No", "0 of 5 rows.", "8 writers.", "Counted.").line
-        'Does it? No: 0 of 5 rows. 8 writers. Counted.'
+        >>> print(Verdict("Does it?", "No", "0 of 5 rows.", "8 writers.", "Counted.").lines)
+        Does it? No: 0 of 5 rows.
+          8 writers. Counted.
         """
-        told = " ".join(filter(None, (self.figures, self.holds, self.sure)))
-        return f"{self.question} {self.answer + ': ' if self.answer else ''}{told}"
+        first = f"{self.question} {self.answer + ': ' if self.answer else ''}{self.figures}"
+        second = " ".join(filter(None, (self.holds, self.sure)))
+        return f"{first}\n  {second}" if second else first
 
 
 def decided(found: Estimate) -> bool:

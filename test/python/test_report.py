@@ -1,16 +1,18 @@
 """From raw runs to figures, and the page that shows them."""
 
 import io
-import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
+from inorder.errors import InputError
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertExperiment
 from inorder.lab.experiments.insert.pictures import seconds_line
 from inorder.lab.experiments.insert.summary import KindSummary, random_keys, summarise, times_memory
+from inorder.lab.journal import load_all
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result, Run
 from inorder.report.beside import Labelled, side_by_side, told_apart
 from inorder.report.catalogue import Report
@@ -185,12 +187,15 @@ def test_the_page_is_whole_and_needs_no_network() -> None:
     assert "&lt;A &amp; B&gt;" in text and "<A & B>" not in text.replace("\\u003cA & B>", "")
 
 
-def test_the_page_holds_every_raw_number() -> None:
-    """As JSON that loads."""
-    text = page_of(a_result())
-    raw = re.search(r'<script type="application/json" id="inorder-result-1">(.*)</script>', text)
-    assert raw is not None
-    assert len(json.loads(raw.group(1))["runs"]) == len(a_result().runs)
+def test_the_page_holds_every_raw_number(tmp_path: Path) -> None:
+    """It is read back as the result files were; a page of anything else is no such file."""
+    page, other = tmp_path / "page.html", a_result()
+    other.notes = ["</script><b>"]
+    page.write_text(render([Labelled("a", a_result()), Labelled("b", other)]), encoding="utf-8")
+    assert load_all(page) == [a_result(), other]
+    page.write_text("<!DOCTYPE html><p>", encoding="utf-8")
+    with pytest.raises(InputError, match="is a page without results"):
+        load_all(page)
 
 
 def test_an_interrupted_run_says_so() -> None:
@@ -301,7 +306,7 @@ def test_results_of_one_experiment_stand_side_by_side() -> None:
     }  # fmt: skip
     reader = Result("reader", "now", "0", 1, {"writers": 1, "rounds": 1, "seconds": 1}, {}, {}, "m")
     text = render([Labelled("a", a_result()), Labelled("b", other), Labelled("c", reader)])
-    assert Page(text).open == [] and text.count('<script type="application/json"') == 3
+    assert Page(text).open == [] and text.count('<script type="application/jsonl"') == 3
     assert text.count("<small>a</small>") == len(both.columns) // 2 + len(quality.columns) // 2
     assert "Side by side" not in render([Labelled("a", a_result()), Labelled("c", reader)])
 
