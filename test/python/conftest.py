@@ -1,7 +1,7 @@
 """Servers for the tests: one for the whole run, and what it takes to make more."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import psycopg
@@ -92,14 +92,14 @@ def shared_folder() -> Iterator[Path]:
         yield folder
 
 
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show the server's log when a test on it fails."""
-    outcome = yield
-    report = outcome.get_result()  # type: ignore[attr-defined]
+    report = yield
     running = getattr(item, "funcargs", {}).get("cluster")
     if report.failed and isinstance(running, Cluster):
         report.sections.append(("server log", running.log_tail()))
+    return report
 
 
 class Silent:

@@ -21,7 +21,7 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 LONGEST_REQUEST = 1 << 20
 lock = threading.Lock()
@@ -174,15 +174,15 @@ def end(process: int, number: int, told: int) -> None:
     os.close(process)
 
 
-def become(request: dict[str, object], descriptors: Sequence[int]) -> None:
+def become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
     """The program as it is started by its name; it does not come back."""
     for ours, theirs in enumerate(descriptors, 1):
         os.dup2(theirs, ours)
         os.close(theirs)
     os.chdir(str(request["folder"]))
     os.environ.clear()
-    os.environ.update(request["environment"])  # type: ignore[call-overload]
-    sys.argv = ["inorder", *request["arguments"]]  # type: ignore[misc]
+    os.environ.update(request["environment"])
+    sys.argv = ["inorder", *request["arguments"]]
     runpy.run_module("inorder", run_name="__main__")
     raise AssertionError("the program came back")
 

@@ -142,7 +142,10 @@ class Replay:
 
     def run(self, result: Result) -> Result:
         """Go on with a result; a stop leaves what there is."""
-        experiment = self.kind(self.plan, cast(Target, Nowhere()), cast(Progress, self.progress))
         with suppress(Stopped):
-            Runner(experiment, result, lambda: None).run()
+            Runner(self.experiment(), result, lambda: None).run()
         return result
+
+    def experiment(self) -> Experiment[Any]:
+        """The experiment without a server, not yet run."""
+        return self.kind(self.plan, cast(Target, Nowhere()), cast(Progress, self.progress))

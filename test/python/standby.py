@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from inorder.cluster import Cluster
+from inorder.cluster import Cluster, Limit
 from inorder.database import connect
 from inorder.errors import InorderError
 
@@ -42,9 +42,9 @@ class Standby(Cluster):
         if done.returncode != 0:
             raise InorderError(f"pg_basebackup failed:\n{done.stdout}{done.stderr}")
 
-    def start(self, settings: Mapping[str, str] | None = None) -> None:
+    def start(self, settings: Mapping[str, str] | None = None, limit: Limit | None = None) -> None:
         """Start with the settings of its primary that it must not fall below, and those of a standby."""
-        super().start(STANDBY_SETTINGS | dict(settings or {}))
+        super().start(STANDBY_SETTINGS | dict(settings or {}), limit)
 
     def catch_up(self) -> None:
         """Wait until everything that is committed on the primary is replayed."""

@@ -463,8 +463,8 @@ def test_no_lock_that_anybody_may_take_stops_a_reader(alices: str) -> None:
             "SELECT array_agg(n) FROM (SELECT 'feed ' || g AS n FROM generate_series(1, 200000) AS g) AS s"
             " GROUP BY hashtext(n) HAVING count(*) > 1 LIMIT 1"
         ).fetchone()
-        assert same is not None
-        first, second = same[0][:2]  # type: ignore[index]
+        assert same is not None and isinstance(same[0], list)
+        first, second = same[0][:2]
         execute(
             mallory,
             "SELECT pg_advisory_lock(hashtext(k), hashtext(n)) FROM unnest('{inorder.feed,inorder.tail,"

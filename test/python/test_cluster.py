@@ -31,7 +31,7 @@ from inorder.temporary import (
     temporary_folder,
 )
 
-from conftest import SETTINGS
+from conftest import SETTINGS, scalar
 
 pytestmark = pytest.mark.server
 WAIT_SECONDS = 60
@@ -242,7 +242,7 @@ def test_no_port_is_opened(cluster: Cluster) -> None:
     """The server listens on its private socket only, in a folder others cannot enter."""
     with connect(cluster.dsn) as connection:
         assert connection.execute("SHOW listen_addresses").fetchone() == ("",)
-        port = int(str(connection.execute("SHOW port").fetchone()[0]))  # type: ignore[index]
+        port = scalar(connection, "SHOW port")
     assert (cluster.folder / "run").stat().st_mode & 0o077 == 0
     sockets = (cluster.folder / "run").glob(".s.PGSQL.*")
     assert [path.name for path in sockets if path.is_socket()] == [f".s.PGSQL.{port}"]
@@ -294,7 +294,7 @@ def test_the_callers_environment_leads_nowhere(
         with connect(cluster.dsn) as connection:
             assert connection.execute("SHOW data_directory").fetchone() == (str(cluster.data),)
             connection.execute("CREATE TABLE t ()")
-        psql = [cluster.original.program("psql"), "-qXAt", "-c", "SHOW data_directory"]
+        psql: list[str | Path] = [cluster.original.program("psql"), "-qXAt", "-c", "SHOW data_directory"]
         shown = subprocess.run(psql, check=True, capture_output=True, text=True, env=cluster.environment()).stdout
         assert shown.strip() == str(cluster.data)
     assert {name: os.environ[name] for name in told} == told

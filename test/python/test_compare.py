@@ -137,8 +137,8 @@ def test_every_experiment_is_compared(
 @pytest.mark.parametrize(("before", "after", "verdict"), [(0, 1, WORSE), (3, 0, BETTER), (0, 0, FEW), (3, 9, FEW)])
 def test_a_lost_row_is_no_noise(before: int, after: int, verdict: str) -> None:
     """None in A and one in B is worse, even in a single round."""
-    results = [runs_of("reader", {"committed": 100.0, "lost": float(lost)}, 1) for lost in (before, after)]
-    (found,) = compare(*results, 0.1)
+    a, b = (runs_of("reader", {"committed": 100.0, "lost": float(lost)}, 1) for lost in (before, after))
+    (found,) = compare(a, b, 0.1)
     assert (found.metric, found.verdict) == ("lost", verdict)
     assert json.loads(as_json(compare_records([found])))[0]["ratio"] == (None if before == 0 < after else
                                                                          found.ratio.median)  # fmt: skip
@@ -146,10 +146,11 @@ def test_a_lost_row_is_no_noise(before: int, after: int, verdict: str) -> None:
 
 def test_a_handful_is_no_regression() -> None:
     """Keys in order cost a few full-page images, more or less."""
-    results = [runs_of("insert", {"inserts": 1000.0, "full_page_images": images}) for images in (4.0, 9.0)]
-    assert [one.verdict for one in compare(*results, 0.1)] == [HANDFUL]
-    results = [runs_of("insert", {"inserts": 1000.0, "full_page_images": images}) for images in (4.0, 25.0)]
-    assert [one.verdict for one in compare(*results, 0.1)] == [WORSE]
+    few, handful, more = (
+        runs_of("insert", {"inserts": 1000.0, "full_page_images": images}) for images in (4.0, 9.0, 25.0)
+    )
+    assert [one.verdict for one in compare(few, handful, 0.1)] == [HANDFUL]
+    assert [one.verdict for one in compare(few, more, 0.1)] == [WORSE]
 
 
 def test_what_is_not_compared_is_named() -> None:

@@ -195,9 +195,8 @@ def whole_run(name: str) -> list[Key]:
 def check_whole_rounds(name: str, kept: set[Key], asked: list[Key]) -> None:
     """Of a stage whose rounds are whole each is measured by one run; and nothing is measured without need."""
     replay = Replay(kind_of(name), source(name))
-    experiment = replay.kind(replay.plan, None, replay.progress)  # type: ignore[arg-type]
     again = Counter(asked)
-    for stage in experiment.stages():
+    for stage in replay.experiment().stages():
         for number in stage.numbers:
             places = {(p.step, p.kind, p.rows, number) for turn in stage.turns(number) for p in turn.places}
             if stage.whole and not stage.redone and number > 0:

@@ -6,6 +6,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -116,7 +117,7 @@ def test_numbers_of_batches_do_not_come_again(pair: Pair) -> None:
         for number in known[feed] - {1, 2}:
             unknown(pair.new, feed, number)
         got, last = [], 0
-        while (number := scalar(pair.new, NEXT, feed, 2)) is not None:
+        while scalar(pair.new, NEXT, feed, 2) is not None:
             number, rows = take(pair.new, feed, 2)
             assert number not in known[feed], f"{feed}: {number} was another batch before"
             assert number == last + 1 or last == 0
@@ -234,8 +235,8 @@ def upgrade(before: Cluster, after: Cluster) -> None:
     work.mkdir(mode=0o700)
     if after.account:
         shutil.chown(work, after.account.pw_name)
-    command = ["pg_upgrade", "-b", before.server.bindir, "-B", after.server.bindir, "-d", before.data, "-D", after.data,
-               "-U", "postgres", "-s", work]  # fmt: skip
+    command: list[str | Path] = ["pg_upgrade", "-b", before.server.bindir, "-B", after.server.bindir]
+    command += ["-d", before.data, "-D", after.data, "-U", "postgres", "-s", work]
     run_there = ["env", "-C", work, f"PATH={after.server.bindir}:{os.environ['PATH']}", *command]
     done = subprocess.run(
         run_there, check=False, capture_output=True, text=True, user=after.account and after.account.pw_uid

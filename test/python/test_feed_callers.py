@@ -3,6 +3,7 @@
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -111,7 +112,7 @@ def test_cursors_of_psycopg(feed: Connection) -> None:
 
 def test_psql_with_fetch_count(feed: Connection, cluster: Cluster, server: Server) -> None:
     """Before 17 psql declares a cursor; from 17 on it takes the rows of the whole result in chunks."""
-    command = [server.program("psql"), "-XAtq", "-v", "FETCH_COUNT=2", cluster.dsn]
+    command: list[str | Path] = [server.program("psql"), "-XAtq", "-v", "FETCH_COUNT=2", cluster.dsn]
     done = subprocess.run(command, check=False, capture_output=True, text=True, input=f"{READ};\n")
     if server.major < CHUNKED_MAJOR:
         assert CURSOR in done.stderr and unread(feed) == 5

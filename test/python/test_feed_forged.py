@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import psycopg
 import pytest
@@ -132,6 +133,11 @@ def attacked(server: Server) -> Iterator[Cluster]:
         yield running
 
 
+def catch(caught: list[str], user: str, notice: psycopg.errors.Diagnostic) -> None:
+    """Keep the text of a notice."""
+    caught.append(f"{user}: {notice.message_primary}")
+
+
 @pytest.fixture(scope="module", params=[True], ids=["trusted"])
 def state(attacked: Cluster, request: pytest.FixtureRequest) -> Iterator[State]:
     """Everything there is to be misused, and a feed of somebody else's."""
@@ -150,7 +156,7 @@ def state(attacked: Cluster, request: pytest.FixtureRequest) -> Iterator[State]:
                     execute(admin, TRUSTED.format("feed"), TRUSTED.format("feed_table"))
             sessions = {user: connect(make_conninfo(dsn, user=user)) for user in (*READERS, "monitor")}
             for user, session in sessions.items():
-                session.add_notice_handler(lambda notice, user=user: caught.append(f"{user}: {notice.message_primary}"))
+                session.add_notice_handler(partial(catch, caught, user))
             yield State(dsn, mallory, sessions, caught)
             for session in sessions.values():
                 session.close()

@@ -73,7 +73,7 @@ class Worker:
     def work(self, connection: Connection, number: object) -> None:
         """Give the rows to the sink, then finish."""
         for (n,) in connection.execute("SELECT n FROM feed_batch_rows('work', %s, null::work)", [number]):
-            self.rows[n] += 1
+            self.rows[int(str(n))] += 1
         time.sleep(0.001)
         assert scalar(connection, FINISH, number) is True
 

@@ -233,7 +233,7 @@ def test_both_formats_load_into_the_server(connection: Connection) -> None:
             copy.write(data)
     assert scalar(connection, "SELECT count(*) FROM (TABLE text_rows INTERSECT TABLE binary_rows) both_rows") == 50_000
     read = [row[0] for row in connection.execute("SELECT uuid_v7_time(id) FROM binary_rows ORDER BY id").fetchall()]
-    made = [row[0].time for row in connection.execute("SELECT id FROM v1_rows").fetchall()]
+    made = [uuid.UUID(str(row[0])).time for row in connection.execute("SELECT id FROM v1_rows").fetchall()]
     epoch = datetime(1582, 10, 15, tzinfo=UTC)
     assert read == sorted(epoch + timedelta(microseconds=ticks // 10) for ticks in made)
 

@@ -63,7 +63,7 @@ STATEMENTS = (
 
 # The visitor's methods are named after the nodes of the parser.
 # ruff: noqa: N802
-class Unqualified(Visitor):  # type: ignore[misc]
+class Unqualified(Visitor):
     """Collects what is not named exactly. Columns are of the table, and LIMIT and OFFSET take nothing but numbers."""
 
     def __init__(self) -> None:

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import threading
 from pathlib import Path
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -23,7 +24,7 @@ GENERATORS = ("uuid_v7_nextval()", "uuid_xact_nextval()", "uuid_time_nextval()",
 def test_v7_survives_a_clock_that_steps_back(connection: Connection) -> None:
     """An hour back, then forward again: every key is greater, and the time follows the clock when it may."""
     readings = [(1_000_000, 0), (1_000_000, 0), (996_400, 0), (996_400, 500), (1_000_000, 1_000), (1_000_001, 0)]
-    keys = [scalar(connection, "SELECT test_v7(%s, %s)", *reading) for reading in readings]
+    keys = [UUID(str(scalar(connection, "SELECT test_v7(%s, %s)", *reading))) for reading in readings]
     assert keys == sorted(keys) and len(set(keys)) == len(keys)
     assert scalar(connection, "SELECT extract(epoch FROM uuid_v7_time(%s))::float8", keys[2]) == 1_000_000.0
     assert scalar(connection, "SELECT extract(epoch FROM uuid_v7_time(%s))::float8", keys[-1]) == 1_000_001.0
@@ -163,7 +164,7 @@ def test_keys_survive_dump_and_restore(cluster: Cluster, connection: Connection)
         "c uuid DEFAULT uuid_v7_nextval(), d uuid DEFAULT uuid_xact_nextval(1000), e bigint DEFAULT xact_id(1000)); "
         "INSERT INTO t SELECT FROM generate_series(1, 10)"
     )
-    psql = [cluster.original.program("psql"), "-qX", "-v", "ON_ERROR_STOP=1"]
+    psql: list[str | Path] = [cluster.original.program("psql"), "-qX", "-v", "ON_ERROR_STOP=1"]
     subprocess.run([*psql, "-d", "keys_source", "-c", setup], env=environment, check=True)
     dump = subprocess.run(
         [cluster.original.program("pg_dump"), "keys_source"], env=environment, check=True, capture_output=True

@@ -55,7 +55,8 @@ class Lab:
         """Ended, also where a test fails."""
         self.process.kill()
         self.process.wait()
-        self.process.stderr.close()  # type: ignore[union-attr]
+        if self.process.stderr:
+            self.process.stderr.close()
         os.close(self.stdout)
 
     def wait_for(self, condition: Callable[[], bool]) -> None:

@@ -159,7 +159,7 @@ def test_fill_and_measure(server: Server) -> None:
         sizes = experiment.tables.sizes("random")
         with connect(cluster.dsn) as connection:
             rows = connection.execute("SELECT count(*) FROM inorder_lab.random").fetchone()
-            settings = dict(connection.execute("SELECT name, setting FROM pg_settings").fetchall())
+            settings = {name: value for name, value in connection.execute("SELECT name, setting FROM pg_settings")}
         assert len(list(experiment.tables.fill(ROWS + INSERTS))) == 2
         with connect(cluster.dsn) as connection:
             again = [
@@ -183,7 +183,7 @@ def test_fill_and_measure(server: Server) -> None:
         assert times and times == sorted(times) and times[0] > 0
         read, written = metrics.get("read_bytes"), metrics.get("written_bytes")
         assert (read is None) == (written is None) == (server.major < 16)
-        if read is not None:  # of the whole server: the catalogs' blocks, too
+        if read is not None and written is not None:  # of the whole server: the catalogs' blocks, too
             assert 0 <= read / 8192 - metrics["index_reads"] - metrics["heap_reads"] < 1000
             assert INSERTS / 4 < written / 8192 <= metrics["evictions"]  # most blocks that go have been changed
     assert ordered.metrics["full_page_images"] < 20 and ordered.metrics["touched_blocks"] < 20
@@ -266,7 +266,7 @@ def test_a_failing_fill_ends_all_others(server: Server) -> None:
 
 def test_room_is_looked_at_wherever_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the indexes go, too; and a server needs room even for few rows. The estimate and what is free are told."""
-    free = {}
+    free: dict[Path, int] = {}
     monkeypatch.setattr("inorder.lab.session.shutil.disk_usage",
                         lambda folder: SimpleNamespace(free=free.get(folder, 2**40)))  # fmt: skip
     insert, plan = all_experiments()["insert"], InsertPlan(kinds=("v7",), rows=(100_000_000,), tablespace=str(tmp_path),

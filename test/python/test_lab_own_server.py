@@ -45,7 +45,7 @@ def fitted(plan: Plan, can: Found) -> tuple[Any, list[str]]:
 
 def but(**changes: object) -> Found:
     """A server that lets all be seen and done, but for this."""
-    return Found(**{**vars(ALL), **changes})  # type: ignore[arg-type]
+    return Found(**{**vars(ALL), **changes})
 
 
 def plain(users: Cluster, database: str = "bare") -> str:

@@ -22,7 +22,7 @@ from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.reader import ReaderExperiment, ReaderPlan, Reading, compare
 from inorder.lab.experiments.reader.readers import READERS, TABLE, all_readers
 from inorder.lab.experiments.reader.report import READ
-from inorder.lab.instruments.clocks import SAME, apart
+from inorder.lab.instruments.clocks import SAME, Apart, apart
 from inorder.lab.journal import load
 from inorder.lab.results import Result, Run
 from inorder.lab.runner import Runner
@@ -156,11 +156,17 @@ class Interrupted(OnPaper):
     interrupt_in = 2
 
 
+class Here(Nowhere):
+    """With this machine's clock."""
+
+    def clock(self) -> Apart:
+        """The same."""
+        return SAME
+
+
 def run_it(kind: type[OnPaper], plan: ReaderPlan, result: Result, progress: Silent | None = None) -> OnPaper:
     """On a server whose clock is this machine's."""
-    here = Nowhere()
-    here.clock = lambda: SAME  # type: ignore[attr-defined]
-    experiment = kind(plan, cast(Target, here), progress or Silent())
+    experiment = kind(plan, cast(Target, Here()), progress or Silent())
     Runner(experiment, result, lambda: None).run()
     return experiment
 

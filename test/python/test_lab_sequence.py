@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from inorder.cluster import Cluster
 from inorder.errors import InorderError
-from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.sequence import (
     BULK,
     CONSTANT,
@@ -66,9 +65,9 @@ class OnPaper(SequenceExperiment):
 def test_every_statement_takes_its_turn_in_every_round() -> None:
     """Six statements by two numbers of clients, and the bulk form of each kind, in another order each round."""
     result, bench = run_on_paper(OnPaper, SMALL)
-    turns = {(statement, kind, clients) for statement in ("select", "insert")
+    turns: set[tuple[object, ...]] = {(statement, kind, clients) for statement in ("select", "insert")
              for kind in ("constant", "cache_1", "cache_100") for clients in (1, 10)}  # fmt: skip
-    turns |= {(BULK, kind) for kind in ("constant", "cache_1", "cache_100")}  # type: ignore[misc]
+    turns |= {(BULK, kind) for kind in ("constant", "cache_1", "cache_100")}
     first, second = bench.asked[:15], bench.asked[15:]
     assert len(bench.asked) == 30
     assert set(first) == set(second) == turns and first != second
@@ -85,11 +84,10 @@ def test_what_the_file_has_is_not_measured_again() -> None:
 
 def test_plans_are_those_published() -> None:
     """P2's seconds, clients and rows; the short run keeps the six rounds that a difference needs, in two minutes."""
-    experiment = all_experiments()["sequence"]
-    for plan in (experiment.Plan(), experiment.Plan.of_size("full", {})):
+    for plan in (SequencePlan(), SequencePlan.of_size("full", {})):
         assert (plan.clients, plan.seconds, plan.rows) == ((1, 10, 100), 2, 100_000)
         assert plan.caches == (1, 100, 1000)
-    quick = experiment.Plan.of_size("quick", {})
+    quick = SequencePlan.of_size("quick", {})
     turns = 2 * len(quick.clients) * len(quick.kinds)
     assert quick.rounds >= 6 and quick.rounds * turns * quick.seconds < 90
 

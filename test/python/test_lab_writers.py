@@ -110,7 +110,7 @@ def test_transactions_are_in_order_across_the_end_of_32_bits(server: Server) -> 
         with connect(cluster.dsn) as connection:
             connection.execute("VACUUM (FREEZE)")
         cluster.stop()
-        resetwal = [server.program("pg_resetwal"), "-D", cluster.data, "-x", str(2**32 - 8)]
+        resetwal: list[str | Path] = [server.program("pg_resetwal"), "-D", cluster.data, "-x", str(2**32 - 8)]
         done = cluster._run(resetwal)
         assert done.returncode == 0, done.stderr
         segment = cluster.data / "pg_xact" / "0FFF"

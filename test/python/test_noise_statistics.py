@@ -62,8 +62,9 @@ def two_speeds(generator: np.random.Generator, rounds: int) -> np.ndarray:
     """And of turns that are slow or fast by chance."""
     often, faster, scatter = TWO_SPEEDS
     turns = np.log(faster) * (generator.random((2, TRIALS, rounds)) < often)
-    both: np.ndarray = turns + generator.normal(0, scatter, turns.shape)
-    return both[0] - both[1]
+    one, other = turns + generator.normal(0, scatter, turns.shape)
+    difference: np.ndarray = one - other
+    return difference
 
 
 def share_found(noise: np.ndarray, true_ratio: float) -> float:

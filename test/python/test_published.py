@@ -2,8 +2,10 @@
 
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.bulk import report as bulk_report
+from inorder.lab.experiments.bulk.plan import BulkPlan
 from inorder.lab.experiments.insert import published, studies
-from inorder.lab.experiments.sequence import PUBLISHED_ROWS, PUBLISHED_TPS
+from inorder.lab.experiments.insert.plan import InsertPlan
+from inorder.lab.experiments.sequence import PUBLISHED_ROWS, PUBLISHED_TPS, SequencePlan
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import Result, Run
 from inorder.report.catalogue import Report
@@ -128,8 +130,8 @@ def test_why_blocks_do_not_do_what_they_did_in_study_p3() -> None:
 
 def test_the_full_runs_have_every_published_cell() -> None:
     """Kinds, rows, clients and sizes of statements of studies P1, P2 and P3."""
-    plans = (all_experiments()[name].Plan.of_size("full", {}) for name in ("insert", "bulk", "sequence"))
-    insert, bulk, sequence = plans
+    insert, bulk = InsertPlan.of_size("full", {}), BulkPlan.of_size("full", {})
+    sequence = SequencePlan.of_size("full", {})
     kinds = (studies.INSERT_TPS, studies.INSERT_INDEX_TPS, studies.INSERT_NO_INDEX_TPS,
              studies.SEQUENTIAL_HITS)  # fmt: skip
     assert {kind for table in kinds for kind in table} <= set(insert.variants)

@@ -34,6 +34,7 @@ def test_an_outlier_is_told_with_its_round_and_number() -> None:
     slow = [100.0, 101.0, 99.0, 100.5, 50.0, 99.5]
     result = result_of({"bigint": slow, "v7": [100.0, 98.0, 103.0, 99.0, 101.0, 97.0]})
     (found,) = findings(result)
+    assert found.percent is not None
     assert (found.what, found.kind, found.round, round(found.percent)) == ("outlier", "bigint", 5, -50)
     assert found.next_step.startswith("run more rounds")
     turn = next(run for run in result.runs if run.metrics["tps"] == 50.0)

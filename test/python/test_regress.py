@@ -21,9 +21,9 @@ SYSTEM = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_config")) if "INORDER
 def test_installcheck(server: Server, cluster: Cluster) -> None:
     """Every function at each edge of its parameters, and sessions side by side."""
     build = build_folder(server, ROOT)
-    command = ["make", "-s", "-C", build, "-f", ROOT / "Makefile", f"PG_CONFIG={server.bindir / 'pg_config'}"]
+    command: list[str | Path] = ["make", "-s", "-C", build, "-f", ROOT / "Makefile"]
     done = subprocess.run(
-        [*command, "with_llvm=no", "installcheck"],
+        [*command, f"PG_CONFIG={server.bindir / 'pg_config'}", "with_llvm=no", "installcheck"],
         check=False,
         capture_output=True,
         text=True,

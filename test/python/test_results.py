@@ -126,7 +126,8 @@ def test_a_file_of_the_first_version(tmp_path: Path) -> None:
     run = {"step": "insert", "kind": "v7", "rows": 1, "round": 1, "metrics": {"tps": 1.5, "inserts": 3}, "series": {}}
     (tmp_path / "r.json").write_text(json.dumps(FIRST | {"runs": [run], "notes": ["n"]}, indent=1))
     found = load(tmp_path / "r.json")
-    assert found.complete and found.notes == ["n"] and found.runs == [Run(**run)]
+    assert found.complete and found.notes == ["n"]
+    assert found.runs == [Run("insert", "v7", 1, 1, {"tps": 1.5, "inserts": 3})]
     assert isinstance(found.runs[0].metrics["inserts"], int)
 
 

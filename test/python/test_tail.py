@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -117,6 +118,12 @@ def wait_for(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def wait_for_more(path: Path) -> None:
+    """Until the file is larger than now."""
+    size = path.stat().st_size
+    wait_for(lambda: path.stat().st_size > size)
 
 
 def read_until(running: preloaded.Run, text: bytes) -> bytes:
@@ -404,7 +411,7 @@ def test_a_kill_in_mid_batch_repeats_nothing_in_a_file(tail: Tail, fresh: Connec
     out.write_text("")
     for batches in (0, 1):
         with tail.started(*arguments, to="out") as running:
-            wait_for(lambda least=batches: tail_has(out, 100_000 * least + 20_000))
+            wait_for(partial(tail_has, out, 100_000 * batches + 20_000))
             running.kill()
         assert tail.state()["pending"] is not None
     tail.appended(*arguments)
@@ -425,7 +432,7 @@ def test_kills_at_any_moment_repeat_nothing_in_a_file(tail: Tail, fresh: Connect
     for _ in range(8):
         before = position_of(tail)
         with tail.started(*arguments, "--batch-rows", "3", to="out") as running:
-            wait_for(lambda old=before: position_of(tail) != old)
+            wait_for(partial(has_moved, tail, before))
             time.sleep(chance.random() / 20)
             running.kill()
     tail.appended(*arguments)
@@ -437,6 +444,11 @@ def position_of(tail: Tail) -> bytes | None:
     with suppress(FileNotFoundError):
         return (tail.folder / "p").read_bytes()
     return None
+
+
+def has_moved(tail: Tail, before: bytes | None) -> bool:
+    """Whether the position file has other bytes."""
+    return position_of(tail) != before
 
 
 def killed_by_its_command(tail: Tail, *arguments: str) -> str:

@@ -18,7 +18,7 @@ from inorder.database import Connection, connect
 
 from conftest import ROOT, scalar
 from preloaded import Run
-from test_tail import PATIENCE, TOOL, Tail, fresh, insert, numbers, tail, wait_for
+from test_tail import PATIENCE, TOOL, Tail, fresh, insert, numbers, tail, wait_for, wait_for_more
 
 __all__ = ["fresh", "tail"]
 pytestmark = pytest.mark.server
@@ -88,6 +88,11 @@ def check_notes(path: Path) -> None:
     assert all(rows == lines == str(BATCH_ROWS) and size == read for _, rows, size, lines, read in notes)
 
 
+def wait_until_spooled(process: Run, size: int) -> None:
+    """Until its temporary file is larger."""
+    wait_for(lambda: spooled(process) > size)
+
+
 def spooled(process: Run) -> int:
     """The bytes in the temporary file of a run: it has no name."""
     sizes = [0]
@@ -108,7 +113,7 @@ def test_a_kill_while_a_batch_is_read_starts_no_command(tail: Tail, fresh: Conne
     arguments = (*source, "--batch-rows", "1M", "--exec", "cat >> got")
     for _ in range(3):
         with tail.started(*arguments) as running:
-            wait_for(lambda process=running: spooled(process) > 2_000_000)
+            wait_until_spooled(running, 2_000_000)
             running.kill()
             running.wait()
         assert not (tail.folder / "got").exists()
@@ -251,8 +256,7 @@ def test_a_feed_into_a_file_leaves_no_half_row(tail: Tail, fresh: Connection) ->
     insert(fresh, 200_000)
     for _ in range(3):
         with tail.started("--feed", "f", "--batch-rows", "50k", to="out") as running:
-            before = (tail.folder / "out").stat().st_size
-            wait_for(lambda size=before: (tail.folder / "out").stat().st_size > size)
+            wait_for_more(tail.folder / "out")
             running.kill()
             running.wait()
         wait_for(lambda: scalar(fresh, "SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = 'tail'"))

@@ -126,10 +126,10 @@ def test_a_new_file_is_there_with_its_content(tmp_path: Path, monkeypatch: pytes
     """Also where the file system has no files without names; and not at all if the disk is full."""
     real = os.open
 
-    def without(path: object, flags: int, *mode: int) -> int:
+    def without(path: str | Path, flags: int, *mode: int) -> int:
         if flags & os.O_TMPFILE == os.O_TMPFILE:
             raise OSError(errno.EOPNOTSUPP, "none")
-        return real(path, flags, *mode)  # type: ignore[arg-type]
+        return real(path, flags, *mode)
 
     for opened in (real, without):
         monkeypatch.setattr(os, "open", opened)

@@ -17,7 +17,7 @@ from inorder.database import Connection, connect
 from inorder.servers import Server
 
 from conftest import SETTINGS, scalar
-from test_tail import PATIENCE, Tail, insert, make_table, numbers, read_until, wait_for
+from test_tail import PATIENCE, Tail, insert, make_table, numbers, read_until, wait_for, wait_for_more
 from test_tail_batches import spooled
 
 pytestmark = pytest.mark.server
@@ -107,8 +107,7 @@ def test_twenty_crashes_under_load(private: Cluster, tmp_path: Path) -> None:
     with tail.started("events", "--position", "p", *POLL, to="out") as running:
         with Writers(private.dsn):
             for number in range(CRASHES):
-                before = (tmp_path / "out").stat().st_size
-                wait_for(lambda size=before: (tmp_path / "out").stat().st_size > size)
+                wait_for_more(tmp_path / "out")
                 time.sleep(number % 5 / 20)
                 crash(private)
         with connect(private.dsn) as connection:

@@ -7,6 +7,8 @@ import struct
 import subprocess
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
 
 import psycopg
 import pytest
@@ -99,7 +101,8 @@ def test_binary_input_takes_only_what_text_input_takes(judge: Connection) -> Non
     """Arbitrary 16 bytes are stored unchanged if they are version 1, and refused otherwise."""
     judge.execute("CREATE TABLE fuzz.raw (id uuid_v1)")
     generator = random.Random(5)
-    valid, invalid = [], []
+    valid: list[bytes] = []
+    invalid: list[bytes] = []
     for _ in range(RAW_VALUES):
         raw = generator.randbytes(16)
         (valid if raw[6] >> 4 == 1 and raw[8] >> 6 == 2 else invalid).append(raw)
@@ -146,7 +149,7 @@ def calls_with_times(connection: Connection) -> Iterator[tuple[str, str]]:
     functions = connection.execute(FROM_TIMES.encode()).fetchall()
     assert len(functions) >= 8
     for name, type_name, arguments in functions:
-        for call in itertools.product(*(values[argument] for argument in arguments)):  # type: ignore[attr-defined]
+        for call in itertools.product(*(values[argument] for argument in cast(list[str], arguments))):
             yield f"SELECT {name}({', '.join(call)})", str(type_name)
     for first, last in itertools.product(moments, moments):
         bounds = f"uuid_v7_partition_bounds({first}, {last}, '100000 years')"
@@ -234,7 +237,7 @@ def test_values_indexes_and_partitions_survive_dump_and_restore(cluster: Cluster
     for name in ("v1_source", "v1_target"):
         connection.execute(f"CREATE DATABASE {name}".encode())
     environment = cluster.environment()
-    psql = [cluster.original.program("psql"), "-qX", "-v", "ON_ERROR_STOP=1"]
+    psql: list[str | Path] = [cluster.original.program("psql"), "-qX", "-v", "ON_ERROR_STOP=1"]
     setup = (
         "CREATE EXTENSION inorder; "
         "CREATE TABLE t (id uuid_v1 DEFAULT uuid_v1_nextval(), n int) PARTITION BY RANGE (id); "

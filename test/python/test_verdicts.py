@@ -14,7 +14,7 @@ from inorder.report.html import render
 from inorder.report.studies import STUDIES
 from inorder.report.verdict import Verdict, decided, to_decide
 
-from test_experiments import recorded
+from replay import recorded
 from test_report import a_result, insert_run
 
 

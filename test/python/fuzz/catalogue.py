@@ -1,6 +1,7 @@
 """What the extension consists of, as the catalog of the server has it."""
 
 from dataclasses import dataclass
+from typing import cast
 
 from inorder.database import Connection
 
@@ -74,7 +75,7 @@ def read(admin: Connection) -> Catalogue:
 
     functions = [
         Function(int(str(oid)), str(schema), str(name), str(kind), bool(is_set), str(returns), int(str(defaults)),
-                 tuple(types), tuple(arguments))  # type: ignore[arg-type]
+                 tuple(cast(list[str], types)), tuple(cast(list[str], arguments)))
         for oid, schema, name, kind, is_set, returns, defaults, types, arguments in rows(FUNCTIONS)
     ]  # fmt: skip
     return Catalogue(

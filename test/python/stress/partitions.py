@@ -1,5 +1,6 @@
 """Who makes, detaches, changes, attaches again and drops partitions of a table that is read meanwhile."""
 
+from collections.abc import Callable
 from functools import partial
 
 import psycopg
@@ -71,6 +72,8 @@ class Partitions(OwnerRole):
         row = connection.execute(STATE.encode(), [name]).fetchone()
         assert row is not None
         exists, attached, pending = row
+        what: str
+        step: Callable[[Connection, str, int], None]
         if not exists:
             what, step = "create", self.create
         elif pending:

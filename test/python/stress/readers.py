@@ -206,7 +206,7 @@ class TwoStep(Plain):
     def __init__(
         self, world: World, kind: str, max_rows: tuple[int, int] | None, other: "TwoStep | None" = None
     ) -> None:
-        super().__init__(world, kind, max_rows, other and other.delivery)
+        super().__init__(world, kind, max_rows, other.delivery if other else None)
         self.is_shared = other is not None
         if other:
             other.is_shared = True
