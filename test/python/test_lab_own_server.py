@@ -74,6 +74,7 @@ def traces(dsn: str) -> list[object]:
 
 def run_there(folder: Path, server: Server, dsn: str, name: str, *options: str) -> tuple[Result, str]:
     """One round of an experiment with a page: complete; and what it notes."""
+    (folder / f"inorder-{name}.json").unlink(missing_ok=True)
     words = ("lab", "run", name, "--dsn", dsn, "--rounds", "1", "--html", "page.html", *options)
     done = inorder(*words, folder=folder, server=server)
     assert done.returncode == 0, done.stderr
