@@ -108,7 +108,7 @@ class Journal:
     def save(self, result: Result) -> None:
         """Bring the file up to date."""
         if self.grows_into(result):
-            self.append(b"".join(map(run_line, result.runs[len(self.runs):])) + (END if result.complete else b""))
+            self.append(b"".join(map(run_line, result.runs[len(self.runs) :])) + (END if result.complete else b""))
         else:
             write_whole(self.path, lines_of(result).decode())
         self.head, self.runs, self.notes = head_of(result), list(result.runs), list(result.notes)
@@ -183,9 +183,7 @@ def require_version(content: bytes, name: str) -> None:
     if not isinstance(version, int):
         raise InputError(f"{name} is not a result file: it has no schema version")
     if version > SCHEMA_VERSION:
-        raise InputError(
-            f"{name} has schema version {shortened(version)}; this inorder reads up to {SCHEMA_VERSION}"
-        )
+        raise InputError(f"{name} has schema version {shortened(version)}; this inorder reads up to {SCHEMA_VERSION}")
 
 
 def parse_lines(content: bytes) -> Result:

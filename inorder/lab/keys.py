@@ -114,9 +114,7 @@ USUAL = (
     KeyKind("xact", "xact", "uuid DEFAULT uuid_xact_nextval()"),
     KeyKind("v7", "version 7", "uuid DEFAULT uuid_v7_nextval()"),
     KeyKind("time", "time-prefixed", "uuid DEFAULT uuid_time_nextval(1)"),
-    KeyKind(
-        "sequence", "sequence-prefixed", "uuid DEFAULT uuid_sequence_nextval('{schema}.{name}_numbers')", SEQUENCE
-    ),
+    KeyKind("sequence", "sequence-prefixed", "uuid DEFAULT uuid_sequence_nextval('{schema}.{name}_numbers')", SEQUENCE),
     KeyKind("random", "random", "uuid DEFAULT gen_random_uuid()"),
 )
 OTHERS = (

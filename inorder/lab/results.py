@@ -62,9 +62,7 @@ class Result:
     def select(self, step: str, kind: str | None = None, rows: int | None = None) -> list[Run]:
         """The runs of a step, in order of rounds."""
         chosen = (
-            run
-            for run in self.runs
-            if run.step == step and kind in (None, run.kind) and rows in (None, run.rows)
+            run for run in self.runs if run.step == step and kind in (None, run.kind) and rows in (None, run.rows)
         )
         return sorted(chosen, key=lambda run: run.round)
 

@@ -74,9 +74,7 @@ def require_free(needed: int, what: str, folder: Path | None = None) -> None:
     folder = folder or temporary_folder(service_account())
     free = shutil.disk_usage(folder).free
     if needed > free:
-        raise InputError(
-            f"{what} need about {needed / 2**30:.1f} GB in {folder}, where {free / 2**30:.1f} GB are free"
-        )
+        raise InputError(f"{what} need about {needed / 2**30:.1f} GB in {folder}, where {free / 2**30:.1f} GB are free")
 
 
 def require_room(kind: type[Experiment[P]], plan: P) -> None:

@@ -125,8 +125,12 @@ def bar_chart(title: str, bars: Sequence[Bar]) -> Drawing:
     rows = [Row(bar.label, bar.text, max(bar.value, bar.high or 0, 0)) for bar in bars]
     least = LEAST * max(row.end for row in rows)
     values = [
-        {"row": place, "value": max(bar.value, least) if bar.value > 0 else 0, "fill": colour(bar.css),
-         "told": bar.told}
+        {
+            "row": place,
+            "value": max(bar.value, least) if bar.value > 0 else 0,
+            "fill": colour(bar.css),
+            "told": bar.told,
+        }
         for place, bar in enumerate(bars)
     ]
     intervals = [

@@ -15,9 +15,7 @@ def section_table(section: Section) -> Table:
     )  # fmt: skip
     for place, column in enumerate(section.columns):
         left = column.wrap or not place
-        table.add_column(
-            column.name, justify="left" if left else "right", no_wrap=not column.wrap, vertical="bottom"
-        )
+        table.add_column(column.name, justify="left" if left else "right", no_wrap=not column.wrap, vertical="bottom")
     for row in section.shown():
         table.add_row(*map(escape, row))
     return table

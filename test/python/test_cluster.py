@@ -113,9 +113,7 @@ def test_nothing_is_left_after_a_signal(server: Server, shared_folder: Path, how
     assert wait_until_empty(shared_folder)
 
 
-def test_an_interrupt_while_the_server_ends_stays_an_interrupt(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_while_the_server_ends_stays_an_interrupt(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server is gone when it is to be killed: that must not hide the Ctrl-C behind an error of its own."""
     with pytest.raises(KeyboardInterrupt), Cluster(server) as cluster:
         cluster.start()

@@ -18,7 +18,7 @@ from conftest import scalar
 pytestmark = pytest.mark.server
 
 READERS = ("postgres", "alice", "bob")
-EVIL = "evil.\"x'); SELECT evil.attack(); --\""
+EVIL = 'evil."x\'); SELECT evil.attack(); --"'
 
 # The attack says at once that it was called, so that what a test does can be rolled back.
 LOUD = """

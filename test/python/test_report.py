@@ -277,11 +277,11 @@ def test_what_an_insert_costs_besides() -> None:
         ["bigint", *[""] * 14],
         ["random", "0.100", "0.200", "0.300", "0.400", "", "199,229 B", "639,631 B", "19.0 MB", "61.0 MB", "400.0",
          "8,192 B", "", "12 %", ""],
-    ]
+    ]  # fmt: skip
     split, raw, blocks, latency, where = (chart.svg.__html__() for chart in details.charts)
     assert "838,861 B" in split and "full-page images" in split and "p99" in latency
     assert ">80 MB<" in raw and ">400.0<" in blocks
-    assert "40 of 80 blocks touched" in where and len(re.findall(r'shade-0[^>]*', where)[0].split("M")) == 31
+    assert "40 of 80 blocks touched" in where and len(re.findall(r"shade-0[^>]*", where)[0].split("M")) == 31
 
 
 def test_clients_stand_side_by_side() -> None:

@@ -100,7 +100,10 @@ def test_rows_that_are_read_behind_a_change_of_type(fresh: Connection, isolation
         table=table.oid,
     )
     statement = session.statement(
-        query("tail_rows"), batch=batch, table=table.oid, row_type=table.identifier,
+        query("tail_rows"),
+        batch=batch,
+        table=table.oid,
+        row_type=table.identifier,
         **copy_parts(FORMATS[output], False),
     )
 

@@ -246,9 +246,7 @@ def compared(
 ) -> Comparison:
     """One metric at one place; of no more than ``few`` that were counted no ratio is judged."""
     metric = place[3]
-    base, values = (
-        [run.metrics[metric] / (run.metrics[per] if per else 1.0) for run, per in runs] for runs in (a, b)
-    )
+    base, values = ([run.metrics[metric] / (run.metrics[per] if per else 1.0) for run, per in runs] for runs in (a, b))
     ratio = unpaired_ratio(values, base)
     judged = verdict(ratio, METRICS[metric], threshold)
     most = max(run.metrics[metric] for run, _ in (*a, *b))

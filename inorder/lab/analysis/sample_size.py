@@ -58,6 +58,4 @@ def rounds_for(logs: Sequence[float], difference: float = TO_FIND, share: float 
     >>> rounds_for([0.01, -0.02, 0.015]), rounds_for([1.0, -2.0, 1.5])
     (6, None)
     """
-    return next(
-        (n for n in range(LEAST_ROUNDS, MOST_ROUNDS + 1, 3) if share_found(logs, n, difference) >= share), None
-    )
+    return next((n for n in range(LEAST_ROUNDS, MOST_ROUNDS + 1, 3) if share_found(logs, n, difference) >= share), None)

@@ -308,7 +308,11 @@ def section_of(result: Result, plan: LookupPlan, step: str) -> Section:
     ]  # fmt: skip
     query = QUERIES[step].format(table="…", key="…", moment="…")
     return Section(
-        f"lookup_{step}", title, COLUMNS, [row_of(result, step, kind) for kind in kinds], f"{query}. {memory(result)}",
+        f"lookup_{step}",
+        title,
+        COLUMNS,
+        [row_of(result, step, kind) for kind in kinds],
+        f"{query}. {memory(result)}",
         [Chart(f"Blocks accessed by a query: {LABELS[step].lower()}", charts.bar_chart(title, bars))],
     )
 

@@ -187,9 +187,7 @@ class MixedExperiment(Experiment[MixedPlan]):
         self.serve_small()
         counted: Metrics = {}
         script = pgbench.insert_script(self.target.folder / f"mixed_{key.name}.sql", key.table)
-        load = pgbench.Load(
-            self.plan.clients, self.plan.threads, transactions=self.plan.inserts // self.plan.clients
-        )
+        load = pgbench.Load(self.plan.clients, self.plan.threads, transactions=self.plan.inserts // self.plan.clients)
         with self.target.connect() as session:
             self.target.checkpoint(session)
             with self.target.counted(session, key, counted):

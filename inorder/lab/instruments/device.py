@@ -30,9 +30,7 @@ class DeviceTimes:
         """
         requests, elapsed = self.requests - before.requests, 1000 * (self.seconds - before.seconds)
         metrics = {"device_busy_percent": 100 * (self.busy_ms - before.busy_ms) / elapsed} if elapsed > 0 else {}
-        return metrics | (
-            {"device_await_ms": (self.request_ms - before.request_ms) / requests} if requests > 0 else {}
-        )
+        return metrics | ({"device_await_ms": (self.request_ms - before.request_ms) / requests} if requests > 0 else {})
 
 
 def parse(diskstats: str, major: int, minor: int, seconds: float) -> DeviceTimes | None:

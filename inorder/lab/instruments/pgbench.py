@@ -166,8 +166,6 @@ def percentiles(microseconds: Sequence[int]) -> dict[str, float]:
     """
     untimed = 100 * sum(value == 0 for value in microseconds) / max(1, len(microseconds))
     known = {
-        name: part
-        for name, part in PERCENTILES.items()
-        if part > untimed and len(microseconds) * (100 - part) >= 100
+        name: part for name, part in PERCENTILES.items() if part > untimed and len(microseconds) * (100 - part) >= 100
     }
     return {name: round(float(np.percentile(microseconds, part)) / 1000, 6) for name, part in known.items()}

@@ -100,4 +100,3 @@ def page_map(blocks: Counter[int], size: int, cells: int = CELLS) -> list[float]
     for block, changes in blocks.items():
         counts[min(block * cells // max(size, 1), cells - 1)] += changes
     return counts
-

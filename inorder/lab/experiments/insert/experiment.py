@@ -43,9 +43,9 @@ class InsertExperiment(Experiment[InsertPlan]):
     def adapt(cls, plan: InsertPlan, can: Capabilities) -> Adapted[InsertPlan]:
         """The server's WAL files and devices are out of reach."""
         unseen = f"Left out: when checkpoints ended; '{can.role}' may not call pg_control_checkpoint()."
-        return adapted(
-            plan, can, leaf_density=True, unseen="what is in the WAL (pg_waldump) and the device"
-        ).but("" if can.sees_checkpoints else unseen, dump_wal=False, tablespace="")
+        return adapted(plan, can, leaf_density=True, unseen="what is in the WAL (pg_waldump) and the device").but(
+            "" if can.sees_checkpoints else unseen, dump_wal=False, tablespace=""
+        )
 
     @classmethod
     def plan_in(cls, result: Result) -> InsertPlan:

@@ -110,8 +110,12 @@ def index_rows(result: Result, figures: Mapping[str, float], baseline: str) -> l
 
 GENERATORS = (
     Column("key", "Kind of key of the table."),
-    Column("rows", "Which of the study's tables: small is empty, medium fits into memory but not into shared buffers, "
-           "large into neither. Here the smallest, the middle and the largest of the sizes, whatever fits.", text),
+    Column(
+        "rows",
+        "Which of the study's tables: small is empty, medium fits into memory but not into shared buffers, "
+        "large into neither. Here the smallest, the middle and the largest of the sizes, whatever fits.",
+        text,
+    ),
     Column("published", "TPS of study P3 as a share of those in its small table, where all were equal.", number(2)),
     Column(
         "here",

@@ -73,9 +73,7 @@ def speed_or_wal(slower: bool) -> tuple[Callable[[KindSummary], Estimate | None]
     return (lambda kind: kind.wal_per_row), number(0, "B WAL/row")
 
 
-def bar(
-    kind: KindSummary, value: Callable[[KindSummary], Estimate | None], show: Callable[[Value], str]
-) -> Bar | None:
+def bar(kind: KindSummary, value: Callable[[KindSummary], Estimate | None], show: Callable[[Value], str]) -> Bar | None:
     """One of the picture."""
     found = value(kind)
     return Bar(kind.label, found.median, show(found), kind.css) if found else None
