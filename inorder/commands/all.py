@@ -13,10 +13,10 @@ from inorder.lab.experiment import Experiment
 from inorder.lab.experiments import all_experiments
 from inorder.lab.journal import load
 from inorder.lab.results import Result
+from inorder.lab.server.servers import Server, find_server
 from inorder.lab.session import go_on, new_result
 from inorder.report import html
-from inorder.report.beside import Labelled, told_apart
-from inorder.servers import Server, find_server
+from inorder.report.side_by_side import Labelled, told_apart
 
 
 def begun(kind: type[Experiment[Any]], size: str, file: Path, server: Server) -> Result:

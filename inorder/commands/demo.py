@@ -13,9 +13,9 @@ from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.experiments.reader import ReaderPlan
 from inorder.lab.results import EXACT_COUNTERS, Result
+from inorder.lab.server.servers import Server, embedded_server, find_server
 from inorder.lab.session import new_result
-from inorder.report.beside import Labelled
-from inorder.servers import Server, embedded_server, find_server
+from inorder.report.side_by_side import Labelled
 from inorder.units import MB, parse_count
 
 

@@ -15,11 +15,11 @@ from inorder.errors import InputError
 from inorder.lab.experiments import all_experiments, experiment_named
 from inorder.lab.journal import load, load_all
 from inorder.lab.results import OWN_SERVER, Result, shortened
+from inorder.lab.server.servers import find_server
 from inorder.lab.session import go_on
 from inorder.report import html
-from inorder.report.beside import Labelled
 from inorder.report.catalogue import report_of
-from inorder.servers import find_server
+from inorder.report.side_by_side import Labelled
 
 
 @click.group()

@@ -19,15 +19,15 @@ from inorder.lab.experiments import all_experiments
 from inorder.lab.keys import SCHEMA
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result
+from inorder.lab.server.servers import Server, find_server
 from inorder.lab.session import new_result, own_result, run_own_session, run_session
 from inorder.lab.targets.own_server import OwnServer, described, require_unchanged, require_usable
 from inorder.report import formats, html
-from inorder.report.beside import Labelled, told_apart
 from inorder.report.catalogue import report_of
 from inorder.report.memory import memory_note
 from inorder.report.section import Section
+from inorder.report.side_by_side import Labelled, told_apart
 from inorder.report.terminal import section_table
-from inorder.servers import Server, find_server
 
 FILE_WIDTH = 140
 

@@ -11,11 +11,11 @@ from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.plan import Plan
 from inorder.lab.progress import Progress
 from inorder.lab.results import Result, shortened
+from inorder.lab.server.servers import Server
 from inorder.lab.targets.target import Target
 from inorder.lab.turn import Metrics, Stage
 from inorder.report.section import Section
 from inorder.report.verdict import Verdict
-from inorder.servers import Server
 
 P = TypeVar("P", bound=Plan)
 

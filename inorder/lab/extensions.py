@@ -3,7 +3,7 @@
 from psycopg import sql
 
 from inorder.database import Connection, query
-from inorder.servers import Server
+from inorder.lab.server.servers import Server
 
 
 def create_extensions(connection: Connection, server: Server) -> None:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from inorder.cluster import Cluster
 from inorder.errors import InputError
 from inorder.lab.instruments import cgroup
 from inorder.lab.instruments.device import disk_of
 from inorder.lab.results import CGROUP, DIRECT_IO, EXACT_COUNTERS, MOST_WAL
-from inorder.servers import Server
-from inorder.temporary import service_account, takes_direct_io, temporary_folder
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
+from inorder.lab.server.temporary import service_account, takes_direct_io, temporary_folder
 
 
 @dataclass(frozen=True)

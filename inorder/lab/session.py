@@ -8,7 +8,6 @@ from typing import Any
 import psycopg
 
 from inorder import __version__
-from inorder.cluster import Cluster
 from inorder.errors import InputError
 from inorder.lab.capabilities import Capabilities
 from inorder.lab.experiment import Experiment, P
@@ -17,11 +16,12 @@ from inorder.lab.journal import Journal
 from inorder.lab.progress import Progress
 from inorder.lab.results import OWN_SERVER, Result
 from inorder.lab.runner import Runner
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
+from inorder.lab.server.temporary import service_account, temporary_folder
 from inorder.lab.targets.own_server import OwnServer, described
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.servers import Server
 from inorder.session import explained
-from inorder.temporary import service_account, temporary_folder
 
 
 def new_result(kind: type[Experiment[P]], plan: P, server: Server) -> Result:

@@ -10,14 +10,14 @@ from markupsafe import Markup
 from inorder.files import write_whole
 from inorder.lab.analysis.stats import Estimate
 from inorder.lab.journal import embedded
-from inorder.report.beside import Labelled, side_by_side
 from inorder.report.catalogue import report_of
-from inorder.report.certainty import how_sure
 from inorder.report.charts import Bar
 from inorder.report.drawing import colour
 from inorder.report.memory import memory_note
 from inorder.report.section import Section, Value
+from inorder.report.side_by_side import Labelled, side_by_side
 from inorder.report.studies import STUDIES
+from inorder.report.wording import how_sure
 from inorder.units import short
 
 

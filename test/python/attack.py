@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from itertools import count
 
 import psycopg
-from inorder.cluster import Cluster
 from inorder.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
 
 NUMBERS = count(1)
 

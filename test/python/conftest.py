@@ -6,10 +6,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from inorder.cluster import Cluster
 from inorder.database import Connection, connect
-from inorder.servers import Server, find_server
-from inorder.temporary import service_account, temporary_folder
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server, find_server
+from inorder.lab.server.temporary import service_account, temporary_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = ROOT / "test" / "module"

@@ -5,9 +5,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from inorder.cluster import Cluster, Limit
 from inorder.database import connect
 from inorder.errors import InorderError
+from inorder.lab.server.cluster import Cluster, Limit
 
 # Replay waits for queries on the standby, and VACUUM on the primary for what they still see: nothing is cancelled.
 STANDBY_SETTINGS = {"hot_standby": "on", "hot_standby_feedback": "on", "max_standby_streaming_delay": "-1"}

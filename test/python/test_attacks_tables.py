@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 import pytest
-from inorder.cluster import Cluster
 from inorder.database import Connection, connect
-from inorder.servers import Server
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
 
 from attack import ATTACK, database, execute, refusal, value
 

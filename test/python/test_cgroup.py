@@ -5,7 +5,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from inorder.cluster import Cluster
 from inorder.database import connect
 from inorder.errors import InorderError, InputError
 from inorder.lab.insert_tables import InsertTables
@@ -14,9 +13,10 @@ from inorder.lab.instruments.cgroup import LEAST_BYTES, ControlGroup, Place, mem
 from inorder.lab.instruments.device import disk_of
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import CGROUP
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
 from inorder.lab.server_settings import Small, reading_method
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.servers import Server
 
 USAGE = {"memory.limit_in_bytes": "memory.usage_in_bytes", "memory.max": "memory.current"}
 

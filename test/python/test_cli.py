@@ -15,8 +15,8 @@ from inorder.cli import cli
 from inorder.errors import InputError
 from inorder.lab.journal import load
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS
-from inorder.servers import Server
-from inorder.temporary import takes_direct_io
+from inorder.lab.server.servers import Server
+from inorder.lab.server.temporary import takes_direct_io
 
 import preloaded
 from conftest import ROOT

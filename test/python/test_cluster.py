@@ -11,13 +11,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from inorder.cluster import Cluster
 from inorder.database import connect
 from inorder.errors import InorderError, InputError
-from inorder.installation import make_readable
 from inorder.interrupts import uninterrupted
-from inorder.servers import Server, from_pg_config
-from inorder.temporary import (
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.installation import make_readable
+from inorder.lab.server.servers import Server, from_pg_config
+from inorder.lab.server.temporary import (
     LONGEST_FOLDER,
     OWNER_FILE,
     PREFIX,
@@ -40,8 +40,8 @@ PROGRAM = """
 import signal, sys, time
 from pathlib import Path
 from inorder.cli import terminate
-from inorder.cluster import Cluster
-from inorder.servers import find_server
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import find_server
 signal.signal(signal.SIGTERM, terminate)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with Cluster(find_server()) as cluster:
@@ -154,7 +154,7 @@ def test_the_owner_file_goes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert (folder / OWNER_FILE).exists()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("inorder.temporary.shutil.rmtree", cut_off)
+    monkeypatch.setattr("inorder.lab.server.temporary.shutil.rmtree", cut_off)
     with pytest.raises(KeyboardInterrupt):
         remove(folder)
 
@@ -165,7 +165,7 @@ def test_what_cannot_be_removed_stays_claimable(tmp_path: Path, monkeypatch: pyt
     (folder / "data").mkdir(parents=True)
     claim(folder).close()
     rmtree = shutil.rmtree
-    monkeypatch.setattr("inorder.temporary.shutil.rmtree",
+    monkeypatch.setattr("inorder.lab.server.temporary.shutil.rmtree",
                         lambda path, **options: None if path.name == "data" else rmtree(path, **options))  # fmt: skip
     sweep(tmp_path)
     assert sorted(path.name for path in folder.iterdir()) == ["data", OWNER_FILE]
@@ -228,7 +228,7 @@ def test_an_interrupt_waits_for_cleaning_up_and_is_not_forgotten(tmp_path: Path)
 def test_a_kill_while_the_folder_is_removed(shared_folder: Path) -> None:
     """It is watched until it is gone."""
     program = (
-        "import os, sys, shutil; from pathlib import Path; from inorder.temporary import claimed_folder\n"
+        "import os, sys, shutil; from pathlib import Path; from inorder.lab.server.temporary import claimed_folder\n"
         "shutil.rmtree = lambda *path, **options: os.kill(os.getpid(), 9)\n"
         "with claimed_folder(Path(sys.argv[1])) as folder: (folder / 'data').mkdir()"
     )
@@ -334,7 +334,7 @@ def test_a_folder_that_cannot_be_used_is_passed_over(
         monkeypatch.setenv("TMPDIR", str(folder))
         monkeypatch.setattr("tempfile.tempdir", None)
         assert temporary_folder(service_account()) != folder
-    monkeypatch.setattr("inorder.temporary.candidates", lambda: iter([deep]))
+    monkeypatch.setattr("inorder.lab.server.temporary.candidates", lambda: iter([deep]))
     with pytest.raises(InputError, match="no temporary folder"), Cluster(server):
         pass
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from inorder.cli import cli
-from inorder.cluster import Cluster
 from inorder.database import Connection
+from inorder.lab.server.cluster import Cluster
 
 from conftest import ROOT, scalar
 from test_tail import Tail, fresh, insert

@@ -6,12 +6,12 @@ from itertools import pairwise
 
 import psycopg
 import pytest
-from inorder.cluster import Cluster
 from inorder.database import Connection, connect
 from inorder.errors import InorderError
 from inorder.lab.instruments import counters
 from inorder.lab.instruments.counters import read_counters, read_index_pages, read_leaf_density, read_sizes, wal_place
 from inorder.lab.keys import KEY_KINDS
+from inorder.lab.server.cluster import Cluster
 
 from conftest import scalar
 

@@ -1,8 +1,8 @@
 """The entropy pool: wiped, never shared by processes, never the same in two sessions."""
 
 import pytest
-from inorder.cluster import Cluster
 from inorder.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
 
 from conftest import SETTINGS, scalar
 

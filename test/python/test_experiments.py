@@ -19,8 +19,8 @@ from inorder.lab.experiments import all_experiments
 from inorder.lab.results import Result
 from inorder.lab.setting import FULL, QUICK, SIZES, settings_of
 from inorder.report import html
-from inorder.report.beside import Labelled
 from inorder.report.catalogue import report_of
+from inorder.report.side_by_side import Labelled
 
 from replay import Key, Replay, emptied, keys, recorded, recorded_names
 

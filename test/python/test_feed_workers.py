@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from inorder.cluster import Cluster
 from inorder.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 
 from conftest import scalar

@@ -8,7 +8,7 @@ from inorder.commands.options import new_file
 from inorder.errors import InputError
 from inorder.files import unused
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result
-from inorder.servers import Server
+from inorder.lab.server.servers import Server
 
 
 def test_the_usual_name_gets_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

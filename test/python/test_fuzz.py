@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from inorder.servers import Server
+from inorder.lab.server.servers import Server
 
 from fuzz import evil
 from fuzz.catalogue import read

@@ -6,8 +6,8 @@ from itertools import count
 
 import psycopg
 import pytest
-from inorder.cluster import Cluster
 from inorder.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
 
 from conftest import scalar
 

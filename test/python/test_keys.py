@@ -8,11 +8,11 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from inorder.cluster import Cluster
 from inorder.database import Connection, connect
 from inorder.lab.instruments.pgbench import Load, run
 from inorder.lab.keys import KEY_KINDS
-from inorder.servers import Server
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
 
 from conftest import SETTINGS, scalar
 

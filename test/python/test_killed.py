@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from inorder.lab.journal import load
 from inorder.lab.results import Result
-from inorder.servers import Server
-from inorder.temporary import PREFIX
+from inorder.lab.server.servers import Server
+from inorder.lab.server.temporary import PREFIX
 
 from test_cli import inorder, surroundings
 from test_cluster import running, wait_until_empty, wait_until_gone

@@ -9,8 +9,8 @@ from inorder.errors import InputError
 from inorder.lab.experiments import all_experiments
 from inorder.lab.journal import save
 from inorder.lab.results import Run
+from inorder.lab.server.servers import Server
 from inorder.lab.session import new_result
-from inorder.servers import Server
 
 from test_cli import inorder
 

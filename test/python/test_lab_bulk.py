@@ -5,7 +5,6 @@ import io
 from pathlib import Path
 
 import pytest
-from inorder.cluster import Cluster
 from inorder.errors import InorderError
 from inorder.lab.experiments.bulk import BulkExperiment, check
 from inorder.lab.experiments.bulk.plan import (
@@ -22,11 +21,12 @@ from inorder.lab.experiments.bulk.plan import (
 )
 from inorder.lab.journal import load
 from inorder.lab.results import Result
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Metrics
 from inorder.report.section import Section
 from inorder.report.terminal import section_table
-from inorder.servers import Server
 from rich.console import Console
 
 from conftest import Silent, scalar

@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from inorder.cluster import Cluster
 from inorder.errors import InorderError
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.feed import FeedExperiment, FeedPlan
@@ -28,11 +27,12 @@ from inorder.lab.instruments.timing import Prepared
 from inorder.lab.journal import load
 from inorder.lab.log_tables import BATCH_ROWS
 from inorder.lab.results import Result, Run
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Metrics
 from inorder.report.catalogue import Report
 from inorder.report.section import Section
-from inorder.servers import Server
 from rich.console import Console
 
 from conftest import Silent, scalar

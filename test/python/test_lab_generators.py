@@ -14,8 +14,8 @@ from inorder.lab.experiments.generators import (
 )
 from inorder.lab.journal import load
 from inorder.lab.results import Run
+from inorder.lab.server.servers import Server
 from inorder.lab.turn import Metrics
-from inorder.servers import Server
 
 from on_paper import empty_result, run_on_paper
 from test_cli import inorder

@@ -12,7 +12,6 @@ from typing import cast
 
 import psycopg
 import pytest
-from inorder.cluster import Cluster
 from inorder.database import Connection, connect
 from inorder.errors import InputError
 from inorder.lab import insert_tables
@@ -23,14 +22,15 @@ from inorder.lab.instruments.counters import CheckpointMarks
 from inorder.lab.instruments.pgbench import PERCENTILES, Load
 from inorder.lab.keys import INDEX_KINDS, KEY_KINDS, KeyKind
 from inorder.lab.runner import Runner
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
+from inorder.lab.server.temporary import PREFIX, service_account, temporary_folder
 from inorder.lab.server_settings import Small
 from inorder.lab.session import SERVER_BYTES, new_result, require_room, run_session
 from inorder.lab.setting import MOST_SECONDS
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Measured, Metrics
-from inorder.servers import Server
-from inorder.temporary import PREFIX, service_account, temporary_folder
 
 from conftest import Silent
 from on_paper import empty_result, run_on_paper

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from inorder.cluster import Cluster
 from inorder.lab import journal
 from inorder.lab.analysis.figures import median_of
 from inorder.lab.experiments.lookup import (
@@ -16,8 +15,9 @@ from inorder.lab.experiments.lookup import (
     steps_of,
 )
 from inorder.lab.keys import USUAL_KINDS
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.servers import Server
 
 from conftest import Silent
 from replay import recorded

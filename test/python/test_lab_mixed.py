@@ -19,9 +19,9 @@ from inorder.lab.experiments.mixed import (
 )
 from inorder.lab.journal import load
 from inorder.lab.results import Result, Run
+from inorder.lab.server.servers import Server
 from inorder.lab.turn import Metrics
 from inorder.report.terminal import section_table
-from inorder.servers import Server
 from rich.console import Console
 
 from on_paper import empty_result, run_on_paper

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from inorder.cluster import Cluster
 from inorder.commands.model import lab_model
 from inorder.errors import InputError
 from inorder.lab.analysis.model import (
@@ -30,10 +29,11 @@ from inorder.lab.experiments.insert.model import model_sections
 from inorder.lab.keys import USUAL as KINDS
 from inorder.lab.keys import USUAL_KINDS
 from inorder.lab.results import Result, Run
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.report.beside import side_by_side
 from inorder.report.section import Section
-from inorder.servers import Server
+from inorder.report.side_by_side import side_by_side
 
 from conftest import Silent
 from test_cli import inorder

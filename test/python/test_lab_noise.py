@@ -20,8 +20,8 @@ from inorder.lab.experiments.noise import (
 )
 from inorder.lab.journal import load
 from inorder.lab.results import Result, Run
+from inorder.lab.server.servers import Server
 from inorder.lab.turn import Measured, Stage
-from inorder.servers import Server
 
 from on_paper import empty_result, run_on_paper
 from test_cli import inorder

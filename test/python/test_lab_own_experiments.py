@@ -9,7 +9,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from inorder.cluster import Cluster
 from inorder.database import connect
 from inorder.errors import InputError
 from inorder.lab.experiments.generators import FLOOR, INSERTS
@@ -24,10 +23,11 @@ from inorder.lab.experiments.writers import WritersExperiment, WritersPlan
 from inorder.lab.instruments.clocks import Apart
 from inorder.lab.instruments.pgbench import Load
 from inorder.lab.journal import load
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
 from inorder.lab.targets.own_server import OwnServer, require_room
 from inorder.lab.turn import Metrics
 from inorder.report.catalogue import report_of
-from inorder.servers import Server
 
 from conftest import Silent
 from test_lab_own_server import but, fitted, plain, run_there, traces

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from inorder.cli import cli
-from inorder.cluster import Cluster
 from inorder.database import connect
 from inorder.errors import InorderError, InputError
 from inorder.lab.capabilities import Capabilities as Found
@@ -26,9 +25,10 @@ from inorder.lab.experiments.sequence import SequencePlan
 from inorder.lab.journal import load
 from inorder.lab.plan import Plan
 from inorder.lab.results import OWN_SERVER, Result
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
 from inorder.lab.targets.own_server import MARK, OwnServer, require_usable
 from inorder.report.catalogue import report_of
-from inorder.servers import Server
 
 from conftest import scalar
 from test_cli import inorder

@@ -15,7 +15,6 @@ from typing import cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from inorder.cluster import Cluster
 from inorder.database import Connection
 from inorder.errors import InorderError
 from inorder.lab.experiments import all_experiments
@@ -26,10 +25,11 @@ from inorder.lab.instruments.clocks import SAME, Apart, apart
 from inorder.lab.journal import load
 from inorder.lab.results import Result, Run
 from inorder.lab.runner import Runner
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.report.catalogue import Report
-from inorder.servers import Server
 from rich.console import Console
 
 from conftest import Counting, Silent

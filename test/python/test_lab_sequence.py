@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from inorder.cluster import Cluster
 from inorder.errors import InorderError
 from inorder.lab.experiments.sequence import (
     BULK,
@@ -18,11 +17,12 @@ from inorder.lab.experiments.sequence import (
 )
 from inorder.lab.journal import load
 from inorder.lab.results import Result, Run
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Metrics
 from inorder.report.section import Section
 from inorder.report.terminal import section_table
-from inorder.servers import Server
 from rich.console import Console
 
 from conftest import Silent, scalar

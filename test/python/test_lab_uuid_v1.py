@@ -12,7 +12,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from inorder.cluster import Cluster
 from inorder.lab.analysis.stats import Estimate
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.uuid_v1 import UuidV1Experiment
@@ -30,12 +29,13 @@ from inorder.lab.experiments.uuid_v1.plan import (
 from inorder.lab.experiments.uuid_v1.report import PUBLISHED, SOURCE
 from inorder.lab.journal import load
 from inorder.lab.results import Result, Run
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Metrics
 from inorder.report.catalogue import Report
-from inorder.report.certainty import how_sure
 from inorder.report.section import Value
-from inorder.servers import Server
+from inorder.report.wording import how_sure
 from rich.console import Console
 
 from conftest import Silent, scalar

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from inorder.cluster import Cluster
 from inorder.database import Connection, connect
 from inorder.errors import InorderError
 from inorder.lab.experiments.writers import WritersExperiment, WritersPlan, count_misplaced
@@ -28,9 +27,10 @@ from inorder.lab.experiments.writers.forms import (
 from inorder.lab.experiments.writers.report import STATEMENT_ROWS, TOGETHER
 from inorder.lab.instruments import pgbench
 from inorder.lab.journal import load
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Metrics
-from inorder.servers import Server
 
 from conftest import Silent, scalar
 from on_paper import run_on_paper

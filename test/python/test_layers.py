@@ -112,6 +112,6 @@ def test_statistics_import_nothing_of_ours() -> None:
 def test_no_experiment_asks_whose_server_it_is(name: str) -> None:
     """It asks a Target."""
     assert not IMPORTS[name] & {
-        "inorder.cluster", "inorder.lab.targets.throw_away", "inorder.lab.targets.own_server"
+        "inorder.lab.server.cluster", "inorder.lab.targets.throw_away", "inorder.lab.targets.own_server"
     }  # fmt: skip
     assert ".cluster" not in MODULES[name].read_text(encoding="utf-8")

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from inorder.lab.results import Result
-from inorder.report.beside import Labelled
 from inorder.report.html import render
+from inorder.report.side_by_side import Labelled
 
 from test_report import a_result, insert_run
 

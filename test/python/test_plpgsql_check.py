@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from inorder.cluster import Cluster
 from inorder.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
 
 from conftest import scalar
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
-from inorder.cluster import Cluster
 from inorder.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
 
 from conftest import scalar
 

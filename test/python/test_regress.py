@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from inorder.cluster import Cluster
-from inorder.installation import build_folder
-from inorder.servers import Server
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.installation import build_folder
+from inorder.lab.server.servers import Server
 
 from conftest import ROOT
 

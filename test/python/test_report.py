@@ -14,11 +14,11 @@ from inorder.lab.experiments.insert.pictures import seconds_line
 from inorder.lab.experiments.insert.summary import KindSummary, random_keys, summarise, times_memory
 from inorder.lab.journal import load_all
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result, Run
-from inorder.report.beside import Labelled, side_by_side, told_apart
 from inorder.report.catalogue import Report
 from inorder.report.formats import as_csv, as_json
 from inorder.report.html import render
 from inorder.report.memory import memory_note
+from inorder.report.side_by_side import Labelled, side_by_side, told_apart
 from rich.console import Console
 
 INSERT = Report(all_experiments()["insert"])

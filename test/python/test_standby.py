@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
-from inorder.cluster import Cluster
 from inorder.database import Connection, connect
-from inorder.servers import Server
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
 from psycopg import sql
 
 from conftest import SETTINGS, scalar

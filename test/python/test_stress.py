@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from inorder.servers import Server
+from inorder.lab.server.servers import Server
 
 from stress.report import show
 from stress.round import run_round

@@ -15,8 +15,8 @@ from pathlib import Path
 import psycopg
 import pytest
 from inorder.cli import cli
-from inorder.cluster import Cluster
 from inorder.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 

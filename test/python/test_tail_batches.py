@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from inorder.cluster import Cluster
 from inorder.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
 
 from conftest import ROOT, scalar
 from preloaded import Run

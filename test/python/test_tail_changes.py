@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
-from inorder.cluster import Cluster
 from inorder.database import Connection, connect, query
 from inorder.errors import InorderError
+from inorder.lab.server.cluster import Cluster
 from inorder.session import Session
 from inorder.tail.formats import FORMATS
 from inorder.tail.sources import copy_parts

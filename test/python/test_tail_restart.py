@@ -12,9 +12,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from inorder.cluster import Cluster
 from inorder.database import Connection, connect
-from inorder.servers import Server
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
 
 from conftest import SETTINGS, scalar
 from test_tail import PATIENCE, Tail, insert, make_table, numbers, read_until, wait_for, wait_for_more

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from inorder.cluster import Cluster
 from inorder.database import Connection, connect
 from inorder.errors import InorderError
 from inorder.lab.instruments import timing
 from inorder.lab.instruments.processes import children_of
 from inorder.lab.instruments.timing import EndedSessions, ServerProcess
+from inorder.lab.server.cluster import Cluster
 
 pytestmark = pytest.mark.server
 WORK = "SELECT count(*) FROM generate_series(1, 2000000)"

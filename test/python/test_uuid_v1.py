@@ -12,8 +12,8 @@ from typing import cast
 
 import psycopg
 import pytest
-from inorder.cluster import Cluster
 from inorder.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
 
 from conftest import scalar
 from fuzz.values import TIMES

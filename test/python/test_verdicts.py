@@ -7,10 +7,10 @@ import pytest
 from inorder.lab.analysis.stats import Estimate
 from inorder.lab.experiments import all_experiments
 from inorder.lab.results import Result
-from inorder.report.beside import Labelled
 from inorder.report.catalogue import report_of
 from inorder.report.charts import Bar
 from inorder.report.html import render
+from inorder.report.side_by_side import Labelled
 from inorder.report.studies import STUDIES
 from inorder.report.verdict import Verdict, decided, to_decide
 

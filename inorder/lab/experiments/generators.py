@@ -17,11 +17,11 @@ from inorder.lab.experiment import Experiment
 from inorder.lab.keys import SCHEMA
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result, Run
+from inorder.lab.server.servers import Server
 from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
 from inorder.report import charts
-from inorder.report.certainty import too_few
 from inorder.report.section import Chart, Column, Section, Value, interval_text, number
-from inorder.servers import Server
+from inorder.report.wording import too_few
 
 # The steps: make values, insert rows whose keys are made, work with values.
 CALL, INSERT, TASK = "call", "insert", "task"

@@ -22,11 +22,11 @@ from inorder.lab.instruments.counters import read_sizes
 from inorder.lab.keys import BASELINE, KEY_KINDS, USUAL_KINDS, KeyKind
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result, Run
+from inorder.lab.server.servers import Server
 from inorder.lab.server_settings import Small, fill_settings, reading_method
 from inorder.lab.turn import Metrics, Stage, every_round, single
 from inorder.report import charts
 from inorder.report.section import Chart, Column, Section, Value, number, to_base
-from inorder.servers import Server
 from inorder.units import MB
 
 FILL = "fill"

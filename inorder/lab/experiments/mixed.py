@@ -20,10 +20,10 @@ from inorder.lab.instruments.counters import read_index_pages, read_sizes
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result
+from inorder.lab.server.servers import Server
 from inorder.lab.server_settings import Small, fill_settings, reading_method
 from inorder.lab.turn import Metrics, Stage, every_round, several
 from inorder.report.section import Column, Section, Value, number, ratio
-from inorder.servers import Server
 from inorder.units import MB
 
 BASELINE = "random"

@@ -24,10 +24,10 @@ from inorder.lab.insert_tables import INSERT, InsertTables, bytes_needed, load_o
 from inorder.lab.keys import KEY_KINDS, KeyKind
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result
+from inorder.lab.server.servers import Server
 from inorder.lab.server_settings import Small, reading_method
 from inorder.lab.turn import Measured, Metrics, Stage, Turn, every_round, single
 from inorder.report.section import Column, Section, Value, number, ratio
-from inorder.servers import Server
 from inorder.units import MB
 
 MOST_TABLES = len(ascii_uppercase)

@@ -21,11 +21,11 @@ from inorder.lab.instruments.vacuum import VERBOSE, index_pages, primary_message
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.plan import Plan
 from inorder.lab.results import EXACT_COUNTERS, Result
+from inorder.lab.server.servers import Server
 from inorder.lab.server_settings import fill_settings
 from inorder.lab.turn import Measured, Metrics, Series, Stage, Turn, every_round, single
 from inorder.report.plots import Line, line_chart
 from inorder.report.section import Chart, Column, Section, Value, number
-from inorder.servers import Server
 from inorder.units import MB
 
 BATCHES = 10  # turns until as many rows have come as there are

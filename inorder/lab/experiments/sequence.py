@@ -21,10 +21,10 @@ from inorder.lab.instruments import pgbench
 from inorder.lab.keys import SCHEMA
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result
+from inorder.lab.server.servers import Server
 from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
-from inorder.report.certainty import how_sure, too_few
 from inorder.report.section import Column, Section, Value, number, ratio
-from inorder.servers import Server
+from inorder.report.wording import how_sure, too_few
 
 SELECT = "select"
 INSERT = "insert"

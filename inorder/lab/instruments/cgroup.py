@@ -14,7 +14,7 @@ from pathlib import Path
 
 from inorder.errors import InorderError
 from inorder.lab.instruments.processes import children_of
-from inorder.temporary import cleared_after_a_kill
+from inorder.lab.server.temporary import cleared_after_a_kill
 
 NAME = "inorder-"
 PROBE = "probe-of-inorder-"

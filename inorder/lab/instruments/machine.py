@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from inorder.cluster import Cluster
 from inorder.database import Connection, connect, query
-from inorder.installation import source_folder
 from inorder.lab.results import Result
-from inorder.servers import Server
-from inorder.temporary import filesystem_of
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.installation import source_folder
+from inorder.lab.server.servers import Server
+from inorder.lab.server.temporary import filesystem_of
 
 
 def now() -> str:

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from inorder.cluster import Cluster
 from inorder.database import Connection
 from inorder.lab.instruments import pgbench
 from inorder.lab.instruments.clocks import Apart
 from inorder.lab.instruments.device import DeviceTimes
 from inorder.lab.keys import KeyKind
 from inorder.lab.results import Result
+from inorder.lab.server.cluster import Cluster
 from inorder.lab.server_settings import Small
 from inorder.lab.turn import Measured
 

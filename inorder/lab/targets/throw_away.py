@@ -6,7 +6,6 @@ from pathlib import Path
 
 from psycopg import sql
 
-from inorder.cluster import Cluster
 from inorder.database import Connection, connect, query
 from inorder.lab.extensions import create_extensions
 from inorder.lab.instruments import waldump
@@ -18,6 +17,7 @@ from inorder.lab.instruments.parallel import execute_all
 from inorder.lab.instruments.timing import EndedSessions, ServerProcess
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.results import Result
+from inorder.lab.server.cluster import Cluster
 from inorder.lab.server_settings import Small, serve_afresh, serve_measured
 from inorder.lab.targets.target import Counts, Target, with_settings
 from inorder.lab.turn import Measured

@@ -5,7 +5,7 @@ import sys
 import time
 
 import click
-from inorder.servers import find_server
+from inorder.lab.server.servers import find_server
 
 from stress.report import show
 from stress.round import run_round

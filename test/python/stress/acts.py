@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
-from inorder.cluster import Cluster
 from inorder.database import Connection, connect
 from inorder.errors import InorderError
+from inorder.lab.server.cluster import Cluster
 
 from standby import Standby
 from stress.crash import kill_all

@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import psycopg
-from inorder.cluster import Cluster
 from inorder.database import connect
+from inorder.lab.server.cluster import Cluster
 
 
 def children_of(process: int) -> list[int]:

@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from inorder.cluster import Cluster
 from inorder.database import connect
-from inorder.servers import Server
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
 
 from standby import Standby
 from stress.acts import Stage, promote, restore

@@ -32,10 +32,10 @@ from inorder.lab.experiments.bulk.plan import (
 from inorder.lab.instruments.counters import read_leaf_density, read_sizes
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.results import Result
+from inorder.lab.server.servers import Server
 from inorder.lab.server_settings import measuring_settings
 from inorder.lab.turn import Metrics, Stage, Turn, several
 from inorder.report.section import Section
-from inorder.servers import Server
 
 INDEX = "bulk_idx"  # the one that is built for comparison, and dropped
 STATEMENTS = {

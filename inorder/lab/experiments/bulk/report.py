@@ -20,8 +20,8 @@ from inorder.lab.experiments.bulk.plan import (
 )
 from inorder.lab.keys import BASELINE
 from inorder.lab.results import Result
-from inorder.report.certainty import how_sure, too_few
 from inorder.report.section import Column, Section, Value, number, ratio
+from inorder.report.wording import how_sure, too_few
 from inorder.units import MB, short
 
 COLUMNS = {  # their names in tables, short enough for one line

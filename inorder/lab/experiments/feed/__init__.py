@@ -54,11 +54,11 @@ from inorder.lab.keys import SCHEMA
 from inorder.lab.log_tables import BATCH_ROWS
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result
+from inorder.lab.server.servers import Server
 from inorder.lab.server_settings import fill_settings
 from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round, seed_of, single
 from inorder.report.section import Section
 from inorder.report.verdict import Verdict
-from inorder.servers import Server
 
 FILL_TRANSACTION = 100  # rows of one transaction while the tables are filled
 NEW_TRANSACTION = 10  # and afterwards

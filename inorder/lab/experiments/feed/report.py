@@ -24,9 +24,9 @@ from inorder.lab.experiments.feed.tables import (
 from inorder.lab.log_tables import BATCH_ROWS
 from inorder.lab.results import Result, Run
 from inorder.report import charts
-from inorder.report.certainty import too_few
 from inorder.report.section import Chart, Column, Section, Value, data_only, figures, interval_text, text
 from inorder.report.verdict import UNDECIDED, Verdict, cost_words, decided, to_decide
+from inorder.report.wording import too_few
 
 # What was aimed at: ratios to the baseline.
 GUARDED_TARGETS = {SINGLE: 1.1, BATCH: 0.95}

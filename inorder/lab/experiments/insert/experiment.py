@@ -12,11 +12,11 @@ from inorder.lab.experiments.insert.plan import SIZES, InsertPlan
 from inorder.lab.insert_tables import InsertTables, bytes_needed, load_of, speed_text
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import Result
+from inorder.lab.server.servers import Server
 from inorder.lab.server_settings import Small, reading_method
 from inorder.lab.turn import Measured, Metrics, Stage, Turn, every_round, single
 from inorder.report.section import Section
 from inorder.report.verdict import Verdict
-from inorder.servers import Server
 
 
 class InsertExperiment(Experiment[InsertPlan]):

@@ -9,8 +9,8 @@ from inorder.lab.experiments.insert.plan import SIZES, InsertPlan
 from inorder.lab.insert_tables import FILL, INSERT
 from inorder.lab.keys import INDEX_KINDS, KEY_KINDS
 from inorder.lab.results import Result, Run
-from inorder.report.certainty import too_few
 from inorder.report.section import interval_text
+from inorder.report.wording import too_few
 from inorder.units import MB
 
 WAL_PER_ROW = per("wal_bytes", "inserts")

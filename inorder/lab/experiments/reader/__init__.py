@@ -27,10 +27,10 @@ from inorder.lab.instruments.clocks import Apart
 from inorder.lab.instruments.machine import available_cores
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result
+from inorder.lab.server.servers import Server
 from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round
 from inorder.report.section import Section
 from inorder.report.verdict import Verdict
-from inorder.servers import Server
 
 MILLISECONDS = 1000.0
 POLL_PAUSE = 0.01

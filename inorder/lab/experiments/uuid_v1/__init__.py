@@ -34,10 +34,10 @@ from inorder.lab.instruments.counters import read_leaf_density, read_sizes
 from inorder.lab.instruments.vacuum import VERBOSE, index_pages, primary_message
 from inorder.lab.keys import KeyKind
 from inorder.lab.results import Result
+from inorder.lab.server.servers import Server
 from inorder.lab.server_settings import Small, reading_method
 from inorder.lab.turn import Metrics, Stage, every_round, several
 from inorder.report.section import Section
-from inorder.servers import Server
 
 STATEMENTS = {
     ANALYZE: "ANALYZE {table}",

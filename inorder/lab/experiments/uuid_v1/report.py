@@ -24,8 +24,8 @@ from inorder.lab.experiments.uuid_v1.plan import (
 )
 from inorder.lab.results import Result
 from inorder.report import charts
-from inorder.report.certainty import how_sure, too_few
 from inorder.report.section import Chart, Column, Section, Value, data_only, figures, number
+from inorder.report.wording import how_sure, too_few
 from inorder.units import MB, short
 
 MOST_SHOWN = 1000  # a ratio above it says that the other has next to nothing

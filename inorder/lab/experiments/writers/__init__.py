@@ -22,10 +22,10 @@ from inorder.lab.instruments import pgbench
 from inorder.lab.keys import SCHEMA
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result
+from inorder.lab.server.servers import Server
 from inorder.lab.server_settings import fill_memory, measuring_settings
 from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
 from inorder.report.section import Section
-from inorder.servers import Server
 
 # A second of the fastest form, 1.2 million rows measured: table, index, sort, the WAL of this turn and the last.
 BYTES_PER_SECOND = 5 * 2**28

@@ -7,8 +7,8 @@ from inorder.lab.analysis.stats import LEAST_ROUNDS
 from inorder.lab.experiments.writers.forms import BASELINE, FORMS, SERIAL_FORMS, XACT
 from inorder.lab.log_tables import BATCH_ROWS
 from inorder.lab.results import Result, Run
-from inorder.report.certainty import too_few
 from inorder.report.section import Column, Section, Value, interval_text, number, ratio
+from inorder.report.wording import too_few
 
 # How many write: one session, or all of the plan's.
 ALONE = "alone"

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from inorder.errors import InorderError, InputError
-from inorder.servers import Server
+from inorder.lab.server.servers import Server
 
 # Parts that only a build needs, and that are large.
 NOT_COPIED = shutil.ignore_patterns("pgxs", "bitcode", "*.a", "doc", "llvmjit*")
@@ -28,7 +28,7 @@ PROGRAMS = ("postgres", "initdb")
 
 def source_folder() -> Path | None:
     """The checkout this package runs from, if it does."""
-    folder = Path(__file__).resolve().parent.parent
+    folder = Path(__file__).resolve().parents[3]
     return folder if (folder / "inorder.control").exists() and (folder / "Makefile").exists() else None
 
 

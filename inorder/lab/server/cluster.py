@@ -20,10 +20,10 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from inorder.errors import InorderError, InputError
-from inorder.installation import private_installation
 from inorder.interrupts import uninterrupted
-from inorder.servers import Server
-from inorder.temporary import claimed_folder, service_account, temporary_folder
+from inorder.lab.server.installation import private_installation
+from inorder.lab.server.servers import Server
+from inorder.lab.server.temporary import claimed_folder, service_account, temporary_folder
 
 PORT = "5432"  # of the socket's name; there is no other
 START_SECONDS = 120

@@ -147,7 +147,7 @@ def cleared_after_a_kill(path: Path) -> Iterator[None]:
     Its stdin ends with this process, however that ends; it has a session of its own, so that what is sent to all of
     ours, a kill or the terminal's Ctrl-C, does not reach it.
     """
-    code = f"import sys; sys.path = {sys.path!r}; from inorder.temporary import clear; clear({str(path)!r})"
+    code = f"import sys; sys.path = {sys.path!r}; from inorder.lab.server.temporary import clear; clear({str(path)!r})"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         start_new_session=True,

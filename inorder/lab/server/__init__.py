@@ -1,0 +1,1 @@
+"""Throw-away servers: found, built against, started in a private folder, removed afterwards."""
