@@ -126,7 +126,7 @@ def run(
 
 def serve(channel: socket.socket) -> None:
     """Load, then fork for each request, and tell each one's end; a child becomes the tool."""
-    for module in import_module("inorder.cli").MODULES.values():
+    for module in (*import_module("inorder.cli").MODULES.values(), "inorder.tail.run", "inorder.count.counter"):
         import_module(module)
     gc.collect()
     gc.freeze()
