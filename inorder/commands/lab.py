@@ -66,7 +66,7 @@ def lab_resume(file: Path, bindir: Path | None, dsn: str | None, page: Path | No
         resume_own(kind, result, file, {"dsn": dsn, "bindir": bindir, "page": page, "output": output})
         return
     server = find_server(bindir)
-    go_on(result, server.version, kind.method(plan, server))
+    go_on(result, server.version, kind.method_with(plan, server))
     run_and_show(kind, plan, server, result, file, page, output)
 
 

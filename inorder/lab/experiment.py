@@ -12,6 +12,7 @@ from inorder.lab.plan import Plan
 from inorder.lab.progress import Progress
 from inorder.lab.results import Result, shortened
 from inorder.lab.server.servers import Server
+from inorder.lab.server_settings import reading_method
 from inorder.lab.targets.target import Target
 from inorder.lab.turn import Metrics, Stage
 from inorder.report.section import Section
@@ -30,7 +31,8 @@ class Experiment(ABC, Generic[P]):
 
     ``summary`` is the help of its command, ``question`` what its headline answers, ``studies`` the published ones
     that it follows. ``programs`` are those of PostgreSQL that it runs. ``alone``: it needs a server to itself.
-    ``checkpoints``: it makes some within a measurement. ``order`` says in the report when things were measured.
+    ``method`` is how it is measured, "" where that is how tables are larger than memory. ``checkpoints``: it makes some
+    within a measurement. ``order`` says in the report when things were measured.
     """
 
     name: ClassVar[str]
@@ -41,6 +43,7 @@ class Experiment(ABC, Generic[P]):
     alone: ClassVar[bool] = False
     checkpoints: ClassVar[bool] = False
     order: ClassVar[str] = TURNS
+    method: ClassVar[str] = ""
     Plan: ClassVar[type[Plan]]
 
     def __init__(self, plan: P, target: Target, progress: Progress) -> None:
@@ -58,9 +61,9 @@ class Experiment(ABC, Generic[P]):
         """How many bytes on disk, and for what."""
 
     @classmethod
-    @abstractmethod
-    def method(cls, plan: P, server: Server) -> str:
+    def method_with(cls, plan: P, server: Server) -> str:
         """How it is measured with this server."""
+        return cls.method or reading_method(server, plan)
 
     @classmethod
     def adapt(cls, plan: P, can: Capabilities) -> Adapted[P]:

@@ -6,15 +6,16 @@ object; they are read, too.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
 from inorder.errors import InorderError, InputError
 from inorder.files import partial_of, write_whole
-from inorder.lab.results import Result, Run, shortened
+from inorder.lab.results import Head, Result, Run, shortened
 
 SCHEMA_VERSION = 2
 MOST = 10**18  # nothing that is counted or measured here comes near it: bytes, rows, nanoseconds
@@ -26,19 +27,11 @@ Bounds = msgspec.Meta(ge=-MOST, le=MOST)
 Number = Annotated[int, Bounds] | Annotated[float, Bounds]
 
 
-@dataclass(frozen=True)
-class Head:
-    """The first line: a result without its measurements."""
+@dataclass
+class FirstLine(Head):
+    """What the file begins with."""
 
     schema: int
-    experiment: str
-    created: str
-    inorder: str
-    seed: int
-    plan: dict[str, Any]
-    server: dict[str, Any]
-    machine: dict[str, Any]
-    method: str
 
 
 @dataclass(frozen=True)
@@ -56,14 +49,14 @@ class Sample:
 class Line(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """A line of the file; one of these."""
 
-    result: Head | None = None
+    result: FirstLine | None = None
     run: Sample | None = None
     note: str | None = None
     complete: bool = False
 
 
-@dataclass(frozen=True)
-class FirstFile(Head):
+@dataclass
+class FirstFile(FirstLine):
     """A file of the first version."""
 
     notes: list[str]
@@ -73,7 +66,7 @@ class FirstFile(Head):
 
 def head_of(result: Result) -> bytes:
     """The first line."""
-    values = {f.name: getattr(result, f.name) for f in fields(Head) if f.name != "schema"}
+    values = {f.name: getattr(result, f.name) for f in fields(Head)}
     return msgspec.json.encode({"result": {"schema": SCHEMA_VERSION} | values}) + b"\n"
 
 
@@ -101,22 +94,23 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.head = b""
-        self.runs: list[Run] = []
-        self.notes: list[str] = []
+        self.written = 0  # measurements
+        self.last: Run | None = None
+        self.before: tuple[bytes, list[str]] | None = None  # the first line, and the notes
 
     def save(self, result: Result) -> None:
         """Bring the file up to date."""
-        if self.grows_into(result):
-            self.append(b"".join(map(run_line, result.runs[len(self.runs) :])) + (END if result.complete else b""))
+        before = head_of(result), list(result.notes)
+        if self.before == before and self.path.exists() and self.grows_into(result.runs):
+            self.append(b"".join(map(run_line, result.runs[self.written :])) + (END if result.complete else b""))
         else:
             write_whole(self.path, lines_of(result).decode())
-        self.head, self.runs, self.notes = head_of(result), list(result.runs), list(result.notes)
+        self.before, self.written = before, len(result.runs)
+        self.last = result.runs[-1] if result.runs else None
 
-    def grows_into(self, result: Result) -> bool:
-        """Whether all that was written is still so, in the same order."""
-        same = len(self.runs) <= len(result.runs) and all(a is b for a, b in zip(self.runs, result.runs, strict=False))
-        return same and self.path.exists() and (self.head, self.notes) == (head_of(result), result.notes)
+    def grows_into(self, runs: Sequence[Run]) -> bool:
+        """Whether those written are the first of these: runs are added at the end, or taken out."""
+        return len(runs) >= self.written and (self.written == 0 or runs[self.written - 1] is self.last)
 
     def append(self, lines: bytes) -> None:
         """Add lines; what a full disk leaves of one is no line."""
@@ -208,7 +202,7 @@ def parse_first(content: bytes) -> Result:
 
 def result_of(head: Head) -> Result:
     """The result without its measurements."""
-    return Result(**{f.name: getattr(head, f.name) for f in fields(Head) if f.name != "schema"})
+    return Result(**{f.name: getattr(head, f.name) for f in fields(Head)})
 
 
 def run_of(sample: Sample) -> Run:

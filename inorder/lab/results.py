@@ -18,6 +18,9 @@ EXACT_COUNTERS = "exact counters"
 OWN_SERVER = "your own server"
 
 
+Key = tuple[str, str, int, int]  # step, kind, rows, round
+
+
 @dataclass(frozen=True)
 class Run:
     """One measurement: which step, of which key kind, with how many rows asked for, in which round.
@@ -32,10 +35,15 @@ class Run:
     metrics: dict[str, float]
     series: dict[str, list[float]] = field(default_factory=dict)
 
+    @property
+    def key(self) -> Key:
+        """What no other measurement of the result has."""
+        return self.step, self.kind, self.rows, self.round
+
 
 @dataclass
-class Result:
-    """What was asked, where it ran, what was measured."""
+class Head:
+    """What was asked, where it ran, and how it was measured."""
 
     experiment: str
     created: str
@@ -45,6 +53,12 @@ class Result:
     server: dict[str, Any]
     machine: dict[str, Any]
     method: str
+
+
+@dataclass
+class Result(Head):
+    """An experiment's result: its head, its measurements, and what is to be said of them."""
+
     notes: list[str] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     complete: bool = False
@@ -65,10 +79,6 @@ class Result:
             run for run in self.runs if run.step == step and kind in (None, run.kind) and rows in (None, run.rows)
         )
         return sorted(chosen, key=lambda run: run.round)
-
-    def has(self, step: str, kind: str, rows: int, number: int) -> bool:
-        """Whether this was measured in this round."""
-        return any((run.step, run.kind, run.rows, run.round) == (step, kind, rows, number) for run in self.runs)
 
     def metric(self, name: str, runs: Iterable[Run]) -> list[float]:
         """One metric of the given runs; runs without it are left out."""

@@ -14,6 +14,7 @@ class Runner:
     def __init__(self, experiment: Experiment[P], result: Result, save: Callable[[], None]) -> None:
         self.experiment, self.result, self.save = experiment, result, save
         self.progress = experiment.progress
+        self.known = {run.key for run in result.runs}  # a run may have thousands: none is searched for
 
     def run(self) -> None:
         """All of it."""
@@ -39,15 +40,15 @@ class Runner:
 
     def forget_cut_off(self, places: list[Place], number: int) -> None:
         """Take a round out of the result if some of its measurements are missing there."""
-        whole = {(place.step, place.kind, place.rows, number) for place in places}
-        there = [run for run in self.result.runs if (run.step, run.kind, run.rows, run.round) in whole]
-        if len(there) < len(whole):
-            self.result.runs = [run for run in self.result.runs if run not in there]
+        whole = {place.key(number) for place in places}
+        if (there := whole & self.known) and there < whole:
+            self.result.runs = [run for run in self.result.runs if run.key not in there]
+            self.known -= there
 
     def take_turn(self, stage: Stage, turn: Turn, number: int) -> None:
         """Its measurements, unless the result has them all."""
         before = f"round {number} of {stage.rounds}: " if stage.rounds > 1 else ""
-        has = [self.result.has(place.step, place.kind, place.rows, number) for place in turn.places]
+        has = [place.key(number) in self.known for place in turn.places]
         if all(has) and not stage.redone:
             self.skip(turn, before)
             return
@@ -77,5 +78,7 @@ class Runner:
 
     def keep(self, place: Place, number: int, found: Measured) -> None:
         """Add it to the result."""
-        self.result.runs.append(Run(place.step, place.kind, place.rows, number, found.metrics, found.series))
+        run = Run(*place.key(number), found.metrics, found.series)
+        self.result.runs.append(run)
+        self.known.add(run.key)
         self.save()

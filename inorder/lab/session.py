@@ -34,7 +34,7 @@ def new_result(kind: type[Experiment[P]], plan: P, server: Server) -> Result:
         plan=plan.as_dict(),
         server={"version": server.version, "origin": server.origin, "settings": {}},
         machine={},
-        method=kind.method(plan, server),
+        method=kind.method_with(plan, server),
     )
 
 

@@ -4,6 +4,8 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from inorder.lab.results import Key
+
 Metrics = dict[str, float]
 Series = dict[str, list[float]]
 
@@ -24,6 +26,10 @@ class Place:
     kind: str
     rows: int
     label: str = field(default="", compare=False)
+
+    def key(self, number: int) -> Key:
+        """Of its measurement in a round."""
+        return self.step, self.kind, self.rows, number
 
 
 @dataclass(frozen=True)

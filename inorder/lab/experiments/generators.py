@@ -17,7 +17,6 @@ from inorder.lab.experiment import Experiment
 from inorder.lab.keys import SCHEMA
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result, Run
-from inorder.lab.server.servers import Server
 from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
 from inorder.report import charts
 from inorder.report.section import Chart, Column, Section, Value, interval_text, number
@@ -117,6 +116,7 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
     question = "Is a key expensive to make?"
     studies = ("P2",)
     programs = ()
+    method = "CPU time"
     Plan: ClassVar = GeneratorsPlan
     session: Connection
     missing: tuple[str, ...] = ()  # generators that this server is too old for
@@ -125,11 +125,6 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
     def room(cls, plan: GeneratorsPlan) -> tuple[int, str]:
         """The rows of an insert."""
         return plan.rows * BYTES_PER_ROW, f"{plan.rows:,} rows"
-
-    @classmethod
-    def method(cls, plan: GeneratorsPlan, server: Server) -> str:
-        """It is measured."""
-        return "CPU time"
 
     @classmethod
     def adapt(cls, plan: GeneratorsPlan, can: Capabilities) -> Adapted[GeneratorsPlan]:

@@ -22,8 +22,7 @@ from inorder.lab.instruments.counters import read_sizes
 from inorder.lab.keys import BASELINE, KEY_KINDS, USUAL_KINDS, KeyKind
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result, Run
-from inorder.lab.server.servers import Server
-from inorder.lab.server_settings import Small, fill_settings, reading_method
+from inorder.lab.server_settings import Small, fill_settings
 from inorder.lab.turn import Metrics, Stage, every_round, single
 from inorder.report import charts
 from inorder.report.section import Chart, Column, Section, Value, number, to_base
@@ -118,11 +117,6 @@ class LookupExperiment(Experiment[LookupPlan]):
     def room(cls, plan: LookupPlan) -> tuple[int, str]:
         """All tables."""
         return plan.rows * len(plan.kinds) * BYTES_PER_ROW, f"{plan.rows:,} rows of {len(plan.kinds)} kinds of key"
-
-    @classmethod
-    def method(cls, plan: LookupPlan, server: Server) -> str:
-        """How the index is larger than memory."""
-        return reading_method(server, plan)
 
     @classmethod
     def adapt(cls, plan: LookupPlan, can: Capabilities) -> Adapted[LookupPlan]:

@@ -20,8 +20,7 @@ from inorder.lab.instruments.counters import read_index_pages, read_sizes
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result
-from inorder.lab.server.servers import Server
-from inorder.lab.server_settings import Small, fill_settings, reading_method
+from inorder.lab.server_settings import Small, fill_settings
 from inorder.lab.turn import Metrics, Stage, every_round, several
 from inorder.report.section import Column, Section, Value, number, ratio
 from inorder.units import MB
@@ -118,11 +117,6 @@ class MixedExperiment(Experiment[MixedPlan]):
         """The rows of one table."""
         rows = plan.rows_after(AGAIN)
         return rows * BYTES_PER_ROW, f"{rows:,} rows and their WAL"
-
-    @classmethod
-    def method(cls, plan: MixedPlan, server: Server) -> str:
-        """How the index is larger than memory."""
-        return reading_method(server, plan)
 
     @classmethod
     def adapt(cls, plan: MixedPlan, can: Capabilities) -> Adapted[MixedPlan]:

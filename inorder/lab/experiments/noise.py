@@ -24,8 +24,7 @@ from inorder.lab.insert_tables import INSERT, InsertTables, bytes_needed, load_o
 from inorder.lab.keys import KEY_KINDS, KeyKind
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result
-from inorder.lab.server.servers import Server
-from inorder.lab.server_settings import Small, reading_method
+from inorder.lab.server_settings import Small
 from inorder.lab.turn import Measured, Metrics, Stage, Turn, every_round, single
 from inorder.report.section import Column, Section, Value, number, ratio
 from inorder.units import MB
@@ -98,11 +97,6 @@ class NoiseExperiment(Experiment[NoisePlan]):
         tables = len(plan.copies())
         each = bytes_needed(plan.rows, plan.rounds, plan.seconds, plan.inserts)
         return each * tables, f"{plan.rows:,} rows of {tables} tables"
-
-    @classmethod
-    def method(cls, plan: NoisePlan, server: Server) -> str:
-        """How the tables are made larger than memory."""
-        return reading_method(server, plan)
 
     @classmethod
     def adapt(cls, plan: NoisePlan, can: Capabilities) -> Adapted[NoisePlan]:

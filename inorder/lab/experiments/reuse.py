@@ -21,7 +21,6 @@ from inorder.lab.instruments.vacuum import VERBOSE, index_pages, primary_message
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.plan import Plan
 from inorder.lab.results import EXACT_COUNTERS, Result
-from inorder.lab.server.servers import Server
 from inorder.lab.server_settings import fill_settings
 from inorder.lab.turn import Measured, Metrics, Series, Stage, Turn, every_round, single
 from inorder.report.plots import Line, line_chart
@@ -125,6 +124,7 @@ class ReuseExperiment(Experiment[ReusePlan]):
     studies = ("P3",)
     programs = ()
     checkpoints = True
+    method = EXACT_COUNTERS
     Plan: ClassVar = ReusePlan
 
     @classmethod
@@ -132,11 +132,6 @@ class ReuseExperiment(Experiment[ReusePlan]):
         """One table."""
         what = f"{plan.rows:,} rows, an index six times as large as it need be, and their WAL"
         return plan.rows * BYTES_PER_ROW, what
-
-    @classmethod
-    def method(cls, plan: ReusePlan, server: Server) -> str:
-        """Nothing is timed."""
-        return EXACT_COUNTERS
 
     @classmethod
     def adapt(cls, plan: ReusePlan, can: Capabilities) -> Adapted[ReusePlan]:

@@ -21,7 +21,6 @@ from inorder.lab.instruments import pgbench
 from inorder.lab.keys import SCHEMA
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result
-from inorder.lab.server.servers import Server
 from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
 from inorder.report.section import Column, Section, Value, number, ratio
 from inorder.report.wording import how_sure, too_few
@@ -127,6 +126,7 @@ class SequenceExperiment(Experiment[SequencePlan]):
     summary = "TPS of nextval, alone and in inserts, by CACHE of the sequence and number of clients."
     question = "Is a sequence the bottleneck of inserts?"
     studies = ("P2",)
+    method = "TPS and CPU time"
     Plan: ClassVar = SequencePlan
     control: Connection
 
@@ -135,11 +135,6 @@ class SequenceExperiment(Experiment[SequencePlan]):
         """The rows of a turn with their WAL."""
         rows = max(plan.rows, plan.seconds * ROWS_PER_SECOND)
         return rows * BYTES_PER_ROW, f"the rows of {plan.seconds} s, or {plan.rows:,} at once"
-
-    @classmethod
-    def method(cls, plan: SequencePlan, server: Server) -> str:
-        """Both are measured."""
-        return "TPS and CPU time"
 
     @classmethod
     def adapt(cls, plan: SequencePlan, can: Capabilities) -> Adapted[SequencePlan]:

@@ -11,7 +11,6 @@ from inorder.lab.instruments.clocks import Apart
 from inorder.lab.instruments.device import DeviceTimes
 from inorder.lab.keys import KeyKind
 from inorder.lab.results import Result
-from inorder.lab.server.cluster import Cluster
 from inorder.lab.server_settings import Small
 from inorder.lab.turn import Measured
 
@@ -48,7 +47,6 @@ class Target(ABC):
     folder: Path
     is_superuser: bool
     work_mem: str
-    cluster: Cluster | None = None
 
     # --- sessions and programs ------------------------------------------------
 

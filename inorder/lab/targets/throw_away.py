@@ -34,7 +34,7 @@ class ThrowAway(Target):
     marks_checkpoints = True
 
     def __init__(self, cluster: Cluster) -> None:
-        self.cluster: Cluster = cluster
+        self.cluster = cluster
         self.folder = cluster.folder
 
     def connect(self, **settings: str) -> Connection:
@@ -158,17 +158,3 @@ def copy_to(what: str, file: Path) -> str:
 def quoted(path: Path) -> str:
     """For between quotes in SQL."""
     return str(path).replace("'", "''")
-
-
-class Bench:
-    """What an experiment does to a target."""
-
-    place: Target
-
-    def close(self) -> None:
-        """When the experiment has ended; here no session is open between turns."""
-
-
-def place_of(server: Cluster | Target) -> Target:
-    """A cluster as a target."""
-    return ThrowAway(server) if isinstance(server, Cluster) else server

@@ -32,7 +32,6 @@ from inorder.lab.experiments.bulk.plan import (
 from inorder.lab.instruments.counters import read_leaf_density, read_sizes
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.results import Result
-from inorder.lab.server.servers import Server
 from inorder.lab.server_settings import measuring_settings
 from inorder.lab.turn import Metrics, Stage, Turn, several
 from inorder.report.section import Section
@@ -64,6 +63,7 @@ class BulkExperiment(Experiment[BulkPlan]):
     question = "Are random keys slower to load in bulk?"
     studies = ("P1",)
     programs = ()
+    method = "time and WAL"
     Plan: ClassVar = BulkPlan
     control: Connection
     file: Path
@@ -72,11 +72,6 @@ class BulkExperiment(Experiment[BulkPlan]):
     def room(cls, plan: BulkPlan) -> tuple[int, str]:
         """One table at a time."""
         return max(plan.rows) * BYTES_PER_ROW, f"{max(plan.rows):,} rows with their WAL"
-
-    @classmethod
-    def method(cls, plan: BulkPlan, server: Server) -> str:
-        """Both are measured."""
-        return "time and WAL"
 
     @classmethod
     def adapt(cls, plan: BulkPlan, can: Capabilities) -> Adapted[BulkPlan]:

@@ -54,7 +54,6 @@ from inorder.lab.keys import SCHEMA
 from inorder.lab.log_tables import BATCH_ROWS
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result
-from inorder.lab.server.servers import Server
 from inorder.lab.server_settings import fill_settings
 from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round, seed_of, single
 from inorder.report.section import Section
@@ -112,6 +111,7 @@ class FeedExperiment(Experiment[FeedPlan]):
     studies = ("P5",)
     programs = ()
     alone = True
+    method = "CPU time and latency"
     Plan: ClassVar = FeedPlan
     session: Connection
     holder: Connection | None = None
@@ -120,11 +120,6 @@ class FeedExperiment(Experiment[FeedPlan]):
     def room(cls, plan: FeedPlan) -> tuple[int, str]:
         """The large tables."""
         return plan.rows * BYTES_PER_ROW, f"{plan.rows:,} rows of two tables"
-
-    @classmethod
-    def method(cls, plan: FeedPlan, server: Server) -> str:
-        """Both are measured."""
-        return "CPU time and latency"
 
     # --- the server and its tables --------------------------------------------
 

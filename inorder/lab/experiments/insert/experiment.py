@@ -12,8 +12,7 @@ from inorder.lab.experiments.insert.plan import SIZES, InsertPlan
 from inorder.lab.insert_tables import InsertTables, bytes_needed, load_of, speed_text
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import Result
-from inorder.lab.server.servers import Server
-from inorder.lab.server_settings import Small, reading_method
+from inorder.lab.server_settings import Small
 from inorder.lab.turn import Measured, Metrics, Stage, Turn, every_round, single
 from inorder.report.section import Section
 from inorder.report.verdict import Verdict
@@ -33,11 +32,6 @@ class InsertExperiment(Experiment[InsertPlan]):
         rows, tables = max(plan.rows), len(plan.variants)
         each = bytes_needed(rows, plan.rounds * len(plan.clients), plan.seconds, plan.inserts)
         return each * tables, f"{rows:,} rows of {tables} key kinds"
-
-    @classmethod
-    def method(cls, plan: InsertPlan, server: Server) -> str:
-        """How the tables are made larger than memory."""
-        return reading_method(server, plan)
 
     @classmethod
     def adapt(cls, plan: InsertPlan, can: Capabilities) -> Adapted[InsertPlan]:

@@ -27,7 +27,6 @@ from inorder.lab.instruments.clocks import Apart
 from inorder.lab.instruments.machine import available_cores
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result
-from inorder.lab.server.servers import Server
 from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round
 from inorder.report.section import Section
 from inorder.report.verdict import Verdict
@@ -114,17 +113,13 @@ class ReaderExperiment(Experiment[ReaderPlan]):
     summary = "Rows that polling readers lose while transactions of mixed lengths write."
     studies = ("P5",)
     order = "All readers follow the same load at the same time."
+    method = "commit timestamps"
     Plan: ClassVar = ReaderPlan
 
     @classmethod
     def room(cls, plan: ReaderPlan) -> tuple[int, str]:
         """However long."""
         return 2**30, "its rows"
-
-    @classmethod
-    def method(cls, plan: ReaderPlan, server: Server) -> str:
-        """When a row was committed."""
-        return "commit timestamps"
 
     @classmethod
     def adapt(cls, plan: ReaderPlan, can: Capabilities) -> Adapted[ReaderPlan]:

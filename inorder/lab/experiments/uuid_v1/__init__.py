@@ -34,8 +34,7 @@ from inorder.lab.instruments.counters import read_leaf_density, read_sizes
 from inorder.lab.instruments.vacuum import VERBOSE, index_pages, primary_message
 from inorder.lab.keys import KeyKind
 from inorder.lab.results import Result
-from inorder.lab.server.servers import Server
-from inorder.lab.server_settings import Small, reading_method
+from inorder.lab.server_settings import Small
 from inorder.lab.turn import Metrics, Stage, every_round, several
 from inorder.report.section import Section
 
@@ -72,11 +71,6 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
     def room(cls, plan: UuidV1Plan) -> tuple[int, str]:
         """One table at a time, and all files."""
         return plan.rows * BYTES_PER_ROW, f"{plan.rows:,} rows, their files and their WAL"
-
-    @classmethod
-    def method(cls, plan: UuidV1Plan, server: Server) -> str:
-        """How the index is larger than memory."""
-        return reading_method(server, plan)
 
     @classmethod
     def adapt(cls, plan: UuidV1Plan, can: Capabilities) -> Adapted[UuidV1Plan]:

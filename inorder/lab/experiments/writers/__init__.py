@@ -22,7 +22,6 @@ from inorder.lab.instruments import pgbench
 from inorder.lab.keys import SCHEMA
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result
-from inorder.lab.server.servers import Server
 from inorder.lab.server_settings import fill_memory, measuring_settings
 from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
 from inorder.report.section import Section
@@ -63,17 +62,13 @@ class WritersExperiment(Experiment[WritersPlan]):
     summary = "Ways of writing that keep ids in order for readers: rows a second, WAL, and whether they do."
     question = "What does it cost to keep ids in order?"
     studies = ("P5",)
+    method = "rows per second, and the order of their ids"
     Plan: ClassVar = WritersPlan
 
     @classmethod
     def room(cls, plan: WritersPlan) -> tuple[int, str]:
         """The rows of a turn."""
         return plan.seconds * BYTES_PER_SECOND, f"the rows of {plan.seconds} s"
-
-    @classmethod
-    def method(cls, plan: WritersPlan, server: Server) -> str:
-        """Speed is measured, rows are counted."""
-        return "rows per second, and the order of their ids"
 
     # --- what it does ---------------------------------------------------------
 
