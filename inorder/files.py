@@ -35,6 +35,12 @@ def unused(path: Path) -> Path:
     return next(one for one in chain([path], numbered) if not one.exists())
 
 
+def require_new(path: Path, hint: str) -> None:
+    """An error if there is such a file: no command overwrites what another wrote. A device can be written to."""
+    if path.is_file():
+        raise InputError(f"{path} exists; HINT: {hint}")
+
+
 def require_writable(path: Path) -> None:
     """An error now rather than after minutes of work."""
     _, probe = partial_of(path)

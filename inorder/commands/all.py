@@ -1,5 +1,6 @@
 """inorder lab run all: every experiment one after the other, and one page of them all."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from inorder.commands.show import named, run_and_show
 from inorder.errors import InputError
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments import all_experiments
-from inorder.lab.journal import load
+from inorder.lab.journal import load, load_all
 from inorder.lab.results import Result
 from inorder.lab.server.servers import Server, find_server
 from inorder.lab.session import go_on, new_result
@@ -34,6 +35,13 @@ def begun(kind: type[Experiment[Any]], size: str, file: Path, server: Server) ->
     return there
 
 
+def require_own(page: Path, results: Iterable[Result]) -> None:
+    """An error if there is a page that holds other results than these: it would be overwritten."""
+    held = {(one.experiment, one.created) for one in load_all(page)} if page.exists() else set()
+    if not held <= {(one.experiment, one.created) for one in results}:
+        raise InputError(f"{page} is of another run: remove it, or choose another folder by --out")
+
+
 @click.command("all")
 @bindir_option
 @click.option("--quick", is_flag=True, help="Short runs: about ten minutes on two cores.")
@@ -52,6 +60,7 @@ def lab_run_all(bindir: Path | None, quick: bool, full: bool, out: Path) -> None
     page = out / "inorder-lab.html"
     files = {name: out / f"inorder-{name}.json" for name in kinds}
     results = {name: begun(kinds[name], size, files[name], server) for name in kinds}
+    require_own(page, results.values())
     for name, kind in kinds.items():
         result, file = results[name], files[name]
         if result.complete:

@@ -76,8 +76,6 @@ def lab_resume(file: Path, bindir: Path | None, dsn: str | None, page: Path | No
 @format_option
 def lab_report(files: tuple[Path, ...], page: Path | None, output: str) -> None:
     """Show results again, of result files and of pages: several one after the other, on a page side by side, too."""
-    if page and page.resolve() in [file.resolve() for file in files]:
-        raise InputError(f"--html is a result file itself: {page}")
     show([one for file in files for one in readable(file, page is not None)], output, page)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from inorder.errors import InputError
-from inorder.files import unused
+from inorder.files import require_new, unused
 from inorder.lab.experiment import Experiment
 from inorder.lab.plan import Plan, require_of_throw_away
 from inorder.lab.setting import FULL, QUICK, SIZES, Setting, settings_of
@@ -25,7 +25,18 @@ bindir_option = click.option(
 format_option = click.option(
     "--format", "output", type=click.Choice(formats.FORMATS), default="table", show_default=True, help="What to print."
 )
-page_option = click.option("--html", "page", type=FILE, help="Write the page here, too.")
+
+
+def new_page(_context: click.Context, _option: click.Parameter, page: Path | None) -> Path | None:
+    """The page that was asked for; an error before anything else is done if it exists."""
+    if page:
+        require_new(page, "remove it, or give another --html")
+    return page
+
+
+page_option = click.option(
+    "--html", "page", type=FILE, callback=new_page, help="Also write the report to this file, a new one."
+)
 
 
 def described(kind: type[Experiment[Any]], name: str) -> str:
@@ -87,8 +98,8 @@ def options_of(kind: type[Experiment[Any]]) -> list[Callable[[Any], Any]]:
 
 def new_file(given: Path | None, usual: str) -> Path:
     """The file that was asked for, or one of the usual name; an error if it exists: no run overwrites another's."""
-    if given is not None and given.is_file():
-        raise InputError(f"{given} exists; HINT: inorder lab resume {given}, or another --out")
+    if given is not None:
+        require_new(given, f"inorder lab resume {given}, or another --out")
     return given or unused(Path(usual))
 
 

@@ -1,14 +1,21 @@
 """No run overwrites the file of another."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from inorder.commands.all import require_own
 from inorder.commands.demo import embedded_one, hidden, new_files
 from inorder.commands.options import new_file
 from inorder.errors import InputError
 from inorder.files import unused
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result
 from inorder.lab.server.servers import Server
+from inorder.report import html
+from inorder.report.side_by_side import Labelled
+
+from test_cli import inorder
+from test_report import a_result
 
 
 def test_the_usual_name_gets_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,6 +33,29 @@ def test_a_file_that_was_asked_for_is_not_overwritten(tmp_path: Path) -> None:
     file.touch()
     with pytest.raises(InputError, match=r"r\.json exists; HINT: inorder lab resume .*r\.json, or another --out"):
         new_file(file, "")
+
+
+@pytest.mark.parametrize(
+    "command", [("run", "reader"), ("run", "feed", "--quick"), ("report", "r.json"), ("resume", "r.json")]
+)
+def test_no_command_overwrites_a_page(tmp_path: Path, command: tuple[str, ...]) -> None:
+    """It is refused before a server starts or a result is read."""
+    (tmp_path / "p.html").write_text("mine")
+    done = inorder("lab", *command, "--html", "p.html", folder=tmp_path)
+    assert done.returncode == 2 and "p.html exists; HINT: remove it, or give another --html" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["p.html"] and (tmp_path / "p.html").read_text() == "mine"
+
+
+def test_a_run_of_all_overwrites_its_own_page_only(tmp_path: Path, server: Server) -> None:
+    """One that holds no other results than those in the folder."""
+    page, own, other = tmp_path / "inorder-lab.html", a_result(), replace(a_result(), created="earlier")
+    require_own(page, [own])
+    html.write([Labelled("a", own), Labelled("b", other)], page)
+    require_own(page, [own, other])
+    with pytest.raises(InputError, match=r"inorder-lab\.html is of another run: remove it"):
+        require_own(page, [own])
+    done = inorder("lab", "run", "all", "--quick", folder=tmp_path, server=server)
+    assert done.returncode == 2 and "is of another run" in done.stderr and list(tmp_path.iterdir()) == [page]
 
 
 def test_the_files_of_a_demo_have_the_same_number(tmp_path: Path) -> None:

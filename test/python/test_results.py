@@ -84,7 +84,7 @@ def test_the_page_is_not_written_over_the_result(tmp_path: Path) -> None:
     assert done.returncode == 2 and "--out and --html are the same file" in done.stderr
     save(result(), tmp_path / "x")
     done = inorder("lab", "report", "x", "--html", "x", folder=tmp_path)
-    assert done.returncode == 2 and "--html is a result file itself: x" in done.stderr and load(tmp_path / "x")
+    assert done.returncode == 2 and "x exists; HINT: " in done.stderr and load(tmp_path / "x")
 
 
 FIRST = {"experiment": "insert", "created": "now", "inorder": "0", "seed": 1, "plan": {}, "server": {}, "machine": {},
