@@ -2,7 +2,7 @@
 
 import pytest
 from inorder.lab.experiments.writers import WritersExperiment, WritersPlan
-from inorder.lab.experiments.writers.forms import BASELINE, LOCK, LOCK_KEPT, OWN_TABLE, XACT
+from inorder.lab.experiments.writers.forms import BASELINE, LOCK, LOCK_CACHED, LOCK_KEPT, OWN_TABLE, XACT
 from inorder.lab.experiments.writers.report import (
     ALONE,
     PUBLISHED_LATENCY_MS,
@@ -40,7 +40,7 @@ def test_speeds_stand_beside_published_ones() -> None:
     assert section(a_result(), "writers_speed_1").shown() == [
         ["one table", "1", "2,000", "", "10,796", "2,000.0", ""],
         ["one table", "16", "3,500", "", "", "3,500.0", ""],
-        ["lock + DISCARD", "16", "1,750", "0.50 [0.50–0.50]", "3,863", "1,750.0", ""],
+        ["lock + DISCARD", "16", "1,750", "0.50 [0.50–0.50]", "", "1,750.0", ""],
         ["lock, CACHE 1000", "16", "1,750", "0.50 [0.50–0.50]", "", "1,750.0", ""],
     ]
     fifteen = section(a_result(clients=15), "writers_speed_1").shown()
@@ -58,12 +58,17 @@ def test_misplaced_rows_are_summed_over_the_rounds() -> None:
 
 
 def test_the_wait_for_the_lock_is_told_where_there_is_one() -> None:
-    """Beside the published one, which is of the first lock form only."""
-    assert section(a_result(), "writers_latency_1").shown()[1:] == [
-        ["one table", "16", "1.50", "", "", ""],
-        ["lock + DISCARD", "16", "1.50", "4.10", "1.25", "3.88"],
-        ["lock, CACHE 1000", "16", "1.50", "", "1.25", ""],
+    """Beside the published one, which is of the lock with CACHE 1000."""
+    result = a_result()
+    result.runs += [Run(TOGETHER, LOCK_CACHED, 1, run.round, run.metrics) for run in result.select(TOGETHER, LOCK)]
+    assert section(result, "writers_latency_1").shown() == [
+        ["one table", "1", "1.500", "0.093", "", ""],
+        ["one table", "16", "1.500", "", "", ""],
+        ["lock + DISCARD", "16", "1.500", "", "1.250", ""],
+        ["lock + DISCARD, CACHE 1000", "16", "1.500", "4.100", "1.250", "3.877"],
+        ["lock, CACHE 1000", "16", "1.500", "", "1.250", ""],
     ]
+    assert section(result, "writers_speed_1").shown()[3][4] == "3,863"
 
 
 def test_what_was_not_measured_is_not_shown() -> None:
@@ -85,7 +90,7 @@ def test_published_figures_are_of_turns_that_there_are() -> None:
     for figures in (PUBLISHED_ROWS_PER_SECOND, PUBLISHED_LATENCY_MS, PUBLISHED_LOCK_MS):
         assert {(form, clients, rows) for form, rows, clients in figures} <= turns
     for case, tps in PUBLISHED_TPS.items():
-        assert PUBLISHED_ROWS_PER_SECOND[case] == pytest.approx(case[1] * tps, rel=0.001)
+        assert PUBLISHED_ROWS_PER_SECOND[case] == pytest.approx(case[1] * tps, rel=0.002)
 
 
 def test_the_headline_names_what_is_in_order_and_what_needs_no_order() -> None:

@@ -71,10 +71,6 @@ SELECT (substr(h, 1, 12) || '4' || substr(h, 14, 3)
 FROM (SELECT md5('{seed} ' || i) FROM generate_series({low}, {high}) AS i) AS hashes (h)
 """
 
-# What is claimed of a switch to version 7 when a fifth more rows come: growth in percent, density of the new part.
-CLAIMED_GROWTH = (15.0, 25.0)
-CLAIMED_DENSITY = (40.0, 60.0)
-
 
 @dataclass(frozen=True, kw_only=True)
 class MixedPlan(Plan):
@@ -219,18 +215,15 @@ class MixedExperiment(Experiment[MixedPlan]):
 
     @classmethod
     def headline(cls, result: Result) -> str:
-        """About the switch to version 7: what was claimed, and whether it reappears."""
+        """How the index grows by a switch to version 7."""
         grown = growth(result, SWITCH, "v7")
         if grown.percent is None:
             return ""
         metrics = result.select(SWITCH, "v7")[0].metrics
         share = 100 * metrics["inserts"] / (metrics["rows"] - metrics["inserts"])
         sentence = f"Switched to version 7 the index grew by {grown.percent:.0f} % for {share:.0f} % more rows"
-        if 15 <= share <= 25:
-            sentence += f" (claimed: about a fifth; {verdict(grown.percent, CLAIMED_GROWTH)})"
         if grown.density is not None:
-            word = verdict(grown.density, CLAIMED_DENSITY)
-            sentence += f", its new part being {grown.density:.0f} % full (claimed: half empty; {word})"
+            sentence += f", and its new pages are {grown.density:.0f} % full"
         return sentence + "."
 
 
@@ -309,13 +302,3 @@ def cost_section(result: Result, step: str, kinds: Sequence[str], title: str) ->
     )
     rows = [cost_row(result, step, kind) for kind in kinds]
     return Section(f"mixed_cost_{step}", f"Cost of an insert: {title}", columns, rows)
-
-
-def verdict(value: float, claimed: tuple[float, float]) -> str:
-    """Whether a claim reappears.
-
-    >>> verdict(20.0, CLAIMED_GROWTH), verdict(28.0, CLAIMED_GROWTH)
-    ('as claimed', 'more than claimed')
-    """
-    low, high = claimed
-    return "less than claimed" if value < low else "more than claimed" if value > high else "as claimed"
