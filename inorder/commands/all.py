@@ -17,7 +17,7 @@ from inorder.lab.results import Result
 from inorder.lab.server.servers import Server, find_server
 from inorder.lab.session import go_on, new_result
 from inorder.report import html
-from inorder.report.side_by_side import Labelled, told_apart
+from inorder.report.side_by_side import Labelled, distinct
 
 
 def begun(kind: type[Experiment[Any]], size: str, file: Path, server: Server) -> Result:
@@ -68,4 +68,4 @@ def lab_run_all(bindir: Path | None, quick: bool, full: bool, out: Path) -> None
         else:
             run_and_show(kind, kind.plan_in(result), server, result, file, page, "table", before)
         before.append(named(file, result))
-    html.write(told_apart(before), page)
+    html.write(distinct(before), page)

@@ -26,7 +26,7 @@ from inorder.report import formats, html
 from inorder.report.catalogue import report_of
 from inorder.report.memory import memory_note
 from inorder.report.section import Section
-from inorder.report.side_by_side import Labelled, told_apart
+from inorder.report.side_by_side import Labelled, distinct
 from inorder.report.terminal import section_table
 
 FILE_WIDTH = 140
@@ -95,7 +95,7 @@ def run_and_show(
             if any(run.step != "fill" for run in result.runs):
                 show([named(out, result)], output, None)
                 if page:
-                    html.write(told_apart([*before, named(out, result)]), page)
+                    html.write(distinct([*before, named(out, result)]), page)
                 written = [str(path) for path in (out, page) if path and path.exists()]
                 aside.print(f"Written: {', '.join(written) or 'nothing'}", highlight=False, markup=False)
 
@@ -119,7 +119,7 @@ def named(path: Path, result: Result) -> Labelled:
 
 def show(results: Sequence[Labelled], output: str, page: Path | None) -> None:
     """Print results as asked, one after the other, and write their page if asked."""
-    results = told_apart(results)
+    results = distinct(results)
     if output == "table":
         for one in results:
             show_tables(one, several=len(results) > 1)

@@ -80,12 +80,12 @@ class Experiment(ABC, Generic[P]):
     def stages(self) -> Sequence[Stage]:
         """All that is measured, in stages."""
 
-    def told(self, metrics: Metrics) -> str:
-        """What a measurement found, for the line of its progress."""
+    def outcome(self, metrics: Metrics) -> str:
+        """The result of a measurement, for its line of progress."""
         return ""
 
-    def tell(self, text: str) -> None:
-        """How the measurement that is being made goes, for the same line."""
+    def show_step(self, text: str) -> None:
+        """Show the progress of the current measurement on the same line."""
         self.progress.step(f"{self.measuring}: {text}")
 
     def open_session(self, **settings: str) -> Connection:

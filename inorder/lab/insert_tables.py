@@ -163,9 +163,9 @@ class InsertTables:
         self.filling = False
 
     def measure(
-        self, name: str, load: pgbench.Load, seed: int, tell: Callable[[str], None], dump_wal: bool = False
+        self, name: str, load: pgbench.Load, seed: int, show: Callable[[str], None], dump_wal: bool = False
     ) -> Measured:
-        """Insert between a checkpoint and a last reading of the counters; each second ``tell`` is given the TPS.
+        """Insert between a checkpoint and a last reading of the counters; each second ``show`` gets the TPS.
 
         ``dump_wal``: what is in its WAL, too.
         """
@@ -183,7 +183,7 @@ class InsertTables:
             def second(tps: float) -> None:
                 if marks:
                     marks.look()
-                tell(speed_text({"tps": tps}))
+                show(speed_text({"tps": tps}))
 
             script = pgbench.insert_script(self.target.folder / f"insert_{name}.sql", kind.table)
             done = self.target.pgbench(script, load, seed, second, log=True)

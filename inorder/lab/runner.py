@@ -64,7 +64,7 @@ class Runner:
                     self.keep(place, number, found)
                 if turn.weight is None:
                     self.progress.step(self.experiment.measuring)
-                    self.progress.done(self.experiment.told(found.metrics))
+                    self.progress.done(self.experiment.outcome(found.metrics))
             next(measured, None)  # what it does after the last, and an interrupt that it has held back until then
         finally:
             if isinstance(measured, Generator):

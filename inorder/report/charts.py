@@ -32,10 +32,10 @@ class Bar:
     high: float | None = None
 
     @property
-    def told(self) -> str:
+    def on_hover(self) -> str:
         """What is shown on hover.
 
-        >>> Bar("random", 2.0, "2 ms", "", 1.0, 3.0).told
+        >>> Bar("random", 2.0, "2 ms", "", 1.0, 3.0).on_hover
         'random: 2 ms [1–3]'
         """
         whole = self.low is not None and self.high is not None and "[" not in self.text
@@ -129,7 +129,7 @@ def bar_chart(title: str, bars: Sequence[Bar]) -> Drawing:
             "row": place,
             "value": max(bar.value, least) if bar.value > 0 else 0,
             "fill": colour(bar.css),
-            "told": bar.told,
+            "told": bar.on_hover,
         }
         for place, bar in enumerate(bars)
     ]

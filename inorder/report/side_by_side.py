@@ -16,7 +16,7 @@ class Labelled:
     study: str = ""
 
 
-def told_apart(results: Sequence[Labelled]) -> list[Labelled]:
+def distinct(results: Sequence[Labelled]) -> list[Labelled]:
     """The same, with their date where names are the same, and a number where that is not enough."""
     names = [one.label for one in results]
     dated = [f"{one.label}, {one.result.created}" if names.count(one.label) > 1 else one.label for one in results]

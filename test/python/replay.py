@@ -107,9 +107,9 @@ class Replay:
                 """The same stages of other turns."""
                 return [replayed.stage(stage) for stage in super().stages()]
 
-            def told(self, metrics: Metrics) -> str:
+            def outcome(self, metrics: Metrics) -> str:
                 """What the experiment says."""
-                return super().told(metrics) if metrics else ""
+                return super().outcome(metrics) if metrics else ""
 
             def close(self) -> None:
                 """Counted."""

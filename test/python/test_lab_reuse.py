@@ -3,7 +3,6 @@
 import io
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,7 +38,7 @@ class OnPaper(ReuseExperiment):
         """Nothing yet."""
         self.asked: list[tuple[str, str]] = []
 
-    def measure(self, kind: str, deleted: str, tell: Callable[[str], None]) -> Measured:
+    def measure(self, kind: str, deleted: str) -> Measured:
         """Noted."""
         self.asked.append((deleted, kind))
         return Measured({"index_bytes_filled": 8192.0, "index_bytes": 8192.0}, {"index_bytes": [8192.0]})

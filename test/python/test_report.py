@@ -18,7 +18,7 @@ from inorder.report.catalogue import Report
 from inorder.report.formats import as_csv, as_json
 from inorder.report.html import render
 from inorder.report.memory import memory_note
-from inorder.report.side_by_side import Labelled, side_by_side, told_apart
+from inorder.report.side_by_side import Labelled, distinct, side_by_side
 from rich.console import Console
 
 INSERT = Report(all_experiments()["insert"])
@@ -312,13 +312,13 @@ def test_results_of_one_experiment_stand_side_by_side() -> None:
     assert "Side by side" not in render([Labelled("a", a_result()), Labelled("c", reader)])
 
 
-def test_results_are_told_apart() -> None:
+def test_results_are_distinct() -> None:
     """By file, by date, by number."""
     one, later = a_result(), a_result()
     later.created = "later"
-    assert [r.label for r in told_apart([Labelled("a", one), Labelled("b", one)])] == ["a", "b"]
-    assert [r.label for r in told_apart([Labelled("a", one), Labelled("a", later)])] == ["a, now", "a, later"]
-    assert [r.label for r in told_apart([Labelled("a", one), Labelled("a", one)])] == ["a, now (1)", "a, now (2)"]
+    assert [r.label for r in distinct([Labelled("a", one), Labelled("b", one)])] == ["a", "b"]
+    assert [r.label for r in distinct([Labelled("a", one), Labelled("a", later)])] == ["a, now", "a, later"]
+    assert [r.label for r in distinct([Labelled("a", one), Labelled("a", one)])] == ["a, now (1)", "a, now (2)"]
 
 
 def test_speed_second_by_second_begins_each_round_together() -> None:

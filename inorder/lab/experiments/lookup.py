@@ -152,7 +152,7 @@ class LookupExperiment(Experiment[LookupPlan]):
             Stage(every_round(looks), self.plan.rounds, begin=self.serve_small),
         ]
 
-    def told(self, metrics: Metrics) -> str:
+    def outcome(self, metrics: Metrics) -> str:
         """Blocks of a query."""
         return f"{metrics['reads']:.2f} blocks read a query" if "reads" in metrics else f"{metrics['seconds']:.1f} s"
 

@@ -136,7 +136,7 @@ class MixedExperiment(Experiment[MixedPlan]):
         ]
         return [Stage(every_round(turns), self.plan.rounds)]
 
-    def told(self, metrics: Metrics) -> str:
+    def outcome(self, metrics: Metrics) -> str:
         """The size of the index."""
         return f"index {metrics['index_bytes'] / MB:,.1f} MB"
 

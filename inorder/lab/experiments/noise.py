@@ -128,9 +128,9 @@ class NoiseExperiment(Experiment[NoisePlan]):
     def measure(self, name: str, seed: int) -> Measured:
         """One run of pgbench."""
         load = load_of(self.plan.clients, self.plan.threads, self.plan.seconds, self.plan.inserts)
-        return self.tables.measure(name, load, seed, self.tell)
+        return self.tables.measure(name, load, seed, self.show_step)
 
-    def told(self, metrics: Metrics) -> str:
+    def outcome(self, metrics: Metrics) -> str:
         """Its TPS."""
         return speed_text(metrics)
 

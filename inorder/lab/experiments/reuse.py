@@ -6,7 +6,7 @@ age leave every page half empty.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -155,18 +155,17 @@ class ReuseExperiment(Experiment[ReusePlan]):
     def turn(self, kind: str, deleted: str) -> Turn:
         """One kind with one way to delete; all kinds of a round lose the same rows."""
         label = f"{KINDS[kind]}, deleting {DELETED[deleted]}"
-        tell: Callable[[str], None] = lambda text: self.progress.step(f"{label}: {text}")  # noqa: E731
-        return single(deleted, kind, self.plan.rows, label, lambda _seed: self.measure(kind, deleted, tell))
+        return single(deleted, kind, self.plan.rows, label, lambda _seed: self.measure(kind, deleted))
 
-    def told(self, metrics: Metrics) -> str:
+    def outcome(self, metrics: Metrics) -> str:
         """Both sizes of the index."""
         filled, end = (metrics[name] / MB for name in ("index_bytes_filled", "index_bytes"))
         return f"index {filled:,.1f} MB, in the end {end:,.1f} MB"
 
-    def measure(self, kind: str, deleted: str, tell: Callable[[str], None]) -> Measured:
+    def measure(self, kind: str, deleted: str) -> Measured:
         """A table's life."""
         key = KeyKind(kind, kind, self.plan.column(kind))
-        tell(f"filling with {self.plan.rows:,} rows")
+        self.show_step(f"filling with {self.plan.rows:,} rows")
         counted: Metrics = {}
         with self.target.connect() as session:
             self.create(session, key)
@@ -177,7 +176,7 @@ class ReuseExperiment(Experiment[ReusePlan]):
             metrics = {"index_bytes_filled": read_sizes(session, key)["index_bytes"]}
         with self.target.connect() as control:
             with self.target.counted(control, key, counted), self.target.connect() as session:
-                series, first = self.turn_over(session, key, deleted, started, tell)
+                series, first = self.turn_over(session, key, deleted, started)
                 elapsed = time.monotonic() - started
                 self.check_rows(session, key)
             control.execute(f"DROP TABLE {key.table}".encode())
@@ -204,9 +203,7 @@ class ReuseExperiment(Experiment[ReusePlan]):
         low, high = place * self.plan.batch + 1, (place + 1) * self.plan.batch
         session.execute(f"INSERT INTO {key.table} (arrived) SELECT generate_series({low}, {high})".encode())
 
-    def turn_over(
-        self, session: Connection, key: KeyKind, deleted: str, started: float, tell: Callable[[str], None]
-    ) -> tuple[Series, Metrics]:
+    def turn_over(self, session: Connection, key: KeyKind, deleted: str, started: float) -> tuple[Series, Metrics]:
         """All turns: the index after the fill and after each, and its leaf density after the fill."""
         first = read_index_pages(session, key)
         names = ("index_bytes", "newly_deleted", "deleted", "reusable", *(["leaf_density"] if first else []))
@@ -215,7 +212,7 @@ class ReuseExperiment(Experiment[ReusePlan]):
         session.add_notice_handler(primary_message(notices))
         for turn in range(self.plan.turns + 1):
             if turn:
-                tell(f"turn {turn} of {self.plan.turns}")
+                self.show_step(f"turn {turn} of {self.plan.turns}")
                 self.target.checkpoint(session)
                 self.insert(session, key, BATCHES + turn - 1, started)
                 self.delete(session, key, deleted, turn)

@@ -178,7 +178,7 @@ class SequenceExperiment(Experiment[SequencePlan]):
         rows = self.plan.rows
         return single(BULK, kind, rows, f"{rows:,} rows at once, {kind}", lambda _seed: self.bulk(kind))
 
-    def told(self, metrics: Metrics) -> str:
+    def outcome(self, metrics: Metrics) -> str:
         """TPS, or how long it took."""
         return f"{metrics['tps']:,.0f} TPS" if "tps" in metrics else f"{1000 * metrics['seconds']:.1f} ms"
 

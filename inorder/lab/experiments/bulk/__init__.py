@@ -107,7 +107,7 @@ class BulkExperiment(Experiment[BulkPlan]):
             lambda kind, step, _seed: self.measure(kind, step, rows), end=self.clear,
         )  # fmt: skip
 
-    def told(self, metrics: Metrics) -> str:
+    def outcome(self, metrics: Metrics) -> str:
         """How long it took."""
         return f"{metrics['seconds']:.2f} s"
 

@@ -198,7 +198,7 @@ class FeedExperiment(Experiment[FeedPlan]):
             Stage(lambda number: [self.look_turn(number)], self.plan.rounds),
         ]
 
-    def told(self, metrics: Metrics) -> str:
+    def outcome(self, metrics: Metrics) -> str:
         """How long a look took."""
         return f"{1000 * metrics['seconds']:.3f} ms" if "calls" in metrics else ""
 
@@ -265,7 +265,7 @@ class FeedExperiment(Experiment[FeedPlan]):
             before = ""
             for state, form, step in looks:
                 if state != before:
-                    self.tell("new rows arrive")
+                    self.show_step("new rows arrive")
                     (self.hold if state == HELD else self.release)()
                 before = state
                 yield Measured(self.look(step, form))

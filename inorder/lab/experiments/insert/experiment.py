@@ -90,9 +90,9 @@ class InsertExperiment(Experiment[InsertPlan]):
     def measure(self, kind: str, clients: int, seed: int) -> Measured:
         """One run of pgbench."""
         load = load_of(clients, self.plan.threads, self.plan.seconds, self.plan.inserts)
-        return self.tables.measure(kind, load, seed, self.tell, self.plan.dump_wal)
+        return self.tables.measure(kind, load, seed, self.show_step, self.plan.dump_wal)
 
-    def told(self, metrics: Metrics) -> str:
+    def outcome(self, metrics: Metrics) -> str:
         """Its TPS."""
         return speed_text(metrics)
 

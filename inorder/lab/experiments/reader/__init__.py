@@ -192,7 +192,7 @@ class ReaderExperiment(Experiment[ReaderPlan]):
             if left > 1:
                 left -= 1
                 self.progress.done()
-            self.tell(f"{tps:,.0f} transactions/s")
+            self.show_step(f"{tps:,.0f} transactions/s")
 
         self.load(seed, second)
         for _ in range(left - 1):

@@ -102,7 +102,7 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         ]
         return [Stage(every_round(turns), self.plan.rounds, begin=self.write_keys)]
 
-    def told(self, metrics: Metrics) -> str:
+    def outcome(self, metrics: Metrics) -> str:
         """How long it took."""
         return f"{metrics['seconds']:.2f} s" if "seconds" in metrics else ""
 

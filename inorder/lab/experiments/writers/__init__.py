@@ -102,7 +102,7 @@ class WritersExperiment(Experiment[WritersPlan]):
         label = f"{FORMS[form].label}, {rows} a statement, {clients} at once"
         return single(step, form, rows, label, lambda seed: self.measure(form, clients, rows, seed))
 
-    def told(self, metrics: Metrics) -> str:
+    def outcome(self, metrics: Metrics) -> str:
         """Its speed, and whether the ids are in order."""
         return f"{metrics['rows_per_second']:,.0f} rows/s, {metrics['misplaced']:,.0f} rows out of order"
 
@@ -133,7 +133,7 @@ class WritersExperiment(Experiment[WritersPlan]):
             with self.target.counted(connection, None, counted):
                 done = self.target.pgbench(
                     self.script(form, clients, rows), self.load(clients), seed,
-                    lambda tps: self.tell(f"{tps * rows:,.0f} rows/s"), by_statement=True,
+                    lambda tps: self.show_step(f"{tps * rows:,.0f} rows/s"), by_statement=True,
                 )  # fmt: skip
             written, misplaced = count_misplaced(connection, form.tables(clients))
         if written != done.transactions * rows or written == 0:
