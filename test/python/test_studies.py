@@ -1,0 +1,140 @@
+"""The table in docs/lab.md of what the studies have: its commands exist, and its tables are in the reports."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import click
+import pytest
+from inorder.cli import cli
+from inorder.lab.experiments import all_experiments
+from inorder.lab.setting import settings_of
+from inorder.report.catalogue import report_of
+
+from replay import recorded, recorded_names
+from test_report import insert_run
+from test_tree import text
+
+KINDS = all_experiments()
+MISSING = "not reproduced, because "
+PARTS = {"system", "parameter", "table", "claim", "question"}
+OF_RUNS = {"--quick": 0, "--full": 0, "--dsn": 1}  # the arguments of options that every experiment has
+COUNT = re.compile(r"\d[\d,]*( [kM])?\b")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One thing that a study has."""
+
+    study: str
+    part: str
+    what: str
+    answer: str
+    title: str
+
+    @property
+    def commands(self) -> list[list[str]]:
+        """The words of each."""
+        return [command.split() for command in re.findall(r"`([^`]+)`", self.answer) if command[0] != "-"]
+
+    @property
+    def answering(self) -> list[list[str]]:
+        """Those that reproduce it."""
+        return [] if self.answer.startswith(MISSING) else self.commands
+
+
+def lines() -> Iterator[Line]:
+    """Of the table."""
+    section = text("docs/lab.md").split("## Which command reproduces which table?\n")[1].split("\n## ")[0]
+    for row in re.findall(r"^\| (P\d .*) \|$", section, re.M):
+        yield Line(*(cell.strip() for cell in row.split("|")))
+
+
+LINES = list(lines())
+
+
+def pairs(words: list[str]) -> Iterator[tuple[str, str]]:
+    """Each option with its value, "" for none."""
+    place = 0
+    while place < len(words):
+        takes = OF_RUNS.get(words[place], 1)
+        yield words[place], words[place + 1] if takes else ""
+        place += 1 + takes
+
+
+def title_pattern(title: str) -> str:
+    """Without numbers of rows, which differ from run to run.
+
+    >>> title_pattern("10 M rows: a plain btree"), title_pattern("3,000 rows by one")
+    ('N rows: a plain btree', 'N rows by one')
+    """
+    return COUNT.sub("N", title)
+
+
+def titles() -> dict[str, set[str]]:
+    """Of the tables that the reports of each experiment can have."""
+    found: dict[str, set[str]] = {name: set() for name in KINDS}
+    for name in recorded_names():
+        result = recorded(name)
+        if result.experiment == "insert":
+            result.runs.append(insert_run("time60", 1, 1.0, 1.0))
+        found[result.experiment] |= {section.title for section in report_of(result).sections(result)}
+    return found
+
+
+TITLES = titles()
+
+
+@pytest.mark.parametrize("study", ["P1", "P2", "P3", "P4", "P5"])
+def test_each_study_has_all_its_parts(study: str) -> None:
+    """Its system, parameters, tables and claims; each either with a command or with a reason."""
+    of_study = [line for line in LINES if line.study == study]
+    parts = {line.part for line in of_study}
+    assert parts <= PARTS and {"system", "parameter", "table", "claim"} <= parts
+    assert len({line.what for line in of_study}) == len(of_study)
+    for line in of_study:
+        assert line.answer.startswith(MISSING) or line.answering, line.what
+        assert not line.title or line.answering, line.what
+
+
+def named(words: list[str]) -> click.Command:
+    """The command of the tool that these begin with."""
+    group: click.Command = cli
+    for word in words:
+        if not isinstance(group, click.Group):
+            break
+        found = group.get_command(click.Context(group), word)
+        assert found, word
+        group = found
+    return group
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line.study}-{line.what}")
+def test_the_commands_exist_with_their_options(line: Line) -> None:
+    """And take the values; those of the tool beside the experiments have the options."""
+    for command in line.commands:
+        if command[0] == "inorder":
+            options = {option for parameter in named(command[1:]).params for option in parameter.opts}
+            assert {word for word in command if word.startswith("--")} <= options
+            continue
+        settings = {one.option(name): one for name, one in settings_of(KINDS[command[0]].Plan).items() if one.asked}
+        for option, value in pairs(command[1:]):
+            if option not in OF_RUNS and value != "DIR":
+                settings[option].read(value, option)
+
+
+@pytest.mark.parametrize("line", [line for line in LINES if line.title], ids=lambda line: f"{line.study}-{line.what}")
+def test_the_tables_are_in_the_reports(line: Line) -> None:
+    """Of the first command, by the beginning of its title."""
+    (command, *_) = line.answering
+    found = {title_pattern(title) for title in TITLES[command[0]]}
+    assert any(title.startswith(title_pattern(line.title)) for title in found), sorted(found)
+
+
+def test_every_table_beside_a_study_is_listed() -> None:
+    """As are all experiments that follow a study."""
+    listed = {line.title for line in LINES if line.title.startswith("Beside study")}
+    beside = {title for found in TITLES.values() for title in found if title.startswith("Beside study")}
+    assert {title for title in beside if not any(title.startswith(one) for one in listed)} == set()
+    commands = {(line.study, command[0]) for line in LINES for command in line.answering}
+    assert {(study, name) for name, kind in KINDS.items() for study in kind.studies} <= commands
