@@ -21,6 +21,7 @@ MODULES = {
     "demo": "inorder.commands.demo",
     "lab": "inorder.commands.lab",
     "generate": "inorder.generate.command",
+    "choose": "inorder.choose.command",
     "tail": "inorder.tail.command",
     "count": "inorder.count.command",
 }

@@ -7,7 +7,7 @@ from inorder.errors import InputError
 
 MB = 2**20
 COUNT_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
-DURATION_UNITS = {"": 1000, "MS": 1, "S": 1000, "M": 60_000, "MIN": 60_000, "H": 3_600_000}
+DURATION_UNITS = {"": 1000, "MS": 1, "S": 1000, "M": 60_000, "MIN": 60_000, "H": 3_600_000, "D": 86_400_000}
 BYTE_UNITS = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:E\d\d?)?)\s*([A-Z]*)", re.ASCII)
 GROUPED = re.compile(r"\d{1,3}(?:[,_]\d{3})+", re.ASCII)  # 20,000; in 1,1 the comma is not one of thousands
@@ -56,13 +56,13 @@ def parse_duration(text: str, what: str, lowest: float = 0.01, highest: float = 
     (0.5, 5.0, 90.0)
     >>> parse_duration("soon", "time")
     Traceback (most recent call last):
-    inorder.errors.InputError: time must be from 0.01 to 86,400 seconds, with ms, s, m, h if you like, not 'soon'
+    inorder.errors.InputError: time must be from 0.01 to 86,400 seconds, with ms, s, m, h, d if you like, not 'soon'
     """
     match = NUMBER.fullmatch(text.strip().upper())
     unit = DURATION_UNITS.get(match.group(2)) if match else None
     seconds = float(round(Decimal(match.group(1)) * unit)) / 1000 if match and unit else None
     if seconds is None or not lowest <= seconds <= highest:
-        allowed = f"from {lowest:,} to {highest:,} seconds, with ms, s, m, h if you like"
+        allowed = f"from {lowest:,} to {highest:,} seconds, with ms, s, m, h, d if you like"
         raise InputError(f"{what} must be {allowed}, not '{text}'")
     return seconds
 
@@ -77,3 +77,29 @@ def short(count: int) -> str:
         if count >= size and count % size == 0:
             return f"{count // size:,} {unit}"
     return f"{count:,}"
+
+
+def size_text(size: float) -> str:
+    """Bytes as a size.
+
+    >>> size_text(3 * 2**20), size_text(5.5 * 2**40), size_text(40_960)
+    ('3 MB', '5.5 TB', '40 kB')
+    """
+    for unit, of_unit in (("TB", 2**40), ("GB", 2**30)):
+        if size >= of_unit:
+            return f"{size / of_unit:,.1f} {unit}"
+    return f"{size / MB:,.0f} MB" if size >= MB else f"{size / 2**10:,.0f} kB"
+
+
+def time_text(seconds: float) -> str:
+    """Seconds in the largest unit of which there are two or more, or exactly one.
+
+    >>> time_text(3600), time_text(5400), time_text(45.5 * 86_400), time_text(7e9)
+    ('1 h', '90 min', '45.5 days', '222 years')
+    """
+    for unit, of_unit in (("years", 365 * 86_400), ("days", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * of_unit or seconds == of_unit:
+            return (
+                f"{seconds / of_unit:,.3g} {unit}" if seconds < 1000 * of_unit else f"{seconds / of_unit:,.0f} {unit}"
+            )
+    return f"{seconds:,.3g} s"

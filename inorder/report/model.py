@@ -5,21 +5,7 @@ from collections.abc import Sequence
 from inorder.lab.analysis.model import Conditions, Prediction, predict
 from inorder.lab.keys import KEY_KINDS, USUAL_KINDS
 from inorder.report.section import Column, Section, Value, number
-from inorder.units import MB
-
-
-def size_text(value: Value) -> str:
-    """Bytes as a size.
-
-    >>> size_text(3 * 2**20), size_text(5.5 * 2**40)
-    ('3 MB', '5.5 TB')
-    """
-    assert isinstance(value, float | int)
-    for unit, size in (("TB", 2**40), ("GB", 2**30)):
-        if value >= size:
-            return f"{value / size:,.1f} {unit}"
-    return f"{value / MB:,.0f} MB"
-
+from inorder.units import size_text
 
 PREDICTED = (
     Column("key", "kind of key"),
@@ -27,7 +13,7 @@ PREDICTED = (
     Column("FPI/row", "full-page images per row", number(4)),
     Column("WAL/row", "bytes of WAL per row", number(0, "B")),
     Column("images", "of these in full-page images", number(0, "B")),
-    Column("WAL/s", "bytes of WAL a second", lambda value: f"{size_text(value)}"),
+    Column("WAL/s", "bytes of WAL a second", size_text),
     Column("misses", "index pages read per row", number(3)),
     Column("index", "size of the index", size_text),
     Column("leaf", "leaf density", number(0, "%")),

@@ -73,7 +73,15 @@ def test_documents_name_options_that_exist() -> None:
         command = groups.pop()
         options |= {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
         groups += command.commands.values() if isinstance(command, click.Group) else []
-    for name in ("README.md", "docs/lab.md", "docs/model.md", "docs/tail.md", "docs/count.md", "docs/generate.md"):
+    for name in (
+        "README.md",
+        "docs/lab.md",
+        "docs/model.md",
+        "docs/tail.md",
+        "docs/count.md",
+        "docs/generate.md",
+        "docs/choose.md",
+    ):
         named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", (ROOT / name).read_text()))
         assert named - options == set(), name
 

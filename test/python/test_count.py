@@ -73,7 +73,7 @@ def test_the_line_for_pg_cron_performs_a_fold(count: Tail, fresh: Connection) ->
         (("events", "--fold", "--every", "5s"), "--start, --stop, --fold, --every and --cron exclude each other"),
         (
             ("events", "--every", "0"),
-            "--every must be from 0.01 to 86,400 seconds, with ms, s, m, h if you like, not '0'",
+            "--every must be from 0.01 to 86,400 seconds, with ms, s, m, h, d if you like, not '0'",
         ),
         (("events", "--every", "often"), "not 'often'"),
         (("events", "--every", "1s"), "table public.events has no exact count"),

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-LAB = ("numpy", "scipy", "jinja2", "rich", "msgspec", "vl_convert", "inorder.lab", "inorder.report", "inorder.generate")
+PACKAGES = ("numpy", "scipy", "jinja2", "rich", "msgspec", "vl_convert")
+LAB = (*PACKAGES, "inorder.lab", "inorder.report", "inorder.generate")
 
 LOADED = """
 import sys
@@ -40,6 +41,11 @@ def test_a_run_loads_the_driver_and_nothing_of_the_lab() -> None:
     """click and psycopg are all that is installed with them."""
     modules = loaded("tail", driver=True)
     assert not modules & set(LAB) and "psycopg" in modules
+
+
+def test_a_choice_needs_no_package_of_the_laboratory() -> None:
+    """The model, which calculates it, is plain Python."""
+    assert not loaded("choose", driver=False) & {*PACKAGES, "psycopg"}
 
 
 def test_without_the_laboratory_its_commands_say_what_is_missing() -> None:

@@ -1,0 +1,208 @@
+"""The choice of a key: parameters of each kind for given requirements, its cost by the model, the cheapest that fits.
+
+Pure. The rules are in docs/choose.md.
+"""
+
+from dataclasses import dataclass, replace
+from math import ceil, inf
+
+from inorder.errors import InputError
+from inorder.lab.analysis.model import PAGE, Conditions, Prediction, leaf_capacity, predict
+from inorder.lab.keys import USUAL_KINDS
+from inorder.units import size_text, time_text
+
+NONE, POLL, FEED = READERS = ("none", "poll", "feed")
+
+DAY = 86_400
+YEAR = 365 * DAY
+FOREVER = 100 * YEAR  # how long the prefix of rows that are kept must not wrap
+MOST = 2**31 - 1  # of each parameter of the block generators
+LEAST_BLOCK = 256  # values of a sequence's block: about a leaf page; smaller ones save nothing more
+
+# What a column `xact bigint` adds to the WAL of a row: its place in the tuple. Its BRIN index adds next to nothing.
+XACT_COLUMN = 8
+
+# The column of each kind. The first of several that cost the same is chosen.
+COLUMNS = {
+    "bigint": "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    "v7": "uuid PRIMARY KEY DEFAULT uuid_v7_nextval()",
+    "xact": "uuid PRIMARY KEY DEFAULT uuid_xact_nextval()",
+    "time": "uuid PRIMARY KEY DEFAULT uuid_time_nextval({size}, {count})",
+    "sequence": "uuid PRIMARY KEY DEFAULT uuid_sequence_nextval('numbers', {size}, {count})",
+    "random": "uuid PRIMARY KEY DEFAULT gen_random_uuid()",
+}
+IN_ORDER = ("bigint", "v7", "xact")
+assert set(COLUMNS) == set(USUAL_KINDS)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a table needs of its key. Times are in seconds.
+
+    ``retention``: rows are deleted at this age, None if they are kept. ``hide``: a key must not show the creation time
+    more precisely than this; 0 if it may, infinite if never. ``guessable``: ids may be guessed.
+    """
+
+    rows: float
+    rate: float
+    memory_bytes: float
+    retention: float | None = None
+    hide: float = 0.0
+    reader: str = NONE
+    guessable: bool = False
+    checkpoint: float = 300.0
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Parameters of a block generator: seconds or values of a block, and how many blocks before the prefix wraps."""
+
+    size: int
+    count: int
+    per_second: float
+
+    @property
+    def wrap_seconds(self) -> float:
+        """From the begin of a block until its number is used again."""
+        return self.size * self.count / self.per_second
+
+    @property
+    def seconds(self) -> float:
+        """How long a block lasts."""
+        return self.size / self.per_second
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A kind of key with its parameters and cost. ``against``: why it does not meet the requirements, "" if it does."""
+
+    kind: str
+    column: str
+    blocks: Blocks | None
+    predicted: Prediction
+    wal_per_row: float
+    against: str
+
+    @property
+    def io_per_row(self) -> float:
+        """Bytes of WAL written and of index pages read: the cost by which kinds are compared."""
+        return self.wal_per_row + PAGE * self.predicted.misses_per_row
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The cheapest candidate that meets the requirements, the others by cost, and the reasons."""
+
+    chosen: Candidate
+    others: tuple[Candidate, ...]
+    reasons: tuple[str, ...]
+
+
+def choice_for(needs: Needs) -> Choice:
+    """The kind of key for a table; an error if the requirements exclude each other."""
+    candidates = [candidate(kind, needs) for kind in COLUMNS]
+    fitting = sorted((one for one in candidates if not one.against), key=lambda one: one.io_per_row)
+    if not fitting:
+        raise InputError(
+            "--reader poll needs keys in order, and --hide forbids them; HINT: --reader feed, which reads any key"
+        )
+    chosen = fitting[0]
+    rest = (one for one in candidates if one is not chosen)
+    others = tuple(sorted(rest, key=lambda one: (bool(one.against), one.io_per_row)))
+    return Choice(chosen, others, tuple(reasons(chosen, candidates, needs)))
+
+
+def candidate(kind: str, needs: Needs) -> Candidate:
+    """A kind of key with the parameters that these requirements give it."""
+    blocks = blocks_of(kind, needs)
+    conditions = Conditions(needs.rows, needs.rate, needs.memory_bytes, needs.checkpoint)
+    column = COLUMNS[kind]
+    if blocks:
+        column = column.format(size=blocks.size, count=blocks.count)
+        names = ("interval_length", "interval_count") if kind == "time" else ("block_size", "block_count")
+        conditions = replace(conditions, **dict(zip(names, map(float, (blocks.size, blocks.count)), strict=True)))
+    predicted = predict(kind, conditions)
+    wal = predicted.wal_per_row
+    if needs.reader == FEED and kind != "xact":
+        column, wal = column + ", xact bigint NOT NULL DEFAULT xact_id()", wal + XACT_COLUMN
+    return Candidate(kind, column, blocks, predicted, wal, objection(kind, blocks, needs))
+
+
+def blocks_of(kind: str, needs: Needs) -> Blocks | None:
+    """The smallest blocks that hide the time as long as wanted, and enough of them to outlast the rows.
+
+    Smaller blocks have fewer pages, of which more are in memory and fewer are written as images. The block in use when
+    a row comes is one more than the rows' age fills.
+
+    >>> blocks_of("time", Needs(1e6, 100, 2**30, retention=3600, hide=60))
+    Blocks(size=60, count=61, per_second=1.0)
+    >>> blocks_of("sequence", Needs(1e6, 100, 2**30, retention=3600, hide=60))
+    Blocks(size=6000, count=61, per_second=100)
+    """
+    if kind not in ("time", "sequence"):
+        return None
+    per_second, least = (1.0, 1) if kind == "time" else (needs.rate, LEAST_BLOCK)
+    kept = max(FOREVER, needs.rows / needs.rate) if needs.retention is None else needs.retention
+    hide = 0.0 if needs.hide == inf else needs.hide
+    size = max(least, ceil(hide * per_second), ceil(kept * per_second / (MOST - 1)))
+    return Blocks(size, ceil(kept * per_second / size) + 1, per_second)
+
+
+def objection(kind: str, blocks: Blocks | None, needs: Needs) -> str:
+    """Why a kind of key does not meet the requirements, or ""."""
+    found = ""
+    if needs.hide and kind in IN_ORDER:
+        found = "its order is that of creation (--hide)"
+    elif needs.hide == inf and kind != "random":
+        found = "shows the block in which it was generated (--hide always)"
+    elif needs.reader == POLL and kind not in IN_ORDER:
+        found = "not in order (--reader poll)"
+    elif kind == "bigint" and not needs.guessable:
+        found = "sequential, guessable (--guessable allows it)"
+    elif blocks and blocks.size > MOST:
+        found = f"a block of {blocks.size:,} exceeds the generator's range"
+    return found
+
+
+def reasons(chosen: Candidate, candidates: list[Candidate], needs: Needs) -> list[str]:
+    """What decided, and what follows from it."""
+    fitting = sum(not one.against for one in candidates)
+    dearest = next(one for one in candidates if one.kind == "random")
+    found = [
+        f"Of {fitting} kinds of key that meet the requirements it needs the least I/O: "
+        f"{chosen.io_per_row:,.0f} bytes per row, random keys {dearest.io_per_row:,.0f}."
+        if fitting > 1 else "No other kind of key meets the requirements."
+    ]  # fmt: skip
+    if chosen.blocks:
+        found += block_reasons(chosen, chosen.blocks, needs)
+    elif chosen.kind == "random":
+        found.append(f"{chosen.predicted.misses_per_row:.2f} index pages are read per row with this memory.")
+    if needs.reader == FEED:
+        found.append(
+            "A feed reads rows by the transaction's number, which is in the key."
+            if chosen.kind == "xact"
+            else "A feed reads rows by the transaction's number: the column xact, with a BRIN index (feed_prepare). "
+            "Its values show the order of transactions, so do not hand them out."
+        )
+    elif needs.reader == POLL:
+        found.append("Polling by key loses rows that commit after a row with a greater key; HINT: --reader feed.")
+    return found
+
+
+def block_reasons(chosen: Candidate, blocks: Blocks, needs: Needs) -> list[str]:
+    """How large a block is, what it shows, and when its number is used again."""
+    rows = blocks.seconds * needs.rate
+    size = rows / (chosen.predicted.leaf_density / 100 * leaf_capacity(chosen.kind)) * PAGE
+    misses = chosen.predicted.misses_per_row
+    fits = "fits" if not misses else f"does not fit ({misses:.2f} index pages read per row)"
+    after = "100 years or more" if needs.retention is None else "rows of its last use are deleted before (--retention)"
+    return [
+        f"A key shows its creation time to {time_text(blocks.seconds)}, modulo {time_text(blocks.wrap_seconds)}.",
+        f"A block has {rows:,.0f} rows, {size_text(size)} of index, which {fits} in memory.",
+        f"The prefix wraps after {blocks.count:,} blocks: {after}, so new keys do not go among old ones.",
+        *(
+            ["If the rate decreases, a block lasts longer; if it increases, shorter."]
+            if chosen.kind == "sequence"
+            else []
+        ),
+    ]

@@ -1,0 +1,135 @@
+"""``inorder choose``: its options, their checks, and how a choice is printed."""
+
+import json
+from collections.abc import Sequence
+from math import inf
+from typing import Any
+
+import click
+
+from inorder.choose.choice import DAY, FOREVER, NONE, READERS, Candidate, Choice, Needs, choice_for
+from inorder.errors import InputError
+from inorder.lab.keys import KEY_KINDS
+from inorder.units import parse_bytes, parse_count, parse_duration, size_text, time_text
+
+ALWAYS = "always"
+
+
+@click.command("choose", short_help="Choose a kind of key, and its parameters.")
+@click.option("--rows", metavar="COUNT", help="Rows in the table.  [default: --rate times --retention]")
+@click.option("--rate", metavar="COUNT", default="1000", show_default=True, help="Rows inserted a second.")
+@click.option("--retention", metavar="DURATION", help="Age at which rows are deleted: 90d.  [default: they are kept]")
+@click.option(
+    "--memory", metavar="SIZE", default="1GB", show_default=True, help="Memory that holds pages of this index."
+)
+@click.option(
+    "--hide", metavar="DURATION", default="0", show_default=True,
+    help=f"Keys must not show the creation time more precisely than this, 1h for instance; '{ALWAYS}': never at all.",
+)  # fmt: skip
+@click.option(
+    "--reader", type=click.Choice(READERS), default=NONE, show_default=True,
+    help="Whether new rows are read in batches: by a feed, or by polling for greater keys.",
+)  # fmt: skip
+@click.option("--guessable", is_flag=True, help="Sequential, guessable ids are acceptable.")
+@click.option(
+    "--checkpoint", metavar="DURATION", default="5min", show_default=True, help="Time between two checkpoints."
+)
+@click.option(
+    "--format", "output", type=click.Choice(["table", "json"]), default="table", show_default=True,
+    help="Output format.",
+)  # fmt: skip
+def choose(output: str, **given: Any) -> None:
+    """Choose a kind of key for a table: the cheapest that meets the requirements, its parameters, and the reasons.
+
+    Costs are calculated, as by lab model; no server is needed. Rules and limits: docs/choose.md.
+    """
+    needs = needs_of(**given)
+    choice = choice_for(needs)
+    click.echo(json.dumps(as_data(choice, needs), indent=1) if output == "json" else as_text(choice, needs))
+
+
+def needs_of(
+    rows: str | None, rate: str, retention: str | None, memory: str, hide: str, reader: str, guessable: bool,
+    checkpoint: str,
+) -> Needs:  # fmt: skip
+    """The requirements in a command line; an error for what is missing, out of range, or does not agree."""
+    per_second = parse_count(rate, "--rate", 1, 10**9)
+    kept = parse_duration(retention, "--retention", 1, FOREVER) if retention is not None else None
+    if rows is None and kept is None:
+        raise InputError("how large is the table? HINT: give --rows or --retention")
+    most = per_second * kept if kept is not None else inf
+    count = parse_count(rows, "--rows", 1, 10**15) if rows is not None else most
+    if count > most:
+        raise InputError(f"--rows {count:,} are more than --rate times --retention, {most:,.0f}")
+    hidden = inf if hide == ALWAYS else parse_duration(hide, "--hide", 0, FOREVER)
+    return Needs(
+        count, per_second, parse_bytes(memory, "--memory", 2**20), kept, hidden, reader, guessable,
+        parse_duration(checkpoint, "--checkpoint", 1),
+    )  # fmt: skip
+
+
+def record(one: Candidate, needs: Needs) -> dict[str, Any]:
+    """A candidate as data."""
+    size, count, wrap = (one.blocks.size, one.blocks.count, one.blocks.wrap_seconds) if one.blocks else (None,) * 3
+    return {
+        "kind": one.kind,
+        "column": "id " + one.column,
+        "block_size": size,
+        "block_count": count,
+        "wrap_seconds": wrap,
+        "index_bytes": one.predicted.index_bytes,
+        "wal_bytes_per_row": one.wal_per_row,
+        "wal_bytes_per_day": one.wal_per_row * needs.rate * DAY,
+        "index_pages_read_per_row": one.predicted.misses_per_row,
+        "io_bytes_per_row": one.io_per_row,
+        "leaf_density": one.predicted.leaf_density,
+        "against": one.against,
+    }
+
+
+def as_data(choice: Choice, needs: Needs) -> dict[str, Any]:
+    """A choice as data."""
+    return {
+        "chosen": record(choice.chosen, needs),
+        "reasons": choice.reasons,
+        "others": [record(one, needs) for one in choice.others],
+    }
+
+
+HEAD = ("key", "block", "wrap", "index", "WAL a day", "reads/row", "I/O/row", "")
+
+
+def line(one: Candidate, choice: Choice, needs: Needs) -> tuple[str, ...]:
+    """A candidate as the table has it."""
+    unit = " s" if one.kind == "time" else ""
+    ratio = one.io_per_row / choice.chosen.io_per_row
+    return (
+        KEY_KINDS[one.kind].label,
+        f"{one.blocks.size:,}{unit}" if one.blocks else "",
+        time_text(one.blocks.wrap_seconds) if one.blocks else "",
+        size_text(one.predicted.index_bytes),
+        size_text(one.wal_per_row * needs.rate * DAY),
+        f"{one.predicted.misses_per_row:.2f}",
+        f"{one.io_per_row:,.0f} B",
+        one.against or ("chosen" if one is choice.chosen else f"{ratio:.2f} times the I/O"),
+    )
+
+
+def as_text(choice: Choice, needs: Needs) -> str:
+    """The column, the reasons, and a table of all kinds."""
+    lines = [HEAD, *(line(one, choice, needs) for one in (choice.chosen, *choice.others))]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    table = [aligned(cells, widths) for cells in lines]
+    setup = ["CREATE SEQUENCE numbers;"] if choice.chosen.kind == "sequence" else []
+    title = f"{needs.rows:,.0f} rows, {needs.rate:,.0f} more a second"
+    parts = [*setup, f"id {choice.chosen.column}", "", *(f"* {one}" for one in choice.reasons), "", title, *table]
+    return "\n".join(parts)
+
+
+def aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """A line of the table: the first and the last column on the left, the others on the right."""
+    places = range(len(cells))
+    return "  ".join(
+        cells[place].ljust(widths[place]) if place in (0, places[-1]) else cells[place].rjust(widths[place])
+        for place in places
+    ).rstrip()

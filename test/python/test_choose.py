@@ -1,0 +1,251 @@
+"""The choice of a key: its rules, its promises on a server, its command."""
+
+import json
+import time
+from dataclasses import replace
+from itertools import combinations, pairwise
+from math import inf
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inorder.choose.choice import (
+    COLUMNS,
+    DAY,
+    FEED,
+    MOST,
+    NONE,
+    POLL,
+    READERS,
+    Candidate,
+    Needs,
+    blocks_of,
+    candidate,
+    choice_for,
+)
+from inorder.database import Connection
+from inorder.errors import InputError
+
+from conftest import scalar
+from test_cli import inorder
+
+TOLERANCE = 0.2
+HIDES = st.one_of(st.just(0.0), st.floats(0.1, 30 * DAY), st.just(inf))
+READ = st.sampled_from((NONE, FEED))  # polling and hiding exclude each other
+RATES, MEMORIES = st.floats(1, 1e7), st.floats(2**20, 2**42)
+MORE = st.floats(1, 1e4)
+
+# Of a table with retention, whose rows follow from the rate.
+KEPT = st.builds(
+    lambda rate, retention, memory, hide, reader: Needs(rate * retention, rate, memory, retention, hide, reader),
+    RATES, st.floats(3600, 1000 * DAY), MEMORIES, HIDES, READ,
+)  # fmt: skip
+
+
+@given(KEPT, MORE)
+def test_more_memory_never_costs_more(needs: Needs, more: float) -> None:
+    """In bytes written and read per row, of the chosen key and of each kind; parameters stay."""
+    larger = replace(needs, memory_bytes=needs.memory_bytes * more)
+    assert choice_for(larger).chosen.io_per_row <= choice_for(needs).chosen.io_per_row * (1 + 1e-9)
+    for kind in COLUMNS:
+        assert candidate(kind, larger).io_per_row <= candidate(kind, needs).io_per_row * (1 + 1e-9)
+        assert blocks_of(kind, larger) == blocks_of(kind, needs)
+
+
+@given(KEPT, MORE)
+def test_a_higher_rate_never_costs_less_a_day(needs: Needs, more: float) -> None:
+    """With the same retention: total I/O of the chosen key, and index and blocks of each kind."""
+    rate = needs.rate * more
+    faster = replace(needs, rate=rate, rows=rate * (needs.retention or 0))
+    slow, fast = choice_for(needs).chosen, choice_for(faster).chosen
+    assert fast.io_per_row * faster.rate >= slow.io_per_row * needs.rate * (1 - 1e-9)
+    for kind in COLUMNS:
+        before, after = candidate(kind, needs), candidate(kind, faster)
+        assert after.predicted.index_bytes >= before.predicted.index_bytes * (1 - 1e-9)
+        assert not before.blocks or (after.blocks and after.blocks.size >= before.blocks.size)
+
+
+@given(KEPT)
+def test_blocks_hide_as_long_as_wanted_and_outlast_the_rows(needs: Needs) -> None:
+    """Whatever is asked; parameters of candidates that meet the requirements are in the generators' range."""
+    for kind in ("time", "sequence"):
+        one = candidate(kind, needs)
+        assert one.blocks and needs.retention
+        assert one.blocks.wrap_seconds - one.blocks.seconds >= needs.retention * (1 - 1e-9)
+        if not one.against:
+            assert one.blocks.seconds >= needs.hide * (1 - 1e-9)
+            assert 1 <= one.blocks.size <= MOST and 1 <= one.blocks.count <= MOST
+
+
+@given(KEPT)
+def test_the_chosen_key_meets_the_requirements_at_the_least_cost(needs: Needs) -> None:
+    """And each kind is in the answer once."""
+    choice = choice_for(needs)
+    assert not choice.chosen.against
+    assert {choice.chosen.kind, *(one.kind for one in choice.others)} == set(COLUMNS)
+    assert all(one.against or one.io_per_row >= choice.chosen.io_per_row for one in choice.others)
+
+
+@pytest.mark.parametrize(
+    ("needs", "kind"),
+    [
+        (Needs(1e8, 1000, 2**30), "v7"),
+        (Needs(1e8, 1000, 2**30, guessable=True), "bigint"),
+        (Needs(1e8, 1000, 2**30, reader=FEED), "xact"),
+        (Needs(1e8, 1000, 2**30, reader=POLL), "v7"),
+        (Needs(1e8, 1000, 2**30, hide=60), "time"),
+        (Needs(1e8, 1000, 2**30, hide=60, reader=FEED, guessable=True), "time"),
+        (Needs(1e10, 10**6, 2**24, hide=0.1), "sequence"),  # the rows of a second do not fit
+        (Needs(1e8, 1000, 2**30, hide=inf), "random"),
+    ],
+)
+def test_what_is_chosen(needs: Needs, kind: str) -> None:
+    """As docs/choose.md says; a feed reads other keys by a column."""
+    chosen = choice_for(needs).chosen
+    assert chosen.kind == kind
+    assert (" xact bigint" in chosen.column) == (needs.reader == FEED and kind != "xact")
+
+
+def test_polling_and_hiding_exclude_each_other() -> None:
+    """An error that names both."""
+    with pytest.raises(InputError, match="--reader poll needs keys in order, and --hide forbids them"):
+        choice_for(Needs(1e8, 1000, 2**30, hide=60, reader=POLL))
+
+
+# --- on a server ---------------------------------------------------------------
+
+
+def made(connection: Connection, one: Candidate) -> str:
+    """An empty table with the chosen column; the index on its key."""
+    for statement in (
+        "DROP TABLE IF EXISTS chosen", "DROP SEQUENCE IF EXISTS numbers", "CREATE SEQUENCE numbers",
+        f"CREATE TABLE chosen (id {one.column})",
+    ):  # fmt: skip
+        connection.execute(statement.encode())
+    return "chosen_pkey"
+
+
+def next_second(connection: Connection) -> None:
+    """Wait for the server's clock."""
+    connection.execute("SELECT pg_sleep(1 - mod(extract(epoch FROM clock_timestamp()), 1))")
+
+
+def filled(connection: Connection, one: Candidate, needs: Needs) -> None:
+    """All rows; a second's in each second, if the clock is in the key."""
+    batch = int(needs.rate) if one.kind == "time" else int(needs.rows)
+    for _ in range(int(needs.rows) // batch):
+        next_second(connection)
+        connection.execute(f"INSERT INTO chosen SELECT FROM generate_series(1, {batch})".encode())
+
+
+POINTS = [
+    ("v7", Needs(100_000, 100, 2**30, checkpoint=100)),
+    ("sequence", Needs(200_000, 1000, 2**30, hide=5, checkpoint=10, retention=3600)),
+    ("time", Needs(100_000, 20_000, 2**30, hide=1, checkpoint=1)),
+    ("random", Needs(100_000, 100, 2**30, hide=inf, checkpoint=100)),
+]
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(("kind", "needs"), POINTS, ids=[kind for kind, _ in POINTS])
+def test_predicted_wal_and_index_size(connection: Connection, kind: str, needs: Needs) -> None:
+    """Within 20 % of what the server writes, one row a transaction, from a checkpoint on."""
+    one, inserts = candidate(kind, needs), int(needs.rate * needs.checkpoint)
+    assert not one.against
+    index = made(connection, one)
+    filled(connection, one, needs)
+    size = scalar(connection, f"SELECT pg_relation_size('{index}')")
+    next_second(connection)
+    connection.execute("CHECKPOINT")
+    start = scalar(connection, "SELECT pg_current_wal_insert_lsn()")
+    loop = f"FOR i IN 1..{inserts} LOOP INSERT INTO chosen DEFAULT VALUES; COMMIT; END LOOP"
+    connection.execute(f"DO $$ BEGIN {loop}; END $$".encode())
+    wal = scalar(connection, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), %s)::float8", start)
+    assert wal == pytest.approx(one.wal_per_row * inserts, rel=TOLERANCE)
+    assert size == pytest.approx(one.predicted.index_bytes, rel=TOLERANCE)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(("rate", "hide", "retention"), [(100, 5, 30), (1000, 1, 2.5), (37, 11, 100)])
+def test_a_sequence_wraps_when_it_is_promised(connection: Connection, rate: int, hide: float, retention: float) -> None:
+    """The number of a block is used again after just as many values; until then each block has another."""
+    one = candidate("sequence", Needs(1e4, rate, 2**30, retention, hide))
+    assert one.blocks
+    made(connection, one)
+    values = round(one.blocks.wrap_seconds * rate)
+    call = one.column.split("DEFAULT ")[1]
+    query = f"SELECT get_byte(uuid_send({call}), 0) FROM generate_series(1, {2 * values})"
+    prefixes = [int(str(row[0])) for row in connection.execute(query.encode())]
+    assert prefixes[:values] == prefixes[values:] and len(set(prefixes)) == one.blocks.count
+    starts = [place for place in range(1, values) if prefixes[place] != prefixes[place - 1]]
+    assert [after - before for before, after in pairwise(starts)] == ([one.blocks.size] * (len(starts) - 1))
+    assert one.blocks.size >= rate * hide and values - one.blocks.size >= rate * retention
+
+
+@pytest.mark.server
+def test_the_clock_wraps_when_it_is_promised(connection: Connection) -> None:
+    """Blocks of a second, three of them, for rows that are deleted after two."""
+    one = candidate("time", Needs(1e4, 1000, 2**30, retention=2, hide=1))
+    assert one.blocks and (one.blocks.size, one.blocks.count, one.blocks.wrap_seconds) == (1, 3, 3)
+    call = one.column.split("DEFAULT ")[1]
+    # The generator's clock, time(), may be a tick of the kernel's timer late.
+    query = (
+        "SELECT floor(extract(epoch FROM clock_timestamp()) - 0.02)::bigint, "
+        f"(SELECT get_byte(uuid_send({call}), 0)), floor(extract(epoch FROM clock_timestamp()))::bigint"
+    )
+    seen: dict[int, set[int]] = {}
+    ends = time.monotonic() + one.blocks.wrap_seconds + 2
+    while time.monotonic() < ends:
+        row = connection.execute(query.encode()).fetchone()
+        assert row is not None
+        first, prefix, last = (int(str(value)) for value in row)
+        if first == last:
+            seen.setdefault(first, set()).add(prefix)
+    assert all(len(prefixes) == 1 for prefixes in seen.values()) and len(seen) >= 5
+    for (one_second, prefixes), (other, others) in combinations(seen.items(), 2):
+        assert (prefixes == others) == ((one_second - other) % one.blocks.wrap_seconds == 0)
+
+
+# --- the command ---------------------------------------------------------------
+
+
+def test_as_a_table(tmp_path: Path) -> None:
+    """The column to paste, the reasons, and every kind."""
+    done = inorder("choose", "--rate", "10k", "--retention", "30d", "--hide", "60s", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("id uuid PRIMARY KEY DEFAULT uuid_time_nextval(60, 43201)\n\n* ")
+    assert "A key shows its creation time to 1 min, modulo 30 days." in done.stdout
+    table = done.stdout.splitlines()[-6:]
+    assert table[0].startswith("time-prefixed") and table[0].endswith("chosen")
+    assert [line.split()[0] for line in table[3:]] == ["bigint", "version", "xact"]
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_as_data(tmp_path: Path, reader: str) -> None:
+    """The same figures as numbers."""
+    done = inorder("choose", "--rows", "10M", "--reader", reader, "--format", "json", folder=tmp_path)
+    found, needs = json.loads(done.stdout), Needs(10_000_000, 1000, 2**30, reader=reader)
+    chosen = choice_for(needs).chosen
+    assert found["chosen"]["kind"] == chosen.kind and len(found["others"]) == 5
+    assert found["chosen"]["wal_bytes_per_day"] == pytest.approx(chosen.wal_per_row * 1000 * DAY)
+    assert all(found["reasons"]) and ("Polling" in found["reasons"][-1]) == (reader == POLL)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "how large is the table? HINT: give --rows or --retention"),
+        (
+            ("--rows", "1G", "--retention", "1d"),
+            "--rows 1,000,000,000 are more than --rate times --retention, 86,400,000",
+        ),
+        (("--rows", "1", "--hide", "never"), "--hide must be from 0 to 3,153,600,000 seconds"),
+        (("--rows", "1", "--memory", "1kB"), "--memory must be a number from 1,048,576"),
+        (("--rows", "1", "--hide", "1", "--reader", "poll"), "HINT: --reader feed"),
+    ],
+)
+def test_bad_input(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    """One sentence, exit code 2."""
+    done = inorder("choose", *arguments, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "") and message in done.stderr
