@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Generator, Iterator
+from itertools import count
 from pathlib import Path
 
 import psycopg
@@ -11,8 +12,12 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server, find_server
 from inorder.lab.server.temporary import service_account, temporary_folder
 
+from ground import Place, run
+from tail_runs import Tail, make_table
+
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = ROOT / "test" / "module"
+SCHEMAS = count(1)
 SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers": "256MB", "max_wal_size": "8GB"}
 
 # The files that take longest, in this order: script/test begins with them. By the number of their tests, which would be
@@ -84,6 +89,36 @@ def connection(cluster: Cluster) -> Iterator[Connection]:
 
 
 @pytest.fixture
+def fresh(cluster: Cluster, template: str) -> Iterator[Connection]:
+    """A database of its own: transactions of other tests are none of its rows, but its numbers."""
+    with connect(cluster.dsn) as admin:
+        admin.execute("DROP DATABASE IF EXISTS tail WITH (FORCE)")
+        admin.execute(f"CREATE DATABASE tail TEMPLATE {template}".encode())
+    with connect(f"{cluster.dsn} dbname=tail") as connection:
+        make_table(connection)
+        yield connection
+
+
+@pytest.fixture
+def tail(cluster: Cluster, fresh: Connection, tmp_path: Path) -> Tail:
+    """The tool on the fresh database."""
+    return Tail(cluster, tmp_path)
+
+
+@pytest.fixture
+def place(cluster: Cluster) -> Iterator[Place]:
+    """Where a test has its tables."""
+    made = Place(cluster, f"ground_{next(SCHEMAS)}")
+    with connect(cluster.dsn) as admin:
+        admin.execute(f"CREATE SCHEMA {made.schema}".encode())
+        yield made
+        for session in made.sessions:
+            session.close()
+        run(admin, "SET client_min_messages = error", "SELECT feed_drop(name) FROM feeds")
+        admin.execute(f"DROP SCHEMA {made.schema} CASCADE".encode())
+
+
+@pytest.fixture
 def shared_folder() -> Iterator[Path]:
     """An empty folder with a short name that the server's account may enter: for TMPDIR, so that leftovers show."""
     with tempfile.TemporaryDirectory(prefix="t", dir=temporary_folder(service_account())) as name:
@@ -134,3 +169,8 @@ def scalar(connection: psycopg.Connection[tuple[object, ...]], statement: str, *
     row = connection.execute(statement.encode(), parameters or None).fetchone()
     assert row is not None and len(row) == 1
     return row[0]
+
+
+def text(name: str) -> str:
+    """A file of the tree."""
+    return (ROOT / name).read_text()

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from inorder.lab.experiment import Experiment
 from inorder.lab.plan import Plan
-from inorder.lab.results import Result
+from inorder.lab.results import DIRECT_IO, Result, Run
 from inorder.lab.runner import Runner
 from inorder.lab.targets.target import Target
 
@@ -26,3 +26,38 @@ def run_on_paper(
     result = result or empty_result(kind, plan)
     Runner(experiment, result, save).run()
     return result, experiment
+
+
+def insert_run(kind: str, number: int, tps: float, wal_bytes: float, rows: int = 1000) -> Run:
+    """One run of 100 inserts."""
+    metrics = {
+        "tps": tps,
+        "inserts": 100.0,
+        "wal_bytes": wal_bytes,
+        "wal_records": 300.0,
+        "full_page_images": 50.0 if kind == "random" else 0.0,
+        "index_hits": 300.0,
+        "index_reads": 100.0 if kind == "random" else 0.0,
+        "heap_hits": 0.0,
+        "heap_reads": 0.0,
+        "latency_ms": 0.1,
+    }
+    return Run("insert", kind, rows, number, metrics, {"tps": [tps]})
+
+
+def a_result(complete: bool = True, method: str = DIRECT_IO) -> Result:
+    """Random keys at a quarter of bigint's speed and twelve times its WAL, six rounds of differing speed."""
+    plan = {
+        "rows": [1000], "kinds": ["bigint", "random"], "clients": 8, "rounds": 6, "seconds": 2, "inserts": None,
+        "memory_bytes": 32 * 2**20,
+    }  # fmt: skip
+    runs = [
+        insert_run(kind, number, tps * speed, wal)
+        for number, speed in ((1, 1.0), (2, 0.5), (3, 2.0), (4, 1.0), (5, 1.0), (6, 1.0))
+        for kind, tps, wal in (("bigint", 1000.0, 17_000.0), ("random", 250.0, 204_000.0))
+    ]
+    runs.append(Run("fill", "random", 1000, 1, {"index_bytes": 64.0 * 2**20}))
+    runs.append(Run("sizes", "random", 1000, 1, {"index_bytes": 80.0 * 2**20, "leaf_density": 69.5}))
+    machine = {"cpu": "<A & B>", "cores": 2, "memory_bytes": 2**34, "kernel": "6", "filesystem": "ext4", "commit": None}
+    server = {"version": "18.6", "origin": "embedded", "settings": {"fsync": "on"}}
+    return Result("insert", "now", "0", 1, plan, server, machine, method, [], runs, complete)

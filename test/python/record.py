@@ -7,8 +7,7 @@ from pathlib import Path
 
 from inorder.lab import journal
 
-from replay import RECORDED
-from test_recorded import tables_of
+from replay import RECORDED, tables_of
 
 
 def record(name: str, file: Path) -> None:

@@ -14,6 +14,7 @@ from inorder.lab.results import Result, Run
 from inorder.lab.runner import Runner
 from inorder.lab.targets.target import Target
 from inorder.lab.turn import Measured, Metrics, Stage, Turn, nothing
+from inorder.report.catalogue import report_of
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -149,3 +150,15 @@ class Replay:
     def experiment(self) -> Experiment[Any]:
         """The experiment without a server, not yet run."""
         return self.kind(self.plan, cast(Target, Nowhere()), cast(Progress, self.progress))
+
+
+def tables_of(result: Result) -> list[dict[str, Any]]:
+    """All tables of a report: the data, and what a page shows of them."""
+    return [
+        {
+            "name": section.name,
+            "data": section.records() if section.data else [],
+            "page": section.of_columns(lambda column: column.page).shown(),
+        }
+        for section in report_of(result).sections(result)
+    ]

@@ -28,7 +28,7 @@ from inorder.database import Connection
 from inorder.errors import InputError
 
 from conftest import scalar
-from test_cli import inorder
+from tool import inorder
 
 TOLERANCE = 0.2
 HIDES = st.one_of(st.just(0.0), st.floats(0.1, 30 * DAY), st.just(inf))

@@ -1,7 +1,6 @@
 """The commands: help, clear errors with exit code 2, and a whole small demo."""
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -18,22 +17,8 @@ from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS
 from inorder.lab.server.servers import Server
 from inorder.lab.server.temporary import takes_direct_io
 
-import preloaded
 from conftest import ROOT
-
-
-def surroundings(server: Server | None, temporary: Path | None) -> dict[str, str]:
-    """The environment: which server, and where it lives."""
-    choice = {"PG_CONFIG": str(server.bindir / "pg_config")} if server else {}
-    return os.environ | choice | ({"TMPDIR": str(temporary)} if temporary else {})
-
-
-def inorder(
-    *arguments: str, folder: Path, server: Server | None = None, temporary: Path | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Run the tool as a user does, but that it is loaded already."""
-    done = preloaded.run(arguments, folder, surroundings(server, temporary))
-    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+from tool import inorder, surroundings
 
 
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:

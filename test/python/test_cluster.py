@@ -32,9 +32,9 @@ from inorder.lab.server.temporary import (
 )
 
 from conftest import SETTINGS, scalar
+from waiting import PATIENCE, running, wait_until_empty, wait_until_gone
 
 pytestmark = pytest.mark.server
-WAIT_SECONDS = 60
 
 PROGRAM = """
 import signal, sys, time
@@ -49,30 +49,6 @@ with Cluster(find_server()) as cluster:
     print(cluster.folder, cluster.process.pid, flush=True)
     time.sleep(600)
 """
-
-
-def running(pid: int) -> bool:
-    """Whether a process exists and is no zombie."""
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
-
-
-def wait_until_gone(pid: int) -> bool:
-    """Whether the process ends in time."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while running(pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not running(pid)
-
-
-def wait_until_empty(folder: Path) -> bool:
-    """Whether it becomes so in time."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while list(folder.iterdir()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not list(folder.iterdir())
 
 
 def test_nothing_is_left(server: Server) -> None:
@@ -107,7 +83,7 @@ def test_nothing_is_left_after_a_signal(server: Server, shared_folder: Path, how
         _, pid = program.stdout.readline().split()
         assert running(int(pid))
         os.killpg(program.pid, how)
-        program.wait(WAIT_SECONDS)
+        program.wait(PATIENCE)
     assert wait_until_gone(int(pid))
     assert how == signal.SIGKILL or list(shared_folder.iterdir()) == []
     assert wait_until_empty(shared_folder)
@@ -353,7 +329,7 @@ def test_a_server_that_crashes_shows_its_log(server: Server) -> None:
             pid = connection.info.backend_pid
             os.kill(pid, signal.SIGKILL)
             assert cluster.process is not None
-            cluster.process.wait(WAIT_SECONDS)
+            cluster.process.wait(PATIENCE)
             connection.execute("SELECT 1")
 
 

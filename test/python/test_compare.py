@@ -24,7 +24,7 @@ from inorder.lab.results import Result, Run
 from inorder.report.compare import compare_records, compare_section
 from inorder.report.formats import as_json
 
-from test_cli import inorder
+from tool import inorder
 
 
 def result_of(factor: float = 1.0, rounds: int = 6, seed: int = 1, **plan: object) -> Result:

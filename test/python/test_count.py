@@ -9,9 +9,8 @@ from inorder.database import Connection
 from inorder.lab.server.cluster import Cluster
 
 from conftest import ROOT, scalar
-from test_tail import Tail, fresh, insert
+from tail_runs import Tail, insert
 
-__all__ = ["fresh"]
 pytestmark = pytest.mark.server
 
 

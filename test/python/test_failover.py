@@ -87,6 +87,21 @@ def unknown(connection: Connection, feed: str, number: int) -> None:
         connection.execute(FINISH.encode(), [feed, number])
 
 
+def drained(connection: Connection, feed: str, known: set[int]) -> list[object]:
+    """The rows that are left, in batches of new, consecutive numbers, each finished once."""
+    got: list[object] = []
+    last = 0
+    while scalar(connection, NEXT, feed, 2) is not None:
+        number, rows = take(connection, feed, 2)
+        assert number not in known, f"{feed}: {number} was another batch before"
+        assert number == last + 1 or last == 0
+        last = number
+        got += rows
+        assert scalar(connection, FINISH, feed, number) is True
+        assert scalar(connection, FINISH, feed, number) is False
+    return got
+
+
 def test_numbers_of_batches_do_not_come_again(pair: Pair) -> None:
     """A sink that skips numbers it has misses nothing; what the lost timeline handed out is unknown on the new one."""
     insert(pair.old, 1, 2, 3, 4)
@@ -116,16 +131,7 @@ def test_numbers_of_batches_do_not_come_again(pair: Pair) -> None:
                        ("both", [3, 4, 5, 6, 7])):  # fmt: skip
         for number in known[feed] - {1, 2}:
             unknown(pair.new, feed, number)
-        got, last = [], 0
-        while scalar(pair.new, NEXT, feed, 2) is not None:
-            number, rows = take(pair.new, feed, 2)
-            assert number not in known[feed], f"{feed}: {number} was another batch before"
-            assert number == last + 1 or last == 0
-            last = number
-            got += rows
-            assert scalar(pair.new, FINISH, feed, number) is True
-            assert scalar(pair.new, FINISH, feed, number) is False
-        assert got == left, feed
+        assert drained(pair.new, feed, known[feed]) == left, feed
     pair.new.execute("SELECT feed_create('later', 'events')")
     assert scalar(pair.new, NEXT, "later", 1) == 1, "numbers count from 1 where none can be known"
 

@@ -1,6 +1,5 @@
 """Dump and restore: positions, guards and counts go on in another server, whatever its transaction ids are."""
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,85 +8,14 @@ import pytest
 from inorder.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
-from psycopg.conninfo import make_conninfo
 
 from conftest import SETTINGS, scalar
+from restoring import ALL, KEPT, OWNER, TABLES, dsn_of, fill, insert, read, run, spend_transactions
 
 pytestmark = pytest.mark.server
 
-TABLES = """
-CREATE EXTENSION IF NOT EXISTS inorder;
-CREATE SCHEMA "Odd.one";
-CREATE TABLE "Odd.one"."Event's" ("The id" uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
-CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n)) PARTITION BY RANGE (n);
-CREATE TABLE parts_low PARTITION OF parts FOR VALUES FROM (0) TO (5);
-CREATE TABLE parts_high PARTITION OF parts FOR VALUES FROM (5) TO (1000) PARTITION BY RANGE (n);
-CREATE TABLE parts_highest PARTITION OF parts_high DEFAULT;
-CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n int, xact bigint DEFAULT xact_id());
-CREATE INDEX ON orders USING brin (xact);
-CREATE TABLE made (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n int,
-                   xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED);
-CREATE INDEX ON made (xact);
-CREATE TABLE gone (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval());
-SELECT feed_create('gone', 'gone');
-DROP TABLE gone;
-"""
 
-# Name of the feed, and its table.
-KEPT = {"keys": """"Odd.one"."Event's\"""", "parts": "parts", "orders": "orders"}
-ALL = KEPT | {"made": "made"}
 NUMBERS = {"keys": 'uuid_xact_id("The id")', "parts": "uuid_xact_id(id)", "orders": "xact"}
-
-
-def dsn_of(cluster: Cluster, database: str, user: str = "postgres") -> str:
-    """The connection string for another database of a cluster."""
-    return make_conninfo(cluster.dsn, dbname=database, user=user)
-
-
-def read(connection: Connection, feed: str, rows: int | None = None, owner: str | None = None) -> list[int]:
-    """What the feed delivers next, by the numbers in column n."""
-    statement = f"SELECT n FROM feed_read(%s, null::{ALL[feed]}, %s, %s::regrole)"
-    found = connection.execute(statement.encode(), [feed, rows, owner])
-    return [int(str(row[0])) for row in found]
-
-
-def insert(connection: Connection, first: int, last: int) -> None:
-    """Rows with these numbers into every table, each table in a transaction of its own."""
-    for table in ALL.values():
-        connection.execute(f"INSERT INTO {table} (n) SELECT generate_series({first}, {last})".encode())
-
-
-def fill(connection: Connection) -> dict[str, list[int]]:
-    """Tables, rows, feeds inside a transaction, batches unfinished, counts; returns what was delivered."""
-    connection.execute(TABLES.encode())
-    insert(connection, 1, 3)
-    for feed, table in ALL.items():
-        connection.execute("SELECT feed_create(%s, %s), feed_create(%s || ' steps', %s)", [feed, table, feed, table])
-        connection.execute("SELECT exact_count_start(%s)", [table])
-    insert(connection, 4, 10)
-    delivered = {feed: read(connection, feed, 5) for feed in ALL}
-    for feed in ALL:
-        connection.execute("SELECT feed_next_batch(%s || ' steps', 4)", [feed])
-    insert(connection, 11, 12)
-    return delivered
-
-
-def spend_transactions(connection: Connection, amount: int) -> None:
-    """Let transaction ids grow: every savepoint that writes takes one."""
-    connection.execute("CREATE TEMP TABLE spent (n int)")
-    connection.execute(
-        f"""DO $$ BEGIN FOR i IN 1 .. {amount} LOOP
-                BEGIN INSERT INTO spent VALUES (i); EXCEPTION WHEN division_by_zero THEN NULL; END;
-            END LOOP; END $$""".encode()
-    )
-
-
-def run(cluster: Cluster, program: str, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    """One of the server's programs."""
-    command: list[str | Path] = [cluster.original.program(program), *arguments]
-    return subprocess.run(
-        command, check=False, capture_output=True, text=True, input=stdin, env=cluster.environment(), timeout=300
-    )
 
 
 def copy(source: Cluster, database: str, target: Cluster, into: str, form: str, folder: Path) -> None:
@@ -135,6 +63,40 @@ def check_counts(connection: Connection) -> None:
             assert counted == rows or call == "exact_count_fold", f"{table}: {counted}, not {rows}"
 
 
+def check_rebased(connection: Connection, feed: str, table: str) -> None:
+    """Reading is an error until feed_rebase, by the position, and by the rows for one who has read nothing.
+
+    The number of row 13, inserted afterwards, is above all restored ones.
+    """
+    quoted = "'" + table.replace("'", "''") + "'"
+    outside = f"feed_batch_after({quoted}, feed_start({quoted}))"
+    for call in (f"feed_read('{feed}', null::{table})", f"feed_next_batch('{feed}')", outside):
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
+            connection.execute(f"SELECT {call}".encode())
+        assert "feed_rebase" in str(refused.value.diag.message_hint)
+    highest = int(str(scalar(connection, f"SELECT max({NUMBERS[feed]}) FROM {table}")))
+    base = int(str(scalar(connection, "SELECT feed_rebase(%s)", table)))
+    assert base > 0
+    assert scalar(connection, "SELECT feed_rebase(%s)", table) == base, "a base that is high enough was raised"
+    connection.execute(f"INSERT INTO {table} (n) VALUES (13)".encode())
+    assert int(str(scalar(connection, f"SELECT {NUMBERS[feed]} FROM {table} WHERE n = 13"))) > highest
+
+
+def check_delivered(connection: Connection, feed: str, table: str, before: list[int]) -> None:
+    """Each row once; a batch of before the dump is the same, and is finished here; the table stays guarded."""
+    rest = read(connection, feed, 4)
+    connection.execute(f"INSERT INTO {table} (n) VALUES (14)".encode())
+    rest += read(connection, feed)
+    assert sorted(before + rest) == list(range(1, 15)), feed
+    kept = f"SELECT array_agg(n) FROM feed_batch_rows('{feed} steps', 1, null::{table})"
+    assert scalar(connection, kept) == [1, 2, 3, 4]
+    assert scalar(connection, f"SELECT feed_finish_batch('{feed} steps', 1)") is True
+    left = f"SELECT array_agg(n ORDER BY n) FROM feed_read('{feed} steps', null::{table})"
+    assert scalar(connection, left) == list(range(5, 15))
+    with pytest.raises(psycopg.errors.RestrictViolation):
+        connection.execute(f"DELETE FROM {table}".encode())
+
+
 @pytest.mark.parametrize("form", ["plain", "custom"])
 def test_feeds_go_on_in_a_younger_server(
     cluster: Cluster, young: Cluster, filled: dict[str, list[int]], form: str, tmp_path: Path
@@ -149,31 +111,8 @@ def test_feeds_go_on_in_a_younger_server(
         triggers = "SELECT count(*) FROM pg_trigger WHERE tgfoid = 'feed_guard'::regproc AND tgenabled <> 'A'"
         assert scalar(connection, triggers) == 0
         for feed, table in KEPT.items():
-            # By the position, and by the rows for one who has read nothing.
-            quoted = "'" + table.replace("'", "''") + "'"
-            outside = f"feed_batch_after({quoted}, feed_start({quoted}))"
-            for call in (f"feed_read('{feed}', null::{table})", f"feed_next_batch('{feed}')", outside):
-                with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
-                    connection.execute(f"SELECT {call}".encode())
-                assert "feed_rebase" in str(refused.value.diag.message_hint)
-            highest = int(str(scalar(connection, f"SELECT max({NUMBERS[feed]}) FROM {table}")))
-            base = int(str(scalar(connection, "SELECT feed_rebase(%s)", table)))
-            assert base > 0
-            assert scalar(connection, "SELECT feed_rebase(%s)", table) == base, "a base that is high enough was raised"
-            connection.execute(f"INSERT INTO {table} (n) VALUES (13)".encode())
-            assert int(str(scalar(connection, f"SELECT {NUMBERS[feed]} FROM {table} WHERE n = 13"))) > highest
-            rest = read(connection, feed, 4)
-            connection.execute(f"INSERT INTO {table} (n) VALUES (14)".encode())
-            rest += read(connection, feed)
-            assert sorted(filled[feed] + rest) == list(range(1, 15)), feed
-            # The batch that was handed out before the dump is the same, and is finished here.
-            kept = f"SELECT array_agg(n) FROM feed_batch_rows('{feed} steps', 1, null::{table})"
-            assert scalar(connection, kept) == [1, 2, 3, 4]
-            assert scalar(connection, f"SELECT feed_finish_batch('{feed} steps', 1)") is True
-            left = f"SELECT array_agg(n ORDER BY n) FROM feed_read('{feed} steps', null::{table})"
-            assert scalar(connection, left) == list(range(5, 15))
-            with pytest.raises(psycopg.errors.RestrictViolation):
-                connection.execute(f"DELETE FROM {table}".encode())
+            check_rebased(connection, feed, table)
+            check_delivered(connection, feed, table, filled[feed])
         check_counts(connection)
         # Computed anew: all rows are one new batch.
         connection.execute("SELECT feed_seek('made', 'beginning'), feed_seek('made steps', 'now')")
@@ -197,7 +136,7 @@ def test_feeds_go_on_in_an_older_server(cluster: Cluster, filled: dict[str, list
         connection.execute("DROP DATABASE again")
 
 
-OWNER, READER = "inorder_plain", "inorder_reader"
+READER = "inorder_reader"
 
 
 @pytest.fixture

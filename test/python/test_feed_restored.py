@@ -10,7 +10,7 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
 
 from conftest import SETTINGS, scalar
-from test_feed_restore import ALL, KEPT, OWNER, dsn_of, fill, insert, read, run, spend_transactions
+from restoring import ALL, KEPT, OWNER, dsn_of, fill, insert, read, run, spend_transactions
 
 pytestmark = pytest.mark.server
 

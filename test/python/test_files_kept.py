@@ -14,8 +14,8 @@ from inorder.lab.server.servers import Server
 from inorder.report import html
 from inorder.report.side_by_side import Labelled
 
-from test_cli import inorder
-from test_report import a_result
+from on_paper import a_result
+from tool import inorder
 
 
 def test_the_usual_name_gets_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,110 +1,19 @@
 """What a read stands on: nothing that happens to the table between two reads, or before one, loses rows silently."""
 
-from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
 
 import psycopg
 import pytest
 from inorder.database import Connection, connect
-from inorder.lab.server.cluster import Cluster
 
 from conftest import scalar
+from ground import GROUND, PARTS, PLAIN, READS, ROWS, SNAPSHOT, Place, numbers, run, state, states
 
 pytestmark = pytest.mark.server
 
-NUMBERS = count(1)
-SNAPSHOT = "40001"  # serialization_failure: try again
-GROUND = "55000"  # object_not_in_prerequisite_state: somebody has to look at it
 
-PLAIN = "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int, note int)"
-PARTS = (
-    "CREATE TABLE t (id uuid DEFAULT uuid_xact_nextval(), n int, note int, PRIMARY KEY (id, n)) PARTITION BY LIST (n)",
-    *(f"CREATE TABLE t_{n} PARTITION OF t FOR VALUES IN ({n})" for n in (1, 2)),
-    "CREATE TABLE t_3 PARTITION OF t FOR VALUES IN (3, 4) PARTITION BY LIST (n)",
-    "CREATE TABLE t_3_3 PARTITION OF t_3 FOR VALUES IN (3)",
-    "CREATE TABLE t_3_4 PARTITION OF t_3 FOR VALUES IN (4)",
-)
-ROWS = "INSERT INTO t (n) VALUES (1), (2), (3), (4)"
 POSITION = "SELECT feed_start('t')"
-READS = {
-    "read": "SELECT n FROM feed_read('f', null::t)",
-    "apply": "SELECT feed_apply('f', 'INSERT INTO taken SELECT n FROM batch')",
-    "next batch": "SELECT feed_next_batch('f')",
-    "batch rows": "SELECT n FROM feed_batch_rows('out', 1, null::t)",
-    "batch after": "SELECT feed_batch_after('t', (SELECT p FROM kept))",
-    "rows": "SELECT n FROM feed_rows('t', (SELECT b FROM kept), null::t)",
-    "count": "SELECT exact_count('t')",
-    "fold": "SELECT exact_count_fold('t')",
-}
 RIGHT = {"read": 4, "apply": 4, "next batch": 1, "batch rows": 4, "batch after": 1, "rows": 4, "count": 4, "fold": 4}
-
-
-def run(connection: Connection, *statements: str) -> None:
-    """One after the other."""
-    for statement in statements:
-        connection.execute(statement.encode())
-
-
-def state(connection: Connection, statement: str) -> str:
-    """The SQLSTATE with which a statement fails; empty if it does not."""
-    try:
-        connection.execute(statement.encode())
-    except psycopg.Error as error:
-        return error.sqlstate or "?"
-    return ""
-
-
-def states(connection: Connection, reads: Iterable[str]) -> dict[str, str]:
-    """How each ends, in a transaction that goes on."""
-    found = {}
-    for read in reads:
-        run(connection, "SAVEPOINT s")
-        found[read] = state(connection, READS[read])
-        run(connection, "ROLLBACK TO s")
-    return found
-
-
-def numbers(connection: Connection, statement: str = READS["read"]) -> list[int]:
-    """The first column."""
-    return sorted(int(str(row[0])) for row in connection.execute(statement.encode()).fetchall())
-
-
-class Place:
-    """A schema of its own, and any number of sessions that have it on their path."""
-
-    def __init__(self, cluster: Cluster, schema: str) -> None:
-        self.cluster, self.schema = cluster, schema
-        self.sessions: list[Connection] = []
-
-    def session(self) -> Connection:
-        """One more."""
-        opened = connect(self.cluster.dsn)
-        opened.execute(f"SET search_path = {self.schema}, public".encode())
-        self.sessions.append(opened)
-        return opened
-
-    def make(self, *tables: str, rows: str = ROWS) -> Connection:
-        """A table with a feed, a count, an unfinished batch and a position, all before its rows; by its owner."""
-        owner = self.session()
-        run(owner, *tables, "CREATE TABLE taken (n int)", "SELECT feed_create('f', 't'), exact_count_start('t')")
-        run(owner, "CREATE TABLE kept AS SELECT feed_start('t') AS p, NULL::feed_batch AS b")
-        run(owner, "SELECT feed_create('out', 't')", rows, "SELECT feed_next_batch('out')")
-        run(owner, "UPDATE kept SET b = feed_batch_after('t', p)")
-        return owner
-
-
-@pytest.fixture
-def place(cluster: Cluster) -> Iterator[Place]:
-    """Where a test has its tables."""
-    made = Place(cluster, f"ground_{next(NUMBERS)}")
-    with connect(cluster.dsn) as admin:
-        admin.execute(f"CREATE SCHEMA {made.schema}".encode())
-        yield made
-        for session in made.sessions:
-            session.close()
-        run(admin, "SET client_min_messages = error", "SELECT feed_drop(name) FROM feeds")
-        admin.execute(f"DROP SCHEMA {made.schema} CASCADE".encode())
 
 
 REWRITES = {

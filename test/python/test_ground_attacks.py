@@ -10,9 +10,7 @@ import pytest
 from inorder.database import Connection
 
 from conftest import scalar
-from test_ground import GROUND, PARTS, PLAIN, READS, SNAPSHOT, Place, numbers, place, run, state, states
-
-__all__ = ["place"]
+from ground import GROUND, PARTS, PLAIN, READS, SNAPSHOT, Place, numbers, run, state, states
 
 pytestmark = pytest.mark.server
 

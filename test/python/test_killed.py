@@ -15,8 +15,8 @@ from inorder.lab.results import Result
 from inorder.lab.server.servers import Server
 from inorder.lab.server.temporary import PREFIX
 
-from test_cli import inorder, surroundings
-from test_cluster import running, wait_until_empty, wait_until_gone
+from tool import inorder, surroundings
+from waiting import running, wait_until_empty, wait_until_gone
 
 pytestmark = pytest.mark.server
 WAIT_SECONDS = 60

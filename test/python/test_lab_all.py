@@ -12,7 +12,7 @@ from inorder.lab.results import Run
 from inorder.lab.server.servers import Server
 from inorder.lab.session import new_result
 
-from test_cli import inorder
+from tool import inorder
 
 
 def test_what_is_there_is_gone_on_with(tmp_path: Path, server: Server) -> None:

@@ -31,7 +31,7 @@ from rich.console import Console
 
 from conftest import Silent, scalar
 from on_paper import run_on_paper
-from test_cli import inorder
+from tool import inorder
 
 SMALL = BulkPlan(kinds=("bigint", "random_char", "time_char"), rows=(1000, 2000), rounds=2)
 FACTORS = {"bigint": 1.0, "random_char": 4.0, "time_char": 2.0}

@@ -37,7 +37,7 @@ from rich.console import Console
 
 from conftest import Silent, scalar
 from on_paper import empty_result, run_on_paper
-from test_cli import inorder
+from tool import inorder
 
 TURNS = [(s, k) for s in WRITES for k in WRITTEN] + [(s, k) for s in SUMMARIES for k in READERS]
 

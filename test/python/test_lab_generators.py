@@ -18,7 +18,7 @@ from inorder.lab.server.servers import Server
 from inorder.lab.turn import Metrics
 
 from on_paper import empty_result, run_on_paper
-from test_cli import inorder
+from tool import inorder
 
 
 class OnPaper(GeneratorsExperiment):

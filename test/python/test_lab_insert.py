@@ -147,6 +147,26 @@ def experiment_on(cluster: Cluster, plan: InsertPlan) -> InsertExperiment:
     return InsertExperiment(plan, ThrowAway(cluster), Silent())
 
 
+def check_random_inserts(run: Measured, has_io_counters: bool) -> None:
+    """The counters of a measurement of random keys agree with one another, and with its rows."""
+    metrics, series = run.metrics, run.series
+    assert metrics["inserts"] == INSERTS
+    assert metrics["full_page_images"] > 100  # without a checkpoint before, the second would have few
+    assert metrics["index_reads"] > INSERTS / 2  # 1 MB of shared buffers hold a part of 2.5 MB of index
+    # What pg_waldump finds is what the server has counted, but for the checkpoint's own records at the edges.
+    assert metrics["record_bytes"] + metrics["image_bytes"] == pytest.approx(metrics["wal_bytes"], rel=0.02)
+    assert metrics["full_page_images"] * 8192 >= metrics["image_bytes"] > metrics["full_page_images"] * 1000
+    assert 100 < metrics["touched_blocks"] <= INSERTS * 1.1 and series["checkpoints"] == []
+    assert sum(series["page_map"]) >= INSERTS and min(series["page_map"]) >= 0
+    times = [metrics[name] for name in PERCENTILES if name in metrics]
+    assert times and times == sorted(times) and times[0] > 0
+    read, written = metrics.get("read_bytes"), metrics.get("written_bytes")
+    assert (read is not None) == (written is not None) == has_io_counters
+    if read is not None and written is not None:  # of the whole server: the catalogs' blocks, too
+        assert 0 <= read / 8192 - metrics["index_reads"] - metrics["heap_reads"] < 1000
+        assert INSERTS / 4 < written / 8192 <= metrics["evictions"]  # most blocks that go have been changed
+
+
 @pytest.mark.server
 def test_fill_and_measure(server: Server) -> None:
     """Tables hold what was asked; every measurement follows a checkpoint and counts its own inserts alone."""
@@ -169,23 +189,8 @@ def test_fill_and_measure(server: Server) -> None:
     assert again == [(ROWS + INSERTS,)] * 2  # also where two turns had made more of it
     assert filled["random"].metrics["index_bytes"] > 2**20
     assert rows == (ROWS + 2 * INSERTS,) and sizes["rows"] == ROWS + 2 * INSERTS
-    for metrics, series in ((run.metrics, run.series) for run in runs):
-        # Without a checkpoint between, the second would have few.
-        assert metrics["inserts"] == INSERTS
-        assert metrics["full_page_images"] > 100
-        assert metrics["index_reads"] > INSERTS / 2  # 1 MB of shared buffers hold a part of 2.5 MB of index
-        # What pg_waldump finds is what the server has counted, but for the checkpoint's own records at the edges.
-        assert metrics["record_bytes"] + metrics["image_bytes"] == pytest.approx(metrics["wal_bytes"], rel=0.02)
-        assert metrics["full_page_images"] * 8192 >= metrics["image_bytes"] > metrics["full_page_images"] * 1000
-        assert 100 < metrics["touched_blocks"] <= INSERTS * 1.1 and series["checkpoints"] == []
-        assert sum(series["page_map"]) >= INSERTS and min(series["page_map"]) >= 0
-        times = [metrics[name] for name in PERCENTILES if name in metrics]
-        assert times and times == sorted(times) and times[0] > 0
-        read, written = metrics.get("read_bytes"), metrics.get("written_bytes")
-        assert (read is None) == (written is None) == (server.major < 16)
-        if read is not None and written is not None:  # of the whole server: the catalogs' blocks, too
-            assert 0 <= read / 8192 - metrics["index_reads"] - metrics["heap_reads"] < 1000
-            assert INSERTS / 4 < written / 8192 <= metrics["evictions"]  # most blocks that go have been changed
+    for run in runs:
+        check_random_inserts(run, has_io_counters=server.major >= 16)
     assert ordered.metrics["full_page_images"] < 20 and ordered.metrics["touched_blocks"] < 20
     # Ordered keys are written at the end of the index alone, random ones all over it.
     places = ordered.series["page_map"]

@@ -21,7 +21,7 @@ from inorder.lab.targets.throw_away import ThrowAway
 
 from conftest import Silent
 from replay import recorded
-from test_cli import inorder
+from tool import inorder
 
 ROWS = 20_000
 

@@ -25,7 +25,7 @@ from inorder.report.terminal import section_table
 from rich.console import Console
 
 from on_paper import empty_result, run_on_paper
-from test_cli import inorder
+from tool import inorder
 
 ROWS, MORE = 20_000, 4_000
 

@@ -36,7 +36,7 @@ from inorder.report.section import Section
 from inorder.report.side_by_side import side_by_side
 
 from conftest import Silent
-from test_cli import inorder
+from tool import inorder
 
 USUAL = Conditions(rows=1e8, rate=10_000, memory_bytes=2**30, checkpoint=300)
 IN_ORDER = ("bigint", "xact", "v7")

@@ -24,7 +24,7 @@ from inorder.lab.server.servers import Server
 from inorder.lab.turn import Measured, Stage
 
 from on_paper import empty_result, run_on_paper
-from test_cli import inorder
+from tool import inorder
 
 KINDS = ("bigint", "sequence")
 

@@ -30,7 +30,7 @@ from inorder.lab.turn import Metrics
 from inorder.report.catalogue import report_of
 
 from conftest import Silent
-from test_lab_own_server import but, fitted, plain, run_there, traces
+from own_server_runs import but, fitted, plain, run_there, traces
 
 
 @pytest.mark.server

@@ -35,7 +35,7 @@ from rich.console import Console
 from conftest import Counting, Silent
 from on_paper import empty_result
 from replay import Nowhere
-from test_cli import inorder, surroundings
+from tool import inorder, surroundings
 
 LOSING = ("id", "created", "v7")
 KEEPING = tuple(name for name in READERS if name not in LOSING)

@@ -25,7 +25,7 @@ from inorder.report.terminal import section_table
 from rich.console import Console
 
 from on_paper import empty_result, run_on_paper
-from test_cli import inorder
+from tool import inorder
 
 ROWS, TURNS = 10_000, 30
 PLAN = ReusePlan(rows=ROWS, turns=TURNS)

@@ -27,7 +27,7 @@ from rich.console import Console
 
 from conftest import Silent, scalar
 from on_paper import empty_result, run_on_paper
-from test_cli import inorder
+from tool import inorder
 
 SMALL = SequencePlan(clients=(1, 10), caches=(1, 100), rounds=2)
 

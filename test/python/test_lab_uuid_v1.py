@@ -40,7 +40,7 @@ from rich.console import Console
 
 from conftest import Silent, scalar
 from on_paper import empty_result, run_on_paper
-from test_cli import inorder, surroundings
+from tool import inorder, surroundings
 
 ROWS = 5000
 TIMED = [step for step in STEPS if step not in (SIZES, SIZES_AFTER)]

@@ -1,7 +1,6 @@
 """The writers experiment: what the order check counts, what each form writes, the turns, the command."""
 
 import random
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,7 +9,6 @@ from inorder.database import Connection, connect
 from inorder.errors import InorderError
 from inorder.lab.experiments.writers import WritersExperiment, WritersPlan, count_misplaced
 from inorder.lab.experiments.writers.forms import (
-    ALONE_FORMS,
     BASELINE,
     CACHED,
     FORMS,
@@ -30,11 +28,9 @@ from inorder.lab.journal import load
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.lab.turn import Metrics
 
 from conftest import Silent, scalar
-from on_paper import run_on_paper
-from test_cli import inorder
+from tool import inorder
 
 CLIENTS = 4
 TRANSACTIONS = 5
@@ -212,52 +208,6 @@ def test_rows_that_are_missing_are_an_error(bench: Few, monkeypatch: pytest.Monk
     monkeypatch.setitem(FORMS, BASELINE, one_table("", behind=(f"DELETE FROM {TABLE} WHERE id = 3",)))
     with pytest.raises(InorderError, match="plain: 19 rows of 20 statements of 1"):
         bench.measure(BASELINE, CLIENTS, 1, 1)
-
-
-# --- the turns ----------------------------------------------------------------
-
-
-class OnPaper(WritersExperiment):
-    """Writes down what is measured."""
-
-    def prepare(self) -> None:
-        """Nothing yet."""
-        self.asked: list[tuple[str, int, int]] = []
-
-    def measure(self, name: str, clients: int, rows: int, seed: int) -> Metrics:
-        """Noted."""
-        self.asked.append((name, clients, rows))
-        return turn_metrics(100.0)
-
-
-def turn_metrics(speed: float, misplaced: float = 0) -> Metrics:
-    """What a turn measures."""
-    return {
-        "rows_per_second": speed, "tps": speed, "latency_ms": 1.5, "written": 200, "misplaced": misplaced,
-        "wal_bytes": 80_000, "wal_records": 600, "full_page_images": 2,
-    }  # fmt: skip
-
-
-def every_turn(clients: int) -> Counter[tuple[str, int, int]]:
-    """Of one round."""
-    alone = [(form, 1, rows) for form in ALONE_FORMS for rows in STATEMENT_ROWS]
-    return Counter(alone + [(form, clients, rows) for form in FORMS for rows in STATEMENT_ROWS])
-
-
-def test_every_round_has_every_form() -> None:
-    """In an order of its own."""
-    result, bench = run_on_paper(OnPaper, WritersPlan(clients=5, rounds=3))
-    turns = every_turn(5).total()
-    rounds = [bench.asked[start : start + turns] for start in range(0, 3 * turns, turns)]
-    assert len(bench.asked) == 3 * turns and all(Counter(one) == every_turn(5) for one in rounds)
-    assert rounds[0] != rounds[1] != rounds[2] and result.complete
-
-
-def test_only_the_forms_that_are_asked_for() -> None:
-    """One session only where that says something."""
-    _, bench = run_on_paper(OnPaper, WritersPlan(forms=(BASELINE, LOCK), rounds=1))
-    plain = [(BASELINE, clients, rows) for clients in (1, 16) for rows in STATEMENT_ROWS]
-    assert sorted(bench.asked) == [(LOCK, 16, 1), (LOCK, 16, 600), *plain]
 
 
 # --- the command --------------------------------------------------------------

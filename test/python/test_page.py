@@ -17,7 +17,7 @@ from inorder.lab.results import Result
 from inorder.report.html import render
 from inorder.report.side_by_side import Labelled
 
-from test_report import a_result, insert_run
+from on_paper import a_result, insert_run
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WIDTHS = (360, 390, 768, 1280)

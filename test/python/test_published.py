@@ -10,7 +10,7 @@ from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import Result, Run
 from inorder.report.catalogue import Report
 
-from test_report import a_result, insert_run
+from on_paper import a_result, insert_run
 
 INSERT = Report(all_experiments()["insert"])
 

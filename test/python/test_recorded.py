@@ -6,24 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inorder.lab.results import Result
-from inorder.report.catalogue import report_of
 
-from replay import RECORDED, recorded, recorded_names
+from replay import RECORDED, recorded, recorded_names, tables_of
 
 NAMES = recorded_names()
-
-
-def tables_of(result: Result) -> list[dict[str, Any]]:
-    """All tables of a report: the data, and what a page shows of them."""
-    return [
-        {
-            "name": section.name,
-            "data": section.records() if section.data else [],
-            "page": section.of_columns(lambda column: column.page).shown(),
-        }
-        for section in report_of(result).sections(result)
-    ]
 
 
 def read(path: Path) -> Any:

@@ -13,7 +13,7 @@ from inorder.lab.experiments.insert import InsertExperiment
 from inorder.lab.experiments.insert.pictures import seconds_line
 from inorder.lab.experiments.insert.summary import KindSummary, random_keys, summarise, times_memory
 from inorder.lab.journal import load_all
-from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result, Run
+from inorder.lab.results import EXACT_COUNTERS, Result, Run
 from inorder.report.catalogue import Report
 from inorder.report.formats import as_csv, as_json
 from inorder.report.html import render
@@ -21,45 +21,12 @@ from inorder.report.memory import memory_note
 from inorder.report.side_by_side import Labelled, distinct, side_by_side
 from rich.console import Console
 
+from on_paper import a_result, insert_run
+
 INSERT = Report(all_experiments()["insert"])
 GENERATORS = Report(all_experiments()["generators"])
 
 VOID = {"meta", "path", "rect", "circle", "br", "link", "input", "img"}
-
-
-def insert_run(kind: str, number: int, tps: float, wal_bytes: float, rows: int = 1000) -> Run:
-    """One run of 100 inserts."""
-    metrics = {
-        "tps": tps,
-        "inserts": 100.0,
-        "wal_bytes": wal_bytes,
-        "wal_records": 300.0,
-        "full_page_images": 50.0 if kind == "random" else 0.0,
-        "index_hits": 300.0,
-        "index_reads": 100.0 if kind == "random" else 0.0,
-        "heap_hits": 0.0,
-        "heap_reads": 0.0,
-        "latency_ms": 0.1,
-    }
-    return Run("insert", kind, rows, number, metrics, {"tps": [tps]})
-
-
-def a_result(complete: bool = True, method: str = DIRECT_IO) -> Result:
-    """Random keys at a quarter of bigint's speed and twelve times its WAL, six rounds of differing speed."""
-    plan = {
-        "rows": [1000], "kinds": ["bigint", "random"], "clients": 8, "rounds": 6, "seconds": 2, "inserts": None,
-        "memory_bytes": 32 * 2**20,
-    }  # fmt: skip
-    runs = [
-        insert_run(kind, number, tps * speed, wal)
-        for number, speed in ((1, 1.0), (2, 0.5), (3, 2.0), (4, 1.0), (5, 1.0), (6, 1.0))
-        for kind, tps, wal in (("bigint", 1000.0, 17_000.0), ("random", 250.0, 204_000.0))
-    ]
-    runs.append(Run("fill", "random", 1000, 1, {"index_bytes": 64.0 * 2**20}))
-    runs.append(Run("sizes", "random", 1000, 1, {"index_bytes": 80.0 * 2**20, "leaf_density": 69.5}))
-    machine = {"cpu": "<A & B>", "cores": 2, "memory_bytes": 2**34, "kernel": "6", "filesystem": "ext4", "commit": None}
-    server = {"version": "18.6", "origin": "embedded", "settings": {"fsync": "on"}}
-    return Result("insert", "now", "0", 1, plan, server, machine, method, [], runs, complete)
 
 
 def kinds_of(result: Result) -> list[KindSummary]:

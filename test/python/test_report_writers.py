@@ -1,22 +1,77 @@
-"""The report of the writers experiment."""
+"""The writers experiment without a server: its rounds, and its report."""
+
+from collections import Counter
 
 import pytest
 from inorder.lab.experiments.writers import WritersExperiment, WritersPlan
-from inorder.lab.experiments.writers.forms import BASELINE, LOCK, LOCK_CACHED, LOCK_KEPT, OWN_TABLE, XACT
+from inorder.lab.experiments.writers.forms import (
+    ALONE_FORMS,
+    BASELINE,
+    FORMS,
+    LOCK,
+    LOCK_CACHED,
+    LOCK_KEPT,
+    OWN_TABLE,
+    XACT,
+)
 from inorder.lab.experiments.writers.report import (
     ALONE,
     PUBLISHED_LATENCY_MS,
     PUBLISHED_LOCK_MS,
     PUBLISHED_ROWS_PER_SECOND,
     PUBLISHED_TPS,
+    STATEMENT_ROWS,
     TOGETHER,
     headline,
 )
 from inorder.lab.results import Result, Run
+from inorder.lab.turn import Metrics
 from inorder.report.section import Section
 
-from on_paper import empty_result
-from test_lab_writers import every_turn, turn_metrics
+from on_paper import empty_result, run_on_paper
+
+
+class OnPaper(WritersExperiment):
+    """Writes down what is measured."""
+
+    def prepare(self) -> None:
+        """Nothing yet."""
+        self.asked: list[tuple[str, int, int]] = []
+
+    def measure(self, name: str, clients: int, rows: int, seed: int) -> Metrics:
+        """Noted."""
+        self.asked.append((name, clients, rows))
+        return turn_metrics(100.0)
+
+
+def turn_metrics(speed: float, misplaced: float = 0) -> Metrics:
+    """What a turn measures."""
+    return {
+        "rows_per_second": speed, "tps": speed, "latency_ms": 1.5, "written": 200, "misplaced": misplaced,
+        "wal_bytes": 80_000, "wal_records": 600, "full_page_images": 2,
+    }  # fmt: skip
+
+
+def every_turn(clients: int) -> Counter[tuple[str, int, int]]:
+    """Of one round."""
+    alone = [(form, 1, rows) for form in ALONE_FORMS for rows in STATEMENT_ROWS]
+    return Counter(alone + [(form, clients, rows) for form in FORMS for rows in STATEMENT_ROWS])
+
+
+def test_every_round_has_every_form() -> None:
+    """In an order of its own."""
+    result, bench = run_on_paper(OnPaper, WritersPlan(clients=5, rounds=3))
+    turns = every_turn(5).total()
+    rounds = [bench.asked[start : start + turns] for start in range(0, 3 * turns, turns)]
+    assert len(bench.asked) == 3 * turns and all(Counter(one) == every_turn(5) for one in rounds)
+    assert rounds[0] != rounds[1] != rounds[2] and result.complete
+
+
+def test_only_the_forms_that_are_asked_for() -> None:
+    """One session only where that says something."""
+    _, bench = run_on_paper(OnPaper, WritersPlan(forms=(BASELINE, LOCK), rounds=1))
+    plain = [(BASELINE, clients, rows) for clients in (1, 16) for rows in STATEMENT_ROWS]
+    assert sorted(bench.asked) == [(LOCK, 16, 1), (LOCK, 16, 600), *plain]
 
 
 def a_result(clients: int = 16) -> Result:

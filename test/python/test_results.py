@@ -13,7 +13,7 @@ from inorder.lab.experiments.bulk.plan import BulkPlan
 from inorder.lab.journal import SCHEMA_VERSION, Journal, lines_of, load, save
 from inorder.lab.results import Result, Run
 
-from test_cli import inorder
+from tool import inorder
 
 
 def result() -> Result:

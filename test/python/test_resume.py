@@ -10,7 +10,7 @@ from inorder.lab.results import Result
 from inorder.lab.server.servers import Server
 from inorder.lab.session import check_same_place
 
-from test_cli import inorder
+from tool import inorder
 
 MACHINE = {"cpu": "A 9000", "cores": 4, "memory_bytes": 2**34, "filesystem": "ext4", "commit": "abc", "kernel": "6"}
 

@@ -11,9 +11,9 @@ from inorder.lab.experiments import all_experiments
 from inorder.lab.setting import settings_of
 from inorder.report.catalogue import report_of
 
+from conftest import text
+from on_paper import insert_run
 from replay import recorded, recorded_names
-from test_report import insert_run
-from test_tree import text
 
 KINDS = all_experiments()
 MISSING = "not reproduced, because "

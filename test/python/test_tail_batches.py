@@ -18,9 +18,9 @@ from inorder.lab.server.cluster import Cluster
 
 from conftest import ROOT, scalar
 from preloaded import Run
-from test_tail import PATIENCE, TOOL, Tail, fresh, insert, numbers, tail, wait_for, wait_for_more
+from tail_runs import TOOL, Tail, insert, numbers, spooled
+from waiting import PATIENCE, wait_for, wait_for_more
 
-__all__ = ["fresh", "tail"]
 pytestmark = pytest.mark.server
 
 KILL_POINTS = ROOT / "test" / "python" / "kill_points.py"
@@ -91,18 +91,6 @@ def check_notes(path: Path) -> None:
 def wait_until_spooled(process: Run, size: int) -> None:
     """Until its temporary file is larger."""
     wait_for(lambda: spooled(process) > size)
-
-
-def spooled(process: Run) -> int:
-    """The bytes in the temporary file of a run: it has no name."""
-    sizes = [0]
-    for path in Path(f"/proc/{process.pid}/fd").iterdir():
-        try:
-            if "(deleted)" in str(path.readlink()):
-                sizes.append(path.stat().st_size)
-        except FileNotFoundError:
-            pass
-    return max(sizes)
 
 
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")])

@@ -19,9 +19,9 @@ from inorder.tail.sources import copy_parts
 from psycopg import sql
 
 from conftest import scalar
-from test_tail import PATIENCE, Tail, fresh, insert, numbers, read_until, tail, wait_for
+from tail_runs import Tail, insert, numbers, read_until
+from waiting import PATIENCE, wait_for
 
-__all__ = ["fresh", "tail"]
 pytestmark = pytest.mark.server
 
 EVENTS = ("events", "--position", "p")

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from inorder.database import Connection
 
-from test_tail import PATIENCE, TOOL, Tail, fresh, insert, numbers, tail, tail_has, wait_for
+from tail_runs import TOOL, Tail, insert, numbers, tail_has
+from waiting import PATIENCE, wait_for
 
-__all__ = ["fresh", "tail"]
 pytestmark = pytest.mark.server
 
 EVENTS = ("events", "--position", "p")

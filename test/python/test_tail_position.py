@@ -16,9 +16,8 @@ from inorder.tail.position import PositionFile
 from inorder.tail.state import NEW, State, decode
 
 from conftest import scalar
-from test_tail import PATIENCE, Tail, fresh, insert, numbers, tail
-
-__all__ = ["fresh", "tail"]
+from tail_runs import Tail, insert, numbers
+from waiting import PATIENCE
 
 EVENTS = ("events", "--position", "p")
 STATE: dict[str, Any] = {

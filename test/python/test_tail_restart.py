@@ -17,8 +17,8 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
 
 from conftest import SETTINGS, scalar
-from test_tail import PATIENCE, Tail, insert, make_table, numbers, read_until, wait_for, wait_for_more
-from test_tail_batches import spooled
+from tail_runs import Tail, insert, make_table, numbers, read_until, spooled
+from waiting import PATIENCE, wait_for, wait_for_more
 
 pytestmark = pytest.mark.server
 

@@ -12,18 +12,14 @@ import inorder
 import pytest
 from inorder.lab.keys import BASE_KINDS
 
-from conftest import LONG, ROOT
+from conftest import LONG, ROOT, text
 
 C_FILES = sorted((ROOT / "src").glob("*.[ch]"))
 PYTHON_FILES = sorted((ROOT / "inorder").rglob("*.py"))
+TESTS = sorted((ROOT / "test" / "python").rglob("*.py"))
 PUBLIC, INTERNAL = "@extschema@", "inorder_internal"
 SQL_FUNCTION = re.compile(rf"^ *CREATE FUNCTION ({PUBLIC}|{INTERNAL})\.(\w+)\(", re.M)
 SQL_COMMENT = re.compile(rf"COMMENT ON FUNCTION ({PUBLIC}|{INTERNAL})\.(\w+)\([^;]*?\) IS\s'([^']*)")
-
-
-def text(name: str) -> str:
-    """A file of the tree."""
-    return (ROOT / name).read_text()
 
 
 def sql_source() -> str:
@@ -115,6 +111,17 @@ def test_python_files_and_functions_are_small_and_documented(path: Path) -> None
             assert inner or private or ast.get_docstring(node), f"{path.name}: {node.name} has no docstring"
         if isinstance(node, ast.FunctionDef):
             assert node.end_lineno is not None and node.end_lineno - node.lineno < 40, f"{path.name}: {node.name}"
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda path: path.stem)
+def test_tests_share_helpers_only(path: Path) -> None:
+    """No test imports another test; and a function of them is not longer than one of the tool."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        assert not [name for name in modules if name.startswith("test_")]
+        if isinstance(node, ast.FunctionDef):
+            assert node.end_lineno is not None and node.end_lineno - node.lineno < 40, node.name
 
 
 def test_modules_depend_one_way() -> None:

@@ -14,8 +14,8 @@ from inorder.report.side_by_side import Labelled
 from inorder.report.studies import STUDIES
 from inorder.report.verdict import Verdict, decided, to_decide
 
+from on_paper import a_result, insert_run
 from replay import recorded
-from test_report import a_result, insert_run
 
 
 def cut(result: Result, rounds: int) -> Result:

@@ -1,0 +1,60 @@
+"""Runs on the user's own server, and what is left of them."""
+
+from pathlib import Path
+from typing import Any
+
+from inorder.database import connect
+from inorder.lab.capabilities import Capabilities as Found
+from inorder.lab.experiments import all_experiments
+from inorder.lab.journal import load
+from inorder.lab.plan import Plan
+from inorder.lab.results import OWN_SERVER, Result
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
+
+from conftest import scalar
+from tool import inorder
+
+ALL = Found("15.1", "me", "shop", False, True, True, None, True, True, True, True, True, 90, 2**27, "off", "C", True)
+
+
+def fitted(plan: Plan, can: Found) -> tuple[Any, list[str]]:
+    """What becomes of a plan there, and what is said of it."""
+    found = next(kind for kind in all_experiments().values() if kind.Plan is type(plan)).adapt(plan, can)
+    return found.plan, list(found.notes)
+
+
+def but(**changes: object) -> Found:
+    """A server that lets all be seen and done, but for this."""
+    return Found(**{**vars(ALL), **changes})
+
+
+def plain(users: Cluster, database: str = "bare") -> str:
+    """The connection string of a role without rights."""
+    return f"host={users.folder / 'run'} port=5432 user=plain dbname={database}"
+
+
+def traces(dsn: str) -> list[object]:
+    """What is left there of runs: schemas, feeds, readable tables, sessions."""
+    with connect(dsn) as connection:
+        connection.execute("SET search_path = elsewhere, pg_catalog")
+        queries = ["SELECT nspname FROM pg_namespace WHERE nspname = 'inorder_lab'",
+                   "SELECT application_name FROM pg_stat_activity WHERE application_name ~ '^inorder_lab'"]  # fmt: skip
+        if scalar(connection, "SELECT to_regclass('inorder_internal.feed') IS NOT NULL"):
+            queries += [
+                "SELECT name FROM inorder_internal.feed", "SELECT relation::text FROM inorder_internal.feed_table"
+            ]  # fmt: skip
+        return [row[0] for text in queries for row in connection.execute(text.encode())]
+
+
+def run_there(folder: Path, server: Server, dsn: str, name: str, *options: str) -> tuple[Result, str]:
+    """One round of an experiment with a page: complete; and what it notes."""
+    (folder / f"inorder-{name}.json").unlink(missing_ok=True)
+    words = ("lab", "run", name, "--dsn", dsn, "--rounds", "1", "--html", "page.html", *options)
+    done = inorder(*words, folder=folder, server=server)
+    assert done.returncode == 0, done.stderr
+    result = load(folder / f"inorder-{name}.json")
+    assert result.complete and result.method == OWN_SERVER == result.server["origin"]
+    assert result.notes and all(note.split(".")[0][:60] in done.stdout for note in result.notes)
+    assert "host" not in str(result.server) and (folder / "page.html").exists()
+    return result, " ".join(result.notes)

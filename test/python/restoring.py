@@ -1,0 +1,83 @@
+"""Databases with feeds and counts, to be dumped and restored."""
+
+import subprocess
+from pathlib import Path
+
+from inorder.database import Connection
+from inorder.lab.server.cluster import Cluster
+from psycopg.conninfo import make_conninfo
+
+TABLES = """
+CREATE EXTENSION IF NOT EXISTS inorder;
+CREATE SCHEMA "Odd.one";
+CREATE TABLE "Odd.one"."Event's" ("The id" uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
+CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n)) PARTITION BY RANGE (n);
+CREATE TABLE parts_low PARTITION OF parts FOR VALUES FROM (0) TO (5);
+CREATE TABLE parts_high PARTITION OF parts FOR VALUES FROM (5) TO (1000) PARTITION BY RANGE (n);
+CREATE TABLE parts_highest PARTITION OF parts_high DEFAULT;
+CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n int, xact bigint DEFAULT xact_id());
+CREATE INDEX ON orders USING brin (xact);
+CREATE TABLE made (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n int,
+                   xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED);
+CREATE INDEX ON made (xact);
+CREATE TABLE gone (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval());
+SELECT feed_create('gone', 'gone');
+DROP TABLE gone;
+"""
+# Name of the feed, and its table.
+KEPT = {"keys": """"Odd.one"."Event's\"""", "parts": "parts", "orders": "orders"}
+ALL = KEPT | {"made": "made"}
+
+
+def dsn_of(cluster: Cluster, database: str, user: str = "postgres") -> str:
+    """The connection string for another database of a cluster."""
+    return make_conninfo(cluster.dsn, dbname=database, user=user)
+
+
+def read(connection: Connection, feed: str, rows: int | None = None, owner: str | None = None) -> list[int]:
+    """What the feed delivers next, by the numbers in column n."""
+    statement = f"SELECT n FROM feed_read(%s, null::{ALL[feed]}, %s, %s::regrole)"
+    found = connection.execute(statement.encode(), [feed, rows, owner])
+    return [int(str(row[0])) for row in found]
+
+
+def insert(connection: Connection, first: int, last: int) -> None:
+    """Rows with these numbers into every table, each table in a transaction of its own."""
+    for table in ALL.values():
+        connection.execute(f"INSERT INTO {table} (n) SELECT generate_series({first}, {last})".encode())
+
+
+def fill(connection: Connection) -> dict[str, list[int]]:
+    """Tables, rows, feeds inside a transaction, batches unfinished, counts; returns what was delivered."""
+    connection.execute(TABLES.encode())
+    insert(connection, 1, 3)
+    for feed, table in ALL.items():
+        connection.execute("SELECT feed_create(%s, %s), feed_create(%s || ' steps', %s)", [feed, table, feed, table])
+        connection.execute("SELECT exact_count_start(%s)", [table])
+    insert(connection, 4, 10)
+    delivered = {feed: read(connection, feed, 5) for feed in ALL}
+    for feed in ALL:
+        connection.execute("SELECT feed_next_batch(%s || ' steps', 4)", [feed])
+    insert(connection, 11, 12)
+    return delivered
+
+
+def spend_transactions(connection: Connection, amount: int) -> None:
+    """Let transaction ids grow: every savepoint that writes takes one."""
+    connection.execute("CREATE TEMP TABLE spent (n int)")
+    connection.execute(
+        f"""DO $$ BEGIN FOR i IN 1 .. {amount} LOOP
+                BEGIN INSERT INTO spent VALUES (i); EXCEPTION WHEN division_by_zero THEN NULL; END;
+            END LOOP; END $$""".encode()
+    )
+
+
+def run(cluster: Cluster, program: str, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    """One of the server's programs."""
+    command: list[str | Path] = [cluster.original.program(program), *arguments]
+    return subprocess.run(
+        command, check=False, capture_output=True, text=True, input=stdin, env=cluster.environment(), timeout=300
+    )
+
+
+OWNER = "inorder_plain"
