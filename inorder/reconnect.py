@@ -38,9 +38,10 @@ def once(dsn: str, attach: Callable[[Session], None], work: Callable[[], Result]
 
 
 def forever(
-    dsn: str, attach: Callable[[Session], None], work: Callable[[], object], interval: float, *, writes: bool = False
-) -> NoReturn:
-    """Do it again and again; a server that went away is waited for, once it has been there."""
+    dsn: str, attach: Callable[[Session], None], work: Callable[[], object], pause: Callable[[], object], *,
+    writes: bool = False,
+) -> NoReturn:  # fmt: skip
+    """Alternate work and pause until interrupted; a server that went away is waited for, once it has been there."""
     session = Session(dsn, writes)
     try:
         try:
@@ -50,14 +51,13 @@ def forever(
         while True:
             try:
                 work()
+                pause()
             except psycopg.Error as error:
                 if not (session.connection.closed or may_pass(error)):
                     raise explained(error) from error
                 tell(f"{'lost the server, ' if session.connection.closed else ''}trying again: {first_line(error)}")
                 session.close()
                 session = reconnected(lambda: Session(dsn, writes), attach)
-            else:
-                time.sleep(interval)
     finally:
         session.close()
 

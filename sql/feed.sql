@@ -525,3 +525,16 @@ COMMENT ON FUNCTION @extschema@.feed_finish_batch(text, bigint, regrole) IS
 'on the table.
 Errors: undefined_object, insufficient_privilege, object_not_in_prerequisite_state (restored feed), '
 'invalid_parameter_value for any other number, such as that of a batch discarded by feed_seek or lost in a promotion.';
+
+CREATE FUNCTION @extschema@.feed_wait(name text, timeout interval DEFAULT '1 second', owner regrole DEFAULT NULL)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_wait(text, interval, regrole) IS
+'Wait until feed_next_batch or feed_read would return rows, at most for the timeout. Returns true as soon as they '
+'would, false after the timeout. An unfinished batch counts, unless another session has it. Does not move the feed, '
+'and holds no lock while it waits. Checks every 5 ms whether a transaction has ended, and only then whether there are '
+'rows; if that takes more than 0.1 ms of CPU, less often, down to every 100 ms. Works on a primary and on a standby.
+Requires the privileges to move the feed and to read its table. Range: timeout 0 to 1 second, as the snapshot of the '
+'calling statement keeps VACUUM from removing rows; call it in a loop, each time in a transaction of its own. Errors: '
+'undefined_object, insufficient_privilege, null_value_not_allowed, invalid_parameter_value, active_sql_transaction in '
+'REPEATABLE READ and SERIALIZABLE, and those of feed_read about the table.';

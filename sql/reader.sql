@@ -122,3 +122,14 @@ COMMENT ON FUNCTION @extschema@.feed_rows(regclass, @extschema@.feed_batch, anye
 Errors: object_not_in_prerequisite_state if the batch is newer than the snapshot (REPEATABLE READ, a lagging standby) '
 'or of another server or timeline; serialization_failure if the server is promoted during the call (retry); '
 'insufficient_privilege, datatype_mismatch.';
+
+CREATE FUNCTION @extschema@.feed_wait_after(
+    relation regclass, from_position @extschema@.feed_position, timeout interval DEFAULT '1 second'
+)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_wait_after(regclass, @extschema@.feed_position, interval) IS
+'As feed_wait, for a position kept by the reader: wait until the batch that follows the position has rows, at most for '
+'the timeout. Returns true if it has, false after the timeout.
+Range: timeout 0 to 1 second. Errors: null_value_not_allowed, invalid_parameter_value, active_sql_transaction in '
+'REPEATABLE READ and SERIALIZABLE, and those of feed_batch_after.';

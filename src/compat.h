@@ -61,6 +61,13 @@
 #define is_locked_by_me(tag, mode) LockHeldByMe(tag, mode)
 #endif
 
+/* 17 gave the variables of all transactions another name */
+#if PG_VERSION_NUM >= 170000
+#define transam_variables TransamVariables
+#else
+#define transam_variables ShmemVariableCache
+#endif
+
 /* 16 lets making a range report an error without raising it */
 #if PG_VERSION_NUM >= 160000
 #define serialize_range(type, lower, upper) range_serialize(type, lower, upper, false, NULL)

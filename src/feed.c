@@ -23,6 +23,7 @@
 #include "feed.h"
 #include "ground.h"
 #include "next_batch.h"
+#include "wait.h"
 #include "wal.h"
 
 PG_FUNCTION_INFO_V1(feed_create);
@@ -37,6 +38,7 @@ PG_FUNCTION_INFO_V1(feed_apply);
 PG_FUNCTION_INFO_V1(feed_next_batch);
 PG_FUNCTION_INFO_V1(feed_batch_rows);
 PG_FUNCTION_INFO_V1(feed_finish_batch);
+PG_FUNCTION_INFO_V1(feed_wait);
 PG_FUNCTION_INFO_V1(session_lives);
 PG_FUNCTION_INFO_V1(seen_feeds);
 
@@ -162,18 +164,6 @@ move_feed(const Feed *feed, Value batch)
 	Value		nothing;
 
 	state_call(&move, 2, (Value[]) {feed->id, batch}, 1, &nothing);
-}
-
-/* Whether a batch has rows; then the query for them, as they come */
-static char *
-query_if_filled(const Feed *feed, Value batch)
-{
-	Value		found;
-
-	if (!query_row(&feed->table, psprintf("%s LIMIT 1", batch_query(&feed->table, batch, "'1'::pg_catalog.int4 AS found", false)),
-				   false, 1, &found))
-		return NULL;
-	return batch_query(&feed->table, batch, "e.*", false);
 }
 
 /* feed_create(name text, relation regclass, start text, key_column name) */
@@ -346,7 +336,7 @@ feed_apply(PG_FUNCTION_ARGS)
 	feed = take_feed(fcinfo, 3, NEED_ROWS);
 	refuse_pending(&feed);
 	if (next_batch(&feed.table, feed.position, argument_value(fcinfo, 2, INT4OID), &batch) != BATCH_OF_ROWS ||
-		(query = query_if_filled(&feed, batch)) == NULL)
+		(query = query_if_filled(&feed.table, batch)) == NULL)
 		PG_RETURN_NULL();
 	move_feed(&feed, batch);
 	processed = query_batch(&feed.table, query, text_to_cstring(PG_GETARG_TEXT_PP(1)));
@@ -381,20 +371,28 @@ pid_value(void)
  * kept with the batch, so that both come and go with one transaction, and no
  * session has to give back a lock on a batch that was finished elsewhere.
  */
+static bool
+is_held_elsewhere(const Feed *feed, Value session, Value *pid)
+{
+	Value		holder[2];
+
+	state_call(&holder_of, 1, &feed->id, 2, holder);
+	*pid = holder[1];
+	return !holder[0].null && DatumGetObjectId(holder[0].value) != DatumGetObjectId(session.value) &&
+		state_lives("feed", DatumGetObjectId(holder[0].value));
+}
+
 static void
 take_over(const Feed *feed)
 {
 	Value		session = session_value();
-	Value		holder[2];
+	Value		pid;
 	Value		nothing;
 
 	if (!OidIsValid(DatumGetObjectId(session.value)))
 		return;					/* on a standby nobody has it */
-	state_call(&holder_of, 1, &feed->id, 2, holder);
-	if (!holder[0].null && DatumGetObjectId(holder[0].value) == DatumGetObjectId(session.value))
-		return;
-	if (!holder[0].null && state_lives("feed", DatumGetObjectId(holder[0].value)))
-		state_call(&say_held, 3, (Value[]) {feed->name, feed->batch, holder[1]}, 1, &nothing);
+	if (is_held_elsewhere(feed, session, &pid))
+		state_call(&say_held, 3, (Value[]) {feed->name, feed->batch, pid}, 1, &nothing);
 	state_call(&hand_over, 3, (Value[]) {feed->id, session, pid_value()}, 1, &nothing);
 }
 
@@ -408,7 +406,7 @@ feed_next_batch(PG_FUNCTION_ARGS)
 	if (feed.pending.null)
 	{
 		if (next_batch(&feed.table, feed.position, argument_value(fcinfo, 1, INT4OID), &batch) != BATCH_OF_ROWS ||
-			query_if_filled(&feed, batch) == NULL)
+			query_if_filled(&feed.table, batch) == NULL)
 			PG_RETURN_NULL();
 		check_ground(&feed.table);
 		state_call(&keep_pending, 4, (Value[]) {feed.id, batch, session_value(), pid_value()}, 1, &feed.batch);
@@ -455,6 +453,30 @@ feed_finish_batch(PG_FUNCTION_ARGS)
 	expect_pending(&feed, number);
 	move_feed(&feed, feed.pending);
 	PG_RETURN_BOOL(true);
+}
+
+/* Whether feed_next_batch would return a batch now; one of another session is waited for */
+static bool
+has_next_batch(FunctionCallInfo fcinfo)
+{
+	Feed		feed = find_feed(fcinfo, 2);
+	Value		batch;
+
+	look_at(&feed, NEED_ROWS_UNLESS_PENDING);
+	if (!feed.pending.null)
+		return RecoveryInProgress() || !is_held_elsewhere(&feed, session_value(), &batch);
+	if (next_batch(&feed.table, feed.position, null_of(INT4OID), &batch) != BATCH_OF_ROWS ||
+		query_if_filled(&feed.table, batch) == NULL)
+		return false;
+	check_ground(&feed.table);
+	return true;
+}
+
+/* feed_wait(name text, timeout interval, owner regrole) -> boolean */
+Datum
+feed_wait(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(wait_until(has_next_batch, fcinfo, 1));
 }
 
 /* session_lives(number oid) -> boolean */

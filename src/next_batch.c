@@ -216,6 +216,18 @@ batch_query(const Table *table, Value batch, const char *columns, bool in_order)
 	return text_of(query);
 }
 
+/* Whether a batch has rows; then the query for them, as they come */
+char *
+query_if_filled(const Table *table, Value batch)
+{
+	Value		found;
+
+	if (!query_row(table, psprintf("%s LIMIT 1", batch_query(table, batch, "'1'::pg_catalog.int4 AS found", false)),
+				   false, 1, &found))
+		return NULL;
+	return batch_query(table, batch, "e.*", false);
+}
+
 /* Whether rows of the table, as it is now, are what the executor of the query made itself ready for */
 static bool
 has_columns(Oid row_type, TupleDesc expected)

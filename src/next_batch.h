@@ -17,6 +17,7 @@ typedef enum Next
 extern Next next_batch(const Table *table, Value position, Value max_rows, Value *batch);
 extern void read_batch(const Table *table, Value batch, FunctionCallInfo fcinfo);
 extern char *batch_query(const Table *table, Value batch, const char *columns, bool in_order);
+extern char *query_if_filled(const Table *table, Value batch);
 extern void check_row_type(const Table *table, FunctionCallInfo fcinfo, int argument);
 extern void probe_table(const Table *table, const char *probe, bool stable);
 

@@ -19,11 +19,13 @@
 #include "next_batch.h"
 #include "origin.h"
 #include "rights.h"
+#include "wait.h"
 #include "wal.h"
 
 PG_FUNCTION_INFO_V1(feed_start);
 PG_FUNCTION_INFO_V1(feed_batch_after);
 PG_FUNCTION_INFO_V1(feed_rows);
+PG_FUNCTION_INFO_V1(feed_wait_after);
 
 static StateCall describe = {
 	"SELECT s.t, (s.t).ordered FROM (SELECT inorder_internal.table_of($1) AS t OFFSET 0) AS s"
@@ -141,4 +143,29 @@ feed_rows(PG_FUNCTION_ARGS)
 	read_batch(&table, batch, fcinfo);
 	expect_origin(origin);
 	return (Datum) 0;
+}
+
+/* Whether feed_batch_after would return a batch with rows now */
+static bool
+has_batch_after(FunctionCallInfo fcinfo)
+{
+	Oid			relation = readable_argument(fcinfo, 0);
+	Value		position = composite_argument(fcinfo, 1);
+	Value		batch;
+	Value		nothing;
+	Table		table;
+
+	state_call(&check_position, 1, &position, 1, &nothing);
+	table = open_table(relation);
+	if (next_batch(&table, position, null_of(INT4OID), &batch) != BATCH_OF_ROWS || query_if_filled(&table, batch) == NULL)
+		return false;
+	check_ground(&table);
+	return true;
+}
+
+/* feed_wait_after(relation regclass, from_position feed_position, timeout interval) -> boolean */
+Datum
+feed_wait_after(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(wait_until(has_batch_after, fcinfo, 2));
 }

@@ -3,6 +3,7 @@
 import csv
 import json
 import sys
+import time
 from typing import Any
 
 import click
@@ -49,7 +50,8 @@ def count(
 
     counter = Counter(table)
     if every is not None:
-        forever(dsn, counter.attach, counter.fold, parse_duration(every, "--every"), writes=True)
+        seconds = parse_duration(every, "--every")
+        forever(dsn, counter.attach, counter.fold, lambda: time.sleep(seconds), writes=True)
     elif cron:
         click.echo(once(dsn, counter.attach, lambda: counter.cron(schedule or EVERY_MINUTE)))
     elif stop:

@@ -30,8 +30,13 @@ MOST_ROWS = 2**31 - 1
 @click.option(
     "--format", "output", type=click.Choice(list(FORMATS)), default="json", show_default=True, help="Output format."
 )
-@click.option("--follow", is_flag=True, help="Keep polling for new rows, and reconnect when the server restarts.")
-@click.option("--interval", metavar="DURATION", help="Polling interval with --follow: 500ms, 5s, 2m.  [default: 1s]")
+@click.option(
+    "--follow", is_flag=True, help="Wait for new rows until interrupted, and reconnect when the server restarts."
+)
+@click.option(
+    "--interval", metavar="DURATION",
+    help="Poll at this interval with --follow: 500ms, 5s, 2m.  [default: deliver rows as soon as they are committed]",
+)  # fmt: skip
 @click.option(
     "--batch-rows",
     metavar="COUNT",
@@ -102,7 +107,8 @@ def plan_of(
         start=start or "beginning",
         accept_origin=accept_origin,
         accept_output=accept_output,
-        follow=parse_duration(interval or "1s", "--interval") if follow else None,
+        follow=follow,
+        interval=None if interval is None else parse_duration(interval, "--interval"),
         command=command,
         frame=frame,
     )

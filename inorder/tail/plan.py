@@ -18,6 +18,7 @@ class Plan:
     start: str = "beginning"
     accept_origin: bool = False
     accept_output: bool = False
-    follow: float | None = None  # seconds between polls
+    follow: bool = False
+    interval: float | None = None  # seconds between polls; None: the server reports new rows
     command: str | None = None
     frame: bool = False

@@ -1,5 +1,6 @@
 """The run: batch by batch, first the rows, then the position."""
 
+import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 
@@ -33,11 +34,15 @@ def run(plan: Plan, told: Callable[[int], None]) -> None:
             deliver_all(source, sink, plan.batch_rows)
             sink.check()
 
-        if plan.follow is None:
-            once(plan.dsn, source.attach, work, writes=writes)
-            source.keep()
-        else:
-            forever(plan.dsn, source.attach, work, plan.follow, writes=writes)
+        if plan.follow:
+            forever(plan.dsn, source.attach, work, pause_for(plan.interval, source), writes=writes)
+        once(plan.dsn, source.attach, work, writes=writes)
+        source.keep()
+
+
+def pause_for(interval: float | None, source: Source) -> Callable[[], None]:
+    """Between two polls: so many seconds, or until there are rows, at most a second."""
+    return source.wait if interval is None else lambda: time.sleep(interval)
 
 
 def sink_for(plan: Plan, told: Callable[[int], None]) -> Sink:

@@ -70,6 +70,9 @@ class Source(Protocol):
     def skip(self, batch: Batch) -> None:
         """Move the position over a batch without rows, which may be forgotten."""
 
+    def wait(self) -> None:
+        """Return when there is a next batch with rows, or after a second."""
+
     def keep(self) -> None:
         """At the end of a run: what was skipped is kept."""
 
@@ -162,6 +165,10 @@ class TableSource:
         """An idle poll writes nothing."""
         assert batch.after is not None
         self.state = replace(self.present, position=batch.after, pending=None)
+
+    def wait(self) -> None:
+        """Wait for rows after the position."""
+        self.session.row(query("tail_wait"), table=self.table.oid, position=as_text(self.present.position))
 
     def keep(self) -> None:
         """Keep what was skipped."""
@@ -258,6 +265,10 @@ class FeedSource:
     def skip(self, batch: Batch) -> None:
         """Batches of feeds have rows; if these are gone, it is finished all the same."""
         self.finish(batch, None)
+
+    def wait(self) -> None:
+        """Wait for rows of the feed."""
+        self.ask("tail_feed_wait")
 
     def keep(self) -> None:
         """Nothing is kept here."""

@@ -29,6 +29,9 @@ SELECT * FROM {x}.feed_read('a'::text, null::public.events, 2::int, NULL::regrol
 SELECT * FROM {x}.feed_read('o'::text, null::public.old, 1::int, NULL::regrole);
 INSERT INTO public.events (n) VALUES (4);
 SELECT {x}.feed_apply('a'::text, 'SELECT n FROM batch'::text, 2::int, NULL::regrole);
+SELECT {x}.feed_wait('o'::text, '0'::interval, NULL::regrole);
+SELECT {x}.feed_wait_after('public.events'::regclass, {x}.feed_start('public.events'::regclass, 'now'::text),
+                           '0'::interval);
 SELECT {x}.feed_next_batch('o'::text, 1::int, NULL::regrole);
 SELECT * FROM {x}.feed_batch_rows('o'::text, 1::bigint, null::public.old, NULL::regrole);
 SELECT {x}.feed_finish_batch('o'::text, 1::bigint, NULL::regrole);

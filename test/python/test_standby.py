@@ -1,6 +1,7 @@
 """The feed and the exact count on a hot standby: each trap here lost or repeated rows once."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -11,6 +12,7 @@ from psycopg import sql
 
 from conftest import SETTINGS, scalar
 from standby import Standby
+from waiting import wait_for
 
 pytestmark = pytest.mark.server
 
@@ -127,6 +129,24 @@ def test_the_own_transaction_has_not_ended(two: Two, savepoint: str) -> None:
     two.insert(3)
     two.primary.execute("COMMIT")
     assert two.primary.execute(read.encode()).fetchall() == [(1,), (3,)]
+
+
+def test_a_wait_is_woken_by_what_is_replayed(two: Two) -> None:
+    """By rows that the standby shows, not by WAL that it received; a feed's wait as a reader's."""
+    position = str(scalar(two.standby, "SELECT feed_start('events', 'now')::text"))
+    waits = ("SELECT feed_wait('f')", "SELECT feed_wait_after('events', %s::feed_position)")
+    assert scalar(two.standby, "SELECT feed_wait('f', '0')") is False
+    two.standby.execute("SELECT pg_wal_replay_pause()")
+    wait_for(lambda: scalar(two.standby, "SELECT pg_get_wal_replay_pause_state()") == "paused")
+    two.insert(1)
+    assert scalar(two.standby, "SELECT feed_wait('f', '0.1')") is False
+    with ThreadPoolExecutor(1) as aside:
+        woken = aside.submit(lambda: [scalar(two.standby, waits[0]), scalar(two.standby, waits[1], position)])
+        with connect(two.server.dsn) as other:
+            other.execute("SELECT pg_wal_replay_resume()")
+            two.catch_up()
+        woken.result(60)
+    assert scalar(two.standby, waits[0]) is True and scalar(two.standby, waits[1], position) is True
 
 
 def test_counts_follow_folds_to_the_standby(two: Two) -> None:

@@ -1,0 +1,176 @@
+/*
+ * wait.c
+ *	  Waiting for rows that others commit.
+ *
+ * The server counts the transactions that ended, and moves the counter at the
+ * moment when a new snapshot sees them, on a primary and on a standby.  (The
+ * end of the WAL moves earlier, when the record of a commit is written: who
+ * looks then finds nothing, and has no reason to look again.)  So the counter
+ * is read first, then the feed is asked; if there is nothing, the feed is asked
+ * again when the counter has moved.
+ *
+ * Nothing announces that to us, so the counter is read every few milliseconds:
+ * that takes 0.6 % of a core at 5 ms.  It counts transactions of all tables
+ * and databases, so after a question in vain the next one waits so long that
+ * all of them together take a fiftieth of a core; at most 100 ms, since the
+ * first one of a session has to plan its queries.
+ */
+#include "postgres.h"
+
+#include <sys/resource.h>
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "portability/instr_time.h"
+#include "storage/latch.h"
+#include "storage/lwlock.h"
+#include "utils/fmgrprotos.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+#include "compat.h"
+#include "wait.h"
+
+#define INTERVAL_MS 5
+#define LONGEST_INTERVAL_MS 100
+#define PAUSE_PER_CPU 50
+#define TIMEOUT_MAX_MS 1000
+
+static uint64
+ended_count(void)
+{
+	uint64		count;
+
+	LWLockAcquire(ProcArrayLock, LW_SHARED);
+	count = transam_variables->xactCompletionCount;
+	LWLockRelease(ProcArrayLock);
+	return count;
+}
+
+static double
+now_ms(void)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	return INSTR_TIME_GET_MILLISEC(now);
+}
+
+static double
+cpu_ms(void)
+{
+	struct rusage usage;
+
+	(void) getrusage(RUSAGE_SELF, &usage);
+	return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000.0 + (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000.0;
+}
+
+static void
+pause_ms(double duration)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, (long) Max(duration, 1), PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+}
+
+static void
+end_subtransaction(MemoryContext context, ResourceOwner owner)
+{
+	RollbackAndReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+}
+
+/*
+ * In a subtransaction that is always rolled back, so that no lock is held while
+ * we wait: ALTER TABLE with a lock_timeout would never get its turn.
+ */
+static bool
+ask(HasCome has_come, FunctionCallInfo fcinfo)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	MemoryContext mine = AllocSetContextCreate(context, "inorder wait", ALLOCSET_DEFAULT_SIZES);
+	bool		result = false;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(mine);
+	PG_TRY();
+	{
+		result = has_come(fcinfo);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		end_subtransaction(context, owner);
+		ReThrowError(error);
+	}
+	PG_END_TRY();
+	end_subtransaction(context, owner);
+	MemoryContextDelete(mine);
+	return result;
+}
+
+static double
+timeout_of(FunctionCallInfo fcinfo, int argument)
+{
+	Interval   *timeout;
+	double		duration;
+
+	if (PG_ARGISNULL(argument))
+		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("timeout must not be null")));
+	timeout = PG_GETARG_INTERVAL_P(argument);
+	duration = timeout->time / 1000.0 + (timeout->day + timeout->month * (double) DAYS_PER_MONTH) * SECS_PER_DAY * 1000.0;
+	if (duration < 0 || duration > TIMEOUT_MAX_MS)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("timeout must be between 0 and 1 second, not %s",
+						DatumGetCString(DirectFunctionCall1(interval_out, PG_GETARG_DATUM(argument)))),
+				 errhint("Call the function again: while it runs, its snapshot keeps VACUUM from removing rows.")));
+	return duration;
+}
+
+/* A snapshot that stays the same shows no rows that come later. */
+static void
+check_isolation(void)
+{
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("waiting for rows needs READ COMMITTED, not %s",
+						XactIsoLevel == XACT_SERIALIZABLE ? "SERIALIZABLE" : "REPEATABLE READ")));
+}
+
+/* Until it has come, or the timeout of the calling function has passed */
+bool
+wait_until(HasCome has_come, FunctionCallInfo fcinfo, int timeout_argument)
+{
+	double		end = now_ms() + timeout_of(fcinfo, timeout_argument);
+
+	check_isolation();
+	for (;;)
+	{
+		uint64		count = ended_count();
+		double		used = cpu_ms();
+		double		next;
+
+		if (ask(has_come, fcinfo))
+			return true;
+		next = now_ms() + Min((cpu_ms() - used) * PAUSE_PER_CPU, LONGEST_INTERVAL_MS);
+		do
+		{
+			double		left = end - now_ms();
+
+			if (left <= 0)
+				return false;
+			pause_ms(Min(INTERVAL_MS, left));
+		} while (ended_count() == count || now_ms() < Min(next, end));
+	}
+}

@@ -1,0 +1,202 @@
+"""Waiting for rows: woken by a commit, by nothing else, and nobody waits for the one who waits."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import psycopg
+import pytest
+from inorder.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
+
+from conftest import scalar
+from waiting import wait_for
+
+pytestmark = pytest.mark.server
+
+OF_FEED = "feed_wait('wait', {timeout})"
+OF_POSITION = "feed_wait_after('waited', {position}, {timeout})"
+Waiting = Callable[[str], bool]
+IS_WAITING = (
+    "SELECT count(*) = 1 FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Extension' AND query ~ 'feed_wait'"
+)
+
+
+@pytest.fixture(params=["btree", "brin"])
+def writer(connection: Connection, request: pytest.FixtureRequest) -> Iterator[Connection]:
+    """A session that writes into a table with a feed."""
+    connection.execute("CREATE TABLE waited (k bigserial PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id(), n int)")
+    connection.execute(f"CREATE INDEX ON waited USING {request.param} (xact)".encode())
+    connection.execute("SELECT feed_create('wait', 'waited')")
+    yield connection
+    connection.execute("DROP TABLE waited CASCADE")
+
+
+@pytest.fixture
+def reader(cluster: Cluster, writer: Connection) -> Iterator[Connection]:
+    """The session that waits."""
+    with connect(cluster.dsn) as opened:
+        yield opened
+
+
+@pytest.fixture(params=[OF_FEED, OF_POSITION], ids=["feed", "position"])
+def waits(reader: Connection, request: pytest.FixtureRequest) -> Waiting:
+    """Either function, for so long."""
+    position = scalar(reader, "SELECT quote_literal(feed_start('waited')) || '::feed_position'")
+
+    def call(timeout: str) -> bool:
+        text = request.param.format(timeout=timeout, position=position)
+        return scalar(reader, f"SELECT {text}") is True
+
+    return call
+
+
+@pytest.fixture
+def aside() -> Iterator[ThreadPoolExecutor]:
+    """A thread for a call that takes as long as it waits."""
+    with ThreadPoolExecutor(1) as made:
+        yield made
+
+
+def until_true(waits: Waiting, aside: ThreadPoolExecutor) -> Future[int]:
+    """Wait in a thread, call by call; how many calls it took."""
+
+    def work() -> int:
+        for calls in range(1, 60):
+            if waits("'1 second'"):
+                return calls
+        raise TimeoutError
+
+    return aside.submit(work)
+
+
+def begin_to_wait(writer: Connection, reader: Connection) -> None:
+    """Until the other session is in the midst of a call."""
+    wait_for(lambda: scalar(writer, IS_WAITING, reader.info.backend_pid) is True)
+
+
+def test_rows_that_are_there_are_not_waited_for(writer: Connection, waits: Waiting) -> None:
+    """Not even with a timeout of zero; without rows that says so at once."""
+    assert not waits("'0'")
+    writer.execute("INSERT INTO waited (n) VALUES (1)")
+    assert waits("'0'") and waits("'1 second'")
+
+
+def test_a_commit_wakes(writer: Connection, reader: Connection, waits: Waiting, aside: ThreadPoolExecutor) -> None:
+    """Not the insert, nor another transaction's commit, nor a rollback."""
+    woken = until_true(waits, aside)
+    begin_to_wait(writer, reader)
+    writer.execute("CREATE TABLE unrelated ()")
+    writer.execute("DROP TABLE unrelated")
+    with writer.transaction(force_rollback=True):
+        writer.execute("INSERT INTO waited (n) VALUES (1)")
+    with writer.transaction():
+        writer.execute("INSERT INTO waited (n) VALUES (1)")
+        begin_to_wait(writer, reader)
+        assert not woken.done()
+    assert woken.result(60) >= 1
+
+
+def test_others_change_the_table_meanwhile(
+    writer: Connection, reader: Connection, waits: Waiting, aside: ThreadPoolExecutor
+) -> None:
+    """Whoever waits holds no lock, so a short lock_timeout is enough; the next call sees the new columns."""
+    woken = until_true(waits, aside)
+    begin_to_wait(writer, reader)
+    locks = "SELECT count(*) FROM pg_locks WHERE pid = %s AND locktype = 'relation' AND relation >= 16384"
+    wait_for(lambda: scalar(writer, locks, reader.info.backend_pid) == 0)
+    with writer.transaction():
+        writer.execute("SET LOCAL lock_timeout = '3s'")
+        writer.execute("ALTER TABLE waited ADD more int")
+        writer.execute("INSERT INTO waited (n, more) VALUES (1, 2)")
+    assert woken.result(60) >= 1
+
+
+def test_an_error_ends_it(writer: Connection, reader: Connection, aside: ThreadPoolExecutor) -> None:
+    """What would be the reader's error is the error of one who waits, when it comes; and the session goes on."""
+    woken = aside.submit(lambda: scalar(reader, "SELECT feed_wait('wait')"))
+    begin_to_wait(writer, reader)
+    with writer.transaction():
+        writer.execute("SELECT feed_drop('wait')")
+    with pytest.raises(psycopg.errors.UndefinedObject):
+        for _ in range(60):
+            woken.result()
+            woken = aside.submit(lambda: scalar(reader, "SELECT feed_wait('wait')"))
+    assert scalar(reader, "SELECT 1") == 1
+
+
+def test_a_cancel_ends_it(writer: Connection, reader: Connection, waits: Waiting, aside: ThreadPoolExecutor) -> None:
+    """As any statement."""
+    woken = until_true(waits, aside)
+    begin_to_wait(writer, reader)
+    writer.execute("SELECT pg_cancel_backend(%s)", [reader.info.backend_pid])
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        woken.result(60)
+    assert scalar(reader, "SELECT 1") == 1
+
+
+def test_within_a_block_that_catches_errors(writer: Connection, reader: Connection) -> None:
+    """Only its own subtransaction is rolled back."""
+    reader.execute(
+        """DO $$ BEGIN
+            INSERT INTO waited (n) VALUES (1);
+            BEGIN
+                INSERT INTO waited (n) VALUES (2);
+                PERFORM feed_wait('no such feed');
+            EXCEPTION WHEN undefined_object THEN
+                INSERT INTO waited (n) VALUES (3);
+            END;
+            ASSERT NOT feed_wait('wait', '0');  -- not its own rows
+        END $$"""
+    )
+    assert writer.execute("SELECT array_agg(n ORDER BY n) FROM waited").fetchall() == [([1, 3],)]
+    assert scalar(reader, "SELECT feed_wait('wait', '0')") is True
+
+
+def test_the_batch_of_another_session_is_waited_for(cluster: Cluster, writer: Connection, reader: Connection) -> None:
+    """As long as that lives; one's own is there."""
+    writer.execute("INSERT INTO waited (n) VALUES (1)")
+    with connect(cluster.dsn) as other:
+        assert scalar(other, "SELECT feed_next_batch('wait')") == 1
+        writer.execute("INSERT INTO waited (n) VALUES (2)")
+        assert scalar(reader, "SELECT feed_wait('wait', '0')") is False
+        assert scalar(other, "SELECT feed_wait('wait', '0')") is True
+    wait_for(lambda: scalar(reader, "SELECT feed_wait('wait')") is True)
+    assert scalar(reader, "SELECT feed_next_batch('wait')") == 1
+
+
+@pytest.mark.parametrize(
+    ("timeout", "code", "text"),
+    [
+        ("'1001 ms'", "22023", "timeout must be between 0 and 1 second, not 00:00:01.001"),
+        ("'-1 ms'", "22023", "not -00:00:00.001"),
+        ("'178000000 years'", "22023", "not 178000000 years"),
+        ("'-178000000 years'", "22023", "not -178000000 years"),
+        ("NULL", "22004", "timeout must not be null"),
+    ],
+)
+def test_a_timeout_out_of_range(waits: Waiting, timeout: str, code: str, text: str) -> None:
+    """Of at most a second, so that VACUUM does not feel it."""
+    with pytest.raises(psycopg.Error, match=text) as caught:
+        waits(timeout)
+    assert caught.value.sqlstate == code
+
+
+@pytest.mark.parametrize("level", [b"REPEATABLE READ", b"SERIALIZABLE"])
+def test_a_snapshot_that_stays_the_same(reader: Connection, waits: Waiting, level: bytes) -> None:
+    """Would wait in vain."""
+    with reader.transaction():
+        reader.execute(b"SET TRANSACTION ISOLATION LEVEL " + level)
+        with pytest.raises(psycopg.errors.ActiveSqlTransaction, match=f"needs READ COMMITTED, not {level.decode()}"):
+            waits("'0'")
+        reader.execute("ROLLBACK")
+
+
+def test_rights(writer: Connection, reader: Connection, waits: Waiting) -> None:
+    """Those of the readers."""
+    writer.execute("CREATE ROLE waiter")
+    writer.execute("INSERT INTO waited (n) VALUES (1)")
+    reader.execute("SET ROLE waiter")
+    with pytest.raises((psycopg.errors.UndefinedObject, psycopg.errors.InsufficientPrivilege)):
+        waits("'0'")
+    reader.execute("RESET ROLE")
+    writer.execute("DROP ROLE waiter")
