@@ -94,7 +94,6 @@ def require_reportable(file: Path, result: Result, page: bool) -> None:
     report = report_of(result)
     try:
         report.sections(result)
-        report.headline(result)
         report.verdicts(result)
         if page:
             html.render([named(file, result)])

@@ -29,15 +29,15 @@ TURNS = (
 class Experiment(ABC, Generic[P]):
     """One experiment of the lab, on one target. Each is a module in ``lab/experiments``; it is found there.
 
-    ``summary`` is the help of its command, ``question`` what its headline answers, ``studies`` the published ones
-    that it follows. ``programs`` are those of PostgreSQL that it runs. ``alone``: it needs a server to itself.
+    ``summary`` is the help of its command, ``question`` what its first verdict answers, ``studies`` the published
+    ones that it follows. ``programs`` are those of PostgreSQL that it runs. ``alone``: it needs a server to itself.
     ``method`` is how it is measured, "" where that is how tables are larger than memory. ``checkpoints``: it makes some
     within a measurement. ``order`` says in the report when things were measured.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    question: ClassVar[str] = ""
+    question: ClassVar[str]
     studies: ClassVar[tuple[str, ...]] = ()
     programs: ClassVar[tuple[str, ...]] = ("pgbench",)
     alone: ClassVar[bool] = False
@@ -104,15 +104,9 @@ class Experiment(ABC, Generic[P]):
         """The tables of its report."""
 
     @classmethod
-    def headline(cls, result: Result) -> str:
-        """What they say in a sentence or two; "" if too little was measured."""
-        return ""
-
-    @classmethod
+    @abstractmethod
     def verdicts(cls, result: Result) -> Sequence[Verdict]:
         """The questions that it answers, for the top of its page; none if too little was measured."""
-        told = cls.headline(result)
-        return [Verdict(cls.question or cls.summary, "", told)] if told and result.runs else []
 
     # --- its plan -------------------------------------------------------------
 

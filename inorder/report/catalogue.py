@@ -29,10 +29,6 @@ class Report:
             raise ValueError(f"more than one section is called {', '.join(sorted(twice))}")
         return found
 
-    def headline(self, result: Result) -> str:
-        """What they say in a sentence or two; "" for nothing."""
-        return self.kind.headline(result)
-
     def verdicts(self, result: Result) -> Sequence[Verdict]:
         """The questions that they answer."""
         return self.kind.verdicts(result) if result.runs else []

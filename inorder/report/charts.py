@@ -6,10 +6,12 @@ for screen readers and no numbers that are not in the table.
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from inorder.lab.analysis.stats import Estimate
 from inorder.report.drawing import CHARACTER, NOTHING, Drawing, Spec, colour, narrow
+from inorder.report.section import Value
 
 BAR_HEIGHT = 22
 BAR_STEP = 34
@@ -40,6 +42,19 @@ class Bar:
         """
         whole = self.low is not None and self.high is not None and "[" not in self.text
         return f"{self.label}: {self.text}" + (f" [{self.low:,.4g}–{self.high:,.4g}]" if whole else "")
+
+
+def bars_of(values: Iterable[tuple[str, Value, str]], show: Callable[[Value], str]) -> list[Bar]:
+    """Bars by label, each with its style; what was not measured has none.
+
+    >>> bars_of([("a", Estimate(2.0, 1.0, 3.0, 6), "x"), ("b", None, "x")], str)[0].low
+    1.0
+    """
+    return [
+        Bar(label, one.median, show(one), css, one.low, one.high) if isinstance(one, Estimate)
+        else Bar(label, float(one), show(one), css)
+        for label, one, css in values if isinstance(one, Estimate | float | int)
+    ]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ def article(labelled: Labelled, number: int) -> dict[str, Any]:
         "studies": {name: words for name, words in STUDIES.items() if name in report.kind.studies},
         "result": result,
         "verdicts": report.verdicts(result),
-        "question": report.kind.question or report.kind.summary,
+        "question": report.kind.question,
         "sure": how_sure(result),
         "method": " ".join(method),
         "sections": [table_of(section, prefix, terms) for section in report.sections(result)],

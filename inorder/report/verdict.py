@@ -1,17 +1,20 @@
-"""What a result answers: a question, a word, the figures, how sure, a small picture. Pure.
+"""The questions that a result answers, with the figures an answer rests on, and what would decide an open one. Pure.
 
-An answer is given only where the statistics carry it; else the verdict says what would decide it.
+An experiment states what it compared (``Compared``); the sentences are made here, and are the same for all experiments.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import log
 
+from inorder.lab.analysis.figures import estimated
 from inorder.lab.analysis.sample_size import TO_FIND, rounds_for
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
 from inorder.report.charts import Bar
 
 UNDECIDED = "Not decided"
+STEADIER = "longer turns (--seconds), or a machine with less other load."
 MOST_BARS = 3
 UNSTEADY = 0.2  # the loss that may stay possible where no difference was found; more decides nothing
 
@@ -41,10 +44,10 @@ class Verdict:
         """For a terminal, two lines at most: the answer; what it holds for, and what would decide it.
 
         >>> print(Verdict("Does it?", "No", "0 of 5 rows.", "8 writers.", "Counted.").lines)
-        Does it? No: 0 of 5 rows.
+        Does it? No. 0 of 5 rows.
           8 writers. Counted.
         """
-        first = f"{self.question} {self.answer + ': ' if self.answer else ''}{self.figures}"
+        first = f"{self.question} {self.answer + '. ' if self.answer else ''}{self.figures}"
         second = " ".join(filter(None, (self.holds, self.sure)))
         return f"{first}\n  {second}" if second else first
 
@@ -60,41 +63,164 @@ def decided(found: Estimate) -> bool:
     return found.differs_from(1.0) or (found.low >= 1 - UNSTEADY and found.high <= 1 / (1 - UNSTEADY))
 
 
-def speed_words(found: Estimate, base: str) -> str:
-    """A ratio of speeds.
+def capital(words: str) -> str:
+    """Words as a sentence begins."""
+    return words[:1].upper() + words[1:]
 
-    >>> speed_words(Estimate(0.59, 0.56, 0.61, 6), "bigint")
-    '59 % [56–61 %] of the speed of bigint'
-    >>> speed_words(Estimate(1.0, 0.86, 1.02, 6), "bigint")
-    'no difference in speed from bigint found; up to 14 % slower is possible'
-    >>> speed_words(Estimate(0.7, 0.6, 0.8, 3), "bigint")
-    '70 % of the speed of bigint in 3 rounds'
+
+def times_text(found: Estimate, interval: bool = True) -> str:
+    """A factor, with its interval.
+
+    >>> times_text(Estimate(1.5, 1.4, 1.6, 6)), times_text(Estimate(22.3, 21.0, 23.0, 6), False)
+    ('1.50 [1.40–1.60]', '22.3')
     """
-    if found.rounds < LEAST_ROUNDS or found.low is None or found.high is None:
-        return f"{100 * found.median:.0f} % of the speed of {base} in {found.rounds} round{'s' * (found.rounds > 1)}"
-    if found.differs_from(1.0):
-        low, high = 100 * found.low, 100 * found.high
-        return f"{100 * found.median:.0f} % [{low:.0f}–{high:.0f} %] of the speed of {base}"
-    possible = max(0.0, 100 * (1 - found.low))
-    return f"no difference in speed from {base} found; up to {possible:.0f} % slower is possible"
+    digits = 2 if found.median < 10 else 1
+    shown = interval and found.low is not None and found.high is not None
+    return f"{found.median:,.{digits}f}" + (f" [{found.low:,.{digits}f}–{found.high:,.{digits}f}]" if shown else "")
 
 
-def cost_words(found: Estimate, what: str, base: str) -> str:
-    """A ratio of costs.
+def percent_text(found: Estimate, interval: bool = True) -> str:
+    """A share, with its interval.
 
-    >>> cost_words(Estimate(1.5, 1.4, 1.6, 6), "CPU time", "bigserial")
-    '1.50 [1.40–1.60] times the CPU time of bigserial'
-    >>> cost_words(Estimate(1.0, 0.9, 1.3, 6), "CPU time", "bigserial")
-    'no difference in CPU time from bigserial found; up to 30 % more is possible'
+    >>> percent_text(Estimate(0.59, 0.56, 0.61, 6))
+    '59 % [56–61 %]'
     """
-    if found.rounds >= LEAST_ROUNDS and found.high is not None and not found.differs_from(1.0):
-        possible = max(0.0, 100 * (found.high - 1))
-        return f"no difference in {what} from {base} found; up to {possible:.0f} % more is possible"
-    interval = f" [{found.low:.2f}–{found.high:.2f}]" if found.low is not None and found.high is not None else ""
-    return f"{found.median:.2f}{interval} times the {what} of {base}"
+    shown = f" [{100 * found.low:.0f}–{100 * found.high:.0f} %]" if interval and found.low and found.high else ""
+    return f"{100 * found.median:.0f} %{shown}"
 
 
-def to_decide(found: Estimate | None, ratios: Mapping[int, float]) -> str:
+@dataclass(frozen=True)
+class Compared:
+    """A metric of one kind in relation to its base, in each round.
+
+    Less of a ``speed`` is worse; more of anything else is. ``counted``: by the server, of the same work, so that
+    one round is enough.
+    """
+
+    metric: str
+    base: str
+    ratios: Mapping[int, float]
+    speed: bool = False
+    counted: bool = False
+
+    @cached_property
+    def found(self) -> Estimate | None:
+        """The median of the ratios; None where nothing was measured."""
+        return estimated(self.ratios.values())
+
+    @property
+    def decided(self) -> bool:
+        """Whether the ratio answers something."""
+        return self.found is not None and (self.counted or decided(self.found))
+
+    @property
+    def worse(self) -> bool:
+        """Whether it is decided, for the worse.
+
+        >>> [Compared("WAL", "bigint", {1: ratio}, counted=True).worse for ratio in (1.05, 1.2)]
+        [False, True]
+        >>> Compared("WAL", "bigint", {1: 1.2}).worse
+        False
+        """
+        if not self.found or not self.decided:
+            return False
+        if self.counted:
+            return min(self.ratios.values()) > 1 + TO_FIND
+        return self.found.differs_from(1.0) and (self.found.median < 1) == self.speed
+
+    @property
+    def near(self) -> bool:
+        """Whether a speed is decided, and a loss of a size that matters is excluded."""
+        return self.decided and self.found is not None and (self.found.low or 0) >= 1 - UNSTEADY
+
+    @property
+    def words(self) -> str:
+        """The ratio in words: with its interval, or as a number of rounds too small for one.
+
+        >>> sixfold = lambda *values: {place: value for place, value in enumerate(values * (6 // len(values)))}
+        >>> Compared("speed", "bigint", sixfold(0.58, 0.59, 0.6), speed=True).words
+        '59 % [58–60 %] of the speed of bigint'
+        >>> Compared("speed", "bigint", sixfold(0.86, 1.0, 1.02), speed=True).words
+        'no difference in speed from bigint found; up to 14 % slower is possible'
+        >>> Compared("speed", "bigint", {1: 0.7}, speed=True).words
+        '70 % of the speed of bigint in 1 round'
+        >>> Compared("CPU time", "bigserial", sixfold(1.4, 1.5, 1.6)).words
+        '1.50 [1.40–1.60] times the CPU time of bigserial'
+        >>> Compared("CPU time", "bigserial", sixfold(0.9, 1.0, 1.3)).words
+        'no difference in CPU time from bigserial found; up to 30 % more is possible'
+        """
+        if (found := self.found) is None:
+            return ""
+        enough = found.rounds >= LEAST_ROUNDS
+        if enough and found.low is not None and found.high is not None and not found.differs_from(1.0):
+            return f"no difference in {self.metric} from {self.base} found; up to {self.possible} is possible"
+        share = percent_text(found, enough) + " of" if self.speed else times_text(found, enough) + " times"
+        few = "" if enough or self.counted else f" in {rounds_text(found.rounds)}"
+        return f"{share} the {self.metric} of {self.base}{few}"
+
+    @property
+    def possible(self) -> str:
+        """The most for the worse that the interval leaves open.
+
+        >>> Compared("time", "bigint", {place: 2.5 ** (-1) ** place for place in range(6)}).possible
+        '2.5 times as much'
+        """
+        if not self.found or self.found.low is None or self.found.high is None:
+            return ""
+        if self.speed:
+            return f"{max(0, 100 * (1 - self.found.low)):.0f} % slower"
+        more = self.found.high - 1
+        return f"{self.found.high:.1f} times as much" if more > 1 else f"{max(0, 100 * more):.0f} % more"
+
+    @property
+    def to_decide(self) -> str:
+        """How sure it is, or what would decide it."""
+        return "Counted by the server." if self.counted else to_decide(self.found, self.ratios) if self.found else ""
+
+
+def rounds_text(rounds: int) -> str:
+    """So many of them.
+
+    >>> rounds_text(1), rounds_text(6)
+    ('1 round', '6 rounds')
+    """
+    return f"{rounds} round{'s' * (rounds != 1)}"
+
+
+def figures_text(compared: Sequence[Compared]) -> str:
+    """A sentence for each ratio, those for the worse first."""
+    return " ".join(f"{capital(one.words)}." for one in sorted(compared, key=lambda one: not one.worse) if one.found)
+
+
+def surety(compared: Sequence[Compared]) -> str:
+    """How sure the answer is; of several ratios, what would decide each that is open."""
+    known = [one for one in compared if one.found]
+    still: dict[str, list[str]] = {}
+    for one in known:
+        if not one.decided:
+            still.setdefault(one.to_decide, []).append(one.metric)
+    named = [f"{capital(', '.join(dict.fromkeys(metrics)))}: {text}" for text, metrics in still.items()]
+    return " ".join(named or [one.to_decide for one in known][:1])
+
+
+def answer_of(compared: Sequence[Compared]) -> str:
+    """Whether something is worse than its base: yes if any ratio shows it, no if all exclude it."""
+    if any(one.worse for one in compared):
+        return "Yes"
+    return "No" if all(one.decided for one in compared) else UNDECIDED
+
+
+def costs(
+    question: str, compared: Sequence[Compared], holds: str = "", bars: Sequence[Bar] = (), more: str = ""
+) -> list[Verdict]:
+    """The verdict on whether something costs more than its base; none if nothing was measured."""
+    if not any(one.found for one in compared):
+        return []
+    figures = " ".join(filter(None, (figures_text(compared), more)))
+    return [Verdict(question, answer_of(compared), figures, holds, surety(compared), bars)]
+
+
+def to_decide(found: Estimate, ratios: Mapping[int, float]) -> str:
     """How many rounds would find a difference of a tenth, from the scatter of the rounds there are.
 
     >>> to_decide(Estimate(0.9, 0.8, 0.99, 6), {})
@@ -104,13 +230,11 @@ def to_decide(found: Estimate | None, ratios: Mapping[int, float]) -> str:
     >>> to_decide(Estimate(1.0, 0.5, 2.0, 6), {n: 1.0 + n % 2 / 5 for n in range(6)})
     '6 rounds scatter too much. To find a difference of 10 %: --rounds 33.'
     """
-    if found is None:
-        return ""
     if found.rounds < LEAST_ROUNDS:
-        return f"{found.rounds} round{'s' * (found.rounds > 1)}: not significant. Repeat with --rounds {LEAST_ROUNDS}."
+        return f"{rounds_text(found.rounds)}: not significant. Repeat with --rounds {LEAST_ROUNDS}."
     if decided(found):
         return f"{found.rounds} rounds: an interval of 95 % or more."
     middle = log(found.median)
     needed = rounds_for([log(value) - middle for value in ratios.values() if value > 0])
-    how = f"--rounds {needed}" if needed else "longer turns (--seconds), or a machine with less other load"
-    return f"{found.rounds} rounds scatter too much. To find a difference of {100 * TO_FIND:.0f} %: {how}."
+    how = f"--rounds {needed}." if needed else STEADIER
+    return f"{found.rounds} rounds scatter too much. To find a difference of {100 * TO_FIND:.0f} %: {how}"

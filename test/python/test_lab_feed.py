@@ -157,7 +157,8 @@ def test_ratios_are_paired_and_targets_beside() -> None:
     held = "10.5 [3.0–18.0]"
     assert shown(result, "looks")["idle", "uuid"] == ["3.500 [1.000–6.000]", held, "3.00 [3.00–3.00]", "0.2"]
     assert shown(result, "looks")["new", "BRIN"][-1] == ""
-    assert FeedExperiment.headline(result).endswith(f"cost {twice} times bigserial's CPU.")
+    (verdict,) = FeedExperiment.verdicts(result)
+    assert (verdict.answer, verdict.figures) == ("Yes", f"{twice} times the CPU time of bigserial.")
 
 
 def test_without_the_baseline_there_is_no_ratio() -> None:
@@ -166,7 +167,7 @@ def test_without_the_baseline_there_is_no_ratio() -> None:
     result.runs = [run for run in result.runs if run.kind in ("uuid", "uuid_apply") or run.step in LOOKS]
     assert shown(result, "write") == {("uuid",): ["70.0", "", "29.2", "", ""]}
     assert shown(result, "read_rows") == {("uuid_apply",): ["3.50", "", "7.00", "", ""]}
-    assert FeedExperiment.headline(result) == ""
+    assert FeedExperiment.verdicts(result) == []
 
 
 def test_the_tables_fit_a_terminal() -> None:

@@ -54,14 +54,17 @@ def test_each_query_finds_its_rows_by_the_index(server: Server) -> None:
 
 
 def test_what_a_page_of_random_keys_costs_is_in_the_report() -> None:
-    """In blocks, counted by the server; the headline names rows and memory."""
+    """In blocks, counted by the server; the verdict names rows and memory."""
     result = recorded("lookup")
     sections = {section.name: section for section in LookupExperiment.sections(result)}
     rows = {row[0]: row for row in sections["lookup_page"].shown()}
     blocks = median_of(result, "page", "random", lambda run: run.metrics["hits"] + run.metrics["reads"])
     assert blocks and rows["random"][1] == f"{blocks.median:.2f}" and blocks.median > 50
-    words = LookupExperiment.headline(result)
-    assert "40,000 rows" in words and "times the memory" in words
+    (verdict,) = LookupExperiment.verdicts(result)
+    assert (
+        verdict.holds
+        == "One row of the newest hundredth of 40,000. The largest index is 1.6 times the memory of the server."
+    )
     assert set(sections) >= {f"lookup_{ANY}", f"lookup_{COUNT_KEY}", f"lookup_{COUNT_CREATED}"}
 
 

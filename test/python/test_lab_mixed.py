@@ -92,13 +92,14 @@ def test_growth_is_that_of_the_pages_that_came() -> None:
     assert growth(a_result(), SWITCH, "time") == Growth(None, None, None)
 
 
-def test_the_headline_says_how_the_index_grew() -> None:
+def test_the_verdict_says_how_the_index_grew() -> None:
     """Only what was measured; nothing of nothing."""
-    assert MixedExperiment.headline(a_result()) == (
-        "Switched to version 7 the index grew by 30 % for 20 % more rows, and its new pages are 50 % full."
+    (verdict,) = MixedExperiment.verdicts(a_result())
+    assert verdict.figures.endswith(
+        "Switched to version 7 the index grew by 30 % for 20 % more rows; its new pages are 50 % full."
     )
-    assert "its new pages" not in MixedExperiment.headline(a_result(leaf=False))
-    assert MixedExperiment.headline(empty_result(MixedExperiment, MixedPlan())) == ""
+    assert "its new pages" not in MixedExperiment.verdicts(a_result(leaf=False))[0].figures
+    assert MixedExperiment.verdicts(empty_result(MixedExperiment, MixedPlan())) == []
 
 
 def test_what_was_not_measured_is_empty() -> None:

@@ -78,7 +78,7 @@ def test_equal_tables_differ_in_nothing_but_their_names() -> None:
     assert len(a) == 3 and [line.replace("_a", "_b") for line in a] == b != a
 
 
-def told(result: Result) -> str:
+def said(result: Result) -> str:
     """The finding in words."""
     return words(comparisons(result, NoiseExperiment.plan_in(result)))
 
@@ -91,17 +91,19 @@ def complete(result: Result, kind: str) -> np.ndarray:
 def test_words_say_no_difference_or_which() -> None:
     """And with too few rounds, that there are too few."""
     plan = NoisePlan(kinds=KINDS, tables=2, rounds=9)
-    assert told(noisy_result(plan, 0.05)) == "No difference in 2 comparisons of equal tables."
-    wrong = told(noisy_result(plan, 0.01, shift=1.5))
-    assert wrong.startswith("2 of 2 comparisons of equal tables wrongly called different: bigint A/B (0.6")
-    assert told(noisy_result(NoisePlan(rounds=5), 0.01, shift=1.5)).startswith("Fewer than 6 rounds")
-    assert told(nothing_measured(plan)).startswith("Fewer than 6 rounds")
-    assert NoiseExperiment.headline(noisy_result(plan, 0.05)) == told(noisy_result(plan, 0.05))
-    few = noisy_result(NoisePlan(rounds=5), 0.01)
-    assert NoiseExperiment.headline(few) == NoiseExperiment.headline(nothing_measured(plan)) == ""
+    assert said(noisy_result(plan, 0.05)) == "No difference in 2 comparisons of equal tables."
+    wrong = said(noisy_result(plan, 0.01, shift=1.5))
+    assert wrong.startswith("2 of 2 comparisons of equal tables wrongly reported as significant: bigint A/B (0.6")
+    assert said(noisy_result(NoisePlan(rounds=5), 0.01, shift=1.5)).startswith("Fewer than 6 rounds")
+    assert said(nothing_measured(plan)).startswith("Fewer than 6 rounds")
+    (verdict,) = NoiseExperiment.verdicts(noisy_result(plan, 0.05))
+    assert verdict.figures == said(noisy_result(plan, 0.05)) and verdict.answer.startswith("Differences of ")
+    (few,) = NoiseExperiment.verdicts(noisy_result(NoisePlan(rounds=5), 0.01))
+    assert few.answer == "Not decided" and few.sure == "5 rounds: not significant. Repeat with --rounds 6."
+    assert NoiseExperiment.verdicts(nothing_measured(plan)) == []
 
 
-def test_what_was_not_measured_is_not_told() -> None:
+def test_what_was_not_measured_is_not_said() -> None:
     """From no run at all to one round, and a table that lacks a round."""
     plan = NoisePlan(rounds=9)
     assert [section.rows for section in NoiseExperiment.sections(nothing_measured(plan))] == [[], [], []]

@@ -84,7 +84,11 @@ def test_what_was_not_measured_is_empty() -> None:
         ["sequence, no wrap", "1,234.5 MB", "2,469.0 MB", "2.00", "", "9", "7", "100 B", ""],
     ]
     assert "no pgstattuple" in section.caption
-    assert ReuseExperiment.headline(result).endswith("bigint 2.0, sequence, no wrap 2.0.")
+    (verdict,) = ReuseExperiment.verdicts(result)
+    assert verdict.answer == "No" and verdict.figures.endswith("bigint 2.0, sequence, no wrap 2.0.")
+    result.runs[0].metrics["index_bytes"] /= 2
+    assert ReuseExperiment.verdicts(result)[0].answer == "With some keys"
+    result.runs[0].metrics["index_bytes"] *= 2
     (chart,) = section.charts  # dashed in the colour of the kind that wraps, where it is known
     assert chart.svg.svg().count('stroke-dasharray="6,4"') == 1 and ">sequence, no wrap<" in chart.svg.svg()
     assert "bigint" not in chart.svg.svg()

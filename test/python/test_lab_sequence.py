@@ -141,28 +141,28 @@ def test_an_empty_result_has_its_tables_but_claims_nothing() -> None:
     """As an interrupted one may be."""
     result = empty_result(OnPaper, SMALL)
     assert [len(section.shown()) for section in SequenceExperiment.sections(result)] == [18, 3]
-    assert SequenceExperiment.headline(result) == ""
+    assert SequenceExperiment.verdicts(result) == []
 
 
 @pytest.mark.parametrize(
     ("rounds", "tps", "claim"),
     [
-        (2, [500.0] * 2, "Too few rounds (2)"),
-        (6, [500.0] * 6, "takes 50 to 50 % of TPS with 1 client"),
-        (6, [900.0, 1100.0] * 3, "no difference from a constant in TPS; a loss of more than 10 % is ruled out"),
-        (6, [300.0, 3000.0] * 3, "so unsteady that a loss of 70 % is not ruled out"),
-        (6, [1500.0] * 6, "no loss of TPS; with 1 client they are higher"),
+        (2, [500.0] * 2, "Not decided. 50 % of the TPS of a constant with 1 client in 2 rounds."),
+        (6, [500.0] * 6, "Yes. 50 % [50–50 %] of the TPS of a constant with 1 client."),
+        (6, [900.0, 1100.0] * 3, "No. No difference in TPS from a constant with 1 client found; up to 10 % slower"),
+        (6, [300.0, 3000.0] * 3, "Not decided. No difference in TPS from a constant with 1 client found; up to 70 %"),
+        (6, [1500.0] * 6, "No. 150 % [150–150 %] of the TPS of a constant with 1 client."),
     ],
 )
-def test_what_the_headline_claims(rounds: int, tps: list[float], claim: str) -> None:
+def test_what_the_verdict_claims(rounds: int, tps: list[float], claim: str) -> None:
     """A loss only where the interval shows it."""
     plan = SequencePlan(clients=(1,), caches=(1,), rounds=rounds)
     result = empty_result(OnPaper, plan)
     for number, value in enumerate(tps, 1):
         result.runs.append(Run("insert_1", CONSTANT, 0, number, {"tps": 1000.0, "cpu_us": 5.0}))
         result.runs.append(Run("insert_1", "cache_1", 0, number, {"tps": value, "cpu_us": 10.0}))
-    assert claim in SequenceExperiment.headline(result)
-    assert "its CPU time: 2.00 [2.00–2.00]" in SequenceExperiment.headline(result)
+    (verdict,) = SequenceExperiment.verdicts(result)
+    assert f"Does a sequence slow inserts? {claim}" in verdict.lines
 
 
 def test_no_cpu_time_is_a_value() -> None:
@@ -175,7 +175,8 @@ def test_no_cpu_time_is_a_value() -> None:
     assert rows["insert nextval, CACHE 1", "1"] == "2.00 [2.00–2.00]"
     assert rows["insert nextval, CACHE 1", "10"] == ""
     assert [row[3] for row in bulk_table(result).shown()] == ["", "2.00 [2.00–2.00]", "2.00 [2.00–2.00]"]
-    assert "its CPU time: 2.00 [2.00–2.00] with 1 client; CPU time of one" in SequenceExperiment.headline(result)
+    (verdict,) = SequenceExperiment.verdicts(result)
+    assert verdict.figures.endswith("INSERT … SELECT: 2.00 times the CPU time of a constant in 2 rounds.")
 
 
 @pytest.mark.server
@@ -211,7 +212,7 @@ def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_fo
     assert result.complete and len(result.runs) == 6
     assert result.server["settings"]["synchronous_commit"] == "off"
     told = " ".join(done.stdout.split())
-    assert "Commits do not wait for the disk" in told and "Too few rounds (1)" in told
+    assert "Commits do not wait for the disk" in told and "1 round: not significant" in told
     again = inorder("lab", "report", "inorder-sequence.json", "--format", "json", folder=tmp_path)
     assert {record["table"] for record in json.loads(again.stdout)} == {"sequence-tps", "sequence-bulk"}
 

@@ -11,7 +11,7 @@ from inorder.errors import InputError
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertExperiment
 from inorder.lab.experiments.insert.pictures import seconds_line
-from inorder.lab.experiments.insert.summary import KindSummary, random_keys, summarise, times_memory
+from inorder.lab.experiments.insert.summary import KindSummary, summarise, times_memory
 from inorder.lab.journal import load_all
 from inorder.lab.results import EXACT_COUNTERS, Result, Run
 from inorder.report.catalogue import Report
@@ -71,37 +71,6 @@ def test_a_table_without_an_index_has_no_figures_of_one() -> None:
     ]
     (kind,) = kinds_of(result)
     assert (kind.index_hit_percent, kind.index_mb, kind.leaf_density) == (None, None, None)
-
-
-def test_the_headline_is_as_sure_as_the_rounds_allow() -> None:
-    """A sentence with the ratio, without a difference, or after one round only."""
-    result = a_result()
-    assert random_keys(kinds_of(result)) == (
-        "Use keys in order: random ones write 12.0 times the WAL of bigint per row and reach 25 % [25–25 %] of its "
-        "speed here."
-    )
-    for run in result.select("insert", "random"):
-        run.metrics["tps"] *= 8
-    assert random_keys(kinds_of(result)).endswith("per row and reach 200 % [200–200 %] of its speed here.")
-    assert random_keys(kinds_of(result)).startswith("Random keys write")
-    result.runs = [run for run in result.runs if run.round <= 5]
-    assert "Too few rounds (5)" in random_keys(kinds_of(result))
-    result = a_result()
-    result.runs = [
-        insert_run(kind, number, tps, 17_000.0)
-        for number, (one, other) in enumerate([(9.0, 10.0), (10.0, 9.0)] * 3, start=1)
-        for kind, tps in (("bigint", one), ("random", other))
-    ]
-    assert "no difference in speed" in random_keys(kinds_of(result))
-
-
-def test_random_keys_are_not_told_as_keys_in_order() -> None:
-    """In no storage and with no index; nor is what others are compared with."""
-    result = a_result()
-    result.plan["kinds"] = kinds = ["bigint", "random", "random_char", "random_plain", "bigint_plain", "v7"]
-    result.runs += [insert_run(kind, number, 100.0, 1.0) for kind in kinds[2:] for number in range(1, 7)]
-    told = INSERT.headline(result).partition("Keys in order, speed to bigint's: ")[2]
-    assert told.startswith("version 7 ") and ";" not in told
 
 
 def test_the_method_is_told() -> None:
@@ -335,11 +304,11 @@ def test_a_long_run_is_drawn_in_means() -> None:
 
 @pytest.mark.parametrize("name", all_experiments())
 def test_nothing_measured_makes_no_section(name: str) -> None:
-    """Nor data, nor a headline that claims something."""
+    """Nor data, nor a verdict."""
     result = Result(name, "now", "0", 1, all_experiments()[name].Plan().as_dict(), {}, {}, "m")
     report = Report(all_experiments()[name])
     assert (list(report.sections(result)), report.records(result)) == ([], [])
-    assert not re.search(r"\d", report.headline(result))
+    assert not report.verdicts(result)
 
 
 def test_the_page_says_how_each_experiment_was_measured() -> None:

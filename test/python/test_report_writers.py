@@ -22,7 +22,6 @@ from inorder.lab.experiments.writers.report import (
     PUBLISHED_TPS,
     STATEMENT_ROWS,
     TOGETHER,
-    headline,
 )
 from inorder.lab.results import Result, Run
 from inorder.lab.turn import Metrics
@@ -148,20 +147,22 @@ def test_published_figures_are_of_turns_that_there_are() -> None:
         assert PUBLISHED_ROWS_PER_SECOND[case] == pytest.approx(case[1] * tps, rel=0.002)
 
 
-def test_the_headline_names_what_is_in_order_and_what_needs_no_order() -> None:
+def test_the_verdict_names_what_is_in_order_and_what_needs_no_order() -> None:
     """The fastest serial form whose rows were all in order, by rows of a statement; the lock alone is not one."""
     result = a_result()
-    assert headline(empty_result(WritersExperiment, WritersPlan())) == ""
-    assert headline(result) == (
-        "The fastest way to keep ids in order, to plain inserts into one table: "
-        "lock + DISCARD 0.50 [0.50–0.50] with one row a statement."
-    )
+    assert WritersExperiment.verdicts(empty_result(WritersExperiment, WritersPlan())) == []
+    (verdict,) = WritersExperiment.verdicts(result)
+    assert (verdict.answer, verdict.figures) == (
+        "Yes", "One row a statement: lock + DISCARD, 50 % [50–50 %] of the speed of one table."
+    )  # fmt: skip
     for number in range(1, 7):
         for form, speed, wrong in ((OWN_TABLE, 900.0, 0), (XACT, 980.0, 0), (LOCK_KEPT, 2000.0, 1)):
             result.runs.append(Run(TOGETHER, form, 1, number, turn_metrics(speed * number, wrong)))
-    told = headline(result)
-    assert "table per writer 0.90 [0.90–0.90] with one row" in told
-    assert told.endswith("uuid_xact_nextval() with a feed, which needs no order: 0.98 [0.98–0.98].")
+    (verdict,) = WritersExperiment.verdicts(result)
+    assert "One row a statement: table per writer, 90 % [90–90 %] of the speed of one table." in verdict.figures
+    assert verdict.figures.endswith(
+        "which needs no order: one row a statement, 98 % [98–98 %] of the speed of one table."
+    )
     for run in result.select(TOGETHER, OWN_TABLE):
         run.metrics["misplaced"] = 1
-    assert "lock + DISCARD 0.50" in headline(result)
+    assert "lock + DISCARD, 50 %" in WritersExperiment.verdicts(result)[0].figures

@@ -12,7 +12,7 @@ from inorder.report.charts import Bar
 from inorder.report.html import render
 from inorder.report.side_by_side import Labelled
 from inorder.report.studies import STUDIES
-from inorder.report.verdict import Verdict, decided, to_decide
+from inorder.report.verdict import Compared, Verdict, decided
 
 from on_paper import a_result, insert_run
 from replay import recorded
@@ -27,7 +27,9 @@ def test_random_keys_are_judged_as_far_as_the_rounds_carry() -> None:
     """Six rounds of a quarter of the speed decide it; three do not, and say what would."""
     sure, key = report_of(a_result()).verdicts(a_result()), "Do random keys cost you?"
     assert [(one.question, one.answer) for one in sure] == [(key, "Yes")]  # none in order was measured
-    assert sure[0].figures.startswith("25 % [25–25 %] of the speed of bigint. 12.0 times the WAL of bigint.")
+    assert sure[0].figures.startswith(
+        "25 % [25–25 %] of the speed of bigint. 12.0 [12.0–12.0] times the WAL of bigint."
+    )
     assert sure[0].holds.startswith("1,000 rows in a table with a primary key alone, 100 rows between two checkpoints.")
     assert [bar.value for bar in sure[0].bars] == [1000.0, 250.0]
     (few,) = report_of(a_result()).verdicts(cut(a_result(), 3))
@@ -61,7 +63,7 @@ def test_an_interval_decides_or_names_the_loss_it_leaves_open() -> None:
     """Never fewer than six rounds."""
     assert decided(Estimate(0.5, 0.4, 0.6, 6)) and not decided(Estimate(0.5, 0.4, 0.6, 5))
     assert not decided(Estimate(0.5, None, None, 1)) and not decided(Estimate(1.0, 0.9, 1.5, 6))
-    assert to_decide(None, {}) == ""
+    assert Compared("speed", "bigint", {}).words == Compared("speed", "bigint", {}).to_decide == ""
     with pytest.raises(ValueError, match="4 bars"):
         Verdict("?", "", "", bars=[Bar("a", 1.0, "1", "x")] * 4)
 

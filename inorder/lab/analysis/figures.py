@@ -5,7 +5,7 @@ The one way to a figure, for all experiments. Pure.
 
 from collections.abc import Callable, Iterable
 
-from inorder.lab.analysis.stats import Estimate, estimate, ratio_by_round
+from inorder.lab.analysis.stats import Estimate, estimate, ratios_by_round
 from inorder.lab.results import Result, Run
 
 # What is looked at in a run: the name of a metric, or what is computed of it (None where it cannot be).
@@ -61,13 +61,20 @@ def middle_of(result: Result, step: str, kind: str, metric: Metric, rows: int | 
     return found.median if found else None
 
 
+def ratios_of(
+    result: Result, step: str, kind: str, base: str, metric: Metric, rows: int | None = None, base_step: str = ""
+) -> dict[int, float]:
+    """The ratio to another kind, or step, in each round that has both; none to itself."""
+    pairs = [(step, kind), (base_step or step, base)]
+    values, beside = (by_round(result, *pair, metric, rows) for pair in pairs)
+    return ratios_by_round(values, beside) if pairs[0] != pairs[1] else {}
+
+
 def ratio_of(
     result: Result, step: str, kind: str, base: str, metric: Metric, rows: int | None = None, base_step: str = ""
 ) -> Estimate | None:
-    """The ratio to another kind, or step, paired within the rounds that both have; None without any, and to itself."""
-    pairs = [(step, kind), (base_step or step, base)]
-    values, beside = (by_round(result, *pair, metric, rows) for pair in pairs)
-    return ratio_by_round(values, beside) if pairs[0] != pairs[1] else None
+    """The median of these ratios, with its interval; None without any."""
+    return estimated(ratios_of(result, step, kind, base, metric, rows, base_step).values())
 
 
 def last_of(result: Result, step: str, kind: str, metric: Metric, rows: int | None = None) -> float | None:

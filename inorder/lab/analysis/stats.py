@@ -103,15 +103,24 @@ def paired_ratio(values: Sequence[float], baseline: Sequence[float]) -> Estimate
     return estimate([value / base for value, base in zip(values, baseline, strict=True)])
 
 
+def ratios_by_round(values: Mapping[Place, float], baseline: Mapping[Place, float]) -> dict[Place, float]:
+    """The ratio in each round (or other place) that has both.
+
+    There is no ratio to zero, which may be a true value: CPU time is counted in ticks of 10 ms.
+
+    >>> ratios_by_round({1: 50.0, 2: 5.0, 3: 1.0, 4: 7.0}, {1: 100.0, 2: 10.0, 4: 0.0, 5: 1.0})
+    {1: 0.5, 2: 0.5}
+    """
+    return {place: value / baseline[place] for place, value in values.items() if baseline.get(place)}
+
+
 def ratio_by_round(values: Mapping[Place, float], baseline: Mapping[Place, float]) -> Estimate | None:
-    """The paired ratio over the rounds (or other places) that have both; None without any.
+    """The paired ratio over the rounds that have both; None without any.
 
-    To nothing there is no ratio. Nothing may be a true value: of CPU time told in ticks of 10 ms.
-
-    >>> ratio_by_round({1: 50.0, 2: 5.0, 3: 1.0, 4: 7.0}, {1: 100.0, 2: 10.0, 4: 0.0, 5: 1.0})
+    >>> ratio_by_round({1: 50.0, 2: 5.0}, {1: 100.0, 2: 10.0})
     Estimate(median=0.5, low=0.5, high=0.5, rounds=2)
     >>> ratio_by_round({1: 50.0}, {1: 0.0}) is None
     True
     """
-    both = [place for place in values.keys() & baseline.keys() if baseline[place] != 0]
-    return paired_ratio([values[place] for place in both], [baseline[place] for place in both]) if both else None
+    ratios = ratios_by_round(values, baseline)
+    return estimate(list(ratios.values())) if ratios else None

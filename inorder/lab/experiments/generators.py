@@ -11,7 +11,7 @@ from typing import ClassVar
 from inorder.database import Connection
 from inorder.lab import setting
 from inorder.lab.analysis.figures import by_round, estimated
-from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate, ratio_by_round
+from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate, ratio_by_round, ratios_by_round
 from inorder.lab.capabilities import NO_INORDER, Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
 from inorder.lab.keys import SCHEMA
@@ -20,7 +20,7 @@ from inorder.lab.results import Result, Run
 from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
 from inorder.report import charts
 from inorder.report.section import Chart, Column, Section, Value, interval_text, number
-from inorder.report.wording import too_few
+from inorder.report.verdict import Compared, Verdict
 
 # The steps: make values, insert rows whose keys are made, work with values.
 CALL, INSERT, TASK = "call", "insert", "task"
@@ -44,6 +44,7 @@ SINCE = {"uuidv7": 18}  # the server's own, and the major version it came with
 # Where the C functions below may not be declared: a function of the server that has no argument and does next to
 # nothing.
 OWN_FLOOR = "pg_backend_pid()"
+ORDERED = ("uuid_v7_nextval", "uuid_xact_nextval")  # what the verdict shows beside a random one
 INSERTS = (
     "nextval",
     "uuid_v7_nextval",
@@ -226,20 +227,26 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
         return [section for section in (calls_section(result), task_section(result)) if section.rows]
 
     @classmethod
-    def headline(cls, result: Result) -> str:
-        """The cost of a version-7 key beside a random one, as sure as the rounds allow."""
-        values = above_floor(result, "uuid_v7_nextval")
-        part = ratio_by_round(values, above_floor(result, BASELINE_CALL))
-        value = estimated(values.values())
-        if part is None or value is None:
-            return ""
-        clock = " of CPU time" if by_cpu(result) else ""
-        cost = f"A version-7 key takes {value.median:,.0f} ns{clock} above the floor"
-        if few := too_few(part.rounds):
-            return f"{cost}. {few}"
-        if not part.differs_from(1.0):
-            return f"{cost}; no difference from gen_random_uuid() shows."
-        return f"{cost}, {interval_text(part)} times that of gen_random_uuid()."
+    def verdicts(cls, result: Result) -> Sequence[Verdict]:
+        """The cost of a version-7 key beside a random one."""
+        shown = {name: estimated(above_floor(result, name).values()) for name in (BASELINE_CALL, *ORDERED)}
+        one, base = (above_floor(result, name) for name in (ORDERED[0], BASELINE_CALL))
+        to_random = Compared("CPU time" if by_cpu(result) else "time", f"{BASELINE_CALL}()", ratios_by_round(one, base))
+        found = shown[ORDERED[0]]
+        if found is None or to_random.found is None:
+            return []
+        return [
+            Verdict(
+                cls.question,
+                f"{found.median:,.0f} ns",
+                f"For a version-7 key: {to_random.words}.",
+                f"{cls.plan_in(result).values:,} values in one statement, less a function that returns a constant.",
+                to_random.to_decide,
+                charts.bars_of(
+                    ((f"{name}()", value, charts.series(0)) for name, value in shown.items()), number(0, "ns")
+                ),
+            )
+        ]
 
 
 def by_cpu(result: Result) -> bool:

@@ -15,7 +15,7 @@ from typing import ClassVar
 from inorder.database import Connection
 from inorder.errors import InorderError
 from inorder.lab import setting
-from inorder.lab.analysis.figures import Metric, last_of, median_of, ratio_of
+from inorder.lab.analysis.figures import Metric, last_of, median_of, ratio_of, ratios_of
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.counters import read_sizes
@@ -26,6 +26,7 @@ from inorder.lab.server_settings import Small, fill_settings
 from inorder.lab.turn import Metrics, Stage, every_round, single
 from inorder.report import charts
 from inorder.report.section import Chart, Column, Section, Value, number, to_base
+from inorder.report.verdict import Compared, Verdict, costs
 from inorder.units import MB
 
 FILL = "fill"
@@ -205,18 +206,17 @@ class LookupExperiment(Experiment[LookupPlan]):
         return [section_of(result, plan, step) for step in QUERIES if result.select(step)]
 
     @classmethod
-    def headline(cls, result: Result) -> str:
-        """What random keys cost a reader of recent rows; blocks are counted, so that they need no interval."""
-        reads = {kind: median_of(result, RECENT, kind, "reads") for kind in ("random", "v7", BASELINE)}
-        random_keys, ordered = reads["random"], reads["v7"] or reads[BASELINE]
-        if not random_keys or not ordered:
-            return ""
-        name = KEY_KINDS["v7" if reads["v7"] else BASELINE].label
-        return (
-            f"One recent row takes {random_keys.median:.2f} blocks from storage with random keys and "
-            f"{ordered.median:.2f} with {name}, at {cls.plan_in(result).rows:,} rows and "
-            f"{times_memory(result)} the memory in its index."
-        )
+    def verdicts(cls, result: Result) -> Sequence[Verdict]:
+        """What random keys cost a reader of recent rows."""
+        base = "v7" if result.select(RECENT, "v7") else BASELINE
+        compared = [
+            Compared(metric, KEY_KINDS[base].label, ratios_of(result, RECENT, "random", base, values))
+            for metric, values in (("reads", "reads"), ("time", "latency_ms"))
+        ]
+        rows = f"One row of the newest hundredth of {cls.plan_in(result).rows:,}."
+        shown = ((KEY_KINDS[kind].label, median_of(result, RECENT, kind, "reads"), f"kind-{kind}")
+                 for kind in dict.fromkeys((BASELINE, base, "random")))  # fmt: skip
+        return costs(cls.question, compared, f"{rows} {memory(result)}", charts.bars_of(shown, number(2, "reads")))
 
 
 def statements(key: KeyKind) -> list[str]:

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from inorder.errors import InorderError
 from inorder.lab import setting
-from inorder.lab.analysis.figures import by_round, middle_of, per, ratio_of
+from inorder.lab.analysis.figures import by_round, middle_of, per, ratio_of, ratios_of
 from inorder.lab.analysis.stats import estimate
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
@@ -22,10 +22,13 @@ from inorder.lab.plan import Plan
 from inorder.lab.results import Result
 from inorder.lab.server_settings import Small, fill_settings
 from inorder.lab.turn import Metrics, Stage, every_round, several
+from inorder.report.charts import bars_of
 from inorder.report.section import Column, Section, Value, number, ratio
+from inorder.report.verdict import Compared, Verdict, costs
 from inorder.units import MB
 
 BASELINE = "random"
+WAL_PER_ROW = per("wal_bytes", "inserts")
 
 # What the column's default becomes once the table is full. Keys of ``after`` are of version 8: 48 one bits, which no
 # random key has at its beginning (one in 2^48 would), then a counter; so they sort behind every random key.
@@ -104,7 +107,7 @@ class MixedExperiment(Experiment[MixedPlan]):
 
     name = "mixed"
     summary = "A table full of random keys switched to another generator, before and after REINDEX."
-    question = "Can a table of random keys be switched to ordered ones?"
+    question = "Do random keys cost more than switching to version 7?"
     studies = ("P3",)
     Plan: ClassVar = MixedPlan
 
@@ -214,17 +217,28 @@ class MixedExperiment(Experiment[MixedPlan]):
         return sections
 
     @classmethod
-    def headline(cls, result: Result) -> str:
-        """How the index grows by a switch to version 7."""
-        grown = growth(result, SWITCH, "v7")
-        if grown.percent is None:
-            return ""
-        metrics = result.select(SWITCH, "v7")[0].metrics
-        share = 100 * metrics["inserts"] / (metrics["rows"] - metrics["inserts"])
-        sentence = f"Switched to version 7 the index grew by {grown.percent:.0f} % for {share:.0f} % more rows"
-        if grown.density is not None:
-            sentence += f", and its new pages are {grown.density:.0f} % full"
-        return sentence + "."
+    def verdicts(cls, result: Result) -> Sequence[Verdict]:
+        """What the inserts cost if the keys stay random, and how the index grows by a switch to version 7."""
+        base, plan = KINDS["v7"].label, cls.plan_in(result)
+        compared = [
+            Compared("WAL", base, ratios_of(result, SWITCH, BASELINE, "v7", WAL_PER_ROW), counted=True),
+            Compared("speed", base, ratios_of(result, SWITCH, BASELINE, "v7", "tps"), speed=True),
+        ]
+        holds = f"{plan.rows:,} random keys, then {plan.inserts:,} rows after a restart and a checkpoint."
+        shown = ((KINDS[kind].label, middle_of(result, SWITCH, kind, WAL_PER_ROW), f"kind-{kind}")
+                 for kind in ("v7", BASELINE))  # fmt: skip
+        return costs(cls.question, compared, holds, bars_of(shown, number(0, "B WAL/row")), growth_text(result))
+
+
+def growth_text(result: Result) -> str:
+    """How the index grew by the switch to version 7, in words."""
+    grown = growth(result, SWITCH, "v7")
+    if grown.percent is None:
+        return ""
+    metrics = result.select(SWITCH, "v7")[0].metrics
+    share = 100 * metrics["inserts"] / (metrics["rows"] - metrics["inserts"])
+    density = f"; its new pages are {grown.density:.0f} % full" if grown.density is not None else ""
+    return f"Switched to version 7 the index grew by {grown.percent:.0f} % for {share:.0f} % more rows{density}."
 
 
 @dataclass(frozen=True)

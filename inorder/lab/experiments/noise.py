@@ -27,6 +27,7 @@ from inorder.lab.results import Result
 from inorder.lab.server_settings import Small
 from inorder.lab.turn import Measured, Metrics, Stage, Turn, every_round, single
 from inorder.report.section import Column, Section, Value, number, ratio
+from inorder.report.verdict import STEADIER, UNDECIDED, Verdict, rounds_text
 from inorder.units import MB
 
 MOST_TABLES = len(ascii_uppercase)
@@ -141,10 +142,29 @@ class NoiseExperiment(Experiment[NoisePlan]):
         return [comparisons_section(result, plan), scatter_section(result, plan), resolution_section(result, plan)]
 
     @classmethod
-    def headline(cls, result: Result) -> str:
-        """The finding, of enough rounds."""
-        found = comparisons(result, cls.plan_in(result))
-        return words(found) if any(value.rounds >= LEAST_ROUNDS for _, value in found) else ""
+    def verdicts(cls, result: Result) -> Sequence[Verdict]:
+        """The smallest difference that the rounds there are would find; the worst of the kinds of key."""
+        plan = cls.plan_in(result)
+        values = [complete_rounds(result, plan, kind) for kind in plan.kinds]
+        rounds = min(map(len, values), default=0)
+        logs = [paired_logs(some) for some in values]
+        smallest = [smallest_found(some, rounds) for some in logs if some]
+        if not rounds or not smallest:
+            return []
+        found = max((one for one in smallest if one is not None), default=None)
+        needed = [rounds_for(some) for some in logs]
+        most = None if None in needed else max(one for one in needed if one)
+        return [
+            Verdict(
+                cls.question,
+                UNDECIDED if found is None else f"Differences of {found:.0f} % and more",
+                words(comparisons(result, plan)),
+                f"{rounds_text(rounds)} find it {100 * FOUND:.0f} times in 100. {plan.rows:,} rows in each table.",
+                f"{rounds_text(rounds)}: not significant. Repeat with --rounds {LEAST_ROUNDS}."
+                if found is None
+                else f"To find a difference of {100 * TO_FIND:.0f} %: " + (f"--rounds {most}." if most else STEADIER),
+            )
+        ]
 
 
 def comparisons(result: Result, plan: NoisePlan) -> list[tuple[str, Estimate]]:
@@ -265,11 +285,12 @@ def words(found: Sequence[tuple[str, Estimate]]) -> str:
     """The finding in words."""
     judged = [(name, value) for name, value in found if value.rounds >= LEAST_ROUNDS]
     if not judged:
-        return f"Fewer than {LEAST_ROUNDS} rounds: nothing can be called different."
+        return f"Fewer than {LEAST_ROUNDS} rounds: no difference can be significant."
     wrong = [f"{name} ({ratio(value)})" for name, value in judged if value.differs_from(1.0)]
     if not wrong:
         return f"No difference in {len(judged)} comparisons of equal tables."
     return (
-        f"{len(wrong)} of {len(judged)} comparisons of equal tables wrongly called different: {'; '.join(wrong)}. "
+        f"{len(wrong)} of {len(judged)} comparisons of equal tables wrongly reported as significant: "
+        f"{'; '.join(wrong)}. "
         f"Up to {100 * ERROR:.0f} in 100 are to be expected; pairs that share a table go wrong together."
     )

@@ -6,7 +6,7 @@ age leave every page half empty.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -23,10 +23,13 @@ from inorder.lab.plan import Plan
 from inorder.lab.results import EXACT_COUNTERS, Result
 from inorder.lab.server_settings import fill_settings
 from inorder.lab.turn import Measured, Metrics, Series, Stage, Turn, every_round, single
+from inorder.report.charts import bars_of
 from inorder.report.plots import Line, line_chart
 from inorder.report.section import Chart, Column, Section, Value, number
+from inorder.report.verdict import Verdict
 from inorder.units import MB
 
+KEPT = 1.3  # times as large as before: the new tenth is there before the old one is deleted, and leaves are not full
 BATCHES = 10  # turns until as many rows have come as there are
 BLOCKS = 64  # of the sequence-prefixed keys that wrap
 
@@ -120,7 +123,7 @@ class ReuseExperiment(Experiment[ReusePlan]):
 
     name = "reuse"
     summary = "The size of an index while rows come and as many go: which keys reuse emptied pages."
-    question = "Which keys reuse the pages that DELETE leaves?"
+    question = "Does an index keep its size if rows are deleted?"
     studies = ("P3",)
     programs = ()
     checkpoints = True
@@ -261,15 +264,28 @@ class ReuseExperiment(Experiment[ReusePlan]):
         return [size_section(result, step, kinds, turns) for step, kinds in measured.items() if kinds]
 
     @classmethod
-    def headline(cls, result: Result) -> str:
-        """How much each index has grown, in each way to delete; sizes are exact."""
-        said = []
-        for step, deleted in DELETED.items():
-            grown = {label: middle_of(result, step, kind, GROWTH) for kind, label in KINDS.items()}
-            known = [f"{label} {ratio:.1f}" for label, ratio in grown.items() if ratio]
-            said += [f"if {deleted} go: {', '.join(known)}"] if known else []
-        turns = cls.plan_in(result).turns
-        return f"Times as large after {turns} turns, with as many rows, is the index {'; '.join(said)}." if said else ""
+    def verdicts(cls, result: Result) -> Sequence[Verdict]:
+        """For each way to delete, with which keys the index keeps its size; sizes are exact."""
+        plan = cls.plan_in(result)
+        found = {step: {kind: grown for kind in KINDS if (grown := middle_of(result, step, kind, GROWTH))}
+                 for step in DELETED}  # fmt: skip
+        return [size_verdict(step, kinds, plan) for step, kinds in found.items() if kinds]
+
+
+def size_verdict(step: str, grown: Mapping[str, float], plan: ReusePlan) -> Verdict:
+    """One way to delete: how many times as large the index of each kind became."""
+    kept = [kind for kind, times in grown.items() if times <= KEPT]
+    answer = "Yes" if len(kept) == len(grown) else "With some keys" if kept else "No"
+    sizes = ", ".join(f"{KINDS[kind]} {grown[kind]:.1f}" for kind in sorted(grown, key=lambda kind: grown[kind]))
+    shown = ((KINDS[kind], grown.get(kind), f"kind-{kind}") for kind in ("v7", "sequence", "random"))
+    return Verdict(
+        f"Does an index keep its size if {DELETED[step]} are deleted?",
+        answer,
+        f"Size in the end to that before: {sizes}.",
+        f"{plan.rows:,} rows. In each of {plan.turns} turns a tenth of them is inserted, and as many are deleted.",
+        f"Counted by the server. Up to {KEPT} its size is kept: the new rows come before the old ones go.",
+        bars_of(shown, number(1, "times")),
+    )
 
 
 GROWTH = per("index_bytes", "index_bytes_filled")

@@ -4,7 +4,7 @@ The same statement with a constant and with nextval of sequences that differ in 
 row, an insert of many.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -13,8 +13,7 @@ from typing import ClassVar
 from inorder.database import Connection
 from inorder.errors import InorderError
 from inorder.lab import setting
-from inorder.lab.analysis.figures import median_of, per, ratio_of
-from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
+from inorder.lab.analysis.figures import median_of, per, ratio_of, ratios_of
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
 from inorder.lab.instruments import pgbench
@@ -22,8 +21,10 @@ from inorder.lab.keys import SCHEMA
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result
 from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
+from inorder.report.charts import bars_of, series
 from inorder.report.section import Column, Section, Value, number, ratio
-from inorder.report.wording import how_sure, too_few
+from inorder.report.verdict import Compared, Verdict, capital, costs
+from inorder.report.wording import how_sure
 
 SELECT = "select"
 INSERT = "insert"
@@ -56,7 +57,6 @@ PUBLISHED_MS: dict[str, tuple[float, ...]] = {
 }
 PUBLISHED_CLIENTS = (1, 10, 100)
 PUBLISHED_CACHES = (1, 100)
-MOST_UNSTEADY = 20  # percent of loss that an interval may leave open before it is said to tell little
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +124,7 @@ class SequenceExperiment(Experiment[SequencePlan]):
 
     name = "sequence"
     summary = "TPS of nextval, alone and in inserts, by CACHE of the sequence and number of clients."
-    question = "Is a sequence the bottleneck of inserts?"
+    question = "Does a sequence slow inserts?"
     studies = ("P2",)
     method = "TPS and CPU time"
     Plan: ClassVar = SequencePlan
@@ -236,22 +236,28 @@ class SequenceExperiment(Experiment[SequencePlan]):
         return [load_section(result, plan), bulk_section(result, plan)]
 
     @classmethod
-    def headline(cls, result: Result) -> str:
-        """What is to be said of P2's conclusion, from the plainest sequence measured: one row a statement, and many."""
+    def verdicts(cls, result: Result) -> Sequence[Verdict]:
+        """Whether nextval of the plainest sequence measured slows inserts of one row, by number of clients."""
         plan = cls.plan_in(result)
         kind = kind_of(min(plan.caches))
-        inserts = ratios_of_inserts(result, plan, kind, "tps")
-        if not inserts:
-            return ""
-        ratios = [f"TPS of an insert: {told(inserts)}"]
-        if cpu := ratios_of_inserts(result, plan, kind, "cpu_us"):
-            ratios.append(f"its CPU time: {told(cpu)}")
-        if bulk := ratio_of(result, BULK, kind, CONSTANT, "cpu_seconds"):
-            ratios.append(f"CPU time of one INSERT … SELECT: {ratio(bulk)}")
-        return (
-            f"{verdict(inserts)} P2 found that nextval is not the bottleneck. "
-            f"Ratios of {label(kind)} to a constant: {'; '.join(ratios)}."
-        )
+        steps = {step_of(INSERT, many): many for many in sorted(plan.clients)}
+        compared = [
+            Compared(
+                "TPS", f"a constant with {clients_text(many)}", ratios_of(result, step, kind, CONSTANT, "tps"), True
+            )
+            for step, many in steps.items()
+        ]
+        bulk = Compared("CPU time", "a constant", ratios_of(result, BULK, kind, CONSTANT, "cpu_seconds"))
+        more = f"{plan.rows:,} rows by one INSERT … SELECT: {bulk.words}." if bulk.found else ""
+        shown = ((label(one), median_of(result, step_of(INSERT, max(plan.clients)), one, "tps"), series(0))
+                 for one in (CONSTANT, kind))  # fmt: skip
+        holds = f"{label(kind)}; a row a transaction, no index, {commits(plan)}. P2: nextval is not the bottleneck."
+        return costs(cls.question, compared, holds, bars_of(shown, number(0, "TPS")), more)
+
+
+def commits(plan: SequencePlan) -> str:
+    """Whether they wait for the disk."""
+    return f"commits {'wait' if plan.synchronous_commit == 'on' else 'do not wait'} for the disk"
 
 
 def kinds_shown(plan: SequencePlan) -> list[str]:
@@ -293,10 +299,9 @@ def load_section(result: Result, plan: SequencePlan) -> Section:
         load_row(result, statement, kind, clients) for statement in STATEMENTS for clients in many
         for kind in kinds_shown(plan)
     ]  # fmt: skip
-    wait = "wait" if plan.synchronous_commit == "on" else "do not wait"
     caption = (
         f"ratio: to the same statement with 1 instead of nextval. publ.: study P2, PostgreSQL 9.3.4 on 4 cores. Empty: "
-        f"not measured, or not published. Commits {wait} for the disk. {how_sure(result)}"
+        f"not measured, or not published. {capital(commits(plan))}. {how_sure(result)}"
     )
     title = f"nextval or a constant: pgbench, simple protocol, {plan.seconds} s a turn"
     return Section("sequence-tps", title, columns, rows, caption)
@@ -333,17 +338,6 @@ def bulk_section(result: Result, plan: SequencePlan) -> Section:
     return Section("sequence-bulk", title, columns, [bulk_row(result, plan, kind) for kind in kinds_shown(plan)])
 
 
-def ratios_of_inserts(result: Result, plan: SequencePlan, kind: str, metric: str) -> dict[int, Estimate]:
-    """By number of clients, as far as measured."""
-    ratios = {many: ratio_of(result, step_of(INSERT, many), kind, CONSTANT, metric) for many in sorted(plan.clients)}
-    return {many: found for many, found in ratios.items() if found}
-
-
-def told(ratios: Mapping[int, Estimate]) -> str:
-    """One after the other."""
-    return ", ".join(f"{ratio(found)} with {clients_text(many)}" for many, found in ratios.items())
-
-
 def clients_text(many: int) -> str:
     """So many of them.
 
@@ -351,38 +345,3 @@ def clients_text(many: int) -> str:
     ('1 client', '10 clients')
     """
     return f"{many} client{'s' if many > 1 else ''}"
-
-
-def verdict(inserts: Mapping[int, Estimate]) -> str:
-    """Whether nextval slows inserts of one row, by number of clients, as far as the rounds can tell.
-
-    >>> verdict({1: Estimate(0.99, 0.9, 1.1, 6)})
-    'Here: no difference from a constant in TPS; a loss of more than 10 % is ruled out.'
-    >>> verdict({1: Estimate(0.99, 0.3, 2.0, 6)})
-    'Here: no difference from a constant in TPS, which are so unsteady that a loss of 70 % is not ruled out.'
-    >>> verdict({1: Estimate(0.97, 0.94, 0.99, 6), 10: Estimate(1.0, 0.9, 1.1, 6)})
-    'Here it takes 1 to 6 % of TPS with 1 client.'
-    >>> verdict({1: Estimate(1.2, 1.1, 1.3, 6), 10: Estimate(1.1, 1.02, 1.2, 6)})
-    'Here: no loss of TPS; with 1 client, 10 clients they are higher than with a constant.'
-    >>> verdict({1: Estimate(0.5, 0.4, 0.6, 3)})
-    'Too few rounds (3) to claim a difference; 6 can show one.'
-    """
-    if any(found.rounds < LEAST_ROUNDS for found in inserts.values()):
-        return too_few(min(found.rounds for found in inserts.values()))
-    lost = {
-        many: (100 * (1 - found.high), 100 * (1 - found.low)) for many, found in inserts.items()
-        if found.low is not None and found.high is not None and found.differs_from(1.0) and found.median < 1
-    }  # fmt: skip
-    if lost:
-        losses = ", ".join(f"{low:.0f} to {high:.0f} % of TPS with {clients_text(many)}"
-                           for many, (low, high) in lost.items())  # fmt: skip
-        return f"Here it takes {losses}."
-    if gained := [clients_text(many) for many, found in inserts.items() if found.differs_from(1.0)]:
-        return f"Here: no loss of TPS; with {', '.join(gained)} they are higher than with a constant."
-    most = 100 * (1 - min(found.low or 0.0 for found in inserts.values()))
-    if most > MOST_UNSTEADY:
-        return (
-            "Here: no difference from a constant in TPS, which are so unsteady that "
-            f"a loss of {most:.0f} % is not ruled out."
-        )
-    return f"Here: no difference from a constant in TPS; a loss of more than {most:.0f} % is ruled out."

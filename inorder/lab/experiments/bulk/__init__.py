@@ -35,6 +35,7 @@ from inorder.lab.results import Result
 from inorder.lab.server_settings import measuring_settings
 from inorder.lab.turn import Metrics, Stage, Turn, several
 from inorder.report.section import Section
+from inorder.report.verdict import Verdict
 
 INDEX = "bulk_idx"  # the one that is built for comparison, and dropped
 STATEMENTS = {
@@ -166,9 +167,9 @@ class BulkExperiment(Experiment[BulkPlan]):
         return report.sections(result, cls.plan_in(result))
 
     @classmethod
-    def headline(cls, result: Result) -> str:
-        """P1's keys against bigint with the key there, and P1's surprise about indexes; of the largest table."""
-        return report.headline(result, max(cls.plan_in(result).rows))
+    def verdicts(cls, result: Result) -> Sequence[Verdict]:
+        """What random keys cost a load, and whether a plain index takes longer; of the largest table."""
+        return report.verdicts(result, max(cls.plan_in(result).rows), cls.question)
 
 
 def beforehand(key: KeyKind, step: str) -> list[str]:

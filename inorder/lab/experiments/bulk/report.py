@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from inorder.lab.analysis.figures import Metric, median_of, per, ratio_of
-from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
+from inorder.lab.analysis.figures import Metric, median_of, per, ratio_of, ratios_of
+from inorder.lab.analysis.stats import Estimate
 from inorder.lab.experiments.bulk.plan import (
     ADD_KEY,
     COPY_IN,
@@ -20,8 +20,10 @@ from inorder.lab.experiments.bulk.plan import (
 )
 from inorder.lab.keys import BASELINE
 from inorder.lab.results import Result
-from inorder.report.section import Column, Section, Value, number, ratio
-from inorder.report.wording import how_sure, too_few
+from inorder.report.charts import bars_of
+from inorder.report.section import Column, Section, Value, figures, number, ratio
+from inorder.report.verdict import Compared, Verdict, costs
+from inorder.report.wording import how_sure
 from inorder.units import MB, short
 
 COLUMNS = {  # their names in tables, short enough for one line
@@ -35,6 +37,7 @@ COLUMNS = {  # their names in tables, short enough for one line
     COPY_IN: "COPY in",
 }
 SECONDS = "seconds"
+RANDOM, ORDERED = ("random", "random_char"), "v7"  # what the verdicts are of
 CPU = "cpu_seconds"
 SIZES = ("table_bytes", "index_bytes", "total_bytes")
 
@@ -74,19 +77,26 @@ def sections(result: Result, plan: BulkPlan) -> list[Section]:
     return [*found, published_section(result)]
 
 
-def headline(result: Result, rows: int) -> str:
-    """P1's keys against bigint with the key there, and P1's surprise about indexes; of the largest table."""
-    published = PUBLISHED_SECONDS[WITH_KEY, 1_000_000]
-    pairs = {kind: ratio_of(result, WITH_KEY, kind, BASELINE, SECONDS, rows) for kind in PUBLISHED_KINDS}
-    index = index_ratio(result, PLAIN, PUBLISHED_INDEX_KIND, rows, SECONDS)
-    keys = [
-        f"{KINDS[kind].label} {ratio(found)} (P1: {published_ratio(WITH_KEY, kind, published):.2f})"
-        for kind, found in pairs.items() if found
+def verdicts(result: Result, rows: int, question: str) -> list[Verdict]:
+    """What random keys cost a load, and P1's surprise about indexes; of the largest table."""
+    random = next((kind for kind in RANDOM if result.select(WITH_KEY, kind, rows)), RANDOM[0])
+
+    def to_base(metric: str, values: Metric) -> Compared:
+        return Compared(metric, KINDS[BASELINE].label, ratios_of(result, WITH_KEY, random, BASELINE, values, rows))
+
+    shown = [(KINDS[kind].label, median_of(result, WITH_KEY, kind, SECONDS, rows), f"kind-{kind}")
+             for kind in (BASELINE, ORDERED, random)]  # fmt: skip
+    drawn = bars_of(shown, lambda seconds: f"{figures(seconds)} s")
+    load = f"One INSERT … SELECT of {short(rows)} rows, after a checkpoint, into a table with a primary key alone."
+    wal = per("wal_bytes", rows)
+    plain = ratios_of(result, PLAIN, random, random, SECONDS, rows, base_step=UNIQUE)
+    first = "its plain index may have been the first to read the table"
+    built = f"{short(rows)} {KINDS[random].label} keys. P1: {PUBLISHED_INDEX_RATIO:.2f}; {first}."
+    return [
+        *costs(question, [to_base("time", SECONDS), to_base("WAL", wal)], load, drawn),
+        *costs("Is a plain index slower to build than a unique one?",
+               [Compared("time", "a unique index", plain)], built),
     ]  # fmt: skip
-    said = [f"Inserting {short(rows)} rows with the key present takes, to bigint: {'; '.join(keys)}."] if keys else []
-    said += [index_verdict(index)] if index else []
-    fewest = min((found.rounds for found in (*pairs.values(), index) if found), default=LEAST_ROUNDS)
-    return " ".join([*said, too_few(fewest)]).rstrip()
 
 
 def index_ratio(result: Result, step: str, kind: str, rows: int, metric: str) -> Estimate | None:
@@ -243,17 +253,3 @@ def short_cell(value: Value) -> str:
     ('50 M', '')
     """
     return short(value) if isinstance(value, int) else ""
-
-
-def index_verdict(index: Estimate) -> str:
-    """What is to be said of P1's plain btree that took twice as long as the unique index.
-
-    >>> index_verdict(Estimate(2.0, 1.9, 2.2, 6))
-    'Building a plain btree takes, to a unique index: 2.00 [1.90–2.20] (P1: 2.06).'
-    >>> index_verdict(Estimate(1.0, 0.9, 1.1, 6)).partition("(P1: 2.06)")[2]
-    ", which does not reappear: P1 built the plain one first, which was so the first to read the table."
-    """
-    missing = index.differs_from(PUBLISHED_INDEX_RATIO) and index.median < PUBLISHED_INDEX_RATIO
-    cause = ", which does not reappear: P1 built the plain one first, which was so the first to read the table"
-    cause = cause if missing else ""
-    return f"Building a plain btree takes, to a unique index: {ratio(index)} (P1: {PUBLISHED_INDEX_RATIO:.2f}){cause}."

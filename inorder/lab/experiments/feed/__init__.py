@@ -17,7 +17,7 @@ from inorder.database import Connection
 from inorder.errors import InorderError
 from inorder.lab import log_tables, setting
 from inorder.lab.experiment import Experiment
-from inorder.lab.experiments.feed.report import headline, sections, verdicts
+from inorder.lab.experiments.feed.report import sections, verdicts
 from inorder.lab.experiments.feed.tables import (
     BATCH,
     BRIN,
@@ -107,7 +107,8 @@ class FeedExperiment(Experiment[FeedPlan]):
     """One session does everything that is timed."""
 
     name = "feed"
-    summary = "What a feed and an exact count cost writers, readers, and who looks at a large table."
+    summary = "Cost of a feed and an exact count: for writers, for readers, and of single calls on a large table."
+    question = "Does a feed cost writers?"
     studies = ("P5",)
     programs = ()
     alone = True
@@ -324,11 +325,6 @@ class FeedExperiment(Experiment[FeedPlan]):
         return sections(result, cls.plan_in(result).rows)
 
     @classmethod
-    def headline(cls, result: Result) -> str:
-        """What a feed costs who writes single rows."""
-        return headline(result)
-
-    @classmethod
     def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        """What a feed costs who writes single rows."""
-        return verdicts(result)
+        """What a feed costs a writer of single rows."""
+        return verdicts(result, cls.question)

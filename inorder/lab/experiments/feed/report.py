@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from inorder.lab.analysis.figures import by_round, median_of, ratio_of
+from inorder.lab.analysis.figures import median_of, ratio_of, ratios_of
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
 from inorder.lab.experiments.feed.tables import (
     BATCH,
@@ -24,9 +24,8 @@ from inorder.lab.experiments.feed.tables import (
 from inorder.lab.log_tables import BATCH_ROWS
 from inorder.lab.results import Result, Run
 from inorder.report import charts
-from inorder.report.section import Chart, Column, Section, Value, data_only, figures, interval_text, text
-from inorder.report.verdict import UNDECIDED, Verdict, cost_words, decided, to_decide
-from inorder.report.wording import too_few
+from inorder.report.section import Chart, Column, Section, Value, data_only, figures, interval_text, number, text
+from inorder.report.verdict import Compared, Verdict, costs
 
 # What was aimed at: ratios to the baseline.
 GUARDED_TARGETS = {SINGLE: 1.1, BATCH: 0.95}
@@ -84,10 +83,8 @@ def ratio_column(base: str, data: str) -> Column:
 
 def bars(values: Iterable[tuple[str, Value]], unit: str) -> list[charts.Bar]:
     """Times with their intervals, by label."""
-    return [
-        charts.Bar(label, one.median, f"{figures(one)} {unit}", charts.series(0), one.low, one.high)
-        for label, one in values if isinstance(one, Estimate)
-    ]  # fmt: skip
+    drawn = ((label, one, charts.series(0)) for label, one in values if isinstance(one, Estimate))
+    return charts.bars_of(drawn, lambda one: f"{figures(one)} {unit}")
 
 
 def write_row(result: Result, kind: str) -> list[Value]:
@@ -213,26 +210,11 @@ def sections(result: Result, table_rows: int) -> Sequence[Section]:
     return [section for section in made if section.rows]
 
 
-def headline(result: Result) -> str:
-    """What a feed costs who writes single rows, as sure as the rounds allow."""
-    found = ratio_of(result, SINGLE, UUID, WRITE_BASELINE, micros_a_row)
-    if found is None:
-        return ""
-    what = f"Single rows into a table with a uuid key and a feed cost {interval_text(found)} times bigserial's CPU"
-    if few := too_few(found.rounds):
-        return f"{what}. {few}"
-    return f"{what}." if found.differs_from(1.0) else f"{what}: no difference shows."
-
-
-def verdicts(result: Result) -> list[Verdict]:
-    """What a feed costs who writes single rows."""
-    found = ratio_of(result, SINGLE, UUID, WRITE_BASELINE, micros_a_row)
-    if found is None:
-        return []
-    values, base = (by_round(result, SINGLE, one, micros_a_row) for one in (UUID, WRITE_BASELINE))
-    ratios = {place: values[place] / base[place] for place in values.keys() & base.keys() if base[place]}
-    sure = decided(found)
-    answer = UNDECIDED if not sure else f"{found.median:.2f} times" if found.differs_from(1.0) else "Nothing found"
-    told = cost_words(found, "CPU time", "bigserial")
-    return [Verdict("What does a feed cost writers?", answer, f"{told[0].upper()}{told[1:]}.",
-                    "Single rows into a table with a uuid key and a feed.", to_decide(found, ratios))]  # fmt: skip
+def verdicts(result: Result, question: str) -> list[Verdict]:
+    """What a feed costs a writer of single rows."""
+    ratios = ratios_of(result, SINGLE, UUID, WRITE_BASELINE, micros_a_row)
+    values = [(WRITTEN[kind].label, median_of(result, SINGLE, kind, micros_a_row), charts.series(0))
+              for kind in (WRITE_BASELINE, UUID)]  # fmt: skip
+    holds = "Rows written one by one into a table with a uuid key and a feed, one index, nothing flushed to the disk."
+    shown = charts.bars_of(values, number(1, "us"))
+    return costs(question, [Compared("CPU time", WRITTEN[WRITE_BASELINE].label, ratios)], holds, shown)

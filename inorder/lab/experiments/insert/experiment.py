@@ -23,6 +23,7 @@ class InsertExperiment(Experiment[InsertPlan]):
 
     name = "insert"
     summary = "Insert TPS and WAL per row, by kind of key and size of table."
+    question = "Do random keys cost you?"
     studies = ("P1", "P3")
     Plan: ClassVar = InsertPlan
 
@@ -104,11 +105,6 @@ class InsertExperiment(Experiment[InsertPlan]):
         return report.sections(result, cls.plan_in(result))
 
     @classmethod
-    def headline(cls, result: Result) -> str:
-        """About the largest table."""
-        return report.headline(result, cls.plan_in(result))
-
-    @classmethod
     def verdicts(cls, result: Result) -> Sequence[Verdict]:
         """What random keys cost, and which key to use."""
-        return verdicts.verdicts(result, cls.plan_in(result))
+        return verdicts.verdicts(result, cls.plan_in(result), cls.question)

@@ -9,7 +9,7 @@ from inorder.lab.experiments.insert.model import model_sections
 from inorder.lab.experiments.insert.pictures import bars, by_size, over_time
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.insert.published import published_sections
-from inorder.lab.experiments.insert.summary import KindSummary, headline_of, summarise, times_memory
+from inorder.lab.experiments.insert.summary import KindSummary, summarise, times_memory
 from inorder.lab.insert_tables import INSERT
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import Result
@@ -130,9 +130,3 @@ def sections(result: Result, plan: InsertPlan) -> list[Section]:
         *([growth_section(plan, sizes)] if len(sizes) > 1 else []),
         *(replace(section, terminal=plan.dump_wal) for section in more),  # of the demo the page alone has them
     ]
-
-
-def headline(result: Result, plan: InsertPlan) -> str:
-    """About the largest table."""
-    sizes = list(summarise(result, plan).values())
-    return headline_of(sizes[-1] if sizes else [])

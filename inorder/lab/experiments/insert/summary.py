@@ -1,16 +1,14 @@
-"""From the runs of the insert experiment to the figures of its first tables, and what they say in a sentence."""
+"""From the runs of the insert experiment to the figures of its first tables."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inorder.lab.analysis.figures import Metric, by_round, last_of, median_of, per
-from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate, ratio_by_round
+from inorder.lab.analysis.stats import Estimate, ratio_by_round
 from inorder.lab.experiments.insert.plan import SIZES, InsertPlan
 from inorder.lab.insert_tables import FILL, INSERT
 from inorder.lab.keys import INDEX_KINDS, KEY_KINDS
 from inorder.lab.results import Result, Run
-from inorder.report.section import interval_text
-from inorder.report.wording import too_few
 from inorder.units import MB
 
 WAL_PER_ROW = per("wal_bytes", "inserts")
@@ -75,41 +73,6 @@ def summarise(result: Result, plan: InsertPlan) -> dict[int, list[KindSummary]]:
     """By size of table, smallest first: the kinds in the order they were asked for."""
     sizes = {rows: [summarise_kind(result, kind, rows) for kind in plan.variants] for rows in sorted(plan.rows)}
     return {rows: [kind for kind in kinds if kind] for rows, kinds in sizes.items() if any(kinds)}
-
-
-def headline_of(kinds: Sequence[KindSummary]) -> str:
-    """About random keys against the baseline, as sure as the rounds allow; then about those in order.
-
-    >>> headline_of([])
-    'Random keys and bigint were not both measured.'
-    """
-    return " ".join([random_keys(kinds), *([in_order(kinds)] if in_order(kinds) else [])])
-
-
-def random_keys(kinds: Sequence[KindSummary]) -> str:
-    """One sentence."""
-    random = next((kind for kind in kinds if kind.kind == "random"), None)
-    if random is None or random.ratio is None or random.wal_ratio is None:
-        return "Random keys and bigint were not both measured."
-    ratio, wal = random.ratio, f"write {random.wal_ratio.median:.1f} times the WAL of bigint per row"
-    if ratio.rounds < LEAST_ROUNDS or ratio.low is None or ratio.high is None:
-        return f"Random keys {wal}. {too_few(ratio.rounds)}"
-    if not ratio.differs_from(1.0):
-        return f"Random keys {wal}; no difference in speed shows in {ratio.rounds} rounds here."
-    speed = f"reach {100 * ratio.median:.0f} % [{100 * ratio.low:.0f}–{100 * ratio.high:.0f} %] of its speed here"
-    return f"Use keys in order: random ones {wal} and {speed}." if ratio.high < 1 else f"Random keys {wal} and {speed}."
-
-
-def in_order(kinds: Sequence[KindSummary]) -> str:
-    """How fast the keys in order are beside bigint, where the rounds allow to say it."""
-    told = []
-    for kind in kinds:
-        one = kind.ratio
-        if kind.kind.startswith(("bigint", "random")) or one is None or one.rounds < LEAST_ROUNDS:
-            continue
-        same = "" if one.differs_from(1.0) else ", no difference"
-        told.append(f"{kind.label} {interval_text(one)}{same}")
-    return f"Keys in order, speed to bigint's: {'; '.join(told)}." if told else ""
 
 
 def times_memory(kinds: Sequence[KindSummary], memory_bytes: int) -> str:

@@ -3,80 +3,70 @@
 from collections.abc import Callable, Sequence
 from statistics import median
 
-from inorder.lab.analysis.figures import by_round
+from inorder.lab.analysis.figures import ratios_of
 from inorder.lab.analysis.model import Conditions, predict
 from inorder.lab.analysis.stats import Estimate
 from inorder.lab.experiments.insert.plan import InsertPlan
-from inorder.lab.experiments.insert.summary import KindSummary, summarise
+from inorder.lab.experiments.insert.summary import WAL_PER_ROW, KindSummary, summarise
 from inorder.lab.insert_tables import INSERT
 from inorder.lab.keys import USUAL_KINDS
 from inorder.lab.results import Result
-from inorder.report.charts import Bar
+from inorder.report.charts import Bar, bars_of
 from inorder.report.section import Value, number
-from inorder.report.verdict import UNDECIDED, Verdict, decided, speed_words, to_decide
+from inorder.report.verdict import UNDECIDED, Compared, Verdict, costs, surety
 
 BASE = "bigint"
-RANDOM = "random"
+RANDOM = ("random", "random_char")
 # Of a table that is written all day, beside the much denser inserts of a turn.
 USUAL_RATE, USUAL_CHECKPOINT = 500, 300
 
+INSERTS: tuple[Callable[[KindSummary], Estimate | None], Callable[[Value], str]] = (
+    lambda kind: kind.tps, number(0, "inserts/s"),
+)  # fmt: skip
+WAL: tuple[Callable[[KindSummary], Estimate | None], Callable[[Value], str]] = (
+    lambda kind: kind.wal_per_row, number(0, "B WAL/row"),
+)  # fmt: skip
 
-def verdicts(result: Result, plan: InsertPlan) -> list[Verdict]:
+
+def verdicts(result: Result, plan: InsertPlan, question: str) -> list[Verdict]:
     """Of the largest table."""
     sizes = summarise(result, plan)
-    if not sizes:
+    kinds = {kind.kind: kind for kind in list(sizes.values())[-1]} if sizes else {}
+    if BASE not in kinds:
         return []
-    kinds = {kind.kind: kind for kind in list(sizes.values())[-1]}
-    found = [random_verdict(result, plan, kinds), ordered_verdict(result, kinds)]
-    return [one for one in found if one]
+    ordered = sorted(
+        (kind for name, kind in kinds.items() if kind.ratio and name in USUAL_KINDS and name not in (BASE, *RANDOM)),
+        key=lambda kind: (kind.ratio and kind.ratio.low) or 0, reverse=True,
+    )  # fmt: skip
+    random = next((kinds[name] for name in RANDOM if name in kinds), None)
+    return [
+        *(random_verdict(result, plan, question, [kinds[BASE], *ordered[:1], random]) if random else []),
+        *([ordered_verdict(result, kinds[BASE], ordered)] if ordered else []),
+    ]
 
 
-def round_ratios(result: Result, kind: KindSummary) -> dict[int, float]:
-    """Of speed to bigint's, by round."""
-    values, base = (by_round(result, INSERT, one, "tps", kind.rows) for one in (kind.kind, BASE))
-    return {place: values[place] / base[place] for place in values.keys() & base.keys() if base[place]}
+def speed_of(result: Result, kind: KindSummary) -> Compared:
+    """To bigint's."""
+    return Compared("speed", BASE, ratios_of(result, INSERT, kind.kind, BASE, "tps", kind.rows), speed=True)
 
 
-def random_verdict(result: Result, plan: InsertPlan, kinds: dict[str, KindSummary]) -> Verdict | None:
-    """What random keys cost; None where they or bigint were not measured."""
-    one = kinds.get(RANDOM)
-    if one is None or one.ratio is None or BASE not in kinds:
-        return None
-    speed, wal = one.ratio, one.wal_ratio
-    slower = decided(speed) and speed.differs_from(1.0) and speed.median < 1
-    more = wal is not None and decided(wal) and wal.differs_from(1.0) and wal.median > 1
-    answer = "Yes" if slower or more else "No" if decided(speed) and wal and decided(wal) else UNDECIDED
-    told = [speed_words(speed, BASE), *([f"{wal.median:.1f} times the WAL of {BASE}"] if wal else [])]
-    if not slower:
-        told.reverse()  # what is sure comes first
-    drawn, show = speed_or_wal(slower)
-    bars = [bar(kinds[name], drawn, show) for name in (BASE, best_of(kinds), RANDOM) if name in kinds]
-    return Verdict(
-        "Do random keys cost you?",
-        answer,
-        " ".join(f"{part[0].upper()}{part[1:]}." for part in told),
-        f"{conditions(result, one)} {usual(plan, one)}",
-        f"Speed: {to_decide(speed, round_ratios(result, one))}",
-        [one for one in bars if one],
-    )
+def wal_of(result: Result, kind: KindSummary) -> Compared:
+    """Bytes per row, to bigint's."""
+    return Compared("WAL", BASE, ratios_of(result, INSERT, kind.kind, BASE, WAL_PER_ROW, kind.rows))
 
 
-def wal_words(wal: Estimate | None) -> str:
-    """Behind the words about speed."""
-    return f", {wal.median:.1f} times its WAL" if wal else ""
+def bars(kinds: Sequence[KindSummary], speed: bool) -> list[Bar]:
+    """The speed, or the WAL of a row."""
+    value, show = INSERTS if speed else WAL
+    return bars_of(((kind.label, value(kind), kind.css) for kind in kinds), show)
 
 
-def speed_or_wal(slower: bool) -> tuple[Callable[[KindSummary], Estimate | None], Callable[[Value], str]]:
-    """What is drawn: the speed where it differs, else the WAL of a row."""
-    if slower:
-        return (lambda kind: kind.tps), number(0, "inserts/s")
-    return (lambda kind: kind.wal_per_row), number(0, "B WAL/row")
-
-
-def bar(kind: KindSummary, value: Callable[[KindSummary], Estimate | None], show: Callable[[Value], str]) -> Bar | None:
-    """One of the picture."""
-    found = value(kind)
-    return Bar(kind.label, found.median, show(found), kind.css) if found else None
+def random_verdict(result: Result, plan: InsertPlan, question: str, shown: Sequence[KindSummary]) -> list[Verdict]:
+    """What random keys cost: the last of those shown. The picture is of what differs."""
+    one = shown[-1]
+    speed = speed_of(result, one)
+    holds = f"{conditions(result, one)} {usual(plan, one)}".rstrip()
+    return costs(question, [speed, wal_of(result, one)], holds, bars(shown, speed.worse))
 
 
 def conditions(result: Result, kind: KindSummary) -> str:
@@ -88,41 +78,31 @@ def conditions(result: Result, kind: KindSummary) -> str:
 
 
 def usual(plan: InsertPlan, kind: KindSummary) -> str:
-    """The WAL by calculation where fewer rows share the images."""
+    """The WAL by calculation where fewer rows share the images; "" of a key that the model does not have."""
+    if kind.kind not in USUAL_KINDS:
+        return ""
     memory = kind.index_mb * 2**20 if kind.index_mb else plan.memory_bytes
     where = Conditions(kind.rows, USUAL_RATE, memory, USUAL_CHECKPOINT)
-    ratio = predict(RANDOM, where).wal_per_row / predict(BASE, where).wal_per_row
+    ratio = predict(kind.kind, where).wal_per_row / predict(BASE, where).wal_per_row
     minutes = USUAL_CHECKPOINT // 60
     return f"By the model {ratio:.1f} times the WAL with {USUAL_RATE} rows a second and {minutes} minutes between them."
 
 
-def in_order(kinds: dict[str, KindSummary]) -> list[KindSummary]:
-    """Those in order with a primary key, the one that is least slower at worst first."""
-    some = [kind for name, kind in kinds.items() if kind.ratio and name in USUAL_KINDS and name not in (BASE, RANDOM)]
-    return sorted(some, key=lambda kind: (kind.ratio and kind.ratio.low) or 0, reverse=True)
-
-
-def best_of(kinds: dict[str, KindSummary]) -> str:
-    """The first of them."""
-    ordered = in_order(kinds)
-    return ordered[0].kind if ordered else ""
-
-
-def ordered_verdict(result: Result, kinds: dict[str, KindSummary]) -> Verdict | None:
-    """Which of the keys in order is as fast as bigint; None where none was measured."""
-    ordered = in_order(kinds)
-    if not ordered:
-        return None
-    sure = [kind for kind in ordered if kind.ratio and decided(kind.ratio)][:2]
-    shown: Sequence[KindSummary] = sure or ordered[:1]
-    told = "; ".join(f"{kind.label}: {speed_words(kind.ratio, BASE)}{wal_words(kind.wal_ratio)}" for kind in shown
-                     if kind.ratio)  # fmt: skip
-    answer = " or ".join(kind.label for kind in sure) or UNDECIDED
-    bars = [bar(kind, lambda one: one.tps, number(0, "inserts/s")) for kind in [kinds.get(BASE), *shown] if kind]
+def ordered_verdict(result: Result, base: KindSummary, ordered: Sequence[KindSummary]) -> Verdict:
+    """Which of the keys in order is as fast as bigint, the one that is least slower at worst first."""
+    speeds = [speed_of(result, kind) for kind in ordered]
+    sure = [place for place, one in enumerate(speeds) if one.near][:2]
+    shown = sure or [0]
+    none = BASE if all(one.decided for one in speeds) else UNDECIDED
+    said = [(speeds[place].words, wal_of(result, ordered[place]).words) for place in shown]
+    figures = "; ".join(
+        f"{ordered[place].label}: {', '.join(filter(None, words))}" for place, words in zip(shown, said, strict=True)
+    )
     return Verdict(
         "Which key should you use?",
-        answer,
-        f"{told}.",
-        sure=to_decide(shown[0].ratio, round_ratios(result, shown[0])),
-        bars=[one for one in bars if one],
+        " or ".join(ordered[place].label for place in sure) or none,
+        f"{figures}.",
+        conditions(result, ordered[0]),
+        surety([speeds[place] for place in shown]),
+        bars([base, *(ordered[place] for place in shown)], speed=True),
     )

@@ -21,7 +21,7 @@ from inorder.lab import setting
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.reader.readers import NEED_INORDER, READERS, TABLE, all_readers, setup
-from inorder.lab.experiments.reader.report import READ, headline, sections, verdicts
+from inorder.lab.experiments.reader.report import READ, sections, verdicts
 from inorder.lab.instruments import pgbench
 from inorder.lab.instruments.clocks import Apart
 from inorder.lab.instruments.machine import available_cores
@@ -111,6 +111,7 @@ class ReaderExperiment(Experiment[ReaderPlan]):
 
     name = "reader"
     summary = "Rows that polling readers lose while transactions of mixed lengths write."
+    question = "Does polling lose rows?"
     studies = ("P5",)
     order = "All readers follow the same load at the same time."
     method = "commit timestamps"
@@ -250,11 +251,6 @@ class ReaderExperiment(Experiment[ReaderPlan]):
         return sections(result, plan.writers, plan.seconds, plan.rounds)
 
     @classmethod
-    def headline(cls, result: Result) -> str:
-        """Who lost rows."""
-        return headline(result)
-
-    @classmethod
     def verdicts(cls, result: Result) -> Sequence[Verdict]:
         """Whether polling loses rows."""
-        return verdicts(result)
+        return verdicts(result, cls.question)

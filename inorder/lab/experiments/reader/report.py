@@ -107,27 +107,10 @@ def sections(result: Result, writers: int, seconds: int, rounds: int) -> list[Se
     return [round_section(of_round(result, number), writers, seconds, rounds) for number in numbers]
 
 
-def headline(result: Result) -> str:
-    """Who lost rows, of how many, over all rounds.
-
-    What was lost is counted row by row, so it needs no interval; that nothing was is only true of these rounds.
-    """
-    runs = {name: runs for name in READERS if (runs := result.select(READ, name))}
-    if not runs:
-        return ""
-    lost = {name: sum(run.metrics["lost"] for run in its_runs) for name, its_runs in runs.items()}
-    committed = sum(run.metrics["committed"] for run in next(iter(runs.values())))
-    losing = [f"'{READERS[name]}' {count:,.0f}" for name, count in lost.items() if count]
-    whole = [f"'{READERS[name]}'" for name, count in lost.items() if not count]
-    told = f"Of {committed:,.0f} rows committed, " + ("; ".join(losing) if losing else "none")
-    told += " were lost for good." if losing else " was lost."
-    return told + (f" Nothing was lost by {', '.join(whole)}." if losing and whole else "")
-
-
 SHOWN = ("id", "created", "feed")  # the two usual ways of polling, and what loses nothing
 
 
-def verdicts(result: Result) -> list[Verdict]:
+def verdicts(result: Result, question: str) -> list[Verdict]:
     """Whether polling loses rows, over all rounds: a lost row is counted, so one is enough to say yes."""
     runs = {name: runs for name in READERS if (runs := result.select(READ, name))}
     if not runs:
@@ -140,7 +123,7 @@ def verdicts(result: Result) -> list[Verdict]:
     some = any(lost.values())
     return [
         Verdict(
-            "Does polling lose rows?",
+            question,
             "Yes" if some else "Not seen",
             f"Of {committed:,.0f} committed rows lost for good: {told}.",
             f"{result.plan['writers']} writers, {seconds:.0f} s.",

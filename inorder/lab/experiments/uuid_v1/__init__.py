@@ -37,6 +37,7 @@ from inorder.lab.results import Result
 from inorder.lab.server_settings import Small
 from inorder.lab.turn import Metrics, Stage, every_round, several
 from inorder.report.section import Section
+from inorder.report.verdict import Verdict
 
 STATEMENTS = {
     ANALYZE: "ANALYZE {table}",
@@ -60,7 +61,7 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
 
     name = "uuid-v1"
     summary = "Version-1 UUIDs in time order or not: COPY, VACUUM, REINDEX of a table."
-    question = "Does it pay to store version-1 UUIDs in time order?"
+    question = "Do version-1 UUIDs cost more if they are not in time order?"
     studies = ("P4",)
     programs = ()
     Plan: ClassVar = UuidV1Plan
@@ -192,6 +193,6 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         return report.sections(result, cls.plan_in(result))
 
     @classmethod
-    def headline(cls, result: Result) -> str:
-        """What the order of time gains in the first COPY, as sure as the rounds allow."""
-        return report.headline(result)
+    def verdicts(cls, result: Result) -> Sequence[Verdict]:
+        """What the order of time saves in the first COPY."""
+        return report.verdicts(result, cls.plan_in(result), cls.question)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from inorder.lab.analysis.figures import Metric, median_of, per, ratio_of
+from inorder.lab.analysis.figures import Metric, median_of, per, ratio_of, ratios_of
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
 from inorder.lab.experiments.uuid_v1.plan import (
     ANALYZE,
@@ -25,7 +25,8 @@ from inorder.lab.experiments.uuid_v1.plan import (
 from inorder.lab.results import Result
 from inorder.report import charts
 from inorder.report.section import Chart, Column, Section, Value, data_only, figures, number
-from inorder.report.wording import how_sure, too_few
+from inorder.report.verdict import Compared, Verdict, costs
+from inorder.report.wording import how_sure
 from inorder.units import MB, short
 
 MOST_SHOWN = 1000  # a ratio above it says that the other has next to nothing
@@ -221,13 +222,14 @@ def rates_line(result: Result, step: str, rows: int) -> Sequence[Value]:
     return line
 
 
-def headline(result: Result) -> str:
-    """What the order of time gains in the first COPY, as sure as the rounds allow."""
-    ratio = ratio_to_subject(result, COPY_FROM, SECONDS.metric)
-    if ratio is None:
-        return ""
-    if few := too_few(ratio.rounds):
-        return f"COPY of version-1 UUIDs took {ratio_text(ratio)} times as long in uuid as in uuid_v1. {few}"
-    if not ratio.differs_from(1.0):
-        return f"No difference shows between COPY of version-1 UUIDs into uuid and into uuid_v1: {ratio_text(ratio)}."
-    return f"COPY of version-1 UUIDs takes {ratio_text(ratio)} times as long in uuid as in uuid_v1."
+def verdicts(result: Result, plan: UuidV1Plan, question: str) -> list[Verdict]:
+    """What the first COPY costs if the type does not sort by time."""
+    base = KINDS[SUBJECT].label
+    compared = [
+        Compared("WAL", base, ratios_of(result, COPY_FROM, BASELINE, SUBJECT, "wal_bytes"), counted=True),
+        Compared("time", base, ratios_of(result, COPY_FROM, BASELINE, SUBJECT, SECONDS.metric)),
+    ]
+    shown = ((kind.label, median_of(result, COPY_FROM, name, SECONDS.metric), f"kind-{name}")
+             for name, kind in KINDS.items() if name != "bigint")  # fmt: skip
+    holds = f"COPY of {short(plan.rows)} rows from nine nodes after a checkpoint, a primary key alone."
+    return costs(question, compared, holds, charts.bars_of(shown, lambda seconds: f"{figures(seconds)} s"))

@@ -16,7 +16,7 @@ from inorder.errors import InorderError
 from inorder.lab import setting
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.writers.forms import ALONE_FORMS, FORMS, LOCKS, XACT, WriterForm, removal
-from inorder.lab.experiments.writers.report import ALONE, STATEMENT_ROWS, TOGETHER, headline, sections
+from inorder.lab.experiments.writers.report import ALONE, STATEMENT_ROWS, TOGETHER, sections, verdicts
 from inorder.lab.extensions import release_tables
 from inorder.lab.instruments import pgbench
 from inorder.lab.keys import SCHEMA
@@ -25,6 +25,7 @@ from inorder.lab.results import Result
 from inorder.lab.server_settings import fill_memory, measuring_settings
 from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
 from inorder.report.section import Section
+from inorder.report.verdict import Verdict
 
 # A second of the fastest form, 1.2 million rows measured: table, index, sort, the WAL of this turn and the last.
 BYTES_PER_SECOND = 5 * 2**28
@@ -60,7 +61,7 @@ class WritersExperiment(Experiment[WritersPlan]):
 
     name = "writers"
     summary = "Ways of writing that keep ids in order for readers: rows a second, WAL, and whether they do."
-    question = "What does it cost to keep ids in order?"
+    question = "Does keeping ids in order slow writers?"
     studies = ("P5",)
     method = "rows per second, and the order of their ids"
     Plan: ClassVar = WritersPlan
@@ -151,6 +152,6 @@ class WritersExperiment(Experiment[WritersPlan]):
         return sections(result, cls.plan_in(result).clients)
 
     @classmethod
-    def headline(cls, result: Result) -> str:
-        """What to use for readers."""
-        return headline(result)
+    def verdicts(cls, result: Result) -> Sequence[Verdict]:
+        """What the fastest way to keep ids in order costs."""
+        return verdicts(result, cls.plan_in(result).clients, cls.question)

@@ -1,14 +1,14 @@
 """What is said of the ways to write: how fast each is, what it costs, and whether its ids are in order."""
 
 from collections.abc import Iterator
+from statistics import median
 
-from inorder.lab.analysis.figures import median_of, per, ratio_of
-from inorder.lab.analysis.stats import LEAST_ROUNDS
+from inorder.lab.analysis.figures import median_of, per, ratio_of, ratios_of
 from inorder.lab.experiments.writers.forms import BASELINE, FORMS, SERIAL_FORMS, XACT
 from inorder.lab.log_tables import BATCH_ROWS
 from inorder.lab.results import Result, Run
-from inorder.report.section import Column, Section, Value, interval_text, number, ratio
-from inorder.report.wording import too_few
+from inorder.report.section import Column, Section, Value, number, ratio
+from inorder.report.verdict import Compared, Verdict, answer_of, capital, surety
 
 # How many write: one session, or all of the plan's.
 ALONE = "alone"
@@ -153,23 +153,25 @@ def in_order(result: Result, form: str) -> bool:
     return not any(run.metrics["misplaced"] for run in result.runs if run.kind == form)
 
 
-def headline(result: Result) -> str:
-    """What to use for readers, by rows of a statement: the fastest in order, and what needs no order."""
-    told, rounds, feeds = [], LEAST_ROUNDS, []
+def verdicts(result: Result, clients: int, question: str) -> list[Verdict]:
+    """What the fastest way to keep ids in order costs, by rows of a statement, and what needs no order."""
+    compared, figures, feeds = [], [], []
     for rows in STATEMENT_ROWS:
-        to_plain = {form: one for form in (*SERIAL_FORMS, XACT)
-                    if (one := ratio_of(result, TOGETHER, form, BASELINE, "rows_per_second", rows))}  # fmt: skip
-        if XACT in to_plain:
-            feeds.append(interval_text(to_plain.pop(XACT)))
-        if serial := {form: one for form, one in to_plain.items() if in_order(result, form)}:
-            form, best = max(serial.items(), key=lambda item: item[1].median)
-            told.append(f"{FORMS[form].label} {interval_text(best)} with {rows_text(rows)}")
-            rounds = min(rounds, best.rounds)
-    if not told:
-        return ""
-    parts = [
-        f"The fastest way to keep ids in order, to plain inserts into one table: {', '.join(told)}.",
-        f"{FORMS[XACT].label} with a feed, which needs no order: {' and '.join(feeds)}." if feeds else "",
-        too_few(rounds),
-    ]
-    return " ".join(filter(None, parts))
+        to_plain = {form: speed_of(result, form, rows) for form in (*SERIAL_FORMS, XACT)}
+        serial = [form for form in SERIAL_FORMS if to_plain[form].found and in_order(result, form)]
+        if serial:
+            best = max(serial, key=lambda form: median(to_plain[form].ratios.values()))
+            compared.append(to_plain[best])
+            figures.append(f"{capital(rows_text(rows))}: {FORMS[best].label}, {to_plain[best].words}.")
+        if to_plain[XACT].found:
+            feeds.append(f"{rows_text(rows)}, {to_plain[XACT].words}")
+    if feeds:
+        figures.append(f"{FORMS[XACT].label} with a feed, which needs no order: {'; '.join(feeds)}.")
+    holds = f"{clients} sessions, a table that is empty at first, commits do not wait for the disk."
+    return [Verdict(question, answer_of(compared), " ".join(figures), holds, surety(compared))] if compared else []
+
+
+def speed_of(result: Result, form: str, rows: int) -> Compared:
+    """Rows a second of all sessions, to plain inserts into one table."""
+    ratios = ratios_of(result, TOGETHER, form, BASELINE, "rows_per_second", rows)
+    return Compared("speed", FORMS[BASELINE].label, ratios, speed=True)
