@@ -95,7 +95,7 @@ def adapted(
         require_english(can)
     if can.sessions < 1:
         raise InputError(f"the server has {max(can.free_sessions, 0)} sessions left for '{can.role}', too few")
-    found = Adapted(plan)
+    found = without_contrib(plan)
     for name, one in settings_of(type(plan)).items():
         found = adapted_setting(found, name, one, can)
     return found.but(
@@ -141,6 +141,23 @@ def without_inorder(found: Adapted[P], name: str, one: "Setting[object]", can: C
         raise can.no_inorder(f"all of {one.option(name)} need it")
     left = ", ".join(one.label(each) for each in value if each not in kept)
     return found.but(f"{NO_INORDER}: {left}." if left else "", **{name: kept})
+
+
+def without_contrib(plan: P) -> Adapted[P]:
+    """Only the names that do without an extension of PostgreSQL's own: none is made on the user's server."""
+    found = Adapted(plan)
+    for name, one in settings_of(type(plan)).items():
+        if not one.contrib:
+            continue
+        value = getattr(plan, name)
+        left = {each: one.contrib(each) for each in value if one.contrib(each)}
+        if left and len(left) == len(value):
+            raise InputError(f"{one.option(name)}: {', '.join(left)} can be measured on a throw-away server only")
+        note = ", ".join(f"{one.label(each)} ({needed})" for each, needed in left.items())
+        kept = tuple(each for each in value if each not in left)
+        found = found.but(f"Left out, since no extension is created on your server: {note}." if left else "",
+                          **{name: kept})  # fmt: skip
+    return found
 
 
 def require_english(can: Capabilities) -> None:

@@ -5,12 +5,19 @@ from psycopg import sql
 from inorder.database import Connection, query
 from inorder.lab.server.servers import Server
 
+# pgstattuple reports leaf density, uuid-ossp generates the keys of study P1.
+CONTRIB = ("pgstattuple", "uuid-ossp")
+
+
+def has_extension(server: Server, name: str) -> bool:
+    """Whether its files are there."""
+    return (server.sharedir / "extension" / f"{name}.control").exists()
+
 
 def create_extensions(connection: Connection, server: Server) -> None:
-    """inorder; and pgstattuple, which tells leaf density, where the server has it."""
-    connection.execute("CREATE EXTENSION inorder")
-    if (server.sharedir / "extension" / "pgstattuple.control").exists():
-        connection.execute("CREATE EXTENSION pgstattuple")
+    """inorder; and those of PostgreSQL's own that the server has."""
+    for name in ("inorder", *(name for name in CONTRIB if has_extension(server, name))):
+        connection.execute(sql.SQL("CREATE EXTENSION {}").format(sql.Identifier(name)))
 
 
 def release_tables(connection: Connection, schema: str) -> None:

@@ -46,6 +46,7 @@ def keys(usual: tuple[str, ...], *, full: tuple[str, ...] | None = None) -> tupl
         ",".join,
         "--keys",
         needs_inorder=lambda kind: KEY_KINDS[kind].needs_inorder,
+        contrib=lambda kind: KEY_KINDS[kind].contrib,
         label=lambda kind: KEY_KINDS[kind].label,
         sizes=in_sizes(None, full),
     )
@@ -85,10 +86,13 @@ def speed_text(metrics: Metrics) -> str:
 
 
 class InsertTables:
-    """A table of each kind on a target; ``small`` is how large the server is while measuring."""
+    """A table of each kind on a target; ``small`` is how large the server is while measuring, with ``settings``."""
 
-    def __init__(self, target: Target, kinds: Mapping[str, KeyKind], small: Small, workers: int) -> None:
-        self.target, self.kinds, self.small, self.workers = target, kinds, small, workers
+    def __init__(
+        self, target: Target, kinds: Mapping[str, KeyKind], small: Small, workers: int,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        self.target, self.kinds, self.small, self.workers, self.settings = target, kinds, small, workers, settings
         self.rows: dict[str, int] = {}  # of the tables there are
         self.tablespace = ""  # of the indexes, quoted
         self.filling = False
@@ -131,12 +135,12 @@ class InsertTables:
             self.filling = True
 
     def create(self, connection: Connection, rows: int) -> None:
-        """What tables need, if there are none; empty tables in place of those that are missing or too large."""
+        """What tables need, if there are none; empty tables in place of those that are missing, too large or packed."""
         if not self.rows:
             self.target.create_schema(connection)
             self.tablespace = self.target.tablespace(connection, self.small.tablespace) if self.small.tablespace else ""
         for name, kind in self.kinds.items():
-            if self.rows.get(name, sys.maxsize) > rows:
+            if kind.filled_statements() or self.rows.get(name, sys.maxsize) > rows:
                 for statement in (*kind.removal(), *kind.statements(self.tablespace)):
                     connection.execute(statement.encode())
                 self.rows[name] = 0
@@ -149,6 +153,8 @@ class InsertTables:
                 batch = min(FILL_BATCH, rows - self.rows[kind.name])
                 connection.execute(f"INSERT INTO {kind.table} SELECT FROM generate_series(1, {batch})".encode())
                 self.rows[kind.name] += batch
+            for statement in () if stop.is_set() else kind.filled_statements(self.tablespace):
+                connection.execute(statement.encode())
             sizes = read_sizes(connection, kind)
         return {"seconds": time.monotonic() - started, **sizes}
 
@@ -159,7 +165,7 @@ class InsertTables:
         if self.filling:
             with self.target.connect() as connection:
                 self.target.checkpoint(connection)  # so that the stop has little left to write
-        self.target.serve_small(self.small)
+        self.target.serve_small(self.small, self.settings)
         self.filling = False
 
     def measure(

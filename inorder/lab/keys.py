@@ -8,8 +8,11 @@ SCHEMA = "inorder_lab"
 
 # The index on the key: suffix of the kind's name, how it is called, and the statement that makes it.
 PRIMARY = "primary"
+PACKED = "packed"  # added when the table is filled: built in order, its pages as full as they may be
+ADD_PRIMARY = "ALTER TABLE {table} ADD CONSTRAINT {name}_pkey PRIMARY KEY (id){tablespace}"
 INDEX_KINDS = {
-    PRIMARY: ("", "", "ALTER TABLE {table} ADD CONSTRAINT {name}_pkey PRIMARY KEY (id){tablespace}"),
+    PRIMARY: ("", "", ADD_PRIMARY),
+    PACKED: ("_packed", ", packed", ADD_PRIMARY),
     "unique": ("_unique", ", unique", "CREATE UNIQUE INDEX {name}_pkey ON {table} (id){tablespace}"),
     "plain": ("_plain", ", plain", "CREATE INDEX {name}_pkey ON {table} (id){tablespace}"),
     "none": ("_none", ", no index", ""),
@@ -21,7 +24,7 @@ class KeyKind:
     """One way to make a key, and the index on it.
 
     ``setup`` runs before the table is created. ``{schema}`` in it and in ``column`` is the lab's schema, ``{name}`` the
-    kind's.
+    kind's. ``shade``: of which kind's colour how much is its own, "" for a colour in the style sheet.
     """
 
     name: str
@@ -29,6 +32,7 @@ class KeyKind:
     column: str
     setup: str = ""
     index_kind: str = PRIMARY
+    shade: str = ""
 
     @property
     def table(self) -> str:
@@ -59,13 +63,31 @@ class KeyKind:
         """Whether the extension makes its keys.
 
         >>> [name for name in BASE_KINDS if not KEY_KINDS[name].needs_inorder]
-        ['bigint', 'random', 'random_char']
+        ['bigint', 'random', 'random_char', 'random_ossp']
         """
         return "_nextval(" in self.column
 
+    @property
+    def contrib(self) -> str:
+        """The extension of PostgreSQL's own that makes its keys, which not every server has; or "".
+
+        >>> [name for name in BASE_KINDS if KEY_KINDS[name].contrib]
+        ['random_ossp']
+        """
+        return "uuid-ossp" if "uuid_generate_v4(" in self.column else ""
+
     def statements(self, tablespace: str = "") -> list[str]:
-        """The SQL that makes the empty table, its index in a tablespace (a quoted name) if one is given."""
-        return [*self.table_statements(), *self.index_statements(tablespace)]
+        """The SQL that makes the empty table with the index that it is filled with, in a tablespace (a quoted name)."""
+        index = [] if self.index_kind == PACKED else self.index_statements(tablespace)
+        return [*self.table_statements(), *index]
+
+    def filled_statements(self, tablespace: str = "") -> list[str]:
+        """The SQL that makes what is to be there when the table is filled.
+
+        >>> KEY_KINDS["v7"].filled_statements(), KEY_KINDS["v7_packed"].filled_statements()
+        ([], ['ALTER TABLE inorder_lab.v7_packed ADD CONSTRAINT v7_packed_pkey PRIMARY KEY (id)'])
+        """
+        return self.index_statements(tablespace) if self.index_kind == PACKED else []
 
     def table_statements(self) -> list[str]:
         """The SQL that makes the empty table without its index."""
@@ -88,7 +110,7 @@ class KeyKind:
         []
         """
         statement = INDEX_KINDS[self.index_kind][2]
-        using = " USING INDEX" if self.index_kind == PRIMARY else ""
+        using = " USING INDEX" if statement == ADD_PRIMARY else ""
         place = f"{using} TABLESPACE {tablespace}" if tablespace else ""
         return [statement.format(table=self.table, name=self.name, tablespace=place)] if statement else []
 
@@ -118,19 +140,25 @@ USUAL = (
     KeyKind("random", "random", "uuid DEFAULT gen_random_uuid()"),
 )
 OTHERS = (
-    KeyKind("time60", "time, 60 s", "uuid DEFAULT uuid_time_nextval(60)"),
+    KeyKind("time60", "time, 60 s", "uuid DEFAULT uuid_time_nextval(60)", shade="time 60%"),
     KeyKind(
         "sequence256",
         "sequence, 256",
         "uuid DEFAULT uuid_sequence_nextval('{schema}.{name}_numbers', 256)",
         SEQUENCE,
+        shade="sequence 60%",
     ),
-    KeyKind("time_char", "time, char(32)", HEX.format(function="uuid_time_nextval(1)")),
-    KeyKind("random_char", "random, char(32)", HEX.format(function="gen_random_uuid()")),
+    KeyKind("time_char", "time, char(32)", HEX.format(function="uuid_time_nextval(1)"), shade="time 35%"),
+    KeyKind("random_char", "random, char(32)", HEX.format(function="gen_random_uuid()"), shade="random 50%"),
+    KeyKind("random_ossp", "random, uuid-ossp", HEX.format(function="uuid_generate_v4()"), shade="random 30%"),
 )
 
 USUAL_KINDS = tuple(kind.name for kind in USUAL)
 BASE_KINDS = tuple(kind.name for kind in (*USUAL, *OTHERS))
+FULL_KINDS = tuple(kind.name for kind in (*USUAL, *OTHERS) if not kind.contrib)  # what every server has
+
+# The colours that are not in the style sheet.
+SHADES = {kind.name: kind.shade.split() for kind in OTHERS}
 
 # Each with each kind of index: random, random_unique, random_plain, random_none, and so on.
 KEY_KINDS = {

@@ -11,14 +11,17 @@ from inorder import __version__
 from inorder.errors import InputError
 from inorder.lab.capabilities import Capabilities
 from inorder.lab.experiment import Experiment, P
+from inorder.lab.extensions import has_extension
 from inorder.lab.instruments import machine
 from inorder.lab.journal import Journal
+from inorder.lab.plan import Plan
 from inorder.lab.progress import Progress
 from inorder.lab.results import OWN_SERVER, Result
 from inorder.lab.runner import Runner
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
 from inorder.lab.server.temporary import service_account, temporary_folder
+from inorder.lab.setting import settings_of
 from inorder.lab.targets.own_server import OwnServer, described
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.session import explained
@@ -85,11 +88,22 @@ def require_room(kind: type[Experiment[P]], plan: P) -> None:
     require_free(needed + SERVER_BYTES, what)
 
 
+def require_extensions(plan: Plan, server: Server) -> None:
+    """An error if the server lacks an extension of PostgreSQL's own that the plan names."""
+    for field, one in settings_of(type(plan)).items():
+        for name in getattr(plan, field) if one.contrib else ():
+            if (needed := one.contrib and one.contrib(name)) and not has_extension(server, needed):
+                raise InputError(
+                    f"{one.option(field)} {name} needs the extension {needed}, which {server.name} does not have"
+                )
+
+
 def run_session(
     kind: type[Experiment[P]], plan: P, server: Server, result: Result, progress: Progress, path: Path
 ) -> None:
     """An experiment on a server of its own; the result is filled and saved as it goes, what it has is left out."""
     require_room(kind, plan)
+    require_extensions(plan, server)
     for program in (*kind.programs, *(("pg_waldump",) if getattr(plan, "dump_wal", False) else ())):
         server.program(program)
     with Cluster(server) as cluster:

@@ -28,7 +28,8 @@ class Setting(Generic[T]):
 
     ``asked``: there is an option for it. ``of_server``: it says how a throw-away server is started; the user's own is
     as it is, and ``found`` names what of its capabilities is the value there. ``sessions``: so many sessions are open
-    at once. ``needs_inorder`` and ``label`` are of names: whether they need the extension, and what they are called.
+    at once. ``needs_inorder``, ``contrib`` and ``label`` are of names: whether they need the extension, which of
+    PostgreSQL's own they need ("" for none), and what they are called.
     """
 
     help: str
@@ -40,6 +41,7 @@ class Setting(Generic[T]):
     found: str = ""
     sessions: bool = False
     needs_inorder: Callable[[str], bool] | None = None
+    contrib: Callable[[str], str] | None = None
     label: Callable[[str], str] = str
     sizes: MappingProxyType[str, T] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -158,6 +160,7 @@ def choices(
     flag: str = "",
     asked: bool = True,
     needs_inorder: Callable[[str], bool] | None = None,
+    contrib: Callable[[str], str] | None = None,
     label: Callable[[str], str] = str,
 ) -> tuple[str, ...]:
     """Several of the known names; all of them unless ``usual`` says which."""
@@ -168,13 +171,15 @@ def choices(
         return name
 
     setting = Setting(
-        help, listed(read), ",".join, flag, asked, needs_inorder=needs_inorder, label=label,
+        help, listed(read), ",".join, flag, asked, needs_inorder=needs_inorder, contrib=contrib, label=label,
         sizes=in_sizes(quick, full),
     )  # fmt: skip
     return made(setting, usual or tuple(known))
 
 
-def choice(help: str, known: Sequence[str], usual: str, *, flag: str = "", found: str = "") -> str:
+def choice(
+    help: str, known: Sequence[str], usual: str, *, full: str | None = None, flag: str = "", found: str = ""
+) -> str:
     """One of the known names."""
 
     def read(name: str, option: str) -> str:
@@ -182,7 +187,14 @@ def choice(help: str, known: Sequence[str], usual: str, *, flag: str = "", found
             raise InputError(f"{option} is {' or '.join(known)}, not '{name}'")
         return name
 
-    return made(Setting(help, read, str, flag, of_server=bool(found), found=found), usual)
+    sizes = in_sizes(None, full)
+    return made(Setting(help, read, str, flag, of_server=bool(found), found=found, sizes=sizes), usual)
+
+
+def synchronous_commit(usual: str, *, full: str | None = None) -> str:
+    """Whether a commit waits for its flush."""
+    text = "Whether commits wait for the disk: on or off."
+    return choice(text, ("on", "off"), usual, full=full, found="synchronous_commit")
 
 
 def memory(

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from inorder.files import write_whole
 from inorder.lab.analysis.stats import Estimate
 from inorder.lab.journal import embedded
+from inorder.lab.keys import SHADES
 from inorder.report.catalogue import report_of
 from inorder.report.charts import Bar
 from inorder.report.drawing import colour
@@ -160,6 +161,7 @@ def render(results: Sequence[Labelled]) -> str:
     articles = [article(one, number) for number, one in enumerate(results, start=1)]
     return environment.get_template("report.html").render(
         articles=articles,
+        shades=SHADES,
         both=comparisons(results),
         many_servers=len({str((one.result.server.get("version"), one.result.machine)) for one in results}) > 1,
         many_labels=len({one.result.experiment for one in results}) < len(results),

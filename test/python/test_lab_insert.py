@@ -17,10 +17,11 @@ from inorder.errors import InputError
 from inorder.lab import insert_tables
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertExperiment, InsertPlan
+from inorder.lab.extensions import has_extension
 from inorder.lab.insert_tables import InsertTables
 from inorder.lab.instruments.counters import CheckpointMarks
 from inorder.lab.instruments.pgbench import PERCENTILES, Load
-from inorder.lab.keys import INDEX_KINDS, KEY_KINDS, KeyKind
+from inorder.lab.keys import INDEX_KINDS, KEY_KINDS, PACKED, PRIMARY, KeyKind
 from inorder.lab.runner import Runner
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
@@ -34,6 +35,7 @@ from inorder.lab.turn import Measured, Metrics
 
 from conftest import Silent
 from on_paper import empty_result, run_on_paper
+from test_experiments import FULLY
 
 ROWS = 60_000
 INSERTS = 2_000
@@ -224,7 +226,7 @@ def test_kinds_of_index_on_a_tablespace(server: Server, tmp_path_factory: pytest
         plan = replace(PLAN, kinds=("random",), indexes=tuple(INDEX_KINDS), tablespace=name)
         with Cluster(server) as cluster:
             experiment = experiment_on(cluster, plan)
-            assert len(list(experiment.tables.fill(0))) == 4
+            assert len(list(experiment.tables.fill(0))) == len(INDEX_KINDS)
             assert [path.name.startswith(PREFIX) for path in folder.iterdir() if path.is_dir()] == [True]
             with connect(cluster.dsn) as connection:
                 found = connection.execute(INDEXES.encode()).fetchall()
@@ -232,11 +234,57 @@ def test_kinds_of_index_on_a_tablespace(server: Server, tmp_path_factory: pytest
         left = [path for path in folder.rglob("*") if path.is_dir()]
     assert found == [
         ("random", True, True, "inorder_indexes"),
+        ("random_packed", True, True, "inorder_indexes"),
         ("random_plain", False, False, "inorder_indexes"),
         ("random_unique", False, True, "inorder_indexes"),
     ]
     assert without["inserts"] == INSERTS and "touched_blocks" not in without and without["index_reads"] == 0
     assert left == []
+
+
+@pytest.mark.server
+def test_a_packed_key_is_built_when_the_table_is_filled(server: Server) -> None:
+    """At each size anew, its pages full; and commits wait if they are to."""
+    plan = replace(PLAN, kinds=("random",), indexes=(PRIMARY, PACKED), synchronous_commit="on")
+    with Cluster(server) as cluster:
+        tables = experiment_on(cluster, plan).tables
+        for rows in (ROWS, 2 * ROWS):
+            filled = dict(zip(plan.variants, tables.fill(rows), strict=True))
+            grown, packed = (filled[kind].metrics["index_bytes"] for kind in plan.variants)
+            assert packed < 0.9 * grown and packed > 25 * rows
+        tables.serve_for_measuring()
+        with connect(cluster.dsn) as connection:
+            assert connection.execute("SHOW synchronous_commit").fetchone() == ("on",)
+            counted = connection.execute("SELECT count(*) FROM inorder_lab.random_packed").fetchone()
+    assert counted == (2 * ROWS,)
+
+
+def test_an_extension_that_is_missing_is_named(tmp_path: Path, server: Server) -> None:
+    """On a throw-away server an error; on the user's own, where none is created, the kind is left out."""
+    insert, plan, lacking = all_experiments()["insert"], InsertPlan(rows=(1000,)), replace(server, sharedir=tmp_path)
+    plan = replace(plan, kinds=("bigint", "random_ossp"))
+    with pytest.raises(InputError, match="--keys random_ossp needs the extension uuid-ossp, which PostgreSQL"):
+        run_session(insert, plan, lacking, new_result(insert, plan, lacking), Silent(), tmp_path / "r.json")
+    adapted = InsertExperiment.adapt(plan, FULLY)
+    assert adapted.plan.kinds == ("bigint",)
+    assert any(
+        "no extension is created on your server: random, uuid-ossp (uuid-ossp)." in note for note in adapted.notes
+    )
+    with pytest.raises(InputError, match="random_ossp can be measured on a throw-away server only"):
+        InsertExperiment.adapt(replace(plan, kinds=("random_ossp",)), FULLY)
+
+
+@pytest.mark.server
+def test_keys_of_uuid_ossp(server: Server) -> None:
+    """Where the server has it."""
+    if not has_extension(server, "uuid-ossp"):
+        pytest.skip("the server has no uuid-ossp")
+    with Cluster(server) as cluster:
+        tables = experiment_on(cluster, replace(PLAN, kinds=("random_ossp",))).tables
+        assert len(list(tables.fill(10))) == 1
+        with connect(cluster.dsn) as connection:
+            found = connection.execute("SELECT count(DISTINCT id), min(length(id)) FROM inorder_lab.random_ossp")
+            assert found.fetchone() == (10, 32)
 
 
 @pytest.mark.server

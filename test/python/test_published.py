@@ -3,7 +3,7 @@
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.bulk import report as bulk_report
 from inorder.lab.experiments.bulk.plan import BulkPlan
-from inorder.lab.experiments.insert import published, studies
+from inorder.lab.experiments.insert import beside_p1, studies
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.sequence import PUBLISHED_ROWS, PUBLISHED_TPS, SequencePlan
 from inorder.lab.keys import KEY_KINDS
@@ -66,7 +66,7 @@ def test_published_figures_stand_beside_measured_ones() -> None:
     assert len(keys) == 15 and keys[0][:6] == [
         "random, char(32)", "0", "906", "919 907 891", "0.70", "100"
     ]  # fmt: skip
-    assert keys[0][6].startswith("0.1") and keys[0][7:] == ["99.2 %", "", "10.66 ms", ""]
+    assert keys[0][6].startswith("0.1") and keys[0][7:] == ["99.2 %", "", "10.66 ms", "", ""]
     assert keys[1][5:7] == ["", ""] and keys[-1][2] == "1,139"
     result.plan["rows"] = [1000, 2000]
     for kind, rows, tps in (("time60", 1000, 100.0), ("time60", 2000, 50.0), ("random_char_plain", 10_000_000, 9.0)):
@@ -84,6 +84,32 @@ def test_published_figures_stand_beside_measured_ones() -> None:
     indexes = named(result, "published_indexes")
     assert indexes[1] == ["random, char(32), plain", "222", "0.85", "9", ""]
     assert [row[1:4] for row in indexes[4:]] == [["1,235", "0.97", ""], ["1,233", "0.97", ""], ["1,272", "1.00", ""]]
+
+
+def test_latency_device_and_folds_of_study_p1() -> None:
+    """Beside its own; of an empty table the smallest here; what was not run is empty."""
+    result = a_result()
+    for kind, tps in (("random_char", 100.0), ("time_char", 500.0), ("random_char_plain", 10.0)):
+        add(result, kind, tps, 1000)
+    for run in result.select("insert", "random_char"):
+        run.metrics.update(latency_ms=2.5, device_writes_per_s=50.0, device_written_per_s=2.0**20)
+    assert named(result, "published_latency") == [
+        ["random, char(32)", "0", "8.974", "9.006", "2.500"],
+        ["random, char(32), plain", "10,000,000", "36.080", "38.512", ""],
+        ["random, char(32), unique", "10,000,000", "34.693", "36.410", ""],
+    ]
+    assert named(result, "published_device") == [
+        ["writes per second", "96.0", "50.0", ""], ["MB written per second", "2.00", "1.00", ""],
+        ["requests in the queue", "1.02", "", ""], ["ms a request", "10.7", "", ""], ["% busy", "99.2", "", ""],
+    ]  # fmt: skip
+    folds = named(result, "published_folds")
+    assert folds[0][:4] == ["time, char(32)", "6", "6.37", "1,000"] and folds[0][4].startswith("5.00")
+    assert folds[1][:3] == ["bigint", "9", "8.69"]
+    assert "do not wait for the disk here" in caption(result, "published_latency")
+    assert "363 UUIDs" in caption(result, "published_keys") and "they are 290" in caption(result, "published_keys")
+    result.plan |= {"rows": [20_000], "synchronous_commit": "on"}
+    assert named(result, "published_latency")[0][4] == ""
+    assert "Commits wait for the disk here" in caption(result, "published_latency")
 
 
 def test_why_random_keys_keep_more_than_in_study_p1() -> None:
@@ -145,7 +171,7 @@ def test_the_full_runs_have_every_published_cell() -> None:
              studies.SEQUENTIAL_HITS)  # fmt: skip
     assert {kind for table in kinds for kind in table} <= set(insert.variants)
     assert {rows for by_rows in studies.INSERT_TPS.values() for rows in by_rows if rows} < set(insert.rows)
-    assert min(insert.rows) <= published.SMALLEST
+    assert min(insert.rows) <= beside_p1.SMALLEST
     wanted = {*(rows for _, rows in bulk_report.PUBLISHED_SECONDS), bulk_report.PUBLISHED_TOTAL_ROWS,
               bulk_report.PUBLISHED_INDEX_ROWS}  # fmt: skip
     assert wanted <= set(bulk.rows) and set(bulk_report.PUBLISHED_TOTAL_MB) <= set(bulk.kinds)

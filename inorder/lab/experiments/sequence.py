@@ -72,9 +72,7 @@ class SequencePlan(Plan):
     rows: int = setting.count("Rows of one INSERT … SELECT.", 1000, 10**9, 100_000)
     seconds: int = setting.count("Seconds of each turn.", 1, setting.MOST_SECONDS, 2, quick=1)
     rounds: int = setting.rounds(6, full=15)
-    synchronous_commit: str = setting.choice(
-        "Whether commits wait for the disk: on or off.", ("on", "off"), "on", found="synchronous_commit"
-    )
+    synchronous_commit: str = setting.synchronous_commit("on")
     threads: int = setting.threads()
 
     @property

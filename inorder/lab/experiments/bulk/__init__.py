@@ -23,6 +23,7 @@ from inorder.lab.experiments.bulk.plan import (
     NO_DEDUP,
     NO_INDEX,
     PLAIN,
+    SERIES,
     STEPS,
     UNIQUE,
     WITH_KEY,
@@ -39,8 +40,8 @@ from inorder.report.verdict import Verdict
 
 INDEX = "bulk_idx"  # the one that is built for comparison, and dropped
 STATEMENTS = {
-    WITH_KEY: "INSERT INTO {table} SELECT FROM generate_series(1, {rows})",
-    NO_INDEX: "INSERT INTO {table} SELECT FROM generate_series(1, {rows})",
+    WITH_KEY: "INSERT INTO {table} SELECT {value} FROM generate_series(1, {rows}) AS n",
+    NO_INDEX: "INSERT INTO {table} SELECT {value} FROM generate_series(1, {rows}) AS n",
     ADD_KEY: "ALTER TABLE {table} ADD PRIMARY KEY (id)",
     PLAIN: f"CREATE INDEX {INDEX} ON {{table}} (id)",
     NO_DEDUP: f"CREATE INDEX {INDEX} ON {{table}} (id) WITH (deduplicate_items = off)",
@@ -140,7 +141,8 @@ class BulkExperiment(Experiment[BulkPlan]):
             return self.target.copy_out(session, key.table, self.file)
         if step == COPY_IN:
             return self.target.copy_in(session, key.table, self.file)
-        return session.execute(STATEMENTS[step].format(table=key.table, rows=rows).encode()).rowcount
+        value = "n" if key.name == SERIES else ""
+        return session.execute(STATEMENTS[step].format(table=key.table, rows=rows, value=value).encode()).rowcount
 
     def flushed_size(self) -> int:
         """Of the file, on the device now: or it would be written back while COPY FROM is measured."""

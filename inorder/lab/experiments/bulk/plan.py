@@ -4,11 +4,13 @@ import random
 from dataclasses import dataclass
 
 from inorder.lab import setting
-from inorder.lab.keys import KEY_KINDS, USUAL_KINDS
+from inorder.lab.keys import KEY_KINDS, USUAL_KINDS, KeyKind
 from inorder.lab.plan import Plan
 from inorder.units import MB
 
-KINDS = {name: KEY_KINDS[name] for name in (*USUAL_KINDS, "time_char", "random_char")}
+SERIES = "series"  # P1's bigint in bulk: the numbers of generate_series, without nextval
+KINDS = {name: KEY_KINDS[name] for name in (*USUAL_KINDS, "time_char", "random_char", "random_ossp")}
+KINDS[SERIES] = KeyKind(SERIES, "bigint, series", "bigint")
 
 # In this order, but that the indexes built for comparison are so in shuffled order.
 WITH_KEY = "with_key"
@@ -38,8 +40,9 @@ class BulkPlan(Plan):
     """How many rows of which kinds of key, how often, with how much memory; and which of the steps."""
 
     kinds: tuple[str, ...] = setting.choices(
-        "Kinds of key, comma-separated.", tuple(KINDS), flag="--keys",
-        needs_inorder=lambda kind: KINDS[kind].needs_inorder, label=lambda kind: KINDS[kind].label,
+        "Kinds of key, comma-separated.", tuple(KINDS), tuple(name for name, kind in KINDS.items() if not kind.contrib),
+        flag="--keys", needs_inorder=lambda kind: KINDS[kind].needs_inorder, contrib=lambda kind: KINDS[kind].contrib,
+        label=lambda kind: KINDS[kind].label,
     )  # fmt: skip
     rows: tuple[int, ...] = setting.counts(
         "Rows of the table, several comma-separated.", 1000, 10**10, (1_000_000,), quick=(200_000,),

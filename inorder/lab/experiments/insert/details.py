@@ -63,6 +63,14 @@ DETAILS: tuple[tuple[Column, Metric], ...] = (
             number(0, "%"), "device_busy_percent"), "device_busy_percent"),
     (Column("await", "Milliseconds that a request to that device took (/proc/diskstats).",
             number(2, "ms"), "device_await_ms"), "device_await_ms"),
+    (Column("requests", "Reads and writes of that device per insert, other programs' included.", number(3),
+            "device_requests_per_row", terminal=False), by_inserts("device_requests")),
+    (Column("writes/s", "Writes to that device per second.", number(), "device_writes_per_s", terminal=False),
+     "device_writes_per_s"),
+    (Column("MB/s", "MB written to it per second.", number(1), "device_mb_per_s", terminal=False),
+     times("device_written_per_s", 1 / MB)),
+    (Column("queue", "Requests that waited for it or were served, on average.", number(2), "device_queue",
+            terminal=False), "device_queue"),
 )  # fmt: skip
 
 

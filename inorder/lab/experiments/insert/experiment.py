@@ -57,7 +57,8 @@ class InsertExperiment(Experiment[InsertPlan]):
         """One for each kind of key with each kind of index."""
         kinds = {name: KEY_KINDS[name] for name in self.plan.variants}
         small = Small(self.plan.memory_bytes, self.plan.iops, self.plan.tablespace)
-        return InsertTables(self.target, kinds, small, self.plan.fill_workers)
+        settings = {"synchronous_commit": self.plan.synchronous_commit}
+        return InsertTables(self.target, kinds, small, self.plan.fill_workers, settings)
 
     def prepare(self) -> None:
         """The server as it is measured."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from inorder.lab import insert_tables, setting
 from inorder.lab.insert_tables import INSERT
-from inorder.lab.keys import BASE_KINDS, INDEX_KINDS, PRIMARY, USUAL_KINDS, with_indexes
+from inorder.lab.keys import FULL_KINDS, INDEX_KINDS, PRIMARY, USUAL_KINDS, with_indexes
 from inorder.lab.plan import Plan
 from inorder.units import MB
 
@@ -21,7 +21,7 @@ class InsertPlan(Plan):
     99 rounds find a difference of 10 % in the noise of a shared machine 80 times in 100: see the noise experiment.
     """
 
-    kinds: tuple[str, ...] = insert_tables.keys(USUAL_KINDS, full=(*BASE_KINDS, *P1_INDEXES))
+    kinds: tuple[str, ...] = insert_tables.keys(USUAL_KINDS, full=(*FULL_KINDS, *P1_INDEXES))
     indexes: tuple[str, ...] = setting.choices(
         "Kinds of index on the key.", tuple(INDEX_KINDS), (PRIMARY,), flag="--index"
     )
@@ -41,6 +41,7 @@ class InsertPlan(Plan):
         "Reads, and writes, per second that the server's disks are throttled to.", 10, 10**7, of_server=True
     )
     fill_workers: int = insert_tables.fill_workers()
+    synchronous_commit: str = setting.synchronous_commit("off", full="on")
     tablespace: str = setting.folder("A folder for the indexes.", flag="--index-tablespace")
     dump_wal: bool = setting.switch(True)
 

@@ -1,23 +1,30 @@
 """The figures of studies P1 and P3 beside those of the insert experiment; what was not run is empty."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from inorder.lab.analysis.compare import unpaired_ratio
 from inorder.lab.analysis.figures import Metric, by_round, last_of, median_of, ratio_of
 from inorder.lab.analysis.model import PAGE, RANDOM_FILL, leaf_capacity
 from inorder.lab.analysis.stats import Estimate
 from inorder.lab.experiments.insert import studies
+from inorder.lab.experiments.insert.beside_p1 import (
+    RANDOM_KINDS,
+    SMALLEST,
+    device_section,
+    folds_section,
+    latency_section,
+    rows_beside,
+)
 from inorder.lab.experiments.insert.details import by_inserts
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.insert.summary import hit_percent
 from inorder.lab.insert_tables import FILL, INSERT
-from inorder.lab.keys import KEY_KINDS
+from inorder.lab.keys import KEY_KINDS, PACKED
 from inorder.lab.results import Result
 from inorder.report.section import Column, Section, Value, number, ratio, text
 from inorder.units import MB
 
 NOT_RUN = "Empty: not run. inorder lab run insert --full runs all of it."
-SMALLEST = 10_000  # rows that may stand beside a study's empty table
 P1_ROWS = 10_000_000  # of its kinds of index
 NO_ROWS = -1  # no table here is of that size
 
@@ -33,12 +40,22 @@ KEYS = (
     Column("busy", "Of the device here (/proc/diskstats).", number(1, "%")),
     Column("await published", "Milliseconds that a request to the study's device took.", number(2, "ms")),
     Column("await", "To the device here (/proc/diskstats).", number(2, "ms")),
+    Column(
+        "packed",
+        "TPS here with a key added after loading (--index packed), as the study added it at 50 M rows.",
+        number(),
+        terminal=False,
+    ),
 )
 
 
-SUMMARY = (
+OTHERWISE = (
     f"The study's summary prints {studies.INSERT_SUMMARY_TPS} TPS for random keys without rows, where the mean of its "
-    f"three runs is {studies.INSERT_TPS['random_char'][0]}."
+    f"three runs is {studies.INSERT_TPS['random_char'][0]}.",
+    f"It reckons {studies.INSERT_PAGE_ENTRIES} UUIDs an index page (8000 / 22, without tuple header and line pointer); "
+    f"by the model they are {leaf_capacity('random')}.",
+    "Its time-prefixed keys have blocks of a minute, here of a second; its random keys are of uuid-ossp (--keys "
+    "random_ossp).",
 )
 
 
@@ -53,11 +70,10 @@ def runs_text(runs: Sequence[int]) -> str:
 
 def keys_section(result: Result, plan: InsertPlan) -> Section:
     """TPS by key and rows, with a primary key, and what the device did."""
-    smallest = min(plan.rows)
     table: list[list[Value]] = []
     for kind, by_rows in studies.INSERT_TPS.items():
         for rows, tps in by_rows.items():
-            here = rows or (smallest if smallest <= SMALLEST else NO_ROWS)
+            here = rows_beside(rows, plan) or NO_ROWS
             busy, wait = studies.INSERT_DEVICE[kind][rows]
             table.append([
                 KEY_KINDS[kind].label, f"{rows:,}", tps, runs_text(studies.INSERT_RUNS[kind][rows]),
@@ -65,9 +81,10 @@ def keys_section(result: Result, plan: InsertPlan) -> Section:
                 median_of(result, INSERT, kind, "tps", here), ratio_of(result, INSERT, kind, "bigint", "tps", here),
                 busy, median_of(result, INSERT, kind, "device_busy_percent", here),
                 wait, median_of(result, INSERT, kind, "device_await_ms", here),
+                median_of(result, INSERT, KEY_KINDS[kind].with_index(PACKED).name, "tps", here),
             ])  # fmt: skip
     title = "Beside study P1: TPS with a primary key, UUIDs as char(32)"
-    return Section("published_keys", title, KEYS, table, " ".join([NOT_RUN, SUMMARY, *faster_device(table)]))
+    return Section("published_keys", title, KEYS, table, " ".join([NOT_RUN, *OTHERWISE, *faster_device(table)]))
 
 
 def faster_device(table: Sequence[Sequence[Value]]) -> list[str]:
@@ -76,7 +93,7 @@ def faster_device(table: Sequence[Sequence[Value]]) -> list[str]:
     measured = [row for row in table if row[0] == label and row[1] != "0" and isinstance(row[6], Estimate)]
     if not measured:
         return []
-    _, rows, _, _, share, _, here, _, _, published_wait, wait = measured[-1]
+    _, rows, _, _, share, _, here, _, _, published_wait, wait, _ = measured[-1]
     assert isinstance(here, Estimate) and isinstance(share, float)
     if here.low is None or here.low <= share:
         return []
@@ -235,8 +252,12 @@ def narrow_block(result: Result, largest: int) -> list[str]:
 def published_sections(result: Result, plan: InsertPlan) -> list[Section]:
     """The tables of which a kind of key that is the study's own was measured."""
     ran = {run.kind for run in result.runs if run.step == INSERT}
-    own = {
-        keys_section: {"random_char", "time_char"},
+    p1_keys = {"random_char", "time_char"}
+    own: dict[Callable[[Result, InsertPlan], Section], set[str]] = {
+        keys_section: p1_keys,
+        folds_section: p1_keys,
+        latency_section: {kind for kind, _ in studies.INSERT_LATENCY_MS},
+        device_section: set(RANDOM_KINDS),
         indexes_section: {*studies.INSERT_INDEX_TPS, *studies.INSERT_NO_INDEX_TPS} - {"random_char"},
         generators_section: {"time60", "sequence256"},
     }

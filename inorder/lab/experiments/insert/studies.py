@@ -54,6 +54,23 @@ INSERT_DEVICE: dict[str, dict[int, tuple[float, float]]] = {
     },
 }  # fmt: skip
 
+# P1: milliseconds of a transaction and of its INSERT: random keys without rows (the run of 891 TPS), and at 10 M rows.
+INSERT_LATENCY_MS = {
+    ("random_char", 0): (8.974, 9.006), ("random_char_plain", 10_000_000): (36.080, 38.512),
+    ("random_char_unique", 10_000_000): (34.693, 36.410),
+}  # fmt: skip
+
+# P1: what iostat shows while random keys come.
+INSERT_IOSTAT = {
+    "device_writes_per_s": 96.0, "device_written_per_s": 2048 * 1024.0, "device_queue": 1.02, "device_await_ms": 10.67,
+    "device_busy_percent": 99.2,
+}  # fmt: skip
+
+# P1: how many times as fast as random keys, with 100 M rows; and its entries of an index page, 8000 / 22.
+INSERT_FOLDS = {"time_char": 6, "bigint": 9}
+INSERT_FOLD_ROWS = 100_000_000
+INSERT_PAGE_ENTRIES = 363
+
 # P3, three SATA disks of 7200 rpm, shared_buffers of 4 GB, 4 hours a run: TPS relative to that of time and sequence in
 # the same table: an empty one (small), one that fits into memory but not shared buffers (medium), one that does not
 # (large); GB of WAL of a run; hit ratio of shared buffers and distinct blocks of the index in the WAL, large, as
