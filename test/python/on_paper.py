@@ -1,8 +1,10 @@
 """Experiments without a server: their turns are taken, what they would measure is made up."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
+from inorder.lab.capabilities import Capabilities
 from inorder.lab.experiment import Experiment
 from inorder.lab.plan import Plan
 from inorder.lab.results import DIRECT_IO, Result, Run
@@ -11,6 +13,17 @@ from inorder.lab.targets.target import Target
 
 from conftest import Silent
 from replay import Nowhere
+
+# What two servers of the user's own allow: little, and all.
+BARE = Capabilities(
+    version="18.6", role="app", database="shop", in_recovery=False, counts=True, may_create=True, schema_comment=None,
+    may_checkpoint=False, sees_wal=False, sees_checkpoints=False, has_inorder=False, has_pgstattuple=False,
+    free_sessions=20, shared_buffers=2**27, synchronous_commit="off", language="C", tracks_commits=True,
+)  # fmt: skip
+FULLY = replace(
+    BARE, may_checkpoint=True, sees_wal=True, sees_checkpoints=True, has_inorder=True, has_pgstattuple=True,
+    free_sessions=1200,
+)  # fmt: skip
 
 
 def empty_result(kind: type[Experiment[Any]], plan: Plan) -> Result:

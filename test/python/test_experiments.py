@@ -13,7 +13,6 @@ import pytest
 from click.testing import CliRunner
 from inorder.cli import cli
 from inorder.errors import InputError
-from inorder.lab.capabilities import Capabilities
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments import all_experiments
 from inorder.lab.results import Result
@@ -22,6 +21,7 @@ from inorder.report import html
 from inorder.report.catalogue import report_of
 from inorder.report.side_by_side import Labelled
 
+from on_paper import BARE, FULLY
 from replay import Key, Replay, emptied, keys, recorded, recorded_names
 
 KINDS = all_experiments()
@@ -35,16 +35,6 @@ def source(name: str) -> Result:
 
 
 SOURCES = [name for name in recorded_names() if source(name).experiment in KINDS]
-
-BARE = Capabilities(
-    version="18.6", role="app", database="shop", in_recovery=False, counts=True, may_create=True, schema_comment=None,
-    may_checkpoint=False, sees_wal=False, sees_checkpoints=False, has_inorder=False, has_pgstattuple=False,
-    free_sessions=20, shared_buffers=2**27, synchronous_commit="off", language="C", tracks_commits=True,
-)  # fmt: skip
-FULLY = replace(
-    BARE, may_checkpoint=True, sees_wal=True, sees_checkpoints=True, has_inorder=True, has_pgstattuple=True,
-    free_sessions=1200,
-)  # fmt: skip
 
 
 def kind_of(name: str) -> type[Experiment[Any]]:

@@ -34,8 +34,7 @@ from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Measured, Metrics
 
 from conftest import Silent
-from on_paper import empty_result, run_on_paper
-from test_experiments import FULLY
+from on_paper import FULLY, empty_result, run_on_paper
 
 ROWS = 60_000
 INSERTS = 2_000
