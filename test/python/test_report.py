@@ -206,13 +206,13 @@ def test_what_an_insert_costs_besides() -> None:
     for run in result.select("insert", "random"):
         run.metrics.update(p50_ms=0.1, p90_ms=0.2, p95_ms=0.3, p99_ms=0.4, record_bytes=19 * 2**20,
                            image_bytes=61 * 2**20, touched_blocks=40, index_blocks=80, read_bytes=819_200,
-                           device_busy_percent=12.0)  # fmt: skip
+                           device_busy_percent=12.0, device_writes_per_s=50.0)  # fmt: skip
         run.series["page_map"] = [2.0] * 50 + [0.0] * 30
     details = INSERT.sections(result)[1]
     assert details.shown() == [
-        ["bigint", *[""] * 14],
+        ["bigint", *[""] * 18],
         ["random", "0.100", "0.200", "0.300", "0.400", "", "199,229 B", "639,631 B", "19.0 MB", "61.0 MB", "400.0",
-         "8,192 B", "", "12 %", ""],
+         "8,192 B", "", "12 %", "", "", "50", "", ""],
     ]  # fmt: skip
     split, raw, blocks, latency, where = (chart.svg.__html__() for chart in details.charts)
     assert "838,861 B" in split and "full-page images" in split and "p99" in latency
