@@ -8,7 +8,7 @@ from math import inf
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from inorder.choose.choice import (
     COLUMNS,
@@ -43,6 +43,7 @@ KEPT = st.builds(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(KEPT, MORE)
 def test_more_memory_never_costs_more(needs: Needs, more: float) -> None:
     """In bytes written and read per row, of the chosen key and of each kind; parameters stay."""
@@ -53,6 +54,7 @@ def test_more_memory_never_costs_more(needs: Needs, more: float) -> None:
         assert blocks_of(kind, larger) == blocks_of(kind, needs)
 
 
+@settings(deadline=None)
 @given(KEPT, MORE)
 def test_a_higher_rate_never_costs_less_a_day(needs: Needs, more: float) -> None:
     """With the same retention: total I/O of the chosen key, and index and blocks of each kind."""
@@ -66,6 +68,7 @@ def test_a_higher_rate_never_costs_less_a_day(needs: Needs, more: float) -> None
         assert not before.blocks or (after.blocks and after.blocks.size >= before.blocks.size)
 
 
+@settings(deadline=None)
 @given(KEPT)
 def test_blocks_hide_as_long_as_wanted_and_outlast_the_rows(needs: Needs) -> None:
     """Whatever is asked; parameters of candidates that meet the requirements are in the generators' range."""
@@ -78,6 +81,7 @@ def test_blocks_hide_as_long_as_wanted_and_outlast_the_rows(needs: Needs) -> Non
             assert 1 <= one.blocks.size <= MOST and 1 <= one.blocks.count <= MOST
 
 
+@settings(deadline=None)
 @given(KEPT)
 def test_the_chosen_key_meets_the_requirements_at_the_least_cost(needs: Needs) -> None:
     """And each kind is in the answer once."""

@@ -238,19 +238,32 @@ def images_above(shape: Shape, conditions: Conditions) -> float:
     return images
 
 
+def heap_record(kind: str) -> float:
+    """Bytes of the record of a row."""
+    return RECORD + BLOCK + MAIN_DATA + HEAP_INSERT + TUPLE_HEADER_LOGGED + KEY_BYTES[kind]
+
+
+def leaf_record(kind: str) -> float:
+    """Bytes of the record of its entry in the index."""
+    return RECORD + BLOCK + MAIN_DATA + BTREE_INSERT + index_tuple(kind)
+
+
+def split_records(kind: str, in_order: bool) -> float:
+    """Bytes that the split of a leaf page adds: its record stands for that of the insert that caused it."""
+    entry = index_tuple(kind)
+    parent = leaf_record(kind) + SAME_RELATION_BLOCK  # the child, whose flag INCOMPLETE_SPLIT is cleared
+    # The right page's entries are in the record: what fillfactor keeps off the left page, or half of them.
+    moved = leaf_capacity(kind) * (1 - LEAF_FILLFACTOR if in_order else 0.5) + 1
+    split = RECORD + BLOCK + SAME_RELATION_BLOCK + MAIN_DATA + BTREE_SPLIT + entry + moved * entry
+    return split - leaf_record(kind) + parent
+
+
 def record_bytes(shape: Shape) -> float:
     """Bytes of WAL records per row, as if there were no full-page images: heap, leaf, commit, splits, sequence."""
-    key, entry = KEY_BYTES[shape.kind], index_tuple(shape.kind)
-    heap = RECORD + BLOCK + MAIN_DATA + HEAP_INSERT + TUPLE_HEADER_LOGGED + key
-    leaf = RECORD + BLOCK + MAIN_DATA + BTREE_INSERT + entry
-    parent = leaf + SAME_RELATION_BLOCK  # the child, whose flag INCOMPLETE_SPLIT is cleared
-    # The right page's entries are in the record: what fillfactor keeps off the left page, or half of them.
-    in_order = shape.kind not in ("random", *IN_BLOCKS)
-    moved = leaf_capacity(shape.kind) * (1 - LEAF_FILLFACTOR if in_order else 0.5) + 1
-    split = RECORD + BLOCK + SAME_RELATION_BLOCK + MAIN_DATA + BTREE_SPLIT + entry + moved * entry
-    sequence = SEQUENCE_RECORD / VALUES_PER_SEQUENCE_RECORD if shape.kind in WITH_SEQUENCE else 0.0
-    # The split's record stands for that of the insert that caused it.
-    return heap + leaf + COMMIT_RECORD + sequence + shape.splits_per_row * (split - leaf + parent)
+    kind = shape.kind
+    splits = shape.splits_per_row * split_records(kind, kind not in ("random", *IN_BLOCKS))
+    sequence = SEQUENCE_RECORD / VALUES_PER_SEQUENCE_RECORD if kind in WITH_SEQUENCE else 0.0
+    return heap_record(kind) + leaf_record(kind) + COMMIT_RECORD + sequence + splits
 
 
 def misses(shape: Shape, conditions: Conditions) -> float:

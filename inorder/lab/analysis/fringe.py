@@ -1,0 +1,72 @@
+"""How the pages of a btree fill and split under random keys: Yao's fringe analysis, for PostgreSQL's leaf pages.
+
+Of N random keys the next one falls into each of the N gaps with the same probability, so into a page with k entries
+with k/N. The expected number of pages with k entries therefore follows a linear equation in ln N, whatever came before.
+Derived in docs/waves.md. Pure.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from inorder.lab.analysis.model import BTREE_PAGE_FIXED, LINE_POINTER, PAGE, index_tuple, leaf_capacity
+
+Pages = npt.NDArray[np.float64]
+
+STEPS = 3  # of the integration, while a full page gets one entry
+RANDOM = "random"
+
+
+def density(entries: float) -> float:
+    """The leaf density, in percent, of pages with so many entries on average and a high key each.
+
+    >>> round(density(leaf_capacity(RANDOM)), 1)
+    100.0
+    """
+    return 100 * (entries + 1) * (index_tuple(RANDOM) + LINE_POINTER) / (PAGE - BTREE_PAGE_FIXED)
+
+
+def built_entries(fillfactor: int) -> int:
+    """Entries of a leaf page that CREATE INDEX fills: until less than the free share of the page is left.
+
+    The last one added begins the next page, and is the high key of this one (_bt_buildadd, nbtsort.c).
+
+    >>> [built_entries(fillfactor) for fillfactor in (70, 90, 100)]
+    [203, 261, 290]
+    """
+    entry, free = index_tuple(RANDOM) + LINE_POINTER, PAGE * (100 - fillfactor) // 100
+    return min(leaf_capacity(RANDOM), (PAGE - BTREE_PAGE_FIXED - LINE_POINTER - free) // entry)
+
+
+def change(pages: Pages, capacity: int) -> Pages:
+    """How the number of pages with 0 to ``capacity`` entries changes, per ln N. A full page splits in the middle."""
+    moving = pages * np.arange(capacity + 1)
+    found = -moving
+    found[1:] += moving[:-1]
+    for half in ((capacity + 1) // 2, capacity + 1 - (capacity + 1) // 2):
+        found[half] += moving[capacity]
+    return found
+
+
+@cache
+def leaf_pages(start: int, rows: int, sizes: Sequence[int]) -> tuple[float, ...]:
+    """Expected leaf pages at each of these numbers of rows, if there are ``rows`` in pages of ``start`` entries each.
+
+    >>> [round(found) for found in leaf_pages(261, 261_000, (261_000, 280_000, 290_000, 320_000))]
+    [1000, 1014, 1452, 2000]
+    """
+    capacity = leaf_capacity(RANDOM)
+    pages = np.zeros(capacity + 1)
+    pages[start] = rows / start
+    found, grown = [], float(np.log(rows))
+    for size in sizes:
+        left = float(np.log(size)) - grown
+        steps = int(np.ceil(left * STEPS * capacity))
+        for _ in range(steps):
+            middle = pages + change(pages, capacity) * (left / steps / 2)
+            pages = pages + change(middle, capacity) * (left / steps)
+        grown += left
+        found.append(float(pages.sum()))
+    return tuple(found)

@@ -1,0 +1,342 @@
+"""Page splits after CREATE INDEX: an index of equally full pages, then rows with random keys.
+
+CREATE INDEX leaves all pages equally full, so that inserts of random keys fill and split all of them at about the same
+time, then not for long, then again: in waves. An index that has grown under the same keys has pages of every fill. Each
+is filled further in small steps, with its pages, its density and the WAL after each; the model predicts them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import ClassVar
+
+from inorder.database import Connection
+from inorder.lab import setting
+from inorder.lab.analysis import fringe
+from inorder.lab.analysis.figures import middle_of
+from inorder.lab.analysis.model import LEAF_FILLFACTOR, heap_record, leaf_capacity, leaf_record, split_records
+from inorder.lab.capabilities import Adapted, Capabilities, adapted
+from inorder.lab.experiment import Experiment
+from inorder.lab.instruments.counters import read_leaf_density, read_sizes
+from inorder.lab.keys import KEY_KINDS, KeyKind
+from inorder.lab.plan import Plan
+from inorder.lab.results import EXACT_COUNTERS, Result, Run
+from inorder.lab.server_settings import fill_settings
+from inorder.lab.turn import Measured, Metrics, Series, Stage, every_round, single
+from inorder.report.charts import bars_of
+from inorder.report.plots import Line, line_chart
+from inorder.report.section import Chart, Column, Section, Value, number
+from inorder.report.verdict import Verdict
+
+WAVES = "waves"
+GROWN, ORDERED = "grown", "v7"
+FILLFACTORS = {"built100": 100, "built90": 90, "built70": 70, ORDERED: 90}  # of those that CREATE INDEX makes
+LABELS = {
+    "built100": "built, fillfactor 100",
+    "built90": "built, fillfactor 90",
+    "built70": "built, fillfactor 70",
+    GROWN: "grown",
+    ORDERED: "built, version-7 keys",
+}
+CSS = {"built100": "series-1", "built90": "series-2", "built70": "series-3", GROWN: "kind-random", ORDERED: "kind-v7"}
+
+STEPS_PER_ROWS = 50  # as many steps until as many rows have come as there were: one is 2 % of them
+BATCH = 100_000
+PAGE = 8192
+PER = 1000  # rows that splits are given for
+WAVE = 3  # times the average: grown indexes of a million rows have half of that
+
+# One table at a time, heap and index, up to six times its rows; and the WAL that is kept of it.
+BYTES_PER_ROW = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class WavesPlan(Plan):
+    """Which indexes, on how many rows, and how many rows come afterwards."""
+
+    kinds: tuple[str, ...] = setting.choices(
+        "Indexes, comma-separated: built by CREATE INDEX with a fillfactor, or grown by inserts.", tuple(LABELS),
+        flag="--indexes", needs_inorder=lambda kind: kind == ORDERED, label=lambda kind: LABELS[kind],
+    )  # fmt: skip
+    rows: int = setting.count("Rows under CREATE INDEX.", 10_000, 10**9, 1_000_000, quick=200_000, full=10_000_000)
+    growth: int = setting.count("Rows inserted afterwards, in percent of these.", 10, 500, 200, full=300)
+    rounds: int = setting.rounds(1)
+
+    @property
+    def batch(self) -> int:
+        """Rows of a step."""
+        return self.rows // STEPS_PER_ROWS
+
+    @property
+    def steps(self) -> int:
+        """How many of them."""
+        return self.growth * STEPS_PER_ROWS // 100
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Rows before the first step and after each.
+
+        >>> WavesPlan(rows=10_000, growth=10).sizes
+        (10000, 10200, 10400, 10600, 10800, 11000)
+        """
+        return tuple(self.rows + step * self.batch for step in range(self.steps + 1))
+
+
+def key_of(kind: str) -> KeyKind:
+    """Table, index and column."""
+    return KeyKind(f"waves_{kind}", LABELS[kind], KEY_KINDS[ORDERED if kind == ORDERED else "random"].column)
+
+
+def index_statement(kind: str) -> str:
+    """The index, on a table that is empty or filled."""
+    key, with_fill = key_of(kind), f" WITH (fillfactor = {FILLFACTORS[kind]})" if kind in FILLFACTORS else ""
+    return f"CREATE UNIQUE INDEX {key.name}_pkey ON {key.table} (id){with_fill}"
+
+
+class WavesExperiment(Experiment[WavesPlan]):
+    """In each measurement a table is made, its index built or grown, and filled further step by step."""
+
+    name = WAVES
+    summary = "Page splits after CREATE INDEX on random keys: when they come, and what they write."
+    question = "Do page splits come in waves after CREATE INDEX?"
+    programs = ()
+    method = EXACT_COUNTERS
+    Plan: ClassVar = WavesPlan
+
+    @classmethod
+    def room(cls, plan: WavesPlan) -> tuple[int, str]:
+        """One table."""
+        rows = plan.sizes[-1]
+        return rows * BYTES_PER_ROW, f"a table of {rows:,} rows and its WAL"
+
+    @classmethod
+    def adapt(cls, plan: WavesPlan, can: Capabilities) -> Adapted[WavesPlan]:
+        """Full-page images are as that server writes them."""
+        images = "full_page_writes was as it is there: WAL has full-page images, which the model leaves out."
+        return adapted(plan, can, leaf_density=True, checkpoints=False, otherwise=images)
+
+    # --- what it does ---------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Plenty of memory; no images, so that WAL is that of the records."""
+        self.target.serve(fill_settings())
+        with self.target.connect() as session:
+            self.target.create_schema(session)
+
+    def stages(self) -> list[Stage]:
+        """Exact counters: it does not matter when a turn is made."""
+        turns = [
+            single(WAVES, kind, self.plan.rows, LABELS[kind], partial(self.measure, kind)) for kind in self.plan.kinds
+        ]
+        return [Stage(every_round(turns), self.plan.rounds, whole=False)]
+
+    def outcome(self, metrics: Metrics) -> str:
+        """The highest wave."""
+        return f"at most {metrics['peak_splits']:.1f} splits in {PER:,} rows, {metrics['mean_splits']:.1f} on average"
+
+    def measure(self, kind: str, _seed: int) -> Measured:
+        """A table's life."""
+        key = key_of(kind)
+        with self.target.connect() as session:
+            for statement in (*key.removal(), *key.table_statements()):
+                session.execute(statement.encode())
+            session.execute(f"ALTER TABLE {key.table} SET (autovacuum_enabled = off)".encode())
+            if kind == GROWN:
+                session.execute(index_statement(kind).encode())
+            for low in range(0, self.plan.rows, BATCH):
+                self.show_step(f"{low:,} of {self.plan.rows:,} rows")
+                insert(session, key, min(BATCH, self.plan.rows - low))
+            if kind != GROWN:
+                session.execute(index_statement(kind).encode())
+            series = self.steps_of(session, key)
+            session.execute(f"DROP TABLE {key.table}".encode())
+        return Measured(figures_of(series, self.plan), series)
+
+    def steps_of(self, session: Connection, key: KeyKind) -> Series:
+        """Pages and density before the first step and after each, and the WAL of each."""
+        series: Series = {}
+
+        def look() -> None:
+            pages = {"pages": read_sizes(session, key)["index_bytes"] / PAGE}
+            for name, value in (pages | read_leaf_density(session, key)).items():
+                series.setdefault(name, []).append(value)
+
+        look()
+        for step in range(1, self.plan.steps + 1):
+            self.show_step(f"step {step} of {self.plan.steps}")
+            counted: Metrics = {}
+            with self.target.counted(session, None, counted):
+                insert(session, key, self.plan.batch)
+            for name in ("wal_bytes", "full_page_images"):
+                if name in counted:
+                    series.setdefault(name, []).append(counted[name])
+            look()
+        return series
+
+    # --- what it says ---------------------------------------------------------
+
+    @classmethod
+    def sections(cls, result: Result) -> Sequence[Section]:
+        """One table with charts of each step."""
+        kinds = [kind for kind in LABELS if result.select(WAVES, kind)]
+        return [waves_section(result, cls.plan_in(result), kinds)] if kinds else []
+
+    @classmethod
+    def verdicts(cls, result: Result) -> Sequence[Verdict]:
+        """The highest wave under random keys; splits are exact."""
+        measured = {kind: high for kind in LABELS if (high := middle_of(result, WAVES, kind, times_mean))}
+        return [verdict(cls.question, measured, cls.plan_in(result))] if measured else []
+
+
+def times_mean(run: Run) -> float | None:
+    """Splits of the highest step to the average of all."""
+    return run.metrics["peak_splits"] / run.metrics["mean_splits"] if run.metrics.get("mean_splits") else None
+
+
+def verdict(question: str, measured: Mapping[str, float], plan: WavesPlan) -> Verdict:
+    """Of all indexes measured: the height of their waves, beside the model's."""
+    said = []
+    for kind, height in measured.items():
+        model = figures_of(predicted(kind, plan), plan)
+        said.append(f"{LABELS[kind]} {height:.1f} (model {model['peak_splits'] / model['mean_splits']:.1f})")
+    waves = [height >= WAVE for kind, height in measured.items() if kind not in (GROWN, ORDERED)]
+    return Verdict(
+        question,
+        "Yes" if any(waves) else "No" if waves else "",
+        f"Splits in the highest step to the average: {', '.join(said)}.",
+        f"{plan.rows:,} rows, then {plan.growth} % more in steps of 2 %.",
+        f"Counted by the server. From {WAVE} times the average on it is a wave.",
+        bars_of(
+            ((LABELS[kind], measured.get(kind), CSS[kind]) for kind in ("built90", "built70", GROWN)),
+            number(1, "times"),
+        ),
+    )
+
+
+def insert(session: Connection, key: KeyKind, rows: int) -> None:
+    """Rows, in one transaction."""
+    session.execute(f"INSERT INTO {key.table} SELECT FROM generate_series(1, {rows})".encode())
+
+
+def splits_of(pages: Sequence[float], batch: int) -> list[float]:
+    """Page splits of each step for so many rows: each adds a page to the index, and nothing else does."""
+    return [(after - before) * PER / batch for before, after in pairwise(pages)]
+
+
+def figures_of(series: Series, plan: WavesPlan) -> Metrics:
+    """The highest step, when it came, and the average of all steps.
+
+    >>> figures_of({"pages": [100, 101, 104, 104]}, WavesPlan(rows=10_000))
+    {'peak_splits': 15.0, 'peak_at': 4.0, 'mean_splits': 6.666666666666667, 'pages_first': 100, 'pages_last': 104}
+    """
+    splits = splits_of(series["pages"], plan.batch)
+    found = {
+        "peak_splits": max(splits),
+        "peak_at": 100 * (splits.index(max(splits)) + 1) / STEPS_PER_ROWS,
+        "mean_splits": sum(splits) / len(splits),
+        "pages_first": series["pages"][0],
+        "pages_last": series["pages"][-1],
+    }
+    if wal := series.get("wal_bytes"):
+        found |= {"peak_wal": max(wal) / plan.batch, "mean_wal": sum(wal) / len(wal) / plan.batch}
+    return found
+
+
+def predicted(kind: str, plan: WavesPlan) -> Series:
+    """What the model says: leaf pages and their density, and bytes of WAL of each step."""
+    if kind == ORDERED:
+        full = LEAF_FILLFACTOR * leaf_capacity(ORDERED)
+        pages = tuple(rows / full for rows in plan.sizes)
+    else:  # a grown index began with one page
+        first = fringe.built_entries(FILLFACTORS[kind]) if kind in FILLFACTORS else leaf_capacity("random") // 2
+        pages = fringe.leaf_pages(first, first if kind == GROWN else plan.rows, plan.sizes)
+    row, split = heap_record("random") + leaf_record("random"), split_records("random", kind == ORDERED)
+    wal = [plan.batch * row + (after - before) * split for before, after in pairwise(pages)]
+    density = [fringe.density(rows / leaves) for rows, leaves in zip(plan.sizes, pages, strict=True)]
+    return {"pages": list(pages), "wal_bytes": wal, "leaf_density": density}
+
+
+def misplaced(measured: Sequence[float], model: Sequence[float]) -> float:
+    """Which share of the splits came in another step than predicted, in percent.
+
+    >>> misplaced([4, 0], [2, 2]), misplaced([1, 2], [1, 2])
+    (50.0, 0.0)
+    """
+    return 50 * sum(abs(one - other) for one, other in zip(measured, model, strict=True)) / (sum(model) or 1)
+
+
+COLUMNS = (
+    Column("index", "How the index was made."),
+    Column("peak", f"Page splits in the step that had most, for {PER:,} rows; a step is 2 % of the rows.", number(1)),
+    Column("model", "The same by the model.", number(1), "peak_model"),
+    Column("at", "Rows that had come by the end of that step, in percent.", number(0, "%")),
+    Column("model", "The same by the model.", number(0, "%"), "at_model"),
+    Column("mean", f"Page splits of all steps, for {PER:,} rows.", number(2)),
+    Column("model", "The same by the model.", number(2), "mean_model", terminal=False),
+    Column(
+        "misplaced", "Share of the splits that came in another step than by the model; first round.", number(0, "%")
+    ),
+    Column("WAL/row\npeak", "Bytes of WAL per row in the step that had most.", number(0, "B"), "peak_wal"),
+    Column("model", "The same by the model.", number(0, "B"), "peak_wal_model"),
+    Column("mean", "Bytes of WAL per row, all steps.", number(0, "B"), "mean_wal"),
+)
+
+
+def line_of(result: Result, plan: WavesPlan, kind: str) -> list[Value]:
+    """One index."""
+    said = predicted(kind, plan)
+    model = figures_of(said, plan)
+    run = result.select(WAVES, kind)[0]
+    off = misplaced(splits_of(run.series["pages"], plan.batch), splits_of(said["pages"], plan.batch))
+    values = {name: middle_of(result, WAVES, kind, name) for name in ("peak_splits", "peak_at", "mean_splits")}
+    beside: list[Value] = [part for name, value in values.items() for part in (value, model[name])]
+    if kind == ORDERED:
+        beside[2:4] = None, None  # all steps are the same: none is the highest
+    wal = [middle_of(result, WAVES, kind, name) for name in ("peak_wal", "mean_wal")]
+    return [LABELS[kind], *beside, off, wal[0], model["peak_wal"], wal[1]]
+
+
+def waves_section(result: Result, plan: WavesPlan, kinds: Sequence[str]) -> Section:
+    """All indexes."""
+    title = f"Page splits while {plan.growth} % more rows come, {plan.rows:,} rows at first"
+    caption = (
+        "built: by CREATE INDEX on a filled table; grown: it was there before the first row. model: expected values of "
+        "leaf pages; measured are pages of all levels, about 0.5 % more. WAL has no full-page images."
+    )
+    return Section(WAVES, title, COLUMNS, [line_of(result, plan, kind) for kind in kinds], caption, [
+        chart(result, plan, kinds, f"Page splits for {PER:,} rows", "splits", splits_shown),
+        chart(result, plan, kinds, "Bytes of WAL per row", "B", wal_shown),
+        chart(result, plan, kinds, "Leaf density", "%", density_shown),
+    ])  # fmt: skip
+
+
+def splits_shown(series: Series, plan: WavesPlan) -> list[float]:
+    """Of each step."""
+    return splits_of(series["pages"], plan.batch)
+
+
+def wal_shown(series: Series, plan: WavesPlan) -> list[float]:
+    """Of each step."""
+    return [size / plan.batch for size in series.get("wal_bytes", [])]
+
+
+def density_shown(series: Series, plan: WavesPlan) -> list[float]:
+    """After each step."""
+    return series.get("leaf_density", [])[1 : plan.steps + 1]
+
+
+def chart(
+    result: Result, plan: WavesPlan, kinds: Sequence[str], title: str, unit: str,
+    shown: Callable[[Series, WavesPlan], list[float]],
+) -> Chart:  # fmt: skip
+    """Each step of the first round measured, and dashed the model's."""
+    lines = []
+    for kind in kinds:
+        both = (("", result.select(WAVES, kind)[0].series), (" dashed", predicted(kind, plan)))
+        for dashes, series in both:
+            points = [(100 * (step + 1) / STEPS_PER_ROWS, value) for step, value in enumerate(shown(series, plan))]
+            if points:
+                name = LABELS[kind] + (", model" if dashes else "")
+                lines.append(Line(name, tuple(points), CSS[kind] + dashes))
+    return Chart(f"{title}, by rows that have come", line_chart(title, "% of the rows under CREATE INDEX", unit, lines))

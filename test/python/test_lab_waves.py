@@ -1,0 +1,157 @@
+"""The waves experiment: its model against simulation, its count against the WAL, and a run on a server."""
+
+import bisect
+import random
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from inorder.lab import journal
+from inorder.lab.analysis.fringe import built_entries, density, leaf_pages
+from inorder.lab.analysis.model import leaf_capacity
+from inorder.lab.experiments.waves import (
+    FILLFACTORS,
+    GROWN,
+    LABELS,
+    ORDERED,
+    WAVES,
+    WavesExperiment,
+    WavesPlan,
+    index_statement,
+    insert,
+    key_of,
+    misplaced,
+    predicted,
+    splits_of,
+)
+from inorder.lab.instruments.counters import read_index_pages, read_sizes
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
+from inorder.lab.targets.throw_away import ThrowAway
+
+from conftest import Silent
+from replay import recorded
+from tool import inorder
+
+CAPACITY = leaf_capacity("random")
+
+
+def simulated_pages(start: int, rows: int, sizes: tuple[int, ...]) -> list[int]:
+    """Pages of a btree of equally full pages, played through: at each number of rows."""
+    generator = random.Random(1)
+    keys = sorted(generator.random() for _ in range(rows))
+    pages = [keys[place : place + start] for place in range(0, rows, start)]
+    lows, found = [-1.0, *(page[0] for page in pages[1:])], []
+    for size in sizes:
+        while rows < size:
+            key, rows = generator.random(), rows + 1
+            place = bisect.bisect_right(lows, key) - 1
+            page = pages[place]
+            bisect.insort(page, key)
+            if len(page) > CAPACITY:
+                half = len(page) // 2
+                pages.insert(place + 1, page[half:])
+                lows.insert(place + 1, page[half])
+                del page[half:]
+        found.append(len(pages))
+    return found
+
+
+@pytest.mark.parametrize("fillfactor", [70, 90, 100])
+def test_the_model_is_a_btree_played_through(fillfactor: int) -> None:
+    """Within 2 % at each step of two waves of 400 pages."""
+    start = built_entries(fillfactor)
+    rows = 400 * start
+    sizes = tuple(rows * percent // 100 for percent in range(105, 300, 5))
+    pages = simulated_pages(start, rows, sizes)
+    assert leaf_pages(start, rows, sizes) == pytest.approx(pages, rel=0.02)
+
+
+@settings(deadline=None)
+@given(st.integers(146, CAPACITY), st.integers(1, 20))
+def test_waves_end_at_the_density_of_random_keys(start: int, growth: int) -> None:
+    """The share ln 2, within 15 % after a thousandfold growth; pages never become fewer, or more than full."""
+    sizes = (1000 * start, 1000 * start * growth, 1000 * start * 1000)
+    pages = leaf_pages(start, 1000 * start, sizes)
+    assert pages[0] == pytest.approx(1000) and list(pages) == sorted(pages)
+    assert sizes[1] / pages[1] <= CAPACITY * (1 + 1e-6)
+    assert sizes[2] / pages[2] / CAPACITY == pytest.approx(0.693, rel=0.15)
+
+
+@pytest.mark.server
+def test_pages_that_are_added_are_the_splits_in_the_wal(server: Server) -> None:
+    """Each split record is one page, a new root one more; CREATE INDEX fills pages as the model has it."""
+    with Cluster(server) as cluster:
+        experiment = WavesExperiment(WavesPlan(rows=20_000), ThrowAway(cluster), Silent())
+        experiment.prepare()
+        for kind in (GROWN, *FILLFACTORS):
+            key = key_of(kind)
+            with experiment.target.connect() as session:
+                for statement in (*key.table_statements(), *([index_statement(kind)] if kind == GROWN else [])):
+                    session.execute(statement.encode())
+                insert(session, key, 20_000)
+                if kind != GROWN:
+                    session.execute(index_statement(kind).encode())
+                    entries = 20_000 / read_index_pages(session, key)["leaf_pages"]
+                    assert entries == pytest.approx(built_entries(FILLFACTORS[kind]), rel=0.02)
+                    assert read_index_pages(session, key)["leaf_density"] == pytest.approx(density(entries), abs=0.5)
+                start, before = experiment.target.wal_place(session), read_sizes(session, key)["index_bytes"]
+                insert(session, key, 10_000)
+                added = (read_sizes(session, key)["index_bytes"] - before) / 8192
+                end = experiment.target.wal_place(session)
+            folder, program = str(cluster.data / "pg_wal"), str(server.program("pg_waldump"))
+            command = [program, "-p", folder, "-s", start, "-e", end, "-r", "Btree"]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            assert added == done.stdout.count("desc: SPLIT_") + done.stdout.count("desc: NEWROOT ") > 10, kind
+
+
+@pytest.mark.server
+def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
+    """The first wave of a built index comes when the model says, and is as high; a grown index has none."""
+    done = inorder(
+        "lab", "run", WAVES, "--indexes", "built90,grown,v7", "--rows", "40k", "--growth", "60", "--out", "r.json",
+        folder=tmp_path, server=server, temporary=shared_folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert list(shared_folder.iterdir()) == []
+    result, plan = journal.load(tmp_path / "r.json"), WavesPlan(rows=40_000, growth=60)
+    runs = {run.kind: run for run in result.runs}
+    assert result.complete and set(runs) == {"built90", GROWN, ORDERED}
+    for kind, run in runs.items():
+        model = predicted(kind, plan)
+        assert run.series["pages"][-1] == pytest.approx(model["pages"][-1], rel=0.05 if kind != GROWN else 0.15)
+        assert sum(run.series["wal_bytes"]) == pytest.approx(sum(model["wal_bytes"]), rel=0.05)
+        if kind != GROWN:
+            assert run.series["leaf_density"] == pytest.approx(model["leaf_density"], rel=0.05)
+    built = runs["built90"]
+    assert misplaced(*(splits_of(one["pages"], plan.batch) for one in (built.series, predicted("built90", plan)))) < 25
+    assert built.metrics["peak_splits"] > 8 * built.metrics["mean_splits"] and 8 <= built.metrics["peak_at"] <= 16
+    assert built.metrics["peak_wal"] > 1.5 * built.metrics["mean_wal"]
+    for kind in (GROWN, ORDERED):
+        assert runs[kind].metrics["peak_splits"] < 5 * runs[kind].metrics["mean_splits"]
+
+
+def test_the_report_has_the_model_beside_each_figure() -> None:
+    """Of the recorded run: within a step, within a tenth of the splits and the WAL of each built index."""
+    result = recorded(WAVES)
+    (section,) = WavesExperiment.sections(result)
+    rows = {record["index"]: record for record in section.records()}
+    assert list(rows) == list(LABELS.values())
+    for kind in ("built100", "built90", "built70"):
+        row = rows[LABELS[kind]]
+        assert row["peak_model"] == pytest.approx(row["peak"], rel=0.25)
+        assert row["at_model"] == pytest.approx(row["at"], abs=4)
+        assert row["peak_wal_model"] == pytest.approx(row["peak_wal"], rel=0.1)
+        assert row["misplaced"] < 15
+    assert len(section.charts) == 3 and all(", model" in chart.svg.svg() for chart in section.charts)
+    (verdict,) = WavesExperiment.verdicts(result)
+    assert verdict.answer == "Yes" and "built, fillfactor 90 12.0 (model 11.8)" in verdict.figures
+    for kind, answer in ((GROWN, ""), ("built90", "Yes")):
+        part = replace(result, runs=result.select(WAVES, kind))
+        assert WavesExperiment.verdicts(part)[0].answer == answer
+    for run in part.runs:
+        run.metrics["peak_splits"] = run.metrics["mean_splits"]
+    assert WavesExperiment.verdicts(part)[0].answer == "No"
