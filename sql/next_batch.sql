@@ -222,12 +222,38 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.check_reached(inorder_internal.feed_table, @extschema@.feed_position) IS
 'Internal function. Error if a position contains numbers that this server has not reached.';
 
+CREATE FUNCTION inorder_internal.check_same(
+    t inorder_internal.feed_table, known @extschema@.feed_member[], what text
+)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- On another server the table has another oid, and is recognized by its name. A restore recomputes the numbers of
+    -- a generated column; pg_upgrade keeps numbers and oids.
+    IF known IS NULL OR EXISTS (SELECT FROM unnest(known) AS k WHERE k.relation = t.relation::oid)
+       OR NOT t.is_generated AND NOT EXISTS (SELECT FROM unnest(known) AS k
+                                             WHERE k.system = inorder_internal.server_system()) THEN
+        RETURN;
+    END IF;
+    RAISE 'this % is of another table than %', what, t.relation
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = 'The table was dropped, restored or renamed, and this one has its name now. Rows of this one may '
+                   'have numbers that were passed in the other one.',
+          HINT = format('Begin with a new position, by feed_start(%L). Or, if all rows have the numbers that they had '
+                        'in the other table, and it has no others, take the members of a new position.', t.relation);
+END $$;
+COMMENT ON FUNCTION inorder_internal.check_same(inorder_internal.feed_table, @extschema@.feed_member[], text) IS
+'Internal function. Error if a position or batch kept by a reader is of another table.';
+
 CREATE FUNCTION inorder_internal.check_remembers(t inorder_internal.feed_table, p @extschema@.feed_position)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF p.members IS NULL AND (p.transactions <> '{}' OR p.partial IS NOT NULL) THEN
+    IF p.transactions = '{}' AND p.partial IS NULL THEN
+        RETURN;
+    ELSIF p.members IS NULL THEN
         RAISE 'this position on % remembers no partitions', t.relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = 'Nothing would notice a partition that was attached with rows of transactions that it has read, '
@@ -235,9 +261,11 @@ BEGIN
               HINT = format('If none was, take the members of feed_start(%L). In the database call '
                             'feed_seek(name, ''here'').', t.relation);
     END IF;
+    PERFORM inorder_internal.check_same(t, p.members, 'position');
 END $$;
 COMMENT ON FUNCTION inorder_internal.check_remembers(inorder_internal.feed_table, @extschema@.feed_position) IS
-'Internal function. Error if a position that has read something lacks members: it was constructed by a reader.';
+'Internal function. Error if a position that has read something lacks members, since it was constructed by a reader, '
+'or is of another table.';
 
 CREATE FUNCTION inorder_internal.is_idle(t inorder_internal.feed_table, p @extschema@.feed_position)
 RETURNS boolean

@@ -61,6 +61,7 @@ AS $$
 DECLARE
     missing int8multirange;
 BEGIN
+    PERFORM inorder_internal.check_same(t, b.members, 'batch');
     IF coalesce(b.resumed, b.cut) IS NOT NULL THEN
         PERFORM inorder_internal.check_order(t, b.members, coalesce(b.resumed, b.cut));
     END IF;
@@ -74,7 +75,8 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION inorder_internal.check_batch(inorder_internal.feed_table, @extschema@.feed_batch) IS
-'Internal function. Error unless all transactions of a batch have ended in the current snapshot.';
+'Internal function. Error unless a batch is of this table, and all its transactions have ended in the current '
+'snapshot.';
 
 CREATE FUNCTION inorder_internal.check_kept_batch(b @extschema@.feed_batch)
 RETURNS void

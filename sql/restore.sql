@@ -75,14 +75,35 @@ END;
 COMMENT ON FUNCTION inorder_internal.adopt_roles(regclass) IS
 'Internal function. Assign the feeds of a restored table to the roles of this cluster, by name.';
 
+CREATE FUNCTION inorder_internal.known_here(t inorder_internal.feed_table, known @extschema@.feed_member[])
+RETURNS @extschema@.feed_member[]
+LANGUAGE sql STABLE STRICT
+-- What is not of another server or table stays as it is: it may have changed since the dump. Only the table itself is
+-- attached to none.
+BEGIN ATOMIC
+    SELECT array_agg(CASE WHEN k.relation = m.relation AND k.system = m.system THEN k
+                          ELSE ROW(m.relation, m.name, m.system, m.attached, m.guarded,
+                                   k.ordered_by)::@extschema@.feed_member END ORDER BY m.relation)
+    FROM unnest(inorder_internal.members(t)) AS m
+    JOIN unnest(known) AS k ON k.name = m.name OR k.attached = '{}'::bigint[] AND m.attached = '{}'::bigint[];
+END;
+COMMENT ON FUNCTION inorder_internal.known_here(inorder_internal.feed_table, @extschema@.feed_member[]) IS
+'Internal function. The tables stored in a restored position, found by name, as they are in this database.';
+
 CREATE FUNCTION inorder_internal.accept_feeds(t inorder_internal.feed_table)
 RETURNS void
 LANGUAGE sql VOLATILE
 -- Batches get numbers in a new range, since those returned elsewhere since the dump are unknown here.
 -- If the numbers of rows were recomputed, the position is invalid: feed_seek() must set another.
 BEGIN ATOMIC
+    -- First, since a feed counts as accepted when its position is written.
     UPDATE inorder_internal.feed AS f
-    SET position.origin = inorder_internal.server_origin(), batch_origin = NULL
+    SET pending.members = inorder_internal.known_here(t, (f.pending).members)
+    WHERE f.relation = (t).relation AND f.written_here IS DISTINCT FROM true AND NOT (t).is_generated
+      AND (f.pending).transactions IS NOT NULL;
+    UPDATE inorder_internal.feed AS f
+    SET position.origin = inorder_internal.server_origin(), batch_origin = NULL,
+        position.members = inorder_internal.known_here(t, (f.position).members)
     WHERE f.relation = (t).relation AND f.written_here IS DISTINCT FROM true AND NOT (t).is_generated;
 END;
 COMMENT ON FUNCTION inorder_internal.accept_feeds(inorder_internal.feed_table) IS

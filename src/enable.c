@@ -253,8 +253,8 @@ feed_rebase(PG_FUNCTION_ARGS)
 	if (!found[2].null)
 		base = raise_base(&table, base, found[2], beyond);
 	state_call(&adopt, 1, &relation, 1, &nothing);
-	state_call(&accept_feeds, 1, &table.description, 1, &nothing);
 	enable_table(table.oid, found[4]);
+	state_call(&accept_feeds, 1, &table.description, 1, &nothing);	/* with the guard as it is now */
 	PG_RETURN_DATUM(base.value);
 }
 

@@ -80,17 +80,19 @@ def test_a_position_means_the_same_in_every_session(cluster: Cluster, in_schema:
         assert scalar(elsewhere, after, name, parts.position) is True
 
 
+OF_ANOTHER_SERVER = (
+    "SELECT (p.transactions, p.partial, p.last_key, ARRAY(SELECT ({relation}, m.name, '1', m.attached, m.guarded, "
+    "m.ordered_by)::feed_member FROM unnest(p.members) AS m), p.origin)::feed_position::text "
+    "FROM (SELECT (%s::feed_position).*) AS p"
+)
+
+
 def test_a_restored_position_knows_its_partitions_by_name(in_schema: Connection) -> None:
     """After a dump and restore they have other oids."""
     parts = Parts(in_schema, (1, 2))
     parts.insert(1)
     assert parts.read() == [1]
-    other_oids = (
-        "SELECT (r.transactions, r.partial, r.last_key, "
-        "ARRAY(SELECT (1, m.name, '1', m.attached, m.guarded, m.ordered_by)::feed_member FROM unnest(r.members) AS m), "
-        "r.origin)::feed_position::text FROM (SELECT (%s::feed_position).*) AS r"
-    )
-    parts.position = str(scalar(in_schema, other_oids, parts.position))
+    parts.position = str(scalar(in_schema, OF_ANOTHER_SERVER.format(relation="1"), parts.position))
     parts.insert(2)
     assert parts.read() == [2]
 
@@ -136,3 +138,51 @@ def test_a_partition_filled_anew_is_read(in_schema: Connection) -> None:
     in_schema.execute("COMMIT")
     assert parts.read() == [7]
     assert parts.read() == []
+
+
+TAKES_ITS_NAME = {
+    "renamed": "ALTER TABLE events RENAME TO events_old; ALTER TABLE events_new RENAME TO events",
+    "in another schema": "ALTER TABLE events SET SCHEMA {}; ALTER TABLE events_new RENAME TO events",
+    "dropped": "DROP TABLE events; ALTER TABLE events_new RENAME TO events",
+}
+
+
+@pytest.mark.parametrize("way", TAKES_ITS_NAME)
+def test_a_table_that_took_the_name_of_another(in_schema: Connection, way: str) -> None:
+    """Its rows came while the position moved in the other one, over their numbers."""
+    parts = Parts(in_schema, (1,))
+    in_schema.execute("CREATE TABLE events_new (LIKE events INCLUDING ALL); SELECT feed_enable('events_new')")
+    in_schema.execute("INSERT INTO events_new (n) VALUES (100)")
+    parts.insert(1)
+    old = parts.position
+    assert parts.read() == [1]
+    other = f"s{uuid.uuid4().hex}"
+    in_schema.execute(f"BEGIN; CREATE SCHEMA {other}; {TAKES_ITS_NAME[way].format(other)}; COMMIT".encode())
+    parts.insert(101)
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="position is of another table than"):
+        parts.read()
+    batch = scalar(in_schema, "SELECT feed_batch_after('events', feed_start('events'))::text")
+    with_old_members = (
+        "SELECT count(*) FROM feed_rows('events', ((%s::feed_batch).transactions, NULL, NULL, NULL, NULL, "
+        "(%s::feed_position).members, NULL)::feed_batch, null::events)"
+    )
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="batch is of another table than"):
+        scalar(in_schema, with_old_members, batch, old)
+    parts.position = str(scalar(in_schema, "SELECT feed_start('events')::text"))
+    assert parts.read() == [100, 101]
+    in_schema.execute(f"SET client_min_messages = error; DROP SCHEMA {other} CASCADE".encode())
+
+
+def test_a_position_in_numbers_that_a_restore_computed_anew(in_schema: Connection) -> None:
+    """All rows would come again. After pg_upgrade the table has the same oid, and its rows the same numbers."""
+    in_schema.execute("CREATE TABLE events (n int, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED)")
+    in_schema.execute("CREATE INDEX ON events (xact); SELECT feed_enable('events'); INSERT INTO events VALUES (1)")
+    first = "SELECT feed_advance(p, feed_batch_after('events', p))::text FROM feed_start('events') AS p"
+    position = scalar(in_schema, first)
+    in_schema.execute("INSERT INTO events VALUES (2)")
+    read = "SELECT array_agg(n) FROM feed_rows('events', feed_batch_after('events', %s::feed_position), null::events)"
+    restored = scalar(in_schema, OF_ANOTHER_SERVER.format(relation="1"), position)
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="position is of another table than"):
+        scalar(in_schema, read, restored)
+    upgraded = scalar(in_schema, OF_ANOTHER_SERVER.format(relation="m.relation"), position)
+    assert scalar(in_schema, read, upgraded) == [2]
