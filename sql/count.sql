@@ -196,7 +196,9 @@ RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
     DELETE FROM inorder_internal.count_part AS p
-    WHERE p.relation = table_relation AND p.part <> ALL (inorder_internal.leaves(table_relation));
+    WHERE p.relation = table_relation
+      -- A subquery, so that the leaves are looked up once.
+      AND NOT EXISTS (SELECT FROM unnest(inorder_internal.leaves(table_relation)) AS l WHERE l = p.part);
 END;
 COMMENT ON FUNCTION inorder_internal.forget_parts(regclass) IS
 'Internal function. Delete the numbers of partitions that no longer exist.';
