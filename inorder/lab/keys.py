@@ -54,16 +54,16 @@ class KeyKind:
         """Whether a block of its keys lasts a second.
 
         >>> [name for name, kind in KEY_KINDS.items() if kind.in_seconds and kind.index_kind == PRIMARY]
-        ['time', 'time_char']
+        ['time', 'time_char', 'unix32']
         """
-        return "uuid_time_nextval(1)" in self.column
+        return "uuid_time_nextval(1)" in self.column or self.name.startswith("unix32")
 
     @property
     def needs_inorder(self) -> bool:
         """Whether the extension makes its keys.
 
         >>> [name for name in BASE_KINDS if not KEY_KINDS[name].needs_inorder]
-        ['bigint', 'random', 'random_char', 'random_ossp']
+        ['bigint', 'random', 'random_char', 'random_ossp', 'comb', 'sequence64', 'unix32', 'newsequential']
         """
         return "_nextval(" in self.column
 
@@ -153,17 +153,35 @@ OTHERS = (
     KeyKind("random_ossp", "random, uuid-ossp", HEX.format(function="uuid_generate_v4()"), shade="random 30%"),
 )
 
+# Those that study P3 names as forerunners: the prefix of each, then the bytes of a version-4 UUID from that place on.
+# COMB with its 48 bits of time in front, where PostgreSQL compares first. newsequentialid: a number, then a fixed node.
+BEFORE = "uuid DEFAULT encode({prefix} || {rest}, 'hex')::uuid"
+TIME = "int8send(({clock})::bigint)"
+MILLISECONDS = TIME.format(clock="floor(extract(epoch FROM clock_timestamp()) * 1000)")
+SECONDS = TIME.format(clock="floor(extract(epoch FROM clock_timestamp()))")
+NUMBER = "int8send(nextval('{schema}.{name}_numbers'))"
+FORERUNNERS = tuple(
+    KeyKind(name, label, BEFORE.format(prefix=prefix, rest=rest), setup, shade=shade)
+    for name, label, prefix, rest, setup, shade in (
+        ("comb", "COMB", f"substr({MILLISECONDS}, 3)", "substr(uuid_send(gen_random_uuid()), 7)", "", "v7 60%"),
+        ("sequence64", "sequence, 64 bits", NUMBER, "substr(uuid_send(gen_random_uuid()), 9)", SEQUENCE,
+         "sequence 35%"),
+        ("unix32", "Unix time, 32 bits", f"substr({SECONDS}, 5)", "substr(uuid_send(gen_random_uuid()), 5)", "",
+         "time 80%"),
+        ("newsequential", "newsequentialid", NUMBER, r"'\x80006e6f64650000'::bytea", SEQUENCE, "bigint 60%"),
+    )
+)  # fmt: skip
+EVERY = (*USUAL, *OTHERS, *FORERUNNERS)
+
 USUAL_KINDS = tuple(kind.name for kind in USUAL)
-BASE_KINDS = tuple(kind.name for kind in (*USUAL, *OTHERS))
+BASE_KINDS = tuple(kind.name for kind in EVERY)
 FULL_KINDS = tuple(kind.name for kind in (*USUAL, *OTHERS) if not kind.contrib)  # what every server has
 
 # The colours that are not in the style sheet.
-SHADES = {kind.name: kind.shade.split() for kind in OTHERS}
+SHADES = {kind.name: kind.shade.split() for kind in EVERY if kind.shade}
 
 # Each with each kind of index: random, random_unique, random_plain, random_none, and so on.
-KEY_KINDS = {
-    variant.name: variant for kind in (*USUAL, *OTHERS) for variant in (kind.with_index(index) for index in INDEX_KINDS)
-}
+KEY_KINDS = {variant.name: variant for kind in EVERY for variant in (kind.with_index(index) for index in INDEX_KINDS)}
 
 
 def with_indexes(kinds: tuple[str, ...], indexes: tuple[str, ...]) -> tuple[str, ...]:

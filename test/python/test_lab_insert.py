@@ -2,6 +2,7 @@
 
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
@@ -9,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -21,7 +23,7 @@ from inorder.lab.extensions import has_extension
 from inorder.lab.insert_tables import InsertTables
 from inorder.lab.instruments.counters import CheckpointMarks
 from inorder.lab.instruments.pgbench import PERCENTILES, Load
-from inorder.lab.keys import INDEX_KINDS, KEY_KINDS, PACKED, PRIMARY, KeyKind
+from inorder.lab.keys import FORERUNNERS, INDEX_KINDS, KEY_KINDS, PACKED, PRIMARY, KeyKind
 from inorder.lab.runner import Runner
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
@@ -271,6 +273,29 @@ def test_an_extension_that_is_missing_is_named(tmp_path: Path, server: Server) -
     )
     with pytest.raises(InputError, match="random_ossp can be measured on a throw-away server only"):
         InsertExperiment.adapt(replace(plan, kinds=("random_ossp",)), FULLY)
+
+
+@pytest.mark.server
+def test_the_forerunners_have_their_prefixes(server: Server) -> None:
+    """In the order in which they come, within a millisecond or a second; the rest random or fixed."""
+    kinds = {kind.name: kind for kind in FORERUNNERS}
+    with Cluster(server) as cluster:
+        tables = experiment_on(cluster, replace(PLAN, kinds=tuple(kinds))).tables
+        began = time.time()
+        assert len(list(tables.fill(200))) == 4
+        with connect(cluster.dsn) as connection:
+            found = {
+                name: connection.execute(f"SELECT id FROM {kind.table} ORDER BY ctid".encode()).fetchall()
+                for name, kind in kinds.items()
+            }
+    keys = {name: [UUID(str(uuid)).bytes for (uuid,) in rows] for name, rows in found.items()}
+    for name, width, unit in (("comb", 6, 1000), ("unix32", 4, 1)):
+        times = [int.from_bytes(key[:width]) / unit for key in keys[name]]
+        assert times == sorted(times) and began - 1 <= times[0] <= times[-1] <= time.time()
+    for name in ("sequence64", "newsequential"):
+        assert [int.from_bytes(key[:8]) for key in keys[name]] == list(range(1, 201))
+    assert {key[8:] for key in keys["newsequential"]} == {bytes.fromhex("80006e6f64650000")}
+    assert all(len({key[10:] for key in keys[name]}) == 200 for name in ("comb", "sequence64", "unix32"))
 
 
 @pytest.mark.server
