@@ -24,8 +24,13 @@ def test_published_figures_agree_with_each_other() -> None:
     result = a_result()
     result.runs += [insert_run("time60", 1, 1.0, 1.0)]
     (section,) = (one for one in INSERT.sections(result) if one.name == "published_generators")
-    assert [row[4] for row in section.shown()] == ["3.5 GB"] * 4 + [
-        "20.0 GB", "2.5 GB", "2.5 GB", "5.0 GB", "13.0 GB", "less", "20.0 GB", "less"
+    wal = named(result, "published_wal")
+    assert [row[2] for row in wal] == ["3.5 GB"] * 4 + [
+        "20 GB", "2.5 GB", "2.5 GB", "5 GB", "13 GB", "less", "20 GB", "less"
+    ]  # fmt: skip
+    assert [row[3:5] for row in wal[4:]] == [
+        ["66.7 GB", "26.7"], ["2.5 GB", ""], ["2.5 GB", "1.0"], ["5.0 GB", "2.0"],
+        ["65.0 GB", ""], ["", ""], ["40.0 GB", ""], ["", ""],
     ]  # fmt: skip
     assert "under 0.30" in section.caption and "260 TPS to 840 of the other generators" in section.caption
     assert {"published_generators"} < {record["table"] for record in INSERT.records(result)}
@@ -76,11 +81,11 @@ def test_published_figures_stand_beside_measured_ones() -> None:
         ["time, 60 s", "small", "1.00", "0.40 [0.20–0.80]"], ["time, 60 s", "medium", "1.00", ""],
         ["time, 60 s", "large", "1.00", "0.50 [0.50–0.50]"]
     ]  # fmt: skip
-    assert generators[8] == ["random", "large", "0.20", "", "13.0 GB", "", "85 %", "", "1", ""]
+    assert generators[8] == ["random", "large", "0.20", "", "85 %", "", "1", ""]
     for run, hits in zip(result.select("insert", "time60", 2000), (90.0, 0.0, 0.0, 0.0, 0.0, 80.0), strict=True):
         run.metrics.update({"tps": 50.0 * run.round, "index_hits": hits, "index_reads": 100.0 - hits})
     (large,) = (row for row in named(result, "published_generators") if row[:2] == [KEY_KINDS["time60"].label, "large"])
-    assert large[3].startswith("1.75") and large[7] == "0 %"  # every two rounds, and the median
+    assert large[3].startswith("1.75") and large[5] == "0 %"  # every two rounds, and the median
     indexes = named(result, "published_indexes")
     assert indexes[1] == ["random, char(32), plain", "222", "0.85", "9", ""]
     assert [row[1:4] for row in indexes[4:]] == [["1,235", "0.97", ""], ["1,233", "0.97", ""], ["1,272", "1.00", ""]]
@@ -110,6 +115,20 @@ def test_latency_device_and_folds_of_study_p1() -> None:
     result.plan |= {"rows": [20_000], "synchronous_commit": "on"}
     assert named(result, "published_latency")[0][4] == ""
     assert "Commits wait for the disk here" in caption(result, "published_latency")
+
+
+def test_wal_of_study_p3_at_equal_throughput() -> None:
+    """Bytes a row times the study's rows; the model for the same turns, by the generator's own blocks."""
+    result = a_result()
+    for kind, wal in (("random", 4000.0), ("time60", 200.0), ("sequence256", 200.0), ("sequence", 400.0)):
+        add(result, kind, 1000.0, 1000)
+        for run in result.select("insert", kind, 1000):
+            run.metrics.update(wal_bytes=wal * run.metrics["inserts"], rows_before=1_000_000.0)
+    rows = {row[0]: row[5:] for row in named(result, "published_wal")[:4]}
+    assert [row[0] for row in rows.values()] == ["48.4 GB", "2.4 GB", "2.4 GB", "4.8 GB"]
+    assert [row[2][:5].strip() for row in rows.values()] == ["20.00", "", "1.00", "2.00"]
+    model = {kind: float(row[1].split()[0]) for kind, row in rows.items()}
+    assert model["random"] > model["time, 60 s"] > model["sequence, 256"] > 0
 
 
 def test_why_random_keys_keep_more_than_in_study_p1() -> None:

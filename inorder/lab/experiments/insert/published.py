@@ -15,6 +15,7 @@ from inorder.lab.experiments.insert.beside_p1 import (
     latency_section,
     rows_beside,
 )
+from inorder.lab.experiments.insert.beside_p3 import equal_section
 from inorder.lab.experiments.insert.details import by_inserts
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.insert.summary import hit_percent
@@ -152,8 +153,6 @@ GENERATORS = (
         "rounds, not paired (Hodges-Lehmann). Of the smallest itself: to random keys in the same round.",
         ratio,
     ),
-    Column("WAL published", "GB of WAL that the study's run of 4 hours wrote, at its TPS.", number(1, "GB")),
-    Column("WAL/row", "Bytes of WAL per inserted row here.", number(0, "B")),
     Column("hits published", "The study's share of shared-buffer hits.", number(0, "%")),
     Column("hits", "Share of index blocks found in shared buffers here.", number(0, "%")),
     Column("blocks published", "The study's distinct blocks of the index in the WAL, relative to random keys.", text),
@@ -177,19 +176,28 @@ def relative(result: Result, kind: str, rows: int, smallest: int) -> Estimate | 
     return unpaired_ratio(speeds, small) if speeds and small else None
 
 
-def generators_section(result: Result, plan: InsertPlan) -> Section:
-    """From a small to a medium and a large table, by generator; the middle and the largest of the sizes here."""
+def places_of(plan: InsertPlan) -> dict[str, int]:
+    """The sizes here that stand beside the study's tables: the smallest, the middle and the largest."""
     sizes = sorted(plan.rows)
     medium = sizes[len(sizes) // 2] if len(sizes) > 2 else NO_ROWS
-    places = {"small": sizes[0], "medium": medium, "large": sizes[-1] if len(sizes) > 1 else NO_ROWS}
+    return {"small": sizes[0], "medium": medium, "large": sizes[-1] if len(sizes) > 1 else NO_ROWS}
+
+
+def wal_section(result: Result, plan: InsertPlan) -> Section:
+    """WAL of as many rows of each generator."""
+    return equal_section(result, plan, places_of(plan))
+
+
+def generators_section(result: Result, plan: InsertPlan) -> Section:
+    """From a small to a medium and a large table, by generator; the middle and the largest of the sizes here."""
+    places = places_of(plan)
+    smallest = places["small"]
     table: list[list[Value]] = []
     for place, shares in studies.SEQUENTIAL_RELATIVE.items():
         for kind, share in shares.items():
             rows, of_large = places[place], place == "large"
             table.append([
-                KEY_KINDS[kind].label, place, share, relative(result, kind, rows, sizes[0]),
-                studies.SEQUENTIAL_WAL_GB.get(place, {}).get(kind),
-                median_of(result, INSERT, kind, by_inserts("wal_bytes"), rows),
+                KEY_KINDS[kind].label, place, share, relative(result, kind, rows, smallest),
                 studies.SEQUENTIAL_HITS[kind] if of_large else None,
                 median_of(result, INSERT, kind, hit_percent, rows),
                 studies.SEQUENTIAL_BLOCKS[kind] if of_large else None,
@@ -260,5 +268,6 @@ def published_sections(result: Result, plan: InsertPlan) -> list[Section]:
         device_section: set(RANDOM_KINDS),
         indexes_section: {*studies.INSERT_INDEX_TPS, *studies.INSERT_NO_INDEX_TPS} - {"random_char"},
         generators_section: {"time60", "sequence256"},
+        wal_section: {"time60", "sequence256"},
     }
     return [section(result, plan) for section, kinds in own.items() if kinds & ran]

@@ -81,6 +81,7 @@ SEQUENTIAL_RELATIVE: dict[str, dict[str, float]] = {
     "large": {"random": 0.20, "time60": 1.0, "sequence256": 0.50, "sequence": 1.0},
 }
 SEQUENTIAL_MEDIUM_TPS = {"random": 260, "others": 840}  # about
+SEQUENTIAL_ROWS = SEQUENTIAL_MEDIUM_TPS["others"] * 4 * 3600  # of 4 hours
 SEQUENTIAL_WAL_GB: dict[str, dict[str, float | str]] = {
     "small": {"random": 3.5, "time60": 3.5, "sequence256": 3.5, "sequence": 3.5},
     "medium": {"random": 20, "time60": 2.5, "sequence256": 2.5, "sequence": 5},
