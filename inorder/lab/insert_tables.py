@@ -13,14 +13,21 @@ from inorder.database import Connection
 from inorder.errors import InorderError
 from inorder.lab import setting
 from inorder.lab.instruments import pgbench
-from inorder.lab.instruments.counters import CheckpointMarks, read_block_io, read_leaf_density, read_sizes
+from inorder.lab.instruments.counters import (
+    CheckpointMarks,
+    read_block_io,
+    read_checkpoints,
+    read_leaf_density,
+    read_sizes,
+)
 from inorder.lab.instruments.machine import available_cores
 from inorder.lab.keys import KEY_KINDS, KeyKind, kinds_named
-from inorder.lab.results import CHECKPOINT_WAL
+from inorder.lab.results import checkpoint_wal
 from inorder.lab.server_settings import Small, fill_settings
 from inorder.lab.setting import Setting, in_sizes, made
 from inorder.lab.targets.target import Target, since
 from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round
+from inorder.units import MB
 
 INSERT = "insert"
 FILL = "fill"
@@ -90,9 +97,11 @@ class InsertTables:
 
     def __init__(
         self, target: Target, kinds: Mapping[str, KeyKind], small: Small, workers: int,
-        settings: Mapping[str, str] | None = None,
+        settings: Mapping[str, str] | None = None, max_wal_size: int | None = None,
     ) -> None:  # fmt: skip
-        self.target, self.kinds, self.small, self.workers, self.settings = target, kinds, small, workers, settings
+        self.target, self.kinds, self.small, self.workers = target, kinds, small, workers
+        self.settings = {**(settings or {}), **({"max_wal_size": f"{max_wal_size // MB}MB"} if max_wal_size else {})}
+        self.max_wal_size = max_wal_size
         self.rows: dict[str, int] = {}  # of the tables there are
         self.tablespace = ""  # of the indexes, quoted
         self.filling = False
@@ -197,7 +206,7 @@ class InsertTables:
             if device and (after := self.target.device(self.small.tablespace)):
                 counted |= after.since(device)
             # Beyond that a checkpoint came by itself, and the files that were full before it may be gone.
-            whole = counted.get("wal_bytes", 0) <= CHECKPOINT_WAL
+            whole = counted.get("wal_bytes", 0) <= checkpoint_wal(self.max_wal_size)
             wal = self.target.wal_since(connection, kind, place) if place and whole else Measured({})
         if done.transactions == 0:
             raise InorderError(f"pgbench inserted nothing into {kind.table} in {load.seconds} s")
@@ -209,7 +218,7 @@ class InsertTables:
 
     def counted(self, connection: Connection, kind: KeyKind) -> Metrics:
         """All that the server has counted so far, once the other sessions have ended."""
-        return dict(self.target.counters(connection, kind)) | read_block_io(connection)
+        return dict(self.target.counters(connection, kind)) | read_block_io(connection) | read_checkpoints(connection)
 
     def sizes(self, name: str) -> Metrics:
         """Sizes with leaf density, and the rows there are; the density takes reading all of the index."""

@@ -11,6 +11,16 @@ LONGEST_VALUE = 80  # in an error message
 MOST_WAL = 64 * 2**30
 CHECKPOINT_WAL = int(MOST_WAL / 1.9)
 
+
+def checkpoint_wal(max_wal_size: int | None) -> int:
+    """Bytes of WAL after which a checkpoint comes by itself.
+
+    >>> checkpoint_wal(None) == CHECKPOINT_WAL, checkpoint_wal(190)
+    (True, 100)
+    """
+    return int(max_wal_size / 1.9) if max_wal_size else CHECKPOINT_WAL
+
+
 # How "larger than memory" was made.
 DIRECT_IO = "direct I/O"
 CGROUP = "a memory control group"

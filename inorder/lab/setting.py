@@ -133,6 +133,16 @@ def optional_count(help: str, lowest: int, highest: int, *, flag: str = "", of_s
     return made(Setting(help, read, show, flag, of_server=of_server), None)
 
 
+def optional_bytes(help: str, lowest: int) -> int | None:
+    """A size of the throw-away server's, or None unless it is given."""
+
+    def read(text: str, option: str) -> int | None:
+        return parse_bytes(text, option, lowest)
+
+    show: Callable[[int | None], str] = lambda size: "" if size is None else f"{size // 2**20}MB"  # noqa: E731
+    return made(Setting(help, read, show, of_server=True), None)
+
+
 def counts(
     help: str,
     lowest: int,

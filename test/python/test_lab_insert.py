@@ -17,6 +17,8 @@ import pytest
 from inorder.database import Connection, connect
 from inorder.errors import InputError
 from inorder.lab import insert_tables
+from inorder.lab.analysis.quality import findings
+from inorder.lab.analysis.stats import estimate
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertExperiment, InsertPlan
 from inorder.lab.extensions import has_extension
@@ -24,6 +26,7 @@ from inorder.lab.insert_tables import InsertTables
 from inorder.lab.instruments.counters import CheckpointMarks
 from inorder.lab.instruments.pgbench import PERCENTILES, Load
 from inorder.lab.keys import FORERUNNERS, INDEX_KINDS, KEY_KINDS, PACKED, PRIMARY, KeyKind
+from inorder.lab.results import Run
 from inorder.lab.runner import Runner
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
@@ -206,7 +209,7 @@ def test_fill_and_measure(server: Server) -> None:
 @pytest.mark.server
 def test_wal_that_may_be_gone_is_not_read(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a turn into which a checkpoint of the server's own fell; what was counted stays."""
-    monkeypatch.setattr(insert_tables, "CHECKPOINT_WAL", 1)
+    monkeypatch.setattr(insert_tables, "checkpoint_wal", lambda _size: 1)
     with Cluster(server) as cluster:
         experiment = experiment_on(cluster, replace(PLAN, kinds=("bigint",)))
         assert len(list(experiment.tables.fill(0))) == 1
@@ -216,6 +219,24 @@ def test_wal_that_may_be_gone_is_not_read(server: Server, monkeypatch: pytest.Mo
             (timeout,) = connection.execute("SHOW checkpoint_timeout").fetchone() or ("",)
     assert found.metrics["wal_bytes"] > 1 and "record_bytes" not in found.metrics and "page_map" not in found.series
     assert timeout == "1d" and MOST_SECONDS < 24 * 3600  # none comes by the clock
+
+
+@pytest.mark.server
+def test_wal_brings_checkpoints_where_it_is_bounded(server: Server) -> None:
+    """After so much WAL one comes, and the images begin anew; the WAL of the whole turn is no longer there."""
+    plan = replace(PLAN, kinds=("random",), max_wal_size=32 * 2**20, inserts=100_000)
+    with Cluster(server) as cluster:
+        experiment = experiment_on(cluster, plan)
+        assert len(list(experiment.tables.fill(5 * ROWS))) == 1
+        experiment.tables.serve_for_measuring()
+        metrics = experiment.measure("random", 4, 1).metrics
+    assert metrics["wal_bytes"] > 2**24 and "record_bytes" not in metrics
+    assert 1 <= metrics["checkpoints_requested"] <= metrics["wal_bytes"] / 2**23
+    result = empty_result(InsertExperiment, plan)
+    result.runs.append(Run("insert", "random", ROWS, 1, metrics))
+    (section,) = (one for one in InsertExperiment.sections(result) if one.name == f"checkpoints_{ROWS}")
+    assert "max_wal_size 32 MB" in section.title and section.rows[0][2] == estimate([metrics["checkpoints_requested"]])
+    assert findings(result) == [] and not [one for one in InsertExperiment.sections(result) if "Model" in one.title]
 
 
 @pytest.mark.server

@@ -15,7 +15,7 @@ from math import exp, expm1, log
 import numpy as np
 
 from inorder.lab.analysis.stats import ERROR
-from inorder.lab.results import CHECKPOINT_WAL, OWN_SERVER, Result, Run
+from inorder.lab.results import OWN_SERVER, Result, Run, checkpoint_wal
 
 # With 4 rounds even a steady drift has a chance of 2/4! = 8 %, with 5 of 1.7 %.
 LEAST_ROUNDS = 5
@@ -130,8 +130,9 @@ def timed_series(result: Result) -> dict[Place, list[tuple[Run, str, float]]]:
 def findings(result: Result, checkpoints: bool = False) -> list[Finding]:
     """Outliers and drifts of everything that was timed in LEAST_ROUNDS rounds or more; and checkpoints within.
 
-    Unless the experiment makes ``checkpoints`` itself.
+    Unless the experiment makes ``checkpoints`` itself, or its plan asks for them (max_wal_size).
     """
+    checkpoints = checkpoints or bool(result.plan.get("max_wal_size"))
     series = timed_series(result)
     error = ERROR / max(1, len(series))  # all kinds together
     found = [checkpoint_within(run) for run in result.runs if not checkpoints and has_checkpoint(result, run)]
@@ -142,7 +143,8 @@ def findings(result: Result, checkpoints: bool = False) -> list[Finding]:
 
 def has_checkpoint(result: Result, run: Run) -> bool:
     """Whether a throw-away server has made a checkpoint by itself in a turn; what others do is their own affair."""
-    return result.method != OWN_SERVER and run.metrics.get("wal_bytes", 0) > CHECKPOINT_WAL
+    after = checkpoint_wal(result.plan.get("max_wal_size"))
+    return result.method != OWN_SERVER and run.metrics.get("wal_bytes", 0) > after
 
 
 def checkpoint_within(run: Run) -> Finding:

@@ -125,6 +125,12 @@ def read_block_io(connection: Connection) -> dict[str, float]:
     return dict(zip(BLOCK_IO, (int(str(value)) for value in row), strict=True)) if row else {}
 
 
+def read_checkpoints(connection: Connection) -> dict[str, float]:
+    """Checkpoints that were requested so far, by WAL or by a command."""
+    row = connection.execute(query("checkpoints" if connection.info.server_version >= 170000 else "checkpoints_15"))
+    return {"checkpoints_requested": int(str((row.fetchone() or (0,))[0]))}
+
+
 def read_sizes(connection: Connection, kind: KeyKind) -> dict[str, float]:
     """Bytes of table and index."""
     row = connection.execute(query("relation_sizes"), {"table": kind.table, "index": kind.index}).fetchone()

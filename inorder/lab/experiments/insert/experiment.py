@@ -58,7 +58,7 @@ class InsertExperiment(Experiment[InsertPlan]):
         kinds = {name: KEY_KINDS[name] for name in self.plan.variants}
         small = Small(self.plan.memory_bytes, self.plan.iops, self.plan.tablespace)
         settings = {"synchronous_commit": self.plan.synchronous_commit}
-        return InsertTables(self.target, kinds, small, self.plan.fill_workers, settings)
+        return InsertTables(self.target, kinds, small, self.plan.fill_workers, settings, self.plan.max_wal_size)
 
     def prepare(self) -> None:
         """The server as it is measured."""

@@ -41,6 +41,9 @@ class InsertPlan(Plan):
         "Reads, and writes, per second that the server's disks are throttled to.", 10, 10**7, of_server=True
     )
     fill_workers: int = insert_tables.fill_workers()
+    max_wal_size: int | None = setting.optional_bytes(
+        "max_wal_size while measuring, for several checkpoints in a turn. Default: none comes.", 32 * MB
+    )
     synchronous_commit: str = setting.synchronous_commit("off", full="on")
     tablespace: str = setting.folder("A folder for the indexes.", flag="--index-tablespace")
     dump_wal: bool = setting.switch(True)

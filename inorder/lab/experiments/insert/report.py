@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from inorder.lab.analysis.stats import LEAST_ROUNDS
 from inorder.lab.experiments.insert.details import clients_sections, details_sections
+from inorder.lab.experiments.insert.feedback import feedback_sections
 from inorder.lab.experiments.insert.model import model_sections
 from inorder.lab.experiments.insert.pictures import bars, by_size, over_time
 from inorder.lab.experiments.insert.plan import InsertPlan
@@ -121,6 +122,7 @@ def sections(result: Result, plan: InsertPlan) -> list[Section]:
     sizes = summarise(result, plan)
     more = [
         *(one for rows, kinds in sizes.items() for one in details_sections(result, rows, kinds)),
+        *feedback_sections(result, plan, sizes),
         *clients_sections(result, plan),
         *published_sections(result, plan),
         *model_sections(result, plan),

@@ -1,0 +1,50 @@
+"""Checkpoints that WAL brings within a turn: images add WAL, which brings the next checkpoint, which adds images."""
+
+from collections.abc import Sequence
+
+from inorder.lab.analysis.figures import Metric, median_of
+from inorder.lab.experiments.insert.details import by_inserts, times
+from inorder.lab.experiments.insert.plan import InsertPlan
+from inorder.lab.experiments.insert.summary import KindSummary
+from inorder.lab.insert_tables import INSERT
+from inorder.lab.results import Result, Run
+from inorder.report.section import Column, Section, Value, number
+from inorder.units import MB
+
+CHECKPOINTS = "checkpoints_requested"
+
+
+def between(run: Run) -> float | None:
+    """Rows between two checkpoints of a turn, the one before it included."""
+    return run.metrics["inserts"] / (1 + run.metrics[CHECKPOINTS]) if CHECKPOINTS in run.metrics else None
+
+
+FEEDBACK: tuple[tuple[Column, Metric], ...] = (
+    (Column("checkpoints", "Checkpoints that WAL brought within a turn, median of the rounds.", number(1),
+            CHECKPOINTS), CHECKPOINTS),
+    (Column("rows between", "Rows between two checkpoints.", number()), between),
+    (Column("WAL", "MB of WAL of a turn.", number(1, "MB"), "wal_mb"), times("wal_bytes", 1 / MB)),
+    (Column("FPI/row", "Full-page images per row.", number(4), "fpi_per_row"), by_inserts("full_page_images")),
+    (Column("WAL/row", "Bytes of WAL per row.", number(0, "B"), "wal_per_row"), by_inserts("wal_bytes")),
+)  # fmt: skip
+
+
+def feedback_sections(result: Result, plan: InsertPlan, sizes: dict[int, list[KindSummary]]) -> list[Section]:
+    """A table a size; nothing where checkpoints were kept away."""
+    return [section_of(result, plan, rows, kinds) for rows, kinds in sizes.items()] if plan.max_wal_size else []
+
+
+def section_of(result: Result, plan: InsertPlan, rows: int, kinds: Sequence[KindSummary]) -> Section:
+    """Every kind at one size."""
+    table: list[list[Value]] = [
+        [kind.label, kind.tps, *(median_of(result, INSERT, kind.kind, metric, rows) for _, metric in FEEDBACK)]
+        for kind in kinds
+    ]
+    heads = (Column("key", "Kind of key."), Column("inserts/s", "Median of the rounds.", number(), "tps"))
+    size = f"{(plan.max_wal_size or 0) / MB:,.0f} MB"
+    caption = (
+        "Images add WAL, so that the next checkpoint comes after fewer rows, and adds images. Kinds with fewer bytes "
+        "per row have fewer checkpoints for as many rows (--inserts)."
+    )
+    title = f"Checkpoints by WAL, max_wal_size {size}: {rows:,} rows"
+    return Section(f"checkpoints_{rows}", title, (*heads, *(column for column, _ in FEEDBACK)), table, caption)
