@@ -1,11 +1,12 @@
 """Results as one HTML file: no network, no script, light and dark, printable, raw numbers inside."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from inorder.files import write_whole
 from inorder.lab.analysis.stats import Estimate
@@ -28,15 +29,25 @@ def parts_of(bars: Sequence[Bar]) -> list[tuple[Bar, str, float]]:
     return [(bar, colour(bar.css), 100 * max(bar.value, 0) / longest) for bar in bars]
 
 
-def cell_bars(section: Section) -> list[list[float | None]]:
-    """How long the small bar in each cell is, in percent of the longest of its column; None for no bar."""
+def cell_bars(section: Section, both: bool = False) -> list[list[float | None]]:
+    """How long the small bar in each cell is, in percent of the longest on its scale; None for no bar.
+
+    A scale is of a row, of a column, or (of several results: ``both``) of all columns of the same name.
+    """
+
+    def cells() -> Iterator[tuple[int, int, str, float]]:
+        for row, values in enumerate(section.rows):
+            for place, (column, value) in enumerate(zip(section.columns, values, strict=True)):
+                if column.bar and (known := number_of(value)) is not None:
+                    scale = str(row) if section.across else column.name.rpartition("\n")[0] if both else str(place)
+                    yield row, place, scale, max(known, 0.0)
+
+    longest: dict[str, float] = {}
+    for _, _, scale, value in cells():
+        longest[scale] = max(value, longest.get(scale, 0.0))
     found: list[list[float | None]] = [[None] * len(section.columns) for _ in section.rows]
-    for place, column in enumerate(section.columns):
-        if column.bar:
-            values = [number_of(row[place]) for row in section.rows]
-            longest = max((value for value in values if value is not None), default=0.0)
-            for row, value in zip(found, values, strict=True):
-                row[place] = 100 * max(value, 0) / longest if value is not None and longest > 0 else None
+    for row, place, scale, value in cells():
+        found[row][place] = 100 * (value / longest[scale]) if longest[scale] else None
     return found
 
 
@@ -81,9 +92,18 @@ def table_of(section: Section, prefix: str, terms: Terms, both: bool = False) ->
         "caption": section.caption,
         "charts": [chart for chart in section.charts if chart.svg],
         "heads": heads,
-        "rows": [list(zip(*both, strict=True)) for both in zip(rows, cell_bars(shown), strict=True)],
+        "rows": [list(zip(*row, strict=True)) for row in zip(rows, cell_bars(shown, both), strict=True)],
         "gaps": any(cell == "" for row in rows for cell in row[1:]),
     }
+
+
+def with_options(words: str) -> Markup:
+    """Words in which no line breaks within an option of the command line.
+
+    >>> with_options("Repeat with --rounds 6, <b>")
+    Markup('Repeat with <span class="option">--rounds 6</span>, &lt;b&gt;')
+    """
+    return Markup(re.sub(r"--[a-z-]+( \d+)?", r'<span class="option">\g<0></span>', str(escape(words))))
 
 
 def setting_text(value: Any) -> str:
@@ -133,12 +153,17 @@ def article(labelled: Labelled, number: int) -> dict[str, Any]:
         "question": report.kind.question,
         "sure": how_sure(result),
         "method": " ".join(method),
-        "sections": [table_of(section, prefix, terms) for section in report.sections(result)],
+        "sections": [table_of(section, prefix, terms) for section in main_first(report.sections(result))],
         "terms": terms.all(),
         "plan": {name: setting_text(value) for name, value in result.plan.items()},
         "machine": machine_text(result.machine),
         "raw": Markup(embedded(result, number)),
     }
+
+
+def main_first(sections: Sequence[Section]) -> list[Section]:
+    """The table that a verdict is of, then the others."""
+    return sorted(sections, key=lambda section: not section.main)
 
 
 def comparisons(results: Sequence[Labelled]) -> dict[str, Any] | None:
@@ -157,7 +182,7 @@ def render(results: Sequence[Labelled]) -> str:
     environment = Environment(
         loader=PackageLoader("inorder.report", "page"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["parts_of"] = parts_of
+    environment.filters |= {"parts_of": parts_of, "options": with_options}
     articles = [article(one, number) for number, one in enumerate(results, start=1)]
     return environment.get_template("report.html").render(
         articles=articles,

@@ -10,12 +10,12 @@ from inorder.units import size_text
 PREDICTED = (
     Column("key", "kind of key"),
     Column("pages", "distinct leaf pages touched between two checkpoints", number()),
-    Column("FPI/row", "full-page images per row", number(4)),
-    Column("WAL/row", "bytes of WAL per row", number(0, "B")),
+    Column("FPI/row", "full-page images per row", number(4), bar=True),
+    Column("WAL/row", "bytes of WAL per row", number(0, "B"), bar=True),
     Column("images", "of these in full-page images", number(0, "B")),
     Column("WAL/s", "bytes of WAL a second", size_text),
-    Column("misses", "index pages read per row", number(3)),
-    Column("index", "size of the index", size_text),
+    Column("misses", "index pages read per row", number(3), bar=True),
+    Column("index", "size of the index", size_text, bar=True),
     Column("leaf", "leaf density", number(0, "%")),
 )
 

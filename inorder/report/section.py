@@ -109,7 +109,8 @@ class Column:
     """A column: its name, what it means and where it comes from, and how its values are shown.
 
     ``data`` is its name in CSV and JSON, where every column is; a terminal has no room for all, and a page
-    needs none that only programs read. Sentences ``wrap``. A ``bar`` in each cell compares the values, on the page.
+    needs none that only programs read. Sentences ``wrap``. A ``bar`` in each cell compares the values, on the page,
+    on the scale of the column.
     """
 
     name: str
@@ -139,7 +140,8 @@ class Chart:
 class Section:
     """One table, with a name for links and data; the first value of a row is its label.
 
-    What repeats other sections in another order is no data; what is long is left to the page and the data.
+    What repeats other sections in another order is no data; what is long is left to the page and the data. Bars are on
+    the scale of their row if each row is of another unit (``across``). On a page the ``main`` section is the first.
     The caption explains the table; the note, on the page only, says what to have in mind about it.
     """
 
@@ -152,6 +154,8 @@ class Section:
     terminal: bool = True
     data: bool = True
     note: str = ""
+    across: bool = False
+    main: bool = False
 
     def __post_init__(self) -> None:
         """Two columns of one name would be one in the data, and the first would be lost.

@@ -44,7 +44,7 @@ def merged(pairs: Sequence[tuple[str, Section]]) -> Section:
     for head in heads:
         for place, (label, section) in enumerate(pairs):
             if column := next((one for one in section.columns[1:] if one.name == head), None):
-                columns.append(Column(f"{head}\n{label}", column.meaning, column.show))
+                columns.append(Column(f"{head}\n{label}", column.meaning, column.show, bar=column.bar))
                 picked.append((place, list(section.columns).index(column)))
     by_key = [numbered(section) for _, section in pairs]
     keys = list(dict.fromkeys(key for rows in by_key for key in rows))

@@ -14,7 +14,7 @@ from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
 from inorder.report.charts import Bar
 
 UNDECIDED = "Not decided"
-STEADIER = "longer turns (--seconds), or a machine with less other load."
+STEADIER = "longer measurements, or a machine with less other load."
 MOST_BARS = 3
 UNSTEADY = 0.2  # the loss that may stay possible where no difference was found; more decides nothing
 
@@ -198,8 +198,11 @@ def surety(compared: Sequence[Compared]) -> str:
     still: dict[str, list[str]] = {}
     for one in known:
         if not one.decided:
-            still.setdefault(one.to_decide, []).append(one.metric)
-    named = [f"{capital(', '.join(dict.fromkeys(metrics)))}: {text}" for text, metrics in still.items()]
+            still.setdefault(one.metric, []).append(one.to_decide)
+    needs: dict[str, list[str]] = {}
+    for metric, texts in still.items():
+        needs.setdefault(max(texts, key=len), []).append(metric)
+    named = [f"{capital(', '.join(metrics))}: {text}" for text, metrics in needs.items()]
     return " ".join(named or [one.to_decide for one in known][:1])
 
 

@@ -9,13 +9,14 @@ from inorder.lab.experiments import all_experiments
 from inorder.lab.results import Result
 from inorder.report.catalogue import report_of
 from inorder.report.charts import Bar
-from inorder.report.html import render
-from inorder.report.side_by_side import Labelled
+from inorder.report.html import cell_bars, render
+from inorder.report.section import Column, Section
+from inorder.report.side_by_side import Labelled, side_by_side
 from inorder.report.studies import STUDIES
 from inorder.report.verdict import Compared, Verdict, decided
 
 from on_paper import a_result, insert_run
-from replay import recorded
+from replay import recorded, recorded_names
 
 
 def cut(result: Result, rounds: int) -> Result:
@@ -87,4 +88,42 @@ def test_what_explains_is_folded() -> None:
     page = render([Labelled("a", a_result())])
     folded = re.findall(r"<summary>([^<]*)</summary>", page)
     assert folded == ["What the columns mean", "Method and settings", "Raw data"]
-    assert re.findall(r'class="bar" style="--part: ([\d.]+)%">([\d,]+)<', page) == [("100.0", "1,000"), ("25.0", "250")]
+    found = re.findall(r'class="bar" style="--part: ([\d.]+)">([\d,]+)<', page)
+    assert found[:2] == [("100.0", "1,000"), ("25.0", "250")]
+
+
+WITHOUT_BARS = {"bulk-published", "noise", "quality"}  # of different units, of ratios, or of words
+
+
+@pytest.mark.parametrize("name", recorded_names())
+def test_the_main_columns_of_each_table_have_bars(name: str) -> None:
+    """The longest of each scale fills its cell, and none is longer."""
+    result = recorded(name)
+    for section in report_of(result).sections(result):
+        lengths = [length for row in cell_bars(section) for length in row if length is not None]
+        free = section.name in WITHOUT_BARS or section.name.startswith("published")
+        assert max(lengths, default=0) == 100 or (free and not lengths), section.name
+        assert all(0 <= length <= 100 for length in lengths)
+
+
+def test_a_scale_is_of_a_column_a_row_or_of_several_results() -> None:
+    """Figures of one unit are compared, and no others."""
+    columns = [Column("a", ""), Column("b", "", bar=True), Column("c", "", bar=True), Column("d", "")]
+    section = Section("s", "S", columns, [["x", 1.0, 8.0, 9.0], ["y", 4.0, None, 9.0], ["z", -1.0, 4.0, 9.0]])
+    assert [row[1:3] for row in cell_bars(section)] == [[25.0, 100.0], [100.0, None], [0.0, 50.0]]
+    assert [row[1:3] for row in cell_bars(replace(section, across=True))] == [[12.5, 100], [100, None], [0, 100]]
+    (both,) = side_by_side([("one", [section]), ("two", [replace(section, rows=[["x", 2.0, 2.0, 9.0]])])])
+    assert cell_bars(both, both=True)[0][1:5] == [25.0, 50.0, 100.0, 25.0]
+
+
+def test_the_table_of_the_verdict_comes_first_with_one_picture() -> None:
+    """On a page; a printed first page has the verdict, the picture and the table."""
+    result = recorded("insert")
+    page = render([Labelled("a", result)])
+    titles = re.findall(r'<h3 id="[^"]*">([^<]*)</h3>', page)
+    assert titles[:2] == ["Inserting into a table of 12,000 rows", "Inserting into a table of 4,000 rows"]
+    top = page[page.index('<div class="top">') : page.index("</table>")]
+    assert top.count("<figure>") == 1 and "<figure>" in page[page.index("</table>") :]
+    assert page.count("Do random keys cost you?") == 1 and 'class="one"' in page
+    both = render([Labelled("a", result), Labelled("b", recorded("reader"))])
+    assert both.count("Do random keys cost you?") == 2 and 'class="many"' in both

@@ -285,13 +285,11 @@ def call_columns(spent: str, floor: str) -> tuple[Column, ...]:
         Column("generator", "The function, called in one statement for many values.", data="name"),
         Column(
             "ns/value", f"{spent} of a value, less those of {floor} (the floor). {SURE}", number(0, interval=True),
-            "call_ns",
-        ),
+            "call_ns", bar=True),
         Column("of random", "That to gen_random_uuid()'s in the same round.", as_part, "part_of_random"),
         Column(
             "bulk ns", f"{spent} of a row of INSERT … SELECT into a table with a primary key.", number(),
-            "insert_ns_per_row",
-        ),
+            "insert_ns_per_row", bar=True),
         Column(
             "vs nextval", f"That to bigint by nextval of a sequence with CACHE 100, in the same round. {SURE}",
             interval_text, "insert_ratio",
@@ -348,7 +346,10 @@ def task_section(result: Result) -> Section:
     spent, short = ("CPU nanoseconds", "CPU ns") if by_cpu(result) else ("Nanoseconds", "ns")
     columns = (
         Column("task", "What is done with the values: a million each."),
-        *(Column(name, f"{spent} of a value of type {name}. {SURE}", number(0, interval=True)) for name in TYPES),
+        *(
+            Column(name, f"{spent} of a value of type {name}. {SURE}", number(0, interval=True), bar=True)
+            for name in TYPES
+        ),
         Column("ratio", f"The second to the first, in the same round. {SURE}", interval_text),
     )
     rows: list[list[Value]] = []

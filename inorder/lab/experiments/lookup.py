@@ -262,11 +262,13 @@ def accesses(run: Run) -> float | None:
 
 COLUMNS = (
     Column("key", "Kind of key of the table."),
-    Column("blocks", "Blocks that a query accessed, in shared buffers or not; mean of a turn's.", number(2), "blocks"),
-    Column("read", "Of these, blocks not found in shared buffers (EXPLAIN, Shared Read Blocks).", number(2), "reads"),
+    Column("blocks", "Blocks that a query accessed, in shared buffers or not; mean of a turn's.", number(2), "blocks",
+           bar=True),
+    Column("read", "Of these, blocks not found in shared buffers (EXPLAIN, Shared Read Blocks).", number(2), "reads",
+           bar=True),
     Column("vs bigint", "Ratio of blocks accessed to bigint's in the same round.", to_base, "blocks_ratio"),
     Column("ms", "Execution time of a query: median of a turn's (EXPLAIN, without timing of nodes).",
-           number(3, interval=True), "latency_ms"),
+           number(3, interval=True), "latency_ms", bar=True),
     Column("time vs bigint", "Ratio of these times to bigint's in the same round.", to_base, "latency_ratio"),
     Column("rows", "Rows that a query returned, or counted.", number(), "rows", terminal=False),
     Column("index", "Size of the index on the key.", number(0, "MB"), "index_mb"),

@@ -278,9 +278,9 @@ def growth_section(result: Result, step: str, kinds: Sequence[str], title: str) 
     columns = (
         Column("key", "What the column's default was switched to."),
         Column("before", "Size of the index before (pg_relation_size).", number(1, "MB")),
-        Column("after", "Size of the index after the inserts.", number(1, "MB")),
-        Column("growth", "By how much it grew.", number(1, "%")),
-        Column("B/row", "Bytes it grew by for each new row; 31 is a packed index.", number(0)),
+        Column("after", "Size of the index after the inserts.", number(1, "MB"), bar=True),
+        Column("growth", "By how much it grew.", number(1, "%"), bar=True),
+        Column("B/row", "Bytes it grew by for each new row; 31 is a packed index.", number(0), bar=True),
         Column("leaf was", "How full its leaf pages were (pgstatindex).", number(1, "%")),
         Column("leaf is", "How full its leaf pages are (pgstatindex).", number(1, "%")),
         Column("new", "Bytes used in leaf pages that came, per byte of leaf pages that came.", number(0, "%")),
@@ -308,11 +308,16 @@ def cost_section(result: Result, step: str, kinds: Sequence[str], title: str) ->
     """What an insert cost."""
     columns = (
         Column("key", "What the column's default was switched to."),
-        Column("inserts/s", "Transactions of one insert a second (pgbench).", number(0)),
+        Column("inserts/s", "Transactions of one insert a second (pgbench).", number(0), bar=True),
         Column("vs random", "Ratio to random in the same round.", ratio),
-        Column("WAL/row", "Bytes of write-ahead log a row (pg_stat_wal).", number(0, "B")),
-        Column("FPI/row", "Full-page images a row since the checkpoint before (pg_stat_wal).", number(4)),
-        Column("reads/row", "Index blocks read a row, shared buffers being empty at first (pg_statio).", number(4)),
+        Column("WAL/row", "Bytes of write-ahead log a row (pg_stat_wal).", number(0, "B"), bar=True),
+        Column("FPI/row", "Full-page images a row since the checkpoint before (pg_stat_wal).", number(4), bar=True),
+        Column(
+            "reads/row",
+            "Index blocks read a row, shared buffers being empty at first (pg_statio).",
+            number(4),
+            bar=True,
+        ),
     )
     rows = [cost_row(result, step, kind) for kind in kinds]
     return Section(f"mixed_cost_{step}", f"Cost of an insert: {title}", columns, rows)

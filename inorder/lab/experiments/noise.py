@@ -249,9 +249,11 @@ def scatter_section(result: Result, plan: NoisePlan) -> Section:
         "How much equal turns scatter",
         (
             Column("key", "kind of key"),
-            Column("inserts/s", "median of all turns", number(0)),
-            Column("within rounds", "standard deviation of a turn about the mean of its round, %", number(1, "%")),
-            Column("between rounds", "standard deviation of the rounds' means, %", number(1, "%")),
+            Column("inserts/s", "median of all turns", number(0), bar=True),
+            Column(
+                "within rounds", "standard deviation of a turn about the mean of its round, %", number(1, "%"), bar=True
+            ),
+            Column("between rounds", "standard deviation of the rounds' means, %", number(1, "%"), bar=True),
         ),
         rows,
         "Pairing within the round takes away what lies between rounds; what lies within them is left.",
@@ -271,7 +273,7 @@ def resolution_section(result: Result, plan: NoisePlan) -> Section:
         f"The smallest difference found {100 * FOUND:.0f} times in 100",
         (
             Column("key", "kind of key"),
-            *(Column(f"{rounds} rounds", f"with {rounds} rounds, %", number(1, "%")) for rounds in ROUNDS),
+            *(Column(f"{rounds} rounds", f"with {rounds} rounds, %", number(1, "%"), bar=True) for rounds in ROUNDS),
             Column(f"for {100 * TO_FIND:.0f} %", "rounds it takes; empty if more than 200", number(0, "rounds")),
         ),
         rows,

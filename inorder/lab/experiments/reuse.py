@@ -306,9 +306,9 @@ def size_section(result: Result, step: str, kinds: Sequence[str], turns: int) ->
     figures = (
         (Column("filled", "Size of the index after the first fill (pg_relation_size).", number(1, "MB")),
          per("index_bytes_filled", MB)),
-        (Column("end", "Its size after the last turn.", number(1, "MB")), per("index_bytes", MB)),
-        (Column("ratio", "The size at the end to that after the fill; the number of rows is the same.", number(2)),
-         GROWTH),
+        (Column("end", "Its size after the last turn.", number(1, "MB"), bar=True), per("index_bytes", MB)),
+        (Column("ratio", "The size at the end to that after the fill; the number of rows is the same.", number(2),
+                bar=True), GROWTH),
         (Column("leaf", "How full the leaf pages are after the last turn (pgstatindex).", number(0, "%")),
          "leaf_density"),
         (Column("freed", "Pages that VACUUM found empty and took out of the index, all turns together.", number(0)),
@@ -316,7 +316,7 @@ def size_section(result: Result, step: str, kinds: Sequence[str], turns: int) ->
         (Column("reused", "Of these, pages that new keys have taken again by the end.", number(0)),
          "pages_taken_again"),
         (Column("WAL/row", "Bytes of write-ahead log of insert, delete and VACUUM for each new row, with a checkpoint "
-                "before each turn (pg_stat_wal).", number(0, "B")), per("wal_bytes", "inserts")),
+                "before each turn (pg_stat_wal).", number(0, "B"), bar=True), per("wal_bytes", "inserts")),
         (Column("wraps", "How often the key's prefix came back to its beginning.", number(1)), "wraps"),
     )  # fmt: skip
     columns = (Column("key", "Kind of key."), *(column for column, _ in figures))

@@ -247,8 +247,8 @@ class SequenceExperiment(Experiment[SequencePlan]):
         ]
         bulk = Compared("CPU time", "a constant", ratios_of(result, BULK, kind, CONSTANT, "cpu_seconds"))
         more = f"{plan.rows:,} rows by one INSERT … SELECT: {bulk.words}." if bulk.found else ""
-        shown = ((label(one), median_of(result, step_of(INSERT, max(plan.clients)), one, "tps"), series(0))
-                 for one in (CONSTANT, kind))  # fmt: skip
+        shown = ((name, median_of(result, step_of(INSERT, max(plan.clients)), one, "tps"), series(0))
+                 for name, one in (("a constant", CONSTANT), (label(kind), kind)))  # fmt: skip
         holds = f"{label(kind)}; a row a transaction, no index, {commits(plan)}. P2: nextval is not the bottleneck."
         return costs(cls.question, compared, holds, bars_of(shown, number(0, "TPS")), more)
 
@@ -286,12 +286,12 @@ def load_section(result: Result, plan: SequencePlan) -> Section:
     columns = (
         Column("statement", "what each transaction does; insert: into a table of one bigint without an index"),
         Column("clients", "sessions of pgbench", number()),
-        Column("TPS", "median of the rounds; pgbench, without connection time", number()),
+        Column("TPS", "median of the rounds; pgbench, without connection time", number(), bar=True),
         Column("ratio", "of TPS to that with a constant in the same round and with as many clients", ratio),
         Column("CPU ratio", "of the CPU time of the server's sessions a transaction, their start included", ratio),
         Column("publ. TPS", "P2", number()),
         Column("publ. ratio", "P2, of the figures beside", number(2)),
-        Column("WAL B", "bytes of write-ahead log a transaction; pg_stat_wal", number(1)),
+        Column("WAL B", "bytes of write-ahead log a transaction; pg_stat_wal", number(1), bar=True),
     )
     rows = [
         load_row(result, statement, kind, clients) for statement in STATEMENTS for clients in many
@@ -325,7 +325,7 @@ def bulk_section(result: Result, plan: SequencePlan) -> Section:
     """One INSERT … SELECT."""
     columns = (
         Column("value", "what is inserted"),
-        Column("ms", "median of the rounds, by the wall clock", number(1)),
+        Column("ms", "median of the rounds, by the wall clock", number(1), bar=True),
         Column("ratio", "of that time to that with a constant in the same round", ratio),
         Column("CPU ratio", "the same of the server process's CPU time", ratio),
         Column("publ. ms", "P2, median of its three runs", number(1)),

@@ -268,16 +268,21 @@ def misplaced(measured: Sequence[float], model: Sequence[float]) -> float:
 
 COLUMNS = (
     Column("index", "How the index was made."),
-    Column("peak", f"Page splits in the step that had most, for {PER:,} rows; a step is 2 % of the rows.", number(1)),
+    Column(
+        "peak",
+        f"Page splits in the step that had most, for {PER:,} rows; a step is 2 % of the rows.",
+        number(1),
+        bar=True,
+    ),
     Column("model", "The same by the model.", number(1), "peak_model"),
     Column("at", "Rows that had come by the end of that step, in percent.", number(0, "%")),
     Column("model", "The same by the model.", number(0, "%"), "at_model"),
-    Column("mean", f"Page splits of all steps, for {PER:,} rows.", number(2)),
+    Column("mean", f"Page splits of all steps, for {PER:,} rows.", number(2), bar=True),
     Column("model", "The same by the model.", number(2), "mean_model", terminal=False),
     Column(
         "misplaced", "Share of the splits that came in another step than by the model; first round.", number(0, "%")
     ),
-    Column("WAL/row\npeak", "Bytes of WAL per row in the step that had most.", number(0, "B"), "peak_wal"),
+    Column("WAL/row\npeak", "Bytes of WAL per row in the step that had most.", number(0, "B"), "peak_wal", bar=True),
     Column("model", "The same by the model.", number(0, "B"), "peak_wal_model"),
     Column("mean", "Bytes of WAL per row, all steps.", number(0, "B"), "mean_wal"),
 )

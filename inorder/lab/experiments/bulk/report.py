@@ -1,6 +1,7 @@
 """The bulk experiment as sections: time, WAL and sizes by kind of key, and P1's tables beside."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from inorder.lab.analysis.figures import Metric, median_of, per, ratio_of, ratios_of
 from inorder.lab.analysis.stats import Estimate
@@ -74,13 +75,14 @@ def sections(result: Result, plan: BulkPlan) -> list[Section]:
     for rows in sorted(plan.rows):
         wal, images = per("wal_bytes", rows), per("full_page_images", rows / 1000)
         found += [
-            steps_section(result, plan, rows, "seconds", "seconds", SECONDS, 2, "by the wall clock"),
+            replace(steps_section(result, plan, rows, "seconds", "seconds", SECONDS, 2, "by the wall clock"),
+                    main=rows == max(plan.rows)),
             ratio_section(result, plan, rows),
             index_section(result, plan, rows),
             steps_section(result, plan, rows, "wal", "bytes of WAL a row", wal, 1, "pg_stat_wal"),
             steps_section(result, plan, rows, "fpi", "full-page images, of 1,000 rows", images, 2, "pg_stat_wal"),
             sizes_section(result, plan, rows),
-        ]
+        ]  # fmt: skip
     return [*found, published_section(result)]
 
 
@@ -116,7 +118,7 @@ def steps_section(
 ) -> Section:
     """One metric of every step, a line a kind."""
     columns = [Column("key", "kind of key; of one column, the primary key")]
-    columns += [Column(COLUMNS[step], f"{label}: {meaning}", number(digits)) for step, label in STEPS.items()]
+    columns += [Column(COLUMNS[step], f"{label}: {meaning}", number(digits), bar=True) for step, label in STEPS.items()]
     body = [
         [KINDS[kind].label, *(median_of(result, step, kind, metric, rows) for step in STEPS)] for kind in plan.kinds
     ]
@@ -128,7 +130,7 @@ def ratio_section(result: Result, plan: BulkPlan, rows: int) -> Section:
     columns = (
         Column("step", "what was timed"),
         Column("key", "kind of key"),
-        Column("seconds", "median of the rounds, by the wall clock", number(2)),
+        Column("seconds", "median of the rounds, by the wall clock", number(2), bar=True),
         Column("vs bigint", "of that time to bigint's in the same round", ratio),
         Column("CPU vs bigint", "the same of the server process's CPU time", ratio),
     )
@@ -151,9 +153,9 @@ def sizes_section(result: Result, plan: BulkPlan, rows: int) -> Section:
     columns = (
         Column("key", "kind of key"),
         Column("after", "what the primary key was made by"),
-        Column("table MB", "pg_relation_size, without the index", number(1)),
-        Column("index MB", "pg_relation_size of the primary key", number(1)),
-        Column("total MB", "pg_total_relation_size", number(1)),
+        Column("table MB", "pg_relation_size, without the index", number(1), bar=True),
+        Column("index MB", "pg_relation_size of the primary key", number(1), bar=True),
+        Column("total MB", "pg_total_relation_size", number(1), bar=True),
         Column("leaf %", "leaf density of the primary key; pgstattuple, else btree_leaf_pages", number(1)),
         Column("file MB", "the file that COPY wrote and read", number(1)),
     )
@@ -179,8 +181,8 @@ def index_section(result: Result, plan: BulkPlan, rows: int) -> Section:
     interval = number(2, interval=True)
     columns = (
         Column("key", "kind of key"),
-        Column("plain s", "seconds of CREATE INDEX", number(2)),
-        Column("unique s", "seconds of CREATE UNIQUE INDEX", number(2)),
+        Column("plain s", "seconds of CREATE INDEX", number(2), bar=True),
+        Column("unique s", "seconds of CREATE UNIQUE INDEX", number(2), bar=True),
         Column("plain : unique", "of those seconds in the same round; their order is drawn by lot", ratio),
         Column("CPU", "plain to unique, CPU time of the server process", interval),
         Column("CPU, no dedup", "plain WITH (deduplicate_items = off) to unique, CPU time", interval),

@@ -106,7 +106,7 @@ def write_section(result: Result) -> Section:
     pictures = [
         Chart(
             f"CPU µs a row, {words}",
-            charts.bar_chart(f"Writing, {words}", bars(((str(row[1]), row[place]) for row in rows), "us")),
+            charts.bar_chart(f"Writing, {words}", bars(((str(row[1]), row[place]) for row in rows), "µs")),
         )
         for place, words in zip((2, 4), WRITES.values(), strict=True)
     ]
@@ -116,12 +116,11 @@ def write_section(result: Result) -> Section:
         [
             data_only("kind"),
             Column("", "The key, and whether a guard keeps the table readable by a feed.", data="label"),
-            Column("1 row", "CPU µs of the server for a row, one row a statement and transaction.", figures, SINGLE),
+            Column("1 row", "CPU µs of the server for a row, one row a transaction.", figures, SINGLE, bar=True),
             ratio_column("bigserial", f"{SINGLE}_ratio"),
             Column(
                 f"{BATCH_ROWS}", f"CPU µs of the server for a row, {BATCH_ROWS} rows a statement and transaction.",
-                figures, BATCH,
-            ),
+                figures, BATCH, bar=True),
             ratio_column("bigserial", f"{BATCH}_ratio"),
             TARGET,
         ],
@@ -152,9 +151,9 @@ def read_section(result: Result, step: str) -> Section:
         [
             data_only("kind"),
             Column("", "How the new rows are found.", data="label"),
-            Column("CPU", "CPU seconds of the server.", figures, CPU),
+            Column("CPU", "CPU seconds of the server.", figures, CPU, bar=True),
             ratio_column("the plain query", f"{CPU}_ratio"),
-            Column("wall", "Seconds by the clock.", figures, WALL),
+            Column("wall", "Seconds by the clock.", figures, WALL, bar=True),
             ratio_column("the plain query", f"{WALL}_ratio"),
             TARGET,
         ],
@@ -184,8 +183,17 @@ def look_section(result: Result, table_rows: int) -> Section:
             Column("", "What is asked of the table.", data="label"),
             data_only("rows"),
             Column("form", "The key: uuid of the transaction's number, or a number with a BRIN index."),
-            Column("ms", f"Milliseconds of a call and its answer, the middle one of several. {SURE}", look_text),
-            Column("held: ms", f"The same while one transaction is held open. {SURE}", look_text, "held_ms", False),
+            Column(
+                "ms", f"Milliseconds of a call and its answer, the middle one of several. {SURE}", look_text, bar=True
+            ),
+            Column(
+                "held: ms",
+                f"The same while one transaction is held open. {SURE}",
+                look_text,
+                "held_ms",
+                False,
+                bar=True,
+            ),
             Column(
                 "held: ratio",
                 "Milliseconds while one transaction is open since before the newest rows came, to those without.",
@@ -216,5 +224,5 @@ def verdicts(result: Result, question: str) -> list[Verdict]:
     values = [(WRITTEN[kind].label, median_of(result, SINGLE, kind, micros_a_row), charts.series(0))
               for kind in (WRITE_BASELINE, UUID)]  # fmt: skip
     holds = "Rows written one by one into a table with a uuid key and a feed, one index, nothing flushed to the disk."
-    shown = charts.bars_of(values, number(1, "us"))
+    shown = charts.bars_of(values, number(1, "µs"))
     return costs(question, [Compared("CPU time", WRITTEN[WRITE_BASELINE].label, ratios)], holds, shown)

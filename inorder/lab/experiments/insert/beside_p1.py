@@ -29,9 +29,9 @@ def rows_beside(published: int, plan: InsertPlan) -> int | None:
 LATENCY = (
     Column("key", "Kind of key, and of index where it is no primary key."),
     Column("rows", "Rows in the study's table.", number()),
-    Column("published", "Milliseconds of a transaction in study P1 (pgbench).", number(3)),
+    Column("published", "Milliseconds of a transaction in study P1 (pgbench).", number(3), bar=True),
     Column("its INSERT", "Milliseconds of the INSERT in it, as pgbench printed them.", number(3)),
-    Column("here", "Milliseconds of a transaction here.", number(3)),
+    Column("here", "Milliseconds of a transaction here.", number(3), bar=True),
 )
 
 

@@ -30,7 +30,7 @@ EQUAL = (
     Column("scaled", "The same for as many rows as the fastest generator inserted: divided by the TPS relative to it.",
            number(1, "GB")),
     Column("vs time, 60 s", "Ratio of the published scaled figures.", number(1)),
-    Column("here", "GB of WAL for as many rows here: WAL per row times rows.", number(1, "GB")),
+    Column("here", "GB of WAL for as many rows here: WAL per row times rows.", number(1, "GB"), bar=True),
     Column("model", "The same by calculation for the turns here.", number(1, "GB")),
     Column("ratio here", "Ratio of WAL per row to that of time, 60 s in the same round.", ratio),
 )  # fmt: skip

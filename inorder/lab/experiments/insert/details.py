@@ -44,15 +44,15 @@ DETAILS: tuple[tuple[Column, Metric], ...] = (
         for metric, name in PERCENTILES.items()
     ),
     (Column("records", "Bytes of WAL records per inserted row without full-page images (pg_waldump --stats).",
-            number(0, "B"), "record_bytes_per_row"), by_inserts("record_bytes")),
+            number(0, "B"), "record_bytes_per_row", bar=True), by_inserts("record_bytes")),
     (Column("images", "Bytes of full-page images per inserted row (pg_waldump --stats).",
-            number(0, "B"), "image_bytes_per_row"), by_inserts("image_bytes")),
+            number(0, "B"), "image_bytes_per_row", bar=True), by_inserts("image_bytes")),
     (Column("records a turn", "The same bytes of a whole turn, which hold more rows the faster a kind inserts.",
             number(1, "MB"), "record_mb", terminal=False), times("record_bytes", 1 / MB)),
     (Column("images a turn", "Likewise of full-page images.", number(1, "MB"), "image_mb", terminal=False),
      times("image_bytes", 1 / MB)),
     (Column("blocks/1000", "Distinct blocks of the index that 1,000 inserts changed: all of a turn's, divided by its "
-            "thousands of inserts (pg_waldump --relation).", number(1), "touched_per_1000"),
+            "thousands of inserts (pg_waldump --relation).", number(1), "touched_per_1000", bar=True),
      by_inserts("touched_blocks", 1000)),
     (Column("read", "Bytes of tables and indexes read into shared buffers per inserted row, by the whole server "
             "(pg_stat_io, PostgreSQL 16 and later).", number(0, "B"), "read_bytes_per_row", terminal=False),
@@ -115,7 +115,7 @@ def clients_sections(result: Result, plan: InsertPlan) -> list[Section]:
     columns = [
         Column("key", "Kind of key of the table."),
         Column("rows", "Rows in the table.", number()),
-        *(Column(f"{count} clients", "Inserts per second.", number()) for count in plan.clients),
+        *(Column(f"{count} clients", "Inserts per second.", number(), bar=True) for count in plan.clients),
     ]
     table: list[list[Value]] = []
     for rows in sorted(plan.rows):

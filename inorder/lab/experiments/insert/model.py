@@ -33,11 +33,23 @@ def conditions_of(run: Run, memory_bytes: float) -> Conditions:
 COMPARED = (
     Column("key", "kind of key", data="label"),
     data_only("rows"),
-    Column("WAL/row", "bytes of WAL per inserted row, measured: all rounds together", number(1, "B"), "wal_per_row"),
-    Column("WAL\nmodel", "the same by calculation", number(1, "B"), "wal_per_row_model"),
+    Column(
+        "WAL/row",
+        "bytes of WAL per inserted row, measured: all rounds together",
+        number(1, "B"),
+        "wal_per_row",
+        bar=True,
+    ),
+    Column("WAL\nmodel", "the same by calculation", number(1, "B"), "wal_per_row_model", bar=True),
     Column("WAL\noff", "by how much the model is off", signed_percent, "wal_percent_off"),
-    Column("FPI/row", "full-page images per inserted row, measured: all rounds together", number(5), "fpi_per_row"),
-    Column("FPI\nmodel", "the same by calculation", number(5), "fpi_per_row_model"),
+    Column(
+        "FPI/row",
+        "full-page images per inserted row, measured: all rounds together",
+        number(5),
+        "fpi_per_row",
+        bar=True,
+    ),
+    Column("FPI\nmodel", "the same by calculation", number(5), "fpi_per_row_model", bar=True),
     Column(
         "FPI\noff",
         f"by how much the model is off; few: at most {FEW_IMAGES} images in any round, and one for each session",

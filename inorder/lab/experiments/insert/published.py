@@ -32,10 +32,10 @@ NO_ROWS = -1  # no table here is of that size
 KEYS = (
     Column("key", "Kind of key of the table."),
     Column("rows", f"Rows in the table; beside the study's 0 the smallest here, if that is at most {SMALLEST:,}."),
-    Column("published", "TPS of study P1: 8 clients, a spinning disk.", number()),
+    Column("published", "TPS of study P1: 8 clients, a spinning disk.", number(), bar=True),
     Column("its runs", "The three runs of which that is the mean, as the study has it.", text, terminal=False),
     Column("vs int8", "Their ratio to those of the sequence (int8).", number(2)),
-    Column("here", "TPS here.", number()),
+    Column("here", "TPS here.", number(), bar=True),
     Column("vs bigint", "Their ratio to those of bigint in the same round.", ratio),
     Column("busy published", "Share of the time in which the study's device was busy.", number(1, "%")),
     Column("busy", "Of the device here (/proc/diskstats).", number(1, "%")),
@@ -106,9 +106,9 @@ def faster_device(table: Sequence[Sequence[Value]]) -> list[str]:
 
 INDEXES = (
     Column("key", "Kind of key, and of index where it is no primary key."),
-    Column("published", "TPS of study P1 at 10 M rows.", number()),
+    Column("published", "TPS of study P1 at 10 M rows.", number(), bar=True),
     Column("ratio published", "Their ratio to random UUIDs with a primary key; without an index to int8.", number(2)),
-    Column("here", "TPS here, at 10 M rows.", number()),
+    Column("here", "TPS here, at 10 M rows.", number(), bar=True),
     Column("ratio", "The same ratio here, in the same round.", ratio),
 )
 
@@ -156,7 +156,7 @@ GENERATORS = (
     Column("hits published", "The study's share of shared-buffer hits.", number(0, "%")),
     Column("hits", "Share of index blocks found in shared buffers here.", number(0, "%")),
     Column("blocks published", "The study's distinct blocks of the index in the WAL, relative to random keys.", text),
-    Column("blocks/1000", "Distinct blocks of the index that 1,000 inserts changed here.", number(1)),
+    Column("blocks/1000", "Distinct blocks of the index that 1,000 inserts changed here.", number(1), bar=True),
 )
 
 

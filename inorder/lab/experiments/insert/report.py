@@ -33,7 +33,8 @@ COLUMNS = (
         "ratio",
     ),
     Column(
-        "WAL/row", "Bytes of write-ahead log per inserted row (pg_stat_wal.wal_bytes).", number(0, "B"), "wal_per_row"
+        "WAL/row", "Bytes of write-ahead log per inserted row (pg_stat_wal.wal_bytes).", number(0, "B"), "wal_per_row",
+        bar=True,
     ),
     Column("WAL vs bigint", "Ratio of these bytes to those of bigint in the same round.", to_base, "wal_ratio", False),
     Column(
@@ -41,8 +42,7 @@ COLUMNS = (
         "Full-page images per inserted row (pg_stat_wal.wal_fpi): pages written whole to the WAL because they "
         "changed for the first time since a checkpoint.",
         number(4),
-        "fpi_per_row",
-    ),
+        "fpi_per_row", bar=True),
     Column(
         "hits",
         "Share of index block accesses that found the block in shared buffers (pg_statio_all_indexes).",
@@ -51,8 +51,7 @@ COLUMNS = (
     ),
     Column(
         "index", "Size of the primary key's index at that number of rows, before the first round.", number(0, "MB"),
-        "index_mb",
-    ),
+        "index_mb", bar=True),
     Column(
         "leaf",
         "Leaf density: how full the index's leaf pages are after the last round "
@@ -101,7 +100,12 @@ def growth_section(plan: InsertPlan, sizes: dict[int, list[KindSummary]]) -> Sec
     """Does it get slower as the table grows: the sizes side by side, and the speed over index size to memory."""
     columns = [Column("key", "Kind of key of the table.")]
     columns += [
-        Column(f"{rows:,} rows", "Inserts per second into a table of so many rows, median of the rounds.", number())
+        Column(
+            f"{rows:,} rows",
+            "Inserts per second into a table of so many rows, median of the rounds.",
+            number(),
+            bar=True,
+        )
         for rows in sizes
     ]
     by_kind = {name: {kind.rows: kind for kinds in sizes.values() for kind in kinds if kind.kind == name}
@@ -128,7 +132,7 @@ def sections(result: Result, plan: InsertPlan) -> list[Section]:
         *model_sections(result, plan),
     ]
     return [
-        *(size_section(result, plan, rows, kinds) for rows, kinds in sizes.items()),
+        *(replace(size_section(result, plan, rows, kinds), main=rows == max(sizes)) for rows, kinds in sizes.items()),
         *([growth_section(plan, sizes)] if len(sizes) > 1 else []),
         *(replace(section, terminal=plan.dump_wal) for section in more),  # of the demo the page alone has them
     ]

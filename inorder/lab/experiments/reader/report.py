@@ -39,7 +39,11 @@ COLUMNS = (
     Column("lost", "Committed, never delivered: the reader's place had moved past them.", number(), bar=True),
     Column("twice", "Delivered more than once.", number()),
     Column(
-        "longest\nwait", "The longest time from a row's commit to its first delivery.", milliseconds, "longest_wait_ms"
+        "longest\nwait",
+        "The longest time from a row's commit to its first delivery.",
+        milliseconds,
+        "longest_wait_ms",
+        bar=True,
     ),
     Column("median\nwait", "The median of these times.", milliseconds, "median_wait_ms"),
     Column("longest\npoll", "The longest time of one query of the reader.", milliseconds, "longest_poll_ms"),

@@ -156,7 +156,8 @@ def caption(result: Result) -> str:
 def columns() -> list[Column]:
     """Of both tables: the label, then for programs what it is made of, then the kinds."""
     medians = [
-        Column(kind.label, f"Median of the rounds: {MEANINGS[name]}.", figures, name) for name, kind in KINDS.items()
+        Column(kind.label, f"Median of the rounds: {MEANINGS[name]}.", figures, name, bar=True)
+        for name, kind in KINDS.items()
     ]
     return [
         Column("", "The step, and what of it.", data="label"),
@@ -189,8 +190,8 @@ def sections(result: Result, plan: UuidV1Plan) -> list[Section]:
     shown, aside = lines_of(result, aside=False), lines_of(result, aside=True)
     aside = [[f"{LABELS[str(line[1])]}, {line[3]}", *line[1:]] for line in aside]
     title = f"A table of {short(plan.rows)} + {short(plan.more_rows)} rows, by kind of key"
-    steps = Section("steps", title, columns(), shown, caption(result), [ratio_chart(result)])
-    counters = Section("counters", "Counters of the other steps", columns(), aside, terminal=False)
+    steps = Section("steps", title, columns(), shown, caption(result), [ratio_chart(result)], across=True)
+    counters = Section("counters", "Counters of the other steps", columns(), aside, terminal=False, across=True)
     measured = [section for section in (steps, counters) if section.rows]
     return [*measured, *([rates_section(result, plan)] if measured else [])]
 
@@ -206,12 +207,12 @@ def rates_section(result: Result, plan: UuidV1Plan) -> Section:
     for kind in (SUBJECT, BASELINE):
         label = KINDS[kind].label
         heads += [
-            Column(label, f"Rows a second here, median of the rounds: {MEANINGS[kind]}.", number()),
+            Column(label, f"Rows a second here, median of the rounds: {MEANINGS[kind]}.", number(), bar=True),
             Column(f"publ. {label}", f"Rows a second, about, as {SOURCE}.", number()),
         ]
     rows = [rates_line(result, COPY_FROM, plan.rows), rates_line(result, COPY_MORE, plan.more_rows)]
     note = "publ.: study P4, about, of its first 200 M rows and of the next 17 M."
-    return Section("published_rates", "Beside study P4: rows a second", heads, rows, note)
+    return Section("published_rates", "Beside study P4: rows a second", heads, rows, note, across=True)
 
 
 def rates_line(result: Result, step: str, rows: int) -> Sequence[Value]:

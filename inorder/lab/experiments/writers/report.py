@@ -7,6 +7,7 @@ from inorder.lab.analysis.figures import median_of, per, ratio_of, ratios_of
 from inorder.lab.experiments.writers.forms import BASELINE, FORMS, SERIAL_FORMS, XACT
 from inorder.lab.log_tables import BATCH_ROWS
 from inorder.lab.results import Result, Run
+from inorder.report.charts import bars_of, series
 from inorder.report.section import Column, Section, Value, number, ratio
 from inorder.report.verdict import Compared, Verdict, answer_of, capital, surety
 
@@ -42,7 +43,7 @@ SESSIONS = Column("sessions", "Sessions of pgbench that write at once.", number(
 SPEED = (
     FORM,
     SESSIONS,
-    Column("rows/s", "Transactions a second times rows of a statement (pgbench).", number()),
+    Column("rows/s", "Transactions a second times rows of a statement (pgbench).", number(), bar=True),
     Column("vs one table", "To plain inserts by as many sessions in the same round.", ratio),
     Column("publ.", "The published figure, of other hardware.", number()),
     Column("TPS", "Transactions a second (pgbench).", number(1), terminal=False),
@@ -51,16 +52,18 @@ SPEED = (
 ORDER = (
     FORM,
     SESSIONS,
-    Column("WAL/row", "Bytes of write-ahead log to a row (pg_stat_wal).", number(0, "B")),
+    Column("WAL/row", "Bytes of write-ahead log to a row (pg_stat_wal).", number(0, "B"), bar=True),
     Column("rows", "Written in all rounds.", number()),
-    Column("misplaced", "Rows with another place by id than by (transaction, id), within their table.", number()),
+    Column(
+        "misplaced", "Rows with another place by id than by (transaction, id), within their table.", number(), bar=True
+    ),
 )
 LATENCY = (
     FORM,
     SESSIONS,
-    Column("ms", "A transaction, with its wait for the lock (pgbench).", number(3)),
+    Column("ms", "A transaction, with its wait for the lock (pgbench).", number(3), bar=True),
     Column("publ.", "The published time, of other hardware.", number(3)),
-    Column("lock ms", "The statement that takes the lock (pgbench).", number(3)),
+    Column("lock ms", "The statement that takes the lock (pgbench).", number(3), bar=True),
     Column("publ. lock", "The published time of that statement.", number(3)),
 )
 SPEED_CAPTION = (
@@ -155,20 +158,26 @@ def in_order(result: Result, form: str) -> bool:
 
 def verdicts(result: Result, clients: int, question: str) -> list[Verdict]:
     """What the fastest way to keep ids in order costs, by rows of a statement, and what needs no order."""
-    compared, figures, feeds = [], [], []
+    compared, figures = [], []
+    shown = [BASELINE, XACT]
     for rows in STATEMENT_ROWS:
-        to_plain = {form: speed_of(result, form, rows) for form in (*SERIAL_FORMS, XACT)}
-        serial = [form for form in SERIAL_FORMS if to_plain[form].found and in_order(result, form)]
-        if serial:
+        to_plain = {form: speed_of(result, form, rows) for form in SERIAL_FORMS}
+        if serial := [form for form in SERIAL_FORMS if to_plain[form].found and in_order(result, form)]:
             best = max(serial, key=lambda form: median(to_plain[form].ratios.values()))
             compared.append(to_plain[best])
             figures.append(f"{capital(rows_text(rows))}: {FORMS[best].label}, {to_plain[best].words}.")
-        if to_plain[XACT].found:
-            feeds.append(f"{rows_text(rows)}, {to_plain[XACT].words}")
-    if feeds:
-        figures.append(f"{FORMS[XACT].label} with a feed, which needs no order: {'; '.join(feeds)}.")
+            if rows == 1:
+                shown.insert(1, best)
+    if not compared:
+        return []
+    feed = speed_of(result, XACT, 1)
+    figures += [f"{FORMS[XACT].label} with a feed, which needs no order: {feed.words}."] if feed.found else []
     holds = f"{clients} sessions, a table that is empty at first, commits do not wait for the disk."
-    return [Verdict(question, answer_of(compared), " ".join(figures), holds, surety(compared))] if compared else []
+    bars = bars_of(
+        ((FORMS[form].label, median_of(result, TOGETHER, form, "rows_per_second", 1), series(0)) for form in shown),
+        number(0, "rows/s"),
+    )
+    return [Verdict(question, answer_of(compared), " ".join(figures), holds, surety(compared), bars)]
 
 
 def speed_of(result: Result, form: str, rows: int) -> Compared:
