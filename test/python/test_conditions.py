@@ -1,0 +1,122 @@
+"""Conditions of a read that little else would notice: each is broken in one way, with all others as they should be."""
+
+import psycopg
+import pytest
+from inorder.database import connect
+
+from conftest import scalar
+from ground import GROUND, PARTS, PLAIN, READS, Place, numbers, run, state, states
+
+pytestmark = pytest.mark.server
+
+BRIN = "CREATE TABLE t (n int, note int, id bigint NOT NULL DEFAULT xact_id()); CREATE INDEX ON t USING brin (id)"
+ALWAYS = "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_guard; ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_update"
+
+
+@pytest.mark.parametrize("tables", [(PLAIN,), PARTS, (BRIN,)], ids=["plain", "partitions", "BRIN"])
+def test_a_number_that_the_server_has_not_reached(place: Place, tables: tuple[str, ...]) -> None:
+    """Whoever gets it later is read by nobody who has read this row. It came before all that the feed knows."""
+    owner = place.session()
+    number = "next_transaction() + 1000000"
+    row = number if tables == (BRIN,) else f"uuid_xact_floor({number})"
+    run(owner, *tables, "SELECT feed_enable('t')", "BEGIN", "ALTER TABLE t DISABLE TRIGGER ALL")
+    run(owner, f"INSERT INTO t (id, n) VALUES ({row}, 4)", ALWAYS, "COMMIT")
+    run(owner, "SELECT feed_create('f', 't')", "INSERT INTO t (n) VALUES (1)")
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="numbers that this server has not reached"):
+        run(owner, READS["read"])
+
+
+@pytest.mark.parametrize(
+    ("transactions", "partial"),
+    [("int8multirange(int8range(0, next_transaction() + 1000))", "NULL"), ("'{}'", "next_transaction() + 1000")],
+    ids=["whole", "in part"],
+)
+def test_a_position_ahead_of_the_server(place: Place, transactions: str, partial: str) -> None:
+    """It would look idle until the server has used as many numbers, whose rows it would then miss."""
+    owner = place.make(PLAIN)
+    ahead = f"({transactions}, {partial}, ARRAY[uuid_xact_nextval()::text], p.members, p.origin)::feed_position"
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="ahead of the server"):
+        run(owner, f"SELECT feed_batch_after('t', {ahead}) FROM feed_start('t') AS p")
+
+
+def test_a_transaction_in_part_that_has_not_ended(place: Place) -> None:
+    """On a standby that is behind: the position stays where it is, or the transaction would come again as a whole."""
+    owner, writer = place.make(PLAIN), place.session()
+    run(writer, "BEGIN", "INSERT INTO t (n) VALUES (5)")
+    number = scalar(writer, "SELECT pg_current_xact_id()::text::bigint")
+    inside = f"('{{}}', {number}, ARRAY[uuid_xact_floor({number})::text], p.members, p.origin)::feed_position"
+    batch = f"SELECT (b).transactions::text, (b).cut FROM (SELECT feed_batch_after('t', {inside}) AS b "
+    assert owner.execute(f"{batch} FROM feed_start('t') AS p OFFSET 0) AS r".encode()).fetchone() == ("{}", number)
+    run(writer, "COMMIT")
+
+
+def test_max_rows_ends_in_the_transaction_in_which_the_last_batch_ended(place: Place) -> None:
+    """A transaction with a smaller number, which ended since, is in the next batch."""
+    owner, slow = place.session(), place.session()
+    run(owner, PLAIN, "SELECT feed_create('f', 't')")
+    run(slow, "BEGIN", "INSERT INTO t (n) VALUES (10), (11)")
+    run(owner, "INSERT INTO t (n) SELECT generate_series(1, 6)")
+    read = "SELECT n FROM feed_read('f', null::t, 2)"
+    assert numbers(owner, read) == [1, 2]
+    run(slow, "COMMIT")
+    assert [numbers(owner, read) for _ in range(4)] == [[3, 4], [5, 6], [10, 11], []]
+
+
+@pytest.mark.parametrize("groups", ["n", "GROUPING SETS ((n), ())", "ROLLUP (n)"])
+def test_some_groups_of_a_batch(place: Place, groups: str) -> None:
+    """An aggregate reads all rows; below LIMIT only one without groups passes all of them on."""
+    owner = place.make(PLAIN)
+    apply = "SELECT feed_apply('f', 'SELECT count(*) FROM batch {}')"
+    assert state(owner, apply.format(f"GROUP BY {groups} LIMIT 1")) == "0A000"
+    assert state(owner, apply.format("HAVING count(*) > 1 LIMIT 1")) == ""
+
+
+def test_rows_that_are_hidden_from_the_next_role_only(place: Place) -> None:
+    """The session has proved the table, as a role from which nothing is hidden."""
+    owner = place.make(PLAIN)
+    role = f"reader_of_{place.schema}"
+    run(
+        owner, f"CREATE ROLE {role}", f"GRANT USAGE ON SCHEMA {place.schema} TO {role}",
+        f"GRANT SELECT ON t TO {role}", f"SELECT feed_grant('f', '{role}')", "ALTER TABLE t ENABLE ROW LEVEL SECURITY",
+        "CREATE POLICY odd ON t USING (n % 2 = 1)",
+    )  # fmt: skip
+    read = "SELECT n FROM feed_read('f', null::t, NULL, 'postgres')"
+    assert numbers(owner, "SELECT n FROM feed_peek('f', null::t)") == [1, 2, 3, 4]
+    run(owner, f"SET ROLE {role}")
+    try:
+        for attempt in (read, READS["count"]):
+            with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="row security hides rows"):
+                run(owner, attempt)
+    finally:
+        run(owner, "RESET ROLE", f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+    assert numbers(owner, read) == [1, 2, 3, 4]
+
+
+OTHER_COLUMNS = {
+    "type": ("DROP CONSTRAINT t_pkey, ALTER id DROP DEFAULT, ALTER id TYPE text USING id::text", "id, n"),
+    "generated": ("DROP id, ADD id bigint GENERATED ALWAYS AS (xact_id_generated()) STORED", "id, n"),
+}
+
+
+@pytest.mark.parametrize("way", OTHER_COLUMNS)
+def test_a_guard_by_hand_of_another_kind_of_column(place: Place, way: str) -> None:
+    """It has the name of the number, and triggers as those of feed_enable."""
+    owner = place.make(
+        "CREATE TABLE t (n int, note int, id bigint NOT NULL DEFAULT xact_id(), CONSTRAINT t_pkey PRIMARY KEY (id, n))"
+    )
+    change, columns = OTHER_COLUMNS[way]
+    run(
+        owner, "DROP TRIGGER zz_inorder_guard ON t", "DROP TRIGGER zz_inorder_update ON t", f"ALTER TABLE t {change}",
+        "ALTER TABLE t ADD CONSTRAINT t_pkey PRIMARY KEY (id, n)",
+        f"CREATE TRIGGER zz_inorder_guard BEFORE INSERT OR DELETE OR UPDATE OF {columns} ON t FOR EACH ROW EXECUTE "
+        "FUNCTION public.feed_guard('0')",
+        "CREATE TRIGGER zz_inorder_update BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION public.feed_guard('0')",
+        ALWAYS,
+    )  # fmt: skip
+    with connect(place.cluster.dsn) as other:
+        run(other, f"SET search_path = {place.schema}, public")
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="has lost the guard of column id"):
+            run(other, READS["count"])
+    run(owner, "BEGIN")
+    assert states(owner, READS) == dict.fromkeys(READS, GROUND)
+    run(owner, "ROLLBACK")
