@@ -66,10 +66,15 @@ class PositionFile:
             raise ValueError(f"it has {size:,} bytes, and a position file has at most {MOST_BYTES:,}")
         return self.path.read_bytes()
 
-    def save(self, state: State) -> None:
-        """Replace it, on the disk when this returns; if it cannot be, the old one is what it was."""
+    def save(self, state: State, lasting: bool = True) -> None:
+        """Replace it, on the disk when this returns; if it cannot be, the old one is what it was.
+
+        If it need not be lasting, a crash of the host may bring back one of the states before, whole.
+        """
         try:
             replacement = self.put(encode(state))
+            if lasting:
+                sync_folder(self.path.parent)
         except OSError as error:
             raise InorderError(f"cannot write {self.asked}, which stays as it was: {error.strerror}") from error
         os.close(self.descriptor)
@@ -90,7 +95,6 @@ class PositionFile:
             os.close(descriptor)
             partial.unlink(missing_ok=True)
             raise
-        sync_folder(self.path.parent)
         return descriptor
 
 

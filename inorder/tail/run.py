@@ -25,6 +25,7 @@ def run(plan: Plan, told: Callable[[int], None]) -> None:
     with ExitStack() as stack:
         sink = stack.enter_context(closing(sink_for(plan, told)))
         source = source_for(plan, stack)
+        stack.callback(source.settle)
         sink.settle(source.output, source.begun, plan.accept_output)
         if isinstance(sink, WholeBatches):
             sink.lock = source.lock
@@ -32,6 +33,7 @@ def run(plan: Plan, told: Callable[[int], None]) -> None:
         def work() -> None:
             sink.check()
             deliver_all(source, sink, plan.batch_rows)
+            source.settle()
             sink.check()
 
         if plan.follow:

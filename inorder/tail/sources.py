@@ -65,10 +65,13 @@ class Source(Protocol):
         """Remember that its rows are being written, and where."""
 
     def finish(self, batch: Batch, output: Mark | None) -> None:
-        """Move the position over it, for good."""
+        """Move the position over it; for good with the next begin() or settle() if the output shows what it has."""
 
     def skip(self, batch: Batch) -> None:
         """Move the position over a batch without rows, which may be forgotten."""
+
+    def settle(self) -> None:
+        """No batch follows for now: what finish() left for the next begin() is remembered for good."""
 
     def wait(self) -> None:
         """Return when there is a next batch with rows, or after a second."""
@@ -86,6 +89,7 @@ class TableSource:
         self.state = self.saved.without_origin() if self.saved and accept else self.saved
         self.output = self.saved.output if self.saved else None
         self.begun = self.saved.pending.start if self.saved and self.saved.pending else None
+        self.unsettled = self.knows_output = False
 
     def lock(self) -> int:
         """The position file's."""
@@ -125,10 +129,11 @@ class TableSource:
         assert self.state is not None
         return self.state
 
-    def save(self, state: State) -> None:
+    def save(self, state: State, lasting: bool = True) -> None:
         """Keep it, here and on the disk."""
-        self.file.save(state)
+        self.file.save(state, lasting)
         self.state = self.saved = state
+        self.unsettled = False
 
     def next(self) -> Batch | None:
         """The one that was begun, or the next."""
@@ -151,15 +156,31 @@ class TableSource:
         )  # fmt: skip
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
-        """Write the batch into the file: whatever happens, the next run begins with it."""
+        """Write the batch into the file: whatever happens, the next run begins with it, or with one before.
+
+        The next run takes back what an output file has beyond the state it finds, and delivers that again. So within a
+        run neither the end of a batch nor the name of a state is waited for: two fsync() a batch instead of five. The
+        first state must last: one of an earlier run does not know this file.
+        """
         assert batch.after is not None
         pending = Pending(as_json(batch.batch), batch.after, start)
-        self.save(replace(self.present, pending=pending, output=output or self.present.output))
+        state = replace(self.present, pending=pending, output=output or self.present.output)
+        self.save(state, lasting=start is None or not self.knows_output)
+        self.knows_output = start is not None
 
     def finish(self, batch: Batch, output: Mark | None) -> None:
-        """Write the position after it into the file."""
+        """Take the position after it; without an output file, write it."""
         assert batch.after is not None
-        self.save(replace(self.present, position=batch.after, pending=None, output=output or self.present.output))
+        state = replace(self.present, position=batch.after, pending=None, output=output or self.present.output)
+        if output is None:
+            self.save(state)
+        else:
+            self.state, self.unsettled = state, True
+
+    def settle(self) -> None:
+        """Write the position after the last batch."""
+        if self.unsettled:
+            self.save(self.present)
 
     def skip(self, batch: Batch) -> None:
         """An idle poll writes nothing."""
@@ -261,6 +282,9 @@ class FeedSource:
         assert isinstance(batch.batch, int)
         self.delivered = batch.batch
         self.ask("tail_feed_finish", batch=batch.batch)
+
+    def settle(self) -> None:
+        """The database has it already."""
 
     def skip(self, batch: Batch) -> None:
         """Batches of feeds have rows; if these are gone, it is finished all the same."""

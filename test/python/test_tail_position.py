@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import pytest
 from inorder.database import Connection
 from inorder.errors import InorderError, InputError
 from inorder.tail import position
+from inorder.tail.formats import FORMATS
 from inorder.tail.position import PositionFile
-from inorder.tail.state import NEW, State, decode
+from inorder.tail.sources import Batch, TableSource
+from inorder.tail.state import NEW, Mark, State, decode
 
 from conftest import scalar
 from tail_runs import Tail, insert, numbers
@@ -256,3 +259,23 @@ def test_a_batch_with_a_key_is_read_back(tail: Tail, fresh: Connection) -> None:
     assert tail.rows("got") == [1, 2, 3, 4, 5, 6, 4, 5, 6]
     assert numbers(tail(*arguments[:-1])) == [4, 5, 6, 7, 8, 9, 10]
     assert scalar(fresh, "SELECT count(*) FROM parts") == 10
+
+
+def test_which_states_a_crash_of_the_host_may_take_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those after the first that knows the output of the run, until there is no batch left."""
+    synced: list[Path] = []
+    monkeypatch.setattr(position, "sync_folder", synced.append)
+    batch, mark = Batch(BATCH, AFTER), Mark(5, "0" * 64)
+    with PositionFile(tmp_path / "p") as file:
+        source = TableSource("events", file, FORMATS["json"], 10, "beginning", accept=False)
+        source.save(State("tail", "public.events", STATE["position"]))
+        steps: list[Callable[[], None]] = [
+            lambda: source.begin(batch, "00", mark), lambda: source.finish(batch, mark),
+            lambda: source.begin(batch, "00", mark), lambda: source.finish(batch, mark), source.settle, source.settle,
+            lambda: source.begin(batch, None, None), lambda: source.finish(batch, None),
+        ]  # fmt: skip
+        counts = []
+        for step in steps:
+            step()
+            counts.append(len(synced))
+    assert counts == [2, 2, 2, 2, 3, 3, 4, 5]
