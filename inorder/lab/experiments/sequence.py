@@ -189,6 +189,7 @@ class SequenceExperiment(Experiment[SequencePlan]):
         """A statement from so many sessions at once, again and again, for the plan's seconds."""
         self.clear()
         found: Metrics = {}
+        before = self.reserved(kind)
         cpu_before = self.target.ended_cpu(self.control)
         with self.target.counted(self.control, None, found):
             load = pgbench.Load(clients, self.plan.threads, self.plan.seconds, protocol="simple")
@@ -200,7 +201,7 @@ class SequenceExperiment(Experiment[SequencePlan]):
         metrics = {"tps": done.tps, "latency_ms": done.latency_ms, "transactions": done.transactions}
         if cpu is not None and cpu_before is not None:
             metrics["cpu_us"] = 1e6 * (cpu - cpu_before) / done.transactions
-        return metrics | found
+        return metrics | found | self.gaps(kind, before, done.transactions)
 
     def script(self, statement: str, kind: str) -> Path:
         """What pgbench runs."""
@@ -212,11 +213,23 @@ class SequenceExperiment(Experiment[SequencePlan]):
         """One INSERT … SELECT in a session of its own, by the wall clock and by the CPU time of its process."""
         self.clear()
         found: Metrics = {}
+        before = self.reserved(kind)
         statement = f"INSERT INTO {TABLE} SELECT {value_of(kind)} FROM generate_series(1, {self.plan.rows})"
         with self.target.counted(self.control, None, found), self.target.connect() as session:
             metrics = self.target.timed(session, lambda: session.execute(statement.encode()))
         self.check(kind, self.plan.rows)
-        return metrics | found
+        return metrics | found | self.gaps(kind, before, self.plan.rows)
+
+    def reserved(self, kind: str) -> int:
+        """The last number that a session has reserved, 0 before the first."""
+        if kind == CONSTANT:
+            return 0
+        statement = f"SELECT coalesce(pg_sequence_last_value('{SCHEMA}.{kind}'), 0)"
+        return int(str((self.control.execute(statement.encode()).fetchone() or (0,))[0]))
+
+    def gaps(self, kind: str, before: int, used: int) -> Metrics:
+        """Numbers that sessions reserved and did not use."""
+        return {} if kind == CONSTANT else {"gaps": self.reserved(kind) - before - used}
 
     def check(self, kind: str, rows: int) -> None:
         """An error unless the table holds so many rows, each with a value of its own if they come from a sequence."""
@@ -235,7 +248,7 @@ class SequenceExperiment(Experiment[SequencePlan]):
 
     @classmethod
     def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        """Whether nextval of the plainest sequence measured slows inserts of one row, by number of clients."""
+        """Whether nextval of the plainest sequence slows inserts of one row, and whether each CACHE is needed."""
         plan = cls.plan_in(result)
         kind = kind_of(min(plan.caches))
         steps = {step_of(INSERT, many): many for many in sorted(plan.clients)}
@@ -250,7 +263,24 @@ class SequenceExperiment(Experiment[SequencePlan]):
         shown = ((name, median_of(result, step_of(INSERT, max(plan.clients)), one, "tps"), series(0))
                  for name, one in (("a constant", CONSTANT), (label(kind), kind)))  # fmt: skip
         holds = f"{label(kind)}; a row a transaction, no index, {commits(plan)}. P2: nextval is not the bottleneck."
-        return costs(cls.question, compared, holds, bars_of(shown, number(0, "TPS")), more)
+        return [
+            *costs(cls.question, compared, holds, bars_of(shown, number(0, "TPS")), more),
+            *(one for cache in sorted(plan.caches)[1:] for one in cache_verdict(result, plan, cache)),
+        ]
+
+
+def cache_verdict(result: Result, plan: SequencePlan, cache: int) -> list[Verdict]:
+    """Whether an insert with the least CACHE measured is slower than with this one, and which gaps this one leaves."""
+    least, kind = kind_of(min(plan.caches)), kind_of(cache)
+    steps = {step_of(INSERT, many): many for many in sorted(plan.clients)}
+    compared = [
+        Compared("TPS", f"CACHE {cache} with {clients_text(many)}", ratios_of(result, step, least, kind, "tps"), True)
+        for step, many in steps.items()
+    ]
+    gaps = [gap.median for step in steps if (gap := median_of(result, step, kind, "gaps"))]
+    left = f"It left gaps of up to {max(gaps):,.0f} numbers in a turn. " if gaps else ""
+    holds = f"{left}P2 asks whether CACHE is needed at all, and advises against it unless it is: {label(least)}."
+    return costs(f"Is CACHE {cache} needed for inserts?", compared, holds)
 
 
 def commits(plan: SequencePlan) -> str:
@@ -277,6 +307,7 @@ def load_row(result: Result, statement: str, kind: str, clients: int) -> list[Va
         published,
         published / base if published and base and kind != CONSTANT else None,
         median_of(result, step, kind, per("wal_bytes", "transactions")),
+        median_of(result, step, kind, "gaps"),
     ]
 
 
@@ -292,6 +323,7 @@ def load_section(result: Result, plan: SequencePlan) -> Section:
         Column("publ. TPS", "P2", number()),
         Column("publ. ratio", "P2, of the figures beside", number(2)),
         Column("WAL B", "bytes of write-ahead log a transaction; pg_stat_wal", number(1), bar=True),
+        Column("gaps", "numbers of a turn that sessions reserved by CACHE and did not use", number()),
     )
     rows = [
         load_row(result, statement, kind, clients) for statement in STATEMENTS for clients in many
@@ -299,7 +331,8 @@ def load_section(result: Result, plan: SequencePlan) -> Section:
     ]  # fmt: skip
     caption = (
         f"ratio: to the same statement with 1 instead of nextval. publ.: study P2, PostgreSQL 9.3.4 on 4 cores. Empty: "
-        f"not measured, or not published. {capital(commits(plan))}. {how_sure(result)}"
+        f"not measured, or not published. {capital(commits(plan))}. P2 mentions Oracle, where CACHE 50 brought "
+        f"a hundredfold; that is not measured here. {how_sure(result)}"
     )
     title = f"nextval or a constant: pgbench, simple protocol, {plan.seconds} s a turn"
     return Section("sequence-tps", title, columns, rows, caption)
