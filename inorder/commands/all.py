@@ -12,7 +12,7 @@ from inorder.commands.show import named, run_and_show
 from inorder.errors import InputError
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments import all_experiments
-from inorder.lab.journal import load, load_all
+from inorder.lab.journal import load, load_all, usual_name
 from inorder.lab.results import Result
 from inorder.lab.server.servers import Server, find_server
 from inorder.lab.session import go_on, new_result
@@ -33,6 +33,13 @@ def begun(kind: type[Experiment[Any]], size: str, file: Path, server: Server) ->
     if not there.complete:
         go_on(there, server.version, fresh.method)
     return there
+
+
+def file_in(folder: Path, name: str) -> Path:
+    """The result file of an experiment; one of an earlier version has another ending, and is kept."""
+    path = folder / usual_name(name)
+    earlier = path.with_suffix(".json")
+    return earlier if earlier.exists() and not path.exists() else path
 
 
 def require_own(page: Path, results: Iterable[Result]) -> None:
@@ -58,7 +65,7 @@ def lab_run_all(bindir: Path | None, quick: bool, full: bool, out: Path) -> None
     kinds = all_experiments()
     out.mkdir(parents=True, exist_ok=True)
     page = out / "inorder-lab.html"
-    files = {name: out / f"inorder-{name}.json" for name in kinds}
+    files = {name: file_in(out, name) for name in kinds}
     results = {name: begun(kinds[name], size, files[name], server) for name in kinds}
     require_own(page, results.values())
     for name, kind in kinds.items():

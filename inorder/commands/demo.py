@@ -12,6 +12,7 @@ from inorder.lab.analysis.stats import LEAST_ROUNDS
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.experiments.reader import ReaderPlan
+from inorder.lab.journal import usual_name
 from inorder.lab.results import EXACT_COUNTERS, Result
 from inorder.lab.server.servers import Server, embedded_server, find_server
 from inorder.lab.session import new_result
@@ -32,7 +33,7 @@ from inorder.units import MB, parse_count
 def demo(bindir: Path | None, embedded: bool, out: Path, rows: str, seconds: int, rounds: int, reading: int) -> None:
     """Show in about two minutes what polling readers lose and what random keys cost, on a server that is thrown away.
 
-    Writes inorder-report.html, inorder-demo.json and inorder-demo-reader.json, with a number if there are such files,
+    Writes inorder-report.html, inorder-demo.jsonl and inorder-demo-reader.jsonl, with a number if there are such files,
     and prints the tables.
     """
     large = parse_count(rows, "--rows", 1000, 10**10)
@@ -71,7 +72,7 @@ def new_files(folder: Path) -> tuple[Path, Path, Path]:
     """The page and both result files, with the same number."""
     for number in count(1):
         end = f"-{number}" if number > 1 else ""
-        names = (f"inorder-report{end}.html", f"inorder-demo-reader{end}.json", f"inorder-demo{end}.json")
+        names = (f"inorder-report{end}.html", usual_name(f"demo-reader{end}"), usual_name(f"demo{end}"))
         page, reader, insert = (folder / name for name in names)
         if not any(path.exists() for path in (page, reader, insert)):
             break

@@ -93,6 +93,7 @@ def require_reportable(file: Path, result: Result, page: bool) -> None:
     """An error that names the file if it is damaged."""
     report = report_of(result)
     try:
+        report.kind.plan_in(result)
         report.sections(result)
         report.verdicts(result)
         if page:

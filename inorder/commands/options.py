@@ -9,6 +9,7 @@ import click
 from inorder.errors import InputError
 from inorder.files import require_new, unused
 from inorder.lab.experiment import Experiment
+from inorder.lab.journal import usual_name
 from inorder.lab.plan import Plan, require_of_throw_away
 from inorder.lab.setting import FULL, QUICK, SIZES, Setting, settings_of
 from inorder.report import formats
@@ -80,7 +81,7 @@ def dsn_option(kind: type[Experiment[Any]]) -> Callable[[Any], Any]:
 
 def options_of(kind: type[Experiment[Any]]) -> list[Callable[[Any], Any]]:
     """The options of an experiment's command, as the help lists them."""
-    out = f"inorder-{kind.name}.json"
+    out = usual_name(kind.name)
     return [
         bindir_option,
         dsn_option(kind),
@@ -112,7 +113,7 @@ def experiment_command(
         if quick and full:
             raise InputError("--quick and --full exclude each other")
         plan = plan_given(kind, QUICK if quick else FULL if full else "", options)
-        options["out"] = new_file(options["out"], f"inorder-{kind.name}.json")
+        options["out"] = new_file(options["out"], usual_name(kind.name))
         run(kind, plan, options)
 
     command: Any = call

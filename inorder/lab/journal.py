@@ -89,6 +89,15 @@ def lines_of(result: Result) -> bytes:
     return b"".join([*parts, END] if result.complete else parts)
 
 
+def usual_name(what: str) -> str:
+    """The name of a result file that is not given another.
+
+    >>> usual_name("insert")
+    'inorder-insert.jsonl'
+    """
+    return f"inorder-{what}.jsonl"
+
+
 class Journal:
     """The file of one run. What was added to the result since is added to the file; other changes write it anew."""
 

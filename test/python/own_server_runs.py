@@ -49,11 +49,11 @@ def traces(dsn: str) -> list[object]:
 
 def run_there(folder: Path, server: Server, dsn: str, name: str, *options: str) -> tuple[Result, str]:
     """One round of an experiment with a page: complete; and what it notes."""
-    (folder / f"inorder-{name}.json").unlink(missing_ok=True)
+    (folder / f"inorder-{name}.jsonl").unlink(missing_ok=True)
     words = ("lab", "run", name, "--dsn", dsn, "--rounds", "1", "--html", "page.html", *options)
     done = inorder(*words, folder=folder, server=server)
     assert done.returncode == 0, done.stderr
-    result = load(folder / f"inorder-{name}.json")
+    result = load(folder / f"inorder-{name}.jsonl")
     assert result.complete and result.method == OWN_SERVER == result.server["origin"]
     assert result.notes and all(note.split(".")[0][:60] in done.stdout for note in result.notes)
     assert "host" not in str(result.server) and (folder / "page.html").exists()

@@ -98,7 +98,7 @@ def test_bad_input_is_one_clear_sentence(tmp_path: Path, arguments: tuple[str, .
     assert list(tmp_path.iterdir()) == []
 
 
-DEMO_FILES = ["inorder-demo-reader.json", "inorder-demo.json", "inorder-report.html"]
+DEMO_FILES = ["inorder-demo-reader.jsonl", "inorder-demo.jsonl", "inorder-report.html"]
 
 
 @pytest.mark.server
@@ -109,23 +109,23 @@ def test_a_small_demo_from_start_to_end(tmp_path: Path, server: Server, shared_f
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == DEMO_FILES
     assert done.stdout.startswith("Losing rows: 16 writers, 1 s")
-    assert load(tmp_path / "inorder-demo-reader.json").complete
+    assert load(tmp_path / "inorder-demo-reader.jsonl").complete
     assert "Inserting into a table of 2,000 rows" in done.stdout
     assert "Inserting into a table of 32,000 rows" in done.stdout
     for label in ("bigint", "xact", "version 7", "time-prefixed", "sequence-prefixed", "random"):
         assert done.stdout.count(f"\n{label} ") == 2
-    result = load(tmp_path / "inorder-demo.json")
+    result = load(tmp_path / "inorder-demo.jsonl")
     assert result.complete and len(result.select("insert")) == 12
     direct = server.has_direct_io and takes_direct_io(shared_folder)
     assert result.method == (DIRECT_IO if direct else EXACT_COUNTERS)
     assert result.server["settings"]["shared_buffers"] == "4096 8kB"
     assert list(shared_folder.iterdir()) == []
 
-    again = inorder("lab", "report", "inorder-demo.json", "--format", "csv", folder=tmp_path)
+    again = inorder("lab", "report", "inorder-demo.jsonl", "--format", "csv", folder=tmp_path)
     assert again.stdout.count("\n") == 1 + 12 + 12 + 12  # a header; each kind and size, its details, its model
     page = (tmp_path / "inorder-report.html").read_text()
     assert "Losing rows: 16 writers, 1 s" in page and "Inserting into a table of 32,000 rows" in page
-    as_json = inorder("lab", "report", "inorder-demo.json", "--format", "json", folder=tmp_path)
+    as_json = inorder("lab", "report", "inorder-demo.jsonl", "--format", "json", folder=tmp_path)
     assert len(json.loads(as_json.stdout)) == 36
 
 
@@ -139,7 +139,7 @@ def test_ctrl_c_prints_and_keeps_what_was_measured(tmp_path: Path, server: Serve
         DEMO, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
         env=surroundings(server, shared_folder),
     ) as demo:  # fmt: skip
-        path, deadline = tmp_path / "inorder-demo.json", time.monotonic() + 120
+        path, deadline = tmp_path / "inorder-demo.jsonl", time.monotonic() + 120
         while time.monotonic() < deadline and not (path.exists() and len(load(path).select("insert")) >= 2):
             time.sleep(0.1)
         demo.send_signal(signal.SIGINT)

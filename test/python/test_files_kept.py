@@ -61,11 +61,11 @@ def test_a_run_of_all_overwrites_its_own_page_only(tmp_path: Path, server: Serve
 def test_the_files_of_a_demo_have_the_same_number(tmp_path: Path) -> None:
     """Also where one of the earlier ones is missing."""
     assert [path.name for path in new_files(tmp_path)] == [
-        "inorder-report.html", "inorder-demo-reader.json", "inorder-demo.json"
+        "inorder-report.html", "inorder-demo-reader.jsonl", "inorder-demo.jsonl"
     ]  # fmt: skip
-    (tmp_path / "inorder-demo-reader.json").touch()
+    (tmp_path / "inorder-demo-reader.jsonl").touch()
     assert [path.name for path in new_files(tmp_path)] == [
-        "inorder-report-2.html", "inorder-demo-reader-2.json", "inorder-demo-2.json"
+        "inorder-report-2.html", "inorder-demo-reader-2.jsonl", "inorder-demo-2.jsonl"
     ]  # fmt: skip
 
 

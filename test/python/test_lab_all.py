@@ -7,7 +7,7 @@ import pytest
 from inorder.commands.all import begun
 from inorder.errors import InputError
 from inorder.lab.experiments import all_experiments
-from inorder.lab.journal import save
+from inorder.lab.journal import save, usual_name
 from inorder.lab.results import Run
 from inorder.lab.server.servers import Server
 from inorder.lab.session import new_result
@@ -32,14 +32,15 @@ def test_what_is_there_is_gone_on_with(tmp_path: Path, server: Server) -> None:
 
 
 def test_a_folder_that_is_complete_needs_no_server_to_run(tmp_path: Path, server: Server) -> None:
-    """Each experiment is named, none is run."""
+    """Each experiment is named, none is run; files of earlier versions have another ending."""
+    files = {name: usual_name(name) for name in all_experiments()} | {"reader": "inorder-reader.json"}
     for name, experiment in all_experiments().items():
         result = new_result(experiment, experiment.Plan.of_size("quick", {}), server)
         result.complete = True
-        save(result, tmp_path / f"inorder-{name}.json")
+        save(result, tmp_path / files[name])
     done = inorder("lab", "run", "all", "--quick", folder=tmp_path, server=server)
     assert done.returncode == 0, done.stderr
-    assert all(f"inorder-{name}.json: complete already" in done.stderr for name in all_experiments())
-    assert all(f"inorder-{name}.json" in (tmp_path / "inorder-lab.html").read_text() for name in all_experiments())
+    assert all(f"{file}: complete already" in done.stderr for file in files.values())
+    assert all(file in (tmp_path / "inorder-lab.html").read_text() for file in files.values())
     again = inorder("lab", "run", "all", "--quick", "--full", folder=tmp_path, server=server)
     assert again.returncode == 2 and "--quick and --full exclude each other" in again.stderr

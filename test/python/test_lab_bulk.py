@@ -200,15 +200,15 @@ def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_fo
         folder=tmp_path, server=server, temporary=shared_folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["inorder-bulk.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["inorder-bulk.jsonl"]
     assert list(shared_folder.iterdir()) == []
-    result = load(tmp_path / "inorder-bulk.json")
+    result = load(tmp_path / "inorder-bulk.jsonl")
     measured = {(kind, step) for kind in BulkPlan().kinds for step in STEPS}
     assert result.complete and {(run.kind, run.step) for run in result.runs} == measured
     assert result.server["settings"]["shared_buffers"] == "2048 8kB"
-    again = inorder("lab", "report", "inorder-bulk.json", folder=tmp_path)
+    again = inorder("lab", "report", "inorder-bulk.jsonl", folder=tmp_path)
     assert again.stdout == done.stdout
-    data = inorder("lab", "report", "inorder-bulk.json", "--format", "csv", folder=tmp_path).stdout
+    data = inorder("lab", "report", "inorder-bulk.jsonl", "--format", "csv", folder=tmp_path).stdout
     assert len({row["table"] for row in csv.DictReader(io.StringIO(data))}) == 7
 
 

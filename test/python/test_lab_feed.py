@@ -235,9 +235,9 @@ def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_fo
         folder=tmp_path, server=server, temporary=shared_folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["inorder-feed.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["inorder-feed.jsonl"]
     assert list(shared_folder.iterdir()) == []
-    result = load(tmp_path / "inorder-feed.json")
+    result = load(tmp_path / "inorder-feed.jsonl")
     assert result.complete
     looks = [(step, looked(form, state)) for step in LOOKS for form in FORMS for state in (HELD, ENDED)]
     assert Counter((run.step, run.kind) for run in result.runs) == Counter([*TURNS, *looks] * 2)
@@ -245,10 +245,10 @@ def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_fo
     labels = (*(form.label for form in WRITTEN.values()), *READERS.values())
     for label in (*labels, "feed_read, nothing new", "exact_count, 1,000 since"):
         assert f"\n{label} " in done.stdout
-    again = inorder("lab", "report", "inorder-feed.json", folder=tmp_path)
+    again = inorder("lab", "report", "inorder-feed.jsonl", folder=tmp_path)
     assert again.stdout == done.stdout
-    records = json.loads(inorder("lab", "report", "inorder-feed.json", "--format", "json", folder=tmp_path).stdout)
+    records = json.loads(inorder("lab", "report", "inorder-feed.jsonl", "--format", "json", folder=tmp_path).stdout)
     assert {record["table"] for record in records} == {"write", *SUMMARIES, "looks"}
     assert {record["step"] for record in records if record["table"] == "looks"} == set(LOOKS)
-    lines = inorder("lab", "report", "inorder-feed.json", "--format", "csv", folder=tmp_path).stdout
+    lines = inorder("lab", "report", "inorder-feed.jsonl", "--format", "csv", folder=tmp_path).stdout
     assert len(list(csv.DictReader(io.StringIO(lines)))) == len(records)

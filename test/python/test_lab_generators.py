@@ -78,4 +78,4 @@ def test_a_small_run(tmp_path: Path, server: Server) -> None:
         assert f"\n{name} " in done.stdout
     for label in ("text in", "text out", "ORDER BY", "GROUP BY, hashed", "hash join"):
         assert f"\n{label} " in done.stdout
-    assert len(load(tmp_path / "inorder-generators.json").select("call", "floor")) == 2
+    assert len(load(tmp_path / "inorder-generators.jsonl").select("call", "floor")) == 2

@@ -133,7 +133,7 @@ def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_fo
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert list(shared_folder.iterdir()) == []
-    result = load(tmp_path / "inorder-mixed.json")
+    result = load(tmp_path / "inorder-mixed.jsonl")
     assert result.complete and len(result.runs) == len(KINDS) * len(STEPS)
     metrics = {(run.kind, run.step): run.metrics for run in result.runs}
     assert len({metrics[kind, FILL]["index_bytes"] for kind in KINDS}) == 1
@@ -148,6 +148,6 @@ def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_fo
         fresh = {kind: growth(result, SWITCH, kind).density or 0 for kind in ("v7", "after")}
         assert 40 < fresh["v7"] < 65 and 80 < fresh["after"] < 95
     assert done.stdout.count("\nversion 7 ") == 4 and "Switched to version 7 the index grew" in done.stdout
-    assert inorder("lab", "report", "inorder-mixed.json", folder=tmp_path).stdout == done.stdout
-    records = json.loads(inorder("lab", "report", "inorder-mixed.json", "--format", "json", folder=tmp_path).stdout)
+    assert inorder("lab", "report", "inorder-mixed.jsonl", folder=tmp_path).stdout == done.stdout
+    records = json.loads(inorder("lab", "report", "inorder-mixed.jsonl", "--format", "json", folder=tmp_path).stdout)
     assert len(records) == 4 * len(KINDS)

@@ -157,12 +157,12 @@ def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_fo
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "Fewer than 6 rounds" in done.stdout and "version 7 A/B" in done.stdout
-    result = load(tmp_path / "inorder-noise.json")
+    result = load(tmp_path / "inorder-noise.jsonl")
     assert result.complete and Counter(run.kind for run in result.runs) == dict.fromkeys(
         ("v7_a", "v7_b", "sequence_a", "sequence_b"), 2
     )
     assert {run.metrics["inserts"] for run in result.runs} == {800}
-    records = json.loads(inorder("lab", "report", "inorder-noise.json", "--format", "json", folder=tmp_path).stdout)
+    records = json.loads(inorder("lab", "report", "inorder-noise.jsonl", "--format", "json", folder=tmp_path).stdout)
     assert [record["tables"] for record in records if record["table"] == "noise"] == [
         "version 7 A/B", "sequence-prefixed A/B",
     ]  # fmt: skip

@@ -133,7 +133,7 @@ def test_a_feed_is_dropped_after_ctrl_c(tmp_path: Path, users: Cluster, server: 
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
-    result = load(tmp_path / "inorder-reader.json")
+    result = load(tmp_path / "inorder-reader.jsonl")
     assert {run.kind for run in result.runs} == set(READERS) and not result.complete and traces(users.dsn) == []
 
 

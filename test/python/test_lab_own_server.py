@@ -120,7 +120,7 @@ def test_a_run_with_all_rights(tmp_path: Path, users: Cluster, server: Server) -
         result, _ = run_there(tmp_path, server, users.dsn, name, *options)
         assert all("cpu_seconds" not in run.metrics and "cpu_us" not in run.metrics for run in result.runs)
         assert traces(users.dsn) == []
-    inserts = load(tmp_path / "inorder-insert.json").select("insert")
+    inserts = load(tmp_path / "inorder-insert.jsonl").select("insert")
     assert {run.kind for run in inserts} == {"bigint", "v7", "sequence"}
     assert all(run.metrics["wal_records"] >= 2 * 200 and run.metrics["index_hits"] >= 200 for run in inserts)
 
@@ -131,7 +131,7 @@ def test_a_run_with_hardly_any_rights(tmp_path: Path, users: Cluster, server: Se
     done = inorder("lab", "run", "insert", "--dsn", plain(users), "--rounds", "2", "--rows", "1k", "--inserts", "200",
                    "--clients", "2", "--html", "page.html", folder=tmp_path, server=server)  # fmt: skip
     assert done.returncode == 0, done.stderr
-    result = load(tmp_path / "inorder-insert.json")
+    result = load(tmp_path / "inorder-insert.jsonl")
     assert result.plan["kinds"] == ["bigint", "random"] and result.complete
     for run in result.select("insert"):
         assert run.metrics["index_hits"] >= 200 and "wal_bytes" not in run.metrics
@@ -175,7 +175,7 @@ def test_nothing_stays_after_an_interrupt(
     command = [sys.executable, "-m", "inorder", "lab", "run", "insert", "--dsn", users.dsn, "--rows", "1k", "--keys",
                "bigint", "--seconds", "1", "--rounds", "9"]  # fmt: skip
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=-3, stderr=-3) as process:
-        file, deadline = tmp_path / "inorder-insert.json", time.monotonic() + 30
+        file, deadline = tmp_path / "inorder-insert.jsonl", time.monotonic() + 30
         while not file.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         assert schemas(users.dsn) == 1

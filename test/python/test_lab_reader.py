@@ -257,7 +257,7 @@ def test_ctrl_c_prints_and_keeps_the_load_so_far(tmp_path: Path, server: Server,
     assert "interrupted" in err and "Traceback" not in err
     assert "Losing rows: 16 writers" in out and "300 s" not in out
     assert list(shared_folder.iterdir()) == []
-    result = load(tmp_path / "inorder-reader.json")
+    result = load(tmp_path / "inorder-reader.jsonl")
     assert not result.complete and [run.kind for run in result.runs] == list(READERS)
     assert all(run.metrics["lost"] == 0 for run in result.runs if run.kind in KEEPING)
 
@@ -270,9 +270,9 @@ def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_fo
         folder=tmp_path, server=server, temporary=shared_folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["inorder-reader.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["inorder-reader.jsonl"]
     assert list(shared_folder.iterdir()) == []
-    result = load(tmp_path / "inorder-reader.json")
+    result = load(tmp_path / "inorder-reader.jsonl")
     assert result.complete and len(result.runs) == 2 * len(READERS)
     for run in result.runs:
         assert run.metrics["committed"] > 0 and run.metrics["twice"] == 0
@@ -280,9 +280,9 @@ def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_fo
     assert len({run.metrics["committed"] for run in result.select(READ) if run.round == 1}) == 1
     for label in READERS.values():
         assert done.stdout.count(f"\n{label} ") == 2
-    again = inorder("lab", "report", "inorder-reader.json", folder=tmp_path)
+    again = inorder("lab", "report", "inorder-reader.jsonl", folder=tmp_path)
     assert again.stdout == done.stdout
-    records = json.loads(inorder("lab", "report", "inorder-reader.json", "--format", "json", folder=tmp_path).stdout)
+    records = json.loads(inorder("lab", "report", "inorder-reader.jsonl", "--format", "json", folder=tmp_path).stdout)
     assert [record["reader"] for record in records] == 2 * list(READERS)
-    lines = inorder("lab", "report", "inorder-reader.json", "--format", "csv", folder=tmp_path).stdout
+    lines = inorder("lab", "report", "inorder-reader.jsonl", "--format", "csv", folder=tmp_path).stdout
     assert len(list(csv.DictReader(io.StringIO(lines)))) == len(records)

@@ -106,7 +106,7 @@ def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_fo
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert list(shared_folder.iterdir()) == []
-    result = load(tmp_path / "inorder-reuse.json")
+    result = load(tmp_path / "inorder-reuse.jsonl")
     assert result.complete and len(result.runs) == len(DELETED) * len(KINDS)
     for run in result.runs:
         assert all(len(series) == TURNS + 1 for series in run.series.values())
@@ -125,6 +125,6 @@ def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_fo
     assert oldest["sequence"]["wraps"] == pytest.approx((1 + TURNS / BATCHES) / 1.6, rel=0.01)
     assert scattered["sequence"]["index_bytes"] < 0.75 * scattered["sequence_on"]["index_bytes"]
     assert done.stdout.count("\nsequence, no wrap ") == 2
-    assert inorder("lab", "report", "inorder-reuse.json", folder=tmp_path).stdout == done.stdout
-    records = json.loads(inorder("lab", "report", "inorder-reuse.json", "--format", "json", folder=tmp_path).stdout)
+    assert inorder("lab", "report", "inorder-reuse.jsonl", folder=tmp_path).stdout == done.stdout
+    records = json.loads(inorder("lab", "report", "inorder-reuse.jsonl", "--format", "json", folder=tmp_path).stdout)
     assert [record["key"] for record in records] == 2 * list(KINDS.values())

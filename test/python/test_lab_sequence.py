@@ -224,12 +224,12 @@ def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_fo
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert list(shared_folder.iterdir()) == []
-    result = load(tmp_path / "inorder-sequence.json")
+    result = load(tmp_path / "inorder-sequence.jsonl")
     assert result.complete and len(result.runs) == 6
     assert result.server["settings"]["synchronous_commit"] == "off"
     told = " ".join(done.stdout.split())
     assert "Commits do not wait for the disk" in told and "1 round: not significant" in told
-    again = inorder("lab", "report", "inorder-sequence.json", "--format", "json", folder=tmp_path)
+    again = inorder("lab", "report", "inorder-sequence.jsonl", "--format", "json", folder=tmp_path)
     assert {record["table"] for record in json.loads(again.stdout)} == {"sequence-tps", "sequence-bulk"}
 
 

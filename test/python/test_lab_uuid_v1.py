@@ -225,7 +225,7 @@ def test_bad_options_are_one_clear_sentence(tmp_path: Path, arguments: tuple[str
 def test_ctrl_c_prints_and_keeps_what_was_measured(tmp_path: Path, server: Server, shared_folder: Path) -> None:
     """Also while the keys are being made: exit code 130, a result marked incomplete if there is one, no leftovers."""
     command = [sys.executable, "-m", "inorder", "lab", "run", "uuid-v1", "--rows", "400k", "--rounds", "50"]
-    path = tmp_path / "inorder-uuid-v1.json"
+    path = tmp_path / "inorder-uuid-v1.jsonl"
     for wait_for_steps in (False, True):
         folder, pattern = (tmp_path, path.name) if wait_for_steps else (shared_folder, "inorder-*/keys")
         with subprocess.Popen(
@@ -254,9 +254,9 @@ def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_fo
         folder=tmp_path, server=server, temporary=shared_folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["inorder-uuid-v1.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["inorder-uuid-v1.jsonl"]
     assert list(shared_folder.iterdir()) == []
-    result = load(tmp_path / "inorder-uuid-v1.json")
+    result = load(tmp_path / "inorder-uuid-v1.jsonl")
     assert result.complete
     assert Counter((run.step, run.kind) for run in result.runs) == Counter((s, k) for s in STEPS for k in KINDS)
     wanted = {"seconds", "wal_bytes", "full_page_images", "index_reads"}
@@ -265,9 +265,9 @@ def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_fo
     assert freed["uuid"] == 0 < min(freed["uuid_v1"], freed["uuid_v7"], freed["bigint"])
     for word in ("COPY FROM, s", "next 10 %, s", "COPY TO, s", "ANALYZE, s", "VACUUM oldest, s", "REINDEX, s", "23.8"):
         assert word in done.stdout
-    again = inorder("lab", "report", "inorder-uuid-v1.json", folder=tmp_path)
+    again = inorder("lab", "report", "inorder-uuid-v1.jsonl", folder=tmp_path)
     assert again.stdout == done.stdout
-    records = json.loads(inorder("lab", "report", "inorder-uuid-v1.json", "--format", "json", folder=tmp_path).stdout)
+    records = json.loads(inorder("lab", "report", "inorder-uuid-v1.jsonl", "--format", "json", folder=tmp_path).stdout)
     assert {record["step"] for record in records if record["table"] != "published_rates"} == set(STEPS)
-    lines = inorder("lab", "report", "inorder-uuid-v1.json", "--format", "csv", folder=tmp_path).stdout
+    lines = inorder("lab", "report", "inorder-uuid-v1.jsonl", "--format", "csv", folder=tmp_path).stdout
     assert len(list(csv.DictReader(io.StringIO(lines)))) == len(records)

@@ -236,13 +236,13 @@ def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_fo
         folder=tmp_path, server=server, temporary=shared_folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["inorder-writers.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["inorder-writers.jsonl"]
     assert list(shared_folder.iterdir()) == []
-    result = load(tmp_path / "inorder-writers.json")
+    result = load(tmp_path / "inorder-writers.jsonl")
     assert result.complete and result.server["settings"]["synchronous_commit"] == "off"
     assert {(run.step, run.kind, run.rows) for run in result.runs} == {
         (TOGETHER, LOCK, rows) for rows in STATEMENT_ROWS
     }
     assert all(run.metrics["written"] > 0 and run.metrics["misplaced"] == 0 for run in result.runs)
     assert "Writing a log, one row a statement" in done.stdout and "\nlock + DISCARD " in done.stdout
-    assert inorder("lab", "report", "inorder-writers.json", folder=tmp_path).stdout == done.stdout
+    assert inorder("lab", "report", "inorder-writers.jsonl", folder=tmp_path).stdout == done.stdout
