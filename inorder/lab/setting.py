@@ -221,9 +221,30 @@ def memory(
     return made(Setting(help, read, show, "--memory", of_server=True, found="shared_buffers", sizes=sizes), usual)
 
 
-def duration(help: str, usual: float, *, quick: float | None = None, full: float | None = None) -> float:
+def duration(
+    help: str, usual: float, *, quick: float | None = None, full: float | None = None, lowest: float = 0.01
+) -> float:
     """Seconds."""
-    return made(Setting(help, parse_duration, lambda seconds: f"{seconds:g}s", sizes=in_sizes(quick, full)), usual)
+    read: Callable[[str, str], float] = lambda text, option: parse_duration(text, option, lowest)  # noqa: E731
+    return made(Setting(help, read, lambda seconds: f"{seconds:g}s", sizes=in_sizes(quick, full)), usual)
+
+
+def durations(help: str, usual: tuple[float, ...]) -> tuple[float, ...]:
+    """Several numbers of seconds, from none on."""
+    read = listed(lambda text, option: parse_duration(text, option, 0))
+    return made(Setting(help, read, lambda many: ",".join(f"{seconds:g}s" for seconds in many)), usual)
+
+
+def file(help: str) -> str:
+    """An absolute path of a file that is there, or ""."""
+
+    def read(text: str, option: str) -> str:
+        path = Path(text).absolute()
+        if not path.is_file():
+            raise InputError(f"{option} {path} is not a file")
+        return str(path)
+
+    return made(Setting(help, read, str), "")
 
 
 def folder(help: str, *, flag: str = "") -> str:

@@ -1,0 +1,262 @@
+"""Keys of several nodes whose clocks differ: what that does to their order, and to the index.
+
+Each node stamps its rows by its own clock; the rows of all arrive in true order. The slowest clock is behind by the
+lag, the others by less. Version-1 UUIDs in time order and not, and version 7, of the same moments: COPY into a table,
+then a further COPY whose WAL and index blocks are counted.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import ClassVar
+
+from inorder.database import Connection
+from inorder.errors import InorderError
+from inorder.generate.encode import TextLines
+from inorder.generate.times import TICKS_PER_SECOND, TICKS_TO_1970, Times
+from inorder.generate.uuids import CHUNK, chunks
+from inorder.generate.uuids import Plan as DataSet
+from inorder.lab import setting
+from inorder.lab.analysis.figures import Metric, median_of, middle_of, per, ratios_of
+from inorder.lab.capabilities import Adapted, Capabilities, adapted
+from inorder.lab.experiment import Experiment
+from inorder.lab.instruments.counters import read_leaf_density, read_sizes
+from inorder.lab.keys import KeyKind
+from inorder.lab.plan import Plan
+from inorder.lab.results import Result, Run
+from inorder.lab.server_settings import Small
+from inorder.lab.turn import Metrics, Stage, every_round, single
+from inorder.report.charts import bars_of
+from inorder.report.plots import Line, line_chart
+from inorder.report.section import Chart, Column, Section, Value, number
+from inorder.report.verdict import Compared, Verdict, costs
+from inorder.units import MB
+
+V1, BUILT_IN, V7 = "uuid_v1", "uuid", "v7"
+KINDS = {
+    V1: KeyKind("nodes_uuid_v1", "uuid_v1", "uuid_v1"),
+    BUILT_IN: KeyKind("nodes_uuid", "uuid, version 1", "uuid"),
+    V7: KeyKind("nodes_v7", "uuid, version 7", "uuid"),
+}
+SETS = {V1: "uuid-v1", BUILT_IN: "uuid-v1", V7: "uuid-v7"}  # the keys of a kind: two kinds have the same
+CSS = {V1: "series-1", BUILT_IN: "kind-random", V7: "kind-v7"}
+START = TICKS_TO_1970 + 1_735_689_600 * TICKS_PER_SECOND  # 2025
+LINE = 37  # bytes of a key in its file
+BYTES_PER_ROW = 500  # files of all data sets, a table with its index, and its WAL
+
+# Rows that arrive after a row with a greater key. COPY puts them into the table in the order in which they arrive.
+LATE = """SELECT count(*) FILTER (WHERE id < before) FROM (
+    SELECT id, max(id) OVER (ORDER BY ctid ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM {table}
+) AS arrived"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodesPlan(Plan):
+    """Which keys, of how many nodes, by which clocks."""
+
+    kinds: tuple[str, ...] = setting.choices(
+        "Kinds of key, comma-separated.", tuple(KINDS), flag="--keys", needs_inorder=lambda kind: kind == V1,
+        label=lambda kind: KINDS[kind].label,
+    )  # fmt: skip
+    rows: int = setting.count(
+        "Rows of the first COPY; the second has half as many.", 1000, 10**9, 1_000_000, quick=200_000, full=20_000_000
+    )
+    nodes: int = setting.count("Number of nodes.", 1, 1000, 9)
+    rate: int = setting.count("Rows of all nodes in a second.", 1, 10**7, 1000, quick=200)
+    lag: tuple[float, ...] = setting.durations(
+        "Time by which the slowest clock is behind; several, comma-separated.", (0, 0.1, 1, 5, 60)
+    )
+    rounds: int = setting.rounds(1)
+    memory_bytes: int = setting.memory(32 * MB, quick=8 * MB, full=256 * MB)
+
+    @property
+    def more_rows(self) -> int:
+        """Rows of the second COPY."""
+        return self.rows // 2
+
+    def data(self, kind: str, lag: float) -> DataSet:
+        """The keys of both."""
+        total = self.rows + self.more_rows
+        times = Times(START, total * TICKS_PER_SECOND // self.rate, total)
+        return DataSet(SETS[kind], times, self.nodes, round(lag * TICKS_PER_SECOND), self.seed)
+
+
+def step_of(lag: float) -> str:
+    """The step of a lag."""
+    return f"lag_{lag:g}"
+
+
+class NodesExperiment(Experiment[NodesPlan]):
+    """In each measurement a table is made and filled by two COPYs."""
+
+    name = "nodes"
+    summary = "Keys of several nodes whose clocks differ: rows out of order, WAL, blocks, leaf density."
+    question = "Do keys of several nodes cost more if their clocks differ?"
+    studies = ("P1", "P4")
+    programs = ()
+    Plan: ClassVar = NodesPlan
+
+    @classmethod
+    def room(cls, plan: NodesPlan) -> tuple[int, str]:
+        """The files of all lags, and one table."""
+        sets = len(plan.lag) * len({SETS[kind] for kind in plan.kinds})
+        total = plan.rows + plan.more_rows
+        return total * (BYTES_PER_ROW + LINE * sets), f"{total:,} rows, files of {sets} data sets and WAL"
+
+    @classmethod
+    def adapt(cls, plan: NodesPlan, can: Capabilities) -> Adapted[NodesPlan]:
+        """COPY goes through this process."""
+        through = "COPY went through this tool: its times are those of the network and of this machine, too."
+        return adapted(plan, can, leaf_density=True, otherwise=through)
+
+    # --- what it does ---------------------------------------------------------
+
+    def prepare(self) -> None:
+        """The server, and the files."""
+        self.target.serve_small(Small(self.plan.memory_bytes))
+        with self.target.connect() as session:
+            self.target.create_schema(session)
+        sets = {SETS[kind]: kind for kind in self.plan.kinds}
+        needed = (self.plan.rows + self.plan.more_rows) * LINE * len(sets) * len(self.plan.lag)
+        self.folder = self.target.file_folder("keys", needed)
+        for (name, kind), lag in product(sets.items(), self.plan.lag):
+            self.progress.step(f"writing {name} keys, lag {lag:g} s")
+            self.write(self.plan.data(kind, lag), self.files(kind, lag))
+
+    def files(self, kind: str, lag: float) -> tuple[Path, Path]:
+        """Of the first COPY and of the second."""
+        first, second = (self.folder / f"{SETS[kind]}.{lag:g}.{part}" for part in ("first", "second"))
+        return first, second
+
+    def write(self, data: DataSet, files: tuple[Path, Path]) -> None:
+        """A key a line; the server may read it."""
+        left, encoder = self.plan.rows, TextLines(CHUNK)
+        with files[0].open("wb") as first, files[1].open("wb") as second:
+            for high, low in chunks(data):
+                lines = encoder.encode(high, low)
+                first.write(lines[: max(left, 0) * LINE])
+                second.write(lines[max(left, 0) * LINE :])
+                left -= len(high)
+        for file in files:
+            file.chmod(0o644)
+
+    def stages(self) -> list[Stage]:
+        """Every kind with every lag."""
+        turns = [
+            single(step_of(lag), kind, self.plan.rows, f"{KINDS[kind].label}, lag {lag:g} s",
+                   partial(self.measure, kind, lag))
+            for kind in self.plan.kinds for lag in self.plan.lag
+        ]  # fmt: skip
+        return [Stage(every_round(turns), self.plan.rounds)]
+
+    def outcome(self, metrics: Metrics) -> str:
+        """Order and WAL."""
+        late, wal = metrics["late"] / metrics["all_rows"], metrics.get("wal_bytes", 0) / metrics["copied"]
+        return f"{100 * late:.0f} % of the rows out of order, {wal:,.0f} B of WAL per row"
+
+    def measure(self, kind: str, lag: float, _seed: int) -> Metrics:
+        """A table's life."""
+        key, found = KINDS[kind], Metrics()
+        first, second = self.files(kind, lag)
+        with self.target.connect() as control:
+            for statement in (*key.removal(), *key.statements()):
+                control.execute(statement.encode())
+            control.execute(f"ALTER TABLE {key.table} SET (autovacuum_enabled = off)".encode())
+            with self.target.connect() as session:
+                self.copy(session, key, first, self.plan.rows)
+            self.target.checkpoint(control)
+            with self.target.counted(control, key, found), self.target.connect() as session:
+                started = time.perf_counter()
+                self.copy(session, key, second, self.plan.more_rows)
+                found["seconds"] = time.perf_counter() - started
+            found |= read_sizes(control, key) | read_leaf_density(control, key)
+            row = control.execute(LATE.format(table=key.table).encode()).fetchone()
+            assert row is not None
+            control.execute(f"DROP TABLE {key.table}".encode())
+        rows = {"late": float(str(row[0])), "copied": float(self.plan.more_rows)}
+        return found | rows | {"all_rows": float(self.plan.rows + self.plan.more_rows)}
+
+    def copy(self, session: Connection, key: KeyKind, file: Path, rows: int) -> None:
+        """A whole file; an error if it was not."""
+        copied = self.target.copy_in(session, key.table, file)
+        if copied != rows:
+            raise InorderError(f"COPY of {file.name} copied {copied:,} rows instead of {rows:,}")
+
+    # --- what it says ---------------------------------------------------------
+
+    @classmethod
+    def sections(cls, result: Result) -> Sequence[Section]:
+        """A line for each kind and lag."""
+        plan = cls.plan_in(result)
+        lines = [line_of(result, kind, lag) for kind in KINDS for lag in plan.lag if result.select(step_of(lag), kind)]
+        title = f"Keys of {plan.nodes} nodes, {plan.rate:,} rows a second: {plan.more_rows:,} after {plan.rows:,}"
+        charts = [
+            chart(result, plan, "Leaf density", "%", "leaf_density"),
+            chart(result, plan, "Index blocks accessed by an insert", "blocks", blocks_per_row),
+        ]
+        return [Section("nodes", title, COLUMNS, lines, CAPTION, charts)] if lines else []
+
+    @classmethod
+    def verdicts(cls, result: Result) -> Sequence[Verdict]:
+        """The WAL with the largest lag, beside the same keys without."""
+        plan = cls.plan_in(result)
+        most, least = max(plan.lag), min(plan.lag)
+        compared = [
+            Compared(f"WAL with {KINDS[kind].label}", f"clocks {least:g} s apart",
+                     ratios_of(result, step_of(most), kind, kind, per("wal_bytes", "copied"),
+                               base_step=step_of(least)), counted=True)
+            for kind in KINDS
+        ]  # fmt: skip
+        holds = f"{plan.nodes} nodes, {plan.rate:,} rows a second; the slowest clock is {most:g} s behind."
+        shown = (
+            (KINDS[kind].label, middle_of(result, step_of(most), kind, per("wal_bytes", "copied")), CSS[kind])
+            for kind in KINDS
+        )
+        return costs(cls.question, compared, holds, bars_of(shown, number(0, "B")))
+
+
+def blocks_per_row(run: Run) -> float | None:
+    """Index blocks that an insert accessed, in shared buffers or not."""
+    if "index_hits" not in run.metrics:
+        return None
+    return (run.metrics["index_hits"] + run.metrics["index_reads"]) / run.metrics["copied"]
+
+
+CAPTION = (
+    "lag: of the slowest clock; those of the others are spread between it and 0. blocks/row: 1 if the btree's fastpath "
+    "is taken (the last leaf page is remembered; from 3 levels on, about 76,000 rows), else its levels."
+)
+COLUMNS = (
+    Column("key", "Kind of key; the first two have the same values."),
+    Column("lag", "Seconds by which the slowest clock is behind.", lambda lag: f"{lag:g} s"),
+    Column("late", "Rows that arrive after a row with a greater key, of all.", number(1, "%")),
+    Column("blocks/row", "Index blocks that an insert of the second COPY accessed.", number(2)),
+    Column("reads/row", "Of these, blocks not found in shared buffers.", number(3)),
+    Column("WAL/row", "Bytes of WAL of the second COPY.", number(0, "B")),
+    Column("FPI/row", "Full-page images of the second COPY.", number(4), terminal=False),
+    Column("leaf", "Leaf density after it.", number(0, "%")),
+    Column("index", "Size of the index after it.", number(0, "MB")),
+    Column("rows/s", "Of the second COPY.", number(0)),
+)
+
+
+def line_of(result: Result, kind: str, lag: float) -> list[Value]:
+    """A kind with a lag."""
+    metrics = (
+        per("late", "all_rows", 100), blocks_per_row, per("index_reads", "copied"), per("wal_bytes", "copied"),
+        per("full_page_images", "copied"), "leaf_density", per("index_bytes", MB), per("copied", "seconds"),
+    )  # fmt: skip
+    return [KINDS[kind].label, lag, *(median_of(result, step_of(lag), kind, metric) for metric in metrics)]
+
+
+def chart(result: Result, plan: NodesPlan, title: str, unit: str, metric: Metric) -> Chart:
+    """A metric over the lag."""
+    lines = []
+    for kind, key in KINDS.items():
+        values = ((lag, middle_of(result, step_of(lag), kind, metric)) for lag in sorted(plan.lag))
+        if points := tuple((lag, value) for lag, value in values if value is not None):
+            lines.append(Line(key.label, points, CSS[kind]))
+    return Chart(f"{title}, by lag", line_chart(title, "lag, s", unit, lines))

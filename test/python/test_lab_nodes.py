@@ -1,0 +1,91 @@
+"""The nodes experiment: what its files have, its count of late rows, and a run on a server."""
+
+import uuid
+from pathlib import Path
+
+import pytest
+from inorder.lab import journal
+from inorder.lab.experiments.nodes import (
+    BUILT_IN,
+    KINDS,
+    V1,
+    V7,
+    NodesExperiment,
+    NodesPlan,
+    blocks_per_row,
+    step_of,
+)
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
+from inorder.lab.targets.throw_away import ThrowAway
+
+from conftest import Silent
+from replay import recorded
+from tool import inorder
+
+PLAN = NodesPlan(kinds=(V1, V7), rows=80_000, lag=(0, 0.05, 5), nodes=4, memory_bytes=2**22)
+
+
+def late(keys: list[tuple[int, ...]]) -> int:
+    """Keys that come after a greater one."""
+    found, greatest = 0, keys[0]
+    for key in keys:
+        found += key < greatest
+        greatest = max(greatest, key)
+    return found
+
+
+def keys_in(files: tuple[Path, Path], kind: str) -> list[tuple[int, ...]]:
+    """As the type of the kind compares them."""
+    values = [uuid.UUID(line) for file in files for line in file.read_text().splitlines()]
+    if kind == V1:
+        return [(value.time, value.clock_seq, value.node) for value in values]
+    return [(value.int,) for value in values]
+
+
+@pytest.mark.server
+def test_late_rows_and_blocks_of_each_kind(server: Server) -> None:
+    """Late rows are those of the files. In order an insert accesses one block; with clocks apart, all levels."""
+    with Cluster(server) as cluster:
+        experiment = NodesExperiment(PLAN, ThrowAway(cluster), Silent())
+        experiment.prepare()
+        for kind in PLAN.kinds:
+            files = {lag: experiment.files(kind, lag) for lag in PLAN.lag}
+            assert [len(file.read_text().splitlines()) for file in files[5]] == [80_000, 40_000]
+            found = {lag: experiment.measure(kind, lag, 1) for lag in PLAN.lag}
+            for lag, metrics in found.items():
+                assert metrics["late"] == late(keys_in(files[lag], kind))
+            blocks = {lag: (one["index_hits"] + one["index_reads"]) / 40_000 for lag, one in found.items()}
+            assert found[0]["late"] == 0 and blocks[0] == pytest.approx(1, abs=0.1)
+            assert found[5]["late"] > 80_000 and blocks[5] > 2.9
+            assert blocks[0.05] < 1.5  # 50 rows: in the last leaf page
+            assert found[0]["leaf_density"] > 88 and found[5]["leaf_density"] < 76
+            assert found[5]["wal_bytes"] > found[0]["wal_bytes"]
+
+
+def test_the_report_compares_the_largest_lag_with_the_smallest() -> None:
+    """WAL is counted, so that one round answers."""
+    result = recorded("nodes")
+    (section,) = NodesExperiment.sections(result)
+    rows = {(row["key"], row["lag"]): row for row in section.records()}
+    assert len(rows) == len(KINDS) * len(result.plan["lag"]) and len(section.charts) == 2
+    run = result.select(step_of(0), V7)[0]
+    assert (blocks_per_row(run) or 9) < 1.6 and rows["uuid, version 7", 5]["blocks/row"] > 2.9
+    assert rows["uuid, version 7", 0]["late"] == 0 < rows["uuid, version 7", 5]["late"]
+    (verdict,) = NodesExperiment.verdicts(result)
+    assert verdict.answer == "Yes" and "times the WAL with uuid, version 7 of clocks 0 s apart" in verdict.figures
+    assert verdict.sure == "Counted by the server."
+
+
+@pytest.mark.server
+def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
+    """Two kinds, two lags, two nodes."""
+    done = inorder(
+        "lab", "run", "nodes", "--keys", f"{BUILT_IN},{V7}", "--rows", "5k", "--nodes", "2", "--lag", "0,250ms",
+        "--memory", "1MB", "--out", "r.json", folder=tmp_path, server=server, temporary=shared_folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert list(shared_folder.iterdir()) == []
+    result = journal.load(tmp_path / "r.json")
+    assert result.complete and {run.step for run in result.runs} == {"lag_0", "lag_0.25"}
+    assert "Keys of 2 nodes, 1,000 rows a second: 2,500 after 5,000" in done.stdout
