@@ -26,11 +26,17 @@ class Plan:
 
     @classmethod
     def read(cls, values: Mapping[str, object]) -> Self:
-        """The plan in a result file; a TypeError names the value of another type or of an unknown name."""
+        """The plan in a result file; a TypeError names the value of another type or of an unknown name.
+
+        In the first files a setting that has several numbers now was a single one.
+        """
         if unknown := values.keys() - settings_of(cls).keys():
             raise TypeError(f"there is no setting {sorted(unknown)[0]}")
+        usual = cls()
+        several = {name: (value,) for name, value in values.items()
+                   if isinstance(value, int) and isinstance(getattr(usual, name), tuple)}  # fmt: skip
         try:
-            return msgspec.convert(dict(values), cls)
+            return msgspec.convert(dict(values) | several, cls)
         except msgspec.ValidationError as error:
             raise TypeError(str(error)) from error
 

@@ -39,7 +39,7 @@ def test_writers(tmp_path: Path, users: Cluster, server: Server, monkeypatch: py
     options = ("--clients", "2", "--seconds", "1")
     monkeypatch.setattr(WritersExperiment, "load", lambda _self, clients: Load(clients, 1, transactions=5))
     with OwnServer(users.dsn, server) as own:
-        bench = WritersExperiment(WritersPlan(clients=2), own, Silent())
+        bench = WritersExperiment(WritersPlan(clients=(2,)), own, Silent())
         bench.prepare()
         turns = [bench.measure(form, 2, 1, 1) for form in ("partition_trigger", "xact", "xact")]
     assert [(turn["written"], turn["misplaced"]) for turn in turns] == [(10, 0)] * 3 and traces(users.dsn) == []

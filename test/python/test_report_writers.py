@@ -17,8 +17,8 @@ from inorder.lab.experiments.writers.forms import (
 from inorder.lab.experiments.writers.report import (
     ALONE,
     PUBLISHED_LATENCY_MS,
-    PUBLISHED_LOCK_MS,
     PUBLISHED_ROWS_PER_SECOND,
+    PUBLISHED_STATEMENTS_MS,
     PUBLISHED_TPS,
     STATEMENT_ROWS,
     TOGETHER,
@@ -59,7 +59,7 @@ def every_turn(clients: int) -> Counter[tuple[str, int, int]]:
 
 def test_every_round_has_every_form() -> None:
     """In an order of its own."""
-    result, bench = run_on_paper(OnPaper, WritersPlan(clients=5, rounds=3))
+    result, bench = run_on_paper(OnPaper, WritersPlan(clients=(5,), rounds=3))
     turns = every_turn(5).total()
     rounds = [bench.asked[start : start + turns] for start in range(0, 3 * turns, turns)]
     assert len(bench.asked) == 3 * turns and all(Counter(one) == every_turn(5) for one in rounds)
@@ -75,7 +75,7 @@ def test_only_the_forms_that_are_asked_for() -> None:
 
 def a_result(clients: int = 16) -> Result:
     """Six rounds that differ in speed; the lock at half of it, and out of order where the ids are kept."""
-    result = empty_result(WritersExperiment, WritersPlan(clients=clients))
+    result = empty_result(WritersExperiment, WritersPlan(clients=(clients,)))
     for number in range(1, 7):
         for form, speed, wrong in ((BASELINE, 1000.0, 7), (LOCK, 500.0, 0), (LOCK_KEPT, 500.0, 200)):
             metrics = turn_metrics(speed * number, wrong) | ({"lock_ms": 1.25} if form != BASELINE else {})
@@ -116,11 +116,11 @@ def test_the_wait_for_the_lock_is_told_where_there_is_one() -> None:
     result = a_result()
     result.runs += [Run(TOGETHER, LOCK_CACHED, 1, run.round, run.metrics) for run in result.select(TOGETHER, LOCK)]
     assert section(result, "writers_latency_1").shown() == [
-        ["one table", "1", "1.500", "0.093", "", ""],
-        ["one table", "16", "1.500", "", "", ""],
-        ["lock + DISCARD", "16", "1.500", "", "1.250", ""],
-        ["lock + DISCARD, CACHE 1000", "16", "1.500", "4.100", "1.250", "3.877"],
-        ["lock, CACHE 1000", "16", "1.500", "", "1.250", ""],
+        ["one table", "1", "1.500", "0.093", *[""] * 8],
+        ["one table", "16", "1.500", *[""] * 9],
+        ["lock + DISCARD", "16", "1.500", "", "1.250", *[""] * 7],
+        ["lock + DISCARD, CACHE 1000", "16", "1.500", "4.100", "1.250", "3.877", "", "0.047", "", "0.117", "", "0.090"],
+        ["lock, CACHE 1000", "16", "1.500", "", "1.250", *[""] * 7],
     ]
     assert section(result, "writers_speed_1").shown()[3][4] == "3,863"
 
@@ -138,10 +138,25 @@ def test_what_was_not_measured_is_not_shown() -> None:
     assert WritersExperiment.sections(empty_result(WritersExperiment, WritersPlan())) == []
 
 
+def test_several_numbers_of_sessions_are_compared_each_with_its_own() -> None:
+    """In order of their number; the published figures stand beside those of as many."""
+    plan = WritersPlan(forms=(BASELINE, LOCK_CACHED), clients=(16, 2), rounds=1)
+    result, bench = run_on_paper(OnPaper, plan)
+    wanted = Counter([(BASELINE, 1), *((form, clients) for form in plan.forms for clients in plan.clients)] * 2)
+    assert Counter((form, clients) for form, clients, _ in bench.asked) == wanted
+    assert [row[:2] for row in section(result, "writers_speed_1").shown()] == [
+        ["one table", "1"], ["one table", "2"], ["lock + DISCARD, CACHE 1000", "2"], ["one table", "16"],
+        ["lock + DISCARD, CACHE 1000", "16"],
+    ]  # fmt: skip
+    assert [row[4] for row in section(result, "writers_speed_1").shown()] == ["10,796", "", "", "", "3,863"]
+    result.plan["clients"] = 16  # a file of an earlier version
+    assert WritersExperiment.plan_in(result).clients == (16,)
+
+
 def test_published_figures_are_of_turns_that_there_are() -> None:
     """A name or size that nothing measures would never be shown; and the two ways to tell a speed agree."""
-    turns = set(every_turn(WritersPlan.of_size("full", {}).clients))
-    for figures in (PUBLISHED_ROWS_PER_SECOND, PUBLISHED_LATENCY_MS, PUBLISHED_LOCK_MS):
+    turns = set(every_turn(WritersPlan.of_size("full", {}).clients[0]))
+    for figures in (PUBLISHED_ROWS_PER_SECOND, PUBLISHED_LATENCY_MS, PUBLISHED_STATEMENTS_MS):
         assert {(form, clients, rows) for form, rows, clients in figures} <= turns
     for case, tps in PUBLISHED_TPS.items():
         assert PUBLISHED_ROWS_PER_SECOND[case] == pytest.approx(case[1] * tps, rel=0.002)

@@ -1,7 +1,6 @@
 """The insert experiment: what it does to a server."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -41,14 +40,6 @@ class InsertExperiment(Experiment[InsertPlan]):
         return adapted(plan, can, leaf_density=True, unseen="what is in the WAL (pg_waldump) and the device").but(
             "" if can.sees_checkpoints else unseen, dump_wal=False, tablespace=""
         )
-
-    @classmethod
-    def plan_in(cls, result: Result) -> InsertPlan:
-        """In the first files clients are a single number."""
-        clients = result.plan.get("clients")
-        if isinstance(clients, int):
-            result = replace(result, plan=result.plan | {"clients": (clients,)})
-        return super().plan_in(result)
 
     # --- what it does ---------------------------------------------------------
 

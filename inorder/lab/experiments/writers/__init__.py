@@ -15,8 +15,8 @@ from inorder.database import Connection, query
 from inorder.errors import InorderError
 from inorder.lab import setting
 from inorder.lab.experiment import Experiment
-from inorder.lab.experiments.writers.forms import ALONE_FORMS, FORMS, LOCKS, XACT, WriterForm, removal
-from inorder.lab.experiments.writers.report import ALONE, STATEMENT_ROWS, TOGETHER, sections, verdicts
+from inorder.lab.experiments.writers.forms import ALONE_FORMS, FORMS, STATEMENTS, XACT, WriterForm, removal
+from inorder.lab.experiments.writers.report import ALONE, STATEMENT_ROWS, sections, steps_of, verdicts
 from inorder.lab.extensions import release_tables
 from inorder.lab.instruments import pgbench
 from inorder.lab.keys import SCHEMA
@@ -39,7 +39,9 @@ class WritersPlan(Plan):
         "Forms of writing, comma-separated.", tuple(FORMS),
         needs_inorder=lambda form: form == XACT, label=lambda form: FORMS[form].label,
     )  # fmt: skip
-    clients: int = setting.count("Sessions that write at once.", 2, 90, 16, sessions=True)
+    clients: tuple[int, ...] = setting.counts(
+        "Sessions that write at once, several comma-separated.", 2, 90, (16,), sessions=True
+    )
     seconds: int = setting.count("Seconds of each turn.", 1, setting.MOST_SECONDS, 5, quick=1, full=20)
     rounds: int = setting.rounds(6, quick=2, full=9)
     threads: int = setting.threads()
@@ -86,20 +88,20 @@ class WritersExperiment(Experiment[WritersPlan]):
     def stages(self) -> list[Stage]:
         """Every form, with one row a statement and with many; one session only where that says something."""
         alone = [form for form in self.plan.forms if form in ALONE_FORMS]
+        together = [(step, count, self.plan.forms) for count, step in steps_of(self.plan.clients).items()]
         return [
             Stage(
                 every_round([
-                    self.turn(step, form, rows)
-                    for step, forms in ((ALONE, alone), (TOGETHER, self.plan.forms))
+                    self.turn(step, form, rows, count)
+                    for step, count, forms in ((ALONE, 1, alone), *together)
                     for form in forms for rows in STATEMENT_ROWS
                 ]),
                 self.plan.rounds,
             )
         ]  # fmt: skip
 
-    def turn(self, step: str, form: str, rows: int) -> Turn:
+    def turn(self, step: str, form: str, rows: int, clients: int) -> Turn:
         """One form in one step."""
-        clients = 1 if step == ALONE else self.plan.clients
         label = f"{FORMS[form].label}, {rows} a statement, {clients} at once"
         return single(step, form, rows, label, lambda seed: self.measure(form, clients, rows, seed))
 
@@ -111,7 +113,7 @@ class WritersExperiment(Experiment[WritersPlan]):
         """The form's empty tables instead of those there are."""
         if XACT in self.plan.forms:
             release_tables(connection, SCHEMA)
-        for statement in (*removal(self.plan.clients), *form.setup(clients)):
+        for statement in (*removal(max(self.plan.clients)), *form.setup(clients)):
             connection.execute(statement.encode())
 
     def script(self, form: WriterForm, clients: int, rows: int) -> Path:
@@ -140,8 +142,8 @@ class WritersExperiment(Experiment[WritersPlan]):
         if written != done.transactions * rows or written == 0:
             raise InorderError(f"{name}: {written:,} rows of {done.transactions:,} statements of {rows}")
         speed = {"rows_per_second": done.tps * rows, "tps": done.tps, "latency_ms": done.latency_ms}
-        if name in LOCKS:
-            speed["lock_ms"] = done.statements_ms[0]
+        statements = zip(STATEMENTS.get(name, ()), done.statements_ms, strict=name in STATEMENTS)
+        speed |= {f"{statement}_ms": latency for statement, latency in statements}
         return speed | {"written": written, "misplaced": misplaced} | counted
 
     # --- what it says ---------------------------------------------------------
@@ -154,4 +156,4 @@ class WritersExperiment(Experiment[WritersPlan]):
     @classmethod
     def verdicts(cls, result: Result) -> Sequence[Verdict]:
         """What the fastest way to keep ids in order costs."""
-        return verdicts(result, cls.plan_in(result).clients, cls.question)
+        return verdicts(result, cls.plan_in(result).clients[0], cls.question)

@@ -33,7 +33,12 @@ LOCK_CACHED = "lock_cached"
 LOCK_KEPT = "lock_kept"
 XACT = "xact"
 
-LOCKS = (LOCK, LOCK_CACHED, LOCK_KEPT)  # the first statement of a transaction takes it
+# The statements of a transaction, by form; the forms without a name in it are one INSERT, or choose among several.
+STATEMENTS = {
+    LOCK: ("lock", "discard", "insert", "unlock"),
+    LOCK_CACHED: ("lock", "discard", "insert", "unlock"),
+    LOCK_KEPT: ("lock", "insert", "unlock"),
+}
 # One writer after the other in each table: there ids that are in order are safe to poll.
 SERIAL_FORMS = (OWN_TABLE, PARTITION_APPLICATION, PARTITION_NATIVE, PARTITION_TRIGGER, LOCK, LOCK_CACHED)
 ALONE_FORMS = (BASELINE, CACHED)  # the others are about several writers

@@ -1,6 +1,6 @@
 """What is said of the ways to write: how fast each is, what it costs, and whether its ids are in order."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import median
 
 from inorder.lab.analysis.figures import median_of, per, ratio_of, ratios_of
@@ -31,11 +31,18 @@ PUBLISHED_ROWS_PER_SECOND: dict[tuple[str, int, int], float | str] = {
 PUBLISHED_TPS = {("plain", 600, 1): 127.2, ("lock_cached", 600, 16): 133.0}
 # Rows that its check of the order of ids found misplaced.
 PUBLISHED_MISPLACED = 0
-# And of one of its transactions, and of the wait for the lock in it.
+# And of one of its transactions, and of each statement in it.
 PUBLISHED_LATENCY_MS = {
     ("plain", 1, 1): 0.093, ("plain", 600, 1): 7.862, ("lock_cached", 1, 16): 4.1, ("lock_cached", 600, 16): 118.871,
 }  # fmt: skip
-PUBLISHED_LOCK_MS = {("lock_cached", 1, 16): 3.877, ("lock_cached", 600, 16): 112.007}
+PUBLISHED_STATEMENTS_MS: dict[tuple[str, int, int], dict[str, float]] = {
+    ("lock_cached", 1, 16): {"lock": 3.877, "discard": 0.047, "insert": 0.117, "unlock": 0.090},
+    ("lock_cached", 600, 16): {"lock": 112.007, "discard": 0.115, "insert": 7.137, "unlock": 0.169},
+}
+STATEMENT_WORDS = {
+    "lock": "The statement that takes the lock", "discard": "DISCARD SEQUENCES", "insert": "The INSERT",
+    "unlock": "The statement that releases the lock",
+}  # fmt: skip
 
 FORM = Column("form", "How the rows are written.")
 SESSIONS = Column("sessions", "Sessions of pgbench that write at once.", number())
@@ -63,8 +70,14 @@ LATENCY = (
     SESSIONS,
     Column("ms", "A transaction, with its wait for the lock (pgbench).", number(3), bar=True),
     Column("publ.", "The published time, of other hardware.", number(3)),
-    Column("lock ms", "The statement that takes the lock (pgbench).", number(3), bar=True),
-    Column("publ. lock", "The published time of that statement.", number(3)),
+    *(
+        column
+        for name, words in STATEMENT_WORDS.items()
+        for column in (
+            Column(f"{name} ms", f"{words} (pgbench -r).", number(3), terminal=name == "lock", bar=name == "lock"),
+            Column(f"publ. {name}", "The published time of that statement.", number(3), terminal=name == "lock"),
+        )
+    ),
 )
 SPEED_CAPTION = (
     "vs one table: to plain inserts by as many sessions in the same round, median and interval. publ.: study P5, "
@@ -87,15 +100,25 @@ def rows_text(rows: int) -> str:
     return "one row a statement" if rows == 1 else f"{rows} rows a statement"
 
 
-def lines(result: Result, rows: int, clients: int) -> Iterator[tuple[str, str, int, list[Run]]]:
+def steps_of(clients: Sequence[int]) -> dict[int, str]:
+    """The step of each number of sessions: the first number's is the plain one.
+
+    >>> steps_of((16, 2))
+    {16: 'together', 2: 'together@2'}
+    """
+    return {count: TOGETHER if place == 0 else f"{TOGETHER}@{count}" for place, count in enumerate(clients)}
+
+
+def lines(result: Result, rows: int, clients: Sequence[int]) -> Iterator[tuple[str, str, int, list[Run]]]:
     """What was measured with so many rows a statement: step, form, sessions, runs."""
-    for step, sessions in ((ALONE, 1), (TOGETHER, clients)):
+    together = sorted(steps_of(clients).items())
+    for sessions, step in ((1, ALONE), *together):
         for form in FORMS:
             if runs := result.select(step, form, rows):
                 yield step, form, sessions, runs
 
 
-def speed_section(result: Result, rows: int, clients: int) -> Section:
+def speed_section(result: Result, rows: int, clients: Sequence[int]) -> Section:
     """Rows a second of each form."""
     shown: list[list[Value]] = [
         [
@@ -113,7 +136,7 @@ def speed_section(result: Result, rows: int, clients: int) -> Section:
     return Section(f"writers_speed_{rows}", f"Writing a log, {rows_text(rows)}", SPEED, shown, caption)
 
 
-def latency_section(result: Result, rows: int, clients: int) -> Section:
+def latency_section(result: Result, rows: int, clients: Sequence[int]) -> Section:
     """How long a transaction of each form takes."""
     shown: list[list[Value]] = [
         [
@@ -121,15 +144,21 @@ def latency_section(result: Result, rows: int, clients: int) -> Section:
             sessions,
             median_of(result, step, form, "latency_ms", rows),
             PUBLISHED_LATENCY_MS.get((form, rows, sessions)),
-            median_of(result, step, form, "lock_ms", rows),
-            PUBLISHED_LOCK_MS.get((form, rows, sessions)),
+            *(
+                value
+                for name in STATEMENT_WORDS
+                for value in (
+                    median_of(result, step, form, f"{name}_ms", rows),
+                    PUBLISHED_STATEMENTS_MS.get((form, rows, sessions), {}).get(name),
+                )
+            ),
         ]
         for step, form, sessions, _ in lines(result, rows, clients)
     ]
     return Section(f"writers_latency_{rows}", f"Time of a transaction, {rows_text(rows)}", LATENCY, shown)
 
 
-def order_section(result: Result, rows: int, clients: int) -> Section:
+def order_section(result: Result, rows: int, clients: Sequence[int]) -> Section:
     """What each form costs, and whether its ids are in order."""
     shown: list[list[Value]] = [
         [
@@ -144,7 +173,7 @@ def order_section(result: Result, rows: int, clients: int) -> Section:
     return Section(f"writers_order_{rows}", f"Order of its ids, {rows_text(rows)}", ORDER, shown, ORDER_CAPTION)
 
 
-def sections(result: Result, clients: int) -> list[Section]:
+def sections(result: Result, clients: Sequence[int]) -> list[Section]:
     """Speed, time and order, by rows of a statement; what has no run yet is left out."""
     makers = (speed_section, latency_section, order_section)
     made = [make(result, rows, clients) for make in makers for rows in STATEMENT_ROWS]
