@@ -24,6 +24,7 @@ MODULES = {
     "choose": "inorder.choose.command",
     "tail": "inorder.tail.command",
     "count": "inorder.count.command",
+    "feeds": "inorder.feeds.command",
 }
 UNLOADED = click.Command("unloaded")
 

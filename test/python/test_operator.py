@@ -1,4 +1,4 @@
-"""What an operator installs: tail and count need click and the driver, and their help not even that."""
+"""What an operator installs: tail, count and feeds need click and the driver, and their help not even that."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ try:
 except SystemExit:
     pass
 if {driver}:
-    import inorder.tail.run, inorder.count.counter, inorder.reconnect
+    import inorder.tail.run, inorder.count.counter, inorder.feeds.reading, inorder.reconnect
 print(*sys.modules, file=sys.stderr)
 """
 
@@ -30,7 +30,7 @@ def loaded(command: str, driver: bool) -> set[str]:
     return set(done.stderr.split())
 
 
-@pytest.mark.parametrize("command", ["tail", "count"])
+@pytest.mark.parametrize("command", ["tail", "count", "feeds"])
 def test_the_help_loads_neither_the_lab_nor_the_driver(command: str) -> None:
     """It is there at once."""
     modules = loaded(command, driver=False)

@@ -1,0 +1,1 @@
+"""``inorder feeds``: which feed is behind, and what delays its rows."""

@@ -1,0 +1,13 @@
+-- The feeds that the role may see, those that are behind first. Times are ages by the server's clock, in seconds.
+SELECT pg_catalog.to_jsonb(f.*)
+FROM (SELECT name AS feed, owner, relation::pg_catalog.text AS table, pg_catalog.current_database() AS database,
+             backlog_rows_estimated AS backlog_rows, backlog_transactions,
+             greatest(extract(epoch FROM clock.now OPERATOR(pg_catalog.-) coalesce(moved, created)),
+                      '0'::pg_catalog.numeric) AS idle_seconds,
+             unfinished_batch, batch_pid, coalesce(writers, '0'::pg_catalog.int8) AS writers,
+             CASE WHEN held_since IS NOT NULL
+                  THEN greatest(extract(epoch FROM clock.now OPERATOR(pg_catalog.-) held_since),
+                                '0'::pg_catalog.numeric) END AS held_seconds,
+             holder_pid, holder_application, holder_gid
+      FROM {inorder}.feeds CROSS JOIN pg_catalog.clock_timestamp() AS clock(now)) AS f
+ORDER BY f.backlog_rows DESC NULLS LAST, f.backlog_transactions DESC NULLS LAST, f.feed, f.owner

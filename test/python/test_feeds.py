@@ -1,0 +1,82 @@
+"""inorder feeds: what it shows of a feed in each format."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from inorder.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
+
+from tail_runs import Tail, insert
+from waiting import wait_for
+
+pytestmark = pytest.mark.server
+
+SAMPLE = re.compile(r'inorder_feed_(\w+)\{feed="(.*)",owner="\w+",table="public.events",database="tail"\} ([\d.]+)')
+
+
+@pytest.fixture
+def feeds(cluster: Cluster, fresh: Connection, tmp_path: Path) -> Tail:
+    """The tool on the fresh database, with two feeds: one is behind."""
+    fresh.execute("SELECT feed_create('mail', 'events'), feed_create('say \"hi\"', 'events')")
+    insert(fresh, 1200)
+    fresh.execute("ANALYZE events")
+    fresh.execute("SELECT count(*) FROM feed_read('mail', null::events)")
+    return Tail(cluster, tmp_path, command="feeds")
+
+
+def test_a_feed_that_is_behind_comes_first(feeds: Tail, fresh: Connection) -> None:
+    """With its rows, its batch and who has that."""
+    fresh.execute("SELECT feed_next_batch('say \"hi\"', 1000)")
+    pid = fresh.info.backend_pid
+    header, behind, read = feeds().splitlines()
+    assert header.split() == ["feed", "table", "rows", "transactions", "moved", "batch", "held", "for", "by"]
+    assert re.search(rf'\.say "hi" +public\.events +1,200 +\d+ +[\d.]+ \w+ ago +1 \(pid {pid}\)$', behind), behind
+    assert re.search(r"\.mail +public\.events +0 +\d+ +[\d.]+ \w+ ago$", read), read
+
+
+def test_who_delays_rows(cluster: Cluster, feeds: Tail) -> None:
+    """The oldest transaction, a session or a prepared one, and since when."""
+    with connect(f"{cluster.dsn} dbname=tail") as writer:
+        writer.execute("SET application_name = 'importer'")
+        with writer.transaction(force_rollback=True):
+            insert(writer, 1)
+            held = f"pid {writer.info.backend_pid} (importer)"
+            shown = feeds()
+            assert shown.count(held) == 2, shown
+            (first, _) = map(json.loads, feeds("--format", "json").splitlines())
+            assert first["writers"] == 1 and first["held_seconds"] >= 0 and first["holder_application"] == "importer"
+        assert "importer" not in feeds()
+
+
+def test_samples_for_prometheus(feeds: Tail) -> None:
+    """Every feed has a sample of each gauge that applies, with its labels escaped."""
+    lines = feeds("--format", "prometheus").splitlines()
+    samples = {(m[1], m[2]): float(m[3]) for line in lines if (m := SAMPLE.fullmatch(line))}
+    assert len(samples) == len([line for line in lines if not line.startswith("#")])
+    assert samples["backlog_rows", r"say \"hi\""] == 1200 and samples["backlog_rows", "mail"] == 0
+    assert {gauge for gauge, _ in samples} == {"backlog_rows", "backlog_transactions", "idle_seconds", "writers"}
+    assert "# TYPE inorder_feed_held_seconds gauge" in lines
+
+
+def test_a_file_that_is_replaced(feeds: Tail, fresh: Connection) -> None:
+    """Again and again, for a collector: whole each time, and nothing on standard output."""
+    path = feeds.folder / "inorder.prom"
+    with feeds.started("--format", "prometheus", "--watch", "50ms", "--out", str(path)):
+        wait_for(path.exists)
+        assert 'backlog_rows{feed="mail"' in path.read_text()
+        insert(fresh, 800, 1201)
+        fresh.execute("ANALYZE events")
+        wait_for(lambda: re.search(r'backlog_rows\{feed="mail".*\} [1-9]\d*$', path.read_text(), re.MULTILINE))
+    assert [path.name for path in feeds.folder.iterdir()] == ["inorder.prom"]
+
+
+def test_no_feed_and_mistakes(cluster: Cluster, fresh: Connection, tmp_path: Path) -> None:
+    """A table without rows, samples without feeds, no lines of JSON; a value out of range is named."""
+    feeds = Tail(cluster, tmp_path, command="feeds")
+    fresh.execute("SELECT feed_drop(name) FROM feeds")
+    assert len(feeds().splitlines()) == 1 and feeds("--format", "json") == ""
+    assert all(line.startswith("#") for line in feeds("--format", "prometheus").splitlines())
+    assert "--watch must be from 0.01" in feeds("--watch", "0", code=2)
+    assert "cannot write /nowhere/x" in feeds("--out", "/nowhere/x", code=2)
