@@ -23,6 +23,7 @@ from inorder.generate.output import opened, write
 from inorder.generate.times import TICKS_PER_DAY, TICKS_PER_SECOND, TICKS_TO_1970, Times, Words, ticks_of
 from inorder.generate.uuids import CHUNK, KINDS, Plan, chunks
 
+import preloaded
 from conftest import ROOT, scalar
 
 UNTIL = ticks_of(datetime(2019, 1, 1, tzinfo=UTC))
@@ -32,8 +33,7 @@ FIXED = ("--until", "2019-01-01")
 
 def tool(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[bytes]:
     """Run ``inorder generate`` as a user does."""
-    command = [sys.executable, "-m", "inorder", "generate", *arguments]
-    return subprocess.run(command, check=False, capture_output=True, cwd=folder)
+    return preloaded.run(["generate", *arguments], folder, os.environ)
 
 
 def generated(*arguments: str) -> list[uuid.UUID]:
