@@ -7,7 +7,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from inorder.commands.options import bindir_option
+from inorder.commands.options import bindir_option, size_given
 from inorder.commands.show import named, run_and_show
 from inorder.errors import InputError
 from inorder.lab.experiment import Experiment
@@ -59,9 +59,7 @@ def lab_run_all(bindir: Path | None, quick: bool, full: bool, out: Path) -> None
 
     What the folder has of the same run is kept: after an interrupt the same command goes on.
     """
-    if quick and full:
-        raise InputError("--quick and --full exclude each other")
-    size, server, before = "quick" if quick else "full" if full else "", find_server(bindir), list[Labelled]()
+    size, server, before = size_given(quick, full), find_server(bindir), list[Labelled]()
     kinds = all_experiments()
     out.mkdir(parents=True, exist_ok=True)
     page = out / "inorder-lab.html"

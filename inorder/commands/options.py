@@ -1,6 +1,7 @@
 """Options that the lab's commands share, and how the settings of a plan become options."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,13 @@ def described(kind: type[Experiment[Any]], name: str) -> str:
     shown = [f"{size} {one.show(value)}".strip() for size, value in values.items()
              if value not in (None, "") and (not size or value != values[""])]  # fmt: skip
     return one.help + (f"  [{'; '.join(shown)}]" if shown else "")
+
+
+def size_given(quick: bool, full: bool) -> str:
+    """The size of a run, "" for the usual one."""
+    if quick and full:
+        raise InputError("--quick and --full exclude each other")
+    return QUICK if quick else FULL if full else ""
 
 
 def plan_given(kind: type[Experiment[Any]], size: str, options: dict[str, Any]) -> Plan:
@@ -104,19 +112,9 @@ def new_file(given: Path | None, usual: str) -> Path:
     return given or unused(Path(usual))
 
 
-def experiment_command(
-    kind: type[Experiment[Any]], run: Callable[[type[Experiment[Any]], Plan, dict[str, Any]], None]
-) -> click.Command:
+def experiment_command(kind: type[Experiment[Any]], run: Callable[..., None]) -> click.Command:
     """The command that runs an experiment: the settings of its plan as options, and those of every experiment."""
-
-    def call(quick: bool, full: bool, **options: Any) -> None:
-        if quick and full:
-            raise InputError("--quick and --full exclude each other")
-        plan = plan_given(kind, QUICK if quick else FULL if full else "", options)
-        options["out"] = new_file(options["out"], usual_name(kind.name))
-        run(kind, plan, options)
-
-    command: Any = call
+    command: Any = partial(run, kind)
     for option in reversed(options_of(kind)):
         command = option(command)
     which = f" ({studies(kind.studies)})" if kind.studies else ""

@@ -9,13 +9,14 @@ from typing import Any
 import click
 from rich.console import Console, Group
 
-from inorder.commands.options import studies
+from inorder.commands.options import new_file, plan_given, size_given, studies
 from inorder.display import Display
 from inorder.errors import InputError
 from inorder.files import only_writer, require_writable
 from inorder.lab.capabilities import whole_run
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments import all_experiments
+from inorder.lab.journal import usual_name
 from inorder.lab.keys import SCHEMA
 from inorder.lab.plan import Plan
 from inorder.lab.results import Result
@@ -32,8 +33,10 @@ from inorder.report.terminal import section_table
 FILE_WIDTH = 140
 
 
-def run_experiment(kind: type[Experiment[Any]], plan: Plan, options: dict[str, Any]) -> None:
+def run_experiment(kind: type[Experiment[Any]], quick: bool, full: bool, **options: Any) -> None:
     """A command's work: the server is found, the experiment run, its result shown and kept."""
+    plan = plan_given(kind, size_given(quick, full), options)
+    options["out"] = new_file(options["out"], usual_name(kind.name))
     if options["dsn"] is not None:
         run_own(kind, plan, options)
         return

@@ -61,6 +61,16 @@ class Experiment(ABC, Generic[P]):
         """How many bytes on disk, and for what."""
 
     @classmethod
+    def index_folder(cls, plan: P) -> str:
+        """The user's folder in which its indexes are; "" if they are where the server is."""
+        return ""
+
+    @classmethod
+    def programs_for(cls, plan: P) -> tuple[str, ...]:
+        """The programs of PostgreSQL that a run of the plan on a throw-away server needs."""
+        return cls.programs
+
+    @classmethod
     def method_with(cls, plan: P, server: Server) -> str:
         """How it is measured with this server."""
         return cls.method or reading_method(server, plan)

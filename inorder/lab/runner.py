@@ -24,19 +24,19 @@ class Runner:
             stages = self.experiment.stages()
             self.progress.total(sum(stage.steps for stage in stages))
             for stage in stages:
-                self.take_stage(stage)
+                stage.begin()
+                for number in stage.numbers:
+                    for turn in self.turns(stage, number):
+                        self.take_turn(stage, turn, number)
             self.result.complete = True
             self.save()
 
-    def take_stage(self, stage: Stage) -> None:
-        """Its rounds."""
-        stage.begin()
-        for number in stage.numbers:
-            turns = list(stage.turns(number))
-            if stage.whole and not stage.redone:
-                self.forget_cut_off([place for turn in turns for place in turn.places], number)
-            for turn in shuffled(turns, self.experiment.plan.seed, number) if stage.shuffled else turns:
-                self.take_turn(stage, turn, number)
+    def turns(self, stage: Stage, number: int) -> list[Turn]:
+        """Those of a round, in their order; a round that was cut off begins anew."""
+        turns = list(stage.turns(number))
+        if stage.whole and not stage.redone:
+            self.forget_cut_off([place for turn in turns for place in turn.places], number)
+        return shuffled(turns, self.experiment.plan.seed, number) if stage.shuffled else turns
 
     def forget_cut_off(self, places: list[Place], number: int) -> None:
         """Take a round out of the result if some of its measurements are missing there."""

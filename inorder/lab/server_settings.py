@@ -79,15 +79,15 @@ def measuring_settings(memory_bytes: int, direct_io: bool) -> dict[str, str]:
     return settings | ({"debug_io_direct": "data"} if direct_io else {})
 
 
-def serve_measured(cluster: Cluster, plan: Any, more: Mapping[str, str] | None = None) -> None:
-    """Start a server that is stopped with as much memory as the plan has in all, and more settings.
+def serve_measured(cluster: Cluster, small: Small, more: Mapping[str, str] | None = None) -> None:
+    """Start a server that is stopped with so much memory in all, and more settings.
 
     By direct I/O all of it is shared buffers, and what the disks do can be limited. In a control group a quarter is,
     and the rest is what the server's page cache and sessions may use; what the fill has left in the page cache is
     dropped before.
     """
-    memory, method = int(plan.memory_bytes), reading_method(cluster.server, plan)
-    limit = limit_disks(cluster, plan, method) if getattr(plan, "iops", None) else None
+    memory, method = small.memory_bytes, reading_method(cluster.server, small)
+    limit = limit_disks(cluster, small, small.iops, method) if small.iops else None
     if method == CGROUP:
         where = cgroup.place()
         assert where is not None
@@ -96,7 +96,7 @@ def serve_measured(cluster: Cluster, plan: Any, more: Mapping[str, str] | None =
     cluster.start(measuring_settings(memory, method == DIRECT_IO) | dict(more or {}), limit)
 
 
-def limit_disks(cluster: Cluster, plan: Any, method: str) -> cgroup.ControlGroup:
+def limit_disks(cluster: Cluster, small: Small, iops: int, method: str) -> cgroup.ControlGroup:
     """A group in which the disks of the data do so many reads and writes a second; an error where there can be none."""
     if method != DIRECT_IO:
         raise InputError("--iops needs direct I/O, that is PostgreSQL 16 and a file system on a disk: "
@@ -104,18 +104,18 @@ def limit_disks(cluster: Cluster, plan: Any, method: str) -> cgroup.ControlGroup
     where = cgroup.place(cgroup.IO)
     if where is None:
         raise InputError("--iops needs a control group for disks, which may not be made here (as root it may, usually)")
-    folders = [cluster.data, *([Path(plan.tablespace)] if plan.tablespace else [])]
+    folders = [cluster.data, *([Path(small.tablespace)] if small.tablespace else [])]
     disks = {folder: disk_of(folder) for folder in folders}
     if missing := [folder for folder, disk in disks.items() if disk is None]:
         raise InputError(f"--iops: the kernel shows no disk for {missing[0]}")
-    return cgroup.iops_limit(where, sorted({disk for disk in disks.values() if disk}), int(plan.iops))
+    return cgroup.iops_limit(where, sorted({disk for disk in disks.values() if disk}), iops)
 
 
-def serve_afresh(cluster: Cluster, plan: Any, more: Mapping[str, str] | None = None) -> None:
+def serve_afresh(cluster: Cluster, small: Small, more: Mapping[str, str] | None = None) -> None:
     """The same of one that runs, once everything a fill wrote has reached the device."""
     cluster.stop()
     os.sync()  # the fill flushed nothing; its pages must not be written back while others are measured
-    serve_measured(cluster, plan, more)
+    serve_measured(cluster, small, more)
 
 
 def drop_page_cache(folder: Path) -> None:

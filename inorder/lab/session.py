@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +84,8 @@ def require_free(needed: int, what: str, folder: Path | None = None) -> None:
 def require_room(kind: type[Experiment[P]], plan: P) -> None:
     """An error if the tables and the server itself, or indexes on a tablespace of their own, do not fit."""
     needed, what = kind.room(plan)
-    if tablespace := getattr(plan, "tablespace", ""):
-        require_free(needed * INDEX_SHARE // 100, f"the indexes of {what}", Path(tablespace))
+    if folder := kind.index_folder(plan):
+        require_free(needed * INDEX_SHARE // 100, f"the indexes of {what}", Path(folder))
     require_free(needed + SERVER_BYTES, what)
 
 
@@ -104,11 +105,11 @@ def run_session(
     """An experiment on a server of its own; the result is filled and saved as it goes, what it has is left out."""
     require_room(kind, plan)
     require_extensions(plan, server)
-    for program in (*kind.programs, *(("pg_waldump",) if getattr(plan, "dump_wal", False) else ())):
+    for program in kind.programs_for(plan):
         server.program(program)
     with Cluster(server) as cluster:
         result.machine = machine.describe_machine(cluster.folder)
-        run_on(kind(plan, ThrowAway(cluster), progress), result, path)
+        Runner(kind(plan, ThrowAway(cluster), progress), result, partial(Journal(path).save, result)).run()
 
 
 def own_result(kind: type[Experiment[P]], plan: P, found: Capabilities, notes: Sequence[str]) -> Result:
@@ -137,12 +138,6 @@ def run_own_session(
         own.program(program)
     with own:
         try:
-            run_on(kind(plan, own, progress), result, path)
+            Runner(kind(plan, own, progress), result, partial(Journal(path).save, result)).run()
         except psycopg.Error as error:
             raise explained(error) from error
-
-
-def run_on(experiment: Experiment[P], result: Result, path: Path) -> None:
-    """Run it; each measurement is added to the file when it is made."""
-    journal = Journal(path)
-    Runner(experiment, result, lambda: journal.save(result)).run()

@@ -18,6 +18,11 @@ class Measured:
     series: Series = field(default_factory=dict)
 
 
+def measured(found: Measured | Metrics) -> Measured:
+    """What was found, with numbers over time or without."""
+    return found if isinstance(found, Measured) else Measured(found)
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a measurement belongs in a result: its step, the kind that is compared, its rows; and what it is called."""
@@ -51,12 +56,8 @@ class Turn:
 
 def single(step: str, kind: str, rows: int, label: str, measure: Callable[[int], Measured | Metrics]) -> Turn:
     """A turn of one measurement."""
-
-    def once(seed: int) -> Iterator[Measured]:
-        found = measure(seed)
-        yield found if isinstance(found, Measured) else Measured(found)
-
-    return Turn((Place(step, kind, rows, label),), once)
+    # By map, which has no frame of its own: as few calls as possible lie between a command and what it measures.
+    return Turn((Place(step, kind, rows, label),), lambda seed: map(measured, map(measure, (seed,))))
 
 
 def several(

@@ -3,19 +3,22 @@
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import NoReturn, cast
 from uuid import UUID
 
 import psycopg
 import pytest
+from click.testing import CliRunner
+from inorder.cli import cli
 from inorder.database import Connection, connect
-from inorder.errors import InputError
+from inorder.errors import InorderError, InputError
 from inorder.lab import insert_tables
 from inorder.lab.analysis.quality import findings
 from inorder.lab.analysis.stats import estimate
@@ -66,7 +69,7 @@ class TablesOnPaper(InsertTables):
         """Noted."""
         self.asked.append(("serve",))
 
-    def measure(self, name: str, load: Load, seed: int, *_: object) -> Measured:
+    def measure(self, name: str, load: Load, seed: int, *_: object, **_more: object) -> Measured:
         """Noted."""
         self.asked.append(("measure", name, load.clients, load.transactions))
         return Measured({"tps": float(seed)})
@@ -180,8 +183,8 @@ def test_fill_and_measure(server: Server) -> None:
         experiment = experiment_on(cluster, PLAN)
         filled = dict(zip(PLAN.kinds, experiment.tables.fill(ROWS), strict=True))
         experiment.tables.serve_for_measuring()
-        runs = [experiment.measure("random", 4, seed) for seed in (1, 2)]
-        ordered = experiment.measure("bigint", 4, 1)
+        runs = [experiment.measurement("random", 4)(seed) for seed in (1, 2)]
+        ordered = experiment.measurement("bigint", 4)(1)
         sizes = experiment.tables.sizes("random")
         with connect(cluster.dsn) as connection:
             rows = connection.execute("SELECT count(*) FROM inorder_lab.random").fetchone()
@@ -206,6 +209,30 @@ def test_fill_and_measure(server: Server) -> None:
     assert settings.get("debug_io_direct", "") == ("data" if server.has_direct_io else "")
 
 
+LAYERS = ("commands/", "lab/session", "lab/runner", "lab/insert_tables", "lab/targets/", "lab/instruments/")
+
+
+@pytest.mark.server
+def test_few_calls_lead_from_the_command_to_pgbench(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At most eight functions of the tool, each in the layer of its caller or in one below."""
+    called: list[str] = []
+
+    def stopped(*_: object) -> NoReturn:
+        called.extend(frame.filename for frame in traceback.extract_stack() if "/inorder/" in frame.filename)
+        raise InorderError("stopped")
+
+    monkeypatch.setattr("inorder.lab.instruments.pgbench.follow", stopped)
+    monkeypatch.setenv("PG_CONFIG", str(server.bindir / "pg_config"))
+    out = str(tmp_path / "r.json")
+    command = ["lab", "run", "insert", "--rows", "1k", "--keys", "bigint", "--out", out]
+    done = CliRunner().invoke(cli, command)
+    assert str(done.exception) == "stopped" and len(called) <= 8, called
+    layers = [next(place for place, name in enumerate(LAYERS) if f"/inorder/{name}" in file) for file in called]
+    assert layers == sorted(layers) and set(layers) == set(range(len(LAYERS)))
+
+
 @pytest.mark.server
 def test_wal_that_may_be_gone_is_not_read(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a turn into which a checkpoint of the server's own fell; what was counted stays."""
@@ -214,7 +241,7 @@ def test_wal_that_may_be_gone_is_not_read(server: Server, monkeypatch: pytest.Mo
         experiment = experiment_on(cluster, replace(PLAN, kinds=("bigint",)))
         assert len(list(experiment.tables.fill(0))) == 1
         experiment.tables.serve_for_measuring()
-        found = experiment.measure("bigint", 4, 1)
+        found = experiment.measurement("bigint", 4)(1)
         with connect(cluster.dsn) as connection:
             (timeout,) = connection.execute("SHOW checkpoint_timeout").fetchone() or ("",)
     assert found.metrics["wal_bytes"] > 1 and "record_bytes" not in found.metrics and "page_map" not in found.series
@@ -229,7 +256,7 @@ def test_wal_brings_checkpoints_where_it_is_bounded(server: Server) -> None:
         experiment = experiment_on(cluster, plan)
         assert len(list(experiment.tables.fill(5 * ROWS))) == 1
         experiment.tables.serve_for_measuring()
-        metrics = experiment.measure("random", 4, 1).metrics
+        metrics = experiment.measurement("random", 4)(1).metrics
     assert metrics["wal_bytes"] > 2**24 and "record_bytes" not in metrics
     assert 1 <= metrics["checkpoints_requested"] <= metrics["wal_bytes"] / 2**23
     result = empty_result(InsertExperiment, plan)
@@ -252,7 +279,7 @@ def test_kinds_of_index_on_a_tablespace(server: Server, tmp_path_factory: pytest
             assert [path.name.startswith(PREFIX) for path in folder.iterdir() if path.is_dir()] == [True]
             with connect(cluster.dsn) as connection:
                 found = connection.execute(INDEXES.encode()).fetchall()
-            without = experiment.measure("random_none", 1, 1).metrics
+            without = experiment.measurement("random_none", 1)(1).metrics
         left = [path for path in folder.rglob("*") if path.is_dir()]
     assert found == [
         ("random", True, True, "inorder_indexes"),

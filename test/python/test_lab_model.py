@@ -250,7 +250,7 @@ def test_the_model_says_what_the_server_counts(server: Server) -> None:
         assert len(list(experiment.tables.fill(plan.rows[0]))) == len(plan.kinds)
         experiment.tables.serve_for_measuring()
         for number, kind in enumerate((*plan.kinds, "time", "time")):  # no turn profits from a second that is over
-            metrics = experiment.measure(kind, 8, 1).metrics
+            metrics = experiment.measurement(kind, 8)(1).metrics
             result.runs.append(Run("insert", kind, plan.rows[0], number, metrics))
     (section,) = compared(result)
     found = {str(row[0]): row for row in section.rows}

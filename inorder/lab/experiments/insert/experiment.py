@@ -1,7 +1,7 @@
 """The insert experiment: what it does to a server."""
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from typing import ClassVar
 
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
@@ -32,6 +32,16 @@ class InsertExperiment(Experiment[InsertPlan]):
         rows, tables = max(plan.rows), len(plan.variants)
         each = bytes_needed(rows, plan.rounds * len(plan.clients), plan.seconds, plan.inserts)
         return each * tables, f"{rows:,} rows of {tables} key kinds"
+
+    @classmethod
+    def index_folder(cls, plan: InsertPlan) -> str:
+        """Of the plan."""
+        return plan.tablespace
+
+    @classmethod
+    def programs_for(cls, plan: InsertPlan) -> tuple[str, ...]:
+        """Also the one that reads the WAL."""
+        return (*cls.programs, "pg_waldump") if plan.dump_wal else cls.programs
 
     @classmethod
     def adapt(cls, plan: InsertPlan, can: Capabilities) -> Adapted[InsertPlan]:
@@ -73,17 +83,17 @@ class InsertExperiment(Experiment[InsertPlan]):
         """One kind at one size with so many clients."""
         several = f", {clients} clients" if len(self.plan.clients) > 1 else ""
         label = f"{rows:,} rows: {KEY_KINDS[kind].label}{several}"
-        return single(self.plan.steps[clients], kind, rows, label, lambda seed: self.measure(kind, clients, seed))
+        return single(self.plan.steps[clients], kind, rows, label, self.measurement(kind, clients))
 
     def sizes_turn(self, kind: str, rows: int) -> Turn:
         """One kind's table and index after the last round."""
         label = f"{rows:,} rows: sizes of {KEY_KINDS[kind].label}"
         return single(SIZES, kind, rows, label, lambda _seed: self.tables.sizes(kind))
 
-    def measure(self, kind: str, clients: int, seed: int) -> Measured:
-        """One run of pgbench."""
+    def measurement(self, kind: str, clients: int) -> Callable[[int], Measured]:
+        """One run of pgbench, by its seed."""
         load = load_of(clients, self.plan.threads, self.plan.seconds, self.plan.inserts)
-        return self.tables.measure(kind, load, seed, self.show_step, self.plan.dump_wal)
+        return partial(self.tables.measure, kind, load, show=self.show_step, dump_wal=self.plan.dump_wal)
 
     def outcome(self, metrics: Metrics) -> str:
         """Its TPS."""
