@@ -99,15 +99,18 @@ COMMENT ON FUNCTION inorder_internal.order_types() IS
 CREATE FUNCTION inorder_internal.order_columns(relation regclass, key_attnum smallint)
 RETURNS name[]
 LANGUAGE sql STABLE
--- INCLUDE columns do not count.
+-- INCLUDE columns do not count. The guard of a number that is a default fires before generated columns are computed, so
+-- it does not see that an UPDATE changes one.
 BEGIN ATOMIC
     SELECT CASE WHEN bool_and(o.opcnamespace = 'pg_catalog'::regnamespace
-                              AND a.atttypid = ANY (inorder_internal.order_types()))
+                              AND a.atttypid = ANY (inorder_internal.order_types())
+                              AND (a.attgenerated = ''::"char" OR n.attgenerated <> ''::"char"))
                 THEN array_agg(a.attname ORDER BY k.place) ELSE '{}'::name[] END
     FROM pg_index AS i
     CROSS JOIN ROWS FROM (unnest(i.indkey::smallint[]), unnest(i.indclass::oid[])) WITH ORDINALITY
         AS k(attnum, class, place)
     JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+    JOIN pg_attribute AS n ON n.attrelid = i.indrelid AND n.attnum = key_attnum
     JOIN pg_opclass AS o ON o.oid = k.class
     WHERE i.indrelid = relation AND i.indisprimary AND a.attnum <> key_attnum;
 END;

@@ -120,3 +120,20 @@ def test_a_guard_by_hand_of_another_kind_of_column(place: Place, way: str) -> No
     run(owner, "BEGIN")
     assert states(owner, READS) == dict.fromkeys(READS, GROUND)
     run(owner, "ROLLBACK")
+
+
+@pytest.mark.parametrize("generated", [False, True], ids=["default", "generated"])
+def test_an_update_does_not_move_a_row_past_the_key_at_which_a_batch_ended(place: Place, generated: bool) -> None:
+    """A generated column of the key is computed after the guard of a default: rows come as whole transactions."""
+    owner = place.session()
+    number = "GENERATED ALWAYS AS (xact_id_generated()) STORED" if generated else "NOT NULL DEFAULT xact_id()"
+    run(
+        owner, f"CREATE TABLE t (x int, k int GENERATED ALWAYS AS (x * 10) STORED PRIMARY KEY, xact bigint {number})",
+        "CREATE INDEX ON t (xact)", "SELECT feed_create('f', 't')", "INSERT INTO t SELECT generate_series(1, 10)",
+    )  # fmt: skip
+    read = "SELECT x FROM feed_read('f', null::t, 5)"
+    first = numbers(owner, read)
+    assert first == list(range(1, 6 if generated else 11))
+    refused = "23001" if generated else ""
+    assert state(owner, "UPDATE t SET x = -8 WHERE x = 8") == state(owner, "UPDATE t SET x = 99 WHERE x = 2") == refused
+    assert first + numbers(owner, read) == list(range(1, 11))
