@@ -4,6 +4,7 @@ from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.bulk import report as bulk_report
 from inorder.lab.experiments.bulk.plan import BulkPlan
 from inorder.lab.experiments.insert import beside_p1, studies
+from inorder.lab.experiments.insert.newer import SOURCES
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.sequence import PUBLISHED_ROWS, PUBLISHED_TPS, SequencePlan
 from inorder.lab.keys import KEY_KINDS
@@ -129,6 +130,30 @@ def test_wal_of_study_p3_at_equal_throughput() -> None:
     assert [row[2][:5].strip() for row in rows.values()] == ["20.00", "", "1.00", "2.00"]
     model = {kind: float(row[1].split()[0]) for kind, row in rows.items()}
     assert model["random"] > model["time, 60 s"] > model["sequence, 256"] > 0
+
+
+def test_newer_measurements_stand_beside() -> None:
+    """Where both kinds were measured; each figure of the same quantity, of the largest table."""
+    result = a_result()
+    result.plan.update(kinds=["bigint", "random", "v7"], rows=[1000])
+    for kind, tps, size, leaf in (
+        ("random", 1000.0, 3.0, 69.0),
+        ("v7", 2000.0, 2.0, 90.0),
+        ("bigint", 4000.0, 1.0, 90.0),
+    ):
+        result.runs = [run for run in result.runs if run.kind != kind]
+        add(result, kind, tps, 1000)
+        result.runs.append(Run("fill", kind, 1000, 1, {"table_bytes": size, "index_bytes": size}))
+        result.runs.append(Run("sizes", kind, 1000, 1, {"leaf_density": leaf}))
+    rows = named(result, "newer")
+    assert [row[3:] for row in rows] == [
+        ["410", "1,000", ""], ["375", "1,000", "1,000"], ["290", "1,000", "500"],
+        ["1.74", "1,000", ""], ["1.07", "1,000", "1.50"], ["1", "1,000", "1.00"],
+        ["79", "1,000", "69.0"], ["98", "1,000", "90.0"], ["40–50", "1,000", "25.0"], ["85–95", "1,000", "50.0"],
+    ]  # fmt: skip
+    assert all(source.setup in caption(result, "newer") for source in SOURCES)
+    result.plan["kinds"] = ["bigint", "random"]
+    assert "newer" not in {section.name for section in INSERT.sections(result)}
 
 
 def test_why_random_keys_keep_more_than_in_study_p1() -> None:

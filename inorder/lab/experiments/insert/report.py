@@ -7,6 +7,7 @@ from inorder.lab.analysis.stats import LEAST_ROUNDS
 from inorder.lab.experiments.insert.details import clients_sections, details_sections
 from inorder.lab.experiments.insert.feedback import feedback_sections
 from inorder.lab.experiments.insert.model import model_sections
+from inorder.lab.experiments.insert.newer import newer_section
 from inorder.lab.experiments.insert.pictures import bars, by_size, over_time
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.insert.published import published_sections
@@ -129,6 +130,7 @@ def sections(result: Result, plan: InsertPlan) -> list[Section]:
         *feedback_sections(result, plan, sizes),
         *clients_sections(result, plan),
         *published_sections(result, plan),
+        *([newer_section(result, plan)] if {"random", "v7"} <= set(plan.kinds) and sizes else []),
         *model_sections(result, plan),
     ]
     return [

@@ -1,0 +1,96 @@
+"""Newer measurements by others beside those of the insert experiment, each with its set-up.
+
+The figures are of another table, machine and server each, as their authors print them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from inorder.lab.analysis.figures import last_of, median_of, ratio_of
+from inorder.lab.experiments.insert.plan import SIZES, InsertPlan
+from inorder.lab.insert_tables import FILL, INSERT
+from inorder.lab.keys import KEY_KINDS
+from inorder.lab.results import Result
+from inorder.report.section import Column, Section, Value, figures, text
+
+Here = Callable[[Result, str, int], Value]
+MILLION = 1_000_000
+
+
+def seconds(result: Result, kind: str, rows: int) -> Value:
+    """Of a million inserts, at the speed measured."""
+    tps = median_of(result, INSERT, kind, "tps", rows)
+    return MILLION / tps.median if tps else None
+
+
+def size(result: Result, kind: str, rows: int) -> Value:
+    """Of table and index, to that of version 7."""
+    ours, base = (
+        [last_of(result, FILL, one, part, rows) for part in ("table_bytes", "index_bytes")] for one in (kind, "v7")
+    )
+    return sum(filter(None, ours)) / sum(filter(None, base)) if all(ours) and all(base) else None
+
+
+def density(result: Result, kind: str, rows: int) -> Value:
+    """Of the leaf pages, percent."""
+    return last_of(result, SIZES, kind, "leaf_density", rows)
+
+
+def share(result: Result, kind: str, rows: int) -> Value:
+    """Of the speed of bigint in the same round, percent."""
+    ratio = ratio_of(result, INSERT, kind, "bigint", "tps", rows)
+    return 100 * ratio.median if ratio else None
+
+
+@dataclass(frozen=True)
+class Source:
+    """One measurement by others: what it measured, by kind of key what it prints, and how it differs from ours."""
+
+    name: str
+    what: str
+    figures: dict[str, str]
+    here: Here
+    setup: str = ""
+
+
+SOURCES = (
+    Source(
+        "ardentperf, 2024", "seconds for 1 M inserts", {"random_char": "410", "random": "375", "v7": "290"}, seconds,
+        "ardentperf: 1 M rows into a large table that other sessions query at the same time, keys as text, uuid by "
+        "version 4 and by a patch for version 7; here nobody queries, the table has the key alone, char(32) for text.",
+    ),
+    Source(
+        "ardentperf, 2024", "size to version 7", {"random_char": "1.74", "random": "1.07", "v7": "1"}, size,
+        "Its sizes are 4.31, 2.65 and 2.47 GB, with the other columns of its table.",
+    ),
+    Source(
+        "Atkinson, 2025", "leaf density, %", {"random": "79", "v7": "98"}, density,
+        "Atkinson: version 4 against version 7; 98 % is above the 90 % that inserts at the right end leave by default, "
+        "and 79 % above the 65 to 75 % between which random keys swing here.",
+    ),
+    Source(
+        "gp3 volume", "speed to bigserial, %", {"random": "40–50", "v7": "85–95"}, share,
+        "gp3: 100 M rows on a cloud volume, whose base is 3,000 IOPS; nearest here: --rows 100M --iops 3000.",
+    ),
+)  # fmt: skip
+
+COLUMNS = (
+    Column("source", "Who measured it, and when."),
+    Column("what", "What was measured.", text),
+    Column("key", "Kind of key.", text),
+    Column("published", "As printed there; sizes as a ratio of those printed.", text),
+    Column("rows", "Rows in the table here, the largest.", figures),
+    Column("here", "The same here.", figures),
+)
+
+
+def newer_section(result: Result, plan: InsertPlan) -> Section:
+    """All of them beside the largest table here."""
+    rows = max(plan.rows)
+    table: list[list[Value]] = [
+        [source.name, source.what, KEY_KINDS[kind].label, printed, rows, source.here(result, kind, rows)]
+        for source in SOURCES
+        for kind, printed in source.figures.items()
+    ]
+    caption = " ".join([*(source.setup for source in SOURCES), "Compare the direction, not the figures."])
+    return Section("newer", "Beside newer measurements", COLUMNS, table, caption, terminal=False)
