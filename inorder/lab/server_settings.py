@@ -20,12 +20,13 @@ class Small:
     """A server that is smaller than its tables.
 
     Bytes of memory in all, requests a second of its disks (None: as many as they can), the folder of a tablespace
-    ("": none).
+    ("": none), bytes of page cache behind that memory (None: none, or as much as there is).
     """
 
     memory_bytes: int
     iops: int | None = None
     tablespace: str = ""
+    page_cache: int | None = None
 
 
 # The fill is not measured: it may use memory and skip every flush.
@@ -45,6 +46,11 @@ def reads_directly(server: Server, folder: Path) -> bool:
 
 def reading_method(server: Server, plan: Any) -> str:
     """How "larger than memory" is made with this server and as much memory as the plan has."""
+    if page_cache := getattr(plan, "page_cache", None):
+        if plan.memory_bytes + page_cache < cgroup.LEAST_BYTES or not cgroup.place():
+            raise InputError(f"--page-cache needs a memory control group, which may not be made here (as root it may, "
+                             f"usually), and {cgroup.LEAST_BYTES // 2**20} MB with --memory")  # fmt: skip
+        return CGROUP
     if reads_directly(server, temporary_folder(service_account())):
         return DIRECT_IO
     return CGROUP if plan.memory_bytes >= cgroup.LEAST_BYTES and cgroup.place() else EXACT_COUNTERS
@@ -92,7 +98,9 @@ def serve_measured(cluster: Cluster, small: Small, more: Mapping[str, str] | Non
         where = cgroup.place()
         assert where is not None
         drop_page_cache(cluster.data)
-        memory, limit = memory // 4, cgroup.memory_limit(where, memory)
+        page_cache = getattr(plan, "page_cache", None)
+        buffers, memory = (memory, memory + page_cache) if page_cache else (memory // 4, memory)
+        memory, limit = buffers, cgroup.memory_limit(where, memory)
     cluster.start(measuring_settings(memory, method == DIRECT_IO) | dict(more or {}), limit)
 
 

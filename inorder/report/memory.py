@@ -21,6 +21,8 @@ def memory_note(result: Result) -> str:
         iops = result.plan.get("iops")
         limit = f", which does no more than {iops:,} reads and as many writes a second for the server" if iops else ""
         return f"{memory} without a page cache behind them: a block that is not there is read from the device{limit}."
+    if page_cache := result.plan.get("page_cache"):
+        return f"{memory} and {page_cache / MB:.0f} MB of page cache behind them, by a memory control group."
     if result.method == CGROUP:
         return (
             f"{result.plan['memory_bytes'] / MB:.0f} MB in all, page cache included, by a memory control group; "

@@ -85,6 +85,23 @@ def test_measuring_takes_it_where_there_is_no_direct_io(server: Server, place: P
         assert cluster.limit is None and not own_group(place).exists()
 
 
+@pytest.mark.server
+def test_a_page_cache_behind_shared_buffers(server: Server, place: Place) -> None:
+    """Both in the group, with direct I/O off; too little, or no group, is an error."""
+    small = Small(LEAST_BYTES, page_cache=LEAST_BYTES)
+    assert reading_method(server, small) == CGROUP
+    with pytest.raises(InputError, match="--page-cache needs a memory control group"):
+        reading_method(server, Small(2**20, page_cache=2**20))
+    with Cluster(server) as cluster:
+        tables = tables_on(cluster, small)
+        tables.serve_for_measuring()
+        assert isinstance(cluster.limit, ControlGroup)
+        assert int((cluster.limit.folder / place.limit_file).read_text()) == 2 * LEAST_BYTES
+        with connect(cluster.dsn) as connection:
+            assert connection.execute("SHOW shared_buffers").fetchone() == (f"{LEAST_BYTES // 2**20}MB",)
+            assert connection.execute("SELECT current_setting('debug_io_direct', true)").fetchone() in ((None,), ("",))
+
+
 def test_what_a_killed_process_has_left_is_removed(place: Place) -> None:
     """But not the group of one that runs, even if nothing is in it yet."""
     ended = subprocess.Popen(["true"])

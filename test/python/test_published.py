@@ -3,9 +3,10 @@
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.bulk import report as bulk_report
 from inorder.lab.experiments.bulk.plan import BulkPlan
-from inorder.lab.experiments.insert import beside_p1, studies
+from inorder.lab.experiments.insert import InsertExperiment, beside_p1, studies
 from inorder.lab.experiments.insert.newer import SOURCES
 from inorder.lab.experiments.insert.plan import InsertPlan
+from inorder.lab.experiments.insert.published import places_of
 from inorder.lab.experiments.sequence import PUBLISHED_ROWS, PUBLISHED_TPS, SequencePlan
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import Result, Run
@@ -154,6 +155,20 @@ def test_newer_measurements_stand_beside() -> None:
     assert all(source.setup in caption(result, "newer") for source in SOURCES)
     result.plan["kinds"] = ["bigint", "random"]
     assert "newer" not in {section.name for section in INSERT.sections(result)}
+
+
+def test_tables_of_study_p3_by_what_they_fit_into() -> None:
+    """The largest of each; what there is none of is empty."""
+    result = a_result()
+    result.plan.update(rows=[1000, 2000, 3000, 4000], memory_bytes=2**20, page_cache=2**22)
+    for rows, size in ((1000, 2**19), (2000, 2**20 + 1), (3000, 5 * 2**20), (4000, 5 * 2**20 + 1)):
+        result.runs.append(Run("fill", "random", rows, 1, {"table_bytes": 0.0, "index_bytes": size}))
+    plan = InsertExperiment.plan_in(result)
+    assert places_of(result, plan) == {"small": 1000, "medium": 3000, "large": 4000}
+    result.plan["page_cache"] = None
+    assert places_of(result, InsertExperiment.plan_in(result)) == {"small": 1000, "medium": 3000, "large": 4000}
+    result.plan.update(rows=[1000], page_cache=2**22)
+    assert places_of(result, InsertExperiment.plan_in(result)) == {"small": 1000, "medium": -1, "large": -1}
 
 
 def test_why_random_keys_keep_more_than_in_study_p1() -> None:

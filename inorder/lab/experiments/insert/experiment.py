@@ -57,7 +57,7 @@ class InsertExperiment(Experiment[InsertPlan]):
     def tables(self) -> InsertTables:
         """One for each kind of key with each kind of index."""
         kinds = {name: KEY_KINDS[name] for name in self.plan.variants}
-        small = Small(self.plan.memory_bytes, self.plan.iops, self.plan.tablespace)
+        small = Small(self.plan.memory_bytes, self.plan.iops, self.plan.tablespace, self.plan.page_cache)
         settings = {"synchronous_commit": self.plan.synchronous_commit}
         return InsertTables(self.target, kinds, small, self.plan.fill_workers, settings, self.plan.max_wal_size)
 

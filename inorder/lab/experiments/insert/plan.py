@@ -40,6 +40,9 @@ class InsertPlan(Plan):
     iops: int | None = setting.optional_count(
         "Reads, and writes, per second that the server's disks are throttled to.", 10, 10**7, of_server=True
     )
+    page_cache: int | None = setting.optional_bytes(
+        "Page cache behind --memory, by a memory control group: for tables that fit into both. Default: none.", 16 * MB
+    )
     fill_workers: int = insert_tables.fill_workers()
     max_wal_size: int | None = setting.optional_bytes(
         "max_wal_size while measuring, for several checkpoints in a turn. Default: none comes.", 32 * MB

@@ -139,7 +139,8 @@ GENERATORS = (
     Column(
         "rows",
         "Which of the study's tables: small is empty, medium fits into memory but not into shared buffers, "
-        "large into neither. Here the smallest, the middle and the largest of the sizes, whatever fits.",
+        "large into neither. Here with --page-cache the largest size of each; without the smallest, the middle and the "
+        "largest of the sizes, whatever fits.",
         text,
     ),
     Column(
@@ -176,22 +177,33 @@ def relative(result: Result, kind: str, rows: int, smallest: int) -> Estimate | 
     return unpaired_ratio(speeds, small) if speeds and small else None
 
 
-def places_of(plan: InsertPlan) -> dict[str, int]:
-    """The sizes here that stand beside the study's tables: the smallest, the middle and the largest."""
+def places_of(result: Result, plan: InsertPlan) -> dict[str, int]:
+    """The sizes here that stand beside the study's tables: by what they fit into, or else smallest, middle, largest."""
     sizes = sorted(plan.rows)
+    if plan.page_cache:
+        found = {"small": NO_ROWS, "medium": NO_ROWS, "large": NO_ROWS}
+        return found | {place_of(result, plan, rows): rows for rows in sizes}
     medium = sizes[len(sizes) // 2] if len(sizes) > 2 else NO_ROWS
     return {"small": sizes[0], "medium": medium, "large": sizes[-1] if len(sizes) > 1 else NO_ROWS}
 
 
+def place_of(result: Result, plan: InsertPlan, rows: int) -> str:
+    """What table and index of random keys fit into: shared buffers, these with the page cache, neither."""
+    size = sum(last_of(result, FILL, "random", part, rows) or 0 for part in ("table_bytes", "index_bytes"))
+    if size <= plan.memory_bytes:
+        return "small"
+    return "medium" if size <= plan.memory_bytes + (plan.page_cache or 0) else "large"
+
+
 def wal_section(result: Result, plan: InsertPlan) -> Section:
     """WAL of as many rows of each generator."""
-    return equal_section(result, plan, places_of(plan))
+    return equal_section(result, plan, places_of(result, plan))
 
 
 def generators_section(result: Result, plan: InsertPlan) -> Section:
     """From a small to a medium and a large table, by generator; the middle and the largest of the sizes here."""
-    places = places_of(plan)
-    smallest = places["small"]
+    places = places_of(result, plan)
+    smallest = places["small"] if places["small"] != NO_ROWS else min(plan.rows)
     table: list[list[Value]] = []
     for place, shares in studies.SEQUENTIAL_RELATIVE.items():
         for kind, share in shares.items():
