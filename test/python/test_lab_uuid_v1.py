@@ -7,11 +7,15 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from inorder.errors import InputError
 from inorder.lab.analysis.stats import Estimate
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.uuid_v1 import UuidV1Experiment
@@ -19,6 +23,7 @@ from inorder.lab.experiments.uuid_v1.plan import (
     COPY_FROM,
     COPY_MORE,
     KINDS,
+    RECENT,
     SIZES,
     SIZES_AFTER,
     STEPS,
@@ -43,7 +48,7 @@ from on_paper import empty_result, run_on_paper
 from tool import inorder, surroundings
 
 ROWS = 5000
-TIMED = [step for step in STEPS if step not in (SIZES, SIZES_AFTER)]
+TIMED = [step for step in STEPS if step not in (SIZES, SIZES_AFTER, RECENT)]
 
 
 class OnPaper(UuidV1Experiment):
@@ -87,7 +92,7 @@ def test_the_steps_are_those_of_the_study() -> None:
     """COPY, a further COPY, COPY TO, ANALYZE, sizes, both VACUUMs, REINDEX, sizes."""
     assert list(STEPS) == [
         "copy_from", "copy_more", "copy_to", "analyze", "sizes", "vacuum_oldest", "vacuum_random", "reindex",
-        "sizes_after",
+        "sizes_after", "recent",
     ]  # fmt: skip
 
 
@@ -204,9 +209,46 @@ def test_the_data_and_what_is_deleted(server: Server) -> None:
         assert 350 < bench.measure("bigint", VACUUM_RANDOM, 1)["deleted"] < 640
 
 
+@pytest.mark.server
+def test_nodes_with_clocks_apart_and_keys_of_ones_own(server: Server, tmp_path: Path) -> None:
+    """Rows of slow clocks are late; a file is read as it is; counts by time agree, and uuid needs an index for them."""
+    file = tmp_path / "keys.txt"
+    for plan in (
+        UuidV1Plan(rows=ROWS, nodes=3, lag=7 * 86_400, memory_bytes=2**25),
+        UuidV1Plan(rows=ROWS // 2, file=str(file), memory_bytes=2**25),
+    ):
+        with Cluster(server) as cluster, closing(UuidV1Experiment(plan, ThrowAway(cluster), Silent())) as bench:
+            bench.prepare()
+            bench.write_keys()
+            for kind in KINDS:
+                bench.create(kind)
+                assert all(bench.measure(kind, step, 1)["blocks_per_row"] >= 1 for step in (COPY_FROM, COPY_MORE))
+            arrived = "SELECT id::text FROM inorder_lab.uuid ORDER BY ctid"
+            keys = [uuid.UUID(str(row[0])) for row in bench.control.execute(arrived.encode())]
+            late = sum(key.time < before.time for before, key in pairwise(keys))
+            assert len({key.node for key in keys}) == 3 and late > plan.total // 10
+            if plan.file:
+                assert "\n".join(map(str, keys)) == "\n".join(file.read_text().splitlines()[: plan.total])
+                file.write_text(f"{keys[0]}\n")
+                with pytest.raises(InputError, match="has 1 keys, --rows 2,500 needs 2,750"):
+                    bench.read_own()
+            else:
+                file.write_text("".join(f"{key}\n" for key in keys))
+            recent = {kind: bench.measure(kind, RECENT, 1) for kind in KINDS}
+            counted = {kind: one["found"] for kind, one in recent.items() if one}
+            assert len(set(counted.values())) == 1 and counted["uuid"] > plan.total // 20
+            assert recent["bigint"] == {}
+            assert [kind for kind, one in recent.items() if "time_index_bytes" in one] == ["uuid"]
+            result = made_up(6)
+            holds = UuidV1Experiment.verdicts(replace(result, plan=plan.as_dict()))[0].holds
+            assert ("of keys.txt" in holds) == bool(plan.file) != ("3 nodes, clocks up to 604800 s apart" in holds)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("--file", "none.txt"), "none.txt is not a file"),
+        (("--lag", "soon"), "--lag must be from 0 to 86,400 seconds"),
         (("--quick", "--full"), "--quick and --full exclude each other"),
         (("--rows", "999"), "--rows must be a number from 1,000"),
         (("--rows", "10G"), "10,000,000,000 rows, their files and their WAL need about"),

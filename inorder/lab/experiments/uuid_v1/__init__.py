@@ -1,27 +1,30 @@
 """What the order of version-1 UUIDs is worth: the life of a table, from its first COPY to REINDEX.
 
-Four kinds of primary key for the same moments, from 9 nodes over a year. Each kind goes through all steps before the
-next begins.
+Four kinds of primary key for the same moments, from several nodes over a year or from a file. Each kind goes through
+all steps before the next begins.
 """
 
 import os
+import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import ClassVar
 
 from inorder.database import Connection
-from inorder.errors import InorderError
+from inorder.errors import InorderError, InputError
 from inorder.lab.capabilities import VACUUMED, Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.uuid_v1 import report
-from inorder.lab.experiments.uuid_v1.data import SETS, keys_query
+from inorder.lab.experiments.uuid_v1.data import OWN, SETS, keys_query
 from inorder.lab.experiments.uuid_v1.plan import (
     ANALYZE,
     COPY_FROM,
     COPY_MORE,
     COPY_TO,
     KINDS,
+    RECENT,
     REINDEX,
     SIZES,
     SIZES_AFTER,
@@ -45,15 +48,31 @@ STATEMENTS = {
     **dict.fromkeys(VACUUMS, VERBOSE),
 }
 
-# One process builds an index: what a session may set by itself.
-SESSION_SETTINGS = {"max_parallel_maintenance_workers": "0"}
+# One process builds an index, and counts: what a session may set by itself.
+SESSION_SETTINGS = {"max_parallel_maintenance_workers": "0", "max_parallel_workers_per_gather": "0"}
 
 # Beside the measuring settings: every kind makes its WAL files anew, instead of the later ones reusing those of the
 # first.
 OWN_SETTINGS = {"wal_recycle": "off"} | SESSION_SETTINGS
 
+# The time of a key, and what a query by time compares: the key itself, or a column.
+CREATED_AT = "created_at >="
+TIMES = {
+    "uuid_v1": ("uuid_v1_get_timestamp(id)", "id >=~"),
+    "uuid_v7": ("uuid_v7_time(id)", "id >=~"),
+    "uuid": ("uuid_v1_get_timestamp(id::uuid_v1)", CREATED_AT),
+}
+QUERIES = 5
+
 FILE_BYTES_PER_ROW = 37 + 37 + 13  # version 1, version 7, numbers; a line each
 BYTES_PER_ROW = 600  # the files of all sets of keys, and the largest table with its index and its WAL
+
+
+def one_number(session: Connection, query: str) -> float:
+    """The result of a query."""
+    row = session.execute(query.encode()).fetchone()
+    assert row is not None
+    return float(str(row[0]))
 
 
 class UuidV1Experiment(Experiment[UuidV1Plan]):
@@ -110,16 +129,31 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
     def write_keys(self) -> None:
         """Two files of each set of keys: the first rows, and the further ones."""
         rows, total = self.plan.rows, self.plan.total
+        if self.plan.file:
+            self.read_own()
         self.progress.step(f"writing {total:,} keys of each kind to files")
         parts = {COPY_FROM: (1, rows), COPY_MORE: (rows + 1, total)}
         self.target.copy_all_out(
             {
-                self.file(keys, step): f"({keys_query(keys, low, high, total, self.plan.seed)})"
+                self.file(keys, step): f"({keys_query(keys, low, high, self.plan)})"
                 for step, (low, high) in parts.items()
                 for keys in dict.fromkeys(SETS.values())
             }
         )
         os.sync()  # or the files would be written back while COPY is measured
+
+    def read_own(self) -> None:
+        """The user's keys, into a table; an error if there are too few."""
+        self.progress.step(f"reading {self.plan.file}")
+        self.control.execute(f"DROP TABLE IF EXISTS {OWN}".encode())
+        self.control.execute(f"CREATE TABLE {OWN} (n bigint GENERATED ALWAYS AS IDENTITY, id uuid_v1)".encode())
+        copy = self.folder / "own"
+        shutil.copyfile(self.plan.file, copy)  # where the server may read it
+        copy.chmod(0o644)
+        rows = self.target.copy_in(self.control, f"{OWN} (id)", copy)
+        copy.unlink()
+        if rows < self.plan.total:
+            raise InputError(f"{self.plan.file} has {rows:,} keys, --rows {self.plan.rows:,} needs {self.plan.total:,}")
 
     def file(self, keys: str, step: str) -> Path:
         """Where one part of a set of keys is."""
@@ -140,6 +174,8 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         key = KINDS[kind]
         if step in (SIZES, SIZES_AFTER):
             return read_sizes(self.control, key) | read_leaf_density(self.control, key)
+        if step == RECENT:
+            return self.count_recent(kind)
         found = self.delete(key, step) if step in VACUUMS else {}
         notices: list[str] = []
         self.target.checkpoint(self.control)
@@ -149,9 +185,43 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
             rows = self.do(session, key, step)
             found["seconds"] = time.perf_counter() - started
         self.check_copied(step, rows)
+        if step in (COPY_FROM, COPY_MORE) and "index_hits" in found:
+            found["blocks_per_row"] = (found["index_hits"] + found["index_reads"]) / rows
         if step in VACUUMS:
             found["pages_freed"] = index_pages(notices).newly_deleted
         return found
+
+    def count_recent(self, kind: str) -> Metrics:
+        """The rows of the newest tenth of the time, by the key; for keys without order by a column with an index.
+
+        Neither making that column nor VACUUM is timed; the time is the median of several queries.
+        """
+        if kind not in TIMES:
+            return {}
+        table, (moment, compared), found = KINDS[kind].table, TIMES[kind], Metrics()
+        with self.connection() as session:
+            if compared == CREATED_AT:
+                made = f"{table}_created"
+                for statement in (
+                    f"CREATE TABLE {made} AS SELECT id, {moment} AS created_at FROM {table}",
+                    f"CREATE INDEX ON {made} (created_at)",
+                ):
+                    session.execute(statement.encode())
+                table, moment = made, "created_at"
+                found["time_index_bytes"] = one_number(session, f"SELECT pg_indexes_size('{made}')")
+            session.execute(f"VACUUM (ANALYZE) {table}".encode())
+            newest = f"(SELECT max({moment}) - (max({moment}) - min({moment})) / 10 FROM {table})"
+            since = session.execute(f"SELECT quote_literal({newest})".encode()).fetchone()
+            assert since is not None
+            query = f"SELECT count(*) FROM {table} WHERE {compared} {since[0]}::timestamptz"
+            seconds = []
+            for _ in range(QUERIES):
+                started = time.perf_counter()
+                found["found"] = one_number(session, query)
+                seconds.append(time.perf_counter() - started)
+            if compared == CREATED_AT:
+                session.execute(f"DROP TABLE {table}".encode())
+        return found | {"seconds": median(seconds)}
 
     def do(self, session: Connection, key: KeyKind, step: str) -> int:
         """What is timed; how many rows it had to do with."""

@@ -30,6 +30,7 @@ VACUUM_OLDEST = "vacuum_oldest"
 VACUUM_RANDOM = "vacuum_random"
 REINDEX = "reindex"
 SIZES_AFTER = "sizes_after"
+RECENT = "recent"
 STEPS = {
     COPY_FROM: "COPY FROM",
     COPY_MORE: "COPY FROM of the next 10 %",
@@ -40,6 +41,7 @@ STEPS = {
     VACUUM_RANDOM: "VACUUM after deleting a random 10 %",
     REINDEX: "REINDEX",
     SIZES_AFTER: "index size afterwards",
+    RECENT: "count of the newest tenth by time",
 }
 VACUUMS = (VACUUM_OLDEST, VACUUM_RANDOM)
 
@@ -52,6 +54,9 @@ class UuidV1Plan(Plan):
         "Rows of the first COPY; the second has a tenth of them.", 1000, 10**10, 10_000_000, quick=1_000_000,
         full=200_000_000,
     )  # fmt: skip
+    nodes: int = setting.count("Number of nodes.", 1, 1000, 9)
+    lag: float = setting.duration("Time by which the clock of the slowest node is behind.", 0, lowest=0)
+    file: str = setting.file("Version-1 UUIDs of your own, one per line in the order of arrival, instead of simulated.")
     rounds: int = setting.rounds(1)
     memory_bytes: int = setting.memory(128 * MB)
 

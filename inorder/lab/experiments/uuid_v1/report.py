@@ -1,6 +1,7 @@
 """The uuid-v1 experiment as sections: a line a step and counter, a column a kind, the published ratios beside."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from inorder.lab.analysis.figures import Metric, median_of, per, ratio_of, ratios_of
@@ -12,6 +13,7 @@ from inorder.lab.experiments.uuid_v1.plan import (
     COPY_MORE,
     COPY_TO,
     KINDS,
+    RECENT,
     REINDEX,
     SIZES,
     SIZES_AFTER,
@@ -67,6 +69,9 @@ COUNTED = (
     Measure("index_reads", "reads, k", 1000.0, inner=True),
 )
 FREED = Measure("pages_freed", "pages freed", inner=True)
+BLOCKS = Measure("blocks_per_row", "blocks/row", inner=True)
+QUERY = Measure("seconds", "ms", 0.001)
+TIME_INDEX = Measure("time_index_bytes", "its index, MB", MB, inner=True)
 SIZE = (Measure("index_bytes", "MB", MB), Measure("leaf_density", "leaf, %", inner=True))
 
 # In the table only where they say something; data has them all.
@@ -83,6 +88,7 @@ LABELS = {
     VACUUM_RANDOM: "VACUUM random",
     REINDEX: "REINDEX",
     SIZES_AFTER: "index then",
+    RECENT: "newest tenth",
 }
 
 MEANINGS = {
@@ -97,6 +103,10 @@ def measures(step: str) -> tuple[Measure, ...]:
     """Of a step."""
     if step in (SIZES, SIZES_AFTER):
         return SIZE
+    if step == RECENT:
+        return (QUERY, TIME_INDEX)
+    if step in (COPY_FROM, COPY_MORE):
+        return (SECONDS, *COUNTED, BLOCKS)
     return (SECONDS, *COUNTED, *([FREED] if step in VACUUMS else []))
 
 
@@ -148,7 +158,9 @@ def caption(result: Result) -> str:
         "uuid v1: the same values as uuid_v1, in the built-in type. ratio: uuid v1 to uuid_v1, so above 1 uuid_v1 "
         "takes less. publ.: the same ratio as published in 2019, COPY FROM and COPY TO of a few millions of rows, the "
         "next rows after 200 M; its bloat as leaf density; which rows were deleted before its VACUUM is not "
-        "published. FPI: full-page images. reads: index blocks not found in shared buffers. k: thousands. "
+        "published. FPI: full-page images. reads: index blocks not found in shared buffers. blocks/row: index "
+        "blocks that an insert accessed; 1: the btree's fastpath. newest tenth: "
+        "count by time, by the key (>=~); uuid v1 by a column created_at with an index. k: thousands. "
         f"{how_sure(result)}"
     )
 
@@ -232,5 +244,7 @@ def verdicts(result: Result, plan: UuidV1Plan, question: str) -> list[Verdict]:
     ]
     shown = ((kind.label, median_of(result, COPY_FROM, name, SECONDS.metric), f"kind-{name}")
              for name, kind in KINDS.items() if name != "bigint")  # fmt: skip
-    holds = f"COPY of {short(plan.rows)} rows from nine nodes after a checkpoint, a primary key alone."
+    lag = f", clocks up to {plan.lag:g} s apart" if plan.lag else ""
+    whose = f"of {Path(plan.file).name}" if plan.file else f"from {plan.nodes} nodes{lag}"
+    holds = f"COPY of {short(plan.rows)} rows {whose} after a checkpoint, a primary key alone."
     return costs(question, compared, holds, charts.bars_of(shown, lambda seconds: f"{figures(seconds)} s"))
