@@ -98,9 +98,8 @@ def serve_measured(cluster: Cluster, small: Small, more: Mapping[str, str] | Non
         where = cgroup.place()
         assert where is not None
         drop_page_cache(cluster.data)
-        page_cache = getattr(plan, "page_cache", None)
-        buffers, memory = (memory, memory + page_cache) if page_cache else (memory // 4, memory)
-        memory, limit = buffers, cgroup.memory_limit(where, memory)
+        buffers = memory if small.page_cache else memory // 4
+        memory, limit = buffers, cgroup.memory_limit(where, memory + (small.page_cache or 0))
     cluster.start(measuring_settings(memory, method == DIRECT_IO) | dict(more or {}), limit)
 
 
