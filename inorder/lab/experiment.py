@@ -1,4 +1,4 @@
-"""What an experiment is: a plan, what it does to a target in turns, what its report says."""
+"""An experiment: a plan, its measurements of a target, its report."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ from inorder.report.verdict import Verdict
 P = TypeVar("P", bound=Plan)
 
 TURNS = (
-    "What is compared takes turns in shuffled order within a round, so that what disturbs a round disturbs all; "
-    "ratios are paired within their round."
+    "In each round everything is measured once, in shuffled order, so that a disturbance of a round affects all; "
+    "ratios are paired within the round."
 )
 
 
@@ -32,7 +32,7 @@ class Experiment(ABC, Generic[P]):
     ``summary`` is the help of its command, ``question`` what its first verdict answers, ``studies`` the published
     ones that it follows. ``programs`` are those of PostgreSQL that it runs. ``alone``: it needs a server to itself.
     ``method`` is how it is measured, "" where that is how tables are larger than memory. ``checkpoints``: it makes some
-    within a measurement. ``order`` says in the report when things were measured.
+    within a measurement. ``order`` is the order of measurements, for the report.
     """
 
     name: ClassVar[str]
@@ -77,7 +77,7 @@ class Experiment(ABC, Generic[P]):
 
     @classmethod
     def adapt(cls, plan: P, can: Capabilities) -> Adapted[P]:
-        """The plan that can be run on the user's own server, and what is to be said of it."""
+        """The plan that can be run on the user's own server, and what is noted about it."""
         return adapted(plan, can)
 
     # --- what it does ---------------------------------------------------------

@@ -62,7 +62,7 @@ def keys(usual: tuple[str, ...], *, full: tuple[str, ...] | None = None) -> tupl
 
 def inserts() -> int | None:
     """The field of a plan that gives a turn so many inserts instead of seconds."""
-    return setting.optional_count("Inserts of each turn, instead of seconds: makes counts comparable.", 1, 10**12)
+    return setting.optional_count("Inserts per measurement, instead of seconds: makes counts comparable.", 1, 10**12)
 
 
 def fill_workers() -> int:

@@ -1,4 +1,4 @@
-"""What a result says: the sections of its experiment, and what to look at before they are believed."""
+"""The report of a result: the sections of its experiment, then outliers and drifts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

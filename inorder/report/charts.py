@@ -144,7 +144,7 @@ def bar_chart(title: str, bars: Sequence[Bar]) -> Drawing:
             "row": place,
             "value": max(bar.value, least) if bar.value > 0 else 0,
             "fill": colour(bar.css),
-            "told": bar.on_hover,
+            "words": bar.on_hover,
         }
         for place, bar in enumerate(bars)
     ]
@@ -159,7 +159,7 @@ def bar_chart(title: str, bars: Sequence[Bar]) -> Drawing:
             "mark": {"type": "bar", "height": BAR_HEIGHT},
             "encoding": {
                 "x": number("value") | {"stack": None}, "fill": {"field": "fill", "type": "nominal", "scale": None},
-                "description": {"field": "told"},
+                "description": {"field": "words"},
             },
         },
         {
@@ -177,7 +177,7 @@ def stacked_chart(title: str, names: Sequence[str], stacks: Sequence[Stack]) -> 
         return NOTHING
     rows = [Row(stack.label, stack.text, sum(stack.parts)) for stack in stacks]
     values = [
-        {"row": row, "value": part, "part": names[place], "told": f"{stack.label}, {names[place]}: {part:,.4g}"}
+        {"row": row, "value": part, "part": names[place], "words": f"{stack.label}, {names[place]}: {part:,.4g}"}
         for row, stack in enumerate(stacks)
         for place, part in enumerate(stack.parts)
     ]
@@ -188,7 +188,7 @@ def stacked_chart(title: str, names: Sequence[str], stacks: Sequence[Stack]) -> 
         "encoding": {
             "x": number("value") | {"stack": "zero"},
             "fill": {"field": "part", "scale": colours, "legend": {"orient": "top"}},
-            "description": {"field": "told"},
+            "description": {"field": "words"},
         },
     }
     return Drawing(f"{title}: {', '.join(names)}", lambda width: bars_spec(width, rows, [parts]))
@@ -209,7 +209,7 @@ def page_map(title: str, counts: Sequence[float], touched: int, blocks: int) -> 
         return NOTHING
     most, span = max(counts), math.ceil(blocks / len(counts))
     cell = "a block" if span == 1 else f"{span:,} blocks"
-    told = f"{touched:,} of {blocks:,} blocks touched; a cell is {cell}, the darkest touched {most:,.0f} times"
+    words = f"{touched:,} of {blocks:,} blocks touched; a cell is {cell}, the darkest touched {most:,.0f} times"
     cells: dict[int, list[str]] = {}
     for place, count in enumerate(counts):
         # Logarithmic, so that one block that every insert touches does not hide all others.
@@ -217,4 +217,4 @@ def page_map(title: str, counts: Sequence[float], touched: int, blocks: int) -> 
         cells.setdefault(shade, []).append(f"M{place % MAP_COLUMNS} {place // MAP_COLUMNS}{MAP_CELL}")
     paths = [f'<path fill="var(--shade-{shade})" d="{"".join(some)}"/>' for shade, some in sorted(cells.items())]
     height = math.ceil(len(counts) / MAP_COLUMNS)
-    return Drawing(f"{title}: {told}", words=told, picture=(f"0 0 {MAP_COLUMNS} {height}", "".join(paths)))
+    return Drawing(f"{title}: {words}", words=words, picture=(f"0 0 {MAP_COLUMNS} {height}", "".join(paths)))

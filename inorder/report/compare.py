@@ -5,7 +5,7 @@ from dataclasses import fields
 from math import isinf
 from typing import Any
 
-from inorder.lab.analysis.compare import FEW, HANDFUL, WORSE, Comparison
+from inorder.lab.analysis.compare import FEW, TOO_FEW_IMAGES, WORSE, Comparison
 from inorder.lab.analysis.model import FEW_IMAGES
 from inorder.lab.analysis.stats import LEAST_ROUNDS
 from inorder.lab.keys import KEY_KINDS
@@ -53,22 +53,19 @@ def compare_section(
     """Everything that was compared, what differs besides, and what was not compared."""
     caption = (
         f"worse, better: the whole interval is more than {100 * threshold:g} % beyond 1. The interval is of these "
-        "turns; what changed between the two runs besides, the machine's load for instance, is not in it."
+        "measurements; what changed between the two runs besides, the machine's load for instance, is not in it."
     )
     if any(one.verdict == FEW for one in found):
         caption += (
             f" With fewer than {LEAST_ROUNDS} samples on either side nothing is called worse or better, but for rows "
             "lost, doubled or misplaced in only one of the two."
         )
-    if any(one.verdict == HANDFUL for one in found):
-        caption += (
-            f" {HANDFUL}: no turn of either had more than {FEW_IMAGES} and one for each session, of which a ratio says "
-            "nothing."
-        )
+    if any(one.verdict == TOO_FEW_IMAGES for one in found):
+        caption += f" {TOO_FEW_IMAGES}: no measurement of either had more than {FEW_IMAGES} and one for each session."
     if any(one.per for one in found):
         caption += (
-            " What is counted per row or transaction depends on how many a turn has between its checkpoint and its "
-            "end: a slower one has more to show for each."
+            " Counters per row or transaction depend on how many a measurement has between its checkpoint and its end: "
+            "a slower one has more for each."
         )
     if left_out:
         caption += f" Not compared: {', '.join(left_out)}."
@@ -77,7 +74,7 @@ def compare_section(
         f"B against A: {sum(one.verdict == WORSE for one in found)} of {len(found)} worse",
         (
             Column("where", "step, kind and rows"),
-            Column("metric", "what is counted is for each row or transaction, where its name says so"),
+            Column("metric", "counters are per row or transaction if the name has it"),
             Column("A", "median", significant),
             Column("B", "median", significant),
             Column("B/A", "Hodges-Lehmann, with the interval of the Mann-Whitney test", number(2, interval=True)),

@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 SCREEN = 760  # pixels of the whole drawing, for one that is shown in full size
 PHONE = 330
 NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'
-# What a reader of the screen hears is the title; the font is the page's.
+# A screen reader reads the title; the font is the page's.
 UNWANTED = {"aria-label", "aria-roledescription", "aria-hidden", "role", "font-family", "pointer-events"}
 CHARACTER = 8.0  # width of a character of the style sheet's text, rather too wide than too narrow
 
@@ -99,8 +99,8 @@ def svg_of(spec: str, title: str) -> str:
             if child.get("class") in ("background", "foreground"):
                 parent.remove(child)
     for one in root.iter():
-        if one.get("role") == "graphics-symbol" and (told := one.get("aria-label")):
-            ET.SubElement(one, "title").text = told
+        if one.get("role") == "graphics-symbol" and (words := one.get("aria-label")):
+            ET.SubElement(one, "title").text = words
         for name in UNWANTED & one.attrib.keys():
             del one.attrib[name]
     root.attrib = {"viewBox": root.attrib["viewBox"], "role": "img", "aria-label": title}

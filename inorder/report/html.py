@@ -126,14 +126,14 @@ def machine_text(machine: dict[str, Any]) -> str:
     'Z80, 2 cores, 16 GB'
     """
     cores, memory, kernel = (machine.get(name) for name in ("cores", "memory_bytes", "kernel"))
-    told = [
+    parts = [
         machine.get("cpu"),
         f"{cores} cores" if cores else None,
         f"{memory / 2**30:.0f} GB" if memory else None,
         f"kernel {kernel}" if kernel else None,
         machine.get("filesystem"),
     ]
-    return ", ".join(str(one) for one in told if one)
+    return ", ".join(str(one) for one in parts if one)
 
 
 def article(labelled: Labelled, number: int) -> dict[str, Any]:

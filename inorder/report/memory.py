@@ -5,7 +5,7 @@ from inorder.units import MB
 
 
 def own_buffers(result: Result) -> str:
-    """The shared buffers that a user's own server has, as far as it told.
+    """The shared buffers of a user's own server, if known.
 
     >>> own_buffers(Result("insert", "now", "0", 1, {}, {"settings": {"shared_buffers": "16384 8kB"}}, {}, OWN_SERVER))
     '128 MB of shared buffers'

@@ -21,7 +21,7 @@ PREDICTED = (
 
 
 def prediction_section(conditions: Conditions, kinds: Sequence[str] | None = None) -> Section:
-    """What the model says of each kind of key."""
+    """The predictions for each kind of key."""
     predictions = [predict(kind, conditions) for kind in kinds or USUAL_KINDS]
     return Section(
         "model",

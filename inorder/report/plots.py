@@ -127,7 +127,7 @@ def points_of(line: Line) -> list[Spec]:
     """Each with the line's name and its own words."""
     return [
         {"x": px, "y": py, "line": line.label, "color": colour(line.css),
-         "told": f"{line.label}: {short_number(py)} at {short_number(px)}"}
+         "words": f"{line.label}: {short_number(py)} at {short_number(px)}"}
         for px, py in line.points
     ]  # fmt: skip
 
@@ -152,7 +152,7 @@ def dots_layers(lines: Sequence[Line], x: Axis) -> list[Spec]:
     dots = [point for line in few for point in points_of(line)]
     moments = [point for line in lines for point in points_of(line) if point["x"] in line.moments]
     for point in dots if x.names else ():
-        point["told"] = f"{point['line']}, {x.names[int(point['x'])]}: {short_number(point['y'])}"
+        point["words"] = f"{point['line']}, {x.names[int(point['x'])]}: {short_number(point['y'])}"
     kinds: list[tuple[list[Spec], Spec]] = [
         (dots, {"shape": "circle", "size": 34, "stroke": "transparent", "strokeWidth": 0}),
         (moments, {"shape": "diamond", "size": 130, "stroke": "var(--panel)", "strokeWidth": 1}),
@@ -162,7 +162,7 @@ def dots_layers(lines: Sequence[Line], x: Axis) -> list[Spec]:
             "data": {"values": points},
             "mark": {"type": "point", "opacity": 1} | shape,
             "encoding": {
-                "fill": {"field": "color", "type": "nominal", "scale": None}, "description": {"field": "told"},
+                "fill": {"field": "color", "type": "nominal", "scale": None}, "description": {"field": "words"},
             },
         }
         for points, shape in kinds

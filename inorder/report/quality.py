@@ -26,14 +26,14 @@ def row_of(finding: Finding) -> list[Value]:
 
 
 def quality_sections(result: Result, checkpoints: bool = False) -> list[Section]:
-    """One section if there is anything to tell, else none."""
+    """One section if anything was found, else none."""
     rows = [row_of(finding) for finding in findings(result, checkpoints)]
     if not rows:
         return []
     return [
         Section(
             "quality",
-            "To look at before these figures are believed",
+            "Outliers, drifts and checkpoints to check",
             (
                 *map(data_only, ("step", "kind", "rows", "round")),
                 Column("where", "step, kind and rows"),
@@ -49,6 +49,6 @@ def quality_sections(result: Result, checkpoints: bool = False) -> list[Section]
                 Column("next", "what to do", wrap=True),
             ),
             rows,
-            f"On plain noise {100 * ERROR:.0f} reports in 100 would tell of an outlier, and as many of a drift.",
+            f"On plain noise {100 * ERROR:.0f} reports in 100 note an outlier, and as many a drift.",
         )
     ]

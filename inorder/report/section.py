@@ -55,7 +55,7 @@ def text(value: Value) -> str:
 
 
 def ratio(value: Value) -> str:
-    """How a column shows a ratio: with its interval, and a word where it cannot be told from 1.
+    """How a column shows a ratio: with its interval, and a note where it does not differ from 1.
 
     >>> ratio(Estimate(0.5, 0.4, 0.6, 6)), ratio(Estimate(1.02, 0.9, 1.1, 6)), ratio(Estimate(0.5, 0.4, 0.6, 3))
     ('0.50 [0.40–0.60]', '1.02 [0.90–1.10] no difference', '0.50 [0.40–0.60]')
@@ -142,7 +142,7 @@ class Section:
 
     What repeats other sections in another order is no data; what is long is left to the page and the data. Bars are on
     the scale of their row if each row is of another unit (``across``). On a page the ``main`` section is the first.
-    The caption explains the table; the note, on the page only, says what to have in mind about it.
+    The caption explains the table; the note, on the page only, its conditions.
     """
 
     name: str

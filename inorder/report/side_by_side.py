@@ -20,8 +20,8 @@ def distinct(results: Sequence[Labelled]) -> list[Labelled]:
     """The same, with their date where names are the same, and a number where that is not enough."""
     names = [one.label for one in results]
     dated = [f"{one.label}, {one.result.created}" if names.count(one.label) > 1 else one.label for one in results]
-    told = [f"{label} ({n})" if dated.count(label) > 1 else label for n, label in enumerate(dated, start=1)]
-    return [replace(one, label=label) for label, one in zip(told, results, strict=True)]
+    labels = [f"{label} ({n})" if dated.count(label) > 1 else label for n, label in enumerate(dated, start=1)]
+    return [replace(one, label=label) for label, one in zip(labels, results, strict=True)]
 
 
 def side_by_side(named: Sequence[tuple[str, Sequence[Section]]]) -> list[Section]:

@@ -1,4 +1,4 @@
-"""What the number of rounds that were measured allows to say, in words."""
+"""The certainty that the number of measured rounds allows, in words."""
 
 from collections import Counter
 
@@ -7,7 +7,7 @@ from inorder.lab.results import Result
 
 
 def how_sure(result: Result) -> str:
-    """What the number of rounds allows to say."""
+    """The certainty, in a sentence."""
     if "rounds" not in result.plan or not result.runs:
         return ""
     counts = Counter((run.step, run.kind, run.rows) for run in result.runs)

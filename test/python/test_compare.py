@@ -10,8 +10,8 @@ from inorder.errors import InputError
 from inorder.lab.analysis.compare import (
     BETTER,
     FEW,
-    HANDFUL,
     SAME,
+    TOO_FEW_IMAGES,
     WITHIN,
     WORSE,
     compare,
@@ -149,7 +149,7 @@ def test_a_handful_is_no_regression() -> None:
     few, handful, more = (
         runs_of("insert", {"inserts": 1000.0, "full_page_images": images}) for images in (4.0, 9.0, 25.0)
     )
-    assert [one.verdict for one in compare(few, handful, 0.1)] == [HANDFUL]
+    assert [one.verdict for one in compare(few, handful, 0.1)] == [TOO_FEW_IMAGES]
     assert [one.verdict for one in compare(few, more, 0.1)] == [WORSE]
 
 

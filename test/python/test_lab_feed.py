@@ -15,13 +15,13 @@ from inorder.lab.experiments.feed.tables import (
     ENDED,
     FORMS,
     HELD,
-    LOOKS,
+    QUERIES,
     READERS,
     SUMMARIES,
     WRITES,
     WRITTEN,
     log_table,
-    looked,
+    query_kind,
 )
 from inorder.lab.instruments.timing import Prepared
 from inorder.lab.journal import load
@@ -62,7 +62,7 @@ class OnPaper(FeedExperiment):
         """Noted."""
         return self.note(step, kind)
 
-    def look(self, step: str, form: str) -> Metrics:
+    def time_query(self, step: str, form: str) -> Metrics:
         """Noted."""
         return self.note(step, form)
 
@@ -79,27 +79,27 @@ class OnPaper(FeedExperiment):
         self.note("release")
 
 
-def test_writers_and_readers_take_turns_and_looks_come_twice() -> None:
-    """Each once a round in changing order, round 0 not kept; then looks, with a transaction open and without."""
+def test_writers_and_readers_take_turns_and_queries_come_twice() -> None:
+    """Each once a round in changing order, round 0 not kept; then queries, with a transaction open and without."""
     result, bench = run_on_paper(OnPaper, FeedPlan(rounds=3))
     assert bench.asked[0] == ("fill",)
     rounds = [tuple(bench.asked[1 + n * len(TURNS) : 1 + (n + 1) * len(TURNS)]) for n in range(4)]
     assert all(Counter(one) == Counter(TURNS) for one in rounds) and len(set(rounds)) == 4
-    looks = bench.asked[1 + 4 * len(TURNS) :]
-    half = 1 + len(FORMS) * len(LOOKS)
-    assert [looks[n * half][0] for n in range(6)] == ["hold", "release"] * 3
+    queries = bench.asked[1 + 4 * len(TURNS) :]
+    half = 1 + len(FORMS) * len(QUERIES)
+    assert [queries[n * half][0] for n in range(6)] == ["hold", "release"] * 3
     for n in range(6):
-        steps = looks[n * half + 1 : (n + 1) * half]
-        assert [step for step, _ in steps] == list(LOOKS) * len(FORMS)
+        steps = queries[n * half + 1 : (n + 1) * half]
+        assert [step for step, _ in steps] == list(QUERIES) * len(FORMS)
         assert {form for _, form in steps} == set(FORMS)
-    kinds = [(s, looked(f, state)) for s in LOOKS for f in FORMS for state in (HELD, ENDED)]
+    kinds = [(s, query_kind(f, state)) for s in QUERIES for f in FORMS for state in (HELD, ENDED)]
     assert Counter((run.step, run.kind) for run in result.runs) == Counter([*TURNS, *kinds] * 3)
 
 
-def test_the_forms_are_looked_at_in_drawn_order() -> None:
+def test_the_forms_are_queried_in_drawn_order() -> None:
     """Not the same one first in all rounds."""
     _, bench = run_on_paper(OnPaper, FeedPlan(rounds=20))
-    assert {words[1] for words in bench.asked if words[0] == next(iter(LOOKS))} == set(FORMS)
+    assert {words[1] for words in bench.asked if words[0] == next(iter(QUERIES))} == set(FORMS)
     first = [bench.asked[place + 1][1] for place, words in enumerate(bench.asked) if words in (("hold",), ("release",))]
     assert 4 <= first.count(FORMS[0]) <= 36
 
@@ -109,16 +109,16 @@ def test_amounts_are_those_asked_for_where_the_table_is_large_enough() -> None:
     plan = FeedPlan()
     assert (plan.read_rows, plan.new_rows) == (1_000_000, 500_000)
     wanted = {"piece": 10_000, "count": 0, "count_few": 1000, "count_many": 100_000}
-    assert {step: plan.looked_at[step] for step in wanted} == wanted
+    assert {step: plan.queried[step] for step in wanted} == wanted
     small = FeedPlan(rows=10_000)
     assert all(p.written["write_batch"] % BATCH_ROWS == 0 for p in (small, plan))
-    assert min(*small.written.values(), small.read_rows, small.new_rows, small.looked_at["count_few"]) > 0
+    assert min(*small.written.values(), small.read_rows, small.new_rows, small.queried["count_few"]) > 0
     # Every call of a piece, and the one that warms up, must find as many rows.
-    assert all((LOOKS["piece"].calls + 1) * p.looked_at["piece"] <= p.rows for p in (small, plan))
+    assert all((QUERIES["piece"].calls + 1) * p.queried["piece"] <= p.rows for p in (small, plan))
 
 
 def made_up(rounds: int = 6) -> Result:
-    """Everything takes as long as its round; what is guarded twice, what looks during an open transaction thrice."""
+    """Everything takes as long as its round; what is guarded twice, what queries during an open transaction thrice."""
     plan = FeedPlan(rounds=rounds)
     result = empty_result(FeedExperiment, plan)
     for number in range(1, rounds + 1):
@@ -126,27 +126,27 @@ def made_up(rounds: int = 6) -> Result:
             seconds = number * (1.0 if kind in ("bigserial", "plain") else 2.0)
             rows = plan.written.get(step, plan.read_rows)
             result.runs.append(Run(step, kind, rows, number, {"seconds": seconds, "cpu_seconds": seconds / 2}))
-        for step in LOOKS:
+        for step in QUERIES:
             for form in FORMS:
                 for state, factor in ((HELD, 0.003), (ENDED, 0.001)):
                     metrics = {"seconds": number * factor, "calls": 1.0}
-                    result.runs.append(Run(step, looked(form, state), plan.looked_at[step], number, metrics))
+                    result.runs.append(Run(step, query_kind(form, state), plan.queried[step], number, metrics))
     return result
 
 
 def shown(result: Result, name: str) -> dict[tuple[str, ...], list[str]]:
     """The cells of a section by what it is of: kind, or step and form."""
     (section,) = (one for one in FeedExperiment.sections(result) if one.name == name)
-    return {key_of(section, row): row[4 if name == "looks" else 2 :] for row in section.shown()}
+    return {key_of(section, row): row[4 if name == "queries" else 2 :] for row in section.shown()}
 
 
 def key_of(section: Section, row: list[str]) -> tuple[str, ...]:
     """What a line is of."""
-    return (row[0], row[3]) if section.name == "looks" else (row[0],)
+    return (row[0], row[3]) if section.name == "queries" else (row[0],)
 
 
 def test_ratios_are_paired_and_targets_beside() -> None:
-    """Per row for writers; of CPU and of the clock for readers; in milliseconds for looks."""
+    """Per row for writers; of CPU and of the clock for readers; in milliseconds for queries."""
     result, twice = made_up(), "2.00 [2.00–2.00]"
     written = shown(result, "write")
     assert written["bigserial",] == ["35.0", "1", "14.6", "1", ""]  # 1.75 s for 50,000 rows, for 120,000
@@ -155,8 +155,8 @@ def test_ratios_are_paired_and_targets_beside() -> None:
     assert shown(result, "read_rows")["plain",] == ["1.75", "1", "3.50", "1", ""]
     assert shown(result, "read_rows")["brin_apply",] == ["3.50", twice, "7.00", twice, "1.1"]
     held = "10.5 [3.0–18.0]"
-    assert shown(result, "looks")["idle", "uuid"] == ["3.500 [1.000–6.000]", held, "3.00 [3.00–3.00]", "0.2"]
-    assert shown(result, "looks")["new", "BRIN"][-1] == ""
+    assert shown(result, "queries")["idle", "uuid"] == ["3.500 [1.000–6.000]", held, "3.00 [3.00–3.00]", "0.2"]
+    assert shown(result, "queries")["new", "BRIN"][-1] == ""
     (verdict,) = FeedExperiment.verdicts(result)
     assert (verdict.answer, verdict.figures) == ("Yes", f"{twice} times the CPU time of bigserial.")
 
@@ -164,7 +164,7 @@ def test_ratios_are_paired_and_targets_beside() -> None:
 def test_without_the_baseline_there_is_no_ratio() -> None:
     """Nor is what was not measured."""
     result = made_up()
-    result.runs = [run for run in result.runs if run.kind in ("uuid", "uuid_apply") or run.step in LOOKS]
+    result.runs = [run for run in result.runs if run.kind in ("uuid", "uuid_apply") or run.step in QUERIES]
     assert shown(result, "write") == {("uuid",): ["70.0", "", "29.2", "", ""]}
     assert shown(result, "read_rows") == {("uuid_apply",): ["3.50", "", "7.00", "", ""]}
     assert FeedExperiment.verdicts(result) == []
@@ -197,14 +197,14 @@ def test_what_arrives_and_what_is_checked(server: Server) -> None:
             assert bench.read(step, kind).keys() == {"seconds", "cpu_seconds"}
         bench.hold()
         assert scalar(one, "SELECT count(*) FROM inorder_lab.log_uuid") == 15_000
-        for step in LOOKS:
-            assert bench.look(step, "uuid")["calls"] == LOOKS[step].calls
+        for step in QUERIES:
+            assert bench.time_query(step, "uuid")["calls"] == QUERIES[step].calls
         bench.release()
         assert scalar(one, "SELECT count(*) FROM inorder_lab.log_uuid") == 21_001
-        assert bench.look("new", "uuid")["seconds"] > 0
+        assert bench.time_query("new", "uuid")["seconds"] > 0
         one.execute("UPDATE inorder_internal.count_part SET rows = rows + 1")
         with pytest.raises(InorderError, match=r"count\('inorder_lab.log_uuid'\): 21002 instead of 21001"):
-            bench.look("count", "uuid")
+            bench.time_query("count", "uuid")
         with Prepared(one, "SELECT 1 / (SELECT 0)") as wrong, pytest.raises(InorderError, match="division by zero"):
             wrong()
         with pytest.raises(InorderError, match="2 rows instead of 3"):
@@ -229,7 +229,7 @@ def test_bad_options_are_one_clear_sentence(tmp_path: Path, arguments: tuple[str
 
 @pytest.mark.server
 def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
-    """Every turn and look in the file and the tables; reported again in every format; nothing left behind."""
+    """Every turn and query in the file and the tables; reported again in every format; nothing left behind."""
     done = inorder(
         "lab", "run", "feed", "--rows", "10k", "--rounds", "2",
         folder=tmp_path, server=server, temporary=shared_folder,
@@ -239,8 +239,8 @@ def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_fo
     assert list(shared_folder.iterdir()) == []
     result = load(tmp_path / "inorder-feed.jsonl")
     assert result.complete
-    looks = [(step, looked(form, state)) for step in LOOKS for form in FORMS for state in (HELD, ENDED)]
-    assert Counter((run.step, run.kind) for run in result.runs) == Counter([*TURNS, *looks] * 2)
+    queries = [(step, query_kind(form, state)) for step in QUERIES for form in FORMS for state in (HELD, ENDED)]
+    assert Counter((run.step, run.kind) for run in result.runs) == Counter([*TURNS, *queries] * 2)
     assert all(run.metrics["seconds"] > 0 for run in result.runs)
     labels = (*(form.label for form in WRITTEN.values()), *READERS.values())
     for label in (*labels, "feed_read, nothing new", "exact_count, 1,000 since"):
@@ -248,7 +248,7 @@ def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_fo
     again = inorder("lab", "report", "inorder-feed.jsonl", folder=tmp_path)
     assert again.stdout == done.stdout
     records = json.loads(inorder("lab", "report", "inorder-feed.jsonl", "--format", "json", folder=tmp_path).stdout)
-    assert {record["table"] for record in records} == {"write", *SUMMARIES, "looks"}
-    assert {record["step"] for record in records if record["table"] == "looks"} == set(LOOKS)
+    assert {record["table"] for record in records} == {"write", *SUMMARIES, "queries"}
+    assert {record["step"] for record in records if record["table"] == "queries"} == set(QUERIES)
     lines = inorder("lab", "report", "inorder-feed.jsonl", "--format", "csv", folder=tmp_path).stdout
     assert len(list(csv.DictReader(io.StringIO(lines)))) == len(records)

@@ -312,9 +312,9 @@ def test_nothing_measured_makes_no_section(name: str) -> None:
 
 
 def test_the_page_says_how_each_experiment_was_measured() -> None:
-    """Readers do not take turns; and what was done fewer times than planned is not called sure."""
+    """Readers run at the same time; and what was done fewer times than planned is not called sure."""
     reader = Result("reader", "now", "0", 1, {"writers": 1, "rounds": 6, "seconds": 1}, {}, {}, "m")
-    assert "takes turns" in page_of(a_result()) and "takes turns" not in page_of(reader)
+    assert "in shuffled order" in page_of(a_result()) and "in shuffled order" not in page_of(reader)
     result = a_result()
     result.runs = [run for run in result.runs if run.round <= 5 or run.kind == "bigint"]
     assert "5 rounds: brackets hold their range" in page_of(result)

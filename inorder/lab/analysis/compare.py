@@ -63,7 +63,7 @@ NOT_TOLD = ("wal_records", "record_bytes", "image_bytes", "rows", "rows_before",
 FREE = ("rounds", "seed", "fill_workers", "threads", "tables")
 
 WORSE, BETTER, SAME, WITHIN, FEW = "worse", "better", "no difference", "within threshold", "too few samples"
-HANDFUL = "a handful"
+TOO_FEW_IMAGES = "too few images"
 
 INSERT = "insert"  # the step whose name has the number of clients, but for the first of the plan
 
@@ -253,7 +253,7 @@ def compared(
     if metric in FAULTS and any(base) != any(values):
         judged = WORSE if any(values) else BETTER
     elif metric in COUNTED and metric not in FAULTS and most <= few and judged != FEW:
-        judged = HANDFUL
+        judged = TOO_FEW_IMAGES
     per = DIVISORS.get(a[0][1], "")
     return Comparison(*place, per, float(np.median(base)), float(np.median(values)), ratio, judged)
 

@@ -219,7 +219,7 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
         """Wall-clock seconds, and CPU seconds of the server process, which a busy machine disturbs less, if seen."""
         return self.target.timed(self.session, lambda: self.execute(statement))
 
-    # --- what it says ---------------------------------------------------------
+    # --- what it reports ------------------------------------------------------
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:

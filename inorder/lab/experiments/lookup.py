@@ -81,7 +81,7 @@ class LookupPlan(Plan):
         needs_inorder=lambda kind: KEY_KINDS[kind].needs_inorder, label=lambda kind: KEY_KINDS[kind].label,
     )  # fmt: skip
     rows: int = setting.count("Rows in each table.", 1000, 10**10, 2_000_000, quick=300_000, full=50_000_000)
-    queries: int = setting.count("Queries of each turn.", 1, 100_000, 200, quick=50)
+    queries: int = setting.count("Queries of each measurement.", 1, 100_000, 200, quick=50)
     rounds: int = setting.rounds(9, quick=6)
     memory_bytes: int = setting.memory(32 * MB, quick=8 * MB, full=256 * MB)
 
@@ -197,7 +197,7 @@ class LookupExperiment(Experiment[LookupPlan]):
             "latency_ms": median(one["Execution Time"] for one in explained),
         }
 
-    # --- what it says ---------------------------------------------------------
+    # --- what it reports ------------------------------------------------------
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:
@@ -256,18 +256,18 @@ def explain(session: Connection, statement: str) -> Mapping[str, float]:
 
 
 def accesses(run: Run) -> float | None:
-    """Blocks that a query looked at, wherever they were; None of a fill."""
+    """Blocks that a query accessed, in shared buffers or not; None of a fill."""
     return run.metrics["hits"] + run.metrics["reads"] if "hits" in run.metrics else None
 
 
 COLUMNS = (
     Column("key", "Kind of key of the table."),
-    Column("blocks", "Blocks that a query accessed, in shared buffers or not; mean of a turn's.", number(2), "blocks",
-           bar=True),
+    Column("blocks", "Blocks that a query accessed, in shared buffers or not; mean of a measurement.", number(2),
+           "blocks", bar=True),
     Column("read", "Of these, blocks not found in shared buffers (EXPLAIN, Shared Read Blocks).", number(2), "reads",
            bar=True),
     Column("vs bigint", "Ratio of blocks accessed to bigint's in the same round.", to_base, "blocks_ratio"),
-    Column("ms", "Execution time of a query: median of a turn's (EXPLAIN, without timing of nodes).",
+    Column("ms", "Execution time of a query: median of a measurement (EXPLAIN, without timing of nodes).",
            number(3, interval=True), "latency_ms", bar=True),
     Column("time vs bigint", "Ratio of these times to bigint's in the same round.", to_base, "latency_ratio"),
     Column("rows", "Rows that a query returned, or counted.", number(), "rows", terminal=False),

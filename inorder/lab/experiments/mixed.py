@@ -200,7 +200,7 @@ class MixedExperiment(Experiment[MixedPlan]):
         with self.target.connect() as session:
             session.execute(f"DROP TABLE {KINDS[kind].table}".encode())
 
-    # --- what it says ---------------------------------------------------------
+    # --- what it reports ------------------------------------------------------
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:

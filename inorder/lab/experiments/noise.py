@@ -46,7 +46,7 @@ class NoisePlan(Plan):
     tables: int = setting.count("Equal tables of each kind of key.", 2, MOST_TABLES, 3)
     rows: int = setting.count("Rows in each table.", 1000, 10**11, 1_000_000, quick=250_000, full=10_000_000)
     rounds: int = setting.rounds(99, quick=9, full=90)
-    seconds: int = setting.count("Seconds of each turn.", 1, setting.MOST_SECONDS, 1, full=10)
+    seconds: int = setting.count("Seconds of each measurement.", 1, setting.MOST_SECONDS, 1, full=10)
     inserts: int | None = insert_tables.inserts()
     clients: int = setting.count("Sessions of pgbench.", 1, insert_tables.MOST_CLIENTS, 8, sessions=True)
     threads: int = setting.threads()
@@ -218,7 +218,7 @@ def comparisons_section(result: Result, plan: NoisePlan) -> Section:
         (
             Column("tables", "two tables that are the same but for their names"),
             Column("TPS ratio", "median of the ratios within the rounds, with its interval", number(3, interval=True)),
-            Column("verdict", "what a report would say"),
+            Column("verdict", "the verdict of a report"),
         ),
         rows,
         words(found),
@@ -226,7 +226,7 @@ def comparisons_section(result: Result, plan: NoisePlan) -> Section:
 
 
 def verdict(value: Estimate) -> str:
-    """What a report would say of a ratio.
+    """The verdict of a report on a ratio.
 
     >>> [verdict(Estimate(1.2, 1.1, 1.3, rounds)) for rounds in (3, 6)], verdict(Estimate(1.0, 0.9, 1.1, 6))
     (['too few rounds', 'different (wrongly)'], 'no difference')
@@ -246,12 +246,15 @@ def scatter_section(result: Result, plan: NoisePlan) -> Section:
             rows.append([KEY_KINDS[kind].label, estimate([float(x) for x in np.exp(values).ravel()]), within, between])
     return Section(
         "scatter",
-        "How much equal turns scatter",
+        "Scatter of equal measurements",
         (
             Column("key", "kind of key"),
-            Column("inserts/s", "median of all turns", number(0), bar=True),
+            Column("inserts/s", "median of all measurements", number(0), bar=True),
             Column(
-                "within rounds", "standard deviation of a turn about the mean of its round, %", number(1, "%"), bar=True
+                "within rounds",
+                "standard deviation of a measurement about the mean of its round, %",
+                number(1, "%"),
+                bar=True,
             ),
             Column("between rounds", "standard deviation of the rounds' means, %", number(1, "%"), bar=True),
         ),
@@ -279,7 +282,7 @@ def resolution_section(result: Result, plan: NoisePlan) -> Section:
         rows,
         "Simulated: paired ratios of this run drawn again, shifted, and judged by their interval."
         if rows
-        else f"Not told: it takes {LEAST_ROUNDS} rounds that every table has.",
+        else f"Not known: this takes {LEAST_ROUNDS} rounds that every table has.",
     )
 
 

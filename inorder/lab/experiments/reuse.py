@@ -254,7 +254,7 @@ class ReuseExperiment(Experiment[ReusePlan]):
             return {"wraps": values / (self.plan.block_size * BLOCKS)}
         return {}
 
-    # --- what it says ---------------------------------------------------------
+    # --- what it reports ------------------------------------------------------
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:
@@ -341,10 +341,10 @@ def size_chart(result: Result, step: str) -> Chart:
 
 def caption(result: Result, step: str) -> str:
     """What follows from how rows are deleted, and what is missing."""
-    said = (
+    words = (
         "Pages whose rows are all deleted are freed, and any kind takes them again."
         if step == OLDEST
         else "Pages are left half empty: room that only keys which come back into the range can use."
     )
     known = any("leaf_density" in run.metrics for run in result.select(step))
-    return said if known else f"{said} The server has no pgstattuple: leaf density is not known."
+    return words if known else f"{words} The server has no pgstattuple: leaf density is not known."

@@ -70,7 +70,7 @@ class SequencePlan(Plan):
         "CACHE of the sequences.", 1, 10**6, (1, 100, 1000), quick=(1, 100), flag="--cache"
     )
     rows: int = setting.count("Rows of one INSERT … SELECT.", 1000, 10**9, 100_000)
-    seconds: int = setting.count("Seconds of each turn.", 1, setting.MOST_SECONDS, 2, quick=1)
+    seconds: int = setting.count("Seconds of each measurement.", 1, setting.MOST_SECONDS, 2, quick=1)
     rounds: int = setting.rounds(6, full=15)
     synchronous_commit: str = setting.synchronous_commit("on")
     threads: int = setting.threads()
@@ -238,7 +238,7 @@ class SequenceExperiment(Experiment[SequencePlan]):
         if row != expected:
             raise InorderError(f"{kind}: {row} rows and values in the table instead of {expected}")
 
-    # --- what it says ---------------------------------------------------------
+    # --- what it reports ------------------------------------------------------
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:
@@ -278,7 +278,7 @@ def cache_verdict(result: Result, plan: SequencePlan, cache: int) -> list[Verdic
         for step, many in steps.items()
     ]
     gaps = [gap.median for step in steps if (gap := median_of(result, step, kind, "gaps"))]
-    left = f"It left gaps of up to {max(gaps):,.0f} numbers in a turn. " if gaps else ""
+    left = f"It left gaps of up to {max(gaps):,.0f} numbers in a measurement. " if gaps else ""
     holds = f"{left}P2 asks whether CACHE is needed at all, and advises against it unless it is: {label(least)}."
     return costs(f"Is CACHE {cache} needed for inserts?", compared, holds)
 
@@ -323,7 +323,7 @@ def load_section(result: Result, plan: SequencePlan) -> Section:
         Column("publ. TPS", "P2", number()),
         Column("publ. ratio", "P2, of the figures beside", number(2)),
         Column("WAL B", "bytes of write-ahead log a transaction; pg_stat_wal", number(1), bar=True),
-        Column("gaps", "numbers of a turn that sessions reserved by CACHE and did not use", number()),
+        Column("gaps", "numbers of a measurement that sessions reserved by CACHE and did not use", number()),
     )
     rows = [
         load_row(result, statement, kind, clients) for statement in STATEMENTS for clients in many
@@ -334,7 +334,7 @@ def load_section(result: Result, plan: SequencePlan) -> Section:
         f"not measured, or not published. {capital(commits(plan))}. P2 mentions Oracle, where CACHE 50 brought "
         f"a hundredfold; that is not measured here. {how_sure(result)}"
     )
-    title = f"nextval or a constant: pgbench, simple protocol, {plan.seconds} s a turn"
+    title = f"nextval or a constant: pgbench, simple protocol, {plan.seconds} s each"
     return Section("sequence-tps", title, columns, rows, caption)
 
 

@@ -174,7 +174,7 @@ class WavesExperiment(Experiment[WavesPlan]):
             look()
         return series
 
-    # --- what it says ---------------------------------------------------------
+    # --- what it reports ------------------------------------------------------
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:

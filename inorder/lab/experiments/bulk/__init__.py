@@ -161,7 +161,7 @@ class BulkExperiment(Experiment[BulkPlan]):
             sizes |= read_sizes(self.control, key) | read_leaf_density(self.control, key)
         return sizes
 
-    # --- what it says ---------------------------------------------------------
+    # --- what it reports ------------------------------------------------------
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:

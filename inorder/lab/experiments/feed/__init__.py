@@ -1,6 +1,6 @@
-"""What a feed and an exact count cost: their writers, their readers, and a single look at a large table.
+"""What a feed and an exact count cost: for writers, for readers, and of single queries of a large table.
 
-Writers and readers take turns in shuffled order. The looks are then taken twice in each round, for either form of
+Writers and readers take turns in shuffled order. The queries then run twice in each round, for either form of
 table: after many rows arrived while one transaction was open, which still is; and after as many arrived without.
 """
 
@@ -29,10 +29,10 @@ from inorder.lab.experiments.feed.tables import (
     FORMS,
     HELD,
     IDLE,
-    LOOKS,
     NEW,
     OTHER_COUNT,
     PIECE,
+    QUERIES,
     READERS,
     SINCE_FOLD,
     SINGLE,
@@ -44,7 +44,7 @@ from inorder.lab.experiments.feed.tables import (
     WRITTEN,
     arrivals,
     log_table,
-    looked,
+    query_kind,
     question,
     reading,
 )
@@ -71,7 +71,7 @@ BYTES_PER_ROW = 1200
 class FeedPlan(Plan):
     """How large the tables are, and how often everything is done. Other amounts follow where a table is small."""
 
-    rows: int = setting.count("Rows of each table before the looks.", 10_000, 10**10, 20_000_000, quick=500_000)
+    rows: int = setting.count("Rows of each table before the queries.", 10_000, 10**10, 20_000_000, quick=500_000)
     rounds: int = setting.rounds(6, quick=3, full=9)
 
     @property
@@ -90,8 +90,8 @@ class FeedPlan(Plan):
         return {SINGLE: min(50_000, self.rows // 20), BATCH: BATCH_ROWS * min(200, self.rows // 5000)}
 
     @property
-    def looked_at(self) -> dict[str, int]:
-        """Rows that a look is about: those it reads, or those that came since the count was folded."""
+    def queried(self) -> dict[str, int]:
+        """The rows of a query: those it reads, or those that came since the count was folded."""
         return {
             IDLE: 0,
             PIECE: min(10_000, self.rows // 10),
@@ -191,16 +191,16 @@ class FeedExperiment(Experiment[FeedPlan]):
     # --- what is measured -----------------------------------------------------
 
     def stages(self) -> list[Stage]:
-        """Writers and readers, after a round that warms up; then the looks."""
+        """Writers and readers, after a round that warms up; then the queries."""
         turns = [self.write_turn(step, kind) for step in WRITES for kind in WRITTEN]
         turns += [self.read_turn(step, kind) for step in SUMMARIES for kind in READERS]
         return [
             Stage(every_round(turns), self.plan.rounds, begin=self.fill, warm_up=True),
-            Stage(lambda number: [self.look_turn(number)], self.plan.rounds),
+            Stage(lambda number: [self.query_turn(number)], self.plan.rounds),
         ]
 
     def outcome(self, metrics: Metrics) -> str:
-        """How long a look took."""
+        """The time of a query."""
         return f"{1000 * metrics['seconds']:.3f} ms" if "calls" in metrics else ""
 
     def write_turn(self, step: str, kind: str) -> Turn:
@@ -247,31 +247,31 @@ class FeedExperiment(Experiment[FeedPlan]):
         """Set a feed to where all transactions are read that have ended and come before this one."""
         self.execute(f"SELECT feed_seek('{form}', ended_transactions() * '{{[0,{number})}}')")
 
-    def look_turn(self, number: int) -> Turn:
-        """All looks of a round, with a transaction held open and without, the forms in an order that is drawn."""
-        order = random.Random(seed_of(self.plan.seed, "looks", number))
-        looks = [
+    def query_turn(self, number: int) -> Turn:
+        """All queries of a round, with a transaction held open and without, the forms in an order that is drawn."""
+        order = random.Random(seed_of(self.plan.seed, "queries", number))
+        queries = [
             (state, form, step)
-            for state in (HELD, ENDED) for form in order.sample(FORMS, len(FORMS)) for step in LOOKS
+            for state in (HELD, ENDED) for form in order.sample(FORMS, len(FORMS)) for step in QUERIES
         ]  # fmt: skip
         places = tuple(
             Place(
-                step, looked(form, state), self.plan.looked_at[step],
+                step, query_kind(form, state), self.plan.queried[step],
                 f"{step} of {WRITTEN[form].label}, transaction {state}",
             )
-            for state, form, step in looks
+            for state, form, step in queries
         )  # fmt: skip
 
-        def look_around(_seed: int) -> Iterator[Measured]:
+        def in_order(_seed: int) -> Iterator[Measured]:
             before = ""
-            for state, form, step in looks:
+            for state, form, step in queries:
                 if state != before:
                     self.show_step("new rows arrive")
                     (self.hold if state == HELD else self.release)()
                 before = state
-                yield Measured(self.look(step, form))
+                yield Measured(self.time_query(step, form))
 
-        return Turn(places, look_around)
+        return Turn(places, in_order)
 
     def hold(self) -> None:
         """The open transaction has written to both tables: it holds back its own rows, and must nothing else."""
@@ -294,16 +294,16 @@ class FeedExperiment(Experiment[FeedPlan]):
         self.new_from = self.value("SELECT next_transaction()")
         self.arrive(self.plan.new_rows, NEW_TRANSACTION, *FORMS)
 
-    def look(self, step: str, form: str) -> Metrics:
+    def time_query(self, step: str, form: str) -> Metrics:
         """The median of several calls; an error if the last of them was answered wrongly."""
-        rows = self.plan.looked_at[step]
+        rows = self.plan.queried[step]
         if step in START:
             self.execute(f"SELECT feed_seek('{form}', '{START[step]}')")
         elif step in SINCE_FOLD:
             self.let_arrive_since_fold(form, rows)
         set_back = (lambda: self.seek(form, self.new_from)) if step == NEW else (lambda: None)
         with Prepared(self.session, question(step, form, rows)) as ask:
-            seconds = ask.latencies(LOOKS[step].calls, set_back)
+            seconds = ask.latencies(QUERIES[step].calls, set_back)
         right = str(rows) if step in (IDLE, PIECE, NEW) else self.value(question(OTHER_COUNT[step], form, 0))
         if ask.answer != right:
             raise InorderError(f"{ask.statement}: {ask.answer} instead of {right}")
@@ -317,11 +317,11 @@ class FeedExperiment(Experiment[FeedPlan]):
             self.arrive(rows - self.since[form], NEW_TRANSACTION, form)
         self.since[form] = rows
 
-    # --- what it says ---------------------------------------------------------
+    # --- what it reports ------------------------------------------------------
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:
-        """Writers, readers, looks."""
+        """Writers, readers, queries."""
         return sections(result, cls.plan_in(result).rows)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What is said of a feed: its writers, its readers, and looks at a large table, each beside what was aimed at."""
+"""The report on feeds: writers, readers, and single queries of a large table, each beside its target."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,7 +10,7 @@ from inorder.lab.experiments.feed.tables import (
     ENDED,
     FORMS,
     HELD,
-    LOOKS,
+    QUERIES,
     READ_BASELINE,
     READERS,
     SINGLE,
@@ -19,7 +19,7 @@ from inorder.lab.experiments.feed.tables import (
     WRITE_BASELINE,
     WRITES,
     WRITTEN,
-    looked,
+    query_kind,
 )
 from inorder.lab.log_tables import BATCH_ROWS
 from inorder.lab.results import Result, Run
@@ -67,10 +67,10 @@ def ratio_text(value: Value) -> str:
     return interval_text(value) if isinstance(value, Estimate) else text(value)
 
 
-def look_text(value: Value) -> str:
-    """Milliseconds of a look.
+def query_text(value: Value) -> str:
+    """Milliseconds of a query.
 
-    >>> look_text(Estimate(0.05, 0.04, 0.06, 6)), look_text(Estimate(12.0, None, None, 1)), look_text(None)
+    >>> query_text(Estimate(0.05, 0.04, 0.06, 6)), query_text(Estimate(12.0, None, None, 1)), query_text(None)
     ('0.050 [0.040–0.060]', '12.0 (once)', '')
     """
     return interval_text(value, 3 if value.median < 10 else 1) if isinstance(value, Estimate) else ""
@@ -125,7 +125,7 @@ def write_section(result: Result) -> Section:
             TARGET,
         ],
         rows,
-        f"1 row: one a statement. {BATCH_ROWS}: so many a statement. Each is a transaction. Guarded unless it says no.",
+        f"1 row: one a statement. {BATCH_ROWS}: so many a statement. Each is a transaction. Guarded unless noted.",
         pictures,
     )  # fmt: skip
 
@@ -162,34 +162,34 @@ def read_section(result: Result, step: str) -> Section:
     )
 
 
-def look_row(result: Result, step: str, form: str) -> list[Value]:
-    """A look at one form of table."""
-    kinds = [looked(form, state) for state in (ENDED, HELD)]
+def query_row(result: Result, step: str, form: str) -> list[Value]:
+    """A query of one form of table."""
+    kinds = [query_kind(form, state) for state in (ENDED, HELD)]
     rows = next((run.rows for kind in kinds for run in result.select(step, kind)), 0)
     values = [median_of(result, step, kind, milliseconds) for kind in kinds]
     held = ratio_of(result, step, kinds[1], kinds[0], milliseconds)
-    label, target = LOOKS[step].label.format(f"{rows:,}"), target_text(LOOKS[step].target_ms)
+    label, target = QUERIES[step].label.format(f"{rows:,}"), target_text(QUERIES[step].target_ms)
     return [step, label, rows, FORM_LABELS[form], *values, held, target]
 
 
-def look_section(result: Result, table_rows: int) -> Section:
-    """A line a look and form of table."""
-    rows = [row for step in LOOKS for form in FORMS if any((row := look_row(result, step, form))[4:6])]
+def query_section(result: Result, table_rows: int) -> Section:
+    """A line for each query and form of table."""
+    rows = [row for step in QUERIES for form in FORMS if any((row := query_row(result, step, form))[4:6])]
     return Section(
-        "looks",
-        f"Looks at a table of {table_rows:,} rows, milliseconds of a call",
+        "queries",
+        f"Single queries of a table of {table_rows:,} rows, milliseconds of a call",
         [
             data_only("step"),
             Column("", "What is asked of the table.", data="label"),
             data_only("rows"),
             Column("form", "The key: uuid of the transaction's number, or a number with a BRIN index."),
             Column(
-                "ms", f"Milliseconds of a call and its answer, the middle one of several. {SURE}", look_text, bar=True
+                "ms", f"Milliseconds of a call and its answer, the middle one of several. {SURE}", query_text, bar=True
             ),
             Column(
                 "held: ms",
                 f"The same while one transaction is held open. {SURE}",
-                look_text,
+                query_text,
                 "held_ms",
                 False,
                 bar=True,
@@ -213,7 +213,7 @@ def sections(result: Result, table_rows: int) -> Sequence[Section]:
     made = (
         write_section(result),
         *(read_section(result, step) for step in SUMMARIES),
-        look_section(result, table_rows),
+        query_section(result, table_rows),
     )
     return [section for section in made if section.rows]
 

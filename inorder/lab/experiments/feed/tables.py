@@ -61,7 +61,7 @@ READERS = {
 
 
 @dataclass(frozen=True)
-class Look:
+class Query:
     """A query of a large table: the calls of a sample, its name, the milliseconds aimed at (20 million rows)."""
 
     calls: int
@@ -77,28 +77,28 @@ COUNT_STAR = "count_star"
 COUNT = "count"
 COUNT_FEW = "count_few"
 COUNT_MANY = "count_many"
-LOOKS = {
-    IDLE: Look(300, "feed_read, nothing new", 0.2),
-    PIECE: Look(9, "feed_read, {} rows", 10.0),
-    NEW: Look(2, "feed_read, all {} new"),
-    COUNT_STAR: Look(1, "count(*)"),
-    COUNT: Look(300, "exact_count, just folded", 0.1),
-    COUNT_FEW: Look(200, "exact_count, {} since", 0.25),
-    COUNT_MANY: Look(9, "exact_count, {} since", 20.0),
+QUERIES = {
+    IDLE: Query(300, "feed_read, nothing new", 0.2),
+    PIECE: Query(9, "feed_read, {} rows", 10.0),
+    NEW: Query(2, "feed_read, all {} new"),
+    COUNT_STAR: Query(1, "count(*)"),
+    COUNT: Query(300, "exact_count, just folded", 0.1),
+    COUNT_FEW: Query(200, "exact_count, {} since", 0.25),
+    COUNT_MANY: Query(9, "exact_count, {} since", 20.0),
 }
 SINCE_FOLD = (COUNT, COUNT_FEW, COUNT_MANY)
-START = {IDLE: "now", PIECE: "beginning"}  # where a feed is set before it is looked at
-OTHER_COUNT = dict.fromkeys(SINCE_FOLD, COUNT_STAR) | {COUNT_STAR: COUNT}  # what must say the same
+START = {IDLE: "now", PIECE: "beginning"}  # the position of a feed before the query
+OTHER_COUNT = dict.fromkeys(SINCE_FOLD, COUNT_STAR) | {COUNT_STAR: COUNT}  # what must return the same
 
 # Whether a transaction is in progress since before the new rows came.
 HELD = "held"
 ENDED = "ended"
 
 
-def looked(form: str, state: str) -> str:
-    """The kind of a look: which form of table, and whether a transaction was held open.
+def query_kind(form: str, state: str) -> str:
+    """The kind of a query: which form of table, and whether a transaction was held open.
 
-    >>> looked("uuid", HELD), looked("uuid", ENDED)
+    >>> query_kind("uuid", HELD), query_kind("uuid", ENDED)
     ('uuid_held', 'uuid')
     """
     return f"{form}_{HELD}" if state == HELD else form
@@ -168,7 +168,7 @@ def reading(summary: Summary, kind: str, bounds: tuple[int, int]) -> str:
 
 
 def question(step: str, form: str, rows: int) -> str:
-    """What a look asks.
+    """The statement of a query.
 
     >>> question(PIECE, "uuid", 10)
     "SELECT count(*) FROM feed_read('uuid', null::inorder_lab.log_uuid, 10)"

@@ -31,7 +31,7 @@ EQUAL = (
            number(1, "GB")),
     Column("vs time, 60 s", "Ratio of the published scaled figures.", number(1)),
     Column("here", "GB of WAL for as many rows here: WAL per row times rows.", number(1, "GB"), bar=True),
-    Column("model", "The same by calculation for the turns here.", number(1, "GB")),
+    Column("model", "The same by calculation for the measurements here.", number(1, "GB")),
     Column("ratio here", "Ratio of WAL per row to that of time, 60 s in the same round.", ratio),
 )  # fmt: skip
 
@@ -59,11 +59,11 @@ def equal_row(result: Result, plan: InsertPlan, place: str, kind: str, rows: int
     published, base = scaled(place, kind), scaled(place, BASE)
     here = median_of(result, INSERT, kind, WAL_PER_ROW, rows)
     turns = [run for run in result.select(INSERT, kind, rows) if {"rows_before", "wal_bytes"} <= run.metrics.keys()]
-    told = studies.SEQUENTIAL_WAL_GB[place][kind]
+    printed = studies.SEQUENTIAL_WAL_GB[place][kind]
     return [
         KEY_KINDS[kind].label,
         place,
-        told if isinstance(told, str) else f"{told:g} GB",
+        printed if isinstance(printed, str) else f"{printed:g} GB",
         published,
         published / base if published and base and kind != BASE else None,
         here.median * studies.SEQUENTIAL_ROWS / GB if here else None,

@@ -1,4 +1,4 @@
-"""What the insert experiment tells beside speed: latencies, what is in the WAL, blocks touched, the device."""
+"""What the insert experiment reports beside speed: latencies, what is in the WAL, blocks touched, the device."""
 
 from collections.abc import Sequence
 
@@ -47,17 +47,17 @@ DETAILS: tuple[tuple[Column, Metric], ...] = (
             number(0, "B"), "record_bytes_per_row", bar=True), by_inserts("record_bytes")),
     (Column("images", "Bytes of full-page images per inserted row (pg_waldump --stats).",
             number(0, "B"), "image_bytes_per_row", bar=True), by_inserts("image_bytes")),
-    (Column("records a turn", "The same bytes of a whole turn, which hold more rows the faster a kind inserts.",
+    (Column("records, all", "The same bytes of a whole measurement, which hold more rows the faster a kind inserts.",
             number(1, "MB"), "record_mb", terminal=False), times("record_bytes", 1 / MB)),
-    (Column("images a turn", "Likewise of full-page images.", number(1, "MB"), "image_mb", terminal=False),
+    (Column("images, all", "Likewise of full-page images.", number(1, "MB"), "image_mb", terminal=False),
      times("image_bytes", 1 / MB)),
-    (Column("blocks/1000", "Distinct blocks of the index that 1,000 inserts changed: all of a turn's, divided by its "
-            "thousands of inserts (pg_waldump --relation).", number(1), "touched_per_1000", bar=True),
+    (Column("blocks/1000", "Distinct blocks of the index that 1,000 inserts changed: all of a measurement, divided by "
+            "its thousands of inserts (pg_waldump --relation).", number(1), "touched_per_1000", bar=True),
      by_inserts("touched_blocks", 1000)),
     (Column("read", "Bytes of tables and indexes read into shared buffers per inserted row, by the whole server "
             "(pg_stat_io, PostgreSQL 16 and later).", number(0, "B"), "read_bytes_per_row", terminal=False),
      by_inserts("read_bytes")),
-    (Column("written", "Likewise written out of them, without the checkpoint before the turn.",
+    (Column("written", "Likewise written out of them, without the checkpoint before the measurement.",
             number(0, "B"), "written_bytes_per_row", terminal=False), by_inserts("written_bytes")),
     (Column("busy", "Share of the time in which the device of the index was busy (/proc/diskstats).",
             number(0, "%"), "device_busy_percent"), "device_busy_percent"),
@@ -93,10 +93,10 @@ def details_sections(result: Result, rows: int, kinds: Sequence[KindSummary]) ->
             f"What one insert into {rows:,} rows costs: latency in ms, WAL, blocks, device",
             (Column("key", "Kind of key of the table.", data="label"), *(column for column, _ in DETAILS)),
             [[kind.label, *values.values()] for kind, values in found],
-            "" if seen else "WAL and blocks: this run did not look into its WAL.",
+            "" if seen else "WAL and blocks: this run did not read its WAL.",
             charts=[
                 wal_chart("WAL bytes per inserted row, split: as if all were equally fast", by_row, "B"),
-                wal_chart("WAL of a turn in MB, split: a faster kind has inserted more rows",
+                wal_chart("WAL of a measurement in MB, split: a faster kind has inserted more rows",
                           [(kind, values["record_mb"], values["image_mb"]) for kind, values in found], "MB"),
                 bars("Distinct index blocks changed by 1,000 inserts", kinds, lambda kind: touched[kind.kind],
                      number(1)),

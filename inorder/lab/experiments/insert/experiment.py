@@ -99,7 +99,7 @@ class InsertExperiment(Experiment[InsertPlan]):
         """Its TPS."""
         return speed_text(metrics)
 
-    # --- what it says ---------------------------------------------------------
+    # --- what it reports ------------------------------------------------------
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:

@@ -20,10 +20,10 @@ def between(run: Run) -> float | None:
 
 
 FEEDBACK: tuple[tuple[Column, Metric], ...] = (
-    (Column("checkpoints", "Checkpoints that WAL brought within a turn, median of the rounds.", number(1),
+    (Column("checkpoints", "Checkpoints that WAL caused within a measurement, median of the rounds.", number(1),
             CHECKPOINTS), CHECKPOINTS),
     (Column("rows between", "Rows between two checkpoints.", number()), between),
-    (Column("WAL", "MB of WAL of a turn.", number(1, "MB"), "wal_mb"), times("wal_bytes", 1 / MB)),
+    (Column("WAL", "MB of WAL of a measurement.", number(1, "MB"), "wal_mb"), times("wal_bytes", 1 / MB)),
     (Column("FPI/row", "Full-page images per row.", number(4), "fpi_per_row"), by_inserts("full_page_images")),
     (Column("WAL/row", "Bytes of WAL per row.", number(0, "B"), "wal_per_row"), by_inserts("wal_bytes")),
 )  # fmt: skip

@@ -105,7 +105,7 @@ def model_sections(result: Result, plan: InsertPlan) -> list[Section]:
         if table:
             title = f"Model against measurement, {rows:,} rows"
             few = few_images(plan.clients)
-            told = f"few: no more than {few} images between two checkpoints: a percentage would say nothing"
-            caption = told if any(row[-1] == "few" for row in table) else ""
+            note = f"few: no more than {few} images between two checkpoints, too few for a percentage"
+            caption = note if any(row[-1] == "few" for row in table) else ""
             sections.append(Section(f"model_{rows}", title, COMPARED, table, caption))
     return sections

@@ -52,10 +52,10 @@ def over_time(result: Result, kinds: Sequence[KindSummary]) -> Chart:
         each = math.ceil(start / MOST_SECONDS)
         lines = [seconds_line(kind, speeds[kind.kind], ended[kind.kind], each) for kind in kinds]
         drawn = "second by second" if each == 1 else f"means of {each} seconds"
-        told = "; a diamond: a checkpoint ended" if any(ended.values()) else ""
+        marked = "; a diamond: a checkpoint ended" if any(ended.values()) else ""
         mark = "a round begins with a checkpoint"
         chart = plots.time_chart(caption, caption.lower(), lines, marks, mark)
-        return Chart(f"{caption}, {drawn}; the rounds end to end{told}", chart)
+        return Chart(f"{caption}, {drawn}; the rounds end to end{marked}", chart)
     lines = [
         plots.Line(kind.label, tuple(by_round(result, INSERT, kind.kind, "tps", kind.rows).items()), kind.css)
         for kind in kinds

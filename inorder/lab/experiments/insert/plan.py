@@ -16,7 +16,7 @@ P1_INDEXES = ("random_char_unique", "random_char_plain", "random_char_none", "ti
 
 @dataclass(frozen=True, kw_only=True)
 class InsertPlan(Plan):
-    """Rows are of each kind of key with each kind of index; ``dump_wal``: pg_waldump says what is in each turn's WAL.
+    """Rows are of each kind of key with each kind of index; ``dump_wal``: pg_waldump reads the WAL of each measurement.
 
     99 rounds find a difference of 10 % in the noise of a shared machine 80 times in 100: see the noise experiment.
     """
@@ -30,7 +30,7 @@ class InsertPlan(Plan):
         quick=(250_000, 2_000_000), full=(1000, 1_000_000, 10_000_000, 50_000_000, 100_000_000),
     )  # fmt: skip
     rounds: int = setting.rounds(99, quick=6, full=6)
-    seconds: int = setting.count("Seconds of each turn.", 1, setting.MOST_SECONDS, 1, full=60)
+    seconds: int = setting.count("Seconds of each measurement.", 1, setting.MOST_SECONDS, 1, full=60)
     inserts: int | None = insert_tables.inserts()
     clients: tuple[int, ...] = setting.counts(
         "Sessions of pgbench, several comma-separated.", 1, insert_tables.MOST_CLIENTS, (8,), sessions=True
@@ -45,7 +45,7 @@ class InsertPlan(Plan):
     )
     fill_workers: int = insert_tables.fill_workers()
     max_wal_size: int | None = setting.optional_bytes(
-        "max_wal_size while measuring, for several checkpoints in a turn. Default: none comes.", 32 * MB
+        "max_wal_size while measuring, for several checkpoints in a measurement. Default: none comes.", 32 * MB
     )
     synchronous_commit: str = setting.synchronous_commit("off", full="on")
     tablespace: str = setting.folder("A folder for the indexes.", flag="--index-tablespace")

@@ -89,7 +89,7 @@ def keys_section(result: Result, plan: InsertPlan) -> Section:
 
 
 def faster_device(table: Sequence[Sequence[Value]]) -> list[str]:
-    """Why random keys lose less here than in the study, if they do, with the most rows measured: as likely as told."""
+    """Why random keys lose less here than in the study, if they do, with the most rows measured: the likely cause."""
     label = KEY_KINDS["random_char"].label
     measured = [row for row in table if row[0] == label and row[1] != "0" and isinstance(row[6], Estimate)]
     if not measured:
@@ -98,10 +98,10 @@ def faster_device(table: Sequence[Sequence[Value]]) -> list[str]:
     assert isinstance(here, Estimate) and isinstance(share, float)
     if here.low is None or here.low <= share:
         return []
-    told = f"With {rows} rows random keys keep {here.median:.2f} of bigint's speed, in the study {share:.2f}"
+    words = f"With {rows} rows random keys keep {here.median:.2f} of bigint's speed, in the study {share:.2f}"
     if isinstance(wait, Estimate):
-        told += f": a request took its disk {published_wait} ms, the device here {wait.median:.2f} ms"
-    return [f"{told}."]
+        words += f": a request took its disk {published_wait} ms, the device here {wait.median:.2f} ms"
+    return [f"{words}."]
 
 
 INDEXES = (
@@ -161,7 +161,7 @@ GENERATORS = (
 )
 
 
-TOLD = (
+NARRATED = (
     "published: as the study has it, in round numbers; random keys under 0.30 in the medium table (about "
     f"{studies.SEQUENTIAL_MEDIUM_TPS['random']} TPS to {studies.SEQUENTIAL_MEDIUM_TPS['others']} of the other "
     "generators), with over 20 GB of WAL, nearly all of it full-page images; sequence 256 at about three times their "
@@ -216,7 +216,7 @@ def generators_section(result: Result, plan: InsertPlan) -> Section:
                 median_of(result, INSERT, kind, by_inserts("touched_blocks", 1000), rows),
             ])  # fmt: skip
     title = "Beside study P3: what a larger table costs each generator"
-    caption = " ".join([NOT_RUN, TOLD, *causes(result, plan, table)])
+    caption = " ".join([NOT_RUN, NARRATED, *causes(result, plan, table)])
     return Section("published_generators", title, GENERATORS, table, caption)
 
 
@@ -226,10 +226,10 @@ LEAF_ROWS = leaf_capacity("sequence") * RANDOM_FILL  # of a page within a block
 
 
 def causes(result: Result, plan: InsertPlan, table: Sequence[Sequence[Value]]) -> list[str]:
-    """Why a claim of the study does not reappear, where it does not, as likely as can be told."""
+    """Why a claim of the study does not reappear, where it does not, the likely causes."""
     random = next(row[3] for row in table if row[:2] == [KEY_KINDS["random"].label, "large"])
-    told = faster_than_its_disks(result, plan, random) if isinstance(random, Estimate) else []
-    return [*told, *wide_block(result, plan), *narrow_block(result, max(plan.rows))]
+    words = faster_than_its_disks(result, plan, random) if isinstance(random, Estimate) else []
+    return [*words, *wide_block(result, plan), *narrow_block(result, max(plan.rows))]
 
 
 def faster_than_its_disks(result: Result, plan: InsertPlan, random: Estimate) -> list[str]:
@@ -238,7 +238,7 @@ def faster_than_its_disks(result: Result, plan: InsertPlan, random: Estimate) ->
         return []
     if (last_of(result, FILL, "random", "index_bytes", min(plan.rows)) or 0) > plan.memory_bytes:
         return ["The index of the smallest table is larger than the memory already, so that it is none of the study's "
-                "small ones, and shares of its speed say little."]  # fmt: skip
+                "small ones, and shares of its speed are not comparable."]  # fmt: skip
     wait = median_of(result, INSERT, "random", "device_await_ms", max(plan.rows))
     answer = f"; this one answered in {wait.median:.2f} ms" if wait and not plan.iops else ""
     return [f"Random keys keep more of their speed than on the study's turning disks{answer}."]

@@ -62,7 +62,7 @@ COLUMNS = (
     ),
 )  # fmt: skip
 
-GROWN = 1.1  # from where on a table that grows from round to round is said to have done so
+GROWN = 1.1  # growth of a table from round to round that is noted
 
 
 def row_of(kind: KindSummary) -> list[Value]:

@@ -74,7 +74,7 @@ INSERT_PAGE_ENTRIES = 363
 # P3, three SATA disks of 7200 rpm, shared_buffers of 4 GB, 4 hours a run: TPS relative to that of time and sequence in
 # the same table: an empty one (small), one that fits into memory but not shared buffers (medium), one that does not
 # (large); GB of WAL of a run; hit ratio of shared buffers and distinct blocks of the index in the WAL, large, as
-# told. Nearly all of it are rounded there: random keys reach "under" 0.30 and write "over" 20 GB.
+# published. Nearly all are rounded there: random keys reach "under" 0.30 and write "over" 20 GB.
 SEQUENTIAL_RELATIVE: dict[str, dict[str, float]] = {
     "small": {"random": 1.0, "time60": 1.0, "sequence256": 1.0, "sequence": 1.0},
     "medium": {"random": 0.30, "time60": 1.0, "sequence256": 1.0, "sequence": 1.0},

@@ -94,9 +94,9 @@ def ordered_verdict(result: Result, base: KindSummary, ordered: Sequence[KindSum
     sure = [place for place, one in enumerate(speeds) if one.near][:2]
     shown = sure or [0]
     none = BASE if all(one.decided for one in speeds) else UNDECIDED
-    said = [(speeds[place].words, wal_of(result, ordered[place]).words) for place in shown]
+    words = [(speeds[place].words, wal_of(result, ordered[place]).words) for place in shown]
     figures = "; ".join(
-        f"{ordered[place].label}: {', '.join(filter(None, words))}" for place, words in zip(shown, said, strict=True)
+        f"{ordered[place].label}: {', '.join(filter(None, some))}" for place, some in zip(shown, words, strict=True)
     )
     return Verdict(
         "Which key should you use?",

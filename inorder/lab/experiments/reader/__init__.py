@@ -34,7 +34,7 @@ from inorder.report.verdict import Verdict
 MILLISECONDS = 1000.0
 POLL_PAUSE = 0.01
 QUIET = 0.5  # seconds without anything new after which a reader has read all there is
-CLOCK_ERROR = 0.005  # seconds; by more, a wait of the usual 5 to 10 ms would say nothing
+CLOCK_ERROR = 0.005  # seconds; by more, a wait of the usual 5 to 10 ms would mean nothing
 
 # The server as it comes, with commits that wait for the disk, but for the moment of each commit; and an index for each
 # reader: nothing ever analyzes the table.
@@ -42,8 +42,8 @@ SETTINGS = {"track_commit_timestamp": "on"}
 BY_INDEX = {"enable_seqscan": "off", "enable_bitmapscan": "off"}
 
 TWO_CLOCKS = (
-    "A row's wait is by two clocks, the server's at its commit and this machine's at its delivery. By how much they "
-    "differ was looked at before and after each round; where that is not known to 5 ms, the waits are left out."
+    "A row's wait is by two clocks, the server's at its commit and this machine's at its delivery. Their "
+    "difference is measured before and after each round; if it is not known to 5 ms, waits are left out."
 )
 
 
@@ -242,7 +242,7 @@ class ReaderExperiment(Experiment[ReaderPlan]):
         self.rows_before = max(moments, default=self.rows_before)
         return moments
 
-    # --- what it says ---------------------------------------------------------
+    # --- what it reports ------------------------------------------------------
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:

@@ -1,4 +1,4 @@
-"""What is said of the readers, a table a round: what each lost, and how long it kept rows waiting."""
+"""The report on readers, a table for each round: rows lost, and how long rows waited."""
 
 from collections.abc import Sequence
 
@@ -52,7 +52,7 @@ COLUMNS = (
 
 
 def of_round(result: Result, number: int) -> list[Run]:
-    """What was measured in a round, the readers in the order they are told of."""
+    """What was measured in a round, the readers in their usual order."""
     return [run for name in READERS for run in result.select(READ, name) if run.round == number]
 
 
@@ -71,12 +71,12 @@ def wait_bars(runs: Sequence[Run]) -> list[charts.Bar]:
 
 def caption(runs: Sequence[Run]) -> str:
     """What the columns are, and why rows or waits are missing in them."""
-    told = [CAPTION] if wait_bars(runs) else [CAPTION, NO_WAIT]
-    told += [
+    words = [CAPTION] if wait_bars(runs) else [CAPTION, NO_WAIT]
+    words += [
         f"{READERS[run.kind]}: {held:,.0f} rows were not lost but held back, by a transaction open elsewhere."
         for run in runs if (held := run.metrics.get("held", 0))
     ]  # fmt: skip
-    return " ".join(told)
+    return " ".join(words)
 
 
 def row_of(run: Run) -> list[float | int | str | None]:
@@ -115,21 +115,21 @@ SHOWN = ("id", "created", "feed")  # the two usual ways of polling, and what los
 
 
 def verdicts(result: Result, question: str) -> list[Verdict]:
-    """Whether polling loses rows, over all rounds: a lost row is counted, so one is enough to say yes."""
+    """Whether polling loses rows, over all rounds: lost rows are counted, so one is enough for a yes."""
     runs = {name: runs for name in READERS if (runs := result.select(READ, name))}
     if not runs:
         return []
     lost = {name: int(sum(run.metrics["lost"] for run in its_runs)) for name, its_runs in runs.items()}
     committed = sum(run.metrics["committed"] for run in next(iter(runs.values())))
     shown = [name for name in SHOWN if name in lost] or list(lost)[:3]
-    told = ", ".join(f"{lost[name]:,} by '{READERS[name]}'" for name in shown)
+    words = ", ".join(f"{lost[name]:,} by '{READERS[name]}'" for name in shown)
     seconds = sum(run.metrics["seconds"] for run in next(iter(runs.values())))
     some = any(lost.values())
     return [
         Verdict(
             question,
             "Yes" if some else "Not seen",
-            f"Of {committed:,.0f} committed rows lost for good: {told}.",
+            f"Of {committed:,.0f} committed rows lost for good: {words}.",
             f"{result.plan['writers']} writers, {seconds:.0f} s.",
             "Counted row by row." if some else "That none was lost here does not rule it out: --seconds 60.",
             [charts.Bar(READERS[name], lost[name], f"{lost[name]:,}", charts.series(5 if lost[name] else 0))

@@ -255,7 +255,7 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         """A tenth by hash of the row's place, which is its number of arrival: the same rows of every uuid table."""
         return f"(hashtidextended(ctid, {self.plan.seed}) & 2147483647) % 10 = 0"
 
-    # --- what it says ---------------------------------------------------------
+    # --- what it reports ------------------------------------------------------
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:

@@ -20,7 +20,7 @@ KINDS = {
     )
 }
 
-# In this order. SIZES and SIZES_AFTER look at the index; the others are timed and counted.
+# In this order. SIZES and SIZES_AFTER read the size of the index; the others are timed and counted.
 COPY_FROM = "copy_from"
 COPY_MORE = "copy_more"
 COPY_TO = "copy_to"

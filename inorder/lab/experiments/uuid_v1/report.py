@@ -31,7 +31,7 @@ from inorder.report.verdict import Compared, Verdict, costs
 from inorder.report.wording import how_sure
 from inorder.units import MB, short
 
-MOST_SHOWN = 1000  # a ratio above it says that the other has next to nothing
+MOST_SHOWN = 1000  # a ratio above it means that the other has next to nothing
 
 # P4: ratio of uuid to uuid_v1, by step and metric, on an SSD: COPY of a few millions of rows, but of the next rows the
 # rates below. Bloat of more than 30 % against 10 to 20 % is a leaf density of less than 70 to 80-90.
@@ -74,7 +74,7 @@ QUERY = Measure("seconds", "ms", 0.001)
 TIME_INDEX = Measure("time_index_bytes", "its index, MB", MB, inner=True)
 SIZE = (Measure("index_bytes", "MB", MB), Measure("leaf_density", "leaf, %", inner=True))
 
-# In the table only where they say something; data has them all.
+# In the table only where they matter; data has them all.
 COUNTED_STEPS = (COPY_FROM, COPY_MORE, *VACUUMS)
 
 # Short enough for a terminal of 80 columns, with the unit behind.
@@ -127,7 +127,7 @@ def line_of(result: Result, step: str, measure: Measure) -> list[Value]:
 
 
 def lines_of(result: Result, aside: bool) -> list[list[Value]]:
-    """Of all steps; ``aside`` those of the counters that say little."""
+    """Of all steps; ``aside`` the counters that matter little."""
     wanted = [
         (step, measure) for step in STEPS for measure in measures(step)
         if aside == (measure in COUNTED and step not in COUNTED_STEPS)
@@ -198,7 +198,7 @@ def ratio_chart(result: Result) -> Chart:
 
 
 def sections(result: Result, plan: UuidV1Plan) -> list[Section]:
-    """The steps, with counters where they say something; and on the page the counters of the others."""
+    """The steps, with counters where they matter; and on the page the counters of the others."""
     shown, aside = lines_of(result, aside=False), lines_of(result, aside=True)
     aside = [[f"{LABELS[str(line[1])]}, {line[3]}", *line[1:]] for line in aside]
     title = f"A table of {short(plan.rows)} + {short(plan.more_rows)} rows, by kind of key"

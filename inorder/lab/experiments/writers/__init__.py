@@ -42,7 +42,7 @@ class WritersPlan(Plan):
     clients: tuple[int, ...] = setting.counts(
         "Sessions that write at once, several comma-separated.", 2, 90, (16,), sessions=True
     )
-    seconds: int = setting.count("Seconds of each turn.", 1, setting.MOST_SECONDS, 5, quick=1, full=20)
+    seconds: int = setting.count("Seconds of each measurement.", 1, setting.MOST_SECONDS, 5, quick=1, full=20)
     rounds: int = setting.rounds(6, quick=2, full=9)
     threads: int = setting.threads()
 
@@ -86,7 +86,7 @@ class WritersExperiment(Experiment[WritersPlan]):
         return self.target.connect(work_mem="256MB")
 
     def stages(self) -> list[Stage]:
-        """Every form, with one row a statement and with many; one session only where that says something."""
+        """Every form, with one row a statement and with many; one session only for forms that have no lock."""
         alone = [form for form in self.plan.forms if form in ALONE_FORMS]
         together = [(step, count, self.plan.forms) for count, step in steps_of(self.plan.clients).items()]
         return [
@@ -127,7 +127,7 @@ class WritersExperiment(Experiment[WritersPlan]):
         return pgbench.Load(clients, self.plan.threads, self.plan.seconds)
 
     def measure(self, name: str, clients: int, rows: int, seed: int) -> Metrics:
-        """One run of pgbench between a checkpoint and a look at the counters; then what it wrote is checked."""
+        """One run of pgbench between a checkpoint and reading the counters; then what it wrote is checked."""
         form = FORMS[name]
         counted: Metrics = {}
         with self.connection() as connection:
@@ -146,7 +146,7 @@ class WritersExperiment(Experiment[WritersPlan]):
         speed |= {f"{statement}_ms": latency for statement, latency in statements}
         return speed | {"written": written, "misplaced": misplaced} | counted
 
-    # --- what it says ---------------------------------------------------------
+    # --- what it reports ------------------------------------------------------
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:

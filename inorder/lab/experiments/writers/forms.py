@@ -59,7 +59,7 @@ def own_tables(writers: int) -> list[str]:
 
 
 def numbered_insert(table: str, rows: int, writer: int | str) -> str:
-    """An INSERT of so many rows that say whose they are.
+    """An INSERT of so many rows with the number of their writer.
 
     >>> numbered_insert("log", 1, 3), numbered_insert("log", 600, ":client_id")
     ('INSERT INTO log (writer, c1) VALUES (3, 1)', 'INSERT INTO log (writer, c1) SELECT :client_id::int, 1 \
@@ -141,7 +141,7 @@ def removal(writers: int) -> list[str]:
 
 
 def numbered(label: str, setup: Callable[[int], list[str]]) -> WriterForm:
-    """All say the same, with their number, and the server sends the rows where they belong."""
+    """All run the same INSERT, with their number; the server routes the rows."""
     return WriterForm(
         label, setup, lambda _writers, rows: [numbered_insert(TABLE, rows, ":client_id") + ";"], own_tables
     )

@@ -1,4 +1,4 @@
-"""What is said of the ways to write: how fast each is, what it costs, and whether its ids are in order."""
+"""The report on ways to write: their speed, their cost, and whether ids are in order."""
 
 from collections.abc import Iterator, Sequence
 from statistics import median
@@ -17,8 +17,8 @@ TOGETHER = "together"
 
 STATEMENT_ROWS = (1, BATCH_ROWS)  # rows of one statement
 
-# P5: rows a second by form, rows of a statement and number of sessions. Of CACHE 1000 with one row it says that nothing
-# changes. It sets CACHE 1000 before the lock runs.
+# P5: rows a second by form, rows of a statement and number of sessions. Of CACHE 1000 with one row the study reports no
+# change. It sets CACHE 1000 before the lock runs.
 PUBLISHED_ROWS_PER_SECOND: dict[tuple[str, int, int], float | str] = {
     ("cached", 1, 1): "unchanged",
     ("plain", 1, 1): 10_796.0,
@@ -27,7 +27,7 @@ PUBLISHED_ROWS_PER_SECOND: dict[tuple[str, int, int], float | str] = {
     ("lock_cached", 1, 16): 3_863.0,
     ("lock_cached", 600, 16): 79_800.0,
 }
-# Transactions a second, where it tells those.
+# Transactions a second, where the study has them.
 PUBLISHED_TPS = {("plain", 600, 1): 127.2, ("lock_cached", 600, 16): 133.0}
 # Rows that its check of the order of ids found misplaced.
 PUBLISHED_MISPLACED = 0
@@ -54,7 +54,7 @@ SPEED = (
     Column("vs one table", "To plain inserts by as many sessions in the same round.", ratio),
     Column("publ.", "The published figure, of other hardware.", number()),
     Column("TPS", "Transactions a second (pgbench).", number(1), terminal=False),
-    Column("publ. TPS", "The published ones, where they are told.", number(1), terminal=False),
+    Column("publ. TPS", "The published ones, if any.", number(1), terminal=False),
 )
 ORDER = (
     FORM,
