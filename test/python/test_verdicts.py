@@ -15,6 +15,7 @@ from inorder.report.side_by_side import Labelled, side_by_side
 from inorder.report.studies import STUDIES
 from inorder.report.verdict import Compared, Verdict, decided
 
+from conftest import ROOT
 from on_paper import a_result, insert_run
 from replay import recorded, recorded_names
 
@@ -127,3 +128,9 @@ def test_the_table_of_the_verdict_comes_first_with_one_picture() -> None:
     assert page.count("Do random keys cost you?") == 1 and 'class="one"' in page
     both = render([Labelled("a", result), Labelled("b", recorded("reader"))])
     assert both.count("Do random keys cost you?") == 2 and 'class="many"' in both
+
+
+def test_the_manual_lists_each_question() -> None:
+    """With the experiment that answers it."""
+    manual = (ROOT / "docs" / "lab.md").read_text(encoding="utf-8")
+    assert all(f"| {name} | {kind.question} |" in manual for name, kind in all_experiments().items())

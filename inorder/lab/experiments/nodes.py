@@ -233,13 +233,13 @@ COLUMNS = (
     Column("key", "Kind of key; the first two have the same values."),
     Column("lag", "Seconds by which the slowest clock is behind.", lambda lag: f"{lag:g} s"),
     Column("late", "Rows that arrive after a row with a greater key, of all.", number(1, "%")),
-    Column("blocks/row", "Index blocks that an insert of the second COPY accessed.", number(2)),
-    Column("reads/row", "Of these, blocks not found in shared buffers.", number(3)),
-    Column("WAL/row", "Bytes of WAL of the second COPY.", number(0, "B")),
+    Column("blocks/row", "Index blocks that an insert of the second COPY accessed.", number(2), bar=True),
+    Column("reads/row", "Of these, blocks not found in shared buffers.", number(3), bar=True),
+    Column("WAL/row", "Bytes of WAL of the second COPY.", number(0, "B"), bar=True),
     Column("FPI/row", "Full-page images of the second COPY.", number(4), terminal=False),
     Column("leaf", "Leaf density after it.", number(0, "%")),
-    Column("index", "Size of the index after it.", number(0, "MB")),
-    Column("rows/s", "Of the second COPY.", number(0)),
+    Column("index", "Size of the index after it.", number(0, "MB"), bar=True),
+    Column("rows/s", "Of the second COPY.", number(0), bar=True),
 )
 
 

@@ -199,12 +199,12 @@ def verdict(question: str, measured: Mapping[str, float], plan: WavesPlan) -> Ve
     said = []
     for kind, height in measured.items():
         model = figures_of(predicted(kind, plan), plan)
-        said.append(f"{LABELS[kind]} {height:.1f} (model {model['peak_splits'] / model['mean_splits']:.1f})")
+        said.append(f"{LABELS[kind]}: {height:.1f} (model {model['peak_splits'] / model['mean_splits']:.1f})")
     waves = [height >= WAVE for kind, height in measured.items() if kind not in (GROWN, ORDERED)]
     return Verdict(
         question,
         "Yes" if any(waves) else "No" if waves else "",
-        f"Splits in the highest step to the average: {', '.join(said)}.",
+        f"Splits in the highest step to the average: {'; '.join(said)}.",
         f"{plan.rows:,} rows, then {plan.growth} % more in steps of 2 %.",
         f"Counted by the server. From {WAVE} times the average on it is a wave.",
         bars_of(
