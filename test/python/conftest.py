@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Generator, Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from inorder.lab.server.temporary import service_account, temporary_folder
 
 from ground import Place, run
 from tail_runs import Tail, make_table
+from tool import LabRun, run_experiment
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = ROOT / "test" / "module"
@@ -127,6 +129,12 @@ def shared_folder() -> Iterator[Path]:
         folder = Path(name)
         folder.chmod(0o755)
         yield folder
+
+
+@pytest.fixture
+def lab_run(tmp_path: Path, server: Server, shared_folder: Path) -> LabRun:
+    """Runs of experiments by their name and options, in an empty folder."""
+    return partial(run_experiment, tmp_path, server, shared_folder)
 
 
 @pytest.hookimpl(wrapper=True)

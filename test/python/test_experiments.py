@@ -3,6 +3,8 @@
 The measurements are those of the recorded results: a new experiment records one (test/python/recorded), and is tested.
 """
 
+import csv
+import io
 import json
 from collections import Counter
 from dataclasses import replace
@@ -17,7 +19,7 @@ from inorder.lab.experiment import Experiment
 from inorder.lab.experiments import all_experiments
 from inorder.lab.results import Result
 from inorder.lab.setting import FULL, QUICK, SIZES, settings_of
-from inorder.report import html
+from inorder.report import formats, html
 from inorder.report.catalogue import report_of
 from inorder.report.side_by_side import Labelled
 
@@ -211,6 +213,14 @@ def test_any_part_of_a_result_has_a_report(name: str) -> None:
         said = " ".join(one.lines for one in report_of(part).verdicts(part))
         page = html.render([Labelled(name, part)])
         assert "was interrupted" in page and "Traceback" not in page and "nan" not in said
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_format_has_the_same_data(name: str) -> None:
+    """As many rows of CSV as of JSON."""
+    records = report_of(source(name)).records(source(name))
+    assert len(json.loads(formats.as_json(records))) == len(records) > 0
+    assert len(list(csv.DictReader(io.StringIO(formats.as_csv(records))))) == len(records)
 
 
 @pytest.mark.parametrize("name", SOURCES)

@@ -1,6 +1,5 @@
 """The bulk experiment: the order of its steps, its tables beside P1, and small runs on a server."""
 
-import csv
 import io
 from dataclasses import replace
 from pathlib import Path
@@ -20,19 +19,19 @@ from inorder.lab.experiments.bulk.plan import (
     BulkPlan,
     steps_of,
 )
-from inorder.lab.journal import load
 from inorder.lab.results import Result
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Metrics
+from inorder.report.catalogue import report_of
 from inorder.report.section import Section
 from inorder.report.terminal import section_table
 from rich.console import Console
 
 from conftest import Silent, scalar
 from on_paper import run_on_paper
-from tool import inorder
+from tool import LabRun, inorder
 
 SMALL = BulkPlan(kinds=("series", "random_char", "time_char"), rows=(1000, 2000), rounds=2)
 FACTORS = {"series": 1.0, "random_char": 4.0, "time_char": 2.0}
@@ -193,23 +192,13 @@ def test_each_step_does_what_it_says(server: Server) -> None:
 
 
 @pytest.mark.server
-def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
+def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     """Every kind and step; nothing left; the same again from the file."""
-    done = inorder(
-        "lab", "run", "bulk", "--rows", "1k", "--rounds", "1", "--memory", "16MB",
-        folder=tmp_path, server=server, temporary=shared_folder,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["inorder-bulk.jsonl"]
-    assert list(shared_folder.iterdir()) == []
-    result = load(tmp_path / "inorder-bulk.jsonl")
+    result, _ = lab_run("bulk --rows 1k --rounds 1 --memory 16MB")
     measured = {(kind, step) for kind in BulkPlan().kinds for step in STEPS}
-    assert result.complete and {(run.kind, run.step) for run in result.runs} == measured
+    assert {(run.kind, run.step) for run in result.runs} == measured
     assert result.server["settings"]["shared_buffers"] == "2048 8kB"
-    again = inorder("lab", "report", "inorder-bulk.jsonl", folder=tmp_path)
-    assert again.stdout == done.stdout
-    data = inorder("lab", "report", "inorder-bulk.jsonl", "--format", "csv", folder=tmp_path).stdout
-    assert len({row["table"] for row in csv.DictReader(io.StringIO(data))}) == 7
+    assert len({row["table"] for row in report_of(result).records(result)}) == 7
 
 
 def test_an_unknown_kind_is_one_sentence(tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """The feed experiment: order of turns, ratios and targets, and a small run from start to end."""
 
-import csv
 import io
-import json
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -24,20 +22,19 @@ from inorder.lab.experiments.feed.tables import (
     query_kind,
 )
 from inorder.lab.instruments.timing import Prepared
-from inorder.lab.journal import load
 from inorder.lab.log_tables import BATCH_ROWS
 from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Metrics
-from inorder.report.catalogue import Report
+from inorder.report.catalogue import Report, report_of
 from inorder.report.section import Section
 from rich.console import Console
 
 from conftest import Silent, scalar
 from on_paper import empty_result, run_on_paper
-from tool import inorder
+from tool import LabRun, inorder
 
 TURNS = [(s, k) for s in WRITES for k in WRITTEN] + [(s, k) for s in SUMMARIES for k in READERS]
 
@@ -228,27 +225,15 @@ def test_bad_options_are_one_clear_sentence(tmp_path: Path, arguments: tuple[str
 
 
 @pytest.mark.server
-def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
-    """Every turn and query in the file and the tables; reported again in every format; nothing left behind."""
-    done = inorder(
-        "lab", "run", "feed", "--rows", "10k", "--rounds", "2",
-        folder=tmp_path, server=server, temporary=shared_folder,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["inorder-feed.jsonl"]
-    assert list(shared_folder.iterdir()) == []
-    result = load(tmp_path / "inorder-feed.jsonl")
-    assert result.complete
+def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
+    """Every turn and query in the file and the tables."""
+    result, printed = lab_run("feed --rows 10k --rounds 2")
     queries = [(step, query_kind(form, state)) for step in QUERIES for form in FORMS for state in (HELD, ENDED)]
     assert Counter((run.step, run.kind) for run in result.runs) == Counter([*TURNS, *queries] * 2)
     assert all(run.metrics["seconds"] > 0 for run in result.runs)
     labels = (*(form.label for form in WRITTEN.values()), *READERS.values())
     for label in (*labels, "feed_read, nothing new", "exact_count, 1,000 since"):
-        assert f"\n{label} " in done.stdout
-    again = inorder("lab", "report", "inorder-feed.jsonl", folder=tmp_path)
-    assert again.stdout == done.stdout
-    records = json.loads(inorder("lab", "report", "inorder-feed.jsonl", "--format", "json", folder=tmp_path).stdout)
+        assert f"\n{label} " in printed
+    records = report_of(result).records(result)
     assert {record["table"] for record in records} == {"write", *SUMMARIES, "queries"}
     assert {record["step"] for record in records if record["table"] == "queries"} == set(QUERIES)
-    lines = inorder("lab", "report", "inorder-feed.jsonl", "--format", "csv", folder=tmp_path).stdout
-    assert len(list(csv.DictReader(io.StringIO(lines)))) == len(records)

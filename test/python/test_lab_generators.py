@@ -1,7 +1,6 @@
 """The generators experiment: its turns, its figures, and a small run."""
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from inorder.lab.experiments.generators import (
@@ -12,13 +11,11 @@ from inorder.lab.experiments.generators import (
     GeneratorsExperiment,
     GeneratorsPlan,
 )
-from inorder.lab.journal import load
 from inorder.lab.results import Run
-from inorder.lab.server.servers import Server
 from inorder.lab.turn import Metrics
 
 from on_paper import empty_result, run_on_paper
-from tool import inorder
+from tool import LabRun
 
 
 class OnPaper(GeneratorsExperiment):
@@ -68,14 +65,11 @@ def test_costs_are_above_the_floor() -> None:
 
 
 @pytest.mark.server
-def test_a_small_run(tmp_path: Path, server: Server) -> None:
+def test_a_small_run(lab_run: LabRun) -> None:
     """Every generator is in the table, with a cost above the floor."""
-    done = inorder(
-        "lab", "run", "generators", "--values", "20k", "--rows", "5k", "--rounds", "2", folder=tmp_path, server=server
-    )
-    assert done.returncode == 0, done.stderr
+    result, printed = lab_run("generators --values 20k --rows 5k --rounds 2")
     for name in ("gen_random_uuid", "uuid_v7_nextval", "uuid_xact_nextval", "uuid_time_nextval", "nextval"):
-        assert f"\n{name} " in done.stdout
+        assert f"\n{name} " in printed
     for label in ("text in", "text out", "ORDER BY", "GROUP BY, hashed", "hash join"):
-        assert f"\n{label} " in done.stdout
-    assert len(load(tmp_path / "inorder-generators.jsonl").select("call", "floor")) == 2
+        assert f"\n{label} " in printed
+    assert len(result.select("call", "floor")) == 2

@@ -1,9 +1,6 @@
 """The lookup experiment: its queries, what they read of a table, and a run on a server."""
 
-from pathlib import Path
-
 import pytest
-from inorder.lab import journal
 from inorder.lab.analysis.figures import median_of
 from inorder.lab.experiments.lookup import (
     ANY,
@@ -21,7 +18,7 @@ from inorder.lab.targets.throw_away import ThrowAway
 
 from conftest import Silent
 from replay import recorded
-from tool import inorder
+from tool import LabRun
 
 ROWS = 20_000
 
@@ -69,12 +66,7 @@ def test_what_a_page_of_random_keys_costs_is_in_the_report() -> None:
 
 
 @pytest.mark.server
-def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
+def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     """Every look-up of two kinds of key."""
-    done = inorder(
-        "lab", "run", "lookup", "--keys", "bigint,v7", "--rows", "5k", "--queries", "3", "--rounds", "1",
-        "--memory", "1MB", "--out", "r.json", folder=tmp_path, server=server, temporary=shared_folder,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert list(shared_folder.iterdir()) == []
-    assert journal.load(tmp_path / "r.json").complete and "Any one row, 5,000 rows" in done.stdout
+    _, printed = lab_run("lookup --keys bigint,v7 --rows 5k --queries 3 --rounds 1 --memory 1MB")
+    assert "Any one row, 5,000 rows" in printed

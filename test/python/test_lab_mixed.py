@@ -1,8 +1,6 @@
 """The mixed experiment: order of steps, growth, sections with gaps, and a small run."""
 
 import io
-import json
-from pathlib import Path
 
 import pytest
 from inorder.lab.experiments.mixed import (
@@ -17,15 +15,14 @@ from inorder.lab.experiments.mixed import (
     MixedPlan,
     growth,
 )
-from inorder.lab.journal import load
 from inorder.lab.results import Result, Run
-from inorder.lab.server.servers import Server
 from inorder.lab.turn import Metrics
+from inorder.report.catalogue import report_of
 from inorder.report.terminal import section_table
 from rich.console import Console
 
 from on_paper import empty_result, run_on_paper
-from tool import inorder
+from tool import LabRun
 
 ROWS, MORE = 20_000, 4_000
 
@@ -125,16 +122,10 @@ def test_the_tables_fit_a_terminal_of_80_columns() -> None:
 
 
 @pytest.mark.server
-def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
+def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     """All start from the same index; the order of new keys decides how much it grows."""
-    done = inorder(
-        "lab", "run", "mixed", "--rows", str(ROWS), "--more", str(MORE), "--clients", "2",
-        folder=tmp_path, server=server, temporary=shared_folder,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert list(shared_folder.iterdir()) == []
-    result = load(tmp_path / "inorder-mixed.jsonl")
-    assert result.complete and len(result.runs) == len(KINDS) * len(STEPS)
+    result, printed = lab_run(f"mixed --rows {ROWS} --more {MORE} --clients 2")
+    assert len(result.runs) == len(KINDS) * len(STEPS)
     metrics = {(run.kind, run.step): run.metrics for run in result.runs}
     assert len({metrics[kind, FILL]["index_bytes"] for kind in KINDS}) == 1
     for step, rows in {FILL: ROWS, SWITCH: ROWS + MORE, REINDEX: ROWS + MORE, AGAIN: ROWS + 2 * MORE}.items():
@@ -147,7 +138,6 @@ def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_fo
     if "leaf_density" in metrics["v7", FILL]:
         fresh = {kind: growth(result, SWITCH, kind).density or 0 for kind in ("v7", "after")}
         assert 40 < fresh["v7"] < 65 and 80 < fresh["after"] < 95
-    assert done.stdout.count("\nversion 7 ") == 4 and "Switched to version 7 the index grew" in done.stdout
-    assert inorder("lab", "report", "inorder-mixed.jsonl", folder=tmp_path).stdout == done.stdout
-    records = json.loads(inorder("lab", "report", "inorder-mixed.jsonl", "--format", "json", folder=tmp_path).stdout)
+    assert printed.count("\nversion 7 ") == 4 and "Switched to version 7 the index grew" in printed
+    records = report_of(result).records(result)
     assert len(records) == 4 * len(KINDS)

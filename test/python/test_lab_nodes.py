@@ -4,7 +4,6 @@ import uuid
 from pathlib import Path
 
 import pytest
-from inorder.lab import journal
 from inorder.lab.experiments.nodes import (
     BUILT_IN,
     KINDS,
@@ -21,7 +20,7 @@ from inorder.lab.targets.throw_away import ThrowAway
 
 from conftest import Silent
 from replay import recorded
-from tool import inorder
+from tool import LabRun
 
 PLAN = NodesPlan(kinds=(V1, V7), rows=80_000, lag=(0, 0.05, 5), nodes=4, memory_bytes=2**22)
 
@@ -78,14 +77,8 @@ def test_the_report_compares_the_largest_lag_with_the_smallest() -> None:
 
 
 @pytest.mark.server
-def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
+def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     """Two kinds, two lags, two nodes."""
-    done = inorder(
-        "lab", "run", "nodes", "--keys", f"{BUILT_IN},{V7}", "--rows", "5k", "--nodes", "2", "--lag", "0,250ms",
-        "--memory", "1MB", "--out", "r.json", folder=tmp_path, server=server, temporary=shared_folder,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert list(shared_folder.iterdir()) == []
-    result = journal.load(tmp_path / "r.json")
-    assert result.complete and {run.step for run in result.runs} == {"lag_0", "lag_0.25"}
-    assert "Keys of 2 nodes, 1,000 rows a second: 2,500 after 5,000" in done.stdout
+    result, printed = lab_run(f"nodes --keys {BUILT_IN},{V7} --rows 5k --nodes 2 --lag 0,250ms --memory 1MB")
+    assert {run.step for run in result.runs} == {"lag_0", "lag_0.25"}
+    assert "Keys of 2 nodes, 1,000 rows a second: 2,500 after 5,000" in printed

@@ -1,9 +1,7 @@
 """The noise experiment: equal tables, their order, what is said of them, and a small run from start to end."""
 
-import json
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,13 +16,12 @@ from inorder.lab.experiments.noise import (
     scatter,
     words,
 )
-from inorder.lab.journal import load
 from inorder.lab.results import Result, Run
-from inorder.lab.server.servers import Server
 from inorder.lab.turn import Measured, Stage
+from inorder.report.catalogue import report_of
 
 from on_paper import empty_result, run_on_paper
-from tool import inorder
+from tool import LabRun
 
 KINDS = ("bigint", "sequence")
 
@@ -149,20 +146,13 @@ def test_more_rounds_find_smaller_differences() -> None:
 
 
 @pytest.mark.server
-def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
+def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     """Two equal tables of two kinds; the file has every turn; reported again in other formats."""
-    done = inorder(
-        "lab", "run", "noise", "--keys", "v7,sequence", "--tables", "2", "--rows", "1000", "--inserts", "800",
-        "--rounds", "2", folder=tmp_path, server=server, temporary=shared_folder,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "Fewer than 6 rounds" in done.stdout and "version 7 A/B" in done.stdout
-    result = load(tmp_path / "inorder-noise.jsonl")
-    assert result.complete and Counter(run.kind for run in result.runs) == dict.fromkeys(
-        ("v7_a", "v7_b", "sequence_a", "sequence_b"), 2
-    )
+    result, printed = lab_run("noise --keys v7,sequence --tables 2 --rows 1000 --inserts 800 --rounds 2")
+    assert "Fewer than 6 rounds" in printed and "version 7 A/B" in printed
+    assert Counter(run.kind for run in result.runs) == dict.fromkeys(("v7_a", "v7_b", "sequence_a", "sequence_b"), 2)
     assert {run.metrics["inserts"] for run in result.runs} == {800}
-    records = json.loads(inorder("lab", "report", "inorder-noise.jsonl", "--format", "json", folder=tmp_path).stdout)
+    records = report_of(result).records(result)
     assert [record["tables"] for record in records if record["table"] == "noise"] == [
         "version 7 A/B", "sequence-prefixed A/B",
     ]  # fmt: skip

@@ -1,8 +1,6 @@
 """The reader experiment: what counts as lost, the order of its steps, its table, and a small run from start to end."""
 
-import csv
 import io
-import json
 import signal
 import subprocess
 import sys
@@ -29,13 +27,13 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.report.catalogue import Report
+from inorder.report.catalogue import Report, report_of
 from rich.console import Console
 
 from conftest import Counting, Silent
 from on_paper import empty_result
 from replay import Nowhere
-from tool import inorder, surroundings
+from tool import LabRun, surroundings
 
 LOSING = ("id", "created", "v7")
 KEEPING = tuple(name for name in READERS if name not in LOSING)
@@ -263,26 +261,15 @@ def test_ctrl_c_prints_and_keeps_the_load_so_far(tmp_path: Path, server: Server,
 
 
 @pytest.mark.server
-def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
+def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     """Who keeps the wrong place loses rows, the others neither lose nor repeat any; reported again in every format."""
-    done = inorder(
-        "lab", "run", "reader", "--seconds", "2", "--rounds", "2",
-        folder=tmp_path, server=server, temporary=shared_folder,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["inorder-reader.jsonl"]
-    assert list(shared_folder.iterdir()) == []
-    result = load(tmp_path / "inorder-reader.jsonl")
-    assert result.complete and len(result.runs) == 2 * len(READERS)
+    result, printed = lab_run("reader --seconds 2 --rounds 2")
+    assert len(result.runs) == 2 * len(READERS)
     for run in result.runs:
         assert run.metrics["committed"] > 0 and run.metrics["twice"] == 0
         assert (run.metrics["lost"] == 0) == (run.kind in KEEPING), run
     assert len({run.metrics["committed"] for run in result.select(READ) if run.round == 1}) == 1
     for label in READERS.values():
-        assert done.stdout.count(f"\n{label} ") == 2
-    again = inorder("lab", "report", "inorder-reader.jsonl", folder=tmp_path)
-    assert again.stdout == done.stdout
-    records = json.loads(inorder("lab", "report", "inorder-reader.jsonl", "--format", "json", folder=tmp_path).stdout)
+        assert printed.count(f"\n{label} ") == 2
+    records = report_of(result).records(result)
     assert [record["reader"] for record in records] == 2 * list(READERS)
-    lines = inorder("lab", "report", "inorder-reader.jsonl", "--format", "csv", folder=tmp_path).stdout
-    assert len(list(csv.DictReader(io.StringIO(lines)))) == len(records)

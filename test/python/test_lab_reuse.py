@@ -1,9 +1,7 @@
 """The reuse experiment: its plan and order, its sections with gaps, and a small run from start to end."""
 
 import io
-import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from inorder.lab.experiments.reuse import (
@@ -17,15 +15,14 @@ from inorder.lab.experiments.reuse import (
     ReuseExperiment,
     ReusePlan,
 )
-from inorder.lab.journal import load
 from inorder.lab.results import Run
-from inorder.lab.server.servers import Server
 from inorder.lab.turn import Measured
+from inorder.report.catalogue import report_of
 from inorder.report.terminal import section_table
 from rich.console import Console
 
 from on_paper import empty_result, run_on_paper
-from tool import inorder
+from tool import LabRun
 
 ROWS, TURNS = 10_000, 30
 PLAN = ReusePlan(rows=ROWS, turns=TURNS)
@@ -98,16 +95,10 @@ def test_what_was_not_measured_is_empty() -> None:
 
 
 @pytest.mark.server
-def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
+def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     """Ordered keys reuse emptied pages; half-empty ones only those that come back into the range."""
-    done = inorder(
-        "lab", "run", "reuse", "--rows", str(ROWS), "--turns", str(TURNS), "--pace", "20ms",
-        folder=tmp_path, server=server, temporary=shared_folder,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert list(shared_folder.iterdir()) == []
-    result = load(tmp_path / "inorder-reuse.jsonl")
-    assert result.complete and len(result.runs) == len(DELETED) * len(KINDS)
+    result, printed = lab_run(f"reuse --rows {ROWS} --turns {TURNS} --pace 20ms")
+    assert len(result.runs) == len(DELETED) * len(KINDS)
     for run in result.runs:
         assert all(len(series) == TURNS + 1 for series in run.series.values())
         assert run.series["index_bytes"][-1] == run.metrics["index_bytes"] > 0
@@ -124,7 +115,6 @@ def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_fo
     assert scattered["random"]["index_bytes"] < 0.6 * scattered["v7"]["index_bytes"]
     assert oldest["sequence"]["wraps"] == pytest.approx((1 + TURNS / BATCHES) / 1.6, rel=0.01)
     assert scattered["sequence"]["index_bytes"] < 0.75 * scattered["sequence_on"]["index_bytes"]
-    assert done.stdout.count("\nsequence, no wrap ") == 2
-    assert inorder("lab", "report", "inorder-reuse.jsonl", folder=tmp_path).stdout == done.stdout
-    records = json.loads(inorder("lab", "report", "inorder-reuse.jsonl", "--format", "json", folder=tmp_path).stdout)
+    assert printed.count("\nsequence, no wrap ") == 2
+    records = report_of(result).records(result)
     assert [record["key"] for record in records] == 2 * list(KINDS.values())

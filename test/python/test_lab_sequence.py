@@ -1,7 +1,6 @@
 """The sequence experiment: its turns, its tables beside P2, what its sentence claims, and a small run."""
 
 import io
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -15,19 +14,19 @@ from inorder.lab.experiments.sequence import (
     SequenceExperiment,
     SequencePlan,
 )
-from inorder.lab.journal import load
 from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Metrics
+from inorder.report.catalogue import report_of
 from inorder.report.section import Section
 from inorder.report.terminal import section_table
 from rich.console import Console
 
 from conftest import Silent, scalar
 from on_paper import empty_result, run_on_paper
-from tool import inorder
+from tool import LabRun, inorder
 
 SMALL = SequencePlan(clients=(1, 10), caches=(1, 100), rounds=2)
 
@@ -216,21 +215,16 @@ def test_what_is_run_is_what_is_said(server: Server) -> None:
 
 
 @pytest.mark.server
-def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
+def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     """All turns, both tables, the sentence; the same again from the file."""
-    done = inorder(
-        "lab", "run", "sequence", "--clients", "1", "--cache", "1", "--seconds", "1", "--rounds", "1", "--rows", "1k",
-        "--synchronous-commit", "off", folder=tmp_path, server=server, temporary=shared_folder,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert list(shared_folder.iterdir()) == []
-    result = load(tmp_path / "inorder-sequence.jsonl")
-    assert result.complete and len(result.runs) == 6
+    result, printed = lab_run(
+        "sequence --clients 1 --cache 1 --seconds 1 --rounds 1 --rows 1k --synchronous-commit off"
+    )
+    assert len(result.runs) == 6
     assert result.server["settings"]["synchronous_commit"] == "off"
-    told = " ".join(done.stdout.split())
+    told = " ".join(printed.split())
     assert "Commits do not wait for the disk" in told and "1 round: not significant" in told
-    again = inorder("lab", "report", "inorder-sequence.jsonl", "--format", "json", folder=tmp_path)
-    assert {record["table"] for record in json.loads(again.stdout)} == {"sequence-tps", "sequence-bulk"}
+    assert {record["table"] for record in report_of(result).records(result)} == {"sequence-tps", "sequence-bulk"}
 
 
 def test_a_switch_is_on_or_off(tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """The uuid-v1 experiment: order of steps, ratios and published figures, the data, and a small run from start to end."""
 
-import csv
 import io
-import json
 import signal
 import subprocess
 import sys
@@ -38,14 +36,14 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Metrics
-from inorder.report.catalogue import Report
+from inorder.report.catalogue import Report, report_of
 from inorder.report.section import Value
 from inorder.report.wording import how_sure
 from rich.console import Console
 
 from conftest import Silent, scalar
 from on_paper import empty_result, run_on_paper
-from tool import inorder, surroundings
+from tool import LabRun, inorder, surroundings
 
 ROWS = 5000
 TIMED = [step for step in STEPS if step not in (SIZES, SIZES_AFTER, RECENT)]
@@ -289,27 +287,15 @@ def test_ctrl_c_prints_and_keeps_what_was_measured(tmp_path: Path, server: Serve
 
 
 @pytest.mark.server
-def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
+def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     """Every step of every kind in the file and the table; reported again in every format; nothing left behind."""
-    done = inorder(
-        "lab", "run", "uuid-v1", "--rows", str(ROWS), "--memory", "32MB",
-        folder=tmp_path, server=server, temporary=shared_folder,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["inorder-uuid-v1.jsonl"]
-    assert list(shared_folder.iterdir()) == []
-    result = load(tmp_path / "inorder-uuid-v1.jsonl")
-    assert result.complete
+    result, printed = lab_run(f"uuid-v1 --rows {ROWS} --memory 32MB")
     assert Counter((run.step, run.kind) for run in result.runs) == Counter((s, k) for s in STEPS for k in KINDS)
     wanted = {"seconds", "wal_bytes", "full_page_images", "index_reads"}
     assert all(wanted <= run.metrics.keys() for run in result.runs if run.step in TIMED)
     freed = {run.kind: run.metrics["pages_freed"] for run in result.select(VACUUM_OLDEST)}
     assert freed["uuid"] == 0 < min(freed["uuid_v1"], freed["uuid_v7"], freed["bigint"])
     for word in ("COPY FROM, s", "next 10 %, s", "COPY TO, s", "ANALYZE, s", "VACUUM oldest, s", "REINDEX, s", "23.8"):
-        assert word in done.stdout
-    again = inorder("lab", "report", "inorder-uuid-v1.jsonl", folder=tmp_path)
-    assert again.stdout == done.stdout
-    records = json.loads(inorder("lab", "report", "inorder-uuid-v1.jsonl", "--format", "json", folder=tmp_path).stdout)
+        assert word in printed
+    records = report_of(result).records(result)
     assert {record["step"] for record in records if record["table"] != "published_rates"} == set(STEPS)
-    lines = inorder("lab", "report", "inorder-uuid-v1.jsonl", "--format", "csv", folder=tmp_path).stdout
-    assert len(list(csv.DictReader(io.StringIO(lines)))) == len(records)

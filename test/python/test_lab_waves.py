@@ -4,12 +4,10 @@ import bisect
 import random
 import subprocess
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from inorder.lab import journal
 from inorder.lab.analysis.fringe import built_entries, density, leaf_pages
 from inorder.lab.analysis.model import leaf_capacity
 from inorder.lab.experiments.waves import (
@@ -34,7 +32,7 @@ from inorder.lab.targets.throw_away import ThrowAway
 
 from conftest import Silent
 from replay import recorded
-from tool import inorder
+from tool import LabRun
 
 CAPACITY = leaf_capacity("random")
 
@@ -109,17 +107,12 @@ def test_pages_that_are_added_are_the_splits_in_the_wal(server: Server) -> None:
 
 
 @pytest.mark.server
-def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
+def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     """The first wave of a built index comes when the model says, and is as high; a grown index has none."""
-    done = inorder(
-        "lab", "run", WAVES, "--indexes", "built90,grown,v7", "--rows", "40k", "--growth", "60", "--out", "r.json",
-        folder=tmp_path, server=server, temporary=shared_folder,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert list(shared_folder.iterdir()) == []
-    result, plan = journal.load(tmp_path / "r.json"), WavesPlan(rows=40_000, growth=60)
+    result, _ = lab_run(f"{WAVES} --indexes built90,grown,v7 --rows 40k --growth 60")
+    plan = WavesPlan(rows=40_000, growth=60)
     runs = {run.kind: run for run in result.runs}
-    assert result.complete and set(runs) == {"built90", GROWN, ORDERED}
+    assert set(runs) == {"built90", GROWN, ORDERED}
     for kind, run in runs.items():
         model = predicted(kind, plan)
         assert run.series["pages"][-1] == pytest.approx(model["pages"][-1], rel=0.05 if kind != GROWN else 0.15)

@@ -24,13 +24,12 @@ from inorder.lab.experiments.writers.forms import (
 )
 from inorder.lab.experiments.writers.report import STATEMENT_ROWS, TOGETHER
 from inorder.lab.instruments import pgbench
-from inorder.lab.journal import load
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
 from inorder.lab.targets.throw_away import ThrowAway
 
 from conftest import Silent, scalar
-from tool import inorder
+from tool import LabRun, inorder
 
 CLIENTS = 4
 TRANSACTIONS = 5
@@ -230,20 +229,12 @@ def test_bad_input_is_one_clear_sentence(tmp_path: Path, arguments: tuple[str, .
 
 
 @pytest.mark.server
-def test_a_small_run_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
+def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     """One form, reported again just so; no leftovers."""
-    done = inorder(
-        "lab", "run", "writers", "--forms", "lock", "--seconds", "1", "--rounds", "1", "--clients", "2",
-        folder=tmp_path, server=server, temporary=shared_folder,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["inorder-writers.jsonl"]
-    assert list(shared_folder.iterdir()) == []
-    result = load(tmp_path / "inorder-writers.jsonl")
-    assert result.complete and result.server["settings"]["synchronous_commit"] == "off"
+    result, printed = lab_run("writers --forms lock --seconds 1 --rounds 1 --clients 2")
+    assert result.server["settings"]["synchronous_commit"] == "off"
     assert {(run.step, run.kind, run.rows) for run in result.runs} == {
         (TOGETHER, LOCK, rows) for rows in STATEMENT_ROWS
     }
     assert all(run.metrics["written"] > 0 and run.metrics["misplaced"] == 0 for run in result.runs)
-    assert "Writing a log, one row a statement" in done.stdout and "\nlock + DISCARD " in done.stdout
-    assert inorder("lab", "report", "inorder-writers.jsonl", folder=tmp_path).stdout == done.stdout
+    assert "Writing a log, one row a statement" in printed and "\nlock + DISCARD " in printed

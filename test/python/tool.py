@@ -2,8 +2,11 @@
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
+from inorder.lab.journal import load
+from inorder.lab.results import Result
 from inorder.lab.server.servers import Server
 
 import preloaded
@@ -21,3 +24,20 @@ def inorder(
     """Run the tool as a user does, but that it is loaded already."""
     done = preloaded.run(arguments, folder, surroundings(server, temporary))
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+LabRun = Callable[[str], tuple[Result, str]]
+
+
+def run_experiment(folder: Path, server: Server, temporary: Path, words: str) -> tuple[Result, str]:
+    """An experiment, by its name and options, from start to end: its result, and what was printed.
+
+    The result is complete, in the only file that is left, and reported again as it was printed.
+    """
+    done = inorder("lab", "run", *words.split(), folder=folder, server=server, temporary=temporary)
+    assert done.returncode == 0, done.stderr
+    assert list(temporary.iterdir()) == []
+    (file,) = folder.iterdir()
+    result = load(file)
+    assert result.complete and inorder("lab", "report", file.name, folder=folder).stdout == done.stdout
+    return result, done.stdout
