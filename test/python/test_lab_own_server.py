@@ -19,7 +19,7 @@ from inorder.lab.experiments.mixed import MixedPlan
 from inorder.lab.experiments.noise import NoisePlan
 from inorder.lab.experiments.reader import ReaderPlan
 from inorder.lab.experiments.reuse import ReusePlan
-from inorder.lab.experiments.sequence import SequencePlan
+from inorder.lab.experiments.sequence.plan import SequencePlan
 from inorder.lab.journal import load
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server

@@ -7,13 +7,8 @@ from pathlib import Path
 
 import pytest
 from inorder.errors import InorderError
-from inorder.lab.experiments.sequence import (
-    BULK,
-    CONSTANT,
-    TABLE,
-    SequenceExperiment,
-    SequencePlan,
-)
+from inorder.lab.experiments.sequence import SequenceExperiment
+from inorder.lab.experiments.sequence.plan import BULK, CONSTANT, TABLE, SequencePlan
 from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server

@@ -7,7 +7,8 @@ from inorder.lab.experiments.insert import InsertExperiment, beside_p1, studies
 from inorder.lab.experiments.insert.newer import SOURCES
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.insert.published import places_of
-from inorder.lab.experiments.sequence import PUBLISHED_ROWS, PUBLISHED_TPS, SequencePlan
+from inorder.lab.experiments.sequence.plan import SequencePlan
+from inorder.lab.experiments.sequence.report import PUBLISHED_ROWS, PUBLISHED_TPS
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import Result, Run
 from inorder.report.catalogue import Report

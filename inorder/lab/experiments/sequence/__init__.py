@@ -1,0 +1,172 @@
+"""Whether a sequence is the bottleneck of inserts (published study P2).
+
+The same statement with a constant and with nextval of sequences that differ in CACHE: SELECT alone, an insert of one
+row, an insert of many.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from inorder.database import Connection
+from inorder.errors import InorderError
+from inorder.lab.capabilities import Adapted, Capabilities, adapted
+from inorder.lab.experiment import Experiment
+from inorder.lab.experiments.sequence import report
+from inorder.lab.experiments.sequence.plan import (
+    BULK,
+    CONSTANT,
+    INSERT,
+    STATEMENTS,
+    TABLE,
+    SequencePlan,
+    kind_of,
+    step_of,
+    value_of,
+)
+from inorder.lab.instruments import pgbench
+from inorder.lab.keys import SCHEMA
+from inorder.lab.results import Result
+from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
+from inorder.report.section import Section
+from inorder.report.verdict import Verdict
+
+SPARE_CONNECTIONS = 20  # beside the load's: this tool's own, and those the server reserves
+
+# A row of one bigint with its WAL; and how many of them a fast machine inserts in a second.
+BYTES_PER_ROW = 140
+ROWS_PER_SECOND = 200_000
+
+
+class SequenceExperiment(Experiment[SequencePlan]):
+    """pgbench with the simple protocol, as published; and one statement of many rows."""
+
+    name = "sequence"
+    summary = "TPS of nextval, alone and in inserts, by CACHE of the sequence and number of clients."
+    question = "Does a sequence slow inserts?"
+    studies = ("P2",)
+    method = "TPS and CPU time"
+    Plan: ClassVar = SequencePlan
+    control: Connection
+
+    @classmethod
+    def room(cls, plan: SequencePlan) -> tuple[int, str]:
+        """The rows of a turn with their WAL."""
+        rows = max(plan.rows, plan.seconds * ROWS_PER_SECOND)
+        return rows * BYTES_PER_ROW, f"the rows of {plan.seconds} s, or {plan.rows:,} at once"
+
+    @classmethod
+    def adapt(cls, plan: SequencePlan, can: Capabilities) -> Adapted[SequencePlan]:
+        """The CPU time of its processes is not to be seen."""
+        return adapted(plan, can, unseen="CPU time")
+
+    # --- what it does ---------------------------------------------------------
+
+    def prepare(self) -> None:
+        """The server as it comes, but with so many connections and no checkpoint by itself; one table, sequences."""
+        self.target.serve(
+            {
+                "max_connections": str(max(self.plan.clients) + SPARE_CONNECTIONS),
+                "synchronous_commit": self.plan.synchronous_commit,
+                "max_wal_size": "16GB",
+                "checkpoint_timeout": "1d",
+            }
+        )
+        self.control = self.open_session()
+        self.target.create_schema(self.control)
+        self.control.execute(f"CREATE TABLE {TABLE} (c1 bigint)".encode())
+        for cache in self.plan.caches:
+            self.control.execute(f"CREATE SEQUENCE {SCHEMA}.{kind_of(cache)} CACHE {cache}".encode())
+
+    def stages(self) -> list[Stage]:
+        """All statements, kinds and numbers of clients in shuffled order, once a round."""
+        loads = [
+            self.load_turn(statement, kind, clients)
+            for statement in STATEMENTS for kind in self.plan.kinds for clients in self.plan.clients
+        ]  # fmt: skip
+        return [Stage(every_round([*loads, *map(self.bulk_turn, self.plan.kinds)]), self.plan.rounds)]
+
+    def load_turn(self, statement: str, kind: str, clients: int) -> Turn:
+        """One statement with so many clients."""
+        text = f"{statement}, {kind}, {clients} clients"
+        step = step_of(statement, clients)
+        return single(step, kind, 0, text, lambda seed: self.load(statement, kind, clients, seed))
+
+    def bulk_turn(self, kind: str) -> Turn:
+        """One kind in bulk."""
+        rows = self.plan.rows
+        return single(BULK, kind, rows, f"{rows:,} rows at once, {kind}", lambda _seed: self.bulk(kind))
+
+    def outcome(self, metrics: Metrics) -> str:
+        """TPS, or how long it took."""
+        return f"{metrics['tps']:,.0f} TPS" if "tps" in metrics else f"{1000 * metrics['seconds']:.1f} ms"
+
+    def clear(self) -> None:
+        """An empty table, and nothing left to write back."""
+        self.control.execute(f"TRUNCATE {TABLE}".encode())
+        self.target.checkpoint(self.control)
+
+    def load(self, statement: str, kind: str, clients: int, seed: int) -> Metrics:
+        """A statement from so many sessions at once, again and again, for the plan's seconds."""
+        self.clear()
+        found: Metrics = {}
+        before = self.reserved(kind)
+        cpu_before = self.target.ended_cpu(self.control)
+        with self.target.counted(self.control, None, found):
+            load = pgbench.Load(clients, self.plan.threads, self.plan.seconds, protocol="simple")
+            done = self.target.pgbench(self.script(statement, kind), load, seed)
+        cpu = self.target.ended_cpu(self.control)
+        if done.transactions == 0:
+            raise InorderError(f"pgbench did nothing in {self.plan.seconds} s")
+        self.check(kind, done.transactions if statement == INSERT else 0)
+        metrics = {"tps": done.tps, "latency_ms": done.latency_ms, "transactions": done.transactions}
+        if cpu is not None and cpu_before is not None:
+            metrics["cpu_us"] = 1e6 * (cpu - cpu_before) / done.transactions
+        return metrics | found | self.gaps(kind, before, done.transactions)
+
+    def script(self, statement: str, kind: str) -> Path:
+        """What pgbench runs."""
+        path = self.target.folder / f"{statement}_{kind}.sql"
+        path.write_text(STATEMENTS[statement].format(value=value_of(kind)), encoding="utf-8")
+        return path
+
+    def bulk(self, kind: str) -> Metrics:
+        """One INSERT … SELECT in a session of its own, by the wall clock and by the CPU time of its process."""
+        self.clear()
+        found: Metrics = {}
+        before = self.reserved(kind)
+        statement = f"INSERT INTO {TABLE} SELECT {value_of(kind)} FROM generate_series(1, {self.plan.rows})"
+        with self.target.counted(self.control, None, found), self.target.connect() as session:
+            metrics = self.target.timed(session, lambda: session.execute(statement.encode()))
+        self.check(kind, self.plan.rows)
+        return metrics | found | self.gaps(kind, before, self.plan.rows)
+
+    def reserved(self, kind: str) -> int:
+        """The last number that a session has reserved, 0 before the first."""
+        if kind == CONSTANT:
+            return 0
+        statement = f"SELECT coalesce(pg_sequence_last_value('{SCHEMA}.{kind}'), 0)"
+        return int(str((self.control.execute(statement.encode()).fetchone() or (0,))[0]))
+
+    def gaps(self, kind: str, before: int, used: int) -> Metrics:
+        """Numbers that sessions reserved and did not use."""
+        return {} if kind == CONSTANT else {"gaps": self.reserved(kind) - before - used}
+
+    def check(self, kind: str, rows: int) -> None:
+        """An error unless the table holds so many rows, each with a value of its own if they come from a sequence."""
+        row = self.control.execute(f"SELECT count(*), count(DISTINCT c1) FROM {TABLE}".encode()).fetchone()
+        expected = (rows, min(rows, 1) if kind == CONSTANT else rows)
+        if row != expected:
+            raise InorderError(f"{kind}: {row} rows and values in the table instead of {expected}")
+
+    # --- what it reports ------------------------------------------------------
+
+    @classmethod
+    def sections(cls, result: Result) -> Sequence[Section]:
+        """TPS by statement and clients, and one bulk statement; with P2 beside."""
+        return report.sections(result, cls.plan_in(result))
+
+    @classmethod
+    def verdicts(cls, result: Result) -> Sequence[Verdict]:
+        """Whether nextval slows inserts of one row, and whether each CACHE is needed."""
+        return report.verdicts(result, cls.plan_in(result), cls.question)
