@@ -19,6 +19,7 @@ from inorder.lab.experiment import Experiment
 from inorder.lab.experiments import all_experiments
 from inorder.lab.results import Result
 from inorder.lab.setting import FULL, QUICK, SIZES, settings_of
+from inorder.lab.turn import Metrics, several
 from inorder.report import formats, html
 from inorder.report.catalogue import report_of
 from inorder.report.side_by_side import Labelled
@@ -140,6 +141,19 @@ def test_it_measures_what_was_recorded(name: str) -> None:
     assert again.asked == replay.asked
 
 
+def test_the_steps_of_a_kind_come_one_after_the_other() -> None:
+    """In their order, between what begins and what ends a turn of it."""
+    done: list[tuple[object, ...]] = []
+
+    def measure(*words: object) -> Metrics:
+        done.append(words)
+        return {}
+
+    turn = several({"a": "A", "b": "B"}, "v7", 5, "label", measure, lambda kind: done.append((kind,)), measure)
+    assert [place.label for place in turn.places] == ["label: A", "label: B"]
+    assert len(list(turn.measure(1))) == 2 and done == [("v7",), ("v7", "a", 1), ("v7", "b", 1), ("v7",)]
+
+
 @pytest.mark.parametrize("name", SOURCES)
 def test_rounds_differ_in_their_order(name: str) -> None:
     """Or what comes first in all would have an advantage in all. Steps of one kind keep theirs."""
@@ -191,6 +205,8 @@ def check_whole_rounds(name: str, kept: set[Key], asked: list[Key]) -> None:
     for stage in replay.experiment().stages():
         for number in stage.numbers:
             places = {(p.step, p.kind, p.rows, number) for turn in stage.turns(number) for p in turn.places}
+            if not stage.redone and not stage.whole:
+                assert not places & kept & set(asked)
             if stage.whole and not stage.redone and number > 0:
                 assert places <= kept or not kept & places or places <= set(asked)
                 if places <= kept:

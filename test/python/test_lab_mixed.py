@@ -16,32 +16,14 @@ from inorder.lab.experiments.mixed import (
     growth,
 )
 from inorder.lab.results import Result, Run
-from inorder.lab.turn import Metrics
 from inorder.report.catalogue import report_of
 from inorder.report.terminal import section_table
 from rich.console import Console
 
-from on_paper import empty_result, run_on_paper
+from on_paper import empty_result
 from tool import LabRun
 
 ROWS, MORE = 20_000, 4_000
-
-
-class OnPaper(MixedExperiment):
-    """Writes down what it is asked."""
-
-    def prepare(self) -> None:
-        """Nothing yet."""
-        self.asked: list[tuple[str, str]] = []
-
-    def measure(self, kind: str, step: str, seed: int) -> Metrics:
-        """Noted."""
-        self.asked.append((kind, step))
-        return {"index_bytes": 8192.0}
-
-    def drop(self, kind: str) -> None:
-        """Noted."""
-        self.asked.append((kind, "drop"))
 
 
 def a_result(leaf: bool = True) -> Result:
@@ -61,17 +43,6 @@ def a_result(leaf: bool = True) -> Result:
             metrics = {name: value for name, value in metrics.items() if not name.startswith("leaf")}
         result.runs.append(Run(step, kind, 1000, 1, metrics))
     return result
-
-
-def test_every_kind_goes_through_all_steps_in_order() -> None:
-    """Each kind once a round, no two kinds' steps mixed, in changing order."""
-    result, bench = run_on_paper(OnPaper, MixedPlan(rounds=8))
-    life = len(STEPS) + 1
-    lives = [bench.asked[start : start + life] for start in range(0, len(bench.asked), life)]
-    assert all([step for _, step in one] == [*STEPS, "drop"] and len({kind for kind, _ in one}) == 1 for one in lives)
-    turns = [one[0][0] for one in lives]
-    rounds = [tuple(turns[start : start + len(KINDS)]) for start in range(0, len(turns), len(KINDS))]
-    assert all(sorted(one) == sorted(KINDS) for one in rounds) and len(set(rounds)) > 2 and result.complete
 
 
 @pytest.mark.parametrize(("rows", "more", "clients", "inserts"), [(1000, None, 8, 200), (99, 30, 8, 24), (9, 1, 8, 8)])

@@ -1,7 +1,6 @@
 """The noise experiment: equal tables, their order, what is said of them, and a small run from start to end."""
 
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,30 +16,12 @@ from inorder.lab.experiments.noise import (
     words,
 )
 from inorder.lab.results import Result, Run
-from inorder.lab.turn import Measured, Stage
 from inorder.report.catalogue import report_of
 
-from on_paper import empty_result, run_on_paper
+from on_paper import empty_result
 from tool import LabRun
 
 KINDS = ("bigint", "sequence")
-
-
-class OnPaper(NoiseExperiment):
-    """Writes down which table is measured."""
-
-    def prepare(self) -> None:
-        """Nothing yet."""
-        self.asked: list[str] = []
-
-    def stages(self) -> list[Stage]:
-        """Without filling."""
-        return [replace(stage, begin=lambda: None) for stage in super().stages() if not stage.redone]
-
-    def measure(self, name: str, seed: int) -> Measured:
-        """Noted."""
-        self.asked.append(name)
-        return Measured({"tps": float(seed)}, {"tps": [1.0]})
 
 
 def nothing_measured(plan: NoisePlan) -> Result:
@@ -57,16 +38,6 @@ def noisy_result(plan: NoisePlan, deviation: float, shift: float = 1.0, seed: in
             speed = 1000 * load * generator.lognormal(0, deviation) * (shift if name.endswith("_b") else 1.0)
             result.runs.append(Run("insert", name, plan.rows, number, {"tps": float(speed)}))
     return result
-
-
-def test_every_table_takes_its_turn_in_every_round() -> None:
-    """Equal tables but for their names, shuffled anew each round."""
-    plan = NoisePlan(kinds=KINDS, tables=3, rounds=20)
-    result, done = run_on_paper(OnPaper, plan)
-    names = [f"{kind}_{letter}" for kind in KINDS for letter in "abc"]
-    rounds = [tuple(done.asked[start : start + 6]) for start in range(0, len(done.asked), 6)]
-    assert len(rounds) == 20 and all(Counter(one) == Counter(names) for one in rounds) and len(set(rounds)) > 10
-    assert result.complete and [run.round for run in result.select("insert", "bigint_b")] == list(range(1, 21))
 
 
 def test_equal_tables_differ_in_nothing_but_their_names() -> None:

@@ -1,7 +1,6 @@
 """The reuse experiment: its plan and order, its sections with gaps, and a small run from start to end."""
 
 import io
-from collections import Counter
 
 import pytest
 from inorder.lab.experiments.reuse import (
@@ -16,42 +15,15 @@ from inorder.lab.experiments.reuse import (
     ReusePlan,
 )
 from inorder.lab.results import Run
-from inorder.lab.turn import Measured
 from inorder.report.catalogue import report_of
 from inorder.report.terminal import section_table
 from rich.console import Console
 
-from on_paper import empty_result, run_on_paper
+from on_paper import empty_result
 from tool import LabRun
 
 ROWS, TURNS = 10_000, 30
 PLAN = ReusePlan(rows=ROWS, turns=TURNS)
-
-
-class OnPaper(ReuseExperiment):
-    """Writes down what it is asked."""
-
-    def prepare(self) -> None:
-        """Nothing yet."""
-        self.asked: list[tuple[str, str]] = []
-
-    def measure(self, kind: str, deleted: str) -> Measured:
-        """Noted."""
-        self.asked.append((deleted, kind))
-        return Measured({"index_bytes_filled": 8192.0, "index_bytes": 8192.0}, {"index_bytes": [8192.0]})
-
-
-def test_every_kind_with_either_way_to_delete_once_a_round() -> None:
-    """In changing order; of a round that was cut off only the rest is done, since counters are exact."""
-    result, _ = run_on_paper(OnPaper, ReusePlan(rounds=3))
-    result.runs = result.runs[:5]
-    result, bench = run_on_paper(OnPaper, ReusePlan(rounds=3), result)
-    every = {(deleted, kind) for deleted in DELETED for kind in KINDS}
-    assert len(bench.asked) == 3 * len(every) - 5 and result.complete
-    for number in (1, 2, 3):
-        assert Counter((r.step, r.kind) for r in result.runs if r.round == number) == dict.fromkeys(every, 1)
-    orders = [[(r.step, r.kind) for r in result.runs if r.round == number] for number in (2, 3)]
-    assert orders[0] != orders[1]
 
 
 @pytest.mark.parametrize("size", ["", "quick", "full"])

@@ -57,26 +57,6 @@ class OnPaper(SequenceExperiment):
         return {"seconds": seconds, "cpu_seconds": seconds, "wal_bytes": 1}
 
 
-def test_every_statement_takes_its_turn_in_every_round() -> None:
-    """Six statements by two numbers of clients, and the bulk form of each kind, in another order each round."""
-    result, bench = run_on_paper(OnPaper, SMALL)
-    turns: set[tuple[object, ...]] = {(statement, kind, clients) for statement in ("select", "insert")
-             for kind in ("constant", "cache_1", "cache_100") for clients in (1, 10)}  # fmt: skip
-    turns |= {(BULK, kind) for kind in ("constant", "cache_1", "cache_100")}
-    first, second = bench.asked[:15], bench.asked[15:]
-    assert len(bench.asked) == 30
-    assert set(first) == set(second) == turns and first != second
-    assert result.complete and all(run.rows == SMALL.rows for run in result.select(BULK))
-
-
-def test_what_the_file_has_is_not_measured_again() -> None:
-    """A resumed run does the rest only, in the order it would have had, from the round that was cut off."""
-    whole, bench = run_on_paper(OnPaper, SMALL)
-    part = replace(empty_result(OnPaper, SMALL), runs=whole.runs[:20])
-    resumed, rest = run_on_paper(OnPaper, SMALL, part)
-    assert resumed.runs == whole.runs and rest.asked == bench.asked[15:]
-
-
 def test_plans_are_those_published() -> None:
     """P2's seconds, clients and rows; the short run keeps the six rounds that a difference needs, in two minutes."""
     for plan in (SequencePlan(), SequencePlan.of_size("full", {})):

@@ -35,55 +35,17 @@ from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.lab.turn import Metrics
 from inorder.report.catalogue import Report, report_of
 from inorder.report.section import Value
 from inorder.report.wording import how_sure
 from rich.console import Console
 
 from conftest import Silent, scalar
-from on_paper import empty_result, run_on_paper
+from on_paper import empty_result
 from tool import LabRun, inorder, surroundings
 
 ROWS = 5000
 TIMED = [step for step in STEPS if step not in (SIZES, SIZES_AFTER, RECENT)]
-
-
-class OnPaper(UuidV1Experiment):
-    """Writes down what it is asked."""
-
-    def prepare(self) -> None:
-        """Nothing yet."""
-        self.asked: list[tuple[str, ...]] = []
-
-    def write_keys(self) -> None:
-        """Noted."""
-        self.asked.append(("write",))
-
-    def create(self, kind: str) -> None:
-        """Noted."""
-        self.asked.append(("create", kind))
-
-    def measure(self, kind: str, step: str, seed: int) -> Metrics:
-        """Noted."""
-        self.asked.append((step, kind))
-        return {"seconds": 1.0}
-
-    def drop(self, kind: str) -> None:
-        """Noted."""
-        self.asked.append(("drop", kind))
-
-
-def test_every_kind_goes_through_all_steps_in_order() -> None:
-    """The data once; in each round each kind once, in changing order; no two kinds' steps mixed."""
-    result, bench = run_on_paper(OnPaper, UuidV1Plan(rounds=12))
-    assert bench.asked[0] == ("write",)
-    life = ["create", *STEPS, "drop"]
-    lives = [bench.asked[1 + n * len(life) : 1 + (n + 1) * len(life)] for n in range(12 * len(KINDS))]
-    assert all([step for step, _ in one] == life and len({kind for _, kind in one}) == 1 for one in lives)
-    turns = [one[0][1] for one in lives]
-    rounds = [tuple(turns[start : start + len(KINDS)]) for start in range(0, len(turns), len(KINDS))]
-    assert all(Counter(one) == Counter(list(KINDS)) for one in rounds) and len(set(rounds)) > 3 and result.complete
 
 
 def test_the_steps_are_those_of_the_study() -> None:

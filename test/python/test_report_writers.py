@@ -57,15 +57,6 @@ def every_turn(clients: int) -> Counter[tuple[str, int, int]]:
     return Counter(alone + [(form, clients, rows) for form in FORMS for rows in STATEMENT_ROWS])
 
 
-def test_every_round_has_every_form() -> None:
-    """In an order of its own."""
-    result, bench = run_on_paper(OnPaper, WritersPlan(clients=(5,), rounds=3))
-    turns = every_turn(5).total()
-    rounds = [bench.asked[start : start + turns] for start in range(0, 3 * turns, turns)]
-    assert len(bench.asked) == 3 * turns and all(Counter(one) == every_turn(5) for one in rounds)
-    assert rounds[0] != rounds[1] != rounds[2] and result.complete
-
-
 def test_only_the_forms_that_are_asked_for() -> None:
     """One session only where that says something."""
     _, bench = run_on_paper(OnPaper, WritersPlan(forms=(BASELINE, LOCK), rounds=1))

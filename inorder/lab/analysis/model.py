@@ -22,7 +22,6 @@ RANDOM_FILL = log(2)  # of pages that split in the middle, over their life
 
 # A heap tuple of one column: HeapTupleHeaderData padded to 24 bytes, one of them not in the record, which has
 # xl_heap_header (5) instead of the other 23.
-TUPLE_HEADER = 24
 TUPLE_HEADER_LOGGED = 5 + 1
 
 # Parts of WAL records: XLogRecord, a block's header with its RelFileLocator and number, one of the same relation
