@@ -141,7 +141,7 @@ def test_the_report_has_the_model_beside_each_figure() -> None:
         assert row["misplaced"] < 15
     assert len(section.charts) == 3 and all(", model" in chart.svg.svg() for chart in section.charts)
     (verdict,) = WavesExperiment.verdicts(result)
-    assert verdict.answer == "Yes" and "built, fillfactor 90 12.0 (model 11.8)" in verdict.figures
+    assert verdict.answer == "Yes" and "built, fillfactor 90: 12.0 (model 11.8)" in verdict.figures
     for kind, answer in ((GROWN, ""), ("built90", "Yes")):
         part = replace(result, runs=result.select(WAVES, kind))
         assert WavesExperiment.verdicts(part)[0].answer == answer
