@@ -197,12 +197,27 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 COMMENT ON FUNCTION inorder_internal.hides_rows(oid, regclass) IS
 'Internal function. Whether row security hides rows of a table from the caller.';
 
+CREATE FUNCTION inorder_internal.default_collation()
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- The locale of providers other than libc is in daticulocale before version 17, in datlocale from then on.
+    RETURN (SELECT format('%I.%s', 'default', quote_ident(concat_ws('/', d.datlocprovider,
+                              coalesce(to_jsonb(d) ->> 'datlocale', to_jsonb(d) ->> 'daticulocale', d.datcollate))))
+            FROM pg_database AS d WHERE d.datname = current_database());
+END $$;
+COMMENT ON FUNCTION inorder_internal.default_collation() IS
+'Internal function. The default collation of this database, which is another one in another database.';
+
 CREATE FUNCTION inorder_internal.order_definition(t inorder_internal.feed_table)
 RETURNS text[]
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT array_agg(format('%I %s%s'::text, a.attname, format_type(a.atttypid, a.atttypmod),
-                            CASE WHEN a.attcollation NOT IN (0::oid, '"default"'::regcollation::oid)
+                            CASE WHEN a.attcollation = '"default"'::regcollation::oid
+                                 THEN concat(' COLLATE '::text, inorder_internal.default_collation())
+                                 WHEN a.attcollation <> 0::oid
                                  THEN concat(' COLLATE '::text, a.attcollation::regcollation::text) END)
                      ORDER BY c.place)
     FROM unnest((t).order_columns) WITH ORDINALITY AS c(name, place)

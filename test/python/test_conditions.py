@@ -137,3 +137,25 @@ def test_an_update_does_not_move_a_row_past_the_key_at_which_a_batch_ended(place
     refused = "23001" if generated else ""
     assert state(owner, "UPDATE t SET x = -8 WHERE x = 8") == state(owner, "UPDATE t SET x = 99 WHERE x = 2") == refused
     assert first + numbers(owner, read) == list(range(1, 11))
+
+
+def test_a_database_with_another_default_collation(place: Place) -> None:
+    """A position inside a transaction came from there, in a dump or by its reader: keys have another order here."""
+    owner = place.session()
+    run(
+        owner, "CREATE TABLE t (k text PRIMARY KEY, xact bigint DEFAULT xact_id())",
+        "CREATE INDEX ON t (xact)", "SELECT feed_enable('t')", "INSERT INTO t VALUES ('a'), ('b'), ('B')",
+    )  # fmt: skip
+    first = "SELECT feed_advance(p, feed_batch_after('t', p, 1)) AS p FROM feed_start('t') AS p OFFSET 0"
+    here = scalar(owner, "SELECT datcollate FROM pg_database WHERE datname = current_database()")
+    members = (
+        "ARRAY(SELECT (m.relation, m.name, m.system, m.attached, m.guarded, "
+        "replace(m.ordered_by::text, %s, %s)::text[])::feed_member FROM unnest((p).members) AS m)"
+    )
+    read = (
+        "SELECT count(*) FROM feed_rows('t', (SELECT feed_batch_after('t', ((p).transactions, (p).partial, "
+        f"(p).last_key, {members}, (p).origin)::feed_position) FROM ({first}) AS r), null::t)"
+    )
+    assert scalar(owner, read, f"c/{here}", f"c/{here}") == 2
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="not the one by which transaction"):
+        scalar(owner, read, f"c/{here}", "c/xx_XX")

@@ -1,6 +1,6 @@
 -- State that does not fit, as a dump, a restore or a hand may leave it: checked when it is used, never executed.
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
-CREATE TABLE pairs (a text, b int, xact bigint NOT NULL DEFAULT xact_id(), PRIMARY KEY (a, b));
+CREATE TABLE pairs (a text COLLATE "C", b int, xact bigint NOT NULL DEFAULT xact_id(), PRIMARY KEY (a, b));
 CREATE INDEX ON pairs (xact);
 SELECT feed_create('events', 'events'), feed_create('pairs', 'pairs'), exact_count_start('events');
 INSERT INTO events (n) SELECT generate_series(1, 5);
