@@ -28,15 +28,14 @@ class Plan:
     def read(cls, values: Mapping[str, object]) -> Self:
         """The plan in a result file; a TypeError names the value of another type or of an unknown name.
 
-        In the first files a setting that has several numbers now was a single one.
+        In earlier files clients, where there may be several numbers of them now, were a single number.
         """
         if unknown := values.keys() - settings_of(cls).keys():
             raise TypeError(f"there is no setting {sorted(unknown)[0]}")
-        usual = cls()
-        several = {name: (value,) for name, value in values.items()
-                   if isinstance(value, int) and isinstance(getattr(usual, name), tuple)}  # fmt: skip
+        clients = values.get("clients")
+        several = isinstance(clients, int) and isinstance(getattr(cls(), "clients", None), tuple)
         try:
-            return msgspec.convert(dict(values) | several, cls)
+            return msgspec.convert(dict(values) | ({"clients": (clients,)} if several else {}), cls)
         except msgspec.ValidationError as error:
             raise TypeError(str(error)) from error
 
