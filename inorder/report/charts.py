@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from inorder.lab.analysis.stats import Estimate
-from inorder.report.drawing import CHARACTER, NOTHING, Drawing, Spec, colour, narrow
+from inorder.report.drawing import NOTHING, Drawing, Spec, breadth, colour, narrow
 from inorder.report.section import Value
 
 BAR_HEIGHT = 22
@@ -102,8 +102,8 @@ def text_layer(rows: Sequence[Row], field: str, x: Spec, **mark: float) -> Spec:
 def bars_spec(width: int, rows: Sequence[Row], layers: Sequence[Spec]) -> Spec:
     """What all bars share: a row for each, its label before it (on a phone above it) and its text behind its end."""
     phone = narrow(width)
-    left = 0 if phone else round(CHARACTER * max(len(row.label) for row in rows)) + 18
-    room = width - left - CHARACTER * max(len(row.text) for row in rows) - 20
+    left = 0 if phone else round(max(breadth(row.label) for row in rows)) + 18
+    room = width - left - max(breadth(row.text) for row in rows) - 20
     axis: Spec | None = None
     words = [text_layer(rows, "text", number("end"), dx=8)]
     if phone:
@@ -115,7 +115,7 @@ def bars_spec(width: int, rows: Sequence[Row], layers: Sequence[Spec]) -> Spec:
     return {
         "width": width - left,
         "height": {"step": BAR_STEP + (LABEL_HEIGHT if phone else 0)},
-        "padding": {"left": 0, "right": 0, "top": LABEL_HEIGHT // 2 if phone else 0, "bottom": 0},
+        "padding": {"left": 0, "right": 0, "top": LABEL_HEIGHT // 2 if phone else 4, "bottom": 0},
         "encoding": {
             "y": {"field": "row", "type": "ordinal", "axis": axis},
             "x": {"type": "quantitative", "axis": None, "scale": scale},

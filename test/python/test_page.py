@@ -18,6 +18,7 @@ from inorder.report.html import render
 from inorder.report.side_by_side import Labelled
 
 from on_paper import a_result, insert_run
+from replay import recorded
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WIDTHS = (360, 390, 768, 1280)
@@ -64,7 +65,7 @@ frame.onload = () => {
 
 
 def results() -> list[Labelled]:
-    """Two of the same experiment with names that would be markup, one of another, one of nothing."""
+    """Two of one experiment with names that would be markup, one of nothing; those with the widest labels."""
     two = a_result(complete=False)
     two.plan["rows"] = [1000, 4_000_000]
     two.runs += [insert_run(kind, 1, 100.0, 17_000.0, rows=4_000_000) for kind in ("bigint", "random")]
@@ -73,6 +74,7 @@ def results() -> list[Labelled]:
         Labelled("<first> & a name as long as some are.json", a_result(), "study P1"),
         Labelled("second.json", two, "study P1"),
         Labelled("none.json", nothing),
+        *(Labelled(name, recorded(name)) for name in ("insert", "feed", "uuid_v1")),
     ]
 
 
