@@ -49,7 +49,8 @@ def traces(dsn: str) -> list[object]:
 
 def run_there(folder: Path, server: Server, dsn: str, name: str, *options: str) -> tuple[Result, str]:
     """One round of an experiment with a page: complete; and what it notes."""
-    (folder / f"inorder-{name}.jsonl").unlink(missing_ok=True)
+    for file in (f"inorder-{name}.jsonl", "page.html"):
+        (folder / file).unlink(missing_ok=True)
     words = ("lab", "run", name, "--dsn", dsn, "--rounds", "1", "--html", "page.html", *options)
     done = inorder(*words, folder=folder, server=server)
     assert done.returncode == 0, done.stderr
