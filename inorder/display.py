@@ -53,7 +53,7 @@ class Display:
         self.bar.update(self.task, total=steps)
 
     def step(self, text: str) -> None:
-        """A step begins, or tells how it goes."""
+        """A step begins, or reports its progress."""
         self.text = text
         self.bar.update(self.task, description=text)
 

@@ -18,8 +18,8 @@ class InUseError(InputError):
     """What is to be worked on is in use: perhaps by a session that has just lost its connection."""
 
 
-def tell(text: str) -> None:
-    """A line for whoever watches."""
+def report(text: str) -> None:
+    """A line on stderr."""
     print(f"inorder: {text}", file=sys.stderr, flush=True)
 
 
@@ -55,7 +55,7 @@ def forever(
             except psycopg.Error as error:
                 if not (session.connection.closed or may_pass(error)):
                     raise explained(error) from error
-                tell(f"{'lost the server, ' if session.connection.closed else ''}trying again: {first_line(error)}")
+                report(f"{'lost the server, ' if session.connection.closed else ''}trying again: {first_line(error)}")
                 session.close()
                 session = reconnected(lambda: Session(dsn, writes), attach)
     finally:
@@ -76,6 +76,6 @@ def reconnected(connect: Callable[[], Session], attach: Callable[[Session], None
             if isinstance(error, psycopg.Error) and not may_pass(error):
                 raise explained(error) from error
         else:
-            tell("reconnected")
+            report("reconnected")
             return session
     raise AssertionError

@@ -14,7 +14,7 @@ from inorder.patience import patiently
 
 OTHER_ORIGIN = "this position is of another server or timeline"
 
-# Classes of SQLSTATE that tell of the server's state, not of what it was asked.
+# Classes of SQLSTATE that are about the server's state, not about what it was asked.
 FAILURES = ("53", "54", "57", "58", "XX")
 PASSING = (
     "08",

@@ -81,7 +81,7 @@ def as_prometheus(rows: Sequence[Row]) -> str:
 
 
 def labels(row: Row) -> str:
-    r"""By which a sample is told from others.
+    r"""What distinguishes a sample from others.
 
     >>> print(labels({"feed": 'a"b', "owner": "o\\w", "table": "line\nend", "database": "d"}))
     {feed="a\"b",owner="o\\w",table="line\nend",database="d"}

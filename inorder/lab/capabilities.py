@@ -193,5 +193,5 @@ def whole_run(needed: int) -> str:
     """What is said of every run there."""
     return (
         f"On your own server: it was neither restarted nor reconfigured, its settings are those found, and its free "
-        f"disk space was not looked at; about {needed / 2**20:,.0f} MB were needed at most."
+        f"disk space was not checked; about {needed / 2**20:,.0f} MB were needed at most."
     )

@@ -176,7 +176,7 @@ def parse(content: bytes, name: str) -> Result:
 
 
 def require_version(content: bytes, name: str) -> None:
-    """An error unless the first line, or the whole file, tells a version that is known."""
+    """An error unless the first line, or the whole file, has a version that is known."""
     try:
         first = msgspec.json.decode(content.partition(b"\n")[0] if content.startswith(b'{"result":') else content)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

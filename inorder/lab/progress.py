@@ -1,10 +1,10 @@
-"""What an experiment tells while it runs; who draws it is not its business."""
+"""The progress that an experiment reports while it runs, however it is shown."""
 
 from typing import Protocol
 
 
 class Progress(Protocol):
-    """Told of each step of an experiment."""
+    """Receives each step of an experiment."""
 
     def total(self, steps: int) -> None:
         """How many steps there will be."""

@@ -17,7 +17,7 @@ from inorder.units import parse_bytes, parse_count, parse_duration, short
 T = TypeVar("T")
 KEY = "setting"
 LEAST_MEMORY = 2**20
-MOST_SECONDS = 43_200  # half a day: after a whole one a server makes a checkpoint, whatever it is told
+MOST_SECONDS = 43_200  # half a day: after a whole one a server makes a checkpoint, whatever its settings
 QUICK, FULL = "quick", "full"
 SIZES = ("", QUICK, FULL)
 

@@ -12,7 +12,7 @@ from psycopg.abc import Buffer
 
 from inorder.errors import InorderError, InputError
 from inorder.files import awaited, sync_folder
-from inorder.tail.sinks import STANDARD_OUTPUT, Buffered, Told
+from inorder.tail.sinks import STANDARD_OUTPUT, Buffered, Report
 from inorder.tail.state import Mark
 
 OPENED = f"/proc/self/fd/{STANDARD_OUTPUT}"
@@ -141,8 +141,8 @@ class OutputFile:
 class FileSink(Buffered):
     """A regular file: rows have arrived when they are on the disk, and half a batch is taken back."""
 
-    def __init__(self, told: Told) -> None:
-        super().__init__(told)
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
         self.file = OutputFile()
         self.size = self.start = 0  # to which it is written; where the batch begins
         self.recent = self.recent_at_start = b""

@@ -19,11 +19,11 @@ from inorder.tail.sources import Batch, FeedSource, Source, TableSource
 from inorder.tail.whole import CommandSink, FeedFileSink, PipeSink, WholeBatches
 
 
-def run(plan: Plan, told: Callable[[int], None]) -> None:
+def run(plan: Plan, report: Callable[[int], None]) -> None:
     """Deliver until there is nothing new, or for ever."""
     writes = plan.feed is not None
     with ExitStack() as stack:
-        sink = stack.enter_context(closing(sink_for(plan, told)))
+        sink = stack.enter_context(closing(sink_for(plan, report)))
         source = source_for(plan, stack)
         stack.callback(source.settle)
         sink.settle(source.output, source.begun, plan.accept_output)
@@ -47,15 +47,15 @@ def pause_for(interval: float | None, source: Source) -> Callable[[], None]:
     return source.wait if interval is None else lambda: time.sleep(interval)
 
 
-def sink_for(plan: Plan, told: Callable[[int], None]) -> Sink:
+def sink_for(plan: Plan, report: Callable[[int], None]) -> Sink:
     """A command if there is one, or else what standard output is."""
     if plan.command is not None:
-        return CommandSink(told, plan.command)
+        return CommandSink(report, plan.command)
     if is_file() or is_device():
         if plan.frame:
             raise InputError("--frame is for a pipe: a file needs no frames, its last batch is completed or taken back")
-        return DeviceSink(told) if is_device() else FileSink(told) if plan.feed is None else FeedFileSink(told)
-    return PipeSink(told, plan.frame)
+        return DeviceSink(report) if is_device() else FileSink(report) if plan.feed is None else FeedFileSink(report)
+    return PipeSink(report, plan.frame)
 
 
 def source_for(plan: Plan, stack: ExitStack) -> Source:

@@ -13,7 +13,7 @@ from inorder.tail.state import Mark
 STANDARD_OUTPUT = 1
 BUFFER_BYTES = 65536  # what a pipe holds
 
-Told = Callable[[int], None]  # is told how many rows more
+Report = Callable[[int], None]  # receives the number of further rows
 
 
 class Sink(Protocol):
@@ -52,9 +52,9 @@ class Sink(Protocol):
 class Buffered:
     """What all sinks have in common: whole rows collected into large writes."""
 
-    def __init__(self, told: Told) -> None:
+    def __init__(self, report: Report) -> None:
         self.rows = 0
-        self.told = told
+        self.report = report
         self.buffer = bytearray()
         self.unreported = 0
 
@@ -95,7 +95,7 @@ class Buffered:
     def flush(self) -> None:
         """Write what was collected."""
         self.put_buffer()
-        self.told(self.unreported)
+        self.report(self.unreported)
         self.unreported = 0
 
     def put_buffer(self) -> None:
@@ -126,8 +126,8 @@ class Buffered:
 class DeviceSink(Buffered):
     """A terminal or another device: rows have arrived when they are written."""
 
-    def __init__(self, told: Told) -> None:
-        super().__init__(told)
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
         self.started = False
 
     def at_start(self) -> bool:

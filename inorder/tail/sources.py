@@ -278,7 +278,7 @@ class FeedSource:
         """The database remembers."""
 
     def finish(self, batch: Batch, output: Mark | None) -> None:
-        """Tell the database."""
+        """Record it in the database."""
         assert isinstance(batch.batch, int)
         self.delivered = batch.batch
         self.ask("tail_feed_finish", batch=batch.batch)

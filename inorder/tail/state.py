@@ -23,7 +23,7 @@ class Mark:
 
     A file is known by what is in it: its length and the hash of its last bytes there. Copied, moved or restored, on
     another file system or host, it is the same. The id lies with it as an attribute, where the file system has such,
-    and tells a file that was emptied from a new one.
+    and distinguishes a file that was emptied from a new one.
     """
 
     size: int

@@ -23,7 +23,7 @@ from psycopg.abc import Buffer
 
 from inorder.errors import InorderError
 from inorder.tail.output_file import OutputFile
-from inorder.tail.sinks import STANDARD_OUTPUT, Buffered, Told, put_all
+from inorder.tail.sinks import STANDARD_OUTPUT, Buffered, Report, put_all
 
 DRAIN_MS = 5
 COPIER = ("/bin/sh", "-c", "trap '' HUP INT TERM; exec cat")  # what stops a whole service does not stop it half-way
@@ -32,10 +32,10 @@ COPIER = ("/bin/sh", "-c", "trap '' HUP INT TERM; exec cat")  # what stops a who
 class WholeBatches(Buffered):
     """Collects a batch; what is done with it then differs."""
 
-    def __init__(self, told: Told) -> None:
-        super().__init__(told)
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
         self.name = ""
-        # The lock of this run: whoever works on a batch has it, too, and keeps it if this process is killed.
+        # The lock of this run: a process that works on a batch has it, too, and keeps it if this process is killed.
         self.lock: Callable[[], int] | None = None
         self.batch: IO[bytes] | None = None
 
@@ -101,8 +101,8 @@ class WholeBatches(Buffered):
 class CommandSink(WholeBatches):
     """A command, run anew for each batch with the rows as its input: they have arrived when it exits with 0."""
 
-    def __init__(self, told: Told, command: str) -> None:
-        super().__init__(told)
+    def __init__(self, report: Report, command: str) -> None:
+        super().__init__(report)
         self.command = command
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -134,8 +134,8 @@ class CommandSink(WholeBatches):
 class Copied(WholeBatches):
     """What standard output is, written by a process that goes on if this one is killed."""
 
-    def __init__(self, told: Told) -> None:
-        super().__init__(told)
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
         self.started = False
 
     def at_start(self) -> bool:
@@ -155,8 +155,8 @@ class Copied(WholeBatches):
 class PipeSink(Copied):
     """A pipe or a socket. Rows have arrived when a pipe's reader has read them."""
 
-    def __init__(self, told: Told, framed: bool) -> None:
-        super().__init__(told)
+    def __init__(self, report: Report, framed: bool) -> None:
+        super().__init__(report)
         self.framed = framed
         self.pipe: select.poll | None = None
         if stat.S_ISFIFO(os.fstat(STANDARD_OUTPUT).st_mode):
@@ -192,8 +192,8 @@ class PipeSink(Copied):
 class FeedFileSink(Copied):
     """A regular file for a feed, whose position is elsewhere: whole batches, the last one perhaps twice."""
 
-    def __init__(self, told: Told) -> None:
-        super().__init__(told)
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
         self.file = OutputFile()
         self.file.cut(self.file.end())
 

@@ -1,7 +1,7 @@
 """What the tests of attacks share: a database with a role that owns nothing but its malice.
 
-Each piece of code that mallory plants calls his function attack(), which makes him a superuser if whoever runs it may
-do that. A test ends as mallory, who must still have no right that he did not begin with.
+Each piece of code that mallory plants calls his function attack(), which makes him a superuser if the role that runs
+it may do that. A test ends as mallory, who must still have no right that he did not begin with.
 """
 
 from collections.abc import Iterator

@@ -148,7 +148,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 class Silent:
-    """A ``lab.progress.Progress`` that tells nobody."""
+    """A ``lab.progress.Progress`` that shows nothing."""
 
     def total(self, steps: int) -> None:
         """Nothing."""
@@ -161,7 +161,7 @@ class Silent:
 
 
 class Counting(Silent):
-    """A Progress that counts the steps it is told, and those that are done."""
+    """A Progress that counts the steps that are announced, and those that are done."""
 
     totals = ended = 0
 

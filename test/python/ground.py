@@ -7,7 +7,7 @@ from inorder.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 SNAPSHOT = "40001"  # serialization_failure: try again
-GROUND = "55000"  # object_not_in_prerequisite_state: somebody has to look at it
+GROUND = "55000"  # object_not_in_prerequisite_state: somebody has to act
 PLAIN = "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int, note int)"
 PARTS = (
     "CREATE TABLE t (id uuid DEFAULT uuid_xact_nextval(), n int, note int, PRIMARY KEY (id, n)) PARTITION BY LIST (n)",

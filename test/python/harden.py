@@ -78,7 +78,7 @@ def regress_tests(server: Server) -> list[Path]:
     command += ["--eval", "names: ; @echo $(REGRESS)", "names"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode != 0 or not done.stdout.split():
-        raise InorderError(f"make does not tell the tests:\n{done.stdout}{done.stderr}")
+        raise InorderError(f"make did not report the tests:\n{done.stdout}{done.stderr}")
     return [ROOT / "test" / "sql" / f"{name}.sql" for name in done.stdout.split()]
 
 

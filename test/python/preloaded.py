@@ -125,12 +125,12 @@ def run(
 
 
 def serve(channel: socket.socket) -> None:
-    """Load, then fork for each request, and tell each one's end; a child becomes the tool."""
+    """Load, then fork for each request, and report each one's end; a child becomes the tool."""
     for module in (*import_module("inorder.cli").MODULES.values(), "inorder.tail.run", "inorder.count.counter"):
         import_module(module)
     gc.collect()
     gc.freeze()
-    runs: dict[int, tuple[int, int]] = {}  # by the descriptor of the process: its number, and whom its end is told
+    runs: dict[int, tuple[int, int]] = {}  # by the descriptor of the process: its number, and where its end is reported
     poll = select.poll()
     poll.register(channel, select.POLLIN)
     while True:
@@ -147,30 +147,30 @@ def begin(channel: socket.socket, runs: dict[int, tuple[int, int]], poll: "selec
     request, descriptors, _, _ = socket.recv_fds(channel, LONGEST_REQUEST, 3)
     if not request:
         return False
-    *streams, told = descriptors
+    *streams, status = descriptors
     child = os.fork()
     if child == 0:
         channel.close()
         for process, (_, other) in runs.items():
             os.close(process)
             os.close(other)
-        os.close(told)
+        os.close(status)
         become(json.loads(request), streams)
     for descriptor in streams:
         os.close(descriptor)
     process = os.pidfd_open(child)
-    runs[process] = (child, told)
+    runs[process] = (child, status)
     poll.register(process, select.POLLIN)
     socket.send_fds(channel, [str(child).encode()], [process])
     return True
 
 
-def end(process: int, number: int, told: int) -> None:
-    """Fetch a process that has ended, and tell its exit code."""
+def end(process: int, number: int, status: int) -> None:
+    """Fetch a process that has ended, and report its exit code."""
     code = os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
     with suppress(BrokenPipeError):
-        os.write(told, str(code).encode())
-    os.close(told)
+        os.write(status, str(code).encode())
+    os.close(status)
     os.close(process)
 
 

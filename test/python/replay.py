@@ -67,7 +67,7 @@ class Counting:
         self.announced = steps
 
     def step(self, text: str) -> None:
-        """Told."""
+        """Kept."""
         self.texts.append(text)
 
     def done(self, text: str = "") -> None:

@@ -1,4 +1,4 @@
-"""What is looked for in the install script: each rule a function over a script's text that returns what it finds.
+"""What is searched for in the install script: each rule a function over a script's text that returns what it finds.
 
 The script runs as a superuser in a schema that others may have filled, so nothing in it may be looked up where they
 could have put something of their own. What a rule cannot see: the text of queries that a function builds.
@@ -190,7 +190,7 @@ def plain_arguments(script: str) -> Found:
 
 
 class Names:
-    """What a script makes, by kind, to tell what has to be named with its schema."""
+    """What a script makes, by kind, to know what has to be named with its schema."""
 
     def __init__(self, script: str) -> None:
         self.made: dict[str, set[str]] = {}

@@ -39,7 +39,7 @@ def dsn(attacked: Cluster) -> Iterator[str]:
 
 
 def read_all(connection: Connection, table: str, feed: str) -> None:
-    """What a superuser does who looks after the feeds of others; errors are as good as rows here."""
+    """What a superuser does who administers the feeds of others; errors are as good as rows here."""
     for statement in (
         "SELECT * FROM feeds",
         f"SELECT * FROM feed_holders('{table}')",
@@ -552,7 +552,7 @@ def test_a_stranger_keeps_nobody_waiting(alices: str) -> None:
         ):
             execute(mallory, EVENTS.format(name="evil.u"), "SELECT feed_enable('evil.u')")
             execute(mallory, EVENTS.format(name="evil.gone"), "SELECT feed_create('g', 'evil.gone')")
-            # What is left of a table that was dropped is swept away by whoever comes next.
+            # What is left of a table that was dropped is removed by the next caller.
             execute(
                 mallory, EVENTS.format(name="evil.d"), "SELECT feed_create('d', 'evil.d'), exact_count_start('evil.d')"
             )

@@ -254,7 +254,7 @@ printf '%s = %s\\n' BINDIR {folder} SHAREDIR /s PKGLIBDIR /l INCLUDEDIR-SERVER /
         ("VERSION 'PostgreSQL 14.11'", "PostgreSQL 14.11 (--bindir) is too old: inorder needs PostgreSQL 15 or later"),
         ("VERSION 'PostgreSQL 15.4'", "PostgreSQL 15.4 (--bindir) has no program pgbench in "),
         ("VERSION devel", "pg_config names no version: devel"),
-        ("", "pg_config (--bindir) does not tell VERSION"),
+        ("", "pg_config (--bindir) did not report VERSION"),
     ],
 )
 def test_a_server_that_cannot_be_used_is_one_clear_sentence(tmp_path: Path, version: str, message: str) -> None:
@@ -268,7 +268,7 @@ def test_a_server_that_cannot_be_used_is_one_clear_sentence(tmp_path: Path, vers
     assert list(tmp_path.iterdir()) == [program]
 
 
-def test_several_results_are_told_apart_in_every_format(tmp_path: Path) -> None:
+def test_several_results_are_distinguished_in_every_format(tmp_path: Path) -> None:
     """By the name of their file: above the tables, in each row of data, on the page."""
     plan = {"writers": 16, "seconds": 3, "rounds": 1}
     metrics = dict.fromkeys(
@@ -301,7 +301,7 @@ def test_several_results_are_told_apart_in_every_format(tmp_path: Path) -> None:
      ("numpy", 130, "inorder: interrupted\n")],
 )  # fmt: skip
 def test_an_interrupt_while_it_loads_says_so_at_most(module: str, status: int, said: str) -> None:
-    """No traceback of imports; of the commands' it is said, before that the shell tells that it was interrupted."""
+    """No traceback of imports; of the commands' it is said, before that the shell reports the interrupt."""
     program = (
         "import os, runpy, sys\n"
         "class Interrupting:\n"

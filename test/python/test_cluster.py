@@ -255,7 +255,7 @@ def test_system_folders_are_not_written(server: Server) -> None:
 def test_the_callers_environment_leads_nowhere(
     server: Server, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever libpq is told there, the private server is the one that is used; and it is as before afterwards."""
+    """Whatever the environment says, the private server is used; and the environment is as before afterwards."""
     told = {
         "PGHOST": "127.0.0.1", "PGHOSTADDR": "127.0.0.1", "PGPORT": "1", "PGUSER": "nobody", "PGDATABASE": "none",
         "PGSERVICE": "none", "PGOPTIONS": "-c default_transaction_read_only=on", "PGCHANNELBINDING": "require",
@@ -344,7 +344,7 @@ def test_settings_reach_the_server(cluster: Cluster) -> None:
     ("script", "words"),
     [
         ("#!/bin/sh\nexit 3\n", "it ended with status 3"),
-        ("#!/bin/sh\nprintf '\\377\\n'\n", r"pg_config \(a test\) does not tell BINDIR"),
+        ("#!/bin/sh\nprintf '\\377\\n'\n", r"pg_config \(a test\) did not report BINDIR"),
         ("nonsense", "Exec format error"),
     ],
 )

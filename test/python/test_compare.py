@@ -91,7 +91,7 @@ def test_clients_are_compared_by_their_number() -> None:
         compare(a, result_of(clients=[1, 8]), 0.1)
 
 
-def test_what_differs_around_it_is_told() -> None:
+def test_what_differs_around_it_is_reported() -> None:
     """The server's version, the machine; and an interrupted run."""
     other = result_of()
     other.server, other.complete = {"version": "15.1"}, False

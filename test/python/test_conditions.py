@@ -32,7 +32,7 @@ def test_a_number_that_the_server_has_not_reached(place: Place, tables: tuple[st
     ids=["whole", "in part"],
 )
 def test_a_position_ahead_of_the_server(place: Place, transactions: str, partial: str) -> None:
-    """It would look idle until the server has used as many numbers, whose rows it would then miss."""
+    """It would seem idle until the server has used as many numbers, whose rows it would then miss."""
     owner = place.make(PLAIN)
     ahead = f"({transactions}, {partial}, ARRAY[uuid_xact_nextval()::text], p.members, p.origin)::feed_position"
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="ahead of the server"):

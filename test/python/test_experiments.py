@@ -164,7 +164,7 @@ def test_rounds_differ_in_their_order(name: str) -> None:
         orders.setdefault(number, []).append((step, kind, rows))
     rounds = [orders[number] for number in sorted(orders) if number > 0]
     if len(rounds) < 3 or len({kind for _, kind, _ in rounds[-1]}) < 3 or "read" in {step for step, _, _ in rounds[0]}:
-        return  # too few to tell, or all are measured at once
+        return  # too few to compare, or all are measured at once
     assert len({tuple(one) for one in rounds[1:]}) > 1
 
 

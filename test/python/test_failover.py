@@ -184,7 +184,7 @@ def test_a_promotion_in_mid_call_is_noticed(pair: Pair) -> None:
         pair.standby.promote()
         for thread in threads:
             thread.join(WAIT_SECONDS)
-    # The origin of a batch is looked at after the wait for its table.
+    # The origin of a batch is read after the wait for its table.
     assert outcome == dict.fromkeys(CALLS, "40001") | {"feed_rows": "55000"}
     for name in ("feed_batch_after", "idle", "feed_rows"):
         with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another server or timeline"):

@@ -301,7 +301,7 @@ CREATE COLLATION IF NOT EXISTS evil."col'l" FROM "C";
 
 @pytest.mark.parametrize("column", COLUMNS)
 def test_a_forged_description_of_a_table_guarded_by_hand_runs_nothing(state: State, column: str) -> None:
-    """The guard that is there is of these columns, but feed_enable() never looked at them."""
+    """The guard that is there is of these columns, but feed_enable() never checked them."""
     name = "o'dd \" evil.attack()"
     quoted = '"' + name.replace('"', '""') + '"'
     call = "FOR EACH ROW EXECUTE FUNCTION feed_guard('0')"
@@ -390,7 +390,7 @@ def test_a_forged_count_is_no_number(state: State, relation: str, described: boo
         "feed ({}, pending) VALUES (1, 'x', 0, '', '', '4294967295', '(\"{}\",,,,)', '(\"{(,)}\",,,,,,)')",
     ],
 )
-def test_what_can_be_told_from_a_row_alone_is_refused(state: State, row: str) -> None:
+def test_what_a_row_alone_shows_is_refused(state: State, row: str) -> None:
     """By the constraints of the tables."""
     columns = "id, name, owner, owner_name, system, relation, position"
     insert = "INSERT INTO inorder_internal." + row.replace("({}", f"({columns}")

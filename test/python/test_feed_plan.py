@@ -119,7 +119,7 @@ def test_gaps_cost_a_probe_each(big: Connection, cluster: Cluster) -> None:
             heap, index = touched(big, statement)
             said = f"{statement}: {heap} blocks of the table, {index} of its indexes"
             assert heap <= 60 * OPEN and index <= 40 * OPEN, said
-        # They stay open: what came before is not looked at again.
+        # They stay open: what came before is not read again.
         insert_new(big)
         heap, index = touched(big, "SELECT count(*) FROM feed_read('big', null::big)")
         assert heap <= 150 and index <= 100, f"after: {heap} blocks of the table, {index} of its indexes"

@@ -184,7 +184,7 @@ def let_the_reader_read(source: Cluster) -> dict[str, list[int]]:
 def test_the_owner_of_a_database_dumps_and_restores_it(
     cluster: Cluster, young: Cluster, tmp_path: Path, installer: str
 ) -> None:
-    """Without any right beyond it, whoever installed the extension; feeds find their roles again by name."""
+    """Without any right beyond it, whichever role installed the extension; feeds find their roles again by name."""
     own_database(cluster, installer)
     with connect(dsn_of(cluster, "plain", OWNER)) as connection:
         delivered = fill(connection)

@@ -99,7 +99,7 @@ def test_a_commit_wakes(writer: Connection, reader: Connection, waits: Waiting, 
 def test_others_change_the_table_meanwhile(
     writer: Connection, reader: Connection, waits: Waiting, aside: ThreadPoolExecutor
 ) -> None:
-    """Whoever waits holds no lock, so a short lock_timeout is enough; the next call sees the new columns."""
+    """A session that waits holds no lock, so a short lock_timeout is enough; the next call sees the new columns."""
     woken = until_true(waits, aside)
     begin_to_wait(writer, reader)
     locks = "SELECT count(*) FROM pg_locks WHERE pid = %s AND locktype = 'relation' AND relation >= 16384"

@@ -1,4 +1,4 @@
-"""The short form of script/fuzz, and that it sees what it looks for."""
+"""The short form of script/fuzz, and that it finds what it searches."""
 
 import random
 from collections.abc import Iterator

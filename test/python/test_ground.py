@@ -161,7 +161,7 @@ def test_a_partition_without_its_guard(place: Place, leaf: str, way: str) -> Non
 
 @pytest.mark.parametrize(("tables", "leaf"), [((PLAIN,), "t"), (PARTS, "t"), (PARTS, "t_3_4")], ids=str)
 def test_a_guard_that_was_off_for_a_while(place: Place, tables: tuple[str, ...], leaf: str) -> None:
-    """All in one transaction, so that it looks as before; the row with an old number is not passed over silently."""
+    """All in one transaction, so that it seems as before; the row with an old number is not passed over silently."""
     owner = place.make(*tables)
     assert numbers(owner) == [1, 2, 3, 4]
     assert scalar(owner, READS["fold"]) == 4
@@ -422,7 +422,7 @@ def test_a_partition_is_changed_outside_between_two_reads_of_a_batch(place: Plac
     ],
 )  # fmt: skip
 def test_the_index_is_gone(place: Place, change: str, mend: str) -> None:
-    """Each read would look at the whole table."""
+    """Each read would read the whole table."""
     owner = place.session()
     run(owner, ORDERED, "CREATE INDEX ON t (xact)", "SELECT feed_create('f', 't'), exact_count_start('t')", MANY)
     assert scalar(owner, READS["count"]) == 100

@@ -111,7 +111,7 @@ def test_a_later_trigger_for_a_while(place: Place, tables: tuple[str, ...], leaf
 
 
 def test_a_later_trigger_for_updates_only(place: Place) -> None:
-    """Readers look for one, too."""
+    """Readers search for one, too."""
     owner = place.make(PLAIN)
     run(
         owner, "CREATE FUNCTION same() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END'",
@@ -194,7 +194,7 @@ def test_locks_are_taken_from_the_top_down(place: Place, known: bool) -> None:
 
 
 def test_a_number_is_stored_for_the_guard_of_its_snapshot(place: Place) -> None:
-    """Whoever commits is seen by new snapshots before the server tells of what he changed."""
+    """A commit is seen by new snapshots before the server announces what it changed."""
     owner, reader = place.make(PLAIN), place.session()
     steps = "SELECT s FROM inorder_internal.feed_table AS t, inorder_internal.fold_steps(t, 10) AS s"
     run(reader, "CREATE TEMP TABLE step AS " + steps)
@@ -258,7 +258,7 @@ NEW_PARTITIONS = {
 
 @contextmanager
 def half_committed(place: Place, folder: Path, *statements: str) -> Iterator[Connection]:
-    """Their transaction has ended for every snapshot, and no session has been told what it changed. Another session."""
+    """Their transaction has ended for every snapshot, and no session knows yet what it changed. Another session."""
     writer, other = place.session(), place.session()
     lock = folder / "held"
     lock.touch()
@@ -321,7 +321,7 @@ def test_a_table_is_dropped_while_it_is_read(place: Place) -> None:
 
 
 def test_a_guard_that_goes_while_the_proof_is_made(place: Place) -> None:
-    """After it was looked at: the proof is not kept. A lock on the catalog stops the reader at that place."""
+    """After it was read: the proof is not kept. A lock on the catalog stops the reader at that place."""
     reader, owner = place.make(*PARTS), place.session()
     assert scalar(reader, READS["count"]) == 4
     run(owner, f"CREATE SCHEMA {place.schema}_2", f"DROP SCHEMA {place.schema}_2")  # of which all proofs end

@@ -85,7 +85,7 @@ class Lab:
         return any(run.step != "fill" and run.round >= in_round for run in runs)
 
     def complete(self) -> bool:
-        """Whether all is measured; what is left is to tell."""
+        """Whether all is measured; what is left is the report."""
         return self.file.exists() and load(self.file).complete
 
     def postmaster(self) -> int:

@@ -131,7 +131,7 @@ def test_the_tables_of_one_size() -> None:
     assert built.figures == "1.50 [1.50–1.50] times the time of a unique index." and "P1: 2.06" in built.holds
 
 
-def test_what_the_server_cannot_tell_is_left_out_and_named() -> None:
+def test_what_the_server_cannot_report_is_left_out_and_named() -> None:
     """No leaf density without pgstattuple, and no word of that where there is one."""
     result, _ = run_on_paper(WithoutDensity, SMALL)
     assert all(row[5] == "" for row in section(result, "bulk-sizes-1000").shown())

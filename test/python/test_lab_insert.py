@@ -389,7 +389,7 @@ def test_a_failing_fill_ends_all_others(server: Server) -> None:
         assert counts[0] == counts[1] and counts[0] is not None and int(str(counts[0][0])) < 100 * ROWS
 
 
-def test_room_is_looked_at_wherever_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_room_is_checked_wherever_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the indexes go, too; and a server needs room even for few rows. The estimate and what is free are told."""
     free: dict[Path, int] = {}
     monkeypatch.setattr("inorder.lab.session.shutil.disk_usage",
@@ -409,7 +409,7 @@ def test_room_is_looked_at_wherever_files_go(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.server
-def test_a_missing_program_is_told_before_the_fill(tmp_path: Path, server: Server) -> None:
+def test_a_missing_program_is_reported_before_the_fill(tmp_path: Path, server: Server) -> None:
     """pg_waldump is in a package of its own on some systems."""
     for name in ("postgres", "initdb", "pgbench"):
         (tmp_path / name).symlink_to(server.program(name))

@@ -52,7 +52,7 @@ def test_every_client_inserts_as_many(rows: int, more: int | None, clients: int,
 
 
 def test_growth_is_that_of_the_pages_that_came() -> None:
-    """Three pages of 50 % each; random's are not told from those there were."""
+    """Three pages of 50 % each; random's are not distinguished from those there were."""
     grown = growth(a_result(), SWITCH, "v7")
     assert (grown.percent, grown.bytes) == (30.0, 1.5)
     assert grown.density == pytest.approx(50.0)

@@ -168,7 +168,7 @@ def compared(result: Result) -> list[Section]:
 
 
 def test_model_against_measurement() -> None:
-    """One table a size that was measured; a deviation, but not of a handful of images."""
+    """One table a size that was measured; a deviation, but not where there are few images."""
     (section,) = compared(a_result(images=10_000.0))
     assert section.title == "Model against measurement, 1,000,000 rows"
     bigint, random_keys = section.of_columns(lambda column: column.terminal).shown()
@@ -242,7 +242,7 @@ def test_bad_input_ends_with_code_2(tmp_path: Path) -> None:
 
 @pytest.mark.server
 def test_the_model_says_what_the_server_counts(server: Server) -> None:
-    """WAL and images per row within 15 % for every kind of key; of a handful of images, that they are a handful."""
+    """WAL and images per row within 15 % for every kind of key; where there are few images, that they are few."""
     plan = InsertPlan(rows=(230_000,), rounds=1, inserts=20_000)
     result = Result("insert", "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
     with Cluster(server) as cluster:

@@ -85,7 +85,7 @@ def test_what_was_not_measured_is_not_said() -> None:
     assert complete(result, "bigint").shape == (8, 3) and complete(result, "random").shape == (9, 3)
 
 
-def test_the_scatter_is_told_apart() -> None:
+def test_the_scatter_is_split() -> None:
     """5 % within rounds, about 65 % between them."""
     values = complete(noisy_result(NoisePlan(rounds=400), 0.05), "bigint")
     within, between = scatter(values)

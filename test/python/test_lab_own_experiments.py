@@ -35,7 +35,7 @@ from own_server_runs import but, fitted, plain, run_there, traces
 
 @pytest.mark.server
 def test_writers(tmp_path: Path, users: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A form that the extension has to forget, turn by turn; without it, and without a look at the WAL, another."""
+    """A form that the extension has to forget, turn by turn; without it, and without the WAL's counters, another."""
     options = ("--clients", "2", "--seconds", "1")
     monkeypatch.setattr(WritersExperiment, "load", lambda _self, clients: Load(clients, 1, transactions=5))
     with OwnServer(users.dsn, server) as own:
@@ -67,7 +67,7 @@ def test_mixed(tmp_path: Path, users: Cluster, server: Server) -> None:
 
 @pytest.mark.server
 def test_reuse(tmp_path: Path, users: Cluster, server: Server) -> None:
-    """Pages freed and taken again, as VACUUM tells; without the extension two kinds."""
+    """Pages freed and taken again, as VACUUM reports; without the extension two kinds."""
     options = ("--rows", "20k", "--turns", "3", "--pace", "10ms")
     result, _ = run_there(tmp_path, server, users.dsn, "reuse", "--keys", "v7,sequence,bigint", *options)
     assert len(result.runs) == 6 and all(run.metrics["wal_bytes"] > 0 for run in result.runs)

@@ -61,7 +61,7 @@ def test_what_may_not_be_done_is_named() -> None:
     ):
         assert sum(words in note for note in fitted(InsertPlan(), but(**changes))[1]) == 1
         assert not any(words in note for note in fitted(InsertPlan(), ALL)[1])
-    # The extension can tell it, too.
+    # The extension can report it, too.
     assert not any("leaf density" in note for note in fitted(InsertPlan(), but(has_pgstattuple=False))[1])
     with pytest.raises(InputError, match="CREATE EXTENSION inorder makes it"):
         fitted(InsertPlan(kinds=("v7",)), but(has_inorder=False))

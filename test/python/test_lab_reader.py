@@ -61,7 +61,7 @@ def test_what_is_lost_and_what_comes_twice(
 
 
 def test_a_wait_ends_with_the_first_delivery() -> None:
-    """The second one of row 1 does not count; the polls are told in milliseconds."""
+    """The second one of row 1 does not count; the polls are given in milliseconds."""
     found = compare(COMMITTED, Reading([(100.25, [1]), (102.0, [2, 3, 1])], polls=7, longest_poll=0.5))
     assert (found["longest_wait_ms"], found["median_wait_ms"]) == (1500.0, 1000.0)
     assert (found["polls"], found["longest_poll_ms"]) == (7, 500.0)
@@ -76,7 +76,7 @@ def test_a_row_that_is_held_back_is_not_lost() -> None:
 
 
 def test_what_is_not_known_of_a_wait_is_empty() -> None:
-    """No cell, no chart, and a word; rows that are held back are told of."""
+    """No cell, no chart, and a word; rows that are held back are noted."""
     result = empty_result(ReaderExperiment, ReaderPlan())
     found = compare(COMMITTED, Reading([(102.0, [1, 2])], held={3}), waits=False) | {"seconds": 9.0}
     result.runs = [Run(READ, "horizon", 0, 1, found)]
@@ -100,8 +100,8 @@ class Told:
         return (next(self.seconds),)
 
 
-def test_clocks_are_told_apart_by_the_quickest_look() -> None:
-    """Whatever the slow ones say; two looks leave open what either does."""
+def test_clocks_are_compared_by_the_quickest_reading() -> None:
+    """Whatever the slow ones say; two readings leave open what either does."""
     here = iter([x for look in range(19) for x in (look, look + 0.9)] + [50.0, 50.25])
     found = apart(cast("Connection", Told(*[107.0] * 19, 60.125)), lambda: next(here))
     assert (found.least, found.most, found.seconds, found.error) == (9.875, 10.125, 10.0, 0.125)
@@ -123,7 +123,7 @@ def test_delivered_and_lost_make_up_what_was_committed(polls: list[list[int]]) -
 
 
 class OnPaper(ReaderExperiment):
-    """Tells two seconds, whatever the plan says; each reader is given each row. An interrupt ends the load."""
+    """Reports two seconds, whatever the plan says; each reader is given each row. An interrupt ends the load."""
 
     interrupt_in = 0
 
@@ -194,7 +194,7 @@ def test_an_interrupt_keeps_the_round_it_came_in() -> None:
 
 @pytest.mark.parametrize("seconds", [1, 2, 10])
 def test_progress_counts_every_second(seconds: int) -> None:
-    """Also where pgbench told fewer or more of them than were asked for."""
+    """Also where pgbench reported fewer or more of them than were asked for."""
     plan, counting = ReaderPlan(seconds=seconds, rounds=2), Counting()
     run_it(OnPaper, plan, empty_result(OnPaper, plan), counting)
     assert counting.ended == counting.totals == 2 * seconds

@@ -101,7 +101,7 @@ def test_published_milliseconds_are_those_of_as_many_rows() -> None:
 
 
 def test_the_tables_fit_a_page() -> None:
-    """140 columns, with six rounds that tell no difference."""
+    """140 columns, with six rounds that show no difference."""
     result, _ = run_on_paper(OnPaper, SequencePlan(rounds=6))
     for run in result.runs:
         run.metrics["tps"] = 100_000.0 + run.round
@@ -141,7 +141,7 @@ def test_what_the_verdict_claims(rounds: int, tps: list[float], claim: str) -> N
 
 
 def test_no_cpu_time_is_a_value() -> None:
-    """It is told in ticks of 10 ms: a ratio to nothing is left out, and the file is none the worse."""
+    """It is reported in ticks of 10 ms: a ratio to nothing is left out, and the file is none the worse."""
     result, _ = run_on_paper(OnPaper, replace(SMALL, rounds=3))
     for run in result.runs:
         if run.kind == CONSTANT and (run.round == 1 or run.step == "insert_10"):

@@ -126,7 +126,7 @@ class Few(WritersExperiment):
     """So many transactions of each writer instead of seconds."""
 
     def load(self, clients: int) -> pgbench.Load:
-        """A number that the rows can be told from."""
+        """A number that the rows follow from."""
         return pgbench.Load(clients, CLIENTS, transactions=TRANSACTIONS)
 
 
@@ -179,7 +179,7 @@ def test_forgotten_ids_are_lost(bench: Few) -> None:
 
 
 def alternately(bench: Few, form: str) -> tuple[list[int], int]:
-    """The ids in order of writing, where two sessions run the form's script by turns, and how many are misplaced."""
+    """The ids in order of writing, where two sessions run the form's script alternately, and how many are misplaced."""
     how = FORMS[form]
     with bench.connection() as first, bench.connection() as second:
         bench.create(first, how, 2)

@@ -19,7 +19,7 @@ INSERT = Report(all_experiments()["insert"])
 
 
 def test_published_figures_agree_with_each_other() -> None:
-    """Means with their runs but for one; what is told in words stands there as words."""
+    """Means with their runs but for one; what is published in words stands there as words."""
     assert [
         (kind, rows) for kind, by_rows in studies.INSERT_TPS.items() for rows, tps in by_rows.items()
         if abs(tps - sum(studies.INSERT_RUNS[kind][rows]) / 3) > 1

@@ -1,4 +1,4 @@
-"""Outliers and drifts: found where they are, rarely where they are not, and told with a next step."""
+"""Outliers and drifts: found where they are, rarely where they are not, and reported with a next step."""
 
 import io
 
@@ -29,7 +29,7 @@ def result_of(values: dict[str, list[float]], metric: str = "tps") -> Result:
     return Result("insert", "now", "0", 1, {"kinds": list(values), "rows": [1000]}, {}, {}, "mock", [], runs)
 
 
-def test_an_outlier_is_told_with_its_round_and_number() -> None:
+def test_an_outlier_is_reported_with_its_round_and_number() -> None:
     """A slow turn, and where its seconds show it, the second."""
     slow = [100.0, 101.0, 99.0, 100.5, 50.0, 99.5]
     result = result_of({"bigint": slow, "v7": [100.0, 98.0, 103.0, 99.0, 101.0, 97.0]})
@@ -43,14 +43,14 @@ def test_an_outlier_is_told_with_its_round_and_number() -> None:
 
 
 @pytest.mark.parametrize(("metric", "why"), [("tps", "perhaps caches"), ("seconds", "perhaps a growing table")])
-def test_a_drift_is_told_with_its_size(metric: str, why: str) -> None:
+def test_a_drift_is_reported_with_its_size(metric: str, why: str) -> None:
     """More of TPS is faster, more of seconds slower."""
     (found,) = findings(result_of({"bigint": [100.0, 104.0, 108.0, 113.0, 117.0, 122.0]}, metric))
     assert isinstance(found, Finding) and (found.what, found.round) == ("drift", None)
     assert found.percent == pytest.approx(22, abs=1) and found.next_step.startswith(why)
 
 
-def test_too_few_rounds_tell_nothing() -> None:
+def test_too_few_rounds_show_nothing() -> None:
     """Four of them, or one, however wild; nor counters."""
     assert findings(result_of({"bigint": [1.0, 100.0, 1000.0, 10_000.0]})) == []
     assert findings(result_of({"bigint": [1.0]})) == []
@@ -61,7 +61,7 @@ def test_too_few_rounds_tell_nothing() -> None:
 @pytest.mark.parametrize("rounds", [5, 6, 9, 15])
 @pytest.mark.parametrize("deviation", [0.02, 0.3])
 def test_false_alarms_are_rare(rounds: int, deviation: float) -> None:
-    """Of reports of three kinds at most 5 in 100 tell of an outlier, and of a drift (three deviations of slack)."""
+    """Of reports of three kinds at most 5 in 100 report an outlier, and a drift (three deviations of slack)."""
     generator, told = np.random.default_rng(rounds), {"outlier": 0, "drift": 0}
     trials = 400
     for _ in range(trials):
@@ -73,7 +73,7 @@ def test_false_alarms_are_rare(rounds: int, deviation: float) -> None:
 
 
 @pytest.mark.parametrize(("wal", "method", "told"), [(1, "mock", 1), (0, "mock", 0), (1, OWN_SERVER, 0)])
-def test_a_checkpoint_within_a_turn_is_told(wal: int, method: str, told: int) -> None:
+def test_a_checkpoint_within_a_turn_is_reported(wal: int, method: str, told: int) -> None:
     """So much WAL that the server made one by itself; one's own does as it likes. The model speaks of one interval."""
     result = with_inserts(result_of({"bigint": [100.0]}))
     result.method = method
@@ -84,7 +84,7 @@ def test_a_checkpoint_within_a_turn_is_told(wal: int, method: str, told: int) ->
     assert told == 0 or quality_sections(result)[0].shown()[0][5:8] == ["checkpoint in round 1", "full_page_images", ""]
 
 
-def test_data_tell_of_it_too() -> None:
+def test_data_report_it_too() -> None:
     """Who reads only JSON or CSV must not take an outlier for a figure."""
     result = result_of({"bigint": [100.0, 101.0, 99.0, 100.5, 50.0, 99.5]})
     (found,) = [record for record in INSERT.records(with_inserts(result)) if record["table"] == "quality"]

@@ -73,7 +73,7 @@ def test_a_table_without_an_index_has_no_figures_of_one() -> None:
     assert (kind.index_hit_percent, kind.index_mb, kind.leaf_density) == (None, None, None)
 
 
-def test_the_method_is_told() -> None:
+def test_the_method_is_shown() -> None:
     """What made the table larger than memory, or that nothing did."""
     assert memory_note(a_result()).endswith("is read from the device.")
     limited = a_result()
@@ -258,7 +258,7 @@ def test_results_are_distinct() -> None:
 
 
 def test_speed_second_by_second_begins_each_round_together() -> None:
-    """Also where one kind's turn was told of a second more."""
+    """Also where one kind's turn reported a second more."""
     result = a_result()
     for run in result.select("insert"):
         run.series["tps"] = [1.0, 2.0, 3.0] if (run.kind, run.round) == ("random", 1) else [1.0, 2.0]

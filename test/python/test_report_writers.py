@@ -102,7 +102,7 @@ def test_misplaced_rows_are_summed_over_the_rounds() -> None:
     ]
 
 
-def test_the_wait_for_the_lock_is_told_where_there_is_one() -> None:
+def test_the_wait_for_the_lock_is_shown_where_there_is_one() -> None:
     """Beside the published one, which is of the lock with CACHE 1000."""
     result = a_result()
     result.runs += [Run(TOGETHER, LOCK_CACHED, 1, run.round, run.metrics) for run in result.select(TOGETHER, LOCK)]
@@ -145,7 +145,7 @@ def test_several_numbers_of_sessions_are_compared_each_with_its_own() -> None:
 
 
 def test_published_figures_are_of_turns_that_there_are() -> None:
-    """A name or size that nothing measures would never be shown; and the two ways to tell a speed agree."""
+    """A name or size that nothing measures would never be shown; and the two ways to state a speed agree."""
     turns = set(every_turn(WritersPlan.of_size("full", {}).clients[0]))
     for figures in (PUBLISHED_ROWS_PER_SECOND, PUBLISHED_LATENCY_MS, PUBLISHED_STATEMENTS_MS):
         assert {(form, clients, rows) for form, rows, clients in figures} <= turns

@@ -182,7 +182,7 @@ def test_a_missing_file_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("part", "damage"), [("server", {"settings": [0]}), ("machine", {"memory_bytes": "x"})])
-def test_what_only_the_page_shows_is_looked_at_too(tmp_path: Path, part: str, damage: dict[str, object]) -> None:
+def test_what_only_the_page_shows_is_checked_too(tmp_path: Path, part: str, damage: dict[str, object]) -> None:
     """Before the page is written, or a run is gone on with whose page could not be."""
     path = tmp_path / "r.json"
     damaged = replace(result(), experiment="bulk", plan=BulkPlan().as_dict())

@@ -206,7 +206,7 @@ def test_peek_works_on_a_standby(two: Two) -> None:
     for connection in (two.primary, two.standby):
         with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="unfinished batch, 1"):
             connection.execute(peek.format("").encode())
-    assert scalar(two.standby, "SELECT feed_next_batch('f')") == 1  # of whoever has it
+    assert scalar(two.standby, "SELECT feed_next_batch('f')") == 1  # of the role that has it
     two.primary.execute("SELECT feed_finish_batch('f', 1)")
 
 

@@ -108,7 +108,7 @@ def test_a_feed_of_another_role(tail: Tail, fresh: Connection, reader: str) -> N
 
 
 def test_a_claim_lasts_as_long_as_its_session(fresh: Connection) -> None:
-    """Over errors and rollbacks; whoever has it may claim it again, and nobody else until the session ends."""
+    """Over errors and rollbacks; the session that has it may claim it again, and no other until the session ends."""
     fresh.execute("SELECT feed_create('f', 'events'), feed_create('g', 'events')")
     claim = "SELECT feed_claim('f')"
     with connect(fresh.info.dsn) as one:

@@ -1,4 +1,4 @@
-"""What a command and a pipe get from inorder tail: whole batches, whoever is killed, or nothing."""
+"""What a command and a pipe get from inorder tail: whole batches, whichever process is killed, or nothing."""
 
 import json
 import os
@@ -81,7 +81,7 @@ def test_killed_at_each_step_with_a_command(quick: Tail, fresh: Connection) -> N
 
 
 def check_notes(path: Path) -> None:
-    """What NOTE wrote: as many rows and bytes as it was told; the same batch again only after itself."""
+    """What NOTE wrote: as many rows and bytes as the environment says; the same batch again only after itself."""
     notes = [line.split() for line in path.read_text().splitlines()]
     names = [name for at, (name, *_) in enumerate(notes) if at == 0 or name != notes[at - 1][0]]
     assert len(names) == len(set(names)) == ROWS // BATCH_ROWS

@@ -30,7 +30,7 @@ ISOLATIONS = ("read committed", "repeatable read", "serializable")
 
 
 class Writer:
-    """Inserts rows 1, 2, 3… in small transactions until told to stop."""
+    """Inserts rows 1, 2, 3… in small transactions until stopped."""
 
     def __init__(self, dsn: str) -> None:
         self.dsn, self.rows = dsn, 0

@@ -64,7 +64,7 @@ def lives(process: str) -> bool:
 
 
 class Writers:
-    """Sessions that insert and roll back, each on its own, until told to stop."""
+    """Sessions that insert and roll back, each on its own, until stopped."""
 
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn
@@ -183,7 +183,7 @@ def test_a_restart_in_mid_batch_into_a_file(private: Cluster, tmp_path: Path) ->
 
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")])
 def test_a_connection_lost_between_rows_and_position(private: Cluster, tmp_path: Path, source: tuple[str, ...]) -> None:
-    """What has arrived does not come again: the next session is told that it has."""
+    """What has arrived does not come again: the next session knows that it has."""
     tail = Tail(private, tmp_path, "postgres")
     with connect(private.dsn) as connection:
         connection.execute("SELECT feed_create('f', 'events')")

@@ -55,7 +55,7 @@ def mutated(generator: random.Random) -> str:
 
 @pytest.fixture
 def judge(connection: Connection) -> Iterator[Connection]:
-    """A function that tells whether a type accepts a text, by the server's own means where it has them."""
+    """A function that returns whether a type accepts a text, by the server's own means where it has them."""
     connection.execute("DROP SCHEMA IF EXISTS fuzz CASCADE")
     connection.execute("CREATE SCHEMA fuzz")
     connection.execute(

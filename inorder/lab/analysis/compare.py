@@ -59,7 +59,7 @@ FAULTS = ("lost", "twice", "misplaced")
 NOT_TOLD = ("wal_records", "record_bytes", "image_bytes", "rows", "rows_before", "calls", *DIVISORS)
 
 # What may differ between plans that are compared; lists may hold different kinds and sizes as long as some are common.
-# Threads follow from the machine's cores, which are told as part of the surroundings.
+# Threads follow from the machine's cores, which are reported as part of the surroundings.
 FREE = ("rounds", "seed", "fill_workers", "threads", "tables")
 
 WORSE, BETTER, SAME, WITHIN, FEW = "worse", "better", "no difference", "within threshold", "too few samples"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from inorder.lab.analysis.stats import Estimate, estimate, ratios_by_round
 from inorder.lab.results import Result, Run
 
-# What is looked at in a run: the name of a metric, or what is computed of it (None where it cannot be).
+# What is read in a run: the name of a metric, or what is computed of it (None where it cannot be).
 Metric = str | Callable[[Run], float | None]
 
 
@@ -78,6 +78,6 @@ def ratio_of(
 
 
 def last_of(result: Result, step: str, kind: str, metric: Metric, rows: int | None = None) -> float | None:
-    """The value of the last round that has it: of what is looked at once."""
+    """The value of the last round that has it: of what is measured once."""
     values = by_round(result, step, kind, metric, rows)
     return values[max(values)] if values else None

@@ -42,7 +42,7 @@ KEY_BYTES = {kind: 16 for kind in USUAL_KINDS} | {"bigint": 8}
 WITH_SEQUENCE = ("bigint", "sequence")
 IN_BLOCKS = ("time", "sequence")
 
-# A key in order costs a handful of images however many rows come between two checkpoints: the last page of each
+# A key in order costs few images however many rows come between two checkpoints: the last page of each
 # level of the index, three of the free space map, up to nine of catalogs that are hinted after a start, and as many of
 # the table as sessions have left with room: one each at most, of this turn or the one before. Measured with 8 sessions
 # 3 to 18, after 32 up to 38. Of so few no ratio.
@@ -52,7 +52,7 @@ PHASES = 50  # where in a block a checkpoint may fall, when nothing is known of 
 
 
 def few_images(clients: Sequence[int]) -> int:
-    """How many images between two checkpoints are a handful, with any of these numbers of sessions.
+    """How many images between two checkpoints are few, with any of these numbers of sessions.
 
     >>> few_images((8, 32))
     48

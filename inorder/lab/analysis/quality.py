@@ -1,9 +1,9 @@
-"""Outliers and drifts among the turns of one kind: what to look at before a figure is believed. Pure.
+"""Outliers and drifts among the turns of one kind: what to check before a figure is believed. Pure.
 
 Both tests know how often they are wrong: of reports on plain noise (normal in
-the logarithm, equal in all rounds) at most ERROR tell of an outlier, and as
+the logarithm, equal in all rounds) at most ERROR report an outlier, and as
 many of a drift, however many kinds a report has. Heavier tails than normal
-are told of more often: there the turns do stand out.
+are reported more often: there the turns do stand out.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ Place = tuple[str, str, int]  # step, kind, rows
 
 @dataclass(frozen=True)
 class Finding:
-    """Something to look at: what ("outlier", "drift", "checkpoint"), where, how large in percent, what to do next."""
+    """Something to check: what ("outlier", "drift", "checkpoint"), where, how large in percent, what to do next."""
 
     what: str
     step: str
@@ -165,7 +165,7 @@ def outliers(place: Place, turns: Sequence[tuple[Run, str, float]], error: float
 
 
 def outlier_step(run: Run, metric: str) -> str:
-    """What to do about a turn that stands out: look at its seconds, if they show where.
+    """What to do about a turn that stands out: check its seconds, if they show where.
 
     >>> outlier_step(Run("insert", "v7", 1, 3, {}, {"tps": [100.0, 90.0, 5.0]}), "tps")
     'second 3 of round 3 had 5 of 90: see what else wrote then, or whether a checkpoint fell into it'

@@ -7,7 +7,7 @@ import numpy as np
 
 from inorder.lab.analysis.stats import LEAST_ROUNDS, outer_rank
 
-FOUND = 0.8  # how often a difference of the told size is to be found
+FOUND = 0.8  # how often a difference of the given size is to be found
 ROUNDS = (6, 9, 15, 30)
 TO_FIND = 0.1  # the true difference that the lab is to find
 MOST_ROUNDS = 200

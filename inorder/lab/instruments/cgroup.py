@@ -23,7 +23,7 @@ PROCS = "cgroup.procs"
 # A server with 8 sessions needs so much beside shared buffers and page cache.
 LEAST_BYTES = 64 * 2**20
 
-# The controllers by their names in version 1 and 2, and the file of each by which groups are told to have it.
+# The controllers by their names in version 1 and 2, and the file of each that enables it for the groups below.
 MEMORY, IO = "memory", "io"
 NAMES = {(MEMORY, "v1"): "memory", (MEMORY, "v2"): "memory", (IO, "v1"): "blkio", (IO, "v2"): "io"}
 LIMIT_FILES = {

@@ -1,4 +1,4 @@
-"""How far the server's clock is from this machine's, as far as a few round trips can tell."""
+"""How far the server's clock is from this machine's, as far as a few round trips show."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Apart:
         return (self.most - self.least) / 2
 
     def __or__(self, other: "Apart") -> "Apart":
-        """Whatever either says is possible: between two looks clocks may have drifted, or been set.
+        """Whatever either says is possible: between two readings clocks may have drifted, or been set.
 
         >>> Apart(-0.5, 0.5) | Apart(0.0, 2.0)
         Apart(least=-0.5, most=2.0)
@@ -42,12 +42,12 @@ SAME = Apart(0.0, 0.0)
 
 
 def apart(connection: Connection, clock: Callable[[], float]) -> Apart:
-    """By the quickest of a few round trips: the server looked at its clock somewhere between both ends."""
+    """By the quickest of a few round trips: the server read its clock somewhere between both ends."""
     return min((one_look(connection, clock) for _ in range(LOOKS)), key=lambda found: found.error)
 
 
 def one_look(connection: Connection, clock: Callable[[], float]) -> Apart:
-    """What one round trip tells."""
+    """What one round trip shows."""
     before = clock()
     row = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
     after = clock()

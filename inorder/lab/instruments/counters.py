@@ -115,7 +115,7 @@ BLOCK_IO_QUERIES = {18: "block_io", 16: "block_io_16"}  # by the oldest major ve
 
 
 def read_block_io(connection: Connection) -> dict[str, float]:
-    """What went into shared buffers and out of them, by the whole server; nothing where it cannot be told."""
+    """What went into shared buffers and out of them, by the whole server; nothing where it is not counted."""
     major = connection.info.server_version // 10000
     name = next((name for oldest, name in BLOCK_IO_QUERIES.items() if major >= oldest), None)
     try:
@@ -149,7 +149,7 @@ PAGE_SOURCES = ("index_pages", "own_index_pages")
 
 
 def read_index_pages(connection: Connection, kind: KeyKind) -> dict[str, float]:
-    """Number of leaf pages and their density in percent; only what the server can tell."""
+    """Number of leaf pages and their density in percent; only what the server can report."""
     for source in PAGE_SOURCES:
         try:
             row = connection.execute(query(source), {"index": kind.index}).fetchone()
@@ -165,7 +165,7 @@ def wal_place(connection: Connection) -> str:
     """Where the WAL ends, everything before it being on disk."""
     row = connection.execute(query("wal_place")).fetchone()
     assert row is not None
-    # Not before the look: what the server itself logs in between, a snapshot every 15 s, would not be on disk.
+    # Not before it is read: what the server itself logs in between, a snapshot every 15 s, would not be on disk.
     connection.execute("SELECT flush_wal()")
     return str(row[0])
 

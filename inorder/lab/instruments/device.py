@@ -78,7 +78,7 @@ def disk_of(folder: Path) -> str | None:
         return None
 
 
-def look(folder: Path) -> DeviceTimes | None:
+def read_device(folder: Path) -> DeviceTimes | None:
     """The device that a folder is on, or None where the kernel does not show one."""
     try:
         device, text = folder.stat().st_dev, DISKSTATS.read_text(encoding="ascii")

@@ -20,7 +20,7 @@ FACTS = {
 }
 STATEMENT = re.compile(r"^ +([\d.]+) +\d+ +\S", re.M)  # of the report by statement: latency, failures, text
 
-# One in ten transactions tells its latency: the log of all would be a load of its own.
+# The latency of one transaction in ten is logged: the log of all would be a load of its own.
 SAMPLED = 0.1
 PERCENTILES = {"p50_ms": 50.0, "p90_ms": 90.0, "p95_ms": 95.0, "p99_ms": 99.0, "p99_9_ms": 99.9}
 
@@ -99,7 +99,7 @@ def run(
     log: Path | None = None,
     database: str = "",
 ) -> PgbenchResult:
-    """Run pgbench to its end, telling TPS each second; it never outlives this call.
+    """Run pgbench to its end, reporting TPS each second; it never outlives this call.
 
     ``database`` is a name or a connection string, "" for what the environment says.
     With ``log``, the beginning of a file name, every tenth transaction is logged there for the percentiles of latency.
@@ -156,7 +156,7 @@ def take_percentiles(log: Path) -> dict[str, float]:
 def percentiles(microseconds: Sequence[int]) -> dict[str, float]:
     """p50 to p99.9, in milliseconds; nothing of nothing, and no percentile above which no value lies.
 
-    None that lies among zeros either: pgbench looks at its clock once for all it does in one go (pg_time_now_lazy,
+    None that lies among zeros either: pgbench reads its clock once for all it does in one go (pg_time_now_lazy,
     pgbench.c), so a transaction that is answered meanwhile has a time of 0. On a fast machine more than half were.
 
     >>> percentiles(range(1, 101))

@@ -41,7 +41,7 @@ class ServerProcess:
             raise InorderError(f"cannot read the server process's CPU time from {self.accounting}: {error}") from error
 
     def stands_still(self) -> bool:
-        """Whether it waits, and has had no CPU time while one looked."""
+        """Whether it waits, and had no CPU time between the readings."""
         before = self.nanoseconds()
         return state_and_parent(status_of(self.process))[0] == SLEEPING and self.nanoseconds() == before
 
@@ -57,7 +57,7 @@ class EndedSessions:
     """CPU time of the server's processes that have ended, as the kernel adds it up for their parent.
 
     It has that of pgbench's sessions, the whole of it, once they are gone: the server's list of sessions forgets one
-    while its process still ends. So the processes are looked at, and which of them last, the server is asked.
+    while its process still ends. So the processes are read, and which of them last, the server is asked.
     """
 
     def __init__(self, server: int) -> None:
@@ -75,7 +75,7 @@ class EndedSessions:
 
 
 def wait_until(reached: Callable[[], bool], otherwise: str) -> None:
-    """Look again and again; after ENDING_SECONDS an error that says so."""
+    """Poll; after ENDING_SECONDS an error that says so."""
     deadline = time.monotonic() + ENDING_SECONDS
     while not reached():
         if time.monotonic() > deadline:

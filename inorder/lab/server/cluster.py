@@ -183,7 +183,7 @@ class Cluster:
         self.limit = limit
         # Quoted: it is a list, in which a comma separates.
         options = BASE_SETTINGS | {"unix_socket_directories": f'"{self.folder / "run"}"'} | dict(settings or {})
-        # The server is told to stop at once when this process dies, however it dies: its data are not needed.
+        # The server gets SIGQUIT when this process ends, however it ends: its data are not needed.
         command: list[str | Path] = ["setpriv", "--pdeathsig", "QUIT"] if shutil.which("setpriv") else []
         command += [self.server.program("postgres"), "-D", self.data]
         for name, value in options.items():

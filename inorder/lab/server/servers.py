@@ -1,6 +1,6 @@
 """Find a PostgreSQL to run: its programs, headers and version.
 
-Holds the order in which servers are looked for, and nothing that starts one.
+Holds the order in which servers are searched, and nothing that starts one.
 """
 
 import importlib.util
@@ -71,7 +71,7 @@ def describe(pg_config_output: str, origin: str) -> Server:
     """Read what pg_config prints without arguments: lines of NAME = value."""
     facts = dict(line.split(" = ", 1) for line in pg_config_output.splitlines() if " = " in line)
     if missing := [name for name in PG_CONFIG_FACTS if name not in facts]:
-        raise InputError(f"pg_config ({origin}) does not tell {missing[0]}")
+        raise InputError(f"pg_config ({origin}) did not report {missing[0]}")
     version = re.search(r"\d+[\w.]*", facts["VERSION"])
     if version is None:
         raise InputError(f"pg_config names no version: {facts['VERSION']}")

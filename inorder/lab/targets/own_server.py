@@ -58,7 +58,7 @@ class OwnServer(Target):
         self.folder = Path()
         self.stack = ExitStack()
         self.variables: dict[str, str] = {}
-        self.found = self.look()
+        self.found = self.capabilities()
 
     @property
     def marks_checkpoints(self) -> bool:
@@ -80,7 +80,7 @@ class OwnServer(Target):
             raise
         return with_settings(connection, settings)
 
-    def look(self) -> Capabilities:
+    def capabilities(self) -> Capabilities:
         """What may be seen and done there; an error where nothing can be."""
         with self.connect() as connection:
             info = connection.info
@@ -234,7 +234,7 @@ def described(found: Capabilities) -> dict[str, object]:
 
 
 def schema_exists(database: str, left_over: bool) -> str:
-    """What to say of a schema that is in the way; it is never removed, whoever made it.
+    """What to say of a schema that is in the way; it is never removed, by whatever role it was created.
 
     >>> schema_exists("shop", False)
     "the database 'shop' has a schema inorder_lab already, which is not of this run; nothing was changed"

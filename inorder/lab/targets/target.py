@@ -1,4 +1,4 @@
-"""A server that experiments run on: what they may ask of it, whoever's it is."""
+"""A server that experiments run on: what they may ask of it, a throw-away one or the user's own."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -72,13 +72,13 @@ class Target(ABC):
         script: Path,
         load: pgbench.Load,
         seed: int,
-        tell: Callable[[float], None] = lambda _tps: None,
+        on_progress: Callable[[float], None] = lambda _tps: None,
         by_statement: bool = False,
         log: bool = False,
     ) -> pgbench.PgbenchResult:
-        """Run pgbench to its end, telling TPS each second; with ``log``, with percentiles of latency."""
+        """Run pgbench to its end, reporting TPS each second; with ``log``, with percentiles of latency."""
         return pgbench.run(
-            self.program("pgbench"), script, load, seed, self.environment(), tell, by_statement,
+            self.program("pgbench"), script, load, seed, self.environment(), on_progress, by_statement,
             self.folder / "latency" if log else None, self.database,
         )  # fmt: skip
 
@@ -171,7 +171,7 @@ class Target(ABC):
     @property
     @abstractmethod
     def marks_checkpoints(self) -> bool:
-        """Whether it tells when a checkpoint has ended."""
+        """Whether it reports when a checkpoint has ended."""
 
     @abstractmethod
     def clock(self) -> Apart:

@@ -11,7 +11,7 @@ from inorder.lab.extensions import create_extensions
 from inorder.lab.instruments import waldump
 from inorder.lab.instruments.clocks import SAME, Apart
 from inorder.lab.instruments.counters import read_counters, read_sizes, read_wal, wal_place
-from inorder.lab.instruments.device import DeviceTimes, look
+from inorder.lab.instruments.device import DeviceTimes, read_device
 from inorder.lab.instruments.machine import note_server
 from inorder.lab.instruments.parallel import execute_all
 from inorder.lab.instruments.timing import EndedSessions, ServerProcess
@@ -127,7 +127,7 @@ class ThrowAway(Target):
 
     def device(self, folder: str = "") -> DeviceTimes | None:
         """By the kernel."""
-        return look(Path(folder or self.cluster.data))
+        return read_device(Path(folder or self.cluster.data))
 
     def wal_place(self, connection: Connection) -> str:
         """All before it is on disk."""

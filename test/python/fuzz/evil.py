@@ -1,6 +1,6 @@
-"""Functions, operators, casts and tables of mallory's that tell when somebody else runs them.
+"""Functions, operators, casts and tables of mallory's that report when somebody else runs them.
 
-They tell the server's log, which neither a rollback nor a setting of the session takes back.
+They write to the server's log, which neither a rollback nor a setting of the session takes back.
 """
 
 import random
@@ -17,7 +17,7 @@ def body(name: str, result: str) -> str:
 
 
 def function(name: str, types: str, returns: str, result: str, schema: str = "mallory") -> str:
-    """A function that tells."""
+    """A function that reports its run."""
     return (
         f"CREATE FUNCTION {schema}.{name}({types}) RETURNS {returns} LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE "
         f"AS {body(f'{schema}.{name}({types})'.replace(chr(39), ''), result)}"

@@ -73,7 +73,7 @@ def fingerprint(world: World, queries: dict[str, str]) -> dict[str, str]:
 
 @dataclass
 class Oracles:
-    """Those that look at mallory's session and at the catalog."""
+    """Those that check mallory's session and at the catalog."""
 
     world: World
     rights: dict[str, str] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class Oracles:
             before.update(now)
 
     def after(self, session: Session, outcome: Outcome, is_call: bool) -> None:
-        """Look at how a statement of mallory's ended."""
+        """Check how a statement of mallory's ended."""
         self.check_errors(session, outcome)
         self.check_time(session, outcome)
         if session.lost:

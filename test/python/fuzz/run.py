@@ -42,7 +42,7 @@ class Mallory:
         self.statements = 0
 
     def say(self, statement: str, is_call: bool = False) -> Outcome:
-        """A statement, and what is looked at after each."""
+        """A statement, and what is checked after each."""
         outcome = self.session.run(statement)
         self.statements += 1
         if is_call:

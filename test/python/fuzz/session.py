@@ -109,7 +109,7 @@ class Session:
         return self.connection.pgconn.transaction_status == pq.TransactionStatus.IDLE
 
     def run(self, statement: str, parameters: list[bytes | None] | None = None, quiet: bool = False) -> Outcome:
-        """Run it and remember it, unless it is only a look."""
+        """Run it and remember it, unless it only reads."""
         if not quiet:
             self.statements.append(statement)
         connection, text = self.connection.pgconn, statement.encode()

@@ -70,7 +70,7 @@ CHOICES = {
     "idle_in_transaction_session_timeout": ("0",),
     "max_stack_depth": ("'100kB'",),
 }
-# What no call may change; the server tells its clients of the others by itself. make_durable() changes
+# What no call may change; the server reports the others to its clients by itself. make_durable() changes
 # synchronous_commit on purpose.
 WATCHED = sorted(
     {name for name in CHOICES if name.islower() and "." not in name}

@@ -38,7 +38,7 @@ class Stage:
         """Let the standby have everything, as long as it is one."""
         if not self.is_promoted:
             with connect(self.primary.dsn) as connection:
-                connection.execute("CHECKPOINT")  # which tells it what a crash has ended
+                connection.execute("CHECKPOINT")  # from which it knows what a crash has ended
             self.standby.catch_up()
 
     def check_promotion(self, world: World, readers: list[Reader]) -> None:

@@ -70,7 +70,7 @@ def deliveries(readers: Iterable[Reader]) -> list[Delivery]:
 def same_rows(world: World, table: str, a: Sequence[int], b: Sequence[int]) -> bool:
     """The same rows in the same order, without those of partitions that came and went.
 
-    Where nothing tells rows of a transaction apart, or not always the same, their order is open.
+    Where nothing distinguishes rows of a transaction, or not always the same, their order is open.
     """
     gone = world.ledger.gone[table]
     one, other = [x for x in a if x not in gone], [x for x in b if x not in gone]

@@ -57,7 +57,7 @@ def crash(cluster: Cluster, settings: dict[str, str], rng: random.Random) -> Non
 
 
 def other_crashes(cluster: Cluster) -> list[str]:
-    """What the log tells of processes that ended by another signal than kill -9, or by a failed assertion."""
+    """What the log says of processes that ended by another signal than kill -9, or by a failed assertion."""
     lines = cluster.log.read_text(encoding="utf-8", errors="replace").splitlines()
     return [
         line for line in lines

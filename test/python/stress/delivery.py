@@ -77,7 +77,7 @@ class Reader(Role):
         self.joins = delivery is not None  # the feeds of another reader
         self.delivery.ordered = not self.joins
         self.drained = threading.Event()
-        self.number = 0  # of the last poll that the database is told of
+        self.number = 0  # of the last poll that the database knows
         self.was_promoted = False
         self.unsure: Event | None = None  # what came with it, until it is known whether it committed
 

@@ -33,7 +33,7 @@ class Counter(Role):
                     self.count(connection)
 
     def count(self, connection: Connection) -> None:
-        """Each statement, or several in one transaction; and look at the view."""
+        """Each statement, or several in one transaction; and read the view."""
         try:
             with transaction(connection, self.rng.choice(self.isolations)):
                 for _ in range(self.rng.randint(1, 3)):
@@ -162,7 +162,7 @@ MAY_HOLD = ("partitioner", "owner")
 
 
 class Watcher(Role):
-    """Looks who waits for whom: no reader, writer or counter for anybody, but two readers of one feed take turns."""
+    """Checks who waits for whom: no reader, writer or counter for anybody, but two readers of one feed take turns."""
 
     def work(self) -> None:
         """A sample ten times a second."""

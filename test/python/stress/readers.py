@@ -10,7 +10,7 @@ from psycopg import sql
 from stress.delivery import KEYED, Delivery, Event, Reader, Repair, leave_transaction
 from stress.world import MOVER, OWNER, RESTLESS, TABLES, World, token_of, transaction
 
-# A snapshot that is this old has been overtaken by whoever changes the table.
+# A snapshot that is this old has been overtaken by changes of the table.
 OLD_SECONDS = 0.4
 # Numbers of batches that were handed out before the promotion are below this, others above.
 NEW_TIMELINE = 1 << 40
@@ -112,7 +112,7 @@ class Isolated(Plain):
         self.isolation = isolation
 
     def poll(self, table: str) -> int | None:
-        """Look first, which takes the snapshot, then wait, then read."""
+        """Query first, which takes the snapshot, then wait, then read."""
         with transaction(self.connection, self.isolation):
             self.connection.execute("SELECT count(*) FROM inorder_internal.feed")
             time.sleep(self.rng.random() * (OLD_SECONDS if table in RESTLESS else 0.02))
@@ -375,7 +375,7 @@ class Applying(Plain):
             )
 
     def drain(self) -> None:
-        """Then look what there is."""
+        """Then read what there is."""
         super().drain()
         self.delivery.events.clear()
         for table in TABLES:

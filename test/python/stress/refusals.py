@@ -5,7 +5,7 @@ import psycopg
 # What is asked for is not to be had now, and will be.
 IN_USE = "in use"  # another session has the batch
 AGAIN = {"40001": "40001", "40P01": "40P01", "55006": IN_USE}
-# object_not_in_prerequisite_state: somebody has to look at it. What the message or the hint says, and what it is.
+# object_not_in_prerequisite_state: somebody has to act. What the message or the hint says, and what it is.
 NOT_NOW = "not now"
 OWNER = "owner"
 PASSED = "passed"

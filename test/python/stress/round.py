@@ -40,7 +40,7 @@ SETTINGS = {
     "max_prepared_transactions": "40",
     "max_connections": "120",
     "deadlock_timeout": "200ms",
-    # SERIALIZABLE remembers every page that a reader looked at.
+    # SERIALIZABLE remembers every page that a reader has read.
     "max_pred_locks_per_transaction": "2000",
     "allow_in_place_tablespaces": "on",
     "restart_after_crash": "on",

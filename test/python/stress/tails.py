@@ -69,7 +69,7 @@ class Tail(Reader):
             raise AssertionError(f"{self.kind} ended with {code}: {self.errors()}")
 
     def refused_here(self) -> None:
-        """After the promotion: whoever read on the standby that was promoted has read nothing that was lost."""
+        """After the promotion: a reader on the standby that was promoted has read nothing that was lost."""
         self.delivery.retries["origin"] += 1
         self.accept_origin = True
         if self.server != "standby":
@@ -84,7 +84,7 @@ class Tail(Reader):
         return "\n".join(lines[-6:])
 
     def drain(self) -> None:
-        """All there is, then look into the file."""
+        """All there is, then read the file."""
         for _ in range(ENDING_TRIES):
             code = self.process().wait()
             if code == 0:

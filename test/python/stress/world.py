@@ -17,7 +17,7 @@ CALM = ("s_uuid", "s_generated", "s_number", "s_bare", "s_parts")
 # To these their owner does whatever ALTER TABLE and its like can do.
 RESTLESS = ("r_uuid", "r_generated", "r_keyed", "r_parts")
 TABLES = CALM + RESTLESS
-# Where nothing tells rows of one transaction apart, or not always the same.
+# Where nothing distinguishes rows of one transaction, or not always the same.
 UNORDERED = ("s_bare", "r_keyed")
 ROWS_BEFORE = 300
 

@@ -15,7 +15,7 @@ MOST_PREPARED = 20
 ISOLATIONS = ("READ COMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 
 
-# A writer waits for whoever changes a table, and finds the partition gone that it meant.
+# A writer waits for a session that changes a table, and finds the partition gone that it meant.
 NO_PARTITION = ("no partition of relation", "violates partition constraint")
 
 
@@ -130,7 +130,7 @@ class Writer(Role):
         self.world.ledger.add(draft.rows)
 
     def several(self) -> None:
-        """Batches into one or more tables, and now and then a look at the count with them in it."""
+        """Batches into one or more tables, and now and then the count with them in it."""
         draft = self.draft()
         batch = [lambda: self.insert(draft, self.rng.randint(1, MOST_ROWS))] * self.rng.randint(1, 3)
         self.commit(draft, *batch, self.count)
