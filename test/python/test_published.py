@@ -131,7 +131,11 @@ def test_wal_of_study_p3_at_equal_throughput() -> None:
     assert [row[0] for row in rows.values()] == ["48.4 GB", "2.4 GB", "2.4 GB", "4.8 GB"]
     assert [row[2][:5].strip() for row in rows.values()] == ["20.00", "", "1.00", "2.00"]
     model = {kind: float(row[1].split()[0]) for kind, row in rows.items()}
-    assert model["random"] > model["time, 60 s"] > model["sequence, 256"] > 0
+    assert model["random"] > max(model[kind] for kind in rows if kind != "random") and min(model.values()) > 0
+    result.plan["max_wal_size"] = 2**25  # a checkpoint within a turn, which the model does not have
+    for run in result.select("insert", "random", 1000):
+        run.metrics["wal_bytes"] = 2.0**25
+    assert [row[6] for row in named(result, "published_wal")[:2]] == ["", f"{model['time, 60 s']} GB"]
 
 
 def test_newer_measurements_stand_beside() -> None:

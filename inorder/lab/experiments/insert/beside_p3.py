@@ -5,6 +5,7 @@ from statistics import median
 
 from inorder.lab.analysis.figures import by_round, median_of, ratio_of
 from inorder.lab.analysis.model import predict
+from inorder.lab.analysis.quality import has_checkpoint
 from inorder.lab.experiments.insert import studies
 from inorder.lab.experiments.insert.details import by_inserts
 from inorder.lab.experiments.insert.model import conditions_of
@@ -47,18 +48,23 @@ def scaled(place: str, kind: str) -> float | None:
 
 
 def modelled(run: Run, memory_bytes: int) -> float:
-    """Bytes of WAL a row that the model has for a turn."""
+    """Bytes of WAL a row that the model has for a turn; a block of time is new, as its rows came in other minutes."""
     kind, seconds, block = MODELLED[run.kind]
-    position = run.metrics["rows_before"] % block if kind == "sequence" else None
+    position = run.metrics["rows_before"] % block if kind == "sequence" else 0
     found = conditions_of(run, memory_bytes)
     return predict(kind, replace(found, interval_length=seconds, block_size=block, position=position)).wal_per_row
+
+
+def is_modelled(result: Result, run: Run) -> bool:
+    """Whether a turn is one checkpoint interval, of which the model is."""
+    return {"rows_before", "wal_bytes"} <= run.metrics.keys() and not has_checkpoint(result, run)
 
 
 def equal_row(result: Result, plan: InsertPlan, place: str, kind: str, rows: int) -> list[Value]:
     """One generator in one of the tables."""
     published, base = scaled(place, kind), scaled(place, BASE)
     here = median_of(result, INSERT, kind, WAL_PER_ROW, rows)
-    turns = [run for run in result.select(INSERT, kind, rows) if {"rows_before", "wal_bytes"} <= run.metrics.keys()]
+    turns = [run for run in result.select(INSERT, kind, rows) if is_modelled(result, run)]
     printed = studies.SEQUENTIAL_WAL_GB[place][kind]
     return [
         KEY_KINDS[kind].label,

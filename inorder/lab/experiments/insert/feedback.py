@@ -44,7 +44,7 @@ def section_of(result: Result, plan: InsertPlan, rows: int, kinds: Sequence[Kind
     size = f"{(plan.max_wal_size or 0) / MB:,.0f} MB"
     caption = (
         "Images add WAL, so that the next checkpoint comes after fewer rows, and adds images. Kinds with fewer bytes "
-        "per row have fewer checkpoints for as many rows (--inserts)."
+        "per row have fewer checkpoints for as many rows (--inserts). The server counts WAL in segments of 16 MB."
     )
     title = f"Checkpoints by WAL, max_wal_size {size}: {rows:,} rows"
     return Section(f"checkpoints_{rows}", title, (*heads, *(column for column, _ in FEEDBACK)), table, caption)
