@@ -11,7 +11,7 @@ from typing import NoReturn
 import click
 
 from inorder import __version__
-from inorder.errors import InorderError, InputError
+from inorder.errors import InorderError, InputError, Terminated
 
 INTERRUPTED = 130  # as a shell reports SIGINT
 TERMINATED = 143
@@ -66,10 +66,6 @@ def cli() -> None:
     Exit codes: 0 success, 1 failure, 2 invalid usage or unsupported configuration, 3 regression found (lab compare),
     130 interrupted, 141 output pipe closed by its reader, 143 terminated.
     """
-
-
-class Terminated(BaseException):
-    """SIGTERM or SIGHUP. Handled like an interrupt, so that every server is stopped."""
 
 
 def terminate(_signal: int, _frame: FrameType | None) -> NoReturn:

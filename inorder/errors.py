@@ -13,5 +13,9 @@ class InputError(InorderError):
     exit_code = 2
 
 
+class Terminated(BaseException):
+    """SIGTERM or SIGHUP. Handled like an interrupt, so that every server is stopped. Exit code 143."""
+
+
 REGRESSION = 3  # lab compare found one
 PIPE_CLOSED = 141  # as a shell reports SIGPIPE: the reader has enough

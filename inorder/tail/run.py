@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing
 
 from psycopg.abc import Buffer
 
-from inorder.errors import InputError
+from inorder.errors import InputError, Terminated
 from inorder.interrupts import finishing_first
 from inorder.patience import patiently
 from inorder.reconnect import forever, once
@@ -20,7 +20,7 @@ from inorder.tail.whole import CommandSink, FeedFileSink, PipeSink, WholeBatches
 
 
 def run(plan: Plan, report: Callable[[int], None]) -> None:
-    """Deliver until there is nothing new, or for ever."""
+    """Deliver until there is nothing new, or until SIGTERM or SIGHUP."""
     writes = plan.feed is not None
     with ExitStack() as stack:
         sink = stack.enter_context(closing(sink_for(plan, report)))
@@ -37,7 +37,12 @@ def run(plan: Plan, report: Callable[[int], None]) -> None:
             sink.check()
 
         if plan.follow:
-            forever(plan.dsn, source.attach, work, pause_for(plan.interval, source), writes=writes)
+            try:
+                forever(plan.dsn, source.attach, work, pause_for(plan.interval, source), writes=writes)
+            except Terminated:
+                if sink.rows:  # a second signal, in the midst of a batch
+                    raise
+                return
         once(plan.dsn, source.attach, work, writes=writes)
         source.keep()
 

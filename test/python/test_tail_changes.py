@@ -76,7 +76,7 @@ def test_changes_of_the_table_in_mid_read(tail: Tail, fresh: Connection, change:
             wait_for(lambda: tail_rows(tail) >= writer.rows or running.poll() is not None)
             assert running.poll() is None, running.stderr and running.stderr.read()
             running.terminate()
-            assert running.wait(PATIENCE) == 143
+            assert running.wait(PATIENCE) == 0
     finally:
         fresh.execute("ALTER ROLE postgres RESET default_transaction_isolation")
     assert sorted(tail.rows()) == list(range(1, writer.rows + 1))
@@ -230,8 +230,8 @@ def test_a_conflict_is_tried_again(tail: Tail, fresh: Connection, code: str, fol
         with tail.started("--feed", "f", *POLL, to="out") as running:
             wait_for(lambda: scalar(fresh, "SELECT last_value > 3 FROM tries") and len(tail.rows()) == 5)
             running.terminate()
-            assert running.wait(PATIENCE) == 143
-            assert running.stderr and running.stderr.read() == b"inorder: terminated\n"
+            assert running.wait(PATIENCE) == 0
+            assert running.stderr and running.stderr.read() == b""
         assert tail.rows() == [1, 2, 3, 4, 5]
     else:
         assert numbers(tail("--feed", "f")) == [1, 2, 3, 4, 5]
@@ -269,7 +269,7 @@ def test_a_lock_timeout_while_rows_are_read(tail: Tail, fresh: Connection) -> No
         other.execute("INSERT INTO events (n) VALUES (21); COMMIT")
         wait_for(lambda: len(tail.rows()) == 21)
         running.terminate()
-        assert running.wait(PATIENCE) == 143
+        assert running.wait(PATIENCE) == 0
         assert running.stderr
         said = running.stderr.read()
     assert (

@@ -158,11 +158,11 @@ def test_a_restart_in_mid_batch(private: Cluster, tmp_path: Path, source: tuple[
             insert(connection, 1, 7)
         assert running.stdout.readline().endswith(b'"n":7}\n')
         running.send_signal(signal.SIGTERM)
-        assert running.wait(PATIENCE) == 143
+        assert running.wait(PATIENCE) == 0
         assert running.stderr
         said = running.stderr.read().decode()
-    assert said.startswith("inorder: lost the server, trying again: ") and said.count("\n") == 3
-    assert "\ninorder: reconnected\n" in said
+    assert said.startswith("inorder: lost the server, trying again: ") and said.count("\n") == 2
+    assert said.endswith("\ninorder: reconnected\n")
 
 
 def test_a_restart_in_mid_batch_into_a_file(private: Cluster, tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_restart_in_mid_batch_into_a_file(private: Cluster, tmp_path: Path) ->
         private.start(LAZY)
         wait_for(lambda: len(ids(tmp_path)) == ROWS)
         running.send_signal(signal.SIGTERM)
-        assert running.wait(PATIENCE) == 143
+        assert running.wait(PATIENCE) == 0
     assert tail.rows() == list(range(1, ROWS + 1))
 
 
