@@ -77,8 +77,8 @@ class PositionFile:
                 sync_folder(self.path.parent)
         except OSError as error:
             raise InorderError(f"cannot write {self.asked}, which stays as it was: {error.strerror}") from error
-        os.close(self.descriptor)
-        self.descriptor, self.is_new = replacement, False
+        replaced, self.descriptor, self.is_new = self.descriptor, replacement, False
+        os.close(replaced)
 
     def put(self, content: bytes) -> int:
         """A file with this content in its place, locked and written before it gets the name."""

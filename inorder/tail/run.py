@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 from psycopg.abc import Buffer
 
 from inorder.errors import InputError, Terminated
-from inorder.interrupts import finishing_first
+from inorder.interrupts import finishing_first, uninterrupted
 from inorder.patience import patiently
 from inorder.reconnect import forever, once
 from inorder.tail.formats import FORMATS
@@ -25,7 +25,7 @@ def run(plan: Plan, report: Callable[[int], None]) -> None:
     with ExitStack() as stack:
         sink = stack.enter_context(closing(sink_for(plan, report)))
         source = source_for(plan, stack)
-        stack.callback(source.settle)
+        stack.callback(settle, source)
         sink.settle(source.output, source.begun, plan.accept_output)
         if isinstance(sink, WholeBatches):
             sink.lock = source.lock
@@ -33,7 +33,7 @@ def run(plan: Plan, report: Callable[[int], None]) -> None:
         def work() -> None:
             sink.check()
             deliver_all(source, sink, plan.batch_rows)
-            source.settle()
+            settle(source)
             sink.check()
 
         if plan.follow:
@@ -45,6 +45,12 @@ def run(plan: Plan, report: Callable[[int], None]) -> None:
                 return
         once(plan.dsn, source.attach, work, writes=writes)
         source.keep()
+
+
+def settle(source: Source) -> None:
+    """No interrupt comes between the parts of this."""
+    with uninterrupted():
+        source.settle()
 
 
 def pause_for(interval: float | None, source: Source) -> Callable[[], None]:
