@@ -59,8 +59,9 @@ static StateCall find_own = {
 	" WHERE f.name = $1 AND f.owner = $2 AND inorder_internal.is_own(f, $1, $2, $3) AND c.oid = f.relation"
 };
 static StateCall find = {
-	"SELECT f.id, f.relation::pg_catalog.oid FROM inorder_internal.feed AS f"
-	" WHERE f.id = (SELECT inorder_internal.find_feed($1, $2, $3))"
+	/* As a condition the function would not be called where a sequential scan finds no feed at all. */
+	"SELECT f.id, f.relation::pg_catalog.oid FROM (SELECT inorder_internal.find_feed($1, $2, $3) AS id OFFSET 0) AS s"
+	" LEFT JOIN inorder_internal.feed AS f ON f.id = s.id"
 };
 static StateCall own_state = {
 	"SELECT f.name, t, t.ordered, f.position, f.batch, f.finished, f.pending"

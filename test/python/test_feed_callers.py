@@ -140,3 +140,12 @@ def test_the_first_read_of_a_session_is_seen(feed: Connection, cluster: Cluster)
         with connect(cluster.dsn) as session, pytest.raises(psycopg.errors.FeatureNotSupported):
             session.execute(statement.encode())
     assert unread(feed) == 5
+
+
+def test_a_feed_that_does_not_exist_where_there_is_none(fresh: Connection) -> None:
+    """An error of its own, whatever the planner makes of the empty table."""
+    fresh.execute("SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off")
+    assert scalar(fresh, "SELECT count(*) FROM inorder_internal.feed") == 0
+    for call in ("feed_read('f', null::events)", "feed_wait('f')", "feed_next_batch('f')", "feed_drop('f')"):
+        with pytest.raises(psycopg.errors.UndefinedObject, match="feed 'f' of role postgres does not exist"):
+            fresh.execute(f"SELECT {call}".encode())

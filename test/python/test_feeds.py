@@ -32,8 +32,8 @@ def test_a_feed_that_is_behind_comes_first(feeds: Tail, fresh: Connection) -> No
     pid = fresh.info.backend_pid
     header, behind, read = feeds().splitlines()
     assert header.split() == ["feed", "table", "rows", "transactions", "moved", "batch", "held", "for", "by"]
-    assert re.search(rf'\.say "hi" +public\.events +1,200 +\d+ +[\d.]+ \w+ ago +1 \(pid {pid}\)$', behind), behind
-    assert re.search(r"\.mail +public\.events +0 +\d+ +[\d.]+ \w+ ago$", read), read
+    assert re.search(rf'\.say "hi" +public\.events +1,200 +[\d,]+ +[\d.]+ \w+ ago +1 \(pid {pid}\)$', behind), behind
+    assert re.search(r"\.mail +public\.events +0 +[\d,]+ +[\d.]+ \w+ ago$", read), read
 
 
 def test_who_delays_rows(cluster: Cluster, feeds: Tail) -> None:
