@@ -1,5 +1,6 @@
 """Servers for the tests: one for the whole run, and what it takes to make more."""
 
+import os
 import tempfile
 from collections.abc import Generator, Iterator
 from functools import partial
@@ -20,6 +21,8 @@ from tool import LabRun, run_experiment
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = ROOT / "test" / "module"
 SCHEMAS = count(1)
+# Set by script/test --long: the tests marked long, and every point where others are taken at intervals.
+LONG_RUN = "INORDER_TEST_LONG" in os.environ
 SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers": "256MB", "max_wal_size": "8GB"}
 
 # The files that take longest, in this order: script/test begins with them. By the number of their tests, which would be
@@ -37,9 +40,11 @@ LONG = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the files; the tests of each stay as they are."""
+    """Order the files; the tests of each stay as they are. Long tests are left out, unless they are asked for."""
     places = {name: place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: places.get(item.path.stem, len(LONG)))
+    if not LONG_RUN:
+        items[:] = [item for item in items if item.get_closest_marker("long") is None]
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 Each is killed once more at some later point, then run to its end; with a file once more from the state that the first
 kill left. Arguments: what standard output is (file, pipe or
-none), then those of the tool, in which {n} is the number of the point.
+none), every how many points one is tried, then those of the tool, in which {n} is the number of the point.
 """
 
 import json
@@ -84,14 +84,14 @@ def known_output(position: str) -> bytes | None:
     return content if content and json.loads(content).get("output") else None
 
 
-def points(kind: str, arguments: list[str]) -> int:
-    """All of them, until one is past the end; how many there were."""
+def points(kind: str, every: int, arguments: list[str]) -> int:
+    """From the first one, until one is past the end; its number."""
     assert cli.commands[arguments[0]]  # loaded here, once, and not by each fork
     # What a run loads if it is not there; the driver takes longer than all that is tested here.
     for late in ("importlib.readers", "inorder.tail.run"):
         import_module(late)
     chance = random.Random(1)
-    for number in range(1, 10_000):
+    for number in range(1, 10_000, every):
         named = [argument.replace("{n}", str(number)) for argument in arguments]
         name = f"out{number}"
         if (code := ran(kind, name, named, number)) != -signal.SIGKILL:
@@ -111,4 +111,4 @@ def points(kind: str, arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    print(points(sys.argv[1], sys.argv[2:]))
+    print(points(sys.argv[1], int(sys.argv[2]), sys.argv[3:]))

@@ -146,13 +146,13 @@ def filled(connection: Connection, one: Candidate, needs: Needs) -> None:
 POINTS = [
     ("v7", Needs(100_000, 100, 2**30, checkpoint=100)),
     ("sequence", Needs(200_000, 1000, 2**30, hide=5, checkpoint=10, retention=3600)),
-    ("time", Needs(100_000, 20_000, 2**30, hide=1, checkpoint=1)),
+    pytest.param("time", Needs(100_000, 20_000, 2**30, hide=1, checkpoint=1), marks=pytest.mark.long),
     ("random", Needs(100_000, 100, 2**30, hide=inf, checkpoint=100)),
 ]
 
 
 @pytest.mark.server
-@pytest.mark.parametrize(("kind", "needs"), POINTS, ids=[kind for kind, _ in POINTS])
+@pytest.mark.parametrize(("kind", "needs"), POINTS)
 def test_predicted_wal_and_index_size(connection: Connection, kind: str, needs: Needs) -> None:
     """Within 20 % of what the server writes, one row a transaction, from a checkpoint on."""
     one, inserts = candidate(kind, needs), int(needs.rate * needs.checkpoint)
@@ -187,6 +187,7 @@ def test_a_sequence_wraps_when_it_is_promised(connection: Connection, rate: int,
     assert one.blocks.size >= rate * hide and values - one.blocks.size >= rate * retention
 
 
+@pytest.mark.long
 @pytest.mark.server
 def test_the_clock_wraps_when_it_is_promised(connection: Connection) -> None:
     """Blocks of a second, three of them, for rows that are deleted after two."""

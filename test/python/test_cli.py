@@ -131,7 +131,7 @@ def test_a_small_demo_from_start_to_end(tmp_path: Path, server: Server, shared_f
     page = (tmp_path / "inorder-report.html").read_text()
     assert "Losing rows: 16 writers, 1 s" in page and "Inserting into a table of 32,000 rows" in page
     as_json = inorder("lab", "report", "inorder-demo.jsonl", "--format", "json", folder=tmp_path)
-    assert len(json.loads(as_json.stdout)) == 36
+    assert len(json.loads(as_json.stdout)) == 46
 
 
 DEMO = [sys.executable, "-m", "inorder", "demo", "--rows", "16k", "--seconds", "1", "--rounds", "50", "--reading", "1"]

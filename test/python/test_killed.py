@@ -30,7 +30,9 @@ SMALL_BULK = ("bulk", "--keys", "bigint", "--rows", "1000")
 SHOWN = {SMALL_INSERT: "Inserting into a table of 1,000 rows", SMALL_BULK: "1 k rows: seconds"}
 ROUNDS = {SMALL_INSERT: "4", SMALL_BULK: "10"}  # about a second each
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
-BOTH_SIGNALS = pytest.mark.parametrize("number", CODES, ids=lambda number: number.name)
+BOTH_SIGNALS = pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)], ids=lambda number: number.name
+)
 
 
 class Lab:

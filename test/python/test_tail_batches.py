@@ -16,7 +16,7 @@ import pytest
 from inorder.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
-from conftest import ROOT, scalar
+from conftest import LONG_RUN, ROOT, scalar
 from preloaded import Run
 from tail_runs import TOOL, Tail, insert, numbers, spooled
 from waiting import PATIENCE, wait_for, wait_for_more
@@ -40,22 +40,23 @@ def quick(tail: Tail) -> Iterator[Tail]:
         yield tail
 
 
-def killed_everywhere(tail: Tail, kind: str, *arguments: str) -> int:
-    """Runs killed at each of their calls to the system, and once more, and then run to the end; how many."""
+def killed_everywhere(tail: Tail, kind: str, *arguments: str) -> range:
+    """Runs killed at their calls to the system, and once more, and then run to the end: their numbers."""
+    every = 1 if LONG_RUN else 3
     done = subprocess.run(
-        [sys.executable, str(KILL_POINTS), kind, "tail", *arguments, "--batch-rows", str(BATCH_ROWS)],
+        [sys.executable, str(KILL_POINTS), kind, str(every), "tail", *arguments, "--batch-rows", str(BATCH_ROWS)],
         check=True, stdout=subprocess.PIPE, cwd=tail.folder, env=tail.environment, timeout=20 * PATIENCE,
     )  # fmt: skip
-    points = int(done.stdout)
-    assert points > 50
+    points = range(1, int(done.stdout) + 1, every)
+    assert points[-1] > 50
     return points
 
 
 def test_killed_at_each_step_into_a_file(quick: Tail, fresh: Connection) -> None:
-    """Each row once, in order; no other file stays."""
+    """Each row once, in order; no other file stays. At every third step, with script/test --long at each."""
     insert(fresh, ROWS)
     points = killed_everywhere(quick, "file", "events", "--position", "p{n}")
-    for number in range(1, points + 1):
+    for number in points:
         assert quick.rows(f"out{number}") == list(range(1, ROWS + 1))
     assert {path.name.rstrip("0123456789") for path in quick.folder.iterdir()} <= {"out", "p"}
 
@@ -65,7 +66,7 @@ def test_killed_at_each_step_into_a_pipe(quick: Tail, fresh: Connection) -> None
     insert(fresh, ROWS)
     whole = [list(range(first, first + BATCH_ROWS)) for first in range(1, ROWS, BATCH_ROWS)]
     points = killed_everywhere(quick, "pipe", "events", "--position", "p{n}")
-    for number in range(1, points + 1):
+    for number in points:
         read = [numbers(path.read_text()) for path in sorted(quick.folder.glob(f"out{number}.*"))]
         batches = [rows[at : at + BATCH_ROWS] for rows in read for at in range(0, len(rows), BATCH_ROWS)]
         assert all(batch in whole for batch in batches)
@@ -76,7 +77,7 @@ def test_killed_at_each_step_with_a_command(quick: Tail, fresh: Connection) -> N
     """It never gets a part of a batch, and knows one that comes again by its name."""
     insert(fresh, ROWS)
     points = killed_everywhere(quick, "none", "events", "--position", "p{n}", "--exec", NOTE)
-    for number in range(1, points + 1):
+    for number in points:
         check_notes(quick.folder / f"got{number}")
 
 
