@@ -21,7 +21,7 @@ from inorder.lab.server.servers import Server
 from inorder.lab.server.temporary import takes_direct_io
 
 from conftest import ROOT
-from tool import inorder, surroundings
+from tool import inorder, surroundings, table_lines
 
 
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
@@ -116,7 +116,7 @@ def test_a_small_demo_from_start_to_end(tmp_path: Path, server: Server, shared_f
     assert "Inserting into a table of 2,000 rows" in done.stdout
     assert "Inserting into a table of 32,000 rows" in done.stdout
     for label in ("bigint", "xact", "version 7", "time-prefixed", "sequence-prefixed", "random"):
-        assert done.stdout.count(f"\n{label} ") == 2
+        assert table_lines(done.stdout, label) == 2
     result = load(tmp_path / "inorder-demo.jsonl")
     assert result.complete and len(result.select("insert")) == 12
     direct = server.has_direct_io and takes_direct_io(shared_folder)

@@ -33,7 +33,7 @@ from rich.console import Console
 from conftest import Counting, Silent
 from on_paper import empty_result
 from replay import Nowhere
-from tool import LabRun, surroundings
+from tool import LabRun, surroundings, table_lines
 
 LOSING = ("id", "created", "v7")
 KEEPING = tuple(name for name in READERS if name not in LOSING)
@@ -270,6 +270,6 @@ def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
         assert (run.metrics["lost"] == 0) == (run.kind in KEEPING), run
     assert len({run.metrics["committed"] for run in result.select(READ) if run.round == 1}) == 1
     for label in READERS.values():
-        assert printed.count(f"\n{label} ") == 2
+        assert table_lines(printed, label) == 2
     records = report_of(result).records(result)
     assert [record["reader"] for record in records] == 2 * list(READERS)

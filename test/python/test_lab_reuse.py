@@ -20,7 +20,7 @@ from inorder.report.terminal import section_table
 from rich.console import Console
 
 from on_paper import empty_result
-from tool import LabRun
+from tool import LabRun, table_lines
 
 ROWS, TURNS = 10_000, 30
 PLAN = ReusePlan(rows=ROWS, turns=TURNS)
@@ -87,6 +87,6 @@ def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     assert scattered["random"]["index_bytes"] < 0.6 * scattered["v7"]["index_bytes"]
     assert oldest["sequence"]["wraps"] == pytest.approx((1 + TURNS / BATCHES) / 1.6, rel=0.01)
     assert scattered["sequence"]["index_bytes"] < 0.75 * scattered["sequence_on"]["index_bytes"]
-    assert printed.count("\nsequence, no wrap ") == 2
+    assert table_lines(printed, "sequence, no wrap") == 2
     records = report_of(result).records(result)
     assert [record["key"] for record in records] == 2 * list(KINDS.values())

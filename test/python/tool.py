@@ -1,6 +1,7 @@
 """The tool as a user runs it, but that it is loaded already."""
 
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -41,3 +42,12 @@ def run_experiment(folder: Path, server: Server, temporary: Path, words: str) ->
     result = load(file)
     assert result.complete and inorder("lab", "report", file.name, folder=folder).stdout == done.stdout
     return result, done.stdout
+
+
+def table_lines(printed: str, label: str) -> int:
+    """How many lines of tables a label has; a line of a sentence may begin with it, too, but not with its number.
+
+    >>> table_lines("bigint and\\nbigint   1,200", "bigint")
+    1
+    """
+    return len(re.findall(rf"^{re.escape(label)} +[\d.–-]", printed, re.MULTILINE))
