@@ -1,5 +1,6 @@
 """Runs on the user's own server, and what is left of them."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from inorder.lab.server.servers import Server
 
 from conftest import scalar
 from tool import inorder
+from waiting import PATIENCE
 
+SESSIONS = "SELECT application_name FROM pg_stat_activity WHERE application_name ~ '^inorder_lab'"
 ALL = Found("15.1", "me", "shop", False, True, True, None, True, True, True, True, True, 90, 2**27, "off", "C", True)
 
 
@@ -38,8 +41,11 @@ def traces(dsn: str) -> list[object]:
     """What is left there of runs: schemas, feeds, readable tables, sessions."""
     with connect(dsn) as connection:
         connection.execute("SET search_path = elsewhere, pg_catalog")
-        queries = ["SELECT nspname FROM pg_namespace WHERE nspname = 'inorder_lab'",
-                   "SELECT application_name FROM pg_stat_activity WHERE application_name ~ '^inorder_lab'"]  # fmt: skip
+        # A session that was closed is there for a moment longer.
+        deadline = time.monotonic() + PATIENCE
+        while connection.execute(SESSIONS.encode()).fetchall() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        queries = ["SELECT nspname FROM pg_namespace WHERE nspname = 'inorder_lab'", SESSIONS]
         if scalar(connection, "SELECT to_regclass('inorder_internal.feed') IS NOT NULL"):
             queries += [
                 "SELECT name FROM inorder_internal.feed", "SELECT relation::text FROM inorder_internal.feed_table"

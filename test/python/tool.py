@@ -45,9 +45,9 @@ def run_experiment(folder: Path, server: Server, temporary: Path, words: str) ->
 
 
 def table_lines(printed: str, label: str) -> int:
-    """How many lines of tables a label has; a line of a sentence may begin with it, too, but not with its number.
+    """How many lines of tables a label has; a line of a sentence may begin with it and its number, too.
 
-    >>> table_lines("bigint and\\nbigint   1,200", "bigint")
+    >>> table_lines("bigint 1.2, random 1.3\\nbigint   1,200 0.4 MB", "bigint")
     1
     """
-    return len(re.findall(rf"^{re.escape(label)} +[\d.–-]", printed, re.MULTILINE))
+    return len(re.findall(rf"^{re.escape(label)} +[\d.–-](?!.*, )", printed, re.MULTILINE))
