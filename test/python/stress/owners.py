@@ -51,6 +51,9 @@ REPACKS = (
     "REPACK (CONCURRENTLY) {leaf} USING INDEX {index}",
 )
 GAVE_UP = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
+# GRANT takes no lock on the table: PostgreSQL refuses it, or the other command, if a second owner changes the same
+# row of pg_class, as CREATE TRIGGER and SET (fillfactor) do.
+SAME_CATALOG_ROW = "tuple concurrently updated"
 INVALID = """
 SELECT i.indexrelid::regclass::text FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indrelid
 WHERE NOT i.indisvalid AND c.relname ~ '^r_' AND c.relkind = 'r'
@@ -75,7 +78,7 @@ def label(statement: str) -> str:
 
 def gave_up(error: psycopg.Error) -> bool:
     """Whether others hold the table. REPACK (CONCURRENTLY) also wants a key, and few transactions in progress."""
-    return isinstance(error, GAVE_UP) or "REPACK" in str(error)
+    return isinstance(error, GAVE_UP) or SAME_CATALOG_ROW in str(error) or "REPACK" in str(error)
 
 
 class OwnerRole(Role):
