@@ -336,8 +336,8 @@ feed_apply(PG_FUNCTION_ARGS)
 		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("statement must not be null")));
 	feed = take_feed(fcinfo, 3, NEED_ROWS);
 	refuse_pending(&feed);
-	if (next_batch(&feed.table, feed.position, argument_value(fcinfo, 2, INT4OID), &batch) != BATCH_OF_ROWS ||
-		(query = query_if_filled(&feed.table, batch)) == NULL)
+	query = next_query(&feed.table, feed.position, argument_value(fcinfo, 2, INT4OID), &batch);
+	if (query == NULL)
 		PG_RETURN_NULL();
 	move_feed(&feed, batch);
 	processed = query_batch(&feed.table, query, text_to_cstring(PG_GETARG_TEXT_PP(1)));
@@ -406,8 +406,7 @@ feed_next_batch(PG_FUNCTION_ARGS)
 
 	if (feed.pending.null)
 	{
-		if (next_batch(&feed.table, feed.position, argument_value(fcinfo, 1, INT4OID), &batch) != BATCH_OF_ROWS ||
-			query_if_filled(&feed.table, batch) == NULL)
+		if (next_query(&feed.table, feed.position, argument_value(fcinfo, 1, INT4OID), &batch) == NULL)
 			PG_RETURN_NULL();
 		check_ground(&feed.table);
 		state_call(&keep_pending, 4, (Value[]) {feed.id, batch, session_value(), pid_value()}, 1, &feed.batch);
@@ -461,16 +460,12 @@ static bool
 has_next_batch(FunctionCallInfo fcinfo)
 {
 	Feed		feed = find_feed(fcinfo, 2);
-	Value		batch;
+	Value		pid;
 
 	look_at(&feed, NEED_ROWS_UNLESS_PENDING);
 	if (!feed.pending.null)
-		return RecoveryInProgress() || !is_held_elsewhere(&feed, session_value(), &batch);
-	if (next_batch(&feed.table, feed.position, null_of(INT4OID), &batch) != BATCH_OF_ROWS ||
-		query_if_filled(&feed.table, batch) == NULL)
-		return false;
-	check_ground(&feed.table);
-	return true;
+		return RecoveryInProgress() || !is_held_elsewhere(&feed, session_value(), &pid);
+	return has_next(&feed.table, feed.position);
 }
 
 /* feed_wait(name text, timeout interval, owner regrole) -> boolean */

@@ -216,16 +216,29 @@ batch_query(const Table *table, Value batch, const char *columns, bool in_order)
 	return text_of(query);
 }
 
-/* Whether a batch has rows; then the query for them, as they come */
+/* The batch after a position with the query for its rows, as they come; NULL if it has none */
 char *
-query_if_filled(const Table *table, Value batch)
+next_query(const Table *table, Value position, Value max_rows, Value *batch)
 {
 	Value		found;
 
-	if (!query_row(table, psprintf("%s LIMIT 1", batch_query(table, batch, "'1'::pg_catalog.int4 AS found", false)),
+	if (next_batch(table, position, max_rows, batch) != BATCH_OF_ROWS ||
+		!query_row(table, psprintf("%s LIMIT 1", batch_query(table, *batch, "'1'::pg_catalog.int4 AS found", false)),
 				   false, 1, &found))
 		return NULL;
-	return batch_query(table, batch, "e.*", false);
+	return batch_query(table, *batch, "e.*", false);
+}
+
+/* Whether there is one with rows now; and the ground is still what it was found on */
+bool
+has_next(const Table *table, Value position)
+{
+	Value		batch;
+
+	if (next_query(table, position, null_of(INT4OID), &batch) == NULL)
+		return false;
+	check_ground(table);
+	return true;
 }
 
 /* Whether rows of the table, as it is now, are what the executor of the query made itself ready for */

@@ -17,7 +17,8 @@ typedef enum Next
 extern Next next_batch(const Table *table, Value position, Value max_rows, Value *batch);
 extern void read_batch(const Table *table, Value batch, FunctionCallInfo fcinfo);
 extern char *batch_query(const Table *table, Value batch, const char *columns, bool in_order);
-extern char *query_if_filled(const Table *table, Value batch);
+extern char *next_query(const Table *table, Value position, Value max_rows, Value *batch);
+extern bool has_next(const Table *table, Value position);
 extern void check_row_type(const Table *table, FunctionCallInfo fcinfo, int argument);
 extern void probe_table(const Table *table, const char *probe, bool stable);
 

@@ -107,19 +107,27 @@ feed_start(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(position.value);
 }
 
+/* The table and the position that a reader names */
+static Table
+open_at(FunctionCallInfo fcinfo, Value *position)
+{
+	Oid			relation = readable_argument(fcinfo, 0);
+	Value		nothing;
+
+	*position = composite_argument(fcinfo, 1);
+	state_call(&check_position, 1, position, 1, &nothing);
+	return open_table(relation);
+}
+
 /* feed_batch_after(relation regclass, from_position feed_position, max_rows int) -> feed_batch */
 Datum
 feed_batch_after(PG_FUNCTION_ARGS)
 {
 	Origin		origin = origin_here();
-	Oid			relation = readable_argument(fcinfo, 0);
-	Value		position = composite_argument(fcinfo, 1);
+	Value		position;
 	Value		batch;
-	Value		nothing;
-	Table		table;
+	Table		table = open_at(fcinfo, &position);
 
-	state_call(&check_position, 1, &position, 1, &nothing);
-	table = open_table(relation);
 	if (next_batch(&table, position, argument_value(fcinfo, 2, INT4OID), &batch) == NO_BATCH)
 		state_call(&no_batch, 1, &position, 1, &batch);
 	check_ground(&table);
@@ -149,18 +157,10 @@ feed_rows(PG_FUNCTION_ARGS)
 static bool
 has_batch_after(FunctionCallInfo fcinfo)
 {
-	Oid			relation = readable_argument(fcinfo, 0);
-	Value		position = composite_argument(fcinfo, 1);
-	Value		batch;
-	Value		nothing;
-	Table		table;
+	Value		position;
+	Table		table = open_at(fcinfo, &position);
 
-	state_call(&check_position, 1, &position, 1, &nothing);
-	table = open_table(relation);
-	if (next_batch(&table, position, null_of(INT4OID), &batch) != BATCH_OF_ROWS || query_if_filled(&table, batch) == NULL)
-		return false;
-	check_ground(&table);
-	return true;
+	return has_next(&table, position);
 }
 
 /* feed_wait_after(relation regclass, from_position feed_position, timeout interval) -> boolean */

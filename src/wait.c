@@ -6,14 +6,14 @@
  * moment when a new snapshot sees them, on a primary and on a standby.  (The
  * end of the WAL moves earlier, when the record of a commit is written: who
  * looks then finds nothing, and has no reason to look again.)  So the counter
- * is read first, then the feed is asked; if there is nothing, the feed is asked
+ * is read first, then the feed is checked; if there is nothing, it is checked
  * again when the counter has moved.
  *
  * Nothing announces that to us, so the counter is read every few milliseconds:
  * that takes 0.6 % of a core at 5 ms.  It counts transactions of all tables
- * and databases, so after a question in vain the next one waits so long that
- * all of them together take a fiftieth of a core; at most 100 ms, since the
- * first one of a session has to plan its queries.
+ * and databases, so after a check in vain the next one waits so long that all
+ * of them together take a fiftieth of a core; at most 100 ms, since the first
+ * one of a session has to plan its queries.
  */
 #include "postgres.h"
 
@@ -89,7 +89,7 @@ end_subtransaction(MemoryContext context, ResourceOwner owner)
  * we wait: ALTER TABLE with a lock_timeout would never get its turn.
  */
 static bool
-ask(HasCome has_come, FunctionCallInfo fcinfo)
+check(HasCome has_come, FunctionCallInfo fcinfo)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
@@ -161,7 +161,7 @@ wait_until(HasCome has_come, FunctionCallInfo fcinfo, int timeout_argument)
 		double		used = cpu_ms();
 		double		next;
 
-		if (ask(has_come, fcinfo))
+		if (check(has_come, fcinfo))
 			return true;
 		next = now_ms() + Min((cpu_ms() - used) * PAUSE_PER_CPU, LONGEST_INTERVAL_MS);
 		do

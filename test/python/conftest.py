@@ -27,7 +27,7 @@ SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers":
 
 # The files that take longest, in this order: script/test begins with them. By the number of their tests, which would be
 # the order otherwise, many of them come last, and one core waits for the other.
-LONG = (
+SLOWEST = (
     "test_tail_batches", "test_killed", "test_fuzz", "test_tail_output", "test_cli", "test_cluster",
     "test_lab_own_experiments", "test_feed_forged", "test_uuid_v1", "test_regress", "test_tail",
     "test_tail_changes", "test_attacks_install", "test_tail_restart", "test_stress", "test_lab_model",
@@ -41,8 +41,8 @@ LONG = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order the files; the tests of each stay as they are. Long tests are left out, unless they are asked for."""
-    places = {name: place for place, name in enumerate(LONG)}
-    items.sort(key=lambda item: places.get(item.path.stem, len(LONG)))
+    places = {name: place for place, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(SLOWEST)))
     if not LONG_RUN:
         items[:] = [item for item in items if item.get_closest_marker("long") is None]
 
