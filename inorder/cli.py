@@ -1,17 +1,20 @@
 """The command line: its commands, its exit codes, its signals. Nothing imports this."""
 
 import logging
+import os
 import signal
 import sys
 from collections import UserDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from inorder import __version__
-from inorder.errors import InorderError, InputError, Terminated
+from inorder.errors import PIPE_CLOSED, InorderError, InputError, Terminated
 
 INTERRUPTED = 130  # as a shell reports SIGINT
 TERMINATED = 143
@@ -58,7 +61,32 @@ class Commands(UserDict[str, click.Command]):
         return self.data[name]
 
 
-@click.group(commands=Commands(), context_settings={"help_option_names": ["-h", "--help"]})
+@contextmanager
+def enough_read() -> Iterator[None]:
+    """Exit quietly if the reader of standard output has closed it; click itself would exit with 1."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left in the buffer, flushed at exit
+        raise SystemExit(PIPE_CLOSED) from None
+
+
+class Program(click.Group):
+    """All commands, which end in the same way if nobody reads their output."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        """Parse; --help and --version print here."""
+        with enough_read():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command."""
+        with enough_read():
+            return super().invoke(ctx)
+
+
+@click.group(cls=Program, commands=Commands(), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="inorder")
 def cli() -> None:
     """Read and count insert-only tables of PostgreSQL, and measure what each kind of key costs.

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 from rich.console import Console, Group
@@ -164,9 +164,17 @@ def markdown(one: Labelled, several: bool) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
+class Output(Console):
+    """Standard output. Rich would exit with 1 if its reader has closed it."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Leave it to the command line, as for everything that writes."""
+        raise BrokenPipeError
+
+
 def output_console() -> Console:
     """Stdout; as wide as its tables need where there is no terminal to fit."""
-    return Console(width=None if sys.stdout.isatty() else FILE_WIDTH)
+    return Output(width=None if sys.stdout.isatty() else FILE_WIDTH)
 
 
 def show_tables(one: Labelled, several: bool) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from inorder.errors import PIPE_CLOSED, InputError
+from inorder.errors import InputError
 from inorder.generate.encode import ENCODERS
 from inorder.generate.output import opened, write
 from inorder.generate.times import TICKS_PER_DAY, TICKS_PER_SECOND, TICKS_TO_1970, Times, ticks_of
@@ -67,11 +67,8 @@ def generate(kind: str, out: Path, output: str, **options: Any) -> None:
     random: only --count, --seed, --out and --format affect them.
     """
     plan = plan_of(kind, **options)
-    try:
-        with opened(out) as stream:
-            write(plan, ENCODERS[output](CHUNK), stream)
-    except BrokenPipeError:  # the reader has enough
-        raise SystemExit(PIPE_CLOSED) from None
+    with opened(out) as stream:
+        write(plan, ENCODERS[output](CHUNK), stream)
 
 
 def plan_of(

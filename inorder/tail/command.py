@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from inorder.errors import PIPE_CLOSED, InputError
+from inorder.errors import InputError
 from inorder.tail.formats import FORMATS
 from inorder.tail.plan import Plan
 from inorder.tail.progress import RowCount
@@ -72,11 +72,8 @@ def tail(**options: Any) -> None:
     plan = plan_of(**options)
     from inorder.tail.run import run  # noqa: PLC0415  # loads the driver, which the help does not need
 
-    try:
-        with RowCount(dumb=os.environ.get("TERM") == "dumb") as written:
-            run(plan, written.add)
-    except BrokenPipeError:  # the reader has enough
-        raise SystemExit(PIPE_CLOSED) from None
+    with RowCount(dumb=os.environ.get("TERM") == "dumb") as written:
+        run(plan, written.add)
 
 
 def plan_of(

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 import signal
 import subprocess
@@ -298,6 +299,20 @@ def test_several_results_are_distinguished_in_every_format(tmp_path: Path) -> No
     ]  # fmt: skip
     words = inorder("lab", "report", "a.json", "b.json", "--format", "markdown", folder=tmp_path).stdout
     assert "# b.json: reader" in words and words.count("| inorder feed | 3 | 3 | 3 | 3 |") == 2
+
+
+@pytest.mark.parametrize(
+    "words", ["--help", "lab run --help", "choose --rows 1M --rate 10", "generate uuid-v4 --count 9", "lab model"]
+)
+def test_output_that_nobody_reads_ends_any_command_quietly(words: str) -> None:
+    """As for head: no message, the exit code of SIGPIPE."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "inorder", *words.split()], check=False, stdout=writing, stderr=subprocess.PIPE
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 @pytest.mark.parametrize(
