@@ -5,8 +5,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import psycopg
 import pytest
-from inorder.database import Connection, connect
+from inorder.database import Connection, connect, query
 from inorder.lab.server.cluster import Cluster
+from psycopg import sql
 
 from conftest import scalar
 from waiting import wait_for
@@ -179,6 +180,24 @@ def test_a_timeout_out_of_range(waits: Waiting, timeout: str, code: str, text: s
     with pytest.raises(psycopg.Error, match=text) as caught:
         waits(timeout)
     assert caught.value.sqlstate == code
+
+
+@pytest.mark.parametrize("name", ["tail_wait", "tail_feed_wait"])
+def test_tail_waits_for_half_of_a_short_statement_timeout(reader: Connection, name: str) -> None:
+    """Not for its usual second. Of three tries one is enough: a busy machine may need the other half as well."""
+    values = {
+        "name": "wait", "owner": scalar(reader, "SELECT 'postgres'::regrole::oid::bigint"),
+        "table": scalar(reader, "SELECT 'waited'::regclass::oid::bigint"),
+        "position": scalar(reader, "SELECT to_jsonb(feed_start('waited'))::text"),
+    }  # fmt: skip
+    wait = query(name).format(inorder=sql.Identifier("public"), **{key: sql.Literal(values[key]) for key in values})
+    reader.execute("SET statement_timeout = '900ms'")
+    for tries_left in (2, 1, 0):
+        try:
+            assert reader.execute(wait).fetchone() == (False,)
+            break
+        except psycopg.errors.QueryCanceled:
+            assert tries_left
 
 
 @pytest.mark.parametrize("level", [b"REPEATABLE READ", b"SERIALIZABLE"])

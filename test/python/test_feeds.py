@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 from inorder.database import Connection, connect
+from inorder.feeds.formats import as_table
 from inorder.lab.server.cluster import Cluster
 
+from conftest import text
 from tail_runs import Tail, insert
 from waiting import wait_for
 
@@ -34,6 +36,19 @@ def test_a_feed_that_is_behind_comes_first(feeds: Tail, fresh: Connection) -> No
     assert header.split() == ["feed", "table", "rows", "transactions", "moved", "batch", "held", "for", "by"]
     assert re.search(rf'\.say "hi" +public\.events +1,200 +[\d,]+ +[\d.]+ \w+ ago +1 \(pid {pid}\)$', behind), behind
     assert re.search(r"\.mail +public\.events +0 +[\d,]+ +[\d.]+ \w+ ago$", read), read
+
+
+def test_the_example_of_the_documentation() -> None:
+    """Is what these rows print."""
+    rows = [
+        {"owner": "app_owner", "feed": "mailer", "table": "app.events", "backlog_rows": 1200,
+         "backlog_transactions": 765, "idle_seconds": 420, "unfinished_batch": 17, "batch_pid": 812,
+         "held_seconds": 360, "writers": 1, "holder_pid": 977, "holder_application": "importer"},
+        {"owner": "app_owner", "feed": "hourly", "table": "app.events", "backlog_rows": 0,
+         "backlog_transactions": 1, "idle_seconds": 2, "unfinished_batch": None, "batch_pid": None,
+         "held_seconds": 360, "writers": 1, "holder_pid": 977, "holder_application": "importer"},
+    ]  # fmt: skip
+    assert as_table(rows) in text("docs/feed.md")
 
 
 def test_who_delays_rows(cluster: Cluster, feeds: Tail) -> None:
