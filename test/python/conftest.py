@@ -1,6 +1,7 @@
 """Servers for the tests: one for the whole run, and what it takes to make more."""
 
 import os
+import signal
 import tempfile
 from collections.abc import Generator, Iterator
 from functools import partial
@@ -17,6 +18,9 @@ from inorder.lab.server.temporary import service_account, temporary_folder
 from ground import Place, run
 from tail_runs import Tail, make_table
 from tool import LabRun, run_experiment
+
+# Runs of the tool get it from the tests; those under nohup would inherit that it is ignored.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = ROOT / "test" / "module"

@@ -63,6 +63,12 @@ def wait_for(connection: Connection, query: str) -> None:
         time.sleep(0.02)
 
 
+def drop_slot(publisher: Connection, name: str) -> None:
+    """As soon as the process that sent its changes has ended; that of a dropped subscription does so by itself."""
+    wait_for(publisher, f"SELECT NOT active FROM pg_replication_slots WHERE slot_name = '{name}'")
+    publisher.execute("SELECT pg_drop_replication_slot(%s)", [name])
+
+
 def test_foreign_numbers_are_refused(logical: Cluster, publisher: Connection, subscriber: Connection) -> None:
     """The guard fires for applied rows, and the log says which row and why."""
     table = "CREATE TABLE foreign_keys (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)"
@@ -78,7 +84,7 @@ def test_foreign_numbers_are_refused(logical: Cluster, publisher: Connection, su
     assert scalar(subscriber, "SELECT count(*) FROM foreign_keys") == 0
     subscriber.execute("ALTER SUBSCRIPTION foreign_keys SET (slot_name = NONE)")
     subscriber.execute("DROP SUBSCRIPTION foreign_keys")
-    publisher.execute("SELECT pg_drop_replication_slot('foreign_keys')")
+    drop_slot(publisher, "foreign_keys")
 
 
 def test_a_subscriber_numbers_rows_by_itself(logical: Cluster, publisher: Connection, subscriber: Connection) -> None:
@@ -107,5 +113,4 @@ def test_a_subscriber_numbers_rows_by_itself(logical: Cluster, publisher: Connec
     subscriber.execute("ALTER SUBSCRIPTION applied DISABLE")
     subscriber.execute("ALTER SUBSCRIPTION applied SET (slot_name = NONE)")
     subscriber.execute("DROP SUBSCRIPTION applied")
-    wait_for(publisher, "SELECT NOT active FROM pg_replication_slots WHERE slot_name = 'applied'")
-    publisher.execute("SELECT pg_drop_replication_slot('applied')")
+    drop_slot(publisher, "applied")
