@@ -5,7 +5,9 @@ interruption leaves can be read, and a run that is resumed goes on with it. File
 object; they are read, too.
 """
 
+import gzip
 import re
+import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -19,6 +21,8 @@ from inorder.lab.results import Head, Result, Run, shortened
 
 SCHEMA_VERSION = 2
 MOST = 10**18  # nothing that is counted or measured here comes near it: bytes, rows, nanoseconds
+
+GZIPPED = b"\x1f\x8b"  # what such a file begins with
 
 # A result in a page, as ``embedded`` writes it.
 EMBEDDED = re.compile(rb'<script type="application/jsonl" id="inorder-result-\d+">(.*?)</script>', re.DOTALL)
@@ -159,11 +163,15 @@ def embedded(result: Result, number: int) -> str:
 
 
 def content_of(path: Path) -> bytes:
-    """All of a file."""
+    """All of a file; of one that gzip has compressed what was compressed."""
     try:
-        return path.read_bytes()
+        content = path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
+    try:
+        return gzip.decompress(content) if content.startswith(GZIPPED) else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path} is damaged: {error}") from error
 
 
 def parse(content: bytes, name: str) -> Result:

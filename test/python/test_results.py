@@ -1,5 +1,6 @@
 """The result file: round trip, atomic writing, and files that are not one."""
 
+import gzip
 import json
 import os
 from dataclasses import replace
@@ -10,7 +11,7 @@ import pytest
 from inorder.errors import InorderError, InputError
 from inorder.files import only_writer, require_writable
 from inorder.lab.experiments.bulk.plan import BulkPlan
-from inorder.lab.journal import SCHEMA_VERSION, Journal, lines_of, load, save
+from inorder.lab.journal import SCHEMA_VERSION, Journal, lines_of, load, load_all, save
 from inorder.lab.results import Result, Run
 
 from tool import inorder
@@ -109,6 +110,17 @@ def test_each_measurement_is_a_line_more(tmp_path: Path) -> None:
     del grown.runs[0]
     journal.save(grown)
     assert load(path) == grown and path.read_bytes() == lines_of(grown)
+
+
+def test_a_compressed_file_is_read(tmp_path: Path) -> None:
+    """By its content, whatever its name; one that is cut off or damaged is an error that names it."""
+    path, packed = tmp_path / "r.jsonl.gz", gzip.compress(lines_of(result()))
+    path.write_bytes(packed)
+    assert load(path) == result() and load_all(path) == [result()]
+    for damaged in (packed[:-20], packed[:12] + b"\xff\xff" + packed[14:], packed[:2] + b"?"):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"r\.jsonl\.gz is damaged"):
+            load(path)
 
 
 def test_half_a_line_at_the_end_is_none(tmp_path: Path) -> None:
