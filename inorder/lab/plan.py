@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Self
 
 import msgspec
@@ -50,6 +51,11 @@ class Plan:
     def as_dict(self) -> dict[str, Any]:
         """For the result file."""
         return asdict(self)
+
+    def without_folders(self) -> dict[str, Any]:
+        """The same for a file that may be shared: of paths, which only resuming needs, the last part."""
+        paths = {name: Path(getattr(self, name)).name for name, one in settings_of(type(self)).items() if one.path}
+        return self.as_dict() | paths
 
 
 def require_of_throw_away(plan: type[Plan], given: Mapping[str, object]) -> None:

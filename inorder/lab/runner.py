@@ -28,6 +28,7 @@ class Runner:
                 for number in stage.numbers:
                     for turn in self.turns(stage, number):
                         self.take_turn(stage, turn, number)
+            self.result.plan = self.experiment.plan.without_folders()
             self.result.complete = True
             self.save()
 

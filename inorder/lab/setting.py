@@ -29,7 +29,7 @@ class Setting(Generic[T]):
     ``asked``: there is an option for it. ``of_server``: it says how a throw-away server is started; the user's own is
     as it is, and ``found`` names what of its capabilities is the value there. ``sessions``: so many sessions are open
     at once. ``needs_inorder``, ``contrib`` and ``label`` are of names: whether they need the extension, which of
-    PostgreSQL's own they need ("" for none), and what they are called.
+    PostgreSQL's own they need ("" for none), and what they are called. ``path``: of a file or folder of this machine.
     """
 
     help: str
@@ -40,6 +40,7 @@ class Setting(Generic[T]):
     of_server: bool = False
     found: str = ""
     sessions: bool = False
+    path: bool = False
     needs_inorder: Callable[[str], bool] | None = None
     contrib: Callable[[str], str] | None = None
     label: Callable[[str], str] = str
@@ -244,7 +245,7 @@ def file(help: str) -> str:
             raise InputError(f"{option} {path} is not a file")
         return str(path)
 
-    return made(Setting(help, read, str), "")
+    return made(Setting(help, read, str, path=True), "")
 
 
 def folder(help: str, *, flag: str = "") -> str:
@@ -256,7 +257,7 @@ def folder(help: str, *, flag: str = "") -> str:
             raise InputError(f"{path} is not a folder")
         return str(path)
 
-    return made(Setting(help, read, str, flag, of_server=True), "")
+    return made(Setting(help, read, str, flag, of_server=True, path=True), "")
 
 
 def switch(usual: bool) -> bool:

@@ -191,6 +191,16 @@ def test_interrupted_anywhere_it_is_resumed(name: str) -> None:
         check_whole_rounds(name, kept, second.asked)
 
 
+@pytest.mark.parametrize(("name", "field"), [("uuid_v1", "file"), ("insert", "tablespace")])
+def test_a_whole_result_has_no_path_of_this_machine(name: str, field: str) -> None:
+    """An interrupted one has, to be resumed."""
+    kind, path = kind_of(name), "/home/someone/keys.txt"
+    plan = replace(kind.plan_in(source(name)), **{field: path}).as_dict()
+    for stop, shown in ((1, path), (None, "keys.txt")):
+        result = Replay(kind, replace(source(name), plan=plan), stop).run(replace(emptied(source(name)), plan=plan))
+        assert result.complete == (stop is None) and result.plan == plan | {field: shown}
+
+
 @cache
 def whole_run(name: str) -> list[Key]:
     """What a whole run measures, in order."""
