@@ -73,13 +73,23 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.literal_list(inorder_internal.feed_table, text[]) IS
 'Internal function. A key as text of a query, each value cast to the type of its column; null for a null key.';
 
-CREATE FUNCTION inorder_internal.order_by(t inorder_internal.feed_table, in_order boolean)
+CREATE FUNCTION inorder_internal.order_by(columns name[], in_order boolean)
 RETURNS text
 LANGUAGE sql STABLE
-RETURN CASE WHEN in_order THEN ' ORDER BY ' || inorder_internal.column_list(inorder_internal.known_columns(t))
+RETURN CASE WHEN in_order AND columns <> '{}'::name[] THEN ' ORDER BY ' || inorder_internal.column_list(columns)
             ELSE '' END;
-COMMENT ON FUNCTION inorder_internal.order_by(inorder_internal.feed_table, boolean) IS
+COMMENT ON FUNCTION inorder_internal.order_by(name[], boolean) IS
 'Internal function. The end of a query for ordered or unordered rows.';
+
+CREATE FUNCTION inorder_internal.of_number(t inorder_internal.feed_table, number bigint)
+RETURNS text
+LANGUAGE sql STABLE
+-- A bigint is compared by equality: then an index gives the rows by key, that of the primary key or one of number and
+-- key, and a read that continues after a key begins there. With a range the planner would sort the whole transaction.
+RETURN CASE WHEN (t).is_uuid THEN inorder_internal.in_range(t, inorder_internal.one(number))
+            ELSE format('e.%I OPERATOR(pg_catalog.=) %s', (t).key_column, inorder_internal.bound(t, number)) END;
+COMMENT ON FUNCTION inorder_internal.of_number(inorder_internal.feed_table, bigint) IS
+'Internal function. The condition that rows are of one transaction.';
 
 CREATE FUNCTION inorder_internal.slice(
     t inorder_internal.feed_table, number bigint, above text[], up_to text[], columns text, in_order boolean
@@ -90,13 +100,13 @@ AS $$
 DECLARE
     key text := inorder_internal.column_list(t.order_columns);
 BEGIN
-    RETURN format('(SELECT %s FROM %s AS e WHERE %s', columns, t.relation,
-                  inorder_internal.in_range(t, inorder_internal.one(number)))
+    RETURN format('(SELECT %s FROM %s%s', columns, inorder_internal.whole_table(t),
+                  inorder_internal.of_number(t, number))
         || CASE WHEN above IS NULL THEN '' ELSE format(' AND (%s) OPERATOR(pg_catalog.>) (%s)', key,
                   inorder_internal.literal_list(t, above)) END
         || CASE WHEN up_to IS NULL THEN '' ELSE format(' AND (%s) OPERATOR(pg_catalog.<=) (%s)', key,
                   inorder_internal.literal_list(t, up_to)) END
-        || inorder_internal.order_by(t, in_order) || ')';
+        || inorder_internal.order_by(t.order_columns, in_order) || ')';
 END $$;
 COMMENT ON FUNCTION inorder_internal.slice(inorder_internal.feed_table, bigint, text[], text[], text, boolean) IS
 'Internal function. The query for rows of one transaction above one key and up to another; null means no bound.';
@@ -172,18 +182,23 @@ CREATE FUNCTION inorder_internal.ranges(
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    ending text := inorder_internal.order_by(inorder_internal.known_columns(t), in_order);
 BEGIN
     IF isempty(numbers) THEN
         RETURN NULL;
+    -- The rows from before feed_prepare, perhaps the whole table: by the primary key, whatever the index on numbers is.
+    ELSIF in_order AND NOT t.is_uuid AND numbers @> 0::bigint THEN
+        RETURN concat_ws(' UNION ALL ', inorder_internal.slice(t, 0, NULL, NULL, columns, true),
+                         inorder_internal.ranges(t, numbers - inorder_internal.one(0), columns, true));
     -- A BRIN index is read by a bitmap scan, which the planner estimates to cost as much as reading the whole table. It
     -- uses one only if sequential scans are disabled, or in a join without alternatives.
     ELSIF numbers = int8multirange(range_merge(numbers)) AND (in_order OR t.ordered) THEN
         RETURN format('(SELECT %s FROM %s%s%s)', columns, inorder_internal.whole_table(t),
-                      inorder_internal.in_range(t, numbers), inorder_internal.order_by(t, in_order));
+                      inorder_internal.in_range(t, numbers), ending);
     END IF;
     RETURN format('(SELECT %s %s)', columns,
-                  inorder_internal.from_ranges(t, inorder_internal.whole_table(t), numbers,
-                                               inorder_internal.order_by(t, in_order)));
+                  inorder_internal.from_ranges(t, inorder_internal.whole_table(t), numbers, ending));
 END $$;
 COMMENT ON FUNCTION inorder_internal.ranges(inorder_internal.feed_table, int8multirange, text, boolean) IS
 'Internal function. The query for all rows of a set of transactions, by number if in order; null for none.';

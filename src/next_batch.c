@@ -111,23 +111,6 @@ narrow(const Table *table, Value *batch, Value max_rows, int64 total)
 	state_call(&narrowed, 2, (Value[]) {*batch, value_of(Int64GetDatum(amount), INT8OID)}, 1, batch);
 }
 
-/* Stop after so many rows */
-static void
-cut_after(const Table *table, Value *batch, Value max_rows, int64 total)
-{
-	Value		whole = *batch;
-	Value		query;
-	Value		last[2];
-
-	if (!table->ordered)
-		narrow(table, batch, max_rows, total);
-	state_call(&cut_text, 3, (Value[]) {table->description, *batch, max_rows}, 1, &query);
-	if (query_row(table, text_of(query), false, 2, last))
-		state_call(&cut, 4, (Value[]) {table->description, whole, last[0], last[1]}, 1, batch);
-	else
-		*batch = whole;
-}
-
 /* What a new batch may have */
 typedef struct Candidate
 {
@@ -169,6 +152,41 @@ find_candidate(const Table *table, Value position, Value max_rows, Candidate *ca
 	return rows.rows || !candidate->resumed.null ? BATCH_OF_ROWS : EMPTY_BATCH;
 }
 
+/* End a batch after so many rows of it, found in a window of its transactions; false if that has fewer */
+static bool
+cut_in(const Table *table, Value window, Value *batch, Value max_rows)
+{
+	Value		query;
+	Value		last[2];
+
+	state_call(&cut_text, 3, (Value[]) {table->description, window, max_rows}, 1, &query);
+	if (!query_row(table, text_of(query), false, 2, last))
+		return false;
+	state_call(&cut, 4, (Value[]) {table->description, *batch, last[0], last[1]}, 1, batch);
+	return true;
+}
+
+/* Stop after so many rows */
+static void
+cut_after(const Table *table, const Candidate *candidate, Value *batch, Value max_rows)
+{
+	Value		window = *batch;
+
+	if (!table->ordered)
+	{
+		/* A large transaction is read piece by piece, whatever comes after it. */
+		if (!candidate->resumed.null)
+		{
+			state_call(&narrowed, 2, (Value[]) {*batch, value_of(Int64GetDatum(0), INT8OID)}, 1, &window);
+			if (cut_in(table, window, batch, max_rows))
+				return;
+			window = *batch;
+		}
+		narrow(table, &window, max_rows, DatumGetInt64(candidate->total.value));
+	}
+	(void) cut_in(table, window, batch, max_rows);
+}
+
 Next
 next_batch(const Table *table, Value position, Value max_rows, Value *batch)
 {
@@ -184,7 +202,7 @@ next_batch(const Table *table, Value position, Value max_rows, Value *batch)
 	PopActiveSnapshot();
 	*batch = candidate.batch;
 	if (next == BATCH_OF_ROWS && !max_rows.null)
-		cut_after(table, batch, max_rows, DatumGetInt64(candidate.total.value));
+		cut_after(table, &candidate, batch, max_rows);
 	return next;
 }
 

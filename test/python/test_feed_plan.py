@@ -13,6 +13,7 @@ from conftest import scalar
 pytestmark = pytest.mark.server
 
 ROWS, NEW, OPEN = 120_000, 1_000, 15
+OLD, PIECE = 60_000, 3_000
 INDEXES = {
     "btree": ("id uuid PRIMARY KEY DEFAULT uuid_xact_nextval()", ""),
     "btree on a number": (
@@ -53,10 +54,10 @@ def big(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Connection
         connection.execute("DROP TABLE big")
 
 
-def touched(connection: Connection, statement: str) -> tuple[int, int]:
+def touched(connection: Connection, statement: str, table: str = "big") -> tuple[int, int]:
     """Blocks of the table and of its indexes that a statement asked for, of 1,000 or so in each."""
-    counters = """SELECT heap_blks_read + heap_blks_hit, idx_blks_read + idx_blks_hit
-                  FROM pg_stat_force_next_flush(), pg_statio_user_tables WHERE relname = 'big'"""
+    counters = f"""SELECT heap_blks_read + heap_blks_hit, idx_blks_read + idx_blks_hit
+                  FROM pg_stat_force_next_flush(), pg_statio_user_tables WHERE relname = '{table}'"""
     connection.execute("SELECT pg_stat_force_next_flush()")
     before = connection.execute(counters.encode()).fetchone()
     connection.execute(statement.encode())
@@ -123,3 +124,36 @@ def test_gaps_cost_a_probe_each(big: Connection, cluster: Cluster) -> None:
         insert_new(big)
         heap, index = touched(big, "SELECT count(*) FROM feed_read('big', null::big)")
         assert heap <= 150 and index <= 100, f"after: {heap} blocks of the table, {index} of its indexes"
+
+
+def read_in_pieces(connection: Connection, table: str) -> tuple[int, int]:
+    """How many times a feed touches a table and its indexes from the beginning to the end, in blocks."""
+    connection.execute(f"SELECT feed_create('pieces', '{table}')".encode())
+    heap = index = rows = 0
+    piece = f"INSERT INTO pieces SELECT count(*) FROM feed_read('pieces', null::{table}, {PIECE})"
+    while rows < OLD:
+        more = touched(connection, piece, table)
+        heap, index = heap + more[0], index + more[1]
+        rows += PIECE
+        assert scalar(connection, "SELECT sum(n) FROM pieces") == rows
+    there = connection.execute(
+        "SELECT pg_relation_size(%s::regclass) / 8192, pg_indexes_size(%s) / 8192", (table, table)
+    ).fetchone()
+    assert there
+    return heap // int(str(there[0])), index // int(str(there[1]))
+
+
+@pytest.mark.parametrize(
+    ("method", "column"), [("brin", ""), ("btree", ""), ("btree", "xact bigint DEFAULT xact_id()")]
+)
+def test_a_large_transaction_is_read_once(fresh: Connection, method: str, column: str) -> None:
+    """The rows from before feed_prepare, or those of one INSERT: each piece begins where the last one ended."""
+    fresh.execute("CREATE TABLE pieces (n int)")
+    fresh.execute("CREATE TABLE old (k int PRIMARY KEY)")
+    if column:
+        fresh.execute(f"ALTER TABLE old ADD {column}".encode())
+    fresh.execute("INSERT INTO old (k) SELECT generate_series(1, %s)", (OLD,))
+    for (statement,) in fresh.execute("SELECT feed_prepare('old', method => %s)", (method,)).fetchall():
+        fresh.execute(str(statement).encode())
+    heap, index = read_in_pieces(fresh, "old")
+    assert heap <= 5 and index <= 5, f"the table {heap} times, its indexes {index} times"
