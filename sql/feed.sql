@@ -154,6 +154,18 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.new_id() IS
 'Internal function. An unused feed id.';
 
+CREATE FUNCTION inorder_internal.say_exists(feed_name text, owner oid)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'feed % of role % already exists', quote_literal(feed_name),
+          coalesce(quote_ident(inorder_internal.role_name(owner)), owner::text)
+    USING ERRCODE = 'duplicate_object';
+END $$;
+COMMENT ON FUNCTION inorder_internal.say_exists(text, oid) IS
+'Internal function. The error about a name that the role has for another feed.';
+
 CREATE FUNCTION inorder_internal.create_feed(
     feed_name text, caller oid, relation regclass, from_position @extschema@.feed_position
 )
@@ -166,8 +178,7 @@ BEGIN
     VALUES (inorder_internal.new_id(), feed_name, caller, inorder_internal.role_name(caller),
             inorder_internal.server_system(), create_feed.relation, from_position, from_position.origin);
 EXCEPTION WHEN unique_violation THEN
-    RAISE 'feed % of role % already exists', quote_literal(feed_name), quote_ident(inorder_internal.role_name(caller))
-    USING ERRCODE = 'duplicate_object';
+    PERFORM inorder_internal.say_exists(feed_name, caller);
 END $$;
 COMMENT ON FUNCTION inorder_internal.create_feed(text, oid, regclass, @extschema@.feed_position) IS
 'Internal function. Insert a new feed.';
@@ -186,6 +197,22 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION inorder_internal.drop_feed(bigint, oid) IS
 'Internal function. Delete a feed.';
+
+CREATE FUNCTION inorder_internal.rename_feed(feed bigint, caller oid, new_name text)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    f inorder_internal.feed;
+BEGIN
+    SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
+    PERFORM inorder_internal.check_giver(f, caller);
+    UPDATE inorder_internal.feed AS known SET name = new_name WHERE known.id = feed;
+EXCEPTION WHEN unique_violation THEN
+    PERFORM inorder_internal.say_exists(new_name, f.owner);
+END $$;
+COMMENT ON FUNCTION inorder_internal.rename_feed(bigint, oid, text) IS
+'Internal function. Give a feed another name.';
 
 CREATE FUNCTION inorder_internal.check_giver(f inorder_internal.feed, caller oid)
 RETURNS void
@@ -404,6 +431,14 @@ COMMENT ON FUNCTION @extschema@.feed_drop(text, regrole) IS
 'Drop a feed of the current role, or of the given owner. The guard of its table remains until feed_disable. Dropping '
 'a table also drops its feeds.
 Owner of the feed or of its table only. Errors: undefined_object, insufficient_privilege.';
+
+CREATE FUNCTION @extschema@.feed_rename(name text, new_name text, owner regrole DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_rename(text, text, regrole) IS
+'Rename a feed of the current role, or of the given owner. Position, unfinished batch and grants stay.
+Owner of the feed or of its table only. Range: new_name 1 to 200 characters. Errors: undefined_object, '
+'duplicate_object, insufficient_privilege, null_value_not_allowed, invalid_parameter_value.';
 
 CREATE FUNCTION @extschema@.feed_grant(name text, to_role regrole, owner regrole DEFAULT NULL)
 RETURNS void

@@ -28,6 +28,7 @@
 
 PG_FUNCTION_INFO_V1(feed_create);
 PG_FUNCTION_INFO_V1(feed_drop);
+PG_FUNCTION_INFO_V1(feed_rename);
 PG_FUNCTION_INFO_V1(feed_grant);
 PG_FUNCTION_INFO_V1(feed_revoke);
 PG_FUNCTION_INFO_V1(feed_claim);
@@ -76,6 +77,7 @@ static StateCall state = {
 static StateCall check_name = {"SELECT inorder_internal.check_name($1)"};
 static StateCall create = {"SELECT inorder_internal.create_feed($1, $2, $3, $4)"};
 static StateCall drop = {"SELECT inorder_internal.drop_feed($1, $2)"};
+static StateCall rename_to = {"SELECT inorder_internal.rename_feed($1, $2, $3)"};
 static StateCall set_mover = {"SELECT inorder_internal.set_mover($1, $2, $3, $4)"};
 static StateCall seek_to = {"SELECT inorder_internal.seek_to($1, $2, $3)"};
 static StateCall seek_start = {"SELECT inorder_internal.seek_start($1, $2, $3)"};
@@ -196,6 +198,20 @@ feed_drop(PG_FUNCTION_ARGS)
 
 	lock_feed(&feed);
 	state_call(&drop, 2, (Value[]) {feed.id, caller_value()}, 1, &nothing);
+	PG_RETURN_VOID();
+}
+
+/* feed_rename(name text, new_name text, owner regrole) */
+Datum
+feed_rename(PG_FUNCTION_ARGS)
+{
+	Feed		feed = find_feed(fcinfo, 2);
+	Value		new_name = argument_value(fcinfo, 1, TEXTOID);
+	Value		nothing;
+
+	state_call(&check_name, 1, &new_name, 1, &nothing);
+	lock_feed(&feed);
+	state_call(&rename_to, 3, (Value[]) {feed.id, caller_value(), new_name}, 1, &nothing);
 	PG_RETURN_VOID();
 }
 

@@ -1,0 +1,67 @@
+-- Retention: which numbers, and which partitions, no feed of a table needs any more.
+
+CREATE FUNCTION inorder_internal.first_gap(numbers int8multirange)
+RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN coalesce((SELECT upper(r) FROM unnest(numbers) AS r WHERE lower(r) = 0), 0);
+END $$;
+COMMENT ON FUNCTION inorder_internal.first_gap(int8multirange) IS
+'Internal function. The lowest number that is not in a set.';
+
+CREATE FUNCTION inorder_internal.passed(t inorder_internal.feed_table)
+RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    f inorder_internal.feed;
+    number bigint := inorder_internal.first_gap(inorder_internal.ended_transactions(t.base));
+BEGIN
+    FOR f IN SELECT * FROM inorder_internal.feed AS known WHERE known.relation = t.relation LOOP
+        IF f.written_here IS NOT TRUE THEN
+            PERFORM inorder_internal.say_restored(f);
+        END IF;
+        -- The position does not include an unfinished batch.
+        number := least(number, inorder_internal.first_gap((f.position).transactions));
+    END LOOP;
+    RETURN number;
+END $$;
+COMMENT ON FUNCTION inorder_internal.passed(inorder_internal.feed_table) IS
+'Internal function. The lowest number that a feed has not read, or whose transaction has not ended.';
+
+CREATE FUNCTION inorder_internal.passed_parts_query(t inorder_internal.feed_table, caller oid)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    bound text := inorder_internal.bound(t, inorder_internal.passed(t));
+BEGIN
+    RETURN (SELECT string_agg(format(
+                'SELECT %L::pg_catalog.regclass WHERE EXISTS (SELECT FROM %strue)'
+                ' AND NOT EXISTS (SELECT FROM %2$se.%3$I OPERATOR(pg_catalog.>=) %4$s)',
+                part::oid, inorder_internal.part(t.relation, part, caller), t.key_column, bound), ' UNION ALL ')
+            FROM unnest(inorder_internal.leaves(t.relation)) AS part WHERE part <> t.relation);
+END $$;
+COMMENT ON FUNCTION inorder_internal.passed_parts_query(inorder_internal.feed_table, oid) IS
+'Internal function. The query for the partitions that have rows, none of which a feed still has to read; null without '
+'partitions.';
+
+CREATE FUNCTION @extschema@.feed_passed(relation regclass)
+RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_passed(regclass) IS
+'The transaction number below which all feeds of a table have read everything: all rows with a lower number (see '
+'uuid_xact_floor) were delivered and finished. Without feeds, the number below which all transactions have ended. Does '
+'not know positions kept by readers. An exact count does not need the rows.
+Requires SELECT on the table and USAGE on its schema. Errors: insufficient_privilege, and '
+'object_not_in_prerequisite_state (not enabled, or a restored feed).';
+
+CREATE FUNCTION @extschema@.feed_passed_partitions(relation regclass)
+RETURNS SETOF regclass
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_passed_partitions(regclass) IS
+'The partitions that have rows, all of which have numbers below feed_passed: no feed needs them any more. Does not '
+'see rows of transactions in progress, so lock the partition before you rely on the result to drop it. With a BRIN '
+'index on the number it may read whole partitions.
+Requires SELECT on the table and USAGE on its schema. Errors: as feed_passed, and those of feed_read about the table.';

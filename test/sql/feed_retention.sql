@@ -1,0 +1,79 @@
+-- feed_passed and feed_passed_partitions return what no feed needs any more; feed_rename.
+\set SHOW_CONTEXT never
+CREATE TABLE kept (id uuid DEFAULT uuid_xact_nextval(), day int) PARTITION BY LIST (day);
+CREATE INDEX ON kept (id);
+CREATE TABLE kept_1 PARTITION OF kept FOR VALUES IN (1);
+CREATE TABLE kept_2 PARTITION OF kept FOR VALUES IN (2);
+CREATE TABLE kept_3 PARTITION OF kept FOR VALUES IN (3);
+SELECT feed_enable('kept');
+-- Without feeds: what has ended.
+INSERT INTO kept (day) VALUES (1);
+SELECT feed_passed('kept') > uuid_xact_id(id) AS passed FROM kept;
+SELECT feed_passed_partitions('kept');
+-- The slowest feed decides; an unfinished batch is not read.
+SELECT feed_create('fast', 'kept'), feed_create('slow', 'kept');
+SELECT feed_passed('kept') <= (SELECT uuid_xact_id(id) FROM kept) AS waits;
+SELECT feed_passed_partitions('kept');
+SELECT day FROM feed_read('fast', null::kept);
+SELECT feed_passed_partitions('kept');
+SELECT feed_next_batch('slow');
+SELECT feed_passed('kept') <= (SELECT uuid_xact_id(id) FROM kept) AS waits;
+SELECT feed_passed_partitions('kept');
+SELECT feed_finish_batch('slow', 1);
+INSERT INTO kept (day) VALUES (2);
+SELECT feed_passed('kept') BETWEEN (SELECT uuid_xact_id(id) + 1 FROM kept_1) AND (SELECT uuid_xact_id(id) FROM kept_2) AS passed;
+SELECT feed_passed_partitions('kept');
+-- An old partition gets a row once more.
+INSERT INTO kept (day) VALUES (1);
+SELECT feed_passed_partitions('kept');
+SELECT day FROM feed_read('fast', null::kept);
+SELECT day FROM feed_read('slow', null::kept);
+SELECT feed_passed_partitions('kept') ORDER BY 1;
+-- A row of the transaction itself is not read.
+BEGIN;
+INSERT INTO kept (day) VALUES (2);
+SELECT feed_passed_partitions('kept') ORDER BY 1;
+ROLLBACK;
+-- It may go.
+BEGIN;
+LOCK TABLE kept_1 IN ACCESS EXCLUSIVE MODE;
+SELECT 'kept_1'::regclass IN (SELECT feed_passed_partitions('kept')) AS may_go \gset
+\if :may_go
+DROP TABLE kept_1;
+\endif
+COMMIT;
+SELECT feed_passed_partitions('kept') ORDER BY 1;
+INSERT INTO kept (day) VALUES (3);
+SELECT day FROM feed_read('slow', null::kept);
+-- Inside a transaction that was read in part.
+INSERT INTO kept (day) SELECT 3 FROM generate_series(1, 3);
+SELECT count(*) FROM feed_read('fast', null::kept, 2);
+SELECT count(*) FROM feed_read('slow', null::kept);
+SELECT feed_passed_partitions('kept');
+-- Partitions that the role may not read by themselves; a BRIN index; a table without partitions.
+CREATE ROLE keeper;
+GRANT SELECT ON kept TO keeper;
+SET ROLE keeper;
+SELECT feed_passed('kept') > 0 AS passed, feed_passed_partitions('kept');
+SELECT error_of(s) FROM unnest(ARRAY['SELECT feed_passed(NULL)', 'SELECT feed_passed(''kept_2'')', 'SELECT feed_passed_partitions(''pg_authid'')', 'SELECT feed_passed_partitions(4294967295)']) AS s;
+RESET ROLE;
+CREATE TABLE plain (k int PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id());
+CREATE INDEX ON plain USING brin (xact);
+SELECT feed_create('plain', 'plain');
+INSERT INTO plain VALUES (1);
+SELECT feed_passed('plain'), count(*) FROM feed_passed_partitions('plain');
+-- Names.
+SELECT feed_next_batch('plain');
+SELECT error_of(s) FROM unnest(ARRAY['SELECT feed_rename(''plain'', ''fast'')', 'SELECT feed_rename(''plain'', NULL)', 'SELECT feed_rename(''plain'', '''')', 'SELECT feed_rename(''none'', ''new'')', 'SELECT feed_rename(NULL, ''new'')']) AS s;
+SELECT feed_grant('plain', 'keeper');
+GRANT SELECT ON plain TO keeper;
+SELECT format('SET ROLE keeper; SELECT feed_rename(''plain'', ''mine'', owner => %L)', current_user) AS try \gset
+:try;
+RESET ROLE;
+SELECT feed_rename('plain', 'plain'), feed_rename('plain', 'a "new" name');
+SELECT name, unfinished_batch FROM feeds WHERE relation = 'plain'::regclass;
+SELECT k FROM feed_batch_rows('a "new" name', 1, null::plain);
+SELECT feed_finish_batch('a "new" name', 1);
+SELECT feed_next_batch('plain');
+DROP TABLE kept, plain;
+DROP ROLE keeper;
