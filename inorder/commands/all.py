@@ -10,6 +10,7 @@ from rich.console import Console
 from inorder.commands.options import bindir_option, size_given
 from inorder.commands.show import named, run_and_show
 from inorder.errors import InputError
+from inorder.files import require_writable
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments import all_experiments
 from inorder.lab.journal import load, load_all, usual_name
@@ -17,7 +18,7 @@ from inorder.lab.results import Result
 from inorder.lab.server.servers import Server, find_server
 from inorder.lab.session import go_on, new_result
 from inorder.report import html
-from inorder.report.side_by_side import Labelled, distinct
+from inorder.report.side_by_side import distinct
 
 
 def begun(kind: type[Experiment[Any]], size: str, file: Path, server: Server) -> Result:
@@ -59,18 +60,27 @@ def lab_run_all(bindir: Path | None, quick: bool, full: bool, out: Path) -> None
 
     What the folder has of the same run is kept: after an interrupt the same command goes on.
     """
-    size, server, before = size_given(quick, full), find_server(bindir), list[Labelled]()
+    size, server = size_given(quick, full), find_server(bindir)
     kinds = all_experiments()
     out.mkdir(parents=True, exist_ok=True)
     page = out / "inorder-lab.html"
     files = {name: file_in(out, name) for name in kinds}
     results = {name: begun(kinds[name], size, files[name], server) for name in kinds}
     require_own(page, results.values())
-    for name, kind in kinds.items():
-        result, file = results[name], files[name]
-        if result.complete:
-            Console(stderr=True).print(f"{file}: complete already", highlight=False, markup=False)
-        else:
-            run_and_show(kind, kind.plan_in(result), server, result, file, page, "table", before)
-        before.append(named(file, result))
-    html.write(distinct(before), page)
+    require_writable(page)
+    try:
+        for name, kind in kinds.items():
+            run_or_keep(kind, server, results[name], files[name])
+    finally:  # once, since drawing the charts of all takes seconds
+        done = [named(files[name], result) for name, result in results.items() if result.runs or result.complete]
+        if done:
+            html.write(distinct(done), page)
+            Console(stderr=True).print(f"Written: {page}", highlight=False, markup=False)
+
+
+def run_or_keep(kind: type[Experiment[Any]], server: Server, result: Result, file: Path) -> None:
+    """One experiment, unless its result is complete."""
+    if result.complete:
+        Console(stderr=True).print(f"{file}: complete already", highlight=False, markup=False)
+    else:
+        run_and_show(kind, kind.plan_in(result), server, result, file, None, "table")

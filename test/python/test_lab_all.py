@@ -4,11 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from inorder.commands.all import begun
-from inorder.errors import InputError
+from inorder.commands.all import begun, lab_run_all
+from inorder.errors import InorderError, InputError
 from inorder.lab.experiments import all_experiments
 from inorder.lab.journal import save, usual_name
-from inorder.lab.results import Run
+from inorder.lab.results import Result, Run
 from inorder.lab.server.servers import Server
 from inorder.lab.session import new_result
 
@@ -31,16 +31,38 @@ def test_what_is_there_is_gone_on_with(tmp_path: Path, server: Server) -> None:
         begun(experiment, "quick", file, server)
 
 
+def save_complete(name: str, file: Path, server: Server) -> None:
+    """A result without measurements, as if it had been run."""
+    experiment = all_experiments()[name]
+    save(replace(new_result(experiment, experiment.Plan.of_size("quick", {}), server), complete=True), file)
+
+
 def test_a_folder_that_is_complete_needs_no_server_to_run(tmp_path: Path, server: Server) -> None:
     """Each experiment is named, none is run; files of earlier versions have another ending."""
     files = {name: usual_name(name) for name in all_experiments()} | {"reader": "inorder-reader.json"}
-    for name, experiment in all_experiments().items():
-        result = new_result(experiment, experiment.Plan.of_size("quick", {}), server)
-        result.complete = True
-        save(result, tmp_path / files[name])
+    for name, file in files.items():
+        save_complete(name, tmp_path / file, server)
     done = inorder("lab", "run", "all", "--quick", folder=tmp_path, server=server)
     assert done.returncode == 0, done.stderr
     assert all(f"{file}: complete already" in done.stderr for file in files.values())
     assert all(file in (tmp_path / "inorder-lab.html").read_text() for file in files.values())
     again = inorder("lab", "run", "all", "--quick", "--full", folder=tmp_path, server=server)
     assert again.returncode == 2 and "--quick and --full exclude each other" in again.stderr
+
+
+def test_an_experiment_that_fails_leaves_a_page_of_the_others(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it is interrupted: what it has measured is on the page."""
+
+    def fails(_kind: object, _plan: object, _server: object, result: Result, *_: object) -> None:
+        result.runs.append(Run("read", "feed", 0, 1, {"lost": 0.0}))
+        raise InorderError("no more disk")
+
+    monkeypatch.setattr("inorder.commands.all.run_and_show", fails)
+    monkeypatch.setattr("inorder.report.html.render", lambda results: " ".join(one.label for one in results))
+    save_complete("bulk", tmp_path / usual_name("bulk"), server)
+    with pytest.raises(InorderError, match="no more disk"):
+        assert lab_run_all.callback
+        lab_run_all.callback(server.bindir, True, False, tmp_path)
+    assert (tmp_path / "inorder-lab.html").read_text() == "inorder-bulk.jsonl inorder-feed.jsonl"
