@@ -99,8 +99,8 @@ SURE = f"Median and interval; below {LEAST_ROUNDS} rounds the range."
 class GeneratorsPlan(Plan):
     """What to time: values of one call, rows of one insert, rounds of all of them; of what, beside the server's own."""
 
-    values: int = setting.count("Values of one call.", 1000, 10**9, 1_000_000, full=5_000_000)
-    rows: int = setting.count("Rows of one INSERT … SELECT.", 1000, 10**9, 500_000)
+    values: int = setting.count("Values of one call.", 1000, 10**9, 1_000_000, quick=300_000, full=5_000_000)
+    rows: int = setting.count("Rows of one INSERT … SELECT.", 1000, 10**9, 500_000, quick=200_000)
     rounds: int = setting.rounds(9, quick=3, full=15)
     calls: tuple[str, ...] = setting.choices(
         "Generators.", tuple(name for name in CALLS if name in INSERTS), asked=False,

@@ -71,7 +71,7 @@ class ReusePlan(Plan):
         needs_inorder=lambda kind: kind in NEED_INORDER, label=lambda kind: KINDS[kind],
     )  # fmt: skip
     rows: int = setting.count(
-        "Rows in the table; a tenth comes and goes in a turn.", 1000, 10**9, 500_000, quick=100_000, full=10_000_000
+        "Rows in the table; a tenth comes and goes in a turn.", 1000, 10**9, 500_000, quick=50_000, full=10_000_000
     )
     turns: int = setting.count(
         "Turns: ten replace all rows, if the oldest are deleted.", 1, 10_000, 60, quick=40, full=100

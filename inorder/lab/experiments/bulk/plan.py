@@ -45,7 +45,7 @@ class BulkPlan(Plan):
         label=lambda kind: KINDS[kind].label,
     )  # fmt: skip
     rows: tuple[int, ...] = setting.counts(
-        "Rows of the table, several comma-separated.", 1000, 10**10, (1_000_000,), quick=(200_000,),
+        "Rows of the table, several comma-separated.", 1000, 10**10, (1_000_000,), quick=(100_000,),
         full=(1_000_000, 10_000_000, 50_000_000),
     )  # fmt: skip
     rounds: int = setting.rounds(6, quick=3)

@@ -71,7 +71,7 @@ BYTES_PER_ROW = 1200
 class FeedPlan(Plan):
     """How large the tables are, and how often everything is done. Other amounts follow where a table is small."""
 
-    rows: int = setting.count("Rows of each table before the queries.", 10_000, 10**10, 20_000_000, quick=500_000)
+    rows: int = setting.count("Rows of each table before the queries.", 10_000, 10**10, 20_000_000, quick=200_000)
     rounds: int = setting.rounds(6, quick=3, full=9)
 
     @property

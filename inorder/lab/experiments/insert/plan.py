@@ -27,7 +27,7 @@ class InsertPlan(Plan):
     )
     rows: tuple[int, ...] = setting.counts(
         "Rows in the table, several comma-separated.", 1000, 10**11, (10_000_000,),
-        quick=(250_000, 2_000_000), full=(1000, 1_000_000, 10_000_000, 50_000_000, 100_000_000),
+        quick=(100_000, 1_000_000), full=(1000, 1_000_000, 10_000_000, 50_000_000, 100_000_000),
     )  # fmt: skip
     rounds: int = setting.rounds(99, quick=6, full=6)
     seconds: int = setting.count("Seconds of each measurement.", 1, setting.MOST_SECONDS, 1, full=60)
@@ -36,7 +36,7 @@ class InsertPlan(Plan):
         "Sessions of pgbench, several comma-separated.", 1, insert_tables.MOST_CLIENTS, (8,), sessions=True
     )
     threads: int = setting.threads()
-    memory_bytes: int = setting.memory(128 * MB, quick=32 * MB)
+    memory_bytes: int = setting.memory(128 * MB, quick=16 * MB)
     iops: int | None = setting.optional_count(
         "Reads, and writes, per second that the server's disks are throttled to.", 10, 10**7, of_server=True
     )
