@@ -68,17 +68,27 @@ class Folder(Role):
                 self.pause(0.3)
 
 
+# VACUUM that returns empty pages at the end of a table to the system has it alone for a moment.
+TRUNCATING = "vacuum, truncating"
+
+
 class Vacuum(Role):
     """VACUUM and ANALYZE, of the extension's tables, too."""
 
     def work(self) -> None:
         """One table after the other; not one that is getting an index."""
-        commands = ("VACUUM (SKIP_LOCKED)", "VACUUM (FREEZE, ANALYZE, SKIP_LOCKED)", "ANALYZE (SKIP_LOCKED)")
+        commands = (
+            "VACUUM (SKIP_LOCKED)", "VACUUM (SKIP_LOCKED, TRUNCATE false)",
+            "VACUUM (FREEZE, ANALYZE, SKIP_LOCKED, TRUNCATE false)", "ANALYZE (SKIP_LOCKED)",
+        )  # fmt: skip
         with self.session(self.world.primary) as connection:
             connection.execute("SET client_min_messages = error")
             while not self.world.stop.is_set():
                 table = self.rng.choice((*TABLES, *STATE_TABLES, "pg_inherits", "pg_class"))
-                connection.execute(f"{self.rng.choice(commands)} {table}".encode())
+                command = self.rng.choice(commands)
+                name = TRUNCATING if command == commands[0] else self.name
+                connection.execute("SELECT set_config('application_name', %s, false)", [name])
+                connection.execute(f"{command} {table}".encode())
                 self.pause(0.5)
 
 
@@ -149,7 +159,8 @@ class Partitioner(Role):
 
 
 WAITS = """
-SELECT a.application_name, coalesce(b.application_name, 'prepared transaction'), a.wait_event, a.query
+SELECT a.application_name, coalesce(nullif(b.application_name, ''), b.backend_type, 'prepared transaction'), a.wait_event,
+       a.query
 FROM pg_stat_activity AS a CROSS JOIN LATERAL unnest(pg_blocking_pids(a.pid)) AS p(pid)
 LEFT JOIN pg_stat_activity AS b ON b.pid = p.pid
 WHERE a.wait_event_type = 'Lock' AND a.wait_event <> 'extend' AND (p.pid = 0 OR b.pid IS NOT NULL)
@@ -158,7 +169,7 @@ WHERE a.wait_event_type = 'Lock' AND a.wait_event <> 'extend' AND (p.pid = 0 OR 
 # These wait for writers by their nature, or take turns.
 MAY_WAIT = ("indexer", "vacuum", "partitioner", "folder", "owner")
 # A lock on the partition that has just appeared is about to go; and who changes a table has it alone.
-MAY_HOLD = ("partitioner", "owner")
+MAY_HOLD = ("partitioner", "owner", TRUNCATING, "autovacuum worker")
 
 
 class Watcher(Role):
