@@ -159,8 +159,8 @@ class Partitioner(Role):
 
 
 WAITS = """
-SELECT a.application_name, coalesce(nullif(b.application_name, ''), b.backend_type, 'prepared transaction'), a.wait_event,
-       a.query
+SELECT a.application_name, coalesce(nullif(b.application_name, ''), b.backend_type, 'prepared transaction'),
+       a.wait_event, a.query
 FROM pg_stat_activity AS a CROSS JOIN LATERAL unnest(pg_blocking_pids(a.pid)) AS p(pid)
 LEFT JOIN pg_stat_activity AS b ON b.pid = p.pid
 WHERE a.wait_event_type = 'Lock' AND a.wait_event <> 'extend' AND (p.pid = 0 OR b.pid IS NOT NULL)
