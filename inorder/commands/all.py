@@ -56,12 +56,12 @@ def require_own(page: Path, results: Iterable[Result]) -> None:
 @click.option("--full", is_flag=True, help="The published sizes: days.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=".", help="Folder for its files.")
 def lab_run_all(bindir: Path | None, quick: bool, full: bool, out: Path) -> None:
-    """Run every experiment one after the other; writes a file for each, and inorder-lab.html of all.
+    """Run every experiment but lab run like one after the other; writes a file for each, and inorder-lab.html of all.
 
     What the folder has of the same run is kept: after an interrupt the same command goes on.
     """
     size, server = size_given(quick, full), find_server(bindir)
-    kinds = all_experiments()
+    kinds = {name: kind for name, kind in all_experiments().items() if not kind.needs}
     out.mkdir(parents=True, exist_ok=True)
     page = out / "inorder-lab.html"
     files = {name: file_in(out, name) for name in kinds}

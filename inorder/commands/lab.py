@@ -14,9 +14,11 @@ from inorder.commands.show import named, resume_own, run_and_show, run_experimen
 from inorder.errors import InputError
 from inorder.lab.experiments import all_experiments, experiment_named
 from inorder.lab.journal import load, load_all
+from inorder.lab.plan import Plan
 from inorder.lab.results import OWN_SERVER, Result, shortened
 from inorder.lab.server.servers import find_server
 from inorder.lab.session import go_on
+from inorder.lab.setting import settings_of
 from inorder.report import html
 from inorder.report.catalogue import report_of
 from inorder.report.side_by_side import Labelled
@@ -31,7 +33,20 @@ lab.add_command(lab_model)
 lab.add_command(lab_compare)
 
 
-@lab.group("run")
+class Run(click.Group):
+    """Experiments by name; that on a table like another is also an option of the one that inserts."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """``insert --like TABLE`` is ``like --table TABLE``."""
+        options = [argument.partition("=") for argument in args]
+        if args[:1] == ["insert"] and any(name == "--like" for name, _, _ in options):
+            args = ["like", *("".join(("--table" if one[0] == "--like" else one[0], *one[1:])) for one in options[1:])]
+        return super().resolve_command(ctx, args)
+
+
+@lab.group("run", cls=Run)
 def lab_run() -> None:
     """Run an experiment, on a throw-away server unless one of yours is named."""
 
@@ -39,15 +54,25 @@ def lab_run() -> None:
 for kind in all_experiments().values():
     lab_run.add_command(experiment_command(kind, run_experiment))
 lab_run.add_command(lab_run_all)
+lab_run.commands["insert"].params.append(
+    click.Option(
+        ["--like"], metavar="TABLE", help="In tables like one of yours instead: see inorder lab run like --help."
+    )
+)
 
 
 @lab.command("resume")
 @click.argument("file", type=FILE)
 @bindir_option
 @click.option("--dsn", help="Your own server, if FILE is of it: connection string, URI or service=NAME.")
+@click.option(
+    "--source", help="Server of the table that others are to be like, if FILE has one.  [libpq's environment]"
+)
 @page_option
 @format_option
-def lab_resume(file: Path, bindir: Path | None, dsn: str | None, page: Path | None, output: str) -> None:
+def lab_resume(
+    file: Path, bindir: Path | None, dsn: str | None, source: str | None, page: Path | None, output: str
+) -> None:
     """Go on with an interrupted run: what FILE has is kept, the rest is measured on a new server and added to it."""
     result = load(file)
     kind = experiment_named(result.experiment)
@@ -61,13 +86,24 @@ def lab_resume(file: Path, bindir: Path | None, dsn: str | None, page: Path | No
         plan.require_allowed(own=dsn is not None)
     except InputError as error:
         raise InputError(f"{file} is damaged: {error}") from error
+    if source is not None:
+        plan = with_source(plan, source)
     require_reportable(file, result, True)  # what cannot be reported now cannot be when all is measured
+    plan = kind.completed(plan, dsn is not None).plan
     if dsn is not None:
-        resume_own(kind, result, file, {"dsn": dsn, "bindir": bindir, "page": page, "output": output})
+        resume_own(kind, plan, result, file, {"dsn": dsn, "bindir": bindir, "page": page, "output": output})
         return
     server = find_server(bindir)
     go_on(result, server.version, kind.method_with(plan, server))
     run_and_show(kind, plan, server, result, file, page, output)
+
+
+def with_source(plan: Plan, dsn: str) -> Plan:
+    """The plan of a file, which says nothing of where a table is, with that."""
+    settings = settings_of(type(plan))
+    if "source" not in settings:
+        raise InputError("--source is of runs on tables like another (lab run like)")
+    return replace(plan, **{"source": settings["source"].read(dsn, "--source")})  # type: ignore[arg-type]
 
 
 @lab.command("report")

@@ -13,7 +13,7 @@ from inorder.commands.options import new_file, plan_given, size_given, studies
 from inorder.display import Display
 from inorder.errors import InputError
 from inorder.files import only_writer, require_writable
-from inorder.lab.capabilities import whole_run
+from inorder.lab.capabilities import Adapted, whole_run
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments import all_experiments
 from inorder.lab.journal import usual_name
@@ -35,32 +35,34 @@ FILE_WIDTH = 140
 
 def run_experiment(kind: type[Experiment[Any]], quick: bool, full: bool, **options: Any) -> None:
     """A command's work: the server is found, the experiment run, its result shown and kept."""
-    plan = plan_given(kind, size_given(quick, full), options)
+    found = kind.completed(plan_given(kind, size_given(quick, full), options), options["dsn"] is not None)
+    plan = found.plan
     options["out"] = new_file(options["out"], usual_name(kind.name))
     if options["dsn"] is not None:
-        run_own(kind, plan, options)
+        run_own(kind, found, options)
         return
     server = find_server(options["bindir"])
     result = new_result(kind, plan, server)
+    result.notes += found.notes
     run_and_show(kind, plan, server, result, options["out"], options["page"], options["output"])
 
 
-def run_own(kind: type[Experiment[Any]], plan: Plan, options: dict[str, Any]) -> None:
+def run_own(kind: type[Experiment[Any]], found: Adapted[Any], options: dict[str, Any]) -> None:
     """The same on the user's own server, with what it allows of the plan."""
     tools = find_server(options["bindir"]) if kind.programs else None
     own = OwnServer(options["dsn"], tools)
     require_usable(own.found)
-    can = kind.adapt(plan, own.found)
-    result = own_result(kind, can.plan, own.found, [whole_run(kind.room(plan)[0]), *can.notes])
+    can = kind.adapt(found.plan, own.found)
+    notes = [whole_run(kind.room(found.plan)[0]), *found.notes, *can.notes]
+    result = own_result(kind, can.plan, own.found, notes)
     run_and_show(kind, can.plan, own, result, options["out"], options["page"], options["output"])
 
 
-def resume_own(kind: type[Experiment[Any]], result: Result, file: Path, options: dict[str, Any]) -> None:
+def resume_own(kind: type[Experiment[Any]], plan: Plan, result: Result, file: Path, options: dict[str, Any]) -> None:
     """Go on with a run on the user's own server, which must be as it was."""
     own = OwnServer(options["dsn"], find_server(options["bindir"]) if kind.programs else None)
     require_usable(own.found)
     require_unchanged(result.server, described(own.found))
-    plan = kind.plan_in(result)
     if kind.adapt(plan, own.found).plan != plan:
         raise InputError(f"the server does not allow all of what {file} asks for any more")
     run_and_show(kind, plan, own, result, file, options["page"], options["output"])

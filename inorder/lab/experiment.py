@@ -31,8 +31,9 @@ class Experiment(ABC, Generic[P]):
 
     ``summary`` is the help of its command, ``question`` what its first verdict answers, ``studies`` the published
     ones that it follows. ``programs`` are those of PostgreSQL that it runs. ``alone``: it needs a server to itself.
-    ``method`` is how it is measured, "" where that is how tables are larger than memory. ``checkpoints``: it makes some
-    within a measurement. ``order`` is the order of measurements, for the report.
+    ``needs``: an option without which it cannot be run. ``method`` is how it is measured, "" where that is how tables
+    are larger than memory. ``checkpoints``: it makes some within a measurement. ``order`` is the order of measurements,
+    for the report.
     """
 
     name: ClassVar[str]
@@ -41,6 +42,7 @@ class Experiment(ABC, Generic[P]):
     studies: ClassVar[tuple[str, ...]] = ()
     programs: ClassVar[tuple[str, ...]] = ("pgbench",)
     alone: ClassVar[bool] = False
+    needs: ClassVar[str] = ""
     checkpoints: ClassVar[bool] = False
     order: ClassVar[str] = TURNS
     method: ClassVar[str] = ""
@@ -74,6 +76,11 @@ class Experiment(ABC, Generic[P]):
     def method_with(cls, plan: P, server: Server) -> str:
         """How it is measured with this server."""
         return cls.method or reading_method(server, plan)
+
+    @classmethod
+    def completed(cls, plan: P, own: bool) -> Adapted[P]:
+        """The plan with what is found out before the server is there, ``own``: the user's; and what is noted of it."""
+        return Adapted(plan)
 
     @classmethod
     def adapt(cls, plan: P, can: Capabilities) -> Adapted[P]:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from inorder.database import Connection
 from inorder.errors import InorderError
@@ -148,20 +149,28 @@ class InsertTables:
         if not self.rows:
             self.target.create_schema(connection)
             self.tablespace = self.target.tablespace(connection, self.small.tablespace) if self.small.tablespace else ""
+            self.begin(connection)
         for name, kind in self.kinds.items():
             if kind.filled_statements() or self.rows.get(name, sys.maxsize) > rows:
                 for statement in (*kind.removal(), *kind.statements(self.tablespace)):
                     connection.execute(statement.encode())
                 self.rows[name] = 0
 
+    def begin(self, connection: Connection) -> None:
+        """What the first tables need besides."""
+
+    def fill_batch(self, connection: Connection, kind: KeyKind, rows: int) -> int:
+        """The next rows of so many; how many they are."""
+        batch = min(FILL_BATCH, rows - self.rows[kind.name])
+        connection.execute(f"INSERT INTO {kind.table} SELECT FROM generate_series(1, {batch})".encode())
+        return batch
+
     def fill_one(self, kind: KeyKind, rows: int, stop: threading.Event) -> Metrics:
         """One table, in batches, until it is full or all are to stop."""
         started = time.monotonic()
         with self.target.connect() as connection:
             while self.rows[kind.name] < rows and not stop.is_set():
-                batch = min(FILL_BATCH, rows - self.rows[kind.name])
-                connection.execute(f"INSERT INTO {kind.table} SELECT FROM generate_series(1, {batch})".encode())
-                self.rows[kind.name] += batch
+                self.rows[kind.name] += self.fill_batch(connection, kind, rows)
             for statement in () if stop.is_set() else kind.filled_statements(self.tablespace):
                 connection.execute(statement.encode())
             sizes = read_sizes(connection, kind)
@@ -200,14 +209,13 @@ class InsertTables:
                     marks.look()
                 show(speed_text({"tps": tps}))
 
-            script = pgbench.insert_script(self.target.folder / f"insert_{name}.sql", kind.table)
-            done = self.target.pgbench(script, load, seed, second, log=True)
+            done = self.target.pgbench(self.script(kind), load, seed, second, log=True)
             counted = since(self.counted(connection, kind), before)
             if device and (after := self.target.device(self.small.tablespace)):
                 counted |= after.since(device)
             # Beyond that a checkpoint came by itself, and the files that were full before it may be gone.
             whole = counted.get("wal_bytes", 0) <= checkpoint_wal(self.max_wal_size)
-            wal = self.target.wal_since(connection, kind, place) if place and whole else Measured({})
+            wal = self.in_wal(connection, kind, place) if place and whole else Measured({})
         if done.transactions == 0:
             raise InorderError(f"pgbench inserted nothing into {kind.table} in {load.seconds} s")
         metrics = {"tps": done.tps, "latency_ms": done.latency_ms, "inserts": done.transactions,
@@ -215,6 +223,14 @@ class InsertTables:
         self.rows[name] += done.transactions
         series = wal.series | {"tps": list(done.tps_by_second)} | ({"checkpoints": marks.seconds} if marks else {})
         return Measured(metrics | counted | done.percentiles_ms | wal.metrics, series)
+
+    def script(self, kind: KeyKind) -> Path:
+        """The script of pgbench: an INSERT."""
+        return pgbench.insert_script(self.target.folder / f"insert_{kind.name}.sql", kind.table)
+
+    def in_wal(self, connection: Connection, kind: KeyKind, place: str) -> Measured:
+        """What is in the WAL since a place."""
+        return self.target.wal_since(connection, kind, place)
 
     def counted(self, connection: Connection, kind: KeyKind) -> Metrics:
         """All that the server has counted so far, once the other sessions have ended."""

@@ -50,7 +50,8 @@ class Plan:
 
     def as_dict(self) -> dict[str, Any]:
         """For the result file."""
-        return asdict(self)
+        settings = settings_of(type(self))
+        return {name: value for name, value in asdict(self).items() if settings[name].kept}
 
     def without_folders(self) -> dict[str, Any]:
         """The same for a file that may be shared: of paths, which only resuming needs, the last part."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from inorder.errors import InputError
 from inorder.units import parse_bytes, parse_count, parse_duration, short
@@ -28,8 +28,9 @@ class Setting(Generic[T]):
 
     ``asked``: there is an option for it. ``of_server``: it says how a throw-away server is started; the user's own is
     as it is, and ``found`` names what of its capabilities is the value there. ``sessions``: so many sessions are open
-    at once. ``needs_inorder``, ``contrib`` and ``label`` are of names: whether they need the extension, which of
-    PostgreSQL's own they need ("" for none), and what they are called. ``path``: of a file or folder of this machine.
+    at once. ``kept``: it is in the result file. ``needs_inorder``, ``contrib`` and ``label`` are of names: whether
+    they need the extension, which of PostgreSQL's own they need ("" for none), and what they are called. ``path``: of a
+    file or folder of this machine.
     """
 
     help: str
@@ -41,6 +42,7 @@ class Setting(Generic[T]):
     found: str = ""
     sessions: bool = False
     path: bool = False
+    kept: bool = True
     needs_inorder: Callable[[str], bool] | None = None
     contrib: Callable[[str], str] | None = None
     label: Callable[[str], str] = str
@@ -234,6 +236,37 @@ def durations(help: str, usual: tuple[float, ...]) -> tuple[float, ...]:
     """Several numbers of seconds, from none on."""
     read = listed(lambda text, option: parse_duration(text, option, 0))
     return made(Setting(help, read, lambda many: ",".join(f"{seconds:g}s" for seconds in many)), usual)
+
+
+def words(help: str, *, check: Callable[[str], object] = str, kept: bool = True) -> str:
+    """A text, or ""; ``check`` raises an error that is explained by the name of the option."""
+
+    def read(text: str, option: str) -> str:
+        try:
+            check(text)
+        except ValueError as error:
+            raise InputError(f"{option}: {error}") from error
+        if "\0" in text:
+            raise InputError(f"{option} has a NUL character")
+        return text
+
+    return made(Setting(help, read, str, kept=kept), "")
+
+
+def names(help: str) -> tuple[str, ...]:
+    """Names as they are stored, several comma-separated, or none."""
+
+    def read(text: str, option: str) -> tuple[str, ...]:
+        if "\0" in text:
+            raise InputError(f"{option} has a NUL character")
+        return tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
+
+    return made(Setting(help, read, ",".join), ())
+
+
+def found() -> Any:
+    """What the lab finds out and no option asks for: kept in the file."""
+    return made(Setting("", lambda _text, _option: None, lambda _value: "", asked=False), None)
 
 
 def file(help: str) -> str:

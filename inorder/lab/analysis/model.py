@@ -5,7 +5,7 @@ Pure, and without a server: this is how the lab speaks of tables it cannot fill.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, expm1, log, log1p
 
 from inorder.lab.keys import USUAL_KINDS
@@ -67,7 +67,7 @@ class Conditions:
     ``rows`` in the table at the checkpoint, ``rate`` of rows a second, ``memory_bytes`` for this index, seconds between
     two ``checkpoint``s. A sequence's block has ``block_size`` rows, a block of time ``interval_length`` seconds; after
     ``block_count`` or ``interval_count`` of them the prefix begins again. ``position`` is how many rows of the present
-    block are there, None for somewhere in it.
+    block are there, None for somewhere in it. ``key_bytes``: of a key in the index, 0 for those of its kind.
     """
 
     rows: float
@@ -79,6 +79,7 @@ class Conditions:
     interval_length: float = 60
     interval_count: float = 65536
     position: float | None = None
+    key_bytes: float = 0
 
     @property
     def inserts(self) -> float:
@@ -123,21 +124,21 @@ def distinct(pages: float, inserts: float) -> float:
     return -pages * expm1(inserts * log1p(-1 / pages))
 
 
-def index_tuple(kind: str) -> int:
+def index_tuple(kind: str, key_bytes: float = 0) -> int:
     """Bytes of an entry without its line pointer."""
-    return INDEX_TUPLE_HEADER + KEY_BYTES[kind]
+    return INDEX_TUPLE_HEADER + int(key_bytes or KEY_BYTES[kind])
 
 
-def leaf_capacity(kind: str) -> int:
+def leaf_capacity(kind: str, key_bytes: float = 0) -> int:
     """Entries of a full leaf page: beside them it holds the high key.
 
-    >>> leaf_capacity("bigint"), leaf_capacity("random")
-    (406, 290)
+    >>> leaf_capacity("bigint"), leaf_capacity("random"), leaf_capacity("random", 40)
+    (406, 290, 155)
     """
-    return (PAGE - BTREE_PAGE_FIXED) // (index_tuple(kind) + LINE_POINTER) - 1
+    return (PAGE - BTREE_PAGE_FIXED) // (index_tuple(kind, key_bytes) + LINE_POINTER) - 1
 
 
-def leaf_fill(kind: str, block: float = 0.0, passed: bool = False) -> float:
+def leaf_fill(kind: str, block: float = 0.0, passed: bool = False, key_bytes: float = 0) -> float:
     """The share of a leaf page that is in use.
 
     Keys in order leave 90 %, random keys ln 2. A block's first page is the last of the index and is split at 90 %,
@@ -149,16 +150,16 @@ def leaf_fill(kind: str, block: float = 0.0, passed: bool = False) -> float:
     if kind == "random" or passed:
         return RANDOM_FILL
     if kind in IN_BLOCKS:
-        return RANDOM_FILL + (LEAF_FILLFACTOR - RANDOM_FILL) * exp(-block / leaf_capacity(kind))
+        return RANDOM_FILL + (LEAF_FILLFACTOR - RANDOM_FILL) * exp(-block / leaf_capacity(kind, key_bytes))
     return LEAF_FILLFACTOR
 
 
-def upper_levels(kind: str, leaf_pages: float) -> Iterator[float]:
+def upper_levels(kind: str, leaf_pages: float, key_bytes: float = 0) -> Iterator[float]:
     """Pages of each level above the leaves, up to the root."""
     fill = RANDOM_FILL if kind == "random" else UPPER_FILLFACTOR
     pages = leaf_pages
     while pages > 1:
-        pages = max(1.0, pages / (fill * leaf_capacity(kind)))
+        pages = max(1.0, pages / (fill * leaf_capacity(kind, key_bytes)))
         yield pages
 
 
@@ -177,11 +178,12 @@ class Shape:
     fill: float
     leaf_pages: float
     levels: tuple[float, ...]
+    key_bytes: float = 0
 
     @property
     def rows_per_leaf(self) -> float:
         """On average."""
-        return self.fill * leaf_capacity(self.kind)
+        return self.fill * leaf_capacity(self.kind, self.key_bytes)
 
     @property
     def splits_per_row(self) -> float:
@@ -191,13 +193,13 @@ class Shape:
 
 def shape_of(kind: str, conditions: Conditions) -> Shape:
     """The index as it is at the checkpoint."""
-    block, earlier = 0.0, 0.0
+    block, earlier, key_bytes = 0.0, 0.0, conditions.key_bytes
     if kind in IN_BLOCKS:
         block, count = conditions.block(kind)
         earlier = conditions.rows // (block * count) * block
-    fill = leaf_fill(kind, block, earlier > 0)
-    leaf_pages = max(1.0, conditions.rows / (fill * leaf_capacity(kind)))
-    return Shape(kind, block, earlier, fill, leaf_pages, tuple(upper_levels(kind, leaf_pages)))
+    fill = leaf_fill(kind, block, earlier > 0, key_bytes)
+    leaf_pages = max(1.0, conditions.rows / (fill * leaf_capacity(kind, key_bytes)))
+    return Shape(kind, block, earlier, fill, leaf_pages, tuple(upper_levels(kind, leaf_pages, key_bytes)), key_bytes)
 
 
 def touched_in_blocks(shape: Shape, conditions: Conditions, position: float) -> float:
@@ -242,19 +244,19 @@ def heap_record(kind: str) -> float:
     return RECORD + BLOCK + MAIN_DATA + HEAP_INSERT + TUPLE_HEADER_LOGGED + KEY_BYTES[kind]
 
 
-def leaf_record(kind: str) -> float:
+def leaf_record(kind: str, key_bytes: float = 0) -> float:
     """Bytes of the record of its entry in the index."""
-    return RECORD + BLOCK + MAIN_DATA + BTREE_INSERT + index_tuple(kind)
+    return RECORD + BLOCK + MAIN_DATA + BTREE_INSERT + index_tuple(kind, key_bytes)
 
 
-def split_records(kind: str, in_order: bool) -> float:
+def split_records(kind: str, in_order: bool, key_bytes: float = 0) -> float:
     """Bytes that the split of a leaf page adds: its record stands for that of the insert that caused it."""
-    entry = index_tuple(kind)
-    parent = leaf_record(kind) + SAME_RELATION_BLOCK  # the child, whose flag INCOMPLETE_SPLIT is cleared
+    entry = index_tuple(kind, key_bytes)
+    parent = leaf_record(kind, key_bytes) + SAME_RELATION_BLOCK  # the child, whose flag INCOMPLETE_SPLIT is cleared
     # The right page's entries are in the record: what fillfactor keeps off the left page, or half of them.
-    moved = leaf_capacity(kind) * (1 - LEAF_FILLFACTOR if in_order else 0.5) + 1
+    moved = leaf_capacity(kind, key_bytes) * (1 - LEAF_FILLFACTOR if in_order else 0.5) + 1
     split = RECORD + BLOCK + SAME_RELATION_BLOCK + MAIN_DATA + BTREE_SPLIT + entry + moved * entry
-    return split - leaf_record(kind) + parent
+    return split - leaf_record(kind, key_bytes) + parent
 
 
 def record_bytes(shape: Shape) -> float:
@@ -311,3 +313,31 @@ def predict(kind: str, conditions: Conditions) -> Prediction:
         index_bytes=(1 + shape.leaf_pages + sum(shape.levels)) * PAGE,  # and the metapage
         leaf_density=100 * shape.fill,
     )
+
+
+@dataclass(frozen=True)
+class IndexCost:
+    """What the index of a key alone costs between two checkpoints: images, page splits, bytes of WAL."""
+
+    images: float
+    splits: float
+    wal_bytes: float
+
+
+def index_cost(kind: str, conditions: Conditions, elsewhere: float = 0.0, within: float = 1.0) -> IndexCost:
+    """Of the inserts, and of so many entries besides for rows that are already there, in a share of the leaf pages.
+
+    >>> ordered, random = (index_cost(kind, Conditions(1e6, 1000, 2**30, 10)) for kind in ("v7", "random"))
+    >>> round(ordered.images), round(random.images), round(random.wal_bytes / ordered.wal_bytes)
+    (2, 4331, 33)
+    """
+    shape = shape_of(kind, conditions)
+    size = index_tuple(kind, conditions.key_bytes)
+    random = shape_of("random", replace(conditions, key_bytes=size - INDEX_TUPLE_HEADER))
+    pages = touched(shape, conditions)
+    pages += (1 - pages / shape.leaf_pages) * distinct(max(1.0, within * shape.leaf_pages), elsewhere)
+    images = pages + images_above(shape, conditions) + (1.0 if kind in IN_BLOCKS else 0.0)
+    splits = conditions.inserts * shape.splits_per_row + elsewhere * random.splits_per_row
+    split = split_records(kind, kind not in ("random", *IN_BLOCKS), conditions.key_bytes)
+    records = (conditions.inserts + elsewhere) * leaf_record(kind, conditions.key_bytes) + splits * split
+    return IndexCost(images, splits, records + images * (page_bytes(shape.fill) + IMAGE_HEADER - size))

@@ -7,6 +7,7 @@ same inserts give the same numbers however busy the machine is.
 import re
 import subprocess
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from inorder.errors import InorderError
 
 TOTAL = re.compile(r"^Total\s+(\d+)\s+(\d+) \[.*?\]\s+(\d+) \[", re.M)
 BLOCK = re.compile(r"blkref #\d+: rel (\S+)(?: fork (\w+))? blk (\d+)")
+RECORD = re.compile(r"len \(rec/tot\): +(\d+)/ +(\d+),.* desc: (\S+)")
+ITS_BLOCKS = re.compile(r"blkref #\d+: rel (\S+)(?: fork (\w+))? blk (\d+)( FPW)?")
+FIGURES = ("bytes", "image_bytes", "images", "splits", "blocks")
 
 # The map of an index is drawn with so many cells.
 CELLS = 256
@@ -58,21 +62,26 @@ def split_of(statistics: str) -> dict[str, float]:
 def touched(span: Span, relation: str) -> Counter[int]:
     """How many records changed each block of a relation ("tablespace/database/file", by number)."""
     blocks: Counter[int] = Counter()
+    for line in lines_of(span, f"--relation={relation}"):
+        blocks.update(blocks_of(line, relation))
+    return blocks
+
+
+def lines_of(span: Span, *options: str) -> Iterator[str]:
+    """A line for each record."""
     if span.start == span.end:
-        return blocks
-    command = [*span.arguments(), f"--relation={relation}"]
+        return
+    command = [*span.arguments(), *options]
     with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout and process.stderr
         try:
-            for line in process.stdout:
-                blocks.update(blocks_of(line, relation))
+            yield from process.stdout
             fault = process.stderr.read()
         except BaseException:
             process.kill()
             raise
     if process.returncode != 0:
         raise InorderError(f"pg_waldump failed: {fault.strip()}")
-    return blocks
 
 
 def blocks_of(line: str, relation: str) -> list[int]:
@@ -100,3 +109,27 @@ def page_map(blocks: Counter[int], size: int, cells: int = CELLS) -> list[float]
     for block, changes in blocks.items():
         counts[min(block * cells // max(size, 1), cells - 1)] += changes
     return counts
+
+
+def by_relation(span: Span) -> dict[str, dict[str, float]]:
+    """WAL of each relation ("tablespace/database/file"; "" for what is of none): FIGURES.
+
+    Bytes of a record with its images, images, page splits of a btree, distinct blocks changed. A record is of the
+    relation of its first block.
+    """
+    found: dict[str, dict[str, float]] = {}
+    blocks: set[tuple[str, str]] = set()
+    for line in lines_of(span):
+        if not (record := RECORD.search(line)):
+            continue
+        changed = ITS_BLOCKS.findall(line)
+        relation = changed[0][0] if changed else ""
+        one = found.setdefault(relation, dict.fromkeys(FIGURES, 0.0))
+        one["bytes"] += int(record[2])
+        one["image_bytes"] += int(record[2]) - int(record[1])
+        one["images"] += sum(bool(image) for *_, image in changed)
+        one["splits"] += record[3].startswith("SPLIT")
+        new = {(name, block) for name, fork, block, _ in changed if fork in ("", "main")} - blocks
+        blocks |= new
+        one["blocks"] += len(new)
+    return found

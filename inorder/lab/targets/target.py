@@ -168,6 +168,10 @@ class Target(ABC):
         """What is in the WAL since a place: records and images, and which blocks of the index they change."""
         return Measured({})
 
+    def wal_by_file(self, connection: Connection, place: str) -> Mapping[str, Counts]:
+        """What is in the WAL since a place, by file of a relation: see waldump.by_relation."""
+        return {}
+
     @property
     @abstractmethod
     def marks_checkpoints(self) -> bool:

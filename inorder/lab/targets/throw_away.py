@@ -135,8 +135,7 @@ class ThrowAway(Target):
 
     def wal_since(self, connection: Connection, kind: KeyKind, place: str) -> Measured:
         """By pg_waldump."""
-        folder = self.cluster.data / "pg_wal"
-        span = waldump.Span(self.program("pg_waldump"), folder, place, wal_place(connection))
+        span = self.span(connection, place)
         metrics, row = waldump.split(span), connection.execute(query("relation_file"), {"index": kind.index}).fetchone()
         if row is None:
             return Measured(metrics)
@@ -144,6 +143,14 @@ class ThrowAway(Target):
         size = int(read_sizes(connection, kind)["index_bytes"]) // BLOCK_BYTES
         metrics |= {"touched_blocks": len(blocks), "index_blocks": size}
         return Measured(metrics, {"page_map": waldump.page_map(blocks, size)})
+
+    def span(self, connection: Connection, place: str) -> waldump.Span:
+        """The WAL since a place."""
+        return waldump.Span(self.program("pg_waldump"), self.cluster.data / "pg_wal", place, wal_place(connection))
+
+    def wal_by_file(self, connection: Connection, place: str) -> Mapping[str, Counts]:
+        """By pg_waldump."""
+        return waldump.by_relation(self.span(connection, place))
 
     def clock(self) -> Apart:
         """It is this machine's."""

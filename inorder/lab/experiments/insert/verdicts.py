@@ -65,7 +65,7 @@ def random_verdict(result: Result, plan: InsertPlan, question: str, shown: Seque
     """What random keys cost: the last of those shown. The picture is of what differs."""
     one = shown[-1]
     speed = speed_of(result, one)
-    holds = f"{conditions(result, one)} {usual(plan, one)}".rstrip()
+    holds = f"{conditions(result, one)} {usual(plan, one)}".rstrip() + " For a table like yours: --like TABLE."
     return costs(question, [speed, wal_of(result, one)], holds, bars(shown, speed.worse))
 
 

@@ -1,0 +1,115 @@
+"""The experiment on a table like another: what it does to a server."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import ClassVar
+
+from inorder.errors import InputError
+from inorder.lab.capabilities import Adapted, Capabilities, adapted
+from inorder.lab.experiment import Experiment
+from inorder.lab.experiments.like import report
+from inorder.lab.experiments.like.copy import fitting, key_column, require_no_variables
+from inorder.lab.experiments.like.plan import USUAL, LikePlan
+from inorder.lab.experiments.like.shape import Found, read_table, resolved, source
+from inorder.lab.experiments.like.tables import LikeTables
+from inorder.lab.insert_tables import INSERT, load_of
+from inorder.lab.keys import KEY_KINDS
+from inorder.lab.results import Result
+from inorder.lab.turn import Metrics, Stage, every_round, single
+from inorder.report.section import Section
+from inorder.report.verdict import Verdict
+
+
+class LikeExperiment(Experiment[LikePlan]):
+    """Tables like one of the user's, which differ in their key: filled, then put under a load."""
+
+    name = "like"
+    summary = "What ordered keys would save in a table like yours, with its columns, indexes and load."
+    question = "What would ordered keys save here?"
+    studies = ("P3",)
+    needs = "--table"
+    Plan: ClassVar = LikePlan
+
+    @classmethod
+    def completed(cls, plan: LikePlan, own: bool) -> Adapted[LikePlan]:
+        """With what the table is, its usual mix, and the kinds of key that its column can have."""
+        if not plan.table:
+            raise InputError("--table is needed: the table that others are to be like")
+        with source(plan.source) as connection:
+            found = read_table(connection, plan.table, plan.key, plan.leave_out)
+            dsn = resolved(connection)
+        require_unchanged(plan, found)
+        require_no_variables(found.shape)
+        column = found.shape.column(found.shape.key)
+        kinds = fitting(plan.kinds if plan.kinds != USUAL or key_column("v7", column) else ("bigint", "random"), column)
+        mix = plan.mix or f"insert={found.inserted or 1},update={found.updated}"
+        if unknown := set(plan.update) - {one.name for one in found.shape.sampled}:
+            raise InputError(f"--update: the table has no column {', '.join(sorted(unknown))} that could be changed")
+        left = ", ".join(KEY_KINDS[kind].label for kind in plan.kinds if kind not in kinds and plan.kinds != USUAL)
+        made = replace(plan, source=dsn, key=found.shape.key, kinds=kinds, mix=mix, found=plan.found or found)
+        note = f"Left out, since {column.name} is {column.type}: {left}." if left else ""
+        return Adapted(made, tuple(filter(None, (*found.notes, note))))
+
+    @classmethod
+    def room(cls, plan: LikePlan) -> tuple[int, str]:
+        """All tables with the rows that come, and their WAL."""
+        rows = plan.rows + plan.rounds * plan.transactions
+        return int(rows * len(plan.kinds) * plan.row_bytes * 3), f"{rows:,} rows of {len(plan.kinds)} kinds of key"
+
+    @classmethod
+    def programs_for(cls, plan: LikePlan) -> tuple[str, ...]:
+        """Also the one that reads the WAL."""
+        return (*cls.programs, "pg_waldump")
+
+    @classmethod
+    def adapt(cls, plan: LikePlan, can: Capabilities) -> Adapted[LikePlan]:
+        """The server's WAL files are out of reach."""
+        return adapted(plan, can, unseen="what is in the WAL (pg_waldump)").but(dump_wal=False)
+
+    # --- what it does ---------------------------------------------------------
+
+    @cached_property
+    def tables(self) -> LikeTables:
+        """One for each kind of key."""
+        return LikeTables(self.target, self.plan)
+
+    def prepare(self) -> None:
+        """The server as it is measured."""
+        self.tables.serve_for_measuring()
+
+    def stages(self) -> list[Stage]:
+        """Fill; then every kind once a round."""
+        load = load_of(self.plan.clients, self.plan.threads, 0, self.plan.transactions)
+        turns = [
+            single(INSERT, kind, self.plan.rows, KEY_KINDS[kind].label,
+                   partial(self.tables.measure, kind, load, show=self.show_step, dump_wal=self.plan.dump_wal))
+            for kind in self.plan.kinds
+        ]  # fmt: skip
+        begin = self.tables.serve_for_measuring
+        return [self.tables.fill_stage(self.plan.rows), Stage(every_round(turns), self.plan.rounds, begin=begin)]
+
+    def outcome(self, metrics: Metrics) -> str:
+        """Its speed, and its WAL."""
+        if "tps" not in metrics:
+            return f"{metrics['seconds']:.1f} s"
+        wal = f", {metrics['wal_bytes'] / metrics['inserts']:,.0f} B of WAL each" if "wal_bytes" in metrics else ""
+        return f"{metrics['tps']:,.0f} transactions/s{wal}"
+
+    # --- what it reports ------------------------------------------------------
+
+    @classmethod
+    def sections(cls, result: Result) -> Sequence[Section]:
+        """The kinds of key, where the WAL comes from, the model."""
+        return report.sections(result, cls.plan_in(result))
+
+    @classmethod
+    def verdicts(cls, result: Result) -> Sequence[Verdict]:
+        """What ordered keys would save."""
+        return report.verdicts(result, cls.plan_in(result), cls.question)
+
+
+def require_unchanged(plan: LikePlan, found: Found) -> None:
+    """An error if an interrupted run would go on with another table."""
+    if plan.found and plan.found.shape != found.shape:
+        raise InputError(f"the table {plan.table} is not as it was when the run began: its columns or indexes differ")

@@ -1,0 +1,175 @@
+"""What ordered keys would save: the kinds of key, the WAL of each part of the table, and what to do."""
+
+from collections.abc import Sequence
+from statistics import median
+
+from inorder.lab.analysis.figures import last_of, median_of, middle_of, per, ratio_of, ratios_of
+from inorder.lab.experiments.like.model import key_index, model_sections, predicted_wal
+from inorder.lab.experiments.like.plan import PARTS, LikePlan, shares
+from inorder.lab.insert_tables import FILL, INSERT
+from inorder.lab.keys import KEY_KINDS
+from inorder.lab.results import Result
+from inorder.report.charts import bars_of
+from inorder.report.section import Column, Section, Value, number, to_base
+from inorder.report.verdict import UNDECIDED, Compared, Verdict, figures_text, surety
+from inorder.units import MB
+
+WAL = per("wal_bytes", "inserts")
+RANDOM = "random"
+LITTLE = 1.2  # times the WAL, below which the key is not what costs
+FIGURE = "wal_bytes "
+KEYS_INDEX = "key's index"
+
+
+def kinds_in(result: Result, plan: LikePlan) -> list[str]:
+    """Those that were measured, ordered ones first."""
+    measured = [kind for kind in plan.kinds if result.select(INSERT, kind)]
+    return sorted(measured, key=lambda kind: kind.startswith(RANDOM))
+
+
+def base_of(plan: LikePlan) -> str:
+    """The kind that ratios are to: the first in order."""
+    order = [kind for kind in ("v7", "bigint", *plan.kinds) if kind in plan.kinds and not kind.startswith(RANDOM)]
+    return order[0] if order else plan.kinds[0]
+
+
+def sections(result: Result, plan: LikePlan) -> list[Section]:
+    """All tables."""
+    kinds = kinds_in(result, plan)
+    if not kinds:
+        return []
+    return [main_section(result, plan, kinds), *wal_sections(result, kinds), *model_sections(result, plan, kinds)]
+
+
+def columns(base: str) -> tuple[Column, ...]:
+    """Of the main table."""
+    label = KEY_KINDS[base].label
+    return (
+        Column("key", "Kind of key of the table.", data="label"),
+        Column("tx/s", "Transactions per second (pgbench), median of the rounds.", number(), "tps", bar=True),
+        Column(f"vs {label}", "Ratio in the same round.", to_base, "ratio"),
+        Column("WAL/tx", "Bytes of WAL per transaction (pg_stat_wal).", number(0, "B"), "wal_per_tx", bar=True),
+        Column(f"WAL vs {label}", "Ratio of these bytes in the same round.", to_base, "wal_ratio"),
+        Column("by model", "The same ratio with the key's index by the model, all else as measured.", number(2),
+               "wal_ratio_model"),
+        Column("FPI/tx", "Full-page images per transaction (pg_stat_wal).", number(3), "fpi_per_tx", bar=True),
+        Column("HOT", "Updates that needed no index entry.", number(0, "%"), "hot_percent", terminal=False),
+        Column("key's index", "Its size before the first round.", number(0, "MB"), "index_mb", bar=True),
+        Column("table", "Size of the table before the first round, without indexes and TOAST.", number(0, "MB"),
+               "table_mb", terminal=False),
+    )  # fmt: skip
+
+
+def main_section(result: Result, plan: LikePlan, kinds: Sequence[str]) -> Section:
+    """Every kind."""
+    base = base_of(plan)
+    rows: list[list[Value]] = []
+    for kind in kinds:
+        ours, theirs = (predicted_wal(result, plan, one, base) for one in (kind, base))
+        sizes = (last_of(result, FILL, kind, name) for name in ("index_bytes", "bytes table"))
+        rows.append([
+            KEY_KINDS[kind].label, median_of(result, INSERT, kind, "tps"),
+            ratio_of(result, INSERT, kind, base, "tps"), median_of(result, INSERT, kind, WAL),
+            ratio_of(result, INSERT, kind, base, WAL), ours / theirs if ours and theirs and kind != base else None,
+            median_of(result, INSERT, kind, per("full_page_images", "inserts")),
+            median_of(result, INSERT, kind, per("hot", "updated", 100)), *(size and size / MB for size in sizes),
+        ])  # fmt: skip
+    title = f"Tables like {plan.table}: {plan.rows:,} rows, {conditions(plan)}"
+    return Section("like", title, columns(base), rows, main=True)
+
+
+def conditions(plan: LikePlan) -> str:
+    """The load, in words.
+
+    >>> from inorder.lab.experiments.like.plan import LikePlan
+    >>> conditions(LikePlan(mix="insert=50,update=50"))
+    '50 % inserts and 50 % updates of any rows'
+    """
+    parts = shares(plan.mix)
+    touched = "any rows" if plan.touch == "any" else "the newest hundredth"
+    words = [f"{100 * part / sum(parts):.0f} % {name}s" + f" of {touched}" * (name != PARTS[0])
+             for name, part in zip(PARTS, parts, strict=True) if part]  # fmt: skip
+    return " and ".join(words) if len(words) < 3 else f"{words[0]}, {' and '.join(words[1:])}"
+
+
+def parts_of(result: Result, kind: str) -> dict[str, float]:
+    """WAL bytes per transaction of each part of the table, the key's index named "key"."""
+    runs = result.select(INSERT, kind)
+    names = {name for run in runs for name in run.metrics if name.startswith(FIGURE)}
+    found = {}
+    for name in names:
+        part = name.removeprefix(FIGURE)
+        shown = KEYS_INDEX if part == key_index(kind) else part.partition(f"{kind}_")[2].partition("_")[2] or part
+        found[shown] = middle_of(result, INSERT, kind, per(name, "inserts")) or 0.0
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def wal_sections(result: Result, kinds: Sequence[str]) -> list[Section]:
+    """Where the WAL comes from; nothing where it was not read."""
+    by_kind = {kind: parts_of(result, kind) for kind in kinds}
+    parts = list(dict.fromkeys(part for kind in reversed(kinds) for part in by_kind[kind]))
+    if not parts:
+        return []
+    heads = [Column("part", "Of the table; other: commits, catalogs, sequences.")]
+    heads += [Column(KEY_KINDS[kind].label, "Bytes of WAL per transaction (pg_waldump).", number(0, "B"), bar=True)
+              for kind in kinds]  # fmt: skip
+    rows: list[list[Value]] = [[part, *(by_kind[kind].get(part) for kind in kinds)] for part in parts]
+    return [Section("like_wal", "Where the WAL of a transaction comes from", heads, rows)]
+
+
+# --- what to do ---------------------------------------------------------------
+
+
+def verdicts(result: Result, plan: LikePlan, question: str) -> list[Verdict]:
+    """What random keys cost beside ordered ones in this table."""
+    base = base_of(plan)
+    if RANDOM not in plan.kinds or not result.select(INSERT, RANDOM) or not result.select(INSERT, base):
+        return []
+    label = KEY_KINDS[base].label
+    wal = Compared("WAL", label, ratios_of(result, INSERT, RANDOM, base, WAL))
+    speed = Compared("speed", label, ratios_of(result, INSERT, RANDOM, base, "tps"), speed=True)
+    compared = [one for one in (wal, speed) if one.found]
+    shown = ((KEY_KINDS[kind].label, median_of(result, INSERT, kind, WAL), f"kind-{kind}") for kind in (base, RANDOM))
+    figures = f"Random keys: {figures_text(compared)} {by_model(result, plan, base)}{advice(result, wal)}".rstrip()
+    bars = bars_of(shown, number(0, "B WAL/tx"))
+    return [Verdict(question, saved(wal), figures, holds(result, plan), surety(compared), bars)] if compared else []
+
+
+def saved(wal: Compared) -> str:
+    """The share of the WAL that ordered keys would save, or the most that is possible."""
+    if not wal.found or not wal.decided or not wal.found.high:
+        return UNDECIDED
+    exact = wal.found.differs_from(1.0)
+    share = max(0.0, 100 * (1 - 1 / (wal.found.median if exact else wal.found.high)))
+    return f"{'' if exact else 'At most '}{share:.0f} % of the WAL"
+
+
+def by_model(result: Result, plan: LikePlan, base: str) -> str:
+    """The ratio by the model."""
+    ours, theirs = (predicted_wal(result, plan, kind, base) for kind in (RANDOM, base))
+    return f"By the model {ours / theirs:.2f} times the WAL. " if ours and theirs else ""
+
+
+def advice(result: Result, wal: Compared) -> str:
+    """What to do, in a sentence, by the ratio of the WAL."""
+    if not wal.found:
+        return "Its WAL is not known: run it on a throw-away server."
+    if not wal.decided:
+        return ""
+    if wal.found.median >= LITTLE:
+        return "Generate the keys of new rows in order."
+    parts = parts_of(result, RANDOM)
+    key = 100 * parts.get(KEYS_INDEX, 0) / sum(parts.values()) if parts else 0.0
+    share = f": {key:.0f} % of the WAL is of its index" if parts else ""
+    return f"Leave the key as it is, it is not what costs here{share}."
+
+
+def holds(result: Result, plan: LikePlan) -> str:
+    """The table, its indexes, its load, rows between two checkpoints."""
+    runs = result.select(INSERT, RANDOM)
+    between = float(f"{median(run.metrics['inserted'] for run in runs):.2g}")
+    indexes = len(plan.found.shape.indexes) if plan.found else 1
+    return (
+        f"{plan.rows:,} rows like {plan.table}, {indexes} indexes, {conditions(plan)}, "
+        f"{between:,.0f} rows inserted between two checkpoints."
+    )

@@ -1,0 +1,306 @@
+"""Rows like those of a table: a sample of them, and what new rows take from it.
+
+A new row has the values of one sampled row, so that widths, nulls and what belongs together are as they are. Columns
+that rise with the order of rows (times, numbers) rise here, too. Where the sample has fewer distinct values of an
+indexed column than the table, those that it has once are varied.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import ceil
+
+import psycopg
+
+from inorder.database import Connection
+from inorder.lab.experiments.like.shape import Column, Draw, Shape
+from inorder.lab.keys import SCHEMA
+
+SAMPLE = f"{SCHEMA}.sample"
+N = "inorder_n"  # numbers the rows of the sample, in the order of the table
+RAW = f"{SCHEMA}.sample_as_read"
+ODD = 2654435761  # a prime, by which numbers are scattered
+RISING = 0.9  # correlation of a column with the order of rows, from which on it rises with it
+NEWEST = 0.01  # of a rising column new rows have the values of the newest hundredth
+FRACTION = 0.1  # of the rows: with more distinct values, their number grows with the table (as in ANALYZE)
+FIRST_NUMBER = 2**30  # of the rows of a load; those of the fill are below
+
+WHOLE = ("smallint", "integer", "bigint", "numeric")
+TEXT = ("text", "character varying", "character")
+REAL = ("double precision", "real")
+TIMES = ("timestamp with time zone", "timestamp without time zone")
+
+
+def quoted(name: str) -> str:
+    """An identifier.
+
+    >>> quoted('Weird "Table" name')
+    '"Weird ""Table"" name"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def base_type(column: Column) -> tuple[str, int]:
+    """The type without its modifier, and the most characters or digits before the point, 0 without a limit.
+
+    >>> base_type(Column("a", "character varying(20)")), base_type(Column("a", "timestamp(3) without time zone"))
+    (('character varying', 20), ('timestamp without time zone', 3))
+    >>> base_type(Column("a", "numeric(10,2)"))
+    ('numeric', 8)
+    """
+    plain = column.type.partition(" COLLATE ")[0]
+    parts = re.search(r"\((\d+)(?:,(-?\d+))?\)", plain)
+    limit = int(parts[1]) - int(parts[2] or 0) if parts else 0
+    return re.sub(r"\([\d,-]+\)", "", plain), limit
+
+
+def can_be_unique(column: Column) -> bool:
+    """Whether each row can be given another value of its type.
+
+    >>> [can_be_unique(Column("a", name)) for name in ("text", "character varying(4)", "uuid", "inet", "smallint")]
+    [True, False, True, False, False]
+    """
+    name, limit = base_type(column)
+    return (name in (*TEXT, "numeric") and (limit == 0 or limit >= 10)) or name in ("integer", "bigint", "uuid", *TIMES)
+
+
+def scrambled(number: str) -> str:
+    """SQL of another number for each below 2^31: of 31 bits, in no order."""
+    return f"(({number})::bigint * {ODD} & 2147483647)"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What the sample has of an indexed column: does it rise, values from and to, as how many each stands for."""
+
+    rises: bool = False
+    low: float = 0.0
+    high: float = 0.0
+    each: int = 1
+    unique: bool = False
+
+    @property
+    def varied(self) -> bool:
+        """Whether new rows have values that the sample has not."""
+        return self.unique or self.each > 1
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The sample on the server that is measured, and what is known of its columns; ``plain``: no index is unique."""
+
+    shape: Shape
+    rows: int
+    spreads: Mapping[str, Spread] = field(default_factory=dict)
+    plain: frozenset[str] = frozenset()
+    key_rises: bool = False
+    key_length: float = 0.0
+
+    @property
+    def numbered(self) -> bool:
+        """Whether each row needs a number of its own."""
+        return any(spread.unique for spread in self.spreads.values())
+
+    @property
+    def newest(self) -> int:
+        """The first of the newest rows."""
+        return max(0, min(self.rows - 1, int(self.rows * (1 - NEWEST))))
+
+    def values(self, number: str) -> list[str]:
+        """SQL of a new row's values, of the sampled row s, rising ones of the row o; ``number`` is the new row's."""
+        return [self.value(column, number) for column in self.shape.sampled]
+
+    def value(self, column: Column, number: str) -> str:
+        """Of one column."""
+        spread = self.spreads.get(column.name, Spread())
+        name = f"{'o' if spread.rises else 's'}.{quoted(column.name)}"
+        if not spread.varied:
+            return name
+        if spread.unique and not spread.rises:
+            new = varied(column, spread, name, number)
+        elif spread.rises:
+            new = risen(column, spread, name, number, self.rows)
+        else:
+            place = f"s.{quoted(once(column))}"
+            new = varied(column, spread, name, f"{place} * {spread.each} + ({number}) % {spread.each}")
+            return f"CASE WHEN {place} IS NULL THEN {name} ELSE {new} END"
+        return f"CASE WHEN {name} IS NOT NULL THEN {new} END"
+
+
+def once(column: Column) -> str:
+    """The column of the sample that numbers the values that are there once."""
+    return f"once {column.name}"[:63]
+
+
+def varied(column: Column, spread: Spread, name: str, number: str) -> str:
+    """SQL of another value of a column, unlike for unlike numbers; the value itself of a type that has none."""
+    (kind, limit), other = base_type(column), scrambled(number)
+    share, span = f"({other} / 2147483648.0)", spread.high - spread.low
+    if kind in TEXT:
+        digits = f"lpad(to_hex({other}), 8, '0')"
+        return f"left({digits}, {limit})" if 0 < limit < 11 else f"overlay({name}::text placing {digits} from 4 for 8)"
+    if kind == "uuid":
+        return f"md5({name}::text || ({number})::text)::uuid"
+    if kind in WHOLE:
+        whole = f"(({number})::bigint * {ODD} % {max(1, int(span) + 1)})"
+        return other if spread.unique else f"({spread.low:.0f} + {whole})"
+    if kind in REAL:
+        return f"({spread.low!r} + {share} * {span!r})"
+    if kind in TIMES or kind == "date":
+        return moment(kind, f"{spread.low!r} + {share} * {span!r}")
+    return name
+
+
+def risen(column: Column, spread: Spread, name: str, number: str, rows: int) -> str:
+    """SQL of a value between that of a column and about the next one of the sample."""
+    kind, step = base_type(column)[0], (spread.high - spread.low) / max(1, rows)
+    if kind in WHOLE:
+        return f"({number})::{kind}" if spread.unique else f"({name} + {scrambled(number)} % {max(1, int(step))})"
+    if kind in (*REAL, *TIMES):
+        unit = " * interval '1 second'" if kind in TIMES else ""
+        return f"({name} + {step!r} * {scrambled(number)} / 2147483648.0{unit})"
+    return varied(column, spread, name, number) if spread.unique else name
+
+
+def moment(kind: str, seconds: str) -> str:
+    """SQL of a moment so many seconds after 1970; no text of a time, whose colons pgbench would take for variables."""
+    text = f"to_timestamp({seconds})"
+    return text if kind == TIMES[0] else f"({text} AT TIME ZONE 'UTC')" + ("::date" if kind == "date" else "")
+
+
+# --- taking it ----------------------------------------------------------------
+
+
+def take_sample(target: Connection, theirs: Connection, draw: Draw, found: Shape, wanted: int, rows: int) -> Sample:
+    """Copy a sample to the server that is measured, where the table is to have so many rows."""
+    columns = [*found.sampled, found.column(found.key)]
+    listed = ", ".join(quoted(column.name) for column in columns)
+    target.execute(f"DROP TABLE IF EXISTS {RAW}, {SAMPLE}".encode())
+    typed = ", ".join(f"{quoted(column.name)} {column.type}" for column in columns)
+    target.execute(f"CREATE TABLE {RAW} ({N} int PRIMARY KEY, {typed})".encode())
+    there = draw.drawn(theirs)
+    share, total = min(1.0, wanted / max(1, there)), there * 100 / draw.percent
+    theirs.execute("SELECT setseed(0.5)")
+    query = f"SELECT row_number() OVER () - 1, * FROM (SELECT {listed} {draw.clause} WHERE random() < {share}) AS drawn"
+    with (
+        theirs.cursor().copy(f"COPY ({query}) TO STDOUT".encode()) as out,
+        target.cursor().copy(f"COPY {RAW} FROM STDIN".encode()) as into,
+    ):
+        for data in out:
+            into.write(data)
+    return Prepared(target, found, total, rows).sample()
+
+
+class Prepared:
+    """A sample as it was read, becoming one that new rows are made of. The table it is of has ``total`` rows."""
+
+    def __init__(self, session: Connection, shape: Shape, total: float, rows: int) -> None:
+        self.session, self.shape, self.total, self.rows = session, shape, total, rows
+        self.count = int(self.one("SELECT count(*) FROM {raw}")[0])
+
+    def one(self, text: str) -> list[float]:
+        """A row of numbers."""
+        row = self.session.execute(text.replace("{raw}", RAW).encode()).fetchone()
+        assert row is not None
+        return [float(str(value)) if value is not None else 0.0 for value in row]
+
+    def sample(self) -> Sample:
+        """Each rising column sorted by itself; what each other has once."""
+        unique, plain = unique_columns(self.shape)
+        indexed = {name for index in self.shape.indexes for name in index.mentions} | self.shape.dividing
+        spreads = {
+            column.name: self.spread(column, column.name in unique)
+            for column in self.shape.sampled if column.name in indexed
+        }  # fmt: skip
+        key = quoted(self.shape.key)
+        (length,) = self.one(f"SELECT avg(length({key}::text)) FROM {{raw}}")
+        found = Sample(self.shape, self.count, spreads, plain, self.rises(self.shape.column(self.shape.key)), length)
+        self.make(found)
+        return found
+
+    def rises(self, column: Column) -> bool:
+        """Whether its values rise with the order of rows; not those of a type that has no order."""
+        name = quoted(column.name)
+        ranks = f"SELECT {N}, rank() OVER (ORDER BY {name}) AS place FROM {{raw}} WHERE {name} IS NOT NULL"
+        try:
+            return self.one(f"SELECT corr(place, {N}) FROM ({ranks}) AS ranks")[0] >= RISING
+        except psycopg.errors.UndefinedFunction:
+            return False
+
+    def spread(self, column: Column, unique: bool) -> Spread:
+        """What the sample has of it."""
+        name, kind = quoted(column.name), base_type(column)[0]
+        try:
+            groups = f"SELECT count(*) AS times FROM {{raw}} WHERE {name} IS NOT NULL GROUP BY {name}"
+            counts = f"SELECT count(*), count(*) FILTER (WHERE times = 1), sum(times) FROM ({groups}) AS groups"
+            distinct, single, known = self.one(counts)
+        except psycopg.errors.UndefinedFunction:
+            return Spread()
+        number = {**dict.fromkeys((*TIMES, "date"), f"extract(epoch FROM {name})")}.get(kind, name)
+        low, high = 0.0, 0.0
+        if kind in (*WHOLE, *REAL, *TIMES, "date"):
+            low, high = self.one(f"SELECT min({number}), max({number}) FROM {{raw}}")
+        total = self.total * known / self.count
+        each, grows = each_stands_for(distinct, single, known, total, self.rows / self.total)
+        high += (high - low) * max(0.0, self.rows / self.total - 1) * (grows and kind in WHOLE)
+        return Spread(column.clock or self.rises(column), low, high, each, unique)
+
+    def make(self, found: Sample) -> None:
+        """The table that new rows are made of."""
+        parts, joined = [], ""
+        for place, column in enumerate(self.shape.sampled):
+            name, spread = quoted(column.name), found.spreads.get(column.name, Spread())
+            parts.append(f"{f'o{place}' if spread.rises else 'r'}.{name}")
+            if spread.rises:
+                order = f"SELECT row_number() OVER (ORDER BY {name} NULLS LAST) - 1 AS {N}, {name} FROM {RAW}"
+                joined += f" JOIN ({order}) AS o{place} USING ({N})"
+            elif spread.each > 1:
+                single = f"SELECT min({N}) AS {N}, row_number() OVER () AS place FROM {RAW} WHERE {name} IS NOT NULL"
+                joined += f" LEFT JOIN ({single} GROUP BY {name} HAVING count(*) = 1) AS s{place} USING ({N})"
+                parts.append(f"s{place}.place AS {quoted(once(column))}")
+        listed = "".join(f", {part}" for part in parts)
+        for statement in (
+            f"CREATE TABLE {SAMPLE} AS SELECT {N}{listed} FROM {RAW} AS r{joined}",
+            f"ALTER TABLE {SAMPLE} ADD PRIMARY KEY ({N})",
+            f"DROP TABLE {RAW}",
+            f"VACUUM (FREEZE, ANALYZE) {SAMPLE}",
+        ):
+            self.session.execute(statement.encode())
+
+
+def each_stands_for(distinct: float, single: float, known: float, total: float, share: float) -> tuple[int, bool]:
+    """As how many distinct values each that the sample has once must count, and whether there are more in more rows.
+
+    Of so many sampled values that are known, of ``total`` in the table: the estimate of ANALYZE (Haas and Stokes).
+    ``share``: how many times as large the new table is.
+
+    >>> each_stands_for(1000, 1000, 1000, 50_000, 1.0), each_stands_for(1000, 1000, 1000, 50_000, 0.1)
+    ((50, True), (5, True))
+    >>> each_stands_for(5, 0, 1000, 50_000, 1.0), each_stands_for(900, 810, 1000, 50_000, 1.0)
+    ((1, False), (6, False))
+    """
+    if not single:
+        return 1, False
+    there = known * distinct / (known - single + single * known / max(known, total))
+    grows = there > FRACTION * total
+    here = there * share if grows else there
+    return (max(1, ceil((here - (distinct - single)) / single)) if here > distinct else 1), grows
+
+
+def unique_columns(shape: Shape) -> tuple[set[str], frozenset[str]]:
+    """The columns that get a value of their own in each row, for unique indexes; those indexes that cannot be so."""
+    chosen: set[str] = set()
+    plain = set()
+    for index in shape.indexes:
+        mentioned = [shape.column(name) for name in (*reversed(index.columns), *index.mentions)]
+        if not index.unique or any(column.counts or column.name == shape.key for column in mentioned):
+            continue
+        can = [
+            column.name for column in mentioned
+            if column in shape.sampled and column.name not in shape.dividing and can_be_unique(column)
+        ]  # fmt: skip
+        if can and not chosen & set(can):
+            chosen.add(can[0])
+        elif not can:
+            plain.add(index.name)
+    return chosen, frozenset(plain)

@@ -1,0 +1,300 @@
+"""What a table is made of, read from the server where it is: columns, indexes, checks, partitions.
+
+One transaction, REPEATABLE READ and READ ONLY; nothing is locked beyond ACCESS SHARE, and nothing is written.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from inorder.database import Connection, connect_as_user, query
+from inorder.errors import InputError
+from inorder.lab.keys import SCHEMA
+from inorder.session import explained
+
+SEQUENCE = re.compile(r"nextval\(")
+CLOCK = re.compile(r"^\(?(now|clock_timestamp|statement_timestamp|transaction_timestamp)\(\)|^\(?(CURRENT_|LOCAL)")
+WHOLE = ("smallint", "integer", "bigint")
+KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "i": "an index",
+         "I": "an index", "c": "a type", "t": "a TOAST table"}  # fmt: skip
+SETTINGS = """SET LOCAL search_path = ''; SET LOCAL datestyle = ISO; SET LOCAL intervalstyle = postgres;
+SET LOCAL extra_float_digits = 1; SET LOCAL bytea_output = hex; SET LOCAL lock_timeout = '10s'"""
+BLOCKS = 5000  # that are read of a large table: 40 MB
+TO_DDL = "HINT: Give a similar table of your own by --ddl."
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column. ``counts``: each row has the next number, by identity or a sequence; ``clock``: by default the time."""
+
+    name: str
+    type: str
+    not_null: bool = False
+    generated: str = ""
+    counts: bool = False
+    clock: bool = False
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index: what comes behind USING, key columns that are no expressions, all columns it mentions."""
+
+    name: str
+    definition: str
+    columns: tuple[str, ...]
+    mentions: tuple[str, ...]
+    unique: bool
+
+
+@dataclass(frozen=True)
+class Check:
+    """A CHECK constraint, and the columns that it is of."""
+
+    definition: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition: the number of the one above, or -1; its bounds; how it is divided itself, by which columns."""
+
+    above: int
+    bounds: str
+    divided: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A table's structure. The first of its indexes is that of the key. ``partitions`` has the table itself, too."""
+
+    key: str
+    columns: tuple[Column, ...]
+    indexes: tuple[Index, ...]
+    checks: tuple[Check, ...]
+    enums: tuple[str, ...]
+    partitions: tuple[Partition, ...]
+    fillfactor: int
+
+    def column(self, name: str) -> Column:
+        """One of them."""
+        return next(column for column in self.columns if column.name == name)
+
+    @property
+    def sampled(self) -> list[Column]:
+        """Those whose values come from the sample."""
+        return [one for one in self.columns if not one.generated and not one.counts and one.name != self.key]
+
+    @property
+    def dividing(self) -> set[str]:
+        """The columns by which it is partitioned."""
+        return {name for part in self.partitions for name in part.columns}
+
+
+@dataclass(frozen=True)
+class Found:
+    """A table as it was found: structure; rows, about; bytes of a row, with indexes and without; counted changes."""
+
+    shape: Shape
+    rows: float
+    row_bytes: float
+    own_bytes: float
+    inserted: int
+    updated: int
+    hot: int
+    notes: tuple[str, ...]
+
+
+@contextmanager
+def source(dsn: str) -> Iterator[Connection]:
+    """A session in the one transaction; an error of the server is shown as a sentence."""
+    try:
+        connection = connect_as_user(dsn)
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.read_only = True
+        with connection, connection.transaction():
+            yield connection
+    except psycopg.Error as error:
+        raise explained(error) from error
+
+
+def resolved(connection: Connection) -> str:
+    """A connection string that leads there again, whatever the environment is then."""
+    info = connection.info
+    parts = {name: value for name, value in info.get_parameters().items() if name != "service"}
+    return make_conninfo("", **(parts | ({"password": info.password} if info.password else {})))
+
+
+def rows(connection: Connection, name: str, oid: int) -> list[tuple[object, ...]]:
+    """One of the queries."""
+    return connection.execute(query(name), {"table": oid}).fetchall()
+
+
+def table_oid(connection: Connection, name: str) -> int:
+    """The table of that name, written as in SQL and found by the user's search_path; then names are qualified."""
+    row = connection.execute("SELECT to_regclass(%s)::oid", (name,)).fetchone()
+    if row is None or row[0] is None:
+        raise InputError(f"--table {name}: there is no such table in the database '{connection.info.dbname}'")
+    connection.execute(SETTINGS.encode())
+    return int(str(row[0]))
+
+
+def read_table(connection: Connection, name: str, key: str, without: Sequence[str]) -> Found:
+    """A table but for some of its columns; an error if it is none, or what it is made of cannot be made elsewhere."""
+    oid = table_oid(connection, name)
+    ((kind, persistence, qualified, may_read, secured, _divided, own_bytes, blocks, all_bytes, inserted, updated, hot,
+      deleted, foreign, triggers, fillfactor),) = rows(connection, "like_table", oid) or [(None,) * 16]  # fmt: skip
+    if kind not in ("r", "p") or persistence == "t":
+        raise InputError(f"--table {name} is {KINDS.get(str(kind), 'a temporary table')}, not a table")
+    if not may_read:
+        raise InputError(f"the role '{connection.info.user}' has no SELECT privilege on {qualified}")
+    notes = [f"Row security hides rows of {qualified} from '{connection.info.user}'."] if secured else []
+    for count, what in ((foreign, "foreign keys"), (triggers, "triggers")):
+        notes += [f"Left out: {what} of {qualified} ({count})."] if count else []
+    notes += [f"{qualified} has had {deleted:,} rows deleted; here none are."] if deleted else []
+    drawn = Draw(str(qualified), int(str(blocks)))
+    size = drawn.row_count(connection)
+    shape, more = read_shape(connection, oid, key, without, int(str(fillfactor)))
+    return Found(shape, size, int(str(all_bytes)) / size, int(str(own_bytes)) / size, int(str(inserted)),
+                 int(str(updated)), int(str(hot)), (*notes, *more))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Rows drawn of a table: of all blocks, or of BLOCKS chosen at random."""
+
+    table: str
+    blocks: int
+
+    @property
+    def percent(self) -> float:
+        """Of the blocks that are read."""
+        return min(100.0, 100 * BLOCKS / max(1, self.blocks))
+
+    @property
+    def clause(self) -> str:
+        """The same blocks each time."""
+        return f"FROM {self.table} TABLESAMPLE SYSTEM ({self.percent}) REPEATABLE (1)"
+
+    def drawn(self, connection: Connection) -> int:
+        """Rows in these blocks."""
+        row = connection.execute(f"SELECT count(*) {self.clause}".encode()).fetchone()
+        assert row is not None
+        return int(str(row[0]))
+
+    def row_count(self, connection: Connection) -> float:
+        """Rows of the table, about; an error if there are none."""
+        rows = self.drawn(connection) * 100 / self.percent
+        if not rows:
+            raise InputError(f"{self.table} has no rows, so that none can be like them; {TO_DDL}")
+        return rows
+
+
+def draw_of(connection: Connection, name: str) -> Draw:
+    """How rows of a table of that name are drawn."""
+    (row,) = rows(connection, "like_table", table_oid(connection, name))
+    return Draw(str(row[2]), int(str(row[7])))
+
+
+def read_shape(
+    connection: Connection, oid: int, key: str, without: Sequence[str], fillfactor: int
+) -> tuple[Shape, list[str]]:
+    """Its structure, and what is left out of it."""
+    columns, enums, renamed = read_columns(connection, oid, without)
+    partitions = tuple(
+        Partition(-1 if above is None else int(str(above)), str(bounds or ""), str(divided or ""), names(by))
+        for _, above, bounds, divided, by in rows(connection, "like_partitions", oid)
+    )
+    dividing = {name for part in partitions for name in part.columns}
+    every, notes = [], []
+    primary: tuple[str, ...] = ()
+    for name, definition, plain, mentions, unique, is_primary, exclusion, foreign in rows(
+        connection, "like_indexes", oid
+    ):
+        if foreign or set(without) & {*names(plain), *names(mentions)}:
+            why = ", which needs an extension or a function of yours" if foreign else ""
+            notes.append(f"Left out: the index {name}{why}.")
+            continue
+        notes += [f"Left out: the exclusion constraint {name}; its index is there."] if exclusion else []
+        primary = names(plain) if is_primary else primary
+        every.append(Index(str(name), renamed(str(definition)), names(plain), names(mentions), bool(unique)))
+    key = key or key_of(primary, dividing)
+    of_key = [index for index in every if index.columns[:1] == (key,)]
+    if key not in {column.name for column in columns} or not of_key:
+        raise InputError(f"--key {key}: the table has no such column, or no index that begins with it")
+    checks = []
+    for name, definition, of, foreign in rows(connection, "like_checks", oid):
+        if foreign or set(without) & set(names(of)):
+            notes.append(f"Left out: the constraint {name}.")
+        else:
+            checks.append(Check(renamed(str(definition)), names(of)))
+    first = max(of_key, key=lambda index: index.unique)
+    indexes = (first, *(index for index in every if index is not first))
+    return Shape(key, tuple(columns), indexes, tuple(checks), enums, partitions, fillfactor), notes
+
+
+def key_of(primary: tuple[str, ...], dividing: set[str]) -> str:
+    """The single column of a primary key, but for those by which the table is partitioned.
+
+    >>> key_of(("id", "created_at"), {"created_at"})
+    'id'
+    """
+    left = primary if len(primary) == 1 else [name for name in primary if name not in dividing]
+    if len(left) != 1:
+        has = f"its primary key is ({', '.join(primary)})" if primary else "it has no primary key"
+        raise InputError(f"{has}; HINT: Name the column whose values are generated by --key.")
+    return left[0]
+
+
+def names(found: object) -> tuple[str, ...]:
+    """An array of names."""
+    return tuple(map(str, found)) if isinstance(found, list) else ()
+
+
+def read_columns(
+    connection: Connection, oid: int, without: Sequence[str]
+) -> tuple[list[Column], tuple[str, ...], Callable[[str], str]]:
+    """The columns, the enums that are made for them, and how their types are named in expressions."""
+    found, enums, types = rows(connection, "like_columns", oid), list[str](), dict[str, str]()
+    if unknown := set(without) - {str(row[0]) for row in found}:
+        raise InputError(f"--leave-out: the table has no column {', '.join(sorted(unknown))}")
+    kept = [row for row in found if row[0] not in without]
+    for name, type_name, domain, labels, foreign, *_rest, needs in kept:
+        if foreign or needs:
+            what = f"is of the type {type_name}" if foreign else "is generated by a function of yours"
+            raise InputError(f"the column {name} {what}, which other servers do not have; HINT: "
+                             f"Leave it out by --leave-out {name}.")  # fmt: skip
+        if isinstance(labels, list) and type_name not in types:
+            types[str(type_name)] = f"{SCHEMA}.enum_{len(enums)}"
+            enums.append(f"CREATE TYPE {types[str(type_name)]} AS ENUM ({', '.join(map(literal, labels))})")
+        if domain != type_name:
+            types[str(domain)] = types.get(str(type_name), str(type_name))
+
+    def renamed(text: str) -> str:
+        for name, new in types.items():
+            text = re.sub(re.escape(name) + r'(?![\w"$.])', new.replace("\\", r"\\"), text)
+        return text
+
+    columns = []
+    for name, type_name, _, _, _, not_null, generated, how, default, identity, collation, _ in kept:
+        stored = f" GENERATED ALWAYS AS ({renamed(str(generated))}) {'STORED' if how == 's' else 'VIRTUAL'}"
+        columns.append(Column(
+            str(name), renamed(str(type_name)) + (f" COLLATE {collation}" if collation else ""), bool(not_null),
+            stored if generated else "",
+            type_name in WHOLE and bool(identity or (default and SEQUENCE.search(str(default)))),
+            bool(default and CLOCK.search(str(default))),
+        ))  # fmt: skip
+    return columns, tuple(enums), renamed
+
+
+def literal(text: object) -> str:
+    """A string constant.
+
+    >>> literal("it's")
+    "'it''s'"
+    """
+    return "'" + str(text).replace("'", "''") + "'"

@@ -1,0 +1,330 @@
+"""Tables like one of the user's: what is copied, what the rows are like, a whole run, and what cannot be."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from inorder.database import Connection, connect
+from inorder.errors import InputError
+from inorder.lab.experiments.like import LikeExperiment, LikePlan
+from inorder.lab.experiments.like.copy import LikeKind, key_column
+from inorder.lab.experiments.like.model import key_index
+from inorder.lab.experiments.like.sample import Spread, varied
+from inorder.lab.experiments.like.shape import Column, source
+from inorder.lab.experiments.like.tables import LikeTables
+from inorder.lab.instruments import waldump
+from inorder.lab.journal import load, save
+from inorder.lab.results import Result, Run
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
+from inorder.lab.targets.own_server import OwnServer
+
+from conftest import scalar
+from on_paper import empty_result
+from tool import inorder
+
+ROWS = 4000
+ORDERS = 'shop."Weird ""Orders"" 1"'
+TABLES = f"""
+CREATE SCHEMA shop;
+CREATE TYPE shop.state AS ENUM ('new', 'paid', 'it''s sent');
+CREATE DOMAIN shop.email AS text CHECK (value ~ '@');
+CREATE TABLE shop."Weird ""Orders"" 1" (
+    id uuid PRIMARY KEY DEFAULT gen_random_uuid(), created_at timestamptz NOT NULL DEFAULT now(), customer int NOT NULL,
+    email shop.email NOT NULL, state shop.state NOT NULL DEFAULT 'new', total numeric(10,2) CHECK (total >= 0),
+    number bigint GENERATED ALWAYS AS IDENTITY, sku varchar(20), body jsonb,
+    twice numeric GENERATED ALWAYS AS (total * 2) STORED, EXCLUDE USING btree (id WITH =));
+CREATE INDEX ON shop."Weird ""Orders"" 1" (created_at);
+CREATE INDEX ON shop."Weird ""Orders"" 1" (customer);
+CREATE UNIQUE INDEX ON shop."Weird ""Orders"" 1" (lower(email::text));
+CREATE UNIQUE INDEX ON shop."Weird ""Orders"" 1" (number);
+CREATE INDEX ON shop."Weird ""Orders"" 1" (sku) WHERE state = 'new';
+INSERT INTO shop."Weird ""Orders"" 1" (created_at, customer, email, state, total, sku, body)
+SELECT '2024-01-01'::timestamptz + i * interval '7 s', i * 7919 % 1500, 'user' || md5(i::text) || '@example.com',
+       (enum_range(NULL::shop.state))[1 + i % 3], i % 977, CASE WHEN i % 10 < 7 THEN 'SKU-' || i * 31 % 40 END,
+       jsonb_build_object('n', repeat(md5(i::text), 1 + i % 8)) FROM generate_series(1, {ROWS}) AS i;
+CREATE TABLE shop.texts (
+    id varchar(32) PRIMARY KEY DEFAULT md5(gen_random_uuid()::text), owner text, at date, plain text);
+CREATE INDEX ON shop.texts (owner);
+INSERT INTO shop.texts (owner, at, plain)
+SELECT md5((i % 1000)::text), '2024-01-01'::date + i / 9, repeat('x', i % 100) FROM generate_series(1, {ROWS}) AS i;
+CREATE TABLE shop.parts (id uuid DEFAULT gen_random_uuid(), at date, device int, value float8, PRIMARY KEY (id, at))
+    PARTITION BY RANGE (at);
+CREATE TABLE shop.parts_1 PARTITION OF shop.parts FOR VALUES FROM ('2024-01-01') TO ('2024-02-01');
+CREATE TABLE shop.parts_2 PARTITION OF shop.parts FOR VALUES FROM ('2024-02-01') TO ('2024-03-01')
+    PARTITION BY LIST (at);
+CREATE TABLE shop.parts_3 PARTITION OF shop.parts_2 DEFAULT;
+CREATE INDEX ON shop.parts (device, at);
+INSERT INTO shop.parts (at, device, value)
+SELECT '2024-01-01'::date + i * 58 / {ROWS}, i % 20, random() FROM generate_series(1, {ROWS}) AS i;
+CREATE TABLE shop.empty (id uuid PRIMARY KEY);
+CREATE TABLE shop.keyless (a int, b int);
+CREATE TABLE shop.two (a int, b int, PRIMARY KEY (a, b));
+CREATE TABLE shop.small (id integer PRIMARY KEY);
+CREATE TABLE shop.odd (id uuid PRIMARY KEY, at shop.keyless);
+CREATE VIEW shop.view AS SELECT 1 AS id;
+CREATE ROLE shop_reader LOGIN;
+GRANT USAGE ON SCHEMA shop TO shop_reader;
+INSERT INTO shop.keyless VALUES (1, 2);
+INSERT INTO shop.two VALUES (1, 2);
+INSERT INTO shop.small VALUES (1);
+INSERT INTO shop.odd VALUES (gen_random_uuid(), (1, 2));
+"""
+PLAN = LikePlan(rows=6000, sample=1000, transactions=300, clients=2, memory_bytes=2**27)
+
+
+@pytest.fixture(scope="module")
+def shop(cluster: Cluster) -> Iterator[str]:
+    """Tables to be like; the connection string of their server."""
+    with connect(cluster.dsn) as connection:
+        connection.execute(TABLES.encode())
+        yield cluster.dsn
+        connection.execute("DROP SCHEMA shop CASCADE; DROP ROLE shop_reader")
+
+
+def plan_of(dsn: str, table: str, plan: LikePlan = PLAN) -> LikePlan:
+    """With what the table is."""
+    return LikeExperiment.completed(replace(plan, table=table, source=dsn), False).plan
+
+
+def statistics(connection: Connection, table: str) -> dict[str, tuple[float, ...]]:
+    """Share of nulls, bytes and number of distinct values of each column."""
+    row = connection.execute("SELECT array_agg(attname::text) FROM pg_attribute WHERE attrelid = %s::regclass "
+                             "AND attnum > 0", (table,)).fetchone()  # fmt: skip
+    assert row is not None and isinstance(row[0], list)
+    found = {}
+    for name in row[0]:
+        figures = f'avg(("{name}" IS NULL)::int), avg(pg_column_size("{name}")), count(DISTINCT "{name}")'
+        values = connection.execute(f"SELECT {figures} FROM {table}".encode()).fetchone()
+        assert values is not None
+        found[str(name)] = tuple(float(str(value)) for value in values)
+    return found
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(("table", "indexes"), [(ORDERS, 7), ("shop.texts", 2), ("shop.parts", 2)])
+def test_rows_are_like_those_of_the_table(shop: str, users: Cluster, server: Server, table: str, indexes: int) -> None:
+    """Nulls and widths of every column; distinct values of those with an index; each index; a key of its own."""
+    with connect(shop) as theirs, OwnServer(users.dsn, server) as own:
+        plan = plan_of(shop, table)
+        tables = LikeTables(own, plan)
+        sizes = [found.metrics for found in tables.fill(plan.rows)]
+        assert all(sum(name.startswith("bytes ") for name in one) >= indexes + 1 for one in sizes)
+        with own.connect() as ours:
+            before, after = statistics(theirs, table), statistics(ours, "inorder_lab.v7")
+            assert scalar(ours, "SELECT count(*) FROM inorder_lab.random") == plan.rows
+            check_indexes(ours, indexes)
+        assert plan.found and before.keys() == after.keys()
+        for name, (nulls, width, distinct) in after.items():
+            assert nulls == pytest.approx(before[name][0], abs=0.05), name
+            assert width == pytest.approx(before[name][1], rel=0.1, abs=1), name
+            if name in {one for index in plan.found.shape.indexes for one in index.mentions} - {"id"}:
+                expected = before[name][2] * (plan.rows / ROWS if before[name][2] > ROWS / 10 else 1)
+                assert distinct == pytest.approx(expected, rel=0.3), name
+
+
+def check_indexes(connection: Connection, indexes: int) -> None:
+    """As many as there are, valid; the unique ones unique."""
+    found = "SELECT count(*) FROM pg_index WHERE indisvalid AND indrelid = 'inorder_lab.v7'::regclass"
+    assert scalar(connection, found) == indexes
+    assert scalar(connection, f"{found} AND indisunique") == (3 if indexes == 7 else 1)
+
+
+@pytest.mark.server
+def test_partitions_and_types_are_there(shop: str, users: Cluster, server: Server) -> None:
+    """With their bounds, and a default one where there was none; rising times stay in order."""
+    with OwnServer(users.dsn, server) as own:
+        list(LikeTables(own, plan_of(shop, "shop.parts")).fill(PLAN.rows))
+        with own.connect() as ours:
+            bounds = "SELECT count(*) FROM pg_partition_tree('inorder_lab.v7') WHERE isleaf"
+            assert scalar(ours, bounds) == 3
+            assert scalar(ours, "SELECT count(*) FROM inorder_lab.v7_rest") == 0
+            later = "SELECT avg((at >= '2024-02-01')::int)::float8 FROM inorder_lab.v7"
+            assert float(str(scalar(ours, later))) == pytest.approx(27 / 58, abs=0.05)
+
+
+@pytest.mark.server
+def test_the_table_is_only_read(shop: str) -> None:
+    """In one transaction that can do nothing else, and locks nothing beyond what a SELECT does."""
+    with source(shop) as connection:
+        assert scalar(connection, "SELECT current_setting('transaction_read_only')") == "on"
+        assert scalar(connection, "SELECT current_setting('transaction_isolation')") == "repeatable read"
+        LikeExperiment.completed(replace(PLAN, table=ORDERS, source=shop), False)
+        modes = "SELECT string_agg(DISTINCT mode, ',') FROM pg_locks WHERE locktype = 'relation'"
+        assert scalar(connection, modes) == "AccessShareLock"
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("table", "changes", "words"),
+    [
+        ("shop.nothing", {}, "there is no such table in the database 'postgres'"),
+        ("shop.view", {}, "is a view, not a table"),
+        ("shop.empty", {}, "has no rows"),
+        ("shop.keyless", {}, "it has no primary key"),
+        ("shop.two", {}, r"its primary key is \(a, b\)"),
+        ("shop.two", {"key": "b"}, "no index that begins with it"),
+        ("shop.small", {}, "id is integer, of which the lab has no two"),
+        (ORDERS, {"kinds": ("v7", "bigint")}, "id is uuid, of which there are xact, v7"),
+        ("shop.odd", {}, "the column at is of the type shop.keyless.*--leave-out at"),
+        (ORDERS, {"leave_out": ("nothing",)}, "no column nothing"),
+        (ORDERS, {"update": ("twice",)}, "no column twice that could be changed"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(shop: str, table: str, changes: dict[str, object], words: str) -> None:
+    """Before a server is made."""
+    with pytest.raises(InputError, match=words):
+        plan_of(shop, table, replace(PLAN, **changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.server
+def test_without_the_right_to_read_it(shop: str) -> None:
+    """Named with the role."""
+    with pytest.raises(InputError, match=r"the role 'shop_reader' has no SELECT privilege on shop\.texts"):
+        plan_of(f"{shop} user=shop_reader", "shop.texts")
+    left = plan_of(shop, "shop.odd", replace(PLAN, leave_out=("at",)))
+    assert left.found and [column.name for column in left.found.shape.columns] == ["id"]
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--mix=insert=0,read=1", "--mix: without inserts no key is made"),
+        ("--mix=insert:1", "--mix: 'insert:1' is not one of insert, update, read with its share"),
+        ("--source=nonsense", '--source: missing "="'),
+        ("--seed=1", "--table is needed"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_sentence(tmp_path: Path, option: str, words: str) -> None:
+    """Exit code 2."""
+    done = inorder("lab", "run", "like", option, folder=tmp_path)
+    assert done.returncode == 2 and words in done.stderr and not list(tmp_path.iterdir())
+
+
+@pytest.mark.server
+def test_a_run_from_start_to_end(shop: str, tmp_path: Path, server: Server, shared_folder: Path) -> None:
+    """By the option of insert; WAL of the parts is all of it, the model is near; the file has no connection string."""
+    words = ("--like", ORDERS, "--source", shop, "--rows", "20k", "--transactions", "2k", "--rounds", "2", "--mix",
+             "insert=3,update=1", "--clients", "2", "--memory", "32MB")  # fmt: skip
+    done = inorder("lab", "run", "insert", *words, folder=tmp_path, server=server, temporary=shared_folder)
+    assert done.returncode == 0, done.stderr
+    assert list(shared_folder.iterdir()) == []
+    result = load(file := tmp_path / "inorder-like.jsonl")
+    assert shop.split(maxsplit=1)[0] not in file.read_text() and result.complete
+    for run in result.select("insert"):
+        parts = sum(value for name, value in run.metrics.items() if name.startswith("wal_bytes "))
+        assert parts == pytest.approx(run.metrics["wal_bytes"], rel=0.02)
+        assert run.metrics["inserted"] + run.metrics["updated"] == run.metrics["inserts"] == 2000
+        assert run.metrics["hot"] <= run.metrics["updated"] and run.metrics["updated"] > 300
+    shown = {one["label"]: one for one in json.loads(reported(tmp_path, file)) if one["table"] == "like_model"}
+    assert shown["random"]["wal"] == pytest.approx(shown["random"]["wal_model"], rel=0.3)
+    assert "What would ordered keys save here?" in done.stdout and "20,000 rows like shop" in done.stdout
+    resumed(shop, tmp_path, server, result)
+
+
+def reported(folder: Path, file: Path) -> str:
+    """The tables of a file as JSON."""
+    return inorder("lab", "report", file.name, "--format", "json", folder=folder).stdout
+
+
+def resumed(dsn: str, folder: Path, server: Server, result: Result) -> None:
+    """A file whose last round is gone is finished, with the table that it is of, and no other."""
+    part = folder / "part.jsonl"
+    save(replace(result, runs=[run for run in result.runs if run.round == 1], complete=False), part)
+    again = inorder("lab", "resume", part.name, "--source", dsn, folder=folder, server=server)
+    assert again.returncode == 0, again.stderr
+    assert load(part).complete and len(load(part).runs) == len(result.runs)
+    found = result.plan["found"]
+    other = {**result.plan, "found": {**found, "shape": {**found["shape"], "key": "other"}}}
+    save(replace(result, plan=other, runs=[], complete=False), part)
+    refused = inorder("lab", "resume", part.name, "--source", dsn, folder=folder, server=server)
+    assert refused.returncode == 2 and "is not as it was when the run began" in refused.stderr
+
+
+# --- without a server ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "type_name", "expected"),
+    [
+        ("random", "bigint", "bigint DEFAULT ('x' ||"),
+        ("random", "text", "text DEFAULT (gen_random_uuid())::text"),
+        ("xact", "character(32)", "character(32) DEFAULT replace((uuid_xact_nextval())::text"),
+        ("random", "character varying(20)", ""),
+        ("v7", "jsonb", ""),
+    ],
+)
+def test_a_key_fits_its_column(kind: str, type_name: str, expected: str) -> None:
+    """Or it is none of them."""
+    found = key_column(kind, Column("id", type_name))
+    assert found.startswith(expected) and bool(found) == bool(expected)
+
+
+def test_a_longer_text_is_filled_up() -> None:
+    """To the length that keys of the table have."""
+    assert key_column("v7", Column("id", "text"), 42.0).endswith("::text, 42, 'x')")
+
+
+@pytest.mark.server
+def test_varied_values_are_unlike(cluster: Cluster) -> None:
+    """As many as numbers, of every type that can be unique."""
+    with connect(cluster.dsn) as connection:
+        for name, value in (
+            ("text", "'a'"), ("character varying(10)", "'abcdefghij'"), ("integer", "1"), ("bigint", "1"),
+            ("uuid", "gen_random_uuid()"), ("timestamp with time zone", "now()"),
+        ):  # fmt: skip
+            new = varied(Column("v", name), Spread(low=0, high=1e9, unique=True), "s.v", "i")
+            query = f"SELECT count(DISTINCT ({new})::{name}) FROM generate_series(1, 20000) AS i, "
+            assert scalar(connection, f"{query} (SELECT {value}::{name} AS v) AS s") == 20000, name
+
+
+def test_wal_is_of_the_relation_of_its_first_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records, images, splits, distinct blocks; what is of no relation by itself."""
+    lines = [
+        "rmgr: Btree       len (rec/tot):     72/   272, tx: 1, lsn: 0/1, prev 0/1, desc: INSERT_LEAF off: 1, "
+        "blkref #0: rel 1663/5/9 blk 7 FPW",
+        "rmgr: Btree       len (rec/tot):    100/   100, tx: 1, lsn: 0/1, prev 0/1, desc: SPLIT_R level: 0, "
+        "blkref #0: rel 1663/5/9 blk 7, blkref #1: rel 1663/5/9 blk 8",
+        "rmgr: Transaction len (rec/tot):     34/    34, tx: 1, lsn: 0/1, prev 0/1, desc: COMMIT 2026",
+    ]
+    monkeypatch.setattr(waldump, "lines_of", lambda _span: iter(lines))
+    found = waldump.by_relation(cast(waldump.Span, SimpleNamespace()))
+    assert found["1663/5/9"] == {"bytes": 372, "image_bytes": 200, "images": 1, "splits": 1, "blocks": 2}
+    assert found[""]["bytes"] == 34
+
+
+def made_up(ratio: float) -> Result:
+    """Random keys write so many times the WAL."""
+    plan = LikePlan(table="orders", mix="insert=1,update=1")
+    result = empty_result(LikeExperiment, plan)
+    for (kind, times), number in product((("v7", 1.0), ("random", ratio)), range(1, 7)):
+        wal = {
+            "wal_bytes": 1000.0 * times,
+            f"wal_bytes {key_index(kind)}": 1000 * times - 800,
+            "wal_bytes table": 800.0,
+        }
+        metrics = {"tps": 100.0, "inserts": 10.0, "inserted": 5.0, "updated": 5.0, "hot": 1.0, "full_page_images": 1.0}
+        result.runs.append(Run("insert", kind, plan.rows, number, metrics | wal))
+    return result
+
+
+def test_what_to_do_follows_from_the_ratio() -> None:
+    """Little more WAL is no reason for another key; the answer says what it holds for."""
+    (little,), (much,) = (LikeExperiment.verdicts(made_up(ratio)) for ratio in (1.1, 3.0))
+    assert little.answer == "9 % of the WAL" and "Leave the key as it is" in little.figures
+    assert "27 % of the WAL is of its index" in little.figures
+    assert much.answer == "67 % of the WAL" and "Generate the keys of new rows in order." in much.figures
+    assert much.holds.startswith(
+        "1,000,000 rows like orders, 1 indexes, 50 % inserts and 50 % updates of any rows, 5 rows"
+    )
+    assert LikeExperiment.verdicts(empty_result(LikeExperiment, LikePlan(table="orders"))) == []
+
+
+def test_a_kind_says_nothing_of_a_table_without_columns() -> None:
+    """Only defaults are inserted."""
+    assert "() " not in LikeKind("v7", "version 7", "uuid").insert("1", "FROM x")
