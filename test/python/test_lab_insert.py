@@ -216,11 +216,12 @@ LAYERS = ("commands/", "lab/session", "lab/runner", "lab/insert_tables", "lab/ta
 def test_few_calls_lead_from_the_command_to_pgbench(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At most eight functions of the tool, each in the layer of its caller or in one below."""
+    """At most eight functions of the tool below the command line, each in the layer of its caller or in one below."""
     called: list[str] = []
 
     def stopped(*_: object) -> NoReturn:
-        called.extend(frame.filename for frame in traceback.extract_stack() if "/inorder/" in frame.filename)
+        files = [frame.filename for frame in traceback.extract_stack()]
+        called.extend(file for file in files if "/inorder/" in file and not file.endswith("/inorder/cli.py"))
         raise InorderError("stopped")
 
     monkeypatch.setattr("inorder.lab.instruments.pgbench.follow", stopped)
