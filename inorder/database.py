@@ -1,5 +1,6 @@
 """Connections to a server, and the SQL files this package runs there."""
 
+from functools import cache
 from importlib.resources import files
 
 import psycopg
@@ -25,6 +26,7 @@ def connect_as_user(dsn: str) -> Connection:
     )
 
 
+@cache
 def query(name: str, package: str = "inorder", folder: str = "queries") -> sql.SQL:
     """The text of one of our own SQL files."""
     return sql.SQL(files(package).joinpath(folder, f"{name}.sql").read_text(encoding="utf-8"))

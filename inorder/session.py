@@ -6,13 +6,15 @@ from dataclasses import dataclass
 
 import psycopg
 from psycopg import sql
-from psycopg.abc import Buffer
 
 from inorder.database import connect_as_user, query
 from inorder.errors import InorderError, InputError
 from inorder.patience import patiently
+from inorder.stream import Rows, Stream
 
 OTHER_ORIGIN = "this position is of another server or timeline"
+
+ACCESS = {None: "", True: " READ ONLY", False: " READ WRITE"}
 
 # Classes of SQLSTATE that are about the server's state, not about what it was asked.
 FAILURES = ("53", "54", "57", "58", "XX")
@@ -111,18 +113,23 @@ class Session:
         oid, schema, relation, quoted, database = rows[0]
         return Table(int(str(oid)), str(schema), str(relation), str(quoted), str(database))
 
-    def copy(self, table: Table, statement: sql.Composed) -> Generator[Buffer, None, None]:
-        """The rows of a COPY as the server writes them; each is gone with the next.
+    def stream(self, table: Table, copy: sql.Composed, before: sql.Composed | None = None) -> Stream:
+        """A COPY of rows of a table, after another query, in one transaction and message.
 
         The columns are what they are when it begins: a statement that is to return rows of the table must not be
         planned before one that changes their type, and run after it.
         """
-        with too_large_explained(), self.transaction():
-            self.connection.execute(self.statement(query("hold_type"), table=table.identifier))
-            with self.connection.cursor().copy(statement) as copy:
-                while row := copy.read():
-                    yield row
-                    del row  # it may be large: not two at a time
+        begin = sql.SQL("BEGIN ISOLATION LEVEL READ COMMITTED NOT DEFERRABLE" + ACCESS[self.connection.read_only])
+        hold = self.statement(query("hold_type"), table=table.identifier)
+        parts = [begin, query("session_settings"), before, hold, copy, sql.SQL("COMMIT")]
+        text = sql.SQL("\n;").join(part for part in parts if part is not None)
+        return Stream(self.connection, text.as_bytes(self.connection))
+
+
+def rows_of(stream: Stream) -> Generator[Rows, None, None]:
+    """The rows of a COPY as the server writes them, in blocks; each is gone with the next."""
+    with too_large_explained():
+        yield from stream.blocks()
 
 
 @contextmanager

@@ -11,10 +11,6 @@ class Format:
     options: str
     has_header: bool
 
-    def options_of(self, header: bool) -> str:
-        """With a line of column names, or without."""
-        return self.options + (", HEADER" if header else "")
-
 
 # JSON has neither \x01 nor \x02 in it, so that CSV with these leaves it as it is. Line ends are in it only between
 # the parts of a column of type json, as it was put in: they become blanks, by replace(), which needs no space where
@@ -25,5 +21,5 @@ FORMATS = {
         r"FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02'",
         has_header=False,
     ),
-    "csv": Format("e.*", "FORMAT csv", has_header=True),
+    "csv": Format("e.*", "FORMAT csv, HEADER", has_header=True),
 }

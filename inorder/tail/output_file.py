@@ -12,7 +12,7 @@ from psycopg.abc import Buffer
 
 from inorder.errors import InorderError, InputError
 from inorder.files import awaited, sync_folder
-from inorder.tail.sinks import STANDARD_OUTPUT, Buffered, Report
+from inorder.tail.sinks import STANDARD_OUTPUT, Output, Report
 from inorder.tail.state import Mark
 
 OPENED = f"/proc/self/fd/{STANDARD_OUTPUT}"
@@ -138,8 +138,10 @@ class OutputFile:
             sync_folder(Path(os.readlink(OPENED)).parent)
 
 
-class FileSink(Buffered):
-    """A regular file: rows have arrived when they are on the disk, and half a batch is taken back."""
+class FileSink(Output):
+    """A regular file: rows have arrived when a position on the disk says so, and half a batch is taken back."""
+
+    is_prompt = True
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
@@ -164,7 +166,7 @@ class FileSink(Buffered):
 
     def at_start(self) -> bool:
         """A file is a stream, whatever the number of runs."""
-        return self.size == 0 and not self.buffer
+        return self.size == 0
 
     def begin(self, name: str, first: bytes) -> str | None:
         """As many bytes as are compared."""
@@ -183,9 +185,12 @@ class FileSink(Buffered):
         self.recent = (self.recent + bytes(content[-LAST_BYTES:]))[-LAST_BYTES:]
 
     def arrive(self) -> None:
-        """On the disk, and in the file that was there before."""
-        self.file.keep()
+        """In the file that was there before."""
         self.check()
+
+    def keep(self) -> None:
+        """On the disk."""
+        self.file.keep()
 
     def check(self) -> None:
         """An error if somebody else changed or removed the file."""

@@ -10,6 +10,7 @@ from inorder.errors import InputError, Terminated
 from inorder.interrupts import finishing_first, uninterrupted
 from inorder.patience import patiently
 from inorder.reconnect import forever, once
+from inorder.stream import Rows
 from inorder.tail.formats import FORMATS
 from inorder.tail.output_file import FIRST_BYTES, FileSink, is_file
 from inorder.tail.plan import Plan
@@ -24,7 +25,7 @@ def run(plan: Plan, report: Callable[[int], None]) -> None:
     writes = plan.feed is not None
     with ExitStack() as stack:
         sink = stack.enter_context(closing(sink_for(plan, report)))
-        source = source_for(plan, stack)
+        source = source_for(plan, stack, sink)
         stack.callback(settle, source)
         sink.settle(source.output, source.begun, plan.accept_output)
         if isinstance(sink, WholeBatches):
@@ -69,14 +70,14 @@ def sink_for(plan: Plan, report: Callable[[int], None]) -> Sink:
     return PipeSink(report, plan.frame)
 
 
-def source_for(plan: Plan, stack: ExitStack) -> Source:
+def source_for(plan: Plan, stack: ExitStack, sink: Sink) -> Source:
     """A table, whose position file stays locked as long as the run, or a feed."""
     form = FORMATS[plan.output]
     if plan.feed is not None:
         return stack.enter_context(closing(FeedSource(plan.feed, plan.owner, form, plan.batch_rows)))
     assert plan.table is not None and plan.position is not None
     file = stack.enter_context(PositionFile(plan.position))
-    return TableSource(plan.table, file, form, plan.batch_rows, plan.start, plan.accept_origin)
+    return TableSource(plan.table, file, form, plan.batch_rows, plan.start, plan.accept_origin, sink.keep)
 
 
 def deliver_all(source: Source, sink: Sink, full: int) -> None:
@@ -84,18 +85,20 @@ def deliver_all(source: Source, sink: Sink, full: int) -> None:
     first = True
     while batch := source.next():
         with finishing_first():
-            rows = deliver(source, sink, batch)
+            rows = deliver(source, sink, batch, full)
         if rows == 0 or (rows < full and not first):
             return
         first = False
 
 
-def deliver(source: Source, sink: Sink, batch: Batch) -> int:
+def deliver(source: Source, sink: Sink, batch: Batch, full: int) -> int:
     """One batch: the rows, then the position."""
     count = patiently(source.session.connection, lambda: take(source, sink, batch))
     if count == 0:
         source.skip(batch)
         return 0
+    if count >= full and sink.is_prompt:
+        source.expect(batch)
     sink.finish()
     source.finish(batch, sink.mark())
     return count
@@ -104,19 +107,27 @@ def deliver(source: Source, sink: Sink, batch: Batch) -> int:
 def take(source: Source, sink: Sink, batch: Batch) -> int:
     """Its rows into the sink. What a lost connection or a conflict cut off goes on after the last row."""
     sink.again()
-    has_header = source.form.has_header and sink.at_start()
-    header: Buffer = b""
+    header: Buffer | None = None if source.form.has_header else b""
     count = 0
-    with closing(source.rows(batch, has_header)) as rows:
-        if has_header:
-            header = next(rows)
-        for row in rows:
-            count += 1
-            if sink.rows == 0:
-                start = sink.begin(batch.name, bytes(header[:FIRST_BYTES]) + bytes(row[:FIRST_BYTES]))
-                source.begin(batch, start, sink.mark())
-            if count > sink.rows:
-                sink.write(row, header)
-            header = b""
-            del row  # it may be large: not two at a time
+    with closing(source.rows(batch)) as blocks:
+        for rows in blocks:
+            if header is None:
+                header = rows.pop(0)
+            taken, count = max(sink.rows - count, 0), count + len(rows)
+            del rows[:taken]
+            if rows:
+                put(source, sink, batch, rows, header)
+            del rows  # a row may be large: not two at a time
     return count
+
+
+def put(source: Source, sink: Sink, batch: Batch, rows: Rows, header: Buffer) -> None:
+    """Rows into the sink; before the first of a batch, the batch into the position."""
+    if sink.rows > 0:
+        sink.write(rows)
+        return
+    if not sink.at_start():
+        header = b""
+    start = sink.begin(batch.name, bytes(header[:FIRST_BYTES]) + bytes(rows[0][:FIRST_BYTES]))
+    source.begin(batch, start, sink.mark())
+    sink.write(rows, header)

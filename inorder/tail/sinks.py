@@ -8,11 +8,10 @@ from typing import Protocol
 from psycopg.abc import Buffer
 
 from inorder.errors import InputError
+from inorder.stream import Rows
 from inorder.tail.state import Mark
 
 STANDARD_OUTPUT = 1
-BUFFER_BYTES = 65536  # what a pipe holds
-
 Report = Callable[[int], None]  # receives the number of further rows
 
 
@@ -20,6 +19,7 @@ class Sink(Protocol):
     """Takes the rows of one batch after the other."""
 
     rows: int  # of the present batch, taken so far
+    is_prompt: bool  # finish() waits for nobody
 
     def settle(self, known: Mark | None, begun: str | None, accept: bool) -> None:
         """Before the first batch: an error unless this is where the last run wrote to. Half a batch is taken back."""
@@ -33,14 +33,17 @@ class Sink(Protocol):
     def mark(self) -> Mark | None:
         """The end of the last batch, if it is in a file."""
 
-    def write(self, row: Buffer, header: Buffer = b"") -> None:
-        """Take a row, whole; it may stay in a buffer."""
+    def write(self, rows: Rows, header: Buffer = b"") -> None:
+        """Take rows, all of each."""
 
     def again(self) -> None:
         """The batch is read from its beginning once more: forget its rows if that is possible, else count them."""
 
     def finish(self) -> None:
         """End the batch: return when the rows have arrived."""
+
+    def keep(self) -> None:
+        """What was written to a file is on the disk when this returns."""
 
     def check(self) -> None:
         """Between batches: an error if the next one could not be taken."""
@@ -49,14 +52,14 @@ class Sink(Protocol):
         """End the run, perhaps within a batch."""
 
 
-class Buffered:
-    """What all sinks have in common: whole rows collected into large writes."""
+class Output:
+    """What all sinks have in common."""
+
+    is_prompt = False
 
     def __init__(self, report: Report) -> None:
         self.rows = 0
         self.report = report
-        self.buffer = bytearray()
-        self.unreported = 0
 
     def settle(self, known: Mark | None, begun: str | None, accept: bool) -> None:
         """Rows may go anywhere; but half a batch in a file would stay there."""
@@ -76,32 +79,16 @@ class Buffered:
         """Nothing to come back to."""
         return None
 
-    def write(self, row: Buffer, header: Buffer = b"") -> None:
-        """Collect a row; a large one is not copied."""
-        self.buffer += header
-        if len(row) < BUFFER_BYTES:
-            self.buffer += row
-        else:
-            self.put_buffer()
-            self.put(row)
-        self.rows += 1
-        self.unreported += 1
-        if len(self.buffer) >= BUFFER_BYTES:
-            self.flush()
+    def write(self, rows: Rows, header: Buffer = b"") -> None:
+        """Write rows at once; a large one comes alone, and is not copied."""
+        if header:
+            self.put(header)
+        self.put(rows[0] if len(rows) == 1 else b"".join(rows))
+        self.rows += len(rows)
+        self.report(len(rows))
 
     def again(self) -> None:
         """What was written is known by its number."""
-
-    def flush(self) -> None:
-        """Write what was collected."""
-        self.put_buffer()
-        self.report(self.unreported)
-        self.unreported = 0
-
-    def put_buffer(self) -> None:
-        """Write it, and empty it also if that fails: the batch comes again."""
-        content, self.buffer = self.buffer, bytearray()
-        self.put(content)
 
     def put(self, content: Buffer) -> None:
         """Write, as often as it takes."""
@@ -109,21 +96,23 @@ class Buffered:
 
     def finish(self) -> None:
         """End the batch."""
-        self.flush()
         self.arrive()
         self.rows = 0
 
     def arrive(self) -> None:
         """Wait until what was written has arrived."""
 
+    def keep(self) -> None:
+        """Nothing to wait for."""
+
     def check(self) -> None:
         """There is always somebody."""
 
     def close(self) -> None:
-        """What is in the buffer belongs to a batch that comes again."""
+        """Nothing is kept."""
 
 
-class DeviceSink(Buffered):
+class DeviceSink(Output):
     """A terminal or another device: rows have arrived when they are written."""
 
     def __init__(self, report: Report) -> None:
@@ -134,10 +123,10 @@ class DeviceSink(Buffered):
         """A run is a stream."""
         return not self.started
 
-    def write(self, row: Buffer, header: Buffer = b"") -> None:
-        """Collect a row."""
+    def write(self, rows: Rows, header: Buffer = b"") -> None:
+        """Write rows."""
         self.started = True
-        super().write(row, header)
+        super().write(rows, header)
 
 
 def put_all(descriptor: int, content: Buffer) -> None:

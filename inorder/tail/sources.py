@@ -1,31 +1,38 @@
 """Where rows come from: a table, with the position in a file; or a feed, with the position in the database."""
 
+import collections
 import json
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from socket import socket
 from typing import Any, Protocol
 
 import psycopg
 from psycopg import sql
-from psycopg.abc import Buffer
 
 from inorder.database import query
 from inorder.errors import InputError
 from inorder.files import awaited, host_lock
+from inorder.patience import patiently
 from inorder.reconnect import InUseError
-from inorder.session import Session, Table, explained
+from inorder.session import Session, Table, explained, rows_of
+from inorder.stream import Rows, Stream
 from inorder.tail.formats import Format
 from inorder.tail.position import PositionFile
 from inorder.tail.state import Json, Mark, Pending, State, name_of
 
+SAVE_SECONDS = 0.2  # between two saves, while one batch follows another into a file
 PATIENCE = (0.1, 0.2, 0.4, 0.8, 0)  # seconds, while a batch is in the hands of another session
 
 
-def copy_parts(form: Format, header: bool) -> dict[str, sql.SQL]:
+KEPT = sql.SQL("pg_catalog.current_setting('inorder_tail.batch')")  # by tail_batch
+
+
+def copy_parts(form: Format) -> dict[str, sql.SQL]:
     """What a format says of the COPY."""
-    return {"columns": sql.SQL(form.columns), "options": sql.SQL(form.options_of(header))}
+    return {"columns": sql.SQL(form.columns), "options": sql.SQL(form.options)}
 
 
 @dataclass(frozen=True)
@@ -58,14 +65,17 @@ class Source(Protocol):
     def next(self) -> Batch | None:
         """The next batch, if there is one."""
 
-    def rows(self, batch: Batch, header: bool) -> Generator[Buffer, None, None]:
-        """Its rows, as the server writes them; the same each time."""
+    def rows(self, batch: Batch) -> Generator[Rows, None, None]:
+        """Its rows, as the server writes them, after a header if the format has one; the same each time."""
+
+    def expect(self, batch: Batch) -> None:
+        """The batch after this one, whose rows have come, will be asked for soon: let the server begin."""
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
         """Remember that its rows are being written, and where."""
 
     def finish(self, batch: Batch, output: Mark | None) -> None:
-        """Move the position over it; for good with the next begin() or settle() if the output shows what it has."""
+        """Move the position over it; for good with a later begin() or settle() if the output shows what it has."""
 
     def skip(self, batch: Batch) -> None:
         """Move the position over a batch without rows, which may be forgotten."""
@@ -83,13 +93,19 @@ class Source(Protocol):
 class TableSource:
     """A table, read without any state in the database."""
 
-    def __init__(self, name: str, file: PositionFile, form: Format, max_rows: int, start: str, accept: bool) -> None:
+    def __init__(
+        self, name: str, file: PositionFile, form: Format, max_rows: int, start: str, accept: bool,
+        sync_output: Callable[[], None],
+    ) -> None:  # fmt: skip
         self.name, self.file, self.form, self.max_rows, self.start = name, file, form, max_rows, start
+        self.sync_output = sync_output
         self.saved = file.read()
         self.state = self.saved.without_origin() if self.saved and accept else self.saved
         self.output = self.saved.output if self.saved else None
         self.begun = self.saved.pending.start if self.saved and self.saved.pending else None
         self.unsettled = self.knows_output = False
+        self.saved_at = 0.0
+        self.stream: Stream | None = None  # of the next batch, or of the one just handed out
 
     def lock(self) -> int:
         """The position file's."""
@@ -98,6 +114,7 @@ class TableSource:
     def attach(self, session: Session) -> None:
         """Find the table, and the place in it."""
         self.session = session
+        self.stream = None
         self.table = table = session.table(self.name)
         if self.state is None:
             (position,) = session.row(query("tail_start"), table=table.oid, start=self.start)
@@ -130,42 +147,70 @@ class TableSource:
         return self.state
 
     def save(self, state: State, lasting: bool = True) -> None:
-        """Keep it, here and on the disk."""
+        """Keep it, here and on the disk, after the output that it speaks of."""
+        self.sync_output()
         self.file.save(state, lasting)
         self.state = self.saved = state
+        self.saved_at = time.monotonic()
         self.unsettled = False
 
     def next(self) -> Batch | None:
         """The one that was begun, or the next."""
         if pending := self.present.pending:
             return Batch(pending.batch, pending.after)
-        position = sql.Literal(as_text(self.present.position))
-        empty, batch, after = self.session.row(
-            query("tail_batch"), table=self.table.oid, position=position, max_rows=self.max_rows
-        )
-        return None if empty else Batch(as_json(batch), as_json(after))
+        return patiently(self.session.connection, self.found)
 
-    def rows(self, batch: Batch, header: bool) -> Generator[Buffer, None, None]:
-        """Read them, in a transaction of their own."""
-        return self.session.copy(
-            self.table,
-            self.session.statement(
-                query("tail_rows"), batch=as_text(batch.batch), table=self.table.oid, row_type=self.table.identifier,
-                **copy_parts(self.form, header),
-            ),
+    def found(self) -> Batch | None:
+        """The batch after the position, whose rows follow in the same stream."""
+        stream, self.stream = self.stream or self.ask(self.present.position), None
+        batch, after = stream.begin()
+        if after is None:
+            collections.deque(stream.blocks(), maxlen=0)
+            return None
+        assert batch is not None
+        self.stream = stream
+        return Batch(json.loads(batch), json.loads(after))
+
+    def ask(self, position: Json) -> Stream:
+        """For the batch after a position and its rows."""
+        batch = self.session.statement(
+            query("tail_batch"), table=self.table.oid, position=as_text(position), max_rows=self.max_rows
+        )
+        return self.session.stream(self.table, self.copy(KEPT), batch)
+
+    def copy(self, batch: object) -> sql.Composed:
+        """The query for the rows of a batch."""
+        return self.session.statement(
+            query("tail_rows"), batch=batch, table=self.table.oid, row_type=self.table.identifier,
+            **copy_parts(self.form),
         )  # fmt: skip
+
+    def rows(self, batch: Batch) -> Generator[Rows, None, None]:
+        """Those that follow the batch in its stream, or in a transaction of their own."""
+        stream, self.stream = self.stream, None
+        return rows_of(stream or self.session.stream(self.table, self.copy(as_text(batch.batch))))
+
+    def expect(self, batch: Batch) -> None:
+        """One transaction, which may end by an error: next() reports it."""
+        assert batch.after is not None
+        with suppress(psycopg.OperationalError):
+            self.stream = self.ask(batch.after)
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
         """Write the batch into the file: whatever happens, the next run begins with it, or with one before.
 
         The next run takes back what an output file has beyond the state it finds, and delivers that again. So within a
-        run neither the end of a batch nor the name of a state is waited for: two fsync() a batch instead of five. The
-        first state must last: one of an earlier run does not know this file.
+        run a state is written once in a while, after one fsync() of the output; and its name is not waited for, except
+        that of the first: one of an earlier run does not know this file.
         """
         assert batch.after is not None
         pending = Pending(as_json(batch.batch), batch.after, start)
         state = replace(self.present, pending=pending, output=output or self.present.output)
-        self.save(state, lasting=start is None or not self.knows_output)
+        is_recent = self.saved is not None and self.saved.pending and time.monotonic() - self.saved_at < SAVE_SECONDS
+        if start is not None and self.knows_output and is_recent:
+            self.state, self.unsettled = state, True
+        else:
+            self.save(state, lasting=start is None or not self.knows_output)
         self.knows_output = start is not None
 
     def finish(self, batch: Batch, output: Mark | None) -> None:
@@ -178,7 +223,7 @@ class TableSource:
             self.state, self.unsettled = state, True
 
     def settle(self) -> None:
-        """Write the position after the last batch."""
+        """Write where the last batch ended, or where the one that was cut off began."""
         if self.unsettled:
             self.save(self.present)
 
@@ -264,15 +309,16 @@ class FeedSource:
             return self.next()
         return None if number is None else Batch(number)
 
-    def rows(self, batch: Batch, header: bool) -> Generator[Buffer, None, None]:
+    def rows(self, batch: Batch) -> Generator[Rows, None, None]:
         """Read them, in a transaction of their own."""
-        return self.session.copy(
-            self.table,
-            self.session.statement(
-                query("tail_feed_rows"), name=self.name, batch=batch.batch, row_type=self.table.identifier,
-                owner=self.owner_oid, **copy_parts(self.form, header),
-            ),
+        copy = self.session.statement(
+            query("tail_feed_rows"), name=self.name, batch=batch.batch, row_type=self.table.identifier,
+            owner=self.owner_oid, **copy_parts(self.form),
         )  # fmt: skip
+        return rows_of(self.session.stream(self.table, copy))
+
+    def expect(self, batch: Batch) -> None:
+        """The position in the database is moved first."""
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
         """The database remembers."""

@@ -23,13 +23,13 @@ from psycopg.abc import Buffer
 
 from inorder.errors import InorderError
 from inorder.tail.output_file import OutputFile
-from inorder.tail.sinks import STANDARD_OUTPUT, Buffered, Report, put_all
+from inorder.tail.sinks import STANDARD_OUTPUT, Output, Report, put_all
 
 DRAIN_MS = 5
 COPIER = ("/bin/sh", "-c", "trap '' HUP INT TERM; exec cat")  # what stops a whole service does not stop it half-way
 
 
-class WholeBatches(Buffered):
+class WholeBatches(Output):
     """Collects a batch; what is done with it then differs."""
 
     def __init__(self, report: Report) -> None:
@@ -68,8 +68,7 @@ class WholeBatches(Buffered):
     def again(self) -> None:
         """Nobody has seen it."""
         self.forget()
-        self.buffer.clear()
-        self.rows = self.unreported = 0
+        self.rows = 0
 
     def forget(self) -> None:
         """Close the temporary file, which is gone then."""

@@ -13,7 +13,7 @@ import pytest
 from inorder.database import Connection, connect, query
 from inorder.errors import InorderError
 from inorder.lab.server.cluster import Cluster
-from inorder.session import Session
+from inorder.session import Session, rows_of
 from inorder.tail.formats import FORMATS
 from inorder.tail.sources import copy_parts
 from psycopg import sql
@@ -104,12 +104,13 @@ def test_rows_that_are_read_behind_a_change_of_type(fresh: Connection, isolation
         batch=batch,
         table=table.oid,
         row_type=table.identifier,
-        **copy_parts(FORMATS[output], False),
+        **copy_parts(FORMATS[output]),
     )
 
     def read() -> list[bytes]:
-        rows = [bytes(row).rstrip(b"}\n").replace(b":", b",") for row in session.copy(table, statement)]
-        return [row.rpartition(b",")[2] for row in rows]
+        blocks = rows_of(session.stream(table, statement))
+        rows = [bytes(row).rstrip(b"}\n").replace(b":", b",") for block in blocks for row in block]
+        return [row.rpartition(b",")[2] for row in rows[FORMATS[output].has_header :]]
 
     assert read() == [b"1", b"2", b"3"]
     with connect(fresh.info.dsn) as other, ThreadPoolExecutor() as threads:
@@ -320,5 +321,5 @@ def test_a_row_of_more_than_a_gigabyte(fresh: Connection) -> None:
     with pytest.raises(
         InorderError, match=r"requested length too large\nHINT:  A row that is read must have less than"
     ):
-        next(session.copy(session.table("public.events"), statement))
+        next(rows_of(session.stream(session.table("public.events"), statement)))
     session.close()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from inorder.database import Connection
 from inorder.errors import InorderError, InputError
-from inorder.tail import position
+from inorder.tail import position, sources
 from inorder.tail.formats import FORMATS
 from inorder.tail.position import PositionFile
 from inorder.tail.sources import Batch, TableSource
@@ -261,14 +261,22 @@ def test_a_batch_with_a_key_is_read_back(tail: Tail, fresh: Connection) -> None:
     assert scalar(fresh, "SELECT count(*) FROM parts") == 10
 
 
-def test_which_states_a_crash_of_the_host_may_take_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those after the first that knows the output of the run, until there is no batch left."""
+@pytest.mark.parametrize(("seconds", "written"), [(0, [1, 1, 2, 2, 3, 3]), (1000, [1, 1, 1, 1, 2, 2])])
+def test_which_states_a_crash_of_the_host_may_take_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, written: list[int]
+) -> None:
+    """Those after the first that knows the output of the run, until there is no batch left; each after the output."""
     synced: list[Path] = []
+    kept: list[None] = []
     monkeypatch.setattr(position, "sync_folder", synced.append)
+    monkeypatch.setattr(sources, "SAVE_SECONDS", seconds)
     batch, mark = Batch(BATCH, AFTER), Mark(5, "0" * 64)
     with PositionFile(tmp_path / "p") as file:
-        source = TableSource("events", file, FORMATS["json"], 10, "beginning", accept=False)
+        source = TableSource(
+            "events", file, FORMATS["json"], 10, "beginning", accept=False, sync_output=lambda: kept.append(None)
+        )
         source.save(State("tail", "public.events", STATE["position"]))
+        kept.clear()
         steps: list[Callable[[], None]] = [
             lambda: source.begin(batch, "00", mark), lambda: source.finish(batch, mark),
             lambda: source.begin(batch, "00", mark), lambda: source.finish(batch, mark), source.settle, source.settle,
@@ -277,5 +285,6 @@ def test_which_states_a_crash_of_the_host_may_take_back(tmp_path: Path, monkeypa
         counts = []
         for step in steps:
             step()
-            counts.append(len(synced))
-    assert counts == [2, 2, 2, 2, 3, 3, 4, 5]
+            counts.append((len(synced), len(kept)))
+    assert [names for names, _ in counts] == [2, 2, 2, 2, 3, 3, 4, 5]
+    assert [files for _, files in counts][:6] == written
