@@ -28,6 +28,7 @@ MODULES = {
     "tail": "inorder.tail.command",
     "count": "inorder.count.command",
     "feeds": "inorder.feeds.command",
+    "prepare": "inorder.prepare.command",
 }
 UNLOADED = click.Command("unloaded")
 

@@ -1,5 +1,39 @@
 -- Existing tables: the statements that make them readable.
 
+CREATE FUNCTION inorder_internal.index_tree(root regclass, key_column name)
+RETURNS TABLE (
+    relation regclass, depth int, is_parent boolean, index text, qualified text, above text, is_done boolean,
+    is_attached boolean
+)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN QUERY
+    WITH RECURSIVE tree AS (
+        SELECT root::oid AS oid, NULL::oid AS parent, 1 AS depth
+        UNION ALL
+        SELECT i.inhrelid, t.oid, t.depth + 1 FROM tree AS t JOIN pg_inherits AS i ON i.inhparent = t.oid
+    ), named AS (
+        -- Ten characters are at most 40 of the 63 bytes.
+        SELECT t.*, c.relkind = 'p' AS is_parent, n.nspname AS schema,
+               left(c.relname, 10) || '_' || c.oid || '_number' AS index
+        FROM tree AS t JOIN pg_class AS c USING (oid) JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    )
+    SELECT m.oid::regclass, m.depth, m.is_parent, m.index, format('%I.%I', m.schema, m.index),
+           CASE WHEN p.oid IS NOT NULL THEN format('%I.%I', p.schema, p.index) END, e.is_done, e.is_attached
+    FROM named AS m LEFT JOIN named AS p ON p.oid = m.parent
+    LEFT JOIN LATERAL (
+        SELECT i.indisvalid OR m.is_parent AS is_done,
+               EXISTS (SELECT FROM pg_inherits AS h WHERE h.inhrelid = c.oid) AS is_attached
+        FROM pg_class AS c JOIN pg_index AS i ON i.indexrelid = c.oid
+        JOIN pg_attribute AS a ON a.attrelid = m.oid AND a.attnum = i.indkey[0] AND a.attname = key_column
+        WHERE c.relname = m.index AND i.indrelid = m.oid) AS e ON true;
+END $$;
+COMMENT ON FUNCTION inorder_internal.index_tree(regclass, name) IS
+'Internal function. A table and its partitions, each with the name of the index on a column that feed_prepare() makes, '
+'and that of the one above; and whether an earlier run has made it (null: it is not there; false: it is not valid) and '
+'attached it.';
+
 CREATE FUNCTION inorder_internal.index_statements(relation regclass, key_column name, method name)
 RETURNS SETOF text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
@@ -10,31 +44,23 @@ DECLARE
 BEGIN
     -- CONCURRENTLY does not work on a partitioned table: create an invalid index ON ONLY it, then one on each leaf,
     -- and attach these.
-    FOR member IN
-        WITH RECURSIVE tree AS (
-            SELECT oid, NULL::oid AS parent, 1 AS depth FROM pg_class WHERE oid = relation
-            UNION ALL
-            SELECT i.inhrelid, t.oid, t.depth + 1 FROM tree AS t JOIN pg_inherits AS i ON i.inhparent = t.oid
-        ), named AS (
-            -- Ten characters are at most 40 of the 63 bytes.
-            SELECT t.*, c.relkind, left(c.relname, 10) || '_' || c.oid || '_number' AS index, n.nspname AS schema
-            FROM tree AS t JOIN pg_class AS c USING (oid) JOIN pg_namespace AS n ON n.oid = c.relnamespace
-        )
-        SELECT m.*, CASE WHEN p.oid IS NOT NULL THEN format('%I.%I', p.schema, p.index) END AS above
-        FROM named AS m LEFT JOIN named AS p ON p.oid = m.parent ORDER BY m.depth, m.oid
-    LOOP
-        RETURN NEXT format('CREATE INDEX %s%I ON %s%s USING %s (%I)%s',
-            CASE WHEN member.relkind = 'p' THEN '' ELSE 'CONCURRENTLY ' END, member.index,
-            CASE WHEN member.relkind = 'p' THEN 'ONLY ' ELSE '' END, member.oid::regclass, method, key_column,
-            options);
-        IF member.parent IS NOT NULL THEN
-            RETURN NEXT format('ALTER INDEX %s ATTACH PARTITION %I.%I', member.above, member.schema, member.index);
+    FOR member IN SELECT * FROM inorder_internal.index_tree(relation, key_column) AS m ORDER BY m.depth, m.relation LOOP
+        IF NOT member.is_done THEN
+            RETURN NEXT format('DROP INDEX CONCURRENTLY %s', member.qualified);
+        END IF;
+        IF member.is_done IS NOT TRUE THEN
+            RETURN NEXT format('CREATE INDEX %s%I ON %s%s USING %s (%I)%s',
+                CASE WHEN member.is_parent THEN '' ELSE 'CONCURRENTLY ' END, member.index,
+                CASE WHEN member.is_parent THEN 'ONLY ' ELSE '' END, member.relation, method, key_column, options);
+        END IF;
+        IF member.above IS NOT NULL AND member.is_attached IS NOT TRUE THEN
+            RETURN NEXT format('ALTER INDEX %s ATTACH PARTITION %s', member.above, member.qualified);
         END IF;
     END LOOP;
 END $$;
 COMMENT ON FUNCTION inorder_internal.index_statements(regclass, name, name) IS
 'Internal function. The statements that index a column of a table or of a tree of partitions without blocking '
-'writers.';
+'writers. What an earlier run has made is omitted, and an index that it left invalid is dropped first.';
 
 CREATE FUNCTION inorder_internal.check_preparable(relation regclass, key_column name, method name)
 RETURNS smallint

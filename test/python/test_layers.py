@@ -78,7 +78,9 @@ def test_nobody_imports_an_experiment() -> None:
     assert users <= {"inorder.commands.demo"}
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if is_in(name, "inorder.tail", "inorder.count")])
+@pytest.mark.parametrize(
+    "name", [name for name in MODULES if is_in(name, "inorder.tail", "inorder.count", "inorder.prepare")]
+)
 def test_what_an_operator_runs_is_not_of_the_laboratory(name: str) -> None:
     """Nor of its reports."""
     laboratory = ("inorder.lab", "inorder.report", "inorder.commands", "inorder.generate")

@@ -45,6 +45,27 @@ ALTER TABLE half ADD taken bigint, ADD text text DEFAULT 'x';
 SELECT error_of(format('SELECT feed_prepare(''half'', %L)', c)) FROM unnest('{taken,text,id}'::name[]) AS c;
 DROP TABLE half;
 
+-- What an interrupted run has done is not done again; an index that it left half built is.
+CREATE TABLE torn (k int, xact bigint NOT NULL DEFAULT xact_id()) PARTITION BY LIST (k);
+CREATE TABLE torn_1 PARTITION OF torn FOR VALUES IN (1);
+CREATE TABLE torn_2 PARTITION OF torn FOR VALUES IN (2);
+\set ECHO none
+SELECT s FROM feed_prepare('torn') WITH ORDINALITY AS f(s, n) WHERE n <= 4 \gexec
+\set ECHO all
+UPDATE pg_index SET indisvalid = false WHERE indrelid = 'torn_2'::regclass;
+SELECT prepared('torn');
+\set ECHO none
+SELECT feed_prepare('torn') \gexec
+\set ECHO all
+SELECT indrelid::regclass AS table, indisvalid FROM pg_index WHERE indrelid::regclass::text ~ '^torn' ORDER BY 1;
+SELECT prepared('torn');
+-- Its name is taken by another column's index.
+CREATE TABLE named (k int, number bigint NOT NULL DEFAULT xact_id());
+SELECT format('CREATE INDEX named_%s_number ON named (k)', 'named'::regclass::oid) AS taken \gset
+:taken;
+SELECT prepared('named', 'number');
+DROP TABLE torn, named;
+
 -- Partitioned, nested, with names that need quotes or are as long as they may be, in several schemas.
 CREATE SCHEMA "Other one";
 CREATE TABLE "Big 'un %s" (at int, n int) PARTITION BY RANGE (at);

@@ -1,0 +1,1 @@
+"""``inorder prepare``: make an existing table readable by feeds, online."""

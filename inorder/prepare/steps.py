@@ -1,0 +1,160 @@
+"""The statements that prepare a table, one after the other; none of them keeps writers waiting for long."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from threading import Event, Thread
+
+import psycopg
+from psycopg import sql
+
+from inorder.database import connect_as_user, query
+from inorder.errors import InorderError
+from inorder.patience import pauses
+from inorder.session import Session, explained, first_line
+
+# What a statement needs that others hold for a while: waiting on would keep all who come after it waiting, too.
+BUSY = ("55P03", "40P01", "40001")
+PROGRESS_SECONDS = 10.0
+# Nothing of a session is left to the defaults of the role or of the database.
+SETTINGS = (
+    "SET statement_timeout = 0; SET default_transaction_isolation = 'read committed'; SET idle_session_timeout = 0"
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done to a table."""
+
+    table: str
+    column: str
+    method: str
+    lock_timeout: float  # seconds
+    tries: int
+    undo: bool
+    drop_column: bool
+    dsn: str
+
+
+def is_concurrent(statement: str) -> bool:
+    """Whether it waits for writers without keeping anybody waiting, so that it may wait as long as it likes.
+
+    >>> is_concurrent("CREATE INDEX CONCURRENTLY a ON b"), is_concurrent("ANALYZE t")
+    (True, False)
+    """
+    return statement.startswith(("CREATE INDEX CONCURRENTLY ", "DROP INDEX CONCURRENTLY "))
+
+
+class Preparation:
+    """The statements for one table, in a session."""
+
+    def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
+        self.plan, self.say = plan, say
+
+    def attach(self, session: Session) -> None:
+        """Find the table."""
+        self.session, self.table = session, session.table(self.plan.table)
+
+    def statements(self) -> list[str]:
+        """Those that are still to do."""
+        parts = {"table": self.table.oid, "column": self.plan.column}
+        if self.plan.undo:
+            rows = self.session.rows(
+                query("prepare_undo"), schema=self.session.schema_name, quoted=self.table.quoted,
+                drop_column=self.plan.drop_column, **parts,
+            )  # fmt: skip
+        else:
+            rows = self.session.rows(query("prepare_steps"), method=self.plan.method, **parts)
+        return [str(row[0]) for row in rows]
+
+    def run(self) -> None:
+        """All of them. What was interrupted or given up begins again where it stopped."""
+        self.session.connection.execute(SETTINGS)
+        for pause in islice(pauses(), self.plan.tries - 1):
+            if self.try_all(last=False):
+                return
+            time.sleep(pause)
+        self.try_all(last=True)
+
+    def try_all(self, last: bool) -> bool:
+        """One after the other; false if one was given up since others held what it needs."""
+        for statement in self.statements():
+            try:
+                self.execute(statement)
+            except psycopg.Error as error:
+                if error.sqlstate not in BUSY:
+                    raise
+                if last:
+                    raise InorderError(
+                        f"gave up after {self.plan.tries} tries: {first_line(error)}: {statement}\n"
+                        "HINT:  What is done is kept; the next run continues. See pg_locks for who holds the table."
+                    ) from error
+                self.say(f"trying again: {first_line(error)}")
+                return False
+        return True
+
+    def execute(self, statement: str) -> None:
+        """One of them, with a lock_timeout where writers would wait behind it."""
+        connection = self.session.connection
+        wait_ms = 0 if is_concurrent(statement) else round(self.plan.lock_timeout * 1000)
+        connection.execute(sql.SQL("SET lock_timeout = {}").format(sql.Literal(wait_ms)))
+        self.say(statement)
+        try:
+            with self.progress(statement):
+                connection.execute(statement.encode())
+        except BaseException as error:
+            if not isinstance(error, psycopg.Error):  # the server would go on to the end
+                with suppress(psycopg.Error):
+                    connection.cancel_safe()
+            raise
+
+    @contextmanager
+    def progress(self, statement: str) -> Iterator[None]:
+        """Say every few seconds how far the build of an index is."""
+        ended = Event()
+        pid = self.session.connection.info.backend_pid
+
+        def watch() -> None:
+            with suppress(psycopg.Error), connect_as_user(self.plan.dsn) as connection:
+                while not ended.wait(PROGRESS_SECONDS):
+                    row = connection.execute(query("prepare_progress").format(pid=sql.Literal(pid))).fetchone()
+                    if row is not None:
+                        self.say(f"  {row[0]}")
+
+        watcher = Thread(target=watch, daemon=True)
+        if statement.startswith("CREATE INDEX"):
+            watcher.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            if watcher.ident is not None:
+                watcher.join()
+
+
+def prepare(plan: Plan, say: Callable[[str], None]) -> None:
+    """In a session of its own."""
+    preparation = Preparation(plan, say)
+    session = Session(plan.dsn, writes=True)
+    try:
+        preparation.attach(session)
+        preparation.run()
+    except psycopg.Error as error:
+        raise explained(error) from error
+    finally:
+        session.close()
+
+
+def listed(plan: Plan) -> list[str]:
+    """The statements, without running them."""
+    preparation = Preparation(plan, lambda _text: None)
+    session = Session(plan.dsn)
+    try:
+        preparation.attach(session)
+        return preparation.statements()
+    except psycopg.Error as error:
+        raise explained(error) from error
+    finally:
+        session.close()

@@ -1,0 +1,153 @@
+"""inorder prepare: online, over whatever holds the table, again after whatever interrupted it, and back."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from inorder.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
+
+from conftest import scalar
+from tail_runs import Tail
+from waiting import PATIENCE, wait_for
+
+pytestmark = pytest.mark.server
+
+READABLE = "SELECT count(*) FROM feed_batch_after('old', feed_start('old'))"
+INVALID = "SELECT count(*) = 1 FROM pg_index WHERE indrelid = 'old'::regclass AND NOT indisvalid"
+COLUMNS = """
+SELECT string_agg(attname, ',' ORDER BY attnum) FROM pg_attribute
+WHERE attrelid = 'old'::regclass AND attnum > 0 AND NOT attisdropped
+"""
+INDEXES = "SELECT count(*) FROM pg_index WHERE indrelid = 'old'::regclass"
+BUILDS = "SELECT count(*) > 0 FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'CREATE INDEX CONCURRENTLY%'"
+WAITS = "SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'inorder' AND wait_event_type = 'Lock'"
+
+
+@pytest.fixture
+def old(fresh: Connection) -> Connection:
+    """A table with rows, and no number."""
+    fresh.execute(
+        "CREATE TABLE old (k int PRIMARY KEY, n int); INSERT INTO old SELECT g, g FROM generate_series(1, 9) g"
+    )
+    return fresh
+
+
+@pytest.fixture
+def prepare(cluster: Cluster, tmp_path: Path) -> Tail:
+    """The tool on that database."""
+    return Tail(cluster, tmp_path, command="prepare")
+
+
+@pytest.fixture
+def writer(cluster: Cluster, old: Connection) -> Iterator[Connection]:
+    """A session with a row that is not committed."""
+    with connect(f"{cluster.dsn} dbname={old.info.dbname}") as connection:
+        connection.execute("BEGIN; INSERT INTO old VALUES (10, 10)")
+        yield connection
+
+
+def run(prepare: Tail, *arguments: str) -> list[str]:
+    """Run it to the end; the statements that it reports."""
+    with prepare.started("old", *arguments) as running:
+        assert running.stderr and running.wait(PATIENCE) == 0
+        return running.stderr.read().decode().splitlines()
+
+
+@pytest.mark.parametrize("method", ["brin", "btree"])
+def test_an_old_table_becomes_readable(prepare: Tail, old: Connection, method: str) -> None:
+    """Each statement as feed_prepare returns it; a second run has little left to do."""
+    planned = [str(row[0]) for row in old.execute("SELECT feed_prepare('old', method => %s)", [method])]
+    assert prepare("old", "--method", method, "--dry-run").splitlines() == [f"{statement};" for statement in planned]
+    assert run(prepare, "--method", method) == planned
+    assert [line.split()[0] for line in run(prepare)] == ["ANALYZE", "SELECT"]
+    old.execute("INSERT INTO old VALUES (10, 10); SELECT feed_create('f', 'old')")
+    assert old.execute("SELECT k FROM feed_read('f', null::old)").fetchall() == [(k,) for k in range(1, 11)]
+
+
+def test_writers_do_not_wait_behind_it(cluster: Cluster, prepare: Tail, old: Connection, writer: Connection) -> None:
+    """It waits for the one who is there, again and again; those who come meanwhile have their turn."""
+    with prepare.started("old", "--lock-timeout", "200ms", "--tries", "100") as running:
+        wait_for(lambda: scalar(old, WAITS) is True)
+        old.execute("SET lock_timeout = '10s'")  # a wait for the writer would be for ever
+        old.execute("INSERT INTO old VALUES (11, 11)")
+        assert running.poll() is None
+        writer.execute("COMMIT")
+        assert running.stderr and running.wait(PATIENCE) == 0
+        assert b"trying again: canceling statement due to lock timeout" in running.stderr.read()
+    assert scalar(old, READABLE) == 1
+
+
+def test_it_gives_up(prepare: Tail, old: Connection, writer: Connection) -> None:
+    """And says what it could not do."""
+    message = prepare("old", "--lock-timeout", "10ms", "--tries", "2", code=1)
+    assert (
+        "gave up after 2 tries: canceling statement due to lock timeout: ALTER TABLE public.old ADD COLUMN" in message
+    )
+    assert scalar(old, "SELECT count(*) FROM pg_attribute WHERE attrelid = 'old'::regclass AND attnum > 0") == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_build_is_begun_again(prepare: Tail, old: Connection, number: int) -> None:
+    """It leaves an index that is not valid, and no statement that goes on."""
+    old.execute("ALTER TABLE old ADD COLUMN xact bigint NOT NULL DEFAULT 0, ALTER COLUMN xact SET DEFAULT xact_id()")
+    with connect(old.info.dsn) as writer:
+        writer.execute("BEGIN; INSERT INTO old VALUES (10, 10)")
+        with prepare.started("old") as running:
+            wait_for(lambda: scalar(old, WAITS) is True and scalar(old, INVALID) is True)
+            running.send_signal(number)
+            running.wait(PATIENCE)
+    wait_for(lambda: scalar(old, BUILDS) is False)
+    if scalar(old, INVALID) is True:  # a server that only noticed at the end that nobody was there has ended it
+        assert [line.split()[0] for line in run(prepare)] == ["DROP", "CREATE", "ANALYZE", "SELECT"]
+    else:
+        assert number == signal.SIGKILL
+        run(prepare)
+    assert scalar(old, READABLE) == 1
+
+
+def test_undo(prepare: Tail, old: Connection) -> None:
+    """Guard and index; with the column nothing is left. A table that is read is left alone."""
+    run(prepare)
+    old.execute("SELECT feed_create('f', 'old')")
+    assert "feed" in prepare("old", "--undo", code=2)
+    old.execute("SELECT feed_drop('f')")
+    assert [line.split()[0] for line in run(prepare, "--undo")] == ["SELECT", "DROP"]
+    assert (scalar(old, COLUMNS), scalar(old, INDEXES)) == ("k,n,xact", 1)
+    assert scalar(old, "SELECT count(*) FROM pg_trigger WHERE tgrelid = 'old'::regclass") == 0
+    run(prepare, "--method", "btree")
+    run(prepare, "--undo", "--drop-column")
+    assert (scalar(old, COLUMNS), scalar(old, INDEXES)) == ("k,n", 1)
+
+
+def test_undo_leaves_columns_of_others(prepare: Tail, old: Connection) -> None:
+    """Only one whose default is xact_id() is dropped."""
+    old.execute("ALTER TABLE old ADD xact bigint")
+    assert len(run(prepare, "--undo", "--drop-column")) == 1
+    old.execute("SELECT xact FROM old")
+
+
+def test_partitions(prepare: Tail, old: Connection) -> None:
+    """And back."""
+    old.execute("DROP TABLE old; CREATE TABLE old (k int) PARTITION BY LIST (k)")
+    old.execute("CREATE TABLE old_1 PARTITION OF old FOR VALUES IN (1); CREATE TABLE old_2 PARTITION OF old DEFAULT")
+    run(prepare)
+    assert scalar(old, READABLE) == 1
+    run(prepare, "--undo")
+    assert scalar(old, "SELECT count(*) FROM pg_class WHERE relname ~ '_number$'") == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("none",), "none"),
+        (("old", "--drop-column"), "--drop-column requires --undo"),
+        (("old", "--lock-timeout", "0"), "--lock-timeout"),
+        (("old", "--column", "k"), "already exists and has no default that returns transaction numbers"),
+        (("old", "--tries", "0"), "--tries"),
+    ],
+)
+def test_bad_input(prepare: Tail, old: Connection, arguments: tuple[str, ...], message: str) -> None:
+    """Is one clear sentence."""
+    assert message in prepare(*arguments, code=2)
