@@ -1,0 +1,134 @@
+"""docs/reference.md: what users call, from the comments in the database. ``script/reference`` writes it."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from inorder.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import find_server
+
+ROOT = Path(__file__).resolve().parents[2]
+
+FILE = ROOT / "docs" / "reference.md"
+HEAD = """# Reference
+
+The comments of the extension's objects, as psql shows them by `\\df+` and `\\dd`. This file is written by
+`script/reference`. Privileges: [security.md](security.md).
+"""
+# The files of sql/ that have what users call, in the order of the page, and what it is about there.
+SECTIONS = {
+    "keys": "Keys",
+    "uuid_v1": "The type uuid_v1",
+    "time_bounds": "Comparing keys with a time",
+    "uuid_extras": "Columns of type uuid",
+    "guard": "Making a table readable",
+    "prepare": "Existing tables",
+    "feed": "Feeds",
+    "feeds": "Lag of feeds",
+    "reader": "Positions kept by the reader",
+    "position": "Positions and batches",
+    "count": "Exact counts",
+    "retention": "Retention",
+    "restore": "After a restore",
+    "snapshot": "Sets of transactions",
+    "index_pages": "Indexes",
+}
+INNER = ("Internal", "implementation of", "planner support", "I/O", "less-equal-greater", "sort support",
+         "skip support", "smaller of two", "larger of two")  # fmt: skip
+# What the server shows of a default that the reader need not see: '10'::integer, NULL::text.
+CAST = re.compile(r"(?<=')::[a-z ]+|(?<=NULL)::[a-z ]+")
+OBJECTS = """
+SELECT d.classid::regclass::text, coalesce(p.proname, t.typname, c.relname),
+       CASE WHEN p.oid IS NULL THEN '' ELSE format(
+           '%s(%s) → %s', p.proname, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid)) END,
+       obj_description(d.objid, d.classid::regclass::name)
+FROM pg_depend AS d JOIN pg_extension AS e ON e.oid = d.refobjid AND e.extname = 'inorder'
+LEFT JOIN pg_proc AS p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
+    AND p.prorettype <> ALL ('{trigger,internal}'::regtype[]) AND p.prokind = 'f'
+LEFT JOIN pg_type AS t ON d.classid = 'pg_type'::regclass AND t.oid = d.objid AND t.typcategory <> 'A'
+LEFT JOIN pg_class AS c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid AND c.relkind = 'v'
+WHERE d.deptype = 'e' AND d.refclassid = 'pg_extension'::regclass
+  AND coalesce(p.pronamespace, t.typnamespace, c.relnamespace) <> 'inorder_internal'::regnamespace
+ORDER BY 2, 3 COLLATE "C"
+"""
+OPERATORS = """
+SELECT format('`%s %s %s`', format_type(o.oprleft, NULL), o.oprname, format_type(o.oprright, NULL)),
+       obj_description(o.oid, 'pg_operator')
+FROM pg_depend AS d JOIN pg_operator AS o ON d.classid = 'pg_operator'::regclass AND o.oid = d.objid
+JOIN pg_extension AS e ON e.oid = d.refobjid AND e.extname = 'inorder' AND d.refclassid = 'pg_extension'::regclass
+WHERE o.oprname ~ '~' 
+ORDER BY o.oprname COLLATE "C", format_type(o.oprleft, NULL) COLLATE "C", format_type(o.oprright, NULL) COLLATE "C"
+"""
+COLUMNS = """
+SELECT a.attname, format_type(a.atttypid, a.atttypmod), col_description(c.oid, a.attnum)
+FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = a.attrelid AND c.relname = %s AND c.relkind IN ('v', 'c')
+WHERE a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+"""
+
+
+def is_for_users(comment: str | None) -> bool:
+    """Whether users call it themselves.
+
+    >>> is_for_users("implementation of <~ operator"), is_for_users("A new key.")
+    (False, True)
+    """
+    return comment is not None and not comment.startswith(INNER)
+
+
+def described_in(name: str) -> list[str]:
+    """The objects that a file of sql/ comments on, in its order."""
+    text = (ROOT / "sql" / f"{name}.sql").read_text()
+    return list(dict.fromkeys(re.findall(r"COMMENT ON (?:FUNCTION|TYPE|VIEW) @extschema@\.(\w+)", text)))
+
+
+def page(connection: Connection) -> str:
+    """The whole page."""
+    connection.execute("SET search_path = public, pg_catalog")
+    found: dict[str, list[tuple[str, str, str]]] = {}
+    for kind, name, signature, comment in connection.execute(OBJECTS).fetchall():
+        if is_for_users(comment if comment is None else str(comment)):
+            found.setdefault(str(name), []).append((str(kind), str(signature), str(comment)))
+    parts = [HEAD]
+    for file, title in SECTIONS.items():
+        parts.append(f"## {title}\n")
+        for name in described_in(file):
+            for kind, signature, comment in found.pop(name, []):
+                parts += entry(connection, kind, name, signature, comment)
+        if file == "time_bounds":
+            parts += operators(connection)
+    assert not found, f"no file of SECTIONS comments on {', '.join(found)}"
+    return "\n".join(parts)
+
+
+def entry(connection: Connection, kind: str, name: str, signature: str, comment: str) -> Iterator[str]:
+    """A function, a type or a view."""
+    what = {"pg_type": "type ", "pg_class": "view "}.get(kind, "")
+    yield f"### {what}`{name}`\n"
+    if signature:
+        yield f"`{CAST.sub('', signature)}`\n"
+    yield comment.replace("\n", "\n\n") + "\n"
+    if kind != "pg_proc":
+        rows = connection.execute(COLUMNS, [name]).fetchall()
+        if rows:
+            yield "| column | type | |\n|---|---|---|"
+            yield "\n".join(f"| `{column}` | {of_type} | {text or ''} |" for column, of_type, text in rows) + "\n"
+
+
+def operators(connection: Connection) -> Iterator[str]:
+    """All operators in a table."""
+    yield "| operator | true if |\n|---|---|"
+    yield "\n".join(f"| {form} | {text} |" for form, text in connection.execute(OPERATORS).fetchall()) + "\n"
+
+
+def main() -> None:
+    """Write the page, from a throw-away server."""
+    with Cluster(find_server()) as running:
+        running.start({"fsync": "off"})
+        with connect(running.dsn) as connection:
+            connection.execute("CREATE EXTENSION inorder")
+            FILE.write_text(page(connection))
+
+
+if __name__ == "__main__":
+    main()

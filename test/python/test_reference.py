@@ -1,0 +1,13 @@
+"""docs/reference.md is what the database says, on any server."""
+
+import pytest
+from inorder.database import Connection
+
+import reference
+
+pytestmark = pytest.mark.server
+
+
+def test_the_page_is_up_to_date(fresh: Connection) -> None:
+    """script/reference writes it."""
+    assert reference.page(fresh) == reference.FILE.read_text(), "run script/reference"
