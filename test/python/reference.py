@@ -50,7 +50,7 @@ LEFT JOIN pg_type AS t ON d.classid = 'pg_type'::regclass AND t.oid = d.objid AN
 LEFT JOIN pg_class AS c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid AND c.relkind = 'v'
 WHERE d.deptype = 'e' AND d.refclassid = 'pg_extension'::regclass
   AND coalesce(p.pronamespace, t.typnamespace, c.relnamespace) <> 'inorder_internal'::regnamespace
-ORDER BY 2, 3 COLLATE "C"
+ORDER BY 2, pg_get_function_arguments(p.oid) COLLATE "C"
 """
 OPERATORS = """
 SELECT format('`%s %s %s`', format_type(o.oprleft, NULL), o.oprname, format_type(o.oprright, NULL)),
