@@ -75,7 +75,13 @@ def main_section(result: Result, plan: LikePlan, kinds: Sequence[str]) -> Sectio
             median_of(result, INSERT, kind, per("hot", "updated", 100)), *(size and size / MB for size in sizes),
         ])  # fmt: skip
     title = f"Tables like {plan.table}: {plan.rows:,} rows, {conditions(plan)}"
-    return Section("like", title, columns(base), rows, main=True)
+    found = plan.found
+    there = (
+        f"On its server {100 * found.hot / found.updated:.0f} % of the updates are HOT."
+        if found and found.updated
+        else ""
+    )
+    return Section("like", title, columns(base), rows, there, main=True)
 
 
 def conditions(plan: LikePlan) -> str:
@@ -156,6 +162,8 @@ def advice(result: Result, wal: Compared) -> str:
         return "Its WAL is not known: run it on a throw-away server."
     if not wal.decided:
         return ""
+    if last_of(result, FILL, RANDOM, "key_rises"):
+        return "Keep the keys in order, as they are."
     if wal.found.median >= LITTLE:
         return "Generate the keys of new rows in order."
     parts = parts_of(result, RANDOM)

@@ -59,7 +59,9 @@ class LikeTables(InsertTables):
             for name in () if stop.is_set() else (kind.table, self.kind(kind.name).keys):
                 connection.execute(f"VACUUM (FREEZE, ANALYZE) {name}".encode())
             size = self.key_bytes(connection, kind)
-        return found | self.sizes_of(kind) | {"key_bytes": size}
+        return (
+            found | self.sizes_of(kind) | {"key_bytes": size, "key_rises": float(self.kind(kind.name).sample.key_rises)}
+        )
 
     def key_bytes(self, connection: Connection, kind: KeyKind) -> float:
         """Of an entry's columns in the index of the key, as it is aligned there."""
