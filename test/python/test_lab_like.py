@@ -13,6 +13,7 @@ from inorder.database import Connection, connect
 from inorder.errors import InputError
 from inorder.lab.experiments.like import LikeExperiment, LikePlan
 from inorder.lab.experiments.like.copy import LikeKind, key_column
+from inorder.lab.experiments.like.ddl import DdlTables
 from inorder.lab.experiments.like.model import key_index
 from inorder.lab.experiments.like.sample import Spread, varied
 from inorder.lab.experiments.like.shape import Column, source
@@ -26,7 +27,8 @@ from inorder.lab.targets.own_server import OwnServer
 
 from conftest import scalar
 from on_paper import empty_result
-from tool import inorder
+from own_server_runs import run_there, traces
+from tool import LabRun, inorder
 
 ROWS = 4000
 ORDERS = 'shop."Weird ""Orders"" 1"'
@@ -198,6 +200,7 @@ def test_without_the_right_to_read_it(shop: str) -> None:
         ("--mix=insert:1", "--mix: 'insert:1' is not one of insert, update, read with its share"),
         ("--source=nonsense", '--source: missing "="'),
         ("--seed=1", "--table is needed"),
+        (f"--ddl={__file__}", "--ddl and --script go together"),
     ],
 )
 def test_what_cannot_be_asked_is_one_sentence(tmp_path: Path, option: str, words: str) -> None:
@@ -244,6 +247,78 @@ def resumed(dsn: str, folder: Path, server: Server, result: Result) -> None:
     save(replace(result, plan=other, runs=[], complete=False), part)
     refused = inorder("lab", "resume", part.name, "--source", dsn, folder=folder, server=server)
     assert refused.returncode == 2 and "is not as it was when the run began" in refused.stderr
+
+
+@pytest.mark.server
+def test_on_the_users_own_server(shop: str, tmp_path: Path, users: Cluster, server: Server) -> None:
+    """In the schema that is removed: without the WAL of the parts, and so without the model."""
+    options = ("--table", "shop.texts", "--source", shop, "--rows", "2k", "--transactions", "200", "--clients", "2")
+    result, notes = run_there(tmp_path, server, users.dsn, "like", *options, "--mix", "insert=2,update=1,read=1")
+    assert traces(users.dsn) == [] and "what is in the WAL" in notes
+    for run in result.select("insert"):
+        assert (
+            run.metrics["inserted"] + run.metrics["updated"] < run.metrics["inserts"] and run.metrics["wal_bytes"] > 0
+        )
+        assert not any(name.startswith("wal_bytes ") for name in run.metrics)
+    assert [section.name for section in LikeExperiment.sections(result)] == ["like"]
+
+
+DDL = """
+CREATE TABLE customers (id int PRIMARY KEY);
+INSERT INTO customers VALUES (1);
+CREATE TABLE visits (id bigint PRIMARY KEY, customer int REFERENCES customers, at timestamptz DEFAULT now());
+CREATE INDEX visits_at ON visits (at);
+"""
+
+
+@pytest.mark.server
+def test_ddl_and_script_of_ones_own(lab_run: LabRun, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Only the default of the key is exchanged; the script fills the table, too."""
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "visits.sql").write_text(DDL)
+    (folder / "visits.bench").write_text("INSERT INTO visits (customer) VALUES (1);\n")
+    files = f"--ddl {folder}/visits.sql --script {folder}/visits.bench"
+    sizes = "--rows 3k --transactions 400 --rounds 1 --clients 2 --memory 32MB"
+    result, printed = lab_run(f"like {files} --table visits --keys bigint,random {sizes}")
+    for run in result.select("insert"):
+        assert run.metrics["inserted"] == 400 and run.metrics["wal_bytes visits_at"] > 0
+    images = {run.kind: run.metrics[f"wal_images {key_index(run.kind)}"] for run in result.select("insert")}
+    assert (
+        images["random"] > 2 * images["bigint"] and "load by visits.bench" in printed and str(folder) not in str(result)
+    )
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("ddl", "script", "words"),
+    [
+        (DDL, "SELECT 1;", "makes 2 tables; HINT: Name that of the key by --table"),
+        ("CREATE TABLE a (b uuid)", "SELECT 1;", '"a" has no primary key of one column'),
+        ("CREATE TABLE public.a (b uuid PRIMARY KEY)", "SELECT 1;", "already exists\nHINT: .* in a schema of its own"),
+        ("CREATE TABLE a (b int PRIMARY KEY)", "SELECT 1;", "b is integer, of which the lab has no two"),
+        ("CREATE TABLE nonsense", "SELECT 1;", "syntax error"),
+        ("CREATE TABLE a (b uuid PRIMARY KEY)", "SELECT 1;", "inserts no row into"),
+    ],
+)
+def test_what_ddl_cannot_be_is_one_sentence(
+    tmp_path: Path, users: Cluster, server: Server, ddl: str, script: str, words: str
+) -> None:
+    """With what to do."""
+    (tmp_path / "ddl").write_text(ddl)
+    (tmp_path / "script").write_text(script)
+    plan = replace(
+        PLAN, kinds=("random", "comb"), ddl=str(tmp_path / "ddl"), script=str(tmp_path / "script"), transactions=8
+    )
+    with OwnServer(users.dsn, server) as own:
+        tables = DdlTables(own, plan)
+        try:
+            with pytest.raises(InputError, match=words):
+                list(tables.fill(plan.rows))
+        finally:
+            with own.connect() as connection:
+                connection.execute("DROP TABLE IF EXISTS public.a")
+                for kind in plan.kinds:
+                    connection.execute(f"DROP SCHEMA IF EXISTS inorder_lab_{kind} CASCADE".encode())
 
 
 # --- without a server ---------------------------------------------------------

@@ -10,10 +10,11 @@ from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.like import report
 from inorder.lab.experiments.like.copy import fitting, key_column, require_no_variables
+from inorder.lab.experiments.like.ddl import DdlTables
 from inorder.lab.experiments.like.plan import USUAL, LikePlan
 from inorder.lab.experiments.like.shape import Found, read_table, resolved, source
-from inorder.lab.experiments.like.tables import LikeTables
-from inorder.lab.insert_tables import INSERT, load_of
+from inorder.lab.experiments.like.tables import LikeTables, TableParts
+from inorder.lab.insert_tables import INSERT
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import Result
 from inorder.lab.turn import Metrics, Stage, every_round, single
@@ -28,14 +29,17 @@ class LikeExperiment(Experiment[LikePlan]):
     summary = "What ordered keys would save in a table like yours, with its columns, indexes and load."
     question = "What would ordered keys save here?"
     studies = ("P3",)
-    needs = "--table"
+    needs = "--table or --ddl"
     Plan: ClassVar = LikePlan
 
     @classmethod
     def completed(cls, plan: LikePlan, own: bool) -> Adapted[LikePlan]:
         """With what the table is, its usual mix, and the kinds of key that its column can have."""
+        if plan.ddl or plan.script:
+            require_both(plan, own)
+            return Adapted(plan)
         if not plan.table:
-            raise InputError("--table is needed: the table that others are to be like")
+            raise InputError("--table is needed: the table that others are to be like; or --ddl and --script")
         with source(plan.source) as connection:
             found = read_table(connection, plan.table, plan.key, plan.leave_out)
             dsn = resolved(connection)
@@ -70,9 +74,9 @@ class LikeExperiment(Experiment[LikePlan]):
     # --- what it does ---------------------------------------------------------
 
     @cached_property
-    def tables(self) -> LikeTables:
+    def tables(self) -> TableParts:
         """One for each kind of key."""
-        return LikeTables(self.target, self.plan)
+        return (DdlTables if self.plan.ddl else LikeTables)(self.target, self.plan)
 
     def prepare(self) -> None:
         """The server as it is measured."""
@@ -80,10 +84,9 @@ class LikeExperiment(Experiment[LikePlan]):
 
     def stages(self) -> list[Stage]:
         """Fill; then every kind once a round."""
-        load = load_of(self.plan.clients, self.plan.threads, 0, self.plan.transactions)
         turns = [
             single(INSERT, kind, self.plan.rows, KEY_KINDS[kind].label,
-                   partial(self.tables.measure, kind, load, show=self.show_step, dump_wal=self.plan.dump_wal))
+                   partial(self.tables.measure_so_many, kind, show=self.show_step))
             for kind in self.plan.kinds
         ]  # fmt: skip
         begin = self.tables.serve_for_measuring
@@ -107,6 +110,16 @@ class LikeExperiment(Experiment[LikePlan]):
     def verdicts(cls, result: Result) -> Sequence[Verdict]:
         """What ordered keys would save."""
         return report.verdicts(result, cls.plan_in(result), cls.question)
+
+
+def require_both(plan: LikePlan, own: bool) -> None:
+    """An error unless tables by the user's own DDL can be made."""
+    if not (plan.ddl and plan.script):
+        raise InputError("--ddl and --script go together")
+    if own:
+        raise InputError("--ddl is for a throw-away server: it makes a schema for each kind of key")
+    if plan.mix or plan.update or plan.leave_out:
+        raise InputError("--mix, --update and --leave-out are for --table without --ddl")
 
 
 def require_unchanged(plan: LikePlan, found: Found) -> None:

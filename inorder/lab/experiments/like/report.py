@@ -1,6 +1,8 @@
 """What ordered keys would save: the kinds of key, the WAL of each part of the table, and what to do."""
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from statistics import median
 
 from inorder.lab.analysis.figures import last_of, median_of, middle_of, per, ratio_of, ratios_of
@@ -74,7 +76,7 @@ def main_section(result: Result, plan: LikePlan, kinds: Sequence[str]) -> Sectio
             median_of(result, INSERT, kind, per("full_page_images", "inserts")),
             median_of(result, INSERT, kind, per("hot", "updated", 100)), *(size and size / MB for size in sizes),
         ])  # fmt: skip
-    title = f"Tables like {plan.table}: {plan.rows:,} rows, {conditions(plan)}"
+    title = f"Tables like {plan.name}: {plan.rows:,} rows, {conditions(plan)}"
     found = plan.found
     there = (
         f"On its server {100 * found.hot / found.updated:.0f} % of the updates are HOT."
@@ -91,6 +93,8 @@ def conditions(plan: LikePlan) -> str:
     >>> conditions(LikePlan(mix="insert=50,update=50"))
     '50 % inserts and 50 % updates of any rows'
     """
+    if plan.ddl:
+        return f"load by {Path(plan.script).name}"
     parts = shares(plan.mix)
     touched = "any rows" if plan.touch == "any" else "the newest hundredth"
     words = [f"{100 * part / sum(parts):.0f} % {name}s" + f" of {touched}" * (name != PARTS[0])
@@ -105,7 +109,7 @@ def parts_of(result: Result, kind: str) -> dict[str, float]:
     found = {}
     for name in names:
         part = name.removeprefix(FIGURE)
-        shown = KEYS_INDEX if part == key_index(kind) else part.partition(f"{kind}_")[2].partition("_")[2] or part
+        shown = KEYS_INDEX if part == key_index(kind) else re.sub(rf"^{kind}_\d+_", "", part)
         found[shown] = middle_of(result, INSERT, kind, per(name, "inserts")) or 0.0
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
@@ -176,8 +180,13 @@ def holds(result: Result, plan: LikePlan) -> str:
     """The table, its indexes, its load, rows between two checkpoints."""
     runs = result.select(INSERT, RANDOM)
     between = float(f"{median(run.metrics['inserted'] for run in runs):.2g}")
-    indexes = len(plan.found.shape.indexes) if plan.found else 1
+    filled = result.select(FILL, RANDOM)
+    indexes = (
+        sum(name.startswith("bytes ") for name in filled[0].metrics if not name.endswith((" table", " TOAST")))
+        if filled
+        else 1
+    )
     return (
-        f"{plan.rows:,} rows like {plan.table}, {indexes} indexes, {conditions(plan)}, "
+        f"{plan.rows:,} rows like {plan.name}, {indexes} indexes, {conditions(plan)}, "
         f"{between:,.0f} rows inserted between two checkpoints."
     )
