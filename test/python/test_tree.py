@@ -171,7 +171,7 @@ def test_the_long_tests_are_there() -> None:
 
 def test_links_between_documents_lead_somewhere() -> None:
     """Relative links in every Markdown file."""
-    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
             assert (document.parent / target).exists(), f"{document.name}: {target}"
 

@@ -1,0 +1,102 @@
+"""The runs in docs/results: read back, without private names, and the page made of them."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inorder.lab.experiments import all_experiments
+from inorder.lab.journal import load_all
+from inorder.lab.results import Result
+from inorder.lab.setting import settings_of
+from inorder.report.catalogue import report_of
+from inorder.report.formats import as_markdown
+
+from results_page import ENDING, NAME, PAGE, PLACES, RESULTS, command, page, read_results
+from study_claims import CLAIMS
+from tool import inorder
+
+FILES = sorted(RESULTS.glob(f"*{ENDING}"))
+RESULT = read_results()
+OTHER = {"generators", "noise", "waves"}  # of no study
+MOST_EACH, MOST = 10**6, 4 * 10**6  # bytes
+MACHINE = {"cpu", "cores", "memory_bytes", "kernel", "filesystem", "commit"}
+PRIVATE = re.compile(r"(^|[\s'\"=:(])(/[\w.-]|~)|@|://")
+
+
+def texts(value: Any) -> Iterator[str]:
+    """Every string in a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from texts([*value, *value.values()])
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from texts(one)
+
+
+def test_the_page_has_the_figures_of_its_files() -> None:
+    """All of its tables, and each claim's answer: python test/python/results_page.py writes them anew."""
+    written = PAGE.read_text(encoding="utf-8")
+    assert page(written, RESULT) == written
+    assert len(RESULT) >= 10
+
+
+def test_the_runs_are_reported(tmp_path: Path) -> None:
+    """All of them, by one command; and one as a page, that holds it."""
+    done = inorder("lab", "report", *map(str, FILES), "--format", "markdown", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for name, result in RESULT.items():
+        assert result.complete and f"# {name}{ENDING}: {result.experiment}\n" in done.stdout
+        kept = (RESULTS / f"{name}.md").read_text(encoding="utf-8")
+        for line in figures_of(result):
+            assert line in done.stdout and line in kept, name
+    (file,) = (path for path in FILES if path.name.startswith("reader-18"))
+    inorder("lab", "report", str(file), "--html", "page.html", folder=tmp_path)
+    assert load_all(tmp_path / "page.html") == [RESULT["reader-18"]]
+
+
+def figures_of(result: Result) -> list[str]:
+    """The lines of its main tables, or else of the first."""
+    sections = report_of(result).sections(result)
+    return [line for one in [one for one in sections if one.main] or sections[:1]
+            for line in as_markdown([one]).splitlines() if line.startswith("| ")]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RESULT)
+def test_a_run_is_repeated_by_its_command(name: str) -> None:
+    """The options that the page shows are those of its plan."""
+    result, (_, _, _, experiment, *words) = RESULT[name], shlex.split(command(RESULT[name]))
+    kind = all_experiments()[experiment]
+    options = {one.option(field): (field, one) for field, one in settings_of(kind.Plan).items()}
+    given = {}
+    for option, value in zip(words[::2], words[1::2], strict=True):
+        field, one = options[option]
+        given[field] = one.read(value, option)
+    assert kind.Plan.of_size("", given) == kind.plan_in(result)
+
+
+@pytest.mark.parametrize("name", RESULT)
+def test_a_run_has_no_private_names(name: str) -> None:
+    """No path, address or name of the host: of the machine only what a report shows."""
+    result = RESULT[name]
+    head = [result.plan, result.server, result.machine, result.notes, result.method, result.inorder]
+    assert [text for text in texts(head) if PRIVATE.search(text)] == []
+    assert set(result.machine) == MACHINE and set(result.server) == {"version", "origin", "settings"}
+
+
+def test_the_files_are_small() -> None:
+    """They are cloned by all."""
+    sizes = [path.stat().st_size for path in RESULTS.iterdir()]
+    assert max(sizes) < MOST_EACH and sum(sizes) < MOST
+
+
+def test_each_run_answers_something() -> None:
+    """Or is one of those of no study."""
+    names = [NAME.fullmatch(path.name) for path in FILES]
+    runs = {found["run"] for found in names if found}
+    assert runs - OTHER <= {claim.run for claim in CLAIMS} and runs >= OTHER
+    assert {found["place"] for found in names if found} == set(PLACES) and all(names)
+    assert len({(claim.study, claim.says) for claim in CLAIMS}) == len(CLAIMS)
