@@ -193,6 +193,28 @@ def test_without_the_right_to_read_it(shop: str) -> None:
     assert left.found and [column.name for column in left.found.shape.columns] == ["id"]
 
 
+@pytest.mark.server
+def test_nothing_of_the_owner_runs(shop: str) -> None:
+    """Not where the table is, by a policy, nor on the server of the measurement, whose superuser fills its tables."""
+    with connect(shop) as owner:
+        owner.execute(
+            """CREATE TABLE shop.traps (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int CHECK (n > 0));
+               INSERT INTO shop.traps (n) VALUES (1); GRANT SELECT ON shop.traps TO shop_reader;
+               ALTER TABLE shop.traps ADD CHECK (lo_export(1, '/nowhere') > n) NOT VALID, ADD CHECK (n::text <> '')"""
+        )
+        found = plan_of(shop, "shop.traps").found
+        assert found and found.notes == ("Left out: the constraint traps_n_check1.",)
+        assert [check.definition for check in found.shape.checks] == [
+            "CHECK ((n > 0))", "CHECK (((n)::text <> ''::text))"
+        ]  # fmt: skip
+        owner.execute(
+            """CREATE FUNCTION shop.trap(n int) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RAISE ''sprung''; END';
+               ALTER TABLE shop.traps ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON shop.traps USING (shop.trap(n))"""
+        )
+    with pytest.raises(InputError, match=r"row security hides rows of shop\.traps from 'shop_reader'"):
+        plan_of(f"{shop} user=shop_reader", "shop.traps")
+
+
 @pytest.mark.parametrize(
     ("option", "words"),
     [

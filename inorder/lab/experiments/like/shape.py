@@ -21,8 +21,9 @@ CLOCK = re.compile(r"^\(?(now|clock_timestamp|statement_timestamp|transaction_ti
 WHOLE = ("smallint", "integer", "bigint")
 KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "i": "an index",
          "I": "an index", "c": "a type", "t": "a TOAST table"}  # fmt: skip
-SETTINGS = """SET LOCAL search_path = ''; SET LOCAL datestyle = ISO; SET LOCAL intervalstyle = postgres;
-SET LOCAL extra_float_digits = 1; SET LOCAL bytea_output = hex; SET LOCAL lock_timeout = '10s'"""
+SETTINGS = """SET LOCAL search_path = ''; SET LOCAL row_security = off; SET LOCAL datestyle = ISO;
+SET LOCAL intervalstyle = postgres; SET LOCAL extra_float_digits = 1; SET LOCAL bytea_output = hex;
+SET LOCAL lock_timeout = '10s'"""
 BLOCKS = 5000  # that are read of a large table: 40 MB
 TO_DDL = "HINT: Give a similar table of your own by --ddl."
 
@@ -136,7 +137,7 @@ def rows(connection: Connection, name: str, oid: int) -> list[tuple[object, ...]
 
 def table_oid(connection: Connection, name: str) -> int:
     """The table of that name, written as in SQL and found by the user's search_path; then names are qualified."""
-    row = connection.execute("SELECT to_regclass(%s)::oid", (name,)).fetchone()
+    row = connection.execute("SELECT pg_catalog.to_regclass(%s)::pg_catalog.oid", (name,)).fetchone()
     if row is None or row[0] is None:
         raise InputError(f"--table {name}: there is no such table in the database '{connection.info.dbname}'")
     connection.execute(SETTINGS.encode())
@@ -152,7 +153,11 @@ def read_table(connection: Connection, name: str, key: str, without: Sequence[st
         raise InputError(f"--table {name} is {KINDS.get(str(kind), 'a temporary table')}, not a table")
     if not may_read:
         raise InputError(f"the role '{connection.info.user}' has no SELECT privilege on {qualified}")
-    notes = [f"Row security hides rows of {qualified} from '{connection.info.user}'."] if secured else []
+    if secured:  # its policies are functions of the owner's, which would run as the reader
+        raise InputError(
+            f"row security hides rows of {qualified} from '{connection.info.user}'; HINT: Read it as its owner."
+        )
+    notes = []
     for count, what in ((foreign, "foreign keys"), (triggers, "triggers")):
         notes += [f"Left out: {what} of {qualified} ({count})."] if count else []
     notes += [f"{qualified} has had {deleted:,} rows deleted; here none are."] if deleted else []
