@@ -371,7 +371,8 @@ BEGIN
               DETAIL = 'A feed that had read them would miss their rows.';
     END IF;
     UPDATE inorder_internal.feed AS f
-    SET position.transactions = seek_to.transactions, position.partial = NULL, position.last_key = NULL,
+    SET position.transactions = seek_to.transactions, position.partial = NULL,
+        position.last_key = inorder_internal.renewed_order(t.relation, (f.position).partial, (f.position).last_key),
         position.members = inorder_internal.members(t),
         position.origin = inorder_internal.server_origin(),
         batch_origin = CASE WHEN f.written_here THEN f.batch_origin END, pending = NULL, moved = clock_timestamp()
@@ -386,19 +387,24 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     f inorder_internal.feed;
+    renewed text[];
 BEGIN
     CASE start
         WHEN 'beginning' THEN PERFORM inorder_internal.seek_to(feed, t, '{}'::int8multirange);
         WHEN 'now' THEN PERFORM inorder_internal.seek_to(feed, t, inorder_internal.ended_transactions(t.base));
         WHEN 'here' THEN
             SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
+            renewed := (f.position).last_key;
             IF f.written_here IS NOT TRUE THEN
                 PERFORM inorder_internal.say_restored(f);
             ELSIF (f.position).partial IS NOT NULL THEN
                 PERFORM inorder_internal.check_order(t, (f.position).members, (f.position).partial);
+            ELSIF cardinality(renewed) = 3 THEN
+                renewed := inorder_internal.renewed_order(t.relation, NULL, renewed);
             END IF;
             UPDATE inorder_internal.feed AS known
-            SET position.members = inorder_internal.members(t), pending = NULL WHERE known.id = feed;
+            SET position.members = inorder_internal.members(t), position.last_key = renewed, pending = NULL
+            WHERE known.id = feed;
         ELSE
             RAISE 'start must be ''beginning'', ''now'' or ''here'', not %', quote_literal(start)
             USING ERRCODE = 'invalid_parameter_value';
@@ -412,17 +418,24 @@ COMMENT ON FUNCTION inorder_internal.seek_start(bigint, inorder_internal.feed_ta
 ---------------------------------------------------------------------------
 
 CREATE FUNCTION @extschema@.feed_create(
-    name text, relation regclass, start text DEFAULT 'beginning', key_column name DEFAULT NULL
+    name text, relation regclass, start text DEFAULT 'beginning', key_column name DEFAULT NULL,
+    order_column name DEFAULT NULL
 )
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.feed_create(text, regclass, text, name) IS
+COMMENT ON FUNCTION @extschema@.feed_create(text, regclass, text, name, name) IS
 'Create a feed: a named position in an insert-only table, which feed_enable makes readable and guards. Start '
 '''beginning'' delivers existing rows too, ''now'' only rows of transactions that end later. A table may have any '
 'number of feeds. Different roles may use the same name.
+With order_column, a feed delivers the rows of the transactions that have ended in the order of that column, and then '
+'those of the transactions that have ended meanwhile: of two rows, of which the second was written after the commit of '
+'the first, the first comes first if its value is lower. It must be a smallint, integer or bigint, NOT NULL, the first '
+'column of a btree index, and not generated; if its values are drawn from a sequence, by one that ascends, with CACHE '
+'1. Its values must not be updated.
 Requires SELECT on the table and USAGE on its schema; ownership if it is not enabled yet. The feed is owned by the '
 'role that creates it. Range: name 1 to 200 characters. Errors: duplicate_object, invalid_parameter_value (name, '
-'start), insufficient_privilege, and those of feed_enable.';
+'start), insufficient_privilege, undefined_column and object_not_in_prerequisite_state (order_column), and those of '
+'feed_enable.';
 
 CREATE FUNCTION @extschema@.feed_drop(name text, owner regrole DEFAULT NULL)
 RETURNS void

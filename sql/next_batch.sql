@@ -6,6 +6,8 @@
 --   2. probe_query()   finds a violated condition, whose error complain() raises
 --   3. cut_query()     finds the last row within the limit (after window_query(), if the index has no order)
 --   4. cut_batch()     the batch that ends there
+--
+-- With an order column steps 3 and 4 are those of order.sql: first_rows_query() and cut_ordered().
 
 CREATE FUNCTION inorder_internal.say_beyond(relation regclass)
 RETURNS void
@@ -186,14 +188,15 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     probes text[] := ARRAY[inorder_internal.beyond_query(t)];
+    passed int8multirange := inorder_internal.passed_by(p);
 BEGIN
     IF p.members IS DISTINCT FROM b.members THEN
-        IF p.transactions <> '{}' OR p.partial IS NOT NULL THEN
+        IF passed <> '{}' OR p.partial IS NOT NULL THEN
             PERFORM inorder_internal.complain(t, 'unguarded', m.member::oid)
             FROM inorder_internal.new_members(t, p.members) AS m WHERE m.was_attached;
         END IF;
         probes := probes || inorder_internal.unnumbered_query(t)
-            || ARRAY(SELECT inorder_internal.passed_query(t, p.transactions, p.partial, p.last_key, m.member, caller,
+            || ARRAY(SELECT inorder_internal.passed_query(t, passed, p.partial, p.last_key, m.member, caller,
                                                           'passed')
                      FROM inorder_internal.new_members(t, p.members) AS m WHERE NOT m.was_attached);
     END IF;
@@ -209,7 +212,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     next bigint := inorder_internal.next_transaction(t.base);
-    highest bigint := greatest(upper(p.transactions) - 1, p.partial);
+    highest bigint := greatest(upper(inorder_internal.passed_by(p)) - 1, p.partial);
 BEGIN
     IF highest >= next AND NOT pg_is_in_recovery() THEN
         RAISE 'this position on % is ahead of the server', t.relation
@@ -251,7 +254,7 @@ RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF p.transactions = '{}' AND p.partial IS NULL THEN
+    IF inorder_internal.passed_by(p) = '{}' AND p.partial IS NULL THEN
         RETURN;
     ELSIF p.members IS NULL THEN
         RAISE 'this position on % remembers no partitions', t.relation
@@ -271,6 +274,7 @@ CREATE FUNCTION inorder_internal.is_idle(t inorder_internal.feed_table, p @extsc
 RETURNS boolean
 LANGUAGE sql STABLE
 RETURN isempty(inorder_internal.ended_transactions((t).base) - (p).transactions) AND (p).partial IS NULL
+    AND coalesce(cardinality((p).last_key), 0) <> 6
     AND upper((p).transactions) <= inorder_internal.next_transaction((t).base);
 COMMENT ON FUNCTION inorder_internal.is_idle(inorder_internal.feed_table, @extschema@.feed_position) IS
 'Internal function. Whether no transaction has ended since a position, and the position is valid.';
@@ -283,21 +287,24 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     ended int8multirange := inorder_internal.ended_transactions(t.base);
+    o inorder_internal.feed_order := inorder_internal.order_of(p.partial, p.last_key);
 BEGIN
     PERFORM inorder_internal.check_reached(t, p);
     PERFORM inorder_internal.check_remembers(t, p);
     batch.origin := inorder_internal.server_origin();
-    batch.transactions := ended - p.transactions;
+    batch.transactions := CASE WHEN inorder_internal.in_set(o) THEN o.frozen ELSE ended - p.transactions END;
     batch.resumed := p.partial;
     batch.resumed_after := p.last_key;
     -- A standby may be behind the server that the position is from.
-    IF isempty(batch.transactions) OR NOT batch.transactions @> p.partial THEN
+    IF isempty(batch.transactions) OR NOT batch.transactions @> p.partial OR NOT batch.transactions <@ ended THEN
         batch := NULL;
         RETURN;
     END IF;
     IF p.partial IS NOT NULL THEN
         PERFORM inorder_internal.check_order(t, p.members, p.partial);
     END IF;
+    batch.cut_after := inorder_internal.order_key(
+        ROW(o.column_name, o.attnum, NULL, NULL, NULL, NULL)::inorder_internal.feed_order);
     batch.members := members;
     -- Partitions in the position may not yet exist on the standby: keep them.
     IF NOT p.transactions <@ ended AND p.members <> members THEN

@@ -38,7 +38,8 @@ CREATE TYPE @extschema@.feed_position AS (
 );
 COMMENT ON TYPE @extschema@.feed_position IS
 'What a reader has read: whole transactions by number, rows of one more (partial) up to a key, the partitions at that '
-'time, and server and timeline (see server_origin).';
+'time, and server and timeline (see server_origin). With an order column partial is null, and last_key has the column '
+'and the set of transactions that is read in part, up to a row.';
 
 CREATE TYPE @extschema@.feed_batch AS (
     transactions int8multirange,
@@ -51,7 +52,8 @@ CREATE TYPE @extschema@.feed_batch AS (
 );
 COMMENT ON TYPE @extschema@.feed_batch IS
 'What is read next: transactions by number; of one (resumed) only rows above a key, of one (cut) only rows up to a '
-'key. Each later read of the batch returns the same rows.';
+'key. With an order column these two are null, and only rows from one key up to another are read of all of them. Each '
+'later read of the batch returns the same rows.';
 
 CREATE FUNCTION inorder_internal.one(number bigint)
 RETURNS int8multirange
@@ -67,7 +69,9 @@ LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF from_position.transactions && batch.transactions
-       OR (from_position.partial, from_position.last_key) IS DISTINCT FROM (batch.resumed, batch.resumed_after) THEN
+       OR (from_position.partial, from_position.last_key) IS DISTINCT FROM (batch.resumed, batch.resumed_after)
+       OR from_position.partial IS NULL AND cardinality(from_position.last_key) = 6
+          AND batch.transactions NOT IN ('{}', from_position.last_key[4]::int8multirange) THEN
         RAISE 'this batch does not follow this position' USING ERRCODE = 'invalid_parameter_value',
               DETAIL = format('Position: %s, then %s up to %s. Batch: %s, first %s above %s.',
                               from_position.transactions, coalesce(from_position.partial::text, 'none'),
@@ -78,8 +82,10 @@ BEGIN
             from_position.transactions + batch.transactions USING ERRCODE = 'numeric_value_out_of_range';
     END IF;
     RETURN ROW(from_position.transactions + batch.transactions
-                   - CASE WHEN batch.cut IS NULL THEN '{}'::int8multirange
-                          ELSE int8multirange(int8range(batch.cut, batch.cut, '[]')) END,
+                   - CASE WHEN batch.cut IS NOT NULL THEN int8multirange(int8range(batch.cut, batch.cut, '[]'))
+                          -- An ordered batch that ends in the middle of its set.
+                          WHEN cardinality(batch.cut_after) = 6 THEN batch.transactions
+                          ELSE '{}'::int8multirange END,
                batch.cut, batch.cut_after, batch.members, batch.origin);
 END $$;
 COMMENT ON FUNCTION @extschema@.feed_advance(@extschema@.feed_position, @extschema@.feed_batch) IS

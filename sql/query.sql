@@ -212,7 +212,9 @@ AS $$
 DECLARE
     query text;
 BEGIN
-    IF b.resumed IS NULL AND b.cut IS NULL THEN
+    IF b.cut IS NULL AND b.cut_after IS NOT NULL AND NOT isempty(b.transactions) THEN
+        RETURN inorder_internal.ordered_query(t, b, columns, in_order);
+    ELSIF b.resumed IS NULL AND b.cut IS NULL THEN
         query := inorder_internal.ranges(t, b.transactions, columns, in_order);
     ELSE
         query := concat_ws(' UNION ALL ',

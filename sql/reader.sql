@@ -1,6 +1,6 @@
 -- Positions kept by the reader, without state in the database. The public functions are in src/reader.c.
 
-CREATE FUNCTION inorder_internal.start_position(t inorder_internal.feed_table, start text)
+CREATE FUNCTION inorder_internal.start_position(t inorder_internal.feed_table, start text, order_column name)
 RETURNS @extschema@.feed_position
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -10,11 +10,11 @@ BEGIN
         USING ERRCODE = 'invalid_parameter_value';
     END IF;
     RETURN ROW(CASE start WHEN 'now' THEN inorder_internal.ended_transactions(t.base) ELSE '{}'::int8multirange END,
-               NULL::bigint, NULL::text[],
+               NULL::bigint, inorder_internal.new_order(t.relation, order_column),
                inorder_internal.members(t),
                inorder_internal.server_origin());
 END $$;
-COMMENT ON FUNCTION inorder_internal.start_position(inorder_internal.feed_table, text) IS
+COMMENT ON FUNCTION inorder_internal.start_position(inorder_internal.feed_table, text, name) IS
 'Internal function. The initial position of a reader.';
 
 CREATE FUNCTION inorder_internal.check_origin(origin text)
@@ -49,7 +49,8 @@ BEGIN
         RAISE 'the position stands inside transaction %, which must be between 0 and 281474976710655 and not read yet',
             p.partial USING ERRCODE = 'numeric_value_out_of_range';
     END IF;
-    PERFORM inorder_internal.check_origin(p.origin);
+    PERFORM inorder_internal.check_ordered(p.partial, p.last_key, p.transactions),
+            inorder_internal.check_origin(p.origin);
 END $$;
 COMMENT ON FUNCTION inorder_internal.check_position(@extschema@.feed_position) IS
 'Internal function. Error unless a position kept by a reader can be one of this server.';
@@ -91,15 +92,19 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.check_kept_batch(@extschema@.feed_batch) IS
 'Internal function. Error unless a batch kept by a reader can be one of this server.';
 
-CREATE FUNCTION @extschema@.feed_start(relation regclass, start text DEFAULT 'beginning')
+CREATE FUNCTION @extschema@.feed_start(
+    relation regclass, start text DEFAULT 'beginning', order_column name DEFAULT NULL
+)
 RETURNS @extschema@.feed_position
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.feed_start(regclass, text) IS
+COMMENT ON FUNCTION @extschema@.feed_start(regclass, text, name) IS
 'Return the initial position of a reader that keeps it itself: at ''beginning'' no transaction is read, at ''now'' '
-'every transaction that has ended. Flushes the WAL first.
+'every transaction that has ended. With order_column the batches that follow are in the order of that column: see '
+'feed_create. Flushes the WAL first.
 Requires SELECT on the table and USAGE on its schema. Errors: invalid_parameter_value (start), '
 'insufficient_privilege, object_not_in_prerequisite_state (restored table), serialization_failure if the server is '
-'promoted during the call (retry), undefined_column and others of feed_enable if the table cannot be read.';
+'promoted during the call (retry), undefined_column and others of feed_enable if the table cannot be read, and those '
+'of feed_create for the order column.';
 
 CREATE FUNCTION @extschema@.feed_batch_after(
     relation regclass, from_position @extschema@.feed_position, max_rows int DEFAULT NULL
@@ -119,8 +124,8 @@ CREATE FUNCTION @extschema@.feed_rows(relation regclass, batch @extschema@.feed_
 RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_rows(regclass, @extschema@.feed_batch, anyelement) IS
-'Return the rows of a batch, ordered by transaction number, then by key; row_type is null::the_table. Returns the '
-'same rows at any later time, on a primary and on its standbys.
+'Return the rows of a batch, ordered by transaction number, then by key, or by the order column; row_type is '
+'null::the_table. Returns the same rows at any later time, on a primary and on its standbys.
 Errors: object_not_in_prerequisite_state if the batch is newer than the snapshot (REPEATABLE READ, a lagging standby) '
 'or of another server or timeline; serialization_failure if the server is promoted during the call (retry); '
 'insufficient_privilege, datatype_mismatch.';

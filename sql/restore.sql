@@ -36,7 +36,7 @@ BEGIN ATOMIC
     SELECT greatest((t).base, coalesce(max(n.number), 0::bigint) + 1 - inorder_internal.next_transaction(0::bigint))
     FROM (SELECT highest UNION ALL SELECT beyond
           UNION ALL SELECT (f.position).partial FROM inorder_internal.feed AS f WHERE f.relation = (t).relation
-          UNION ALL SELECT upper((f.position).transactions) - 1 FROM inorder_internal.feed AS f
+          UNION ALL SELECT upper(inorder_internal.passed_by(f.position)) - 1 FROM inorder_internal.feed AS f
                     WHERE f.relation = (t).relation
           UNION ALL SELECT upper((f.pending).transactions) - 1 FROM inorder_internal.feed AS f
                     WHERE f.relation = (t).relation
@@ -98,12 +98,16 @@ LANGUAGE sql VOLATILE
 BEGIN ATOMIC
     -- First, since a feed counts as accepted when its position is written.
     UPDATE inorder_internal.feed AS f
-    SET pending.members = inorder_internal.known_here(t, (f.pending).members)
+    SET pending.members = inorder_internal.known_here(t, (f.pending).members),
+        pending.resumed_after = inorder_internal.renumbered((t).relation, (f.pending).resumed,
+                                                             (f.pending).resumed_after),
+        pending.cut_after = inorder_internal.renumbered((t).relation, (f.pending).cut, (f.pending).cut_after)
     WHERE f.relation = (t).relation AND f.written_here IS DISTINCT FROM true AND NOT (t).is_generated
       AND (f.pending).transactions IS NOT NULL;
     UPDATE inorder_internal.feed AS f
     SET position.origin = inorder_internal.server_origin(), batch_origin = NULL,
-        position.members = inorder_internal.known_here(t, (f.position).members)
+        position.members = inorder_internal.known_here(t, (f.position).members),
+        position.last_key = inorder_internal.renumbered((t).relation, (f.position).partial, (f.position).last_key)
     WHERE f.relation = (t).relation AND f.written_here IS DISTINCT FROM true AND NOT (t).is_generated;
 END;
 COMMENT ON FUNCTION inorder_internal.accept_feeds(inorder_internal.feed_table) IS

@@ -93,7 +93,16 @@ CREATE TABLE inorder_internal.feed (
     position @extschema@.feed_position NOT NULL
         CHECK (((position).transactions <@ '{[0,281474976710656)}') IS TRUE)
         CHECK ((position).partial IS NULL OR (position).partial BETWEEN 0 AND 281474976710655
-               AND NOT (position).transactions @> (position).partial),
+               AND NOT (position).transactions @> (position).partial)
+        -- An order, as order_of() decodes it.
+        CHECK ((position).partial IS NOT NULL OR (position).last_key IS NULL
+               OR (array_lower((position).last_key, 1) = 1 AND array_ndims((position).last_key) = 1
+                   AND array_position((position).last_key, NULL) IS NULL AND ((position).last_key)[2]::smallint >= 0
+                   AND (cardinality((position).last_key) = 3
+                        OR cardinality((position).last_key) = 6 AND ((position).last_key)[5]::bigint IS NOT NULL
+                           AND ((position).last_key)[6]::bigint IS NOT NULL
+                           AND ((position).last_key)[4]::int8multirange <@ '{[0,281474976710656)}'
+                           AND NOT ((position).last_key)[4]::int8multirange && (position).transactions)) IS TRUE),
     batch bigint NOT NULL DEFAULT 0 CHECK (batch >= 0),
     batch_origin text,
     finished bigint NOT NULL DEFAULT 0 CHECK (finished >= 0),

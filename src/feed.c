@@ -169,7 +169,7 @@ move_feed(const Feed *feed, Value batch)
 	state_call(&move, 2, (Value[]) {feed->id, batch}, 1, &nothing);
 }
 
-/* feed_create(name text, relation regclass, start text, key_column name) */
+/* feed_create(name text, relation regclass, start text, key_column name, order_column name) */
 Datum
 feed_create(PG_FUNCTION_ARGS)
 {
@@ -184,7 +184,7 @@ feed_create(PG_FUNCTION_ARGS)
 	relation = readable_argument(fcinfo, 1);
 	ensure_enabled(relation, argument_value(fcinfo, 3, NAMEOID));
 	table = open_table(relation);
-	position = start_position(&table, start);
+	position = start_position(&table, start, argument_value(fcinfo, 4, NAMEOID));
 	state_call(&create, 4, (Value[]) {name, caller_value(), relation_value(relation), position}, 1, &nothing);
 	PG_RETURN_VOID();
 }
@@ -283,16 +283,31 @@ feed_seek_start(PG_FUNCTION_ARGS)
 	return seek(fcinfo, &seek_start, TEXTOID);
 }
 
+/* The batch that comes next.  The rest of a set may have no rows any more: then the feed passes it, for good if it moves. */
+static bool
+find_batch(Feed *feed, Value max_rows, bool moves, Value *batch)
+{
+	Next		next;
+
+	while ((next = next_batch(&feed->table, feed->position, max_rows, batch)) == REST_OF_SET)
+	{
+		if (moves)
+			move_feed(feed, *batch);
+		feed->position = position_after(feed->position, *batch);
+	}
+	return next == BATCH_OF_ROWS;
+}
+
 /* The rows that come next, as the result of the calling function; returns how many */
 static uint64
-read_next(const Feed *feed, FunctionCallInfo fcinfo, Value *batch)
+read_next(Feed *feed, FunctionCallInfo fcinfo, bool moves, Value *batch)
 {
 	uint64		found = 0;
 
 	refuse_pending(feed);
 	check_row_type(&feed->table, fcinfo, 1);
 	InitMaterializedSRF(fcinfo, 0);
-	if (next_batch(&feed->table, feed->position, argument_value(fcinfo, 2, INT4OID), batch) == BATCH_OF_ROWS)
+	if (find_batch(feed, argument_value(fcinfo, 2, INT4OID), moves, batch))
 		found = query_rows(&feed->table, batch_query(&feed->table, *batch, "e.*", true), fcinfo);
 	check_ground(&feed->table);
 	return found;
@@ -318,7 +333,7 @@ feed_read(PG_FUNCTION_ARGS)
 	uint64		taken = rows_taken(fcinfo, argument_value(fcinfo, 2, INT4OID));
 	Feed		feed = take_feed(fcinfo, 3, NEED_ROWS);
 	Value		batch;
-	uint64		found = read_next(&feed, fcinfo, &batch);
+	uint64		found = read_next(&feed, fcinfo, true, &batch);
 
 	check_taken(found, taken);
 	/* Without rows there is nothing to remember: an idle poll writes nothing. */
@@ -335,7 +350,7 @@ feed_peek(PG_FUNCTION_ARGS)
 	Value		batch;
 
 	look_at(&feed, NEED_ROWS);
-	(void) read_next(&feed, fcinfo, &batch);
+	(void) read_next(&feed, fcinfo, false, &batch);
 	return (Datum) 0;
 }
 
@@ -345,18 +360,17 @@ feed_apply(PG_FUNCTION_ARGS)
 {
 	Feed		feed;
 	Value		batch;
-	char	   *query;
 	uint64		processed;
 
 	if (PG_ARGISNULL(1))
 		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("statement must not be null")));
 	feed = take_feed(fcinfo, 3, NEED_ROWS);
 	refuse_pending(&feed);
-	query = next_query(&feed.table, feed.position, argument_value(fcinfo, 2, INT4OID), &batch);
-	if (query == NULL)
+	if (!find_batch(&feed, argument_value(fcinfo, 2, INT4OID), true, &batch) || !has_rows(&feed.table, batch))
 		PG_RETURN_NULL();
 	move_feed(&feed, batch);
-	processed = query_batch(&feed.table, query, text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	processed = query_batch(&feed.table, batch_query(&feed.table, batch, "e.*", false),
+							text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	check_ground(&feed.table);
 	PG_RETURN_INT64((int64) processed);
 }
@@ -422,7 +436,7 @@ feed_next_batch(PG_FUNCTION_ARGS)
 
 	if (feed.pending.null)
 	{
-		if (next_query(&feed.table, feed.position, argument_value(fcinfo, 1, INT4OID), &batch) == NULL)
+		if (!find_batch(&feed, argument_value(fcinfo, 1, INT4OID), true, &batch) || !has_rows(&feed.table, batch))
 			PG_RETURN_NULL();
 		check_ground(&feed.table);
 		state_call(&keep_pending, 4, (Value[]) {feed.id, batch, session_value(), pid_value()}, 1, &feed.batch);

@@ -11,7 +11,7 @@ extern Oid readable_argument(FunctionCallInfo fcinfo, int number);
 extern Oid owned_argument(FunctionCallInfo fcinfo, int number);
 extern Table open_table(Oid relation);
 extern Value relation_value(Oid relation);
-extern Value start_position(const Table *table, Value start);
+extern Value start_position(const Table *table, Value start, Value order_column);
 extern void ensure_enabled(Oid relation, Value key_column);
 
 #endif							/* INORDER_FEED_H */

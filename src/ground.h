@@ -50,6 +50,8 @@ typedef struct Ground
 	Leaf	   *leaves;
 	Value		members;		/* feed_member[]: what a position remembers of them */
 	TransactionId next;			/* was the next one then: whoever made any of it is older */
+	AttrNumber	order_column;	/* by which rows were proved to have an order; 0 for none */
+	Oid			order_sequence; /* from which it is drawn, if any */
 } Ground;
 
 extern bool lock_readable(Oid relation);
@@ -63,6 +65,8 @@ extern void check_partitions(const Ground *ground, Snapshot snapshot);
 extern bool tree_is_guarded(const Table *table);
 extern Guard guard_of(const Reading *reading, const Facts *facts);
 extern void prove_guard(Relation table, const Reading *reading, const Facts *facts, Oid root);
+#define BTREE_RANK 2			/* of an index that gives rows in the order of its first column */
+extern int	index_rank(Oid index, AttrNumber column);
 extern Oid	prove_leaf(Relation leaf, const Reading *reading, const Facts *facts, Oid root);
 extern void prove_order(Relation root, const Reading *reading);
 

@@ -26,6 +26,7 @@
  *	  leaf.c		what is proved of a table that holds rows
  *	  files.c		whether a snapshot sees the files that are read
  *	  probe.c		whether a table has rows of some numbers, by its indexes
+ *	  order.c		delivery in the order of a column
  *	  next_batch.c	what follows a position in a table
  *	  caller.c		who takes the rows of feed_read, and whether all of them
  *	  feed.c		feeds whose position the database keeps

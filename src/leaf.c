@@ -123,7 +123,7 @@ finds_ranges(Oid operator_class)
 	return OidIsValid(get_opfamily_member(get_opclass_family(operator_class), type, type, BTGreaterEqualStrategyNumber));
 }
 
-/* How well an index finds the rows of a number: 2 for a btree, 1 for BRIN, 0 not at all */
+/* How well an index finds rows by a column: 2 for a btree, 1 for BRIN, 0 not at all */
 static int
 rank_of(HeapTuple tuple, AttrNumber column)
 {
@@ -138,11 +138,11 @@ rank_of(HeapTuple tuple, AttrNumber column)
 		return 0;
 	if (!finds_ranges(first))
 		return 0;
-	return method_of(first) == BTREE_AM_OID ? 2 : method_of(first) == BRIN_AM_OID ? 1 : 0;
+	return method_of(first) == BTREE_AM_OID ? BTREE_RANK : method_of(first) == BRIN_AM_OID ? 1 : 0;
 }
 
-static int
-rank(Oid index, AttrNumber column)
+int
+index_rank(Oid index, AttrNumber column)
 {
 	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
 	int			result;
@@ -163,7 +163,7 @@ find_index(Relation leaf, AttrNumber key, const Reading *reading, Oid root)
 
 	foreach(cell, RelationGetIndexList(leaf))
 	{
-		int			this_rank = rank(lfirst_oid(cell), key);
+		int			this_rank = index_rank(lfirst_oid(cell), key);
 
 		if (this_rank > best_rank)
 		{

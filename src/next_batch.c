@@ -19,23 +19,28 @@
 
 #include "ground.h"
 #include "next_batch.h"
+#include "order.h"
 #include "probe.h"
 
 static StateCall everything = {
 	/* Most looks find nothing: then little is called. */
 	"SELECT n.b, (n.b).transactions, (n.b).resumed, ($2).members IS DISTINCT FROM $3,"
-	" CASE WHEN n.b IS DISTINCT FROM NULL AND $4 THEN inorder_internal.total(inorder_internal.window_numbers(n.b)) END"
+	" CASE WHEN n.b IS DISTINCT FROM NULL AND $4 THEN inorder_internal.total(inorder_internal.window_numbers(n.b)) END,"
+	" (n.b).cut_after IS NOT NULL, pg_catalog.isempty(($2).transactions)"
 	" FROM (SELECT CASE WHEN NOT inorder_internal.is_idle($1, $2) THEN inorder_internal.next_batch($1, $2, $3) END AS b"
 	" OFFSET 0) AS n", .stable = true
 };
 static StateCall probe_text = {"SELECT inorder_internal.probe_query($1, $2, $3, $4)", .stable = true};
-static StateCall check_batch = {"SELECT inorder_internal.check_batch($1, $2)"};
+static StateCall check_batch = {
+	"SELECT inorder_internal.check_batch($1, $2), ($2).cut IS NULL AND ($2).cut_after IS NOT NULL"
+};
 static StateCall joined_text = {"SELECT inorder_internal.joined_query($1, $2, $3, $4)"};
 static StateCall complaint = {"SELECT inorder_internal.complain($1, $2, $3)"};
 static StateCall window_text = {"SELECT inorder_internal.window_query($1, $2, $3, $4)"};
 static StateCall narrowed = {"SELECT inorder_internal.in_window($1, $2)"};
 static StateCall cut_text = {"SELECT inorder_internal.cut_query($1, $2, $3)"};
 static StateCall cut = {"SELECT inorder_internal.cut_batch($1, $2, $3, $4)"};
+static StateCall advance = {"SELECT inorder_internal.advance($1, $2)"};
 static StateCall select_text = {"SELECT inorder_internal.batch_query($1, $2, $3, $4)"};
 
 /* Error if the probe finds a fault of the table */
@@ -119,6 +124,9 @@ typedef struct Candidate
 	Value		resumed;		/* one that was read in part */
 	Value		other_members;	/* than the position remembers */
 	Value		total;			/* how many whole transactions, if that matters */
+	Value		is_ordered;		/* by a column */
+	Value		nothing_read;	/* by now */
+	Order		order;			/* if so */
 } Candidate;
 
 /* Errors that the table itself is the reason of */
@@ -135,13 +143,13 @@ look_for_faults(const Table *table, Value position, const Candidate *candidate)
 static Next
 find_candidate(const Table *table, Value position, Value max_rows, Candidate *candidate)
 {
-	Value		found[5];
+	Value		found[7];
 	Found		rows = {true, true};	/* unless an index says more */
 
 	state_call(&everything, 4,
 			   (Value[]) {table->description, position, table->members, value_of(BoolGetDatum(!max_rows.null), BOOLOID)},
-			   5, found);
-	*candidate = (Candidate) {found[0], found[1], found[2], found[3], found[4]};
+			   7, found);
+	*candidate = (Candidate) {found[0], found[1], found[2], found[3], found[4], found[5], found[6]};
 	if (candidate->batch.null)
 		return NO_BATCH;
 	check_partitions(table->ground, GetActiveSnapshot());
@@ -149,6 +157,12 @@ find_candidate(const Table *table, Value position, Value max_rows, Candidate *ca
 		rows = probe(table, candidate->transactions);
 	if (rows.beyond || DatumGetBool(candidate->other_members.value))
 		look_for_faults(table, position, candidate);
+	if (DatumGetBool(candidate->is_ordered.value))
+	{
+		candidate->order = prove_order_column(table, candidate->batch);
+		if (!candidate->order.resumed_from.null)
+			return REST_OF_SET;
+	}
 	return rows.rows || !candidate->resumed.null ? BATCH_OF_ROWS : EMPTY_BATCH;
 }
 
@@ -187,6 +201,31 @@ cut_after(const Table *table, const Candidate *candidate, Value *batch, Value ma
 	(void) cut_in(table, window, batch, max_rows);
 }
 
+/* Whether a batch has rows */
+bool
+has_rows(const Table *table, Value batch)
+{
+	Value		found;
+
+	return query_row(table, psprintf("%s LIMIT 1", batch_query(table, batch, "'1'::pg_catalog.int4 AS found", false)),
+					 false, 1, &found);
+}
+
+/* Limit a batch that was found to so many rows, if any */
+static Next
+limit(const Table *table, const Candidate *candidate, Next next, Value max_rows, Value *batch)
+{
+	if (!DatumGetBool(candidate->is_ordered.value))
+	{
+		if (!max_rows.null)
+			cut_after(table, candidate, batch, max_rows);
+		return next;
+	}
+	if (!cut_ordered(table, batch, &candidate->order, max_rows, DatumGetBool(candidate->nothing_read.value)))
+		return next == REST_OF_SET ? REST_OF_SET : EMPTY_BATCH;
+	return next == BATCH_OF_ROWS || !max_rows.null || has_rows(table, *batch) ? BATCH_OF_ROWS : REST_OF_SET;
+}
+
 Next
 next_batch(const Table *table, Value position, Value max_rows, Value *batch)
 {
@@ -201,19 +240,31 @@ next_batch(const Table *table, Value position, Value max_rows, Value *batch)
 	next = find_candidate(table, position, max_rows, &candidate);
 	PopActiveSnapshot();
 	*batch = candidate.batch;
-	if (next == BATCH_OF_ROWS && !max_rows.null)
-		cut_after(table, &candidate, batch, max_rows);
+	if (next == BATCH_OF_ROWS || next == REST_OF_SET)
+		next = limit(table, &candidate, next, max_rows, batch);
 	return next;
+}
+
+/* The position after a batch */
+Value
+position_after(Value position, Value batch)
+{
+	Value		after;
+
+	state_call(&advance, 2, (Value[]) {position, batch}, 1, &after);
+	return after;
 }
 
 /* The rows of a batch that was made before, as the result of the calling function: the same each time */
 void
 read_batch(const Table *table, Value batch, FunctionCallInfo fcinfo)
 {
-	Value		nothing;
+	Value		checked[2];
 	Value		query;
 
-	state_call(&check_batch, 2, (Value[]) {table->description, batch}, 1, &nothing);
+	state_call(&check_batch, 2, (Value[]) {table->description, batch}, 2, checked);
+	if (DatumGetBool(checked[1].value))
+		(void) prove_order_column(table, batch);
 	check_partitions(table->ground, GetTransactionSnapshot());
 	state_call(&joined_text, 4, (Value[]) {table->description, batch, table->members, caller_value()}, 1, &query);
 	if (!query.null)
@@ -234,26 +285,16 @@ batch_query(const Table *table, Value batch, const char *columns, bool in_order)
 	return text_of(query);
 }
 
-/* The batch after a position with the query for its rows, as they come; NULL if it has none */
-char *
-next_query(const Table *table, Value position, Value max_rows, Value *batch)
-{
-	Value		found;
-
-	if (next_batch(table, position, max_rows, batch) != BATCH_OF_ROWS ||
-		!query_row(table, psprintf("%s LIMIT 1", batch_query(table, *batch, "'1'::pg_catalog.int4 AS found", false)),
-				   false, 1, &found))
-		return NULL;
-	return batch_query(table, *batch, "e.*", false);
-}
-
 /* Whether there is one with rows now; and the ground is still what it was found on */
 bool
 has_next(const Table *table, Value position)
 {
 	Value		batch;
+	Next		next;
 
-	if (next_query(table, position, null_of(INT4OID), &batch) == NULL)
+	while ((next = next_batch(table, position, null_of(INT4OID), &batch)) == REST_OF_SET)
+		position = position_after(position, batch);
+	if (next != BATCH_OF_ROWS || !has_rows(table, batch))
 		return false;
 	check_ground(table);
 	return true;

@@ -64,8 +64,15 @@ static const Setting reading[] = {
 	{NULL, NULL}
 };
 
+/*
+ * A walk along an index ends after some rows.  The planner might sort all that
+ * the index has instead, where it takes that for little.
+ */
+static const Setting walking[] = {{"enable_sort", "off"}, {"enable_incremental_sort", "on"}, {NULL, NULL}};
+
 /* A statement of the caller's keeps all but what would let the owner of the table run code. */
 static const Setting applying[] = {{"constraint_exclusion", "off"}, {NULL, NULL}};
+static const Setting nothing_more[] = {{NULL, NULL}};
 static const Setting bitmap_too[] = {{"enable_bitmapscan", "on"}, {NULL, NULL}};
 static const Setting defining[] = {{"search_path", "pg_catalog, pg_temp"}, {"client_min_messages", "warning"}, {NULL, NULL}};
 
@@ -181,20 +188,34 @@ first_row(int wanted, Value *results)
 	return true;
 }
 
-/* Under the snapshot that is active if stable, otherwise under one of its own */
-bool
-query_row(const Table *table, const char *query, bool stable, int wanted, Value *results)
+static bool
+query_one(const Table *table, const char *query, const Setting *more, bool stable, int wanted, Value *results)
 {
 	int			nest;
 	bool		found;
 
 	SPI_connect();
 	nest = begin_settings(table, reading);
+	apply_settings(more);
 	run(table, query, stable, 0, NULL);
 	found = first_row(wanted, results);
 	AtEOXact_GUC(false, nest);
 	SPI_finish();
 	return found;
+}
+
+/* Under the snapshot that is active if stable, otherwise under one of its own */
+bool
+query_row(const Table *table, const char *query, bool stable, int wanted, Value *results)
+{
+	return query_one(table, query, nothing_more, stable, wanted, results);
+}
+
+/* The same for a query that walks along an index and ends after some rows, under a snapshot of its own */
+bool
+query_row_in_order(const Table *table, const char *query, int wanted, Value *results)
+{
+	return query_one(table, query, walking, false, wanted, results);
 }
 
 /* A query of one number, under the snapshot that is active */

@@ -17,6 +17,7 @@
 #include "feed.h"
 #include "ground.h"
 #include "next_batch.h"
+#include "order.h"
 #include "origin.h"
 #include "rights.h"
 #include "wait.h"
@@ -31,7 +32,7 @@ static StateCall describe = {
 	"SELECT s.t, (s.t).ordered FROM (SELECT inorder_internal.table_of($1) AS t OFFSET 0) AS s"
 };
 static StateCall check_reader = {"SELECT inorder_internal.check_reader($1, $2)"};
-static StateCall first_position = {"SELECT inorder_internal.start_position($1, $2)"};
+static StateCall first_position = {"SELECT inorder_internal.start_position($1, $2, $3)"};
 static StateCall check_position = {"SELECT inorder_internal.check_position($1)"};
 static StateCall no_batch = {"SELECT inorder_internal.no_batch($1)"};
 static StateCall check_kept_batch = {"SELECT inorder_internal.check_kept_batch($1)"};
@@ -69,13 +70,15 @@ open_table(Oid relation)
 	return table;
 }
 
-/* A position to begin with, by the word for it */
+/* A position to begin with, by the word for it, in the order of a column if one is given */
 Value
-start_position(const Table *table, Value start)
+start_position(const Table *table, Value start, Value order_column)
 {
 	Value		position;
 
-	state_call(&first_position, 2, (Value[]) {table->description, start}, 1, &position);
+	if (!order_column.null)
+		prove_new_order(table, NameStr(*DatumGetName(order_column.value)));
+	state_call(&first_position, 3, (Value[]) {table->description, start, order_column}, 1, &position);
 	return position;
 }
 
@@ -94,13 +97,13 @@ composite_argument(FunctionCallInfo fcinfo, int number)
 	return argument_value(fcinfo, number, type);
 }
 
-/* feed_start(relation regclass, start text) -> feed_position */
+/* feed_start(relation regclass, start text, order_column name) -> feed_position */
 Datum
 feed_start(PG_FUNCTION_ARGS)
 {
 	Origin		origin = origin_here();
 	Table		table = open_table(readable_argument(fcinfo, 0));
-	Value		position = start_position(&table, argument_value(fcinfo, 1, TEXTOID));
+	Value		position = start_position(&table, argument_value(fcinfo, 1, TEXTOID), argument_value(fcinfo, 2, NAMEOID));
 
 	flush_wal_to_end();
 	expect_origin(origin);

@@ -22,16 +22,19 @@ INSERT INTO public.old VALUES (1), (2);
 ALTER TABLE public.old ADD COLUMN xact bigint NOT NULL DEFAULT 0;
 ALTER TABLE public.old ALTER COLUMN xact SET DEFAULT {x}.xact_id('0'::bigint);
 CREATE INDEX ON public.old USING brin (xact);
-SELECT {x}.feed_create('a'::text, 'public.events'::regclass, 'beginning'::text, 'id'::name);
-SELECT {x}.feed_create('o'::text, 'public.old'::regclass, 'beginning'::text, 'xact'::name);
+SELECT {x}.feed_create('a'::text, 'public.events'::regclass, 'beginning'::text, 'id'::name, NULL::name);
+SELECT {x}.feed_create('o'::text, 'public.old'::regclass, 'beginning'::text, 'xact'::name, NULL::name);
+SELECT {x}.feed_create('c'::text, 'public.old'::regclass, 'beginning'::text, 'xact'::name, 'k'::name);
+SELECT * FROM {x}.feed_read('c'::text, null::public.old, 1::int, NULL::regrole);
+SELECT * FROM {x}.feed_read('c'::text, null::public.old, 1::int, NULL::regrole);
 SELECT * FROM {x}.feed_peek('a'::text, null::public.events, 2::int, NULL::regrole);
 SELECT * FROM {x}.feed_read('a'::text, null::public.events, 2::int, NULL::regrole);
 SELECT * FROM {x}.feed_read('o'::text, null::public.old, 1::int, NULL::regrole);
 INSERT INTO public.events (n) VALUES (4);
 SELECT {x}.feed_apply('a'::text, 'SELECT n FROM batch'::text, 2::int, NULL::regrole);
 SELECT {x}.feed_wait('o'::text, '0'::interval, NULL::regrole);
-SELECT {x}.feed_wait_after('public.events'::regclass, {x}.feed_start('public.events'::regclass, 'now'::text),
-                           '0'::interval);
+SELECT {x}.feed_wait_after('public.events'::regclass,
+                           {x}.feed_start('public.events'::regclass, 'now'::text, NULL::name), '0'::interval);
 SELECT {x}.feed_next_batch('o'::text, 1::int, NULL::regrole);
 SELECT * FROM {x}.feed_batch_rows('o'::text, 1::bigint, null::public.old, NULL::regrole);
 SELECT {x}.feed_finish_batch('o'::text, 1::bigint, NULL::regrole);
@@ -42,7 +45,7 @@ SELECT {x}.exact_count_start('public.events'::regclass, 'id'::name);
 SELECT {x}.exact_count('public.events'::regclass), {x}.exact_count_fold('public.events'::regclass);
 SELECT * FROM {x}.feed_rows('public.events'::regclass,
     {x}.feed_batch_after('public.events'::regclass,
-                         {x}.feed_start('public.events'::regclass, 'beginning'::text), 2::int),
+                         {x}.feed_start('public.events'::regclass, 'beginning'::text, NULL::name), 2::int),
     null::public.events);
 SELECT * FROM {x}.feeds;
 SELECT * FROM {x}.feed_holders('public.events'::regclass);

@@ -157,3 +157,58 @@ def test_a_large_transaction_is_read_once(fresh: Connection, method: str, column
         fresh.execute(str(statement).encode())
     heap, index = read_in_pieces(fresh, "old")
     assert heap <= 5 and index <= 5, f"the table {heap} times, its indexes {index} times"
+
+
+ORDERED_ROWS, ORDERED_PIECE = 20_000, 1_000
+# Blocks in which a piece may be, where the rows of a table lie in the order of the column.
+ORDERED_HEAP, ORDERED_INDEX = 120, 120
+
+
+@pytest.fixture
+def ordered(cluster: Cluster) -> Iterator[Connection]:
+    """A table with an order column, and a feed by it that has read nothing."""
+    with connect(cluster.dsn) as connection:
+        connection.execute(
+            """CREATE TABLE big_order (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(),
+                                       seq bigint GENERATED ALWAYS AS IDENTITY UNIQUE NOT NULL)"""
+        )
+        connection.execute("SELECT feed_create('in order', 'big_order', order_column => 'seq')")
+        for _ in range(ORDERED_ROWS // ORDERED_PIECE):
+            connection.execute(f"INSERT INTO big_order SELECT FROM generate_series(1, {ORDERED_PIECE})".encode())
+        yield connection
+        connection.execute("RESET ALL")
+        connection.execute("SELECT feed_drop('in order')")
+        connection.execute("DROP TABLE big_order")
+
+
+def expect_pieces(connection: Connection, rows: int) -> None:
+    """So many rows come, in pieces that cost the same, and then nothing."""
+    piece = f"SELECT count(*) FROM feed_read('in order', null::big_order, {ORDERED_PIECE})"
+    connection.execute("CREATE TEMP TABLE IF NOT EXISTS got (n int)")
+    connection.execute("TRUNCATE got")
+    for number in range(-(-rows // ORDERED_PIECE)):
+        heap, index = touched(connection, f"INSERT INTO got {piece}", "big_order")
+        assert heap <= ORDERED_HEAP and index <= ORDERED_INDEX, f"piece {number}: {heap} and {index} blocks"
+    assert scalar(connection, "SELECT sum(n) FROM got") == rows
+    assert scalar(connection, piece) == 0
+
+
+@pytest.mark.parametrize("told", ["default", "random reads dear", "generic plans"])
+def test_a_piece_in_order_touches_little_more_than_its_rows(ordered: Connection, told: str) -> None:
+    """Of a set that is all there is, without statistics; and of one of few rows at the end."""
+    ordered.execute((SETTINGS[told] or "SELECT 1").encode())
+    expect_pieces(ordered, ORDERED_ROWS)
+    ordered.execute("INSERT INTO big_order SELECT FROM generate_series(1, 100)")
+    expect_pieces(ordered, 100)
+
+
+def test_a_transaction_that_was_open_for_long_is_passed_once(ordered: Connection) -> None:
+    """Its rows are the first of a large set: only the piece that begins with them looks for where the others are."""
+    between = f"WHERE seq BETWEEN {ORDERED_PIECE + 1} AND {ORDERED_ROWS // 2}"
+    numbers = f"SELECT DISTINCT uuid_xact_id(id) AS n FROM big_order {between}"
+    seek = f"SELECT feed_seek('in order', range_agg(int8range(n, n + 1))) FROM ({numbers}) AS e"
+    ordered.execute(seek.encode())
+    first = f"SELECT count(*) FROM feed_read('in order', null::big_order, {ORDERED_PIECE + 500})"
+    heap, index = touched(ordered, first, "big_order")
+    assert heap + index <= 10 * ORDERED_ROWS / 100, f"{heap} and {index} blocks"
+    expect_pieces(ordered, ORDERED_ROWS // 2 - 500)

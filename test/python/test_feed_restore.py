@@ -281,3 +281,35 @@ def test_a_position_may_be_above_all_rows(cluster: Cluster, young: Cluster, tmp_
             assert read(connection, feed) == [3], feed
     with connect(cluster.dsn) as connection:
         connection.execute("DROP DATABASE above")
+
+
+def test_an_ordered_feed_goes_on_within_its_set(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
+    """By the column of that name, which has another number; what came since is of the next set."""
+    with connect(cluster.dsn) as connection:
+        spend_transactions(connection, 20_000)
+        connection.execute("CREATE DATABASE in_order")
+    with connect(dsn_of(cluster, "in_order")) as connection:
+        connection.execute(
+            """CREATE EXTENSION inorder;
+               CREATE TABLE events (gone int, id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), seq bigint NOT NULL);
+               CREATE INDEX ON events (seq);
+               ALTER TABLE events DROP gone;
+               SELECT feed_create('f', 'events', order_column => 'seq');
+               SELECT feed_create('steps', 'events', order_column => 'seq')"""
+        )
+        connection.execute("INSERT INTO events (seq) SELECT 8 - g FROM generate_series(1, 7) AS g")
+        read_rows = "SELECT array_agg(seq) FROM feed_read(%s, null::events, %s)"
+        batch_rows = "SELECT array_agg(seq) FROM feed_batch_rows('steps', 1, null::events)"
+        assert scalar(connection, read_rows, "f", 3) == scalar(connection, read_rows, "steps", 3) == [1, 2, 3]
+        assert scalar(connection, "SELECT feed_next_batch('steps', 2)") == 1
+    copy(cluster, "in_order", young, "in_order", "custom", tmp_path)
+    with connect(dsn_of(young, "in_order")) as connection:
+        connection.execute("SELECT feed_rebase('events')")
+        connection.execute("INSERT INTO events (seq) VALUES (0)")
+        assert scalar(connection, batch_rows) == [4, 5]
+        assert scalar(connection, "SELECT feed_finish_batch('steps', 1)") is True
+        assert scalar(connection, read_rows, "f", None) == [4, 5, 6, 7]
+        assert scalar(connection, read_rows, "steps", None) == [6, 7]
+        assert scalar(connection, read_rows, "f", 5) == scalar(connection, read_rows, "steps", 5) == [0]
+    with connect(cluster.dsn) as connection:
+        connection.execute("DROP DATABASE in_order")

@@ -271,7 +271,15 @@ class Values:
 
     def key(self, known: str) -> str:
         """As number, of keys."""
-        return self.rng.choice((known, known, "NULL", self.of("text[]")))
+        return self.rng.choice((known, known, "NULL", self.of("text[]"), self.order()))
+
+    def order(self) -> str:
+        """Of a position by a column, as a server could have written it."""
+        column, place = self.rng.choice(("id", "n", "xact", "seq", "no such")), self.rng.randrange(-1, 5)
+        walked = self.rng.choice(("", "0", "-9223372036854775808"))
+        within = self.rng.choice(("", f',"{{[0,9)}}",{self.rng.randrange(-9, 9)},{self.rng.randrange(-9, 9)}'))
+        key = f'{{"{column}",{place},"{walked}"{within}}}'
+        return f"{quote(key)}::text[]"
 
     def position(self) -> str:
         """A real one, one with some fields of another, or made up."""

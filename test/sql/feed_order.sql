@@ -1,0 +1,307 @@
+-- A feed in the order of a column: pieces of one set of transactions after the other.
+\set SHOW_CONTEXT never
+CREATE TABLE e (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), seq bigint GENERATED ALWAYS AS IDENTITY, n int);
+-- What must hold of the column.
+SELECT error_of($$SELECT feed_create('o', 'e', order_column => 'none')$$), error_of($$SELECT feed_create('o', 'e', order_column => 'id')$$);
+SELECT error_of($$SELECT feed_create('o', 'e', order_column => 'n')$$), error_of($$SELECT feed_start('e', order_column => 'ctid')$$);
+SELECT feed_create('o', 'e', order_column => 'seq');
+CREATE INDEX part ON e (seq) WHERE seq > 0;
+CREATE INDEX second ON e (n, seq);
+CREATE INDEX expression ON e ((seq + 0));
+CREATE INDEX other ON e USING brin (seq);
+SELECT error_of($$SELECT feed_create('o', 'e', order_column => 'seq')$$);
+CREATE INDEX good ON e (seq, n);
+SELECT feed_create('o', 'e', order_column => 'seq'), feed_create('plain', 'e');
+SELECT name, key_column, order_column, position FROM feeds ORDER BY name;
+-- A sequence that gives values in another order than that in which they are drawn.
+CREATE TABLE drawn (xact bigint PRIMARY KEY DEFAULT xact_id(), a bigserial, b bigint NOT NULL, c smallserial, d numeric NOT NULL, e bigint GENERATED ALWAYS AS (1) STORED NOT NULL,
+    x bigint NOT NULL);
+CREATE INDEX ON drawn (a);
+CREATE INDEX ON drawn (b);
+CREATE INDEX ON drawn (c);
+CREATE INDEX ON drawn (d);
+CREATE INDEX ON drawn (e);
+SELECT feed_enable('drawn');
+CREATE FUNCTION ordered_by(c name) RETURNS text LANGUAGE sql RETURN error_of(format('SELECT feed_create(''d'', ''drawn'', order_column => %L); SELECT feed_drop(''d'')', c));
+SELECT c, ordered_by(c) FROM unnest('{a,b,c,d,e,x,xact}'::name[]) AS c;
+ALTER SEQUENCE drawn_a_seq CACHE 2;
+SELECT ordered_by('a');
+ALTER SEQUENCE drawn_a_seq CACHE 1 CYCLE;
+SELECT ordered_by('a');
+ALTER SEQUENCE drawn_a_seq NO CYCLE INCREMENT BY -1 MINVALUE -9;
+SELECT ordered_by('a');
+-- Types and operators of an owner, whose functions would run as the reader.
+CREATE DOMAIN big AS bigint CHECK (value > 0);
+CREATE FUNCTION compare(bigint, bigint) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RAISE 'run as %', current_user; END $$;
+CREATE OPERATOR CLASS own FOR TYPE bigint USING btree AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 compare(bigint, bigint);
+ALTER TABLE drawn ADD f big NOT NULL DEFAULT 1, ADD g bigint NOT NULL DEFAULT 1;
+CREATE INDEX ON drawn (f);
+CREATE INDEX ON drawn (g own);
+SELECT ordered_by('f'), ordered_by('g');
+
+-- Pieces, whatever the size, and sets one after the other: what comes meanwhile is of the next.
+INSERT INTO e (n) SELECT generate_series(1, 5);
+INSERT INTO e (n) SELECT generate_series(6, 10);
+SELECT array_agg(seq) FROM feed_read('o', null::e, 3);
+INSERT INTO e (seq, n) OVERRIDING SYSTEM VALUE VALUES (0, 0), (4, 11);
+SELECT array_agg(seq) FROM feed_peek('o', null::e, 5);
+SELECT array_agg(seq) FROM feed_read('o', null::e, 5);
+SELECT array_agg(seq) FROM feed_read('o', null::e, 5);
+SELECT array_agg(seq) FROM feed_read('o', null::e, 5);
+SELECT array_agg(seq) FROM feed_read('o', null::e, 5);
+SELECT array_agg(seq) FROM feed_read('plain', null::e);
+-- As many as there are, and one more.
+INSERT INTO e (n) SELECT generate_series(1, 6);
+SELECT array_agg(seq) FROM feed_read('o', null::e, 3);
+SELECT array_agg(seq) FROM feed_read('o', null::e, 3);
+SELECT array_agg(seq) FROM feed_read('o', null::e, 3);
+-- A statement, and a sink outside.
+INSERT INTO e (n) SELECT generate_series(1, 5);
+SELECT feed_apply('o', 'SELECT * FROM batch', 2);
+SELECT feed_wait('o', '0'), feed_next_batch('o', 2);
+SELECT array_agg(seq) FROM feed_batch_rows('o', 1, null::e);
+SELECT feed_next_batch('o', 1);
+SELECT array_agg(seq) FROM feed_batch_rows('o', 1, null::e);
+SELECT feed_finish_batch('o', 1), feed_finish_batch('o', 1), feed_next_batch('o');
+SELECT array_agg(seq) FROM feed_batch_rows('o', 2, null::e);
+SELECT feed_finish_batch('o', 2), feed_next_batch('o'), feed_wait('o', '0');
+-- To another place.
+SELECT feed_seek('o', 'beginning');
+SELECT count(*), min(seq), max(seq) FROM feed_read('o', null::e, 10);
+SELECT feed_seek('o', 'here');
+SELECT array_agg(seq) FROM feed_read('o', null::e, 3);
+SELECT feed_seek('o', 'now');
+SELECT order_column FROM feeds WHERE name = 'o';
+INSERT INTO e (n) VALUES (1);
+SELECT array_agg(seq) FROM feed_read('o', null::e, 3);
+SELECT feed_seek('o', '{}'::int8multirange);
+SELECT array_agg(seq) FROM feed_read('o', null::e, 4);
+BEGIN;
+SELECT array_agg(seq) FROM feed_read('o', null::e, 2);
+ROLLBACK;
+SELECT array_agg(seq) FROM feed_read('o', null::e, 2);
+
+-- Without state: positions and batches are text, or JSON.
+CREATE FUNCTION drained(t regclass, o name, size int, start text DEFAULT 'beginning') RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+    p feed_position := feed_start(t, start, o);
+    b feed_batch;
+    piece bigint[];
+    result bigint[] := '{}';
+BEGIN
+    LOOP
+        b := feed_batch_after(t, jsonb_populate_record(null::feed_position, to_jsonb(p)), size);
+        EXIT WHEN isempty(b.transactions);
+        EXECUTE format('SELECT array_agg(%I) FROM feed_rows($1, $2, null::%s)', o, t) INTO piece USING t, b::text::feed_batch;
+        result := result || piece;
+        p := feed_advance(p::text::feed_position, b);
+    END LOOP;
+    RETURN result;
+END $$;
+SELECT size, drained('e', 'seq', size) = (SELECT array_agg(seq ORDER BY seq) FROM e) FROM unnest('{1,2,3,7,1000,null}'::int[]) AS size;
+SELECT feed_wait_after('e', feed_start('e', 'beginning', 'seq'), '0'), feed_wait_after('e', feed_start('e', 'now', 'seq'), '0');
+-- A batch that does not follow, or that no server writes.
+CREATE TABLE kept AS SELECT feed_start('e', 'beginning', 'seq') AS p;
+ALTER TABLE kept ADD b feed_batch;
+UPDATE kept SET b = feed_batch_after('e', p, 3);
+UPDATE kept SET p = feed_advance(p, b);
+SELECT split_part(error_of('SELECT feed_advance(p, b) FROM kept'), E'\n', 1);
+SELECT error_of(format('SELECT feed_batch_after(''e'', ROW((p).transactions, NULL, %L, (p).members, (p).origin)::feed_position, 2) FROM kept', forged))
+FROM unnest(ARRAY['{seq}', '{seq,2,"",x,1,1}', '{seq,2,"","{}",1,1}', '{seq,2,"","{[1,9)}",1,NULL}', '{seq,x,""}', '{{seq,2,""}}', '[0:2]={seq,2,""}', '{n,3,""}',
+                  '{seq,3,""}', '{none,0,""}', '{none,-1,""}', '{"seq ) OR (true",2,""}', '{ctid,-1,""}']) AS forged;
+SELECT error_of('SELECT feed_batch_after(''e'', ROW(''{[0,9)}'', NULL, ARRAY[''seq'', ''2'', '''', ''{[3,5)}'', ''1'', ''1''], (p).members, (p).origin)::feed_position) FROM kept');
+SELECT error_of('SELECT feed_rows(''e'', ROW((b).transactions, NULL, NULL, NULL, (b).cut_after, (b).members, (b).origin)::feed_batch, null::e) FROM kept'),
+    error_of('SELECT feed_rows(''e'', ROW(''{[3,4)}'', NULL, (b).resumed_after, NULL, (b).cut_after, (b).members, (b).origin)::feed_batch, null::e) FROM kept');
+DROP TABLE kept;
+-- Neither are these stored.
+SELECT split_part(error_of(format($$UPDATE inorder_internal.feed SET position.last_key = %L WHERE name = 'o'$$, forged)), E'\n', 1)
+FROM unnest(ARRAY['{seq}', '{seq,2,"",x,1,1}', '{seq,2,"","{[1,9)}",1}', '{seq,2,"","{[0,9)}",NULL,1}', '{seq,-2,""}', '{seq,2,"","{[3,999999999999999)}",1,1}']) AS forged;
+
+-- All forms of a number; in partitions; of an odd name; with values that are equal.
+CREATE TABLE f_number (id int GENERATED ALWAYS AS IDENTITY, "o""d %I $1" int NOT NULL, xact bigint NOT NULL DEFAULT xact_id());
+CREATE INDEX ON f_number (xact);
+CREATE TABLE f_brin (LIKE f_number INCLUDING ALL EXCLUDING INDEXES);
+CREATE INDEX ON f_brin USING brin (xact);
+CREATE TABLE f_generated (id int GENERATED ALWAYS AS IDENTITY, "o""d %I $1" smallint NOT NULL, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED);
+CREATE INDEX ON f_generated (xact);
+CREATE TABLE f_uuid (id uuid DEFAULT uuid_xact_nextval(), "o""d %I $1" bigint NOT NULL);
+CREATE INDEX ON f_uuid (id);
+CREATE TABLE f_parts (id uuid DEFAULT uuid_xact_nextval(), "o""d %I $1" bigint NOT NULL) PARTITION BY HASH (id);
+CREATE TABLE f_parts_0 PARTITION OF f_parts FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE f_parts_1 (x int, "o""d %I $1" bigint NOT NULL, id uuid DEFAULT uuid_xact_nextval());
+ALTER TABLE f_parts_1 DROP x;
+ALTER TABLE f_parts ATTACH PARTITION f_parts_1 FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+CREATE INDEX ON f_parts (id);
+CREATE FUNCTION sizes(t regclass) RETURNS TABLE (size int, pieces bigint, right_order boolean, all_rows boolean) LANGUAGE plpgsql AS $$
+DECLARE
+    expected bigint[];
+    got int;
+BEGIN
+    EXECUTE format('SELECT array_agg("o""d %%I $1" ORDER BY "o""d %%I $1") FROM %s', t) INTO expected;
+    FOREACH size IN ARRAY '{3,50,null}'::int[] LOOP
+        right_order := drained(t, 'o"d %I $1', size) = expected;
+        PERFORM feed_create('f', t, 'beginning', order_column => 'o"d %I $1');
+        EXECUTE format('CREATE TEMP TABLE seen AS SELECT 0 AS piece, * FROM %s LIMIT 0', t);
+        pieces := 0;
+        LOOP
+            EXECUTE format('INSERT INTO seen SELECT $2, * FROM feed_read(''f'', null::%s, $1)', t) USING size, pieces;
+            GET DIAGNOSTICS got = ROW_COUNT;
+            EXIT WHEN got = 0;
+            pieces := pieces + 1;
+        END LOOP;
+        EXECUTE format('SELECT count(*) = (SELECT count(*) FROM %s) AND count(*) = count(DISTINCT id) FROM seen', t) INTO all_rows;
+        PERFORM feed_drop('f');
+        DROP TABLE seen;
+        RETURN NEXT;
+    END LOOP;
+END $$;
+DO $$
+DECLARE
+    t text;
+BEGIN
+    FOREACH t IN ARRAY '{f_number,f_brin,f_generated,f_uuid,f_parts}'::text[] LOOP
+        EXECUTE format('CREATE INDEX ON %I ("o""d %%I $1")', t);
+        PERFORM feed_enable(t::regclass);
+        FOR i IN 1 .. 12 LOOP
+            EXECUTE format('INSERT INTO %I ("o""d %%I $1") SELECT (g * 7 + $1) %% 40 FROM generate_series(1, 10) AS g', t) USING i;
+            COMMIT;
+        END LOOP;
+    END LOOP;
+END $$;
+SELECT t, s.* FROM unnest('{f_number,f_brin,f_generated,f_uuid,f_parts}'::text[]) AS t, sizes(t::regclass) AS s;
+-- Sets with gaps, of few ranges and of many: of every n-th transaction the rows are read.
+DO $$
+DECLARE
+    t text;
+    numbers int8multirange;
+    o text;
+    expected bigint;
+    got bigint;
+    size int;
+    amount int;
+BEGIN
+    FOREACH t IN ARRAY '{f_number,f_brin,f_generated,f_uuid,f_parts}'::text[] LOOP
+        PERFORM feed_create('g', t::regclass, order_column => 'o"d %I $1');
+        FOREACH amount IN ARRAY '{2,11}'::int[] LOOP
+            FOREACH size IN ARRAY '{7,1000}'::int[] LOOP
+                EXECUTE format('SELECT range_agg(int8range(n, n + 1)) FROM (SELECT DISTINCT %s AS n FROM %I) AS e WHERE n %% $1 = 0',
+                               CASE WHEN t IN ('f_uuid', 'f_parts') THEN 'uuid_xact_id(id)' ELSE 'xact' END, t) INTO numbers USING amount;
+                EXECUTE format('SELECT count(*) FROM %I WHERE NOT %s <@ $1', t,
+                               CASE WHEN t IN ('f_uuid', 'f_parts') THEN 'uuid_xact_id(id)' ELSE 'xact' END) INTO expected USING numbers;
+                PERFORM feed_seek('g', numbers);
+                got := 0;
+                LOOP
+                    EXECUTE format('SELECT count(*) + $1 FROM feed_read(''g'', null::%I, $2)', t) INTO o USING got, size;
+                    EXIT WHEN o::bigint = got;
+                    got := o;
+                END LOOP;
+                IF got <> expected THEN
+                    RAISE '% of % by %: % rows, not %', amount, t, size, got, expected;
+                END IF;
+            END LOOP;
+        END LOOP;
+        PERFORM feed_drop('g');
+    END LOOP;
+END $$;
+
+-- The column changes between two pieces.
+SELECT feed_seek('o', 'beginning');
+SELECT array_agg(seq) FROM feed_read('o', null::e, 3);
+ALTER TABLE e RENAME seq TO was;
+SELECT error_of($$SELECT feed_read('o', null::e, 3)$$), error_of($$SELECT feed_next_batch('o')$$), error_of($$SELECT feed_peek('o', null::e)$$),
+    error_of($$SELECT feed_apply('o', 'SELECT 1 FROM batch')$$), error_of($$SELECT feed_wait('o')$$);
+ALTER TABLE e RENAME n TO seq;
+SELECT error_of($$SELECT feed_read('o', null::e, 3)$$);
+SELECT feed_seek('o', 'here');
+SELECT error_of($$SELECT feed_read('o', null::e, 3)$$);
+ALTER TABLE e RENAME seq TO n;
+ALTER TABLE e RENAME was TO seq;
+SELECT array_agg(seq) FROM feed_read('o', null::e, 3);
+ALTER TABLE e ALTER seq SET CACHE 10;
+SELECT error_of($$SELECT feed_read('o', null::e, 3)$$);
+ALTER TABLE e ALTER seq SET CACHE 1;
+ALTER TABLE e ALTER seq DROP IDENTITY;
+ALTER TABLE e ALTER seq DROP NOT NULL;
+SELECT error_of($$SELECT feed_read('o', null::e, 3)$$);
+ALTER TABLE e ALTER seq SET NOT NULL;
+ALTER TABLE e ALTER seq TYPE numeric;
+SELECT error_of($$SELECT feed_read('o', null::e, 3)$$);
+ALTER TABLE e ALTER seq TYPE int;
+SELECT array_agg(seq) FROM feed_read('o', null::e, 3);
+DROP INDEX good;
+SELECT error_of($$SELECT feed_read('o', null::e, 3)$$);
+CREATE INDEX good ON e (seq);
+-- A sink still gets what it was given, or is told.
+SELECT feed_next_batch('o', 2);
+ALTER TABLE e RENAME seq TO was;
+SELECT error_of($$SELECT feed_batch_rows('o', 3, null::e)$$);
+ALTER TABLE e RENAME was TO seq;
+SELECT array_agg(seq) FROM feed_batch_rows('o', 3, null::e);
+SELECT feed_finish_batch('o', 3);
+-- Made anew under its name, between two sets and within one.
+SELECT count(*) FROM feed_read('o', null::e);
+ALTER TABLE e DROP seq;
+SELECT error_of($$SELECT feed_read('o', null::e, 3)$$);
+INSERT INTO e (n) VALUES (1), (2);
+SELECT error_of($$SELECT feed_read('o', null::e, 3)$$);
+ALTER TABLE e ADD seq bigint NOT NULL GENERATED ALWAYS AS IDENTITY;
+CREATE INDEX ON e (seq);
+SELECT error_of($$SELECT feed_read('o', null::e, 3)$$);
+SELECT feed_seek('o', 'here');
+SELECT count(*) FROM feed_read('o', null::e, 1);
+ALTER TABLE e DROP seq, ADD seq bigint NOT NULL GENERATED ALWAYS AS IDENTITY;
+CREATE INDEX ON e (seq);
+SELECT feed_seek('o', 'here');
+SELECT error_of($$SELECT feed_read('o', null::e, 1)$$);
+SELECT feed_seek('o', 'beginning');
+SELECT drained('e', 'seq', 4) = array_agg(seq) FROM feed_read('o', null::e);
+
+-- The rest of a set goes with its partition: the next set comes, and the feed does not stand still.
+CREATE TABLE p (id uuid DEFAULT uuid_xact_nextval(), seq bigint NOT NULL, k int) PARTITION BY LIST (k);
+CREATE TABLE p_1 PARTITION OF p FOR VALUES IN (1);
+CREATE TABLE p_2 PARTITION OF p FOR VALUES IN (2);
+CREATE INDEX ON p (id);
+CREATE INDEX ON p (seq);
+SELECT feed_create('r', 'p', order_column => 'seq'), feed_create('r2', 'p', order_column => 'seq'), feed_create('r3', 'p', order_column => 'seq');
+INSERT INTO p (seq, k) VALUES (1, 1), (2, 1), (3, 2), (4, 2);
+SELECT array_agg(seq) FROM feed_read('r', null::p, 2);
+SELECT array_agg(seq) FROM feed_read('r2', null::p, 2);
+SELECT array_agg(seq) FROM feed_read('r3', null::p, 2);
+DROP TABLE p_2;
+SELECT feed_wait('r', '0');
+SELECT array_agg(seq) FROM feed_peek('r', null::p);
+INSERT INTO p (seq, k) VALUES (5, 1), (6, 1);
+SELECT feed_wait('r', '0');
+SELECT array_agg(seq) FROM feed_peek('r', null::p, 1);
+SELECT array_agg(seq) FROM feed_read('r', null::p, 1);
+SELECT array_agg(seq) FROM feed_read('r', null::p, 1);
+SELECT array_agg(seq) FROM feed_read('r', null::p, 1);
+SELECT feed_next_batch('r2', 1);
+SELECT array_agg(seq) FROM feed_batch_rows('r2', 1, null::p);
+SELECT feed_finish_batch('r2', 1);
+SELECT feed_apply('r3', 'SELECT seq FROM batch');
+-- Partitions draw from sequences of their own.
+CREATE SEQUENCE one;
+CREATE SEQUENCE two;
+ALTER TABLE p ALTER seq SET DEFAULT nextval('one');
+ALTER TABLE p_1 ALTER seq SET DEFAULT nextval('one');
+INSERT INTO p (k) VALUES (1);
+SELECT array_agg(seq) FROM feed_read('r', null::p);
+ALTER TABLE p_1 ALTER seq SET DEFAULT nextval('two');
+INSERT INTO p (k) VALUES (1);
+SELECT error_of($$SELECT feed_read('r', null::p)$$);
+ALTER TABLE p_1 ALTER seq SET DEFAULT nextval('one');
+CREATE TABLE p_3 (id uuid DEFAULT uuid_xact_nextval(), seq bigint NOT NULL, k int);
+ALTER TABLE p ATTACH PARTITION p_3 FOR VALUES IN (3);
+SELECT array_agg(seq) FROM feed_read('r', null::p);
+-- A partition comes with rows of the set that is read in part.
+INSERT INTO p (k) VALUES (1), (1), (1);
+SELECT array_agg(seq) FROM feed_read('r', null::p, 1);
+CREATE TABLE p_4 (id uuid DEFAULT uuid_xact_nextval(), seq bigint NOT NULL, k int);
+INSERT INTO p_4 SELECT id, seq, 4 FROM p ORDER BY id DESC LIMIT 1;
+CREATE INDEX ON p_4 (seq);
+ALTER TABLE p ATTACH PARTITION p_4 FOR VALUES IN (4);
+SELECT error_of($$SELECT feed_read('r', null::p, 1)$$);
+SELECT feed_seek('r', 'here');
+SELECT array_agg(seq) FROM feed_read('r', null::p);
+DROP TABLE e, drawn, f_number, f_brin, f_generated, f_uuid, f_parts, p;
