@@ -48,6 +48,11 @@ MOST_ROWS = 2**31 - 1
     "--start", type=click.Choice(["beginning", "now"]), help="Where a new position starts.  [default: beginning]"
 )
 @click.option(
+    "--order-by",
+    metavar="COLUMN",
+    help="Deliver rows in the order of this column, not of their transactions. It was drawn from a sequence.",
+)
+@click.option(
     "--exec", "command", metavar="COMMAND",
     help="Run a shell command for each batch, with the whole batch as its input; exit code 0 means delivered.",
 )  # fmt: skip
@@ -78,7 +83,8 @@ def tail(**options: Any) -> None:
 
 def plan_of(
     table: str | None, position: Path | None, feed: str | None, owner: str | None, dsn: str, output: str,
-    follow: bool, interval: str | None, batch_rows: str, start: str | None, command: str | None, frame: bool,
+    follow: bool, interval: str | None, batch_rows: str, start: str | None, order_by: str | None, command: str | None,
+    frame: bool,
     accept_origin: bool, accept_output: bool,
 ) -> Plan:  # fmt: skip
     """The plan from the options, or an error in one sentence."""
@@ -87,6 +93,8 @@ def plan_of(
     if feed is not None and (table is not None or position is not None or start or accept_origin or accept_output):
         raise InputError("--feed has its table and its position in the database: give no TABLE, --position, "
                          "--start, --accept-origin or --accept-output")  # fmt: skip
+    if feed is not None and order_by is not None:
+        raise InputError("--order-by is for a TABLE: a feed has the order column that it was created with")
     if owner is not None and feed is None:
         raise InputError("--owner requires --feed")
     if frame and command is not None:
@@ -102,6 +110,7 @@ def plan_of(
         output=output,
         batch_rows=parse_count(batch_rows, "--batch-rows", 1, MOST_ROWS),
         start=start or "beginning",
+        order_by=order_by,
         accept_origin=accept_origin,
         accept_output=accept_output,
         follow=follow,

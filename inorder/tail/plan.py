@@ -16,6 +16,7 @@ class Plan:
     output: str = "json"
     batch_rows: int = 10_000
     start: str = "beginning"
+    order_by: str | None = None  # of a new position
     accept_origin: bool = False
     accept_output: bool = False
     follow: bool = False

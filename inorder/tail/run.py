@@ -77,16 +77,18 @@ def source_for(plan: Plan, stack: ExitStack, sink: Sink) -> Source:
         return stack.enter_context(closing(FeedSource(plan.feed, plan.owner, form, plan.batch_rows)))
     assert plan.table is not None and plan.position is not None
     file = stack.enter_context(PositionFile(plan.position))
-    return TableSource(plan.table, file, form, plan.batch_rows, plan.start, plan.accept_origin, sink.keep)
+    return TableSource(
+        plan.table, file, form, plan.batch_rows, plan.start, plan.order_by, plan.accept_origin, sink.keep
+    )
 
 
 def deliver_all(source: Source, sink: Sink, full: int) -> None:
-    """All batches, up to one that is not full: there was nothing more then. The first may be an old one."""
+    """All batches, up to one that is not full and has all that had ended. The first may be an old one."""
     first = True
     while batch := source.next():
         with finishing_first():
             rows = deliver(source, sink, batch, full)
-        if rows == 0 or (rows < full and not first):
+        if not batch.is_part and (rows == 0 or (rows < full and not first)):
             return
         first = False
 

@@ -21,7 +21,7 @@ from inorder.session import Session, Table, explained, rows_of
 from inorder.stream import Rows, Stream
 from inorder.tail.formats import Format
 from inorder.tail.position import PositionFile
-from inorder.tail.state import Json, Mark, Pending, State, name_of
+from inorder.tail.state import Json, Mark, Pending, State, is_in_set, name_of, order_of
 
 SAVE_SECONDS = 0.2  # between two saves, while one batch follows another into a file
 PATIENCE = (0.1, 0.2, 0.4, 0.8, 0)  # seconds, while a batch is in the hands of another session
@@ -41,6 +41,7 @@ class Batch:
 
     batch: Json | int
     after: Json | None = None
+    is_part: bool = False  # of a set that is delivered in order: more may have ended since, however many rows it has
 
     @property
     def name(self) -> str:
@@ -94,10 +95,11 @@ class TableSource:
     """A table, read without any state in the database."""
 
     def __init__(
-        self, name: str, file: PositionFile, form: Format, max_rows: int, start: str, accept: bool,
-        sync_output: Callable[[], None],
+        self, name: str, file: PositionFile, form: Format, max_rows: int, start: str, order_by: str | None,
+        accept: bool, sync_output: Callable[[], None],
     ) -> None:  # fmt: skip
-        self.name, self.file, self.form, self.max_rows, self.start = name, file, form, max_rows, start
+        self.name, self.file, self.form, self.max_rows = name, file, form, max_rows
+        self.start, self.order_by = start, order_by
         self.sync_output = sync_output
         self.saved = file.read()
         self.state = self.saved.without_origin() if self.saved and accept else self.saved
@@ -117,7 +119,7 @@ class TableSource:
         self.stream = None
         self.table = table = session.table(self.name)
         if self.state is None:
-            (position,) = session.row(query("tail_start"), table=table.oid, start=self.start)
+            (position,) = session.row(query("tail_start"), table=table.oid, start=self.start, order_by=self.order_by)
             self.save(State(table.database, table.quoted, as_json(position)))
         elif (self.state.database, self.state.table) != (table.database, table.quoted):
             kept = f"{self.state.table} in the database '{self.state.database}'"
@@ -125,7 +127,15 @@ class TableSource:
                 f"{self.file.asked} is the position in {kept}, not in {table.quoted} in '{table.database}'"
             )
         else:
+            self.check_order(self.state)
             self.check_kept(self.state)
+
+    def check_order(self, state: State) -> None:
+        """A position is in one order."""
+        kept = order_of(state.position)
+        if self.order_by not in (None, kept):
+            order = f"column {kept}" if kept else "transactions"
+            raise InputError(f"{self.file.asked} is a position in the order of {order}, not of column {self.order_by}")
 
     def check_kept(self, state: State) -> None:
         """What the file says must be what the server understands, all of it."""
@@ -157,7 +167,7 @@ class TableSource:
     def next(self) -> Batch | None:
         """The one that was begun, or the next."""
         if pending := self.present.pending:
-            return Batch(pending.batch, pending.after)
+            return batch_of(pending.batch, pending.after)
         return patiently(self.session.connection, self.found)
 
     def found(self) -> Batch | None:
@@ -169,7 +179,7 @@ class TableSource:
             return None
         assert batch is not None
         self.stream = stream
-        return Batch(json.loads(batch), json.loads(after))
+        return batch_of(json.loads(batch), json.loads(after))
 
     def ask(self, position: Json) -> Stream:
         """For the batch after a position and its rows."""
@@ -270,7 +280,7 @@ class FeedSource:
         (row,) = rows
         if not row[-1]:
             raise InUseError(f"feed '{self.name}' is in use by another inorder tail")
-        oid, schema, relation, quoted, database, self.owner_oid, _ = row
+        oid, schema, relation, quoted, database, self.owner_oid, self.is_ordered, _ = row
         self.table = Table(int(str(oid)), str(schema), str(relation), str(quoted), str(database))
         if self.held is None:
             self.held = self.taken(session)
@@ -307,7 +317,7 @@ class FeedSource:
         if number is not None and number == self.delivered:
             self.finish(Batch(number), None)
             return self.next()
-        return None if number is None else Batch(number)
+        return None if number is None else Batch(number, is_part=bool(self.is_ordered))
 
     def rows(self, batch: Batch) -> Generator[Rows, None, None]:
         """Read them, in a transaction of their own."""
@@ -347,6 +357,11 @@ class FeedSource:
         """Let others have it."""
         if self.held is not None:
             self.held.close()
+
+
+def batch_of(batch: Json, after: Json) -> Batch:
+    """A batch kept by the reader."""
+    return Batch(batch, after, is_part=is_in_set(batch.get("resumed_after")) or is_in_set(batch.get("cut_after")))
 
 
 def as_json(value: object) -> Json:

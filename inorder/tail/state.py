@@ -12,6 +12,7 @@ HIGHEST = 2**48 - 1  # of a transaction's number
 
 RANGE = re.compile(r"\[(\d{1,15}),(\d{1,15})", re.ASCII)
 START = re.compile(r"(?:[0-9a-f]{2}){1,64}", re.ASCII)
+VALUE = re.compile(r"-?\d{1,19}", re.ASCII)
 DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 Json = dict[str, Any]  # a position or a batch, as the server wrote it
@@ -147,7 +148,8 @@ def check_part(part: Json, what: str, number: str, key: str) -> None:
     require(are_transactions(part.get("transactions")), f"transactions of the {what}")
     within, columns, members = part.get(number), part.get(key), part.get("members")
     require(within is None or (type(within) is int and 0 <= within <= HIGHEST), f"{number} of the {what}")
-    require((columns is None) == (within is None) and is_key(columns), f"{key} of the {what}")
+    require(is_key(columns) if within is not None or columns is None else is_order(columns), f"{key} of the {what}")
+    require(within is None or columns is not None, f"{key} of the {what}")
     require(members is None or (isinstance(members, list) and all(isinstance(m, dict) for m in members)),
             f"members of the {what}")  # fmt: skip
     require(part.get("origin") is None or isinstance(part["origin"], str), f"origin of the {what}")
@@ -158,6 +160,21 @@ def is_key(columns: object) -> bool:
     return columns is None or (
         isinstance(columns, list) and len(columns) > 0 and all(isinstance(value, str) for value in columns)
     )
+
+
+def is_order(columns: object) -> bool:
+    """The order of a position: the column, its number, how rows were found; and the set that is read in part.
+
+    >>> [is_order(["seq", "2", ""]), is_order(["seq", "2", "-7", "{[3,9)}", "20", "11"])]
+    [True, True]
+    >>> [is_order(["seq", "x", ""]), is_order(["seq", "2", "", "{[3,9)}", "20"]), is_order([1, 2, 3])]
+    [False, False, False]
+    """
+    if not is_key(columns) or not isinstance(columns, list) or len(columns) not in (3, 6):
+        return False
+    name, number, walked, *inside = columns
+    values = [number, walked or "0", *inside[1:]]
+    return name != "" and all(matches(VALUE, text) for text in values) and all(map(are_transactions, inside[:1]))
 
 
 def are_transactions(text: object) -> bool:
@@ -179,6 +196,16 @@ def are_transactions(text: object) -> bool:
             return False
         end = int(match[2])
     return True
+
+
+def is_in_set(key: object) -> bool:
+    """Whether a key is the order of a position in the middle of a set; one of six columns is taken for it, at worst."""
+    return isinstance(key, list) and len(key) == 6
+
+
+def order_of(position: Json) -> str | None:
+    """The column that a position is ordered by, or none."""
+    return None if position.get("partial") is not None or not position.get("last_key") else position["last_key"][0]
 
 
 def name_of(batch: Json) -> str:

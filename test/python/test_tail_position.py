@@ -273,7 +273,7 @@ def test_which_states_a_crash_of_the_host_may_take_back(
     batch, mark = Batch(BATCH, AFTER), Mark(5, "0" * 64)
     with PositionFile(tmp_path / "p") as file:
         source = TableSource(
-            "events", file, FORMATS["json"], 10, "beginning", accept=False, sync_output=lambda: kept.append(None)
+            "events", file, FORMATS["json"], 10, "beginning", None, accept=False, sync_output=lambda: kept.append(None)
         )
         source.save(State("tail", "public.events", STATE["position"]))
         kept.clear()

@@ -1,0 +1,79 @@
+"""inorder tail --order-by: in the order of a column, also where a transaction was numbered long before it wrote."""
+
+import json
+
+import pytest
+from inorder.cli import cli
+from inorder.database import Connection, connect
+from inorder.tail.state import decode
+
+from tail_runs import Tail, numbers
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture
+def ordered(fresh: Connection) -> Connection:
+    """A table with a column that is drawn when a row is written."""
+    fresh.execute('ALTER TABLE events ADD "s q" bigint GENERATED ALWAYS AS IDENTITY')
+    fresh.execute('CREATE INDEX ON events ("s q")')
+    return fresh
+
+
+def write(connection: Connection, *values: int) -> None:
+    """Rows of one transaction."""
+    connection.execute("INSERT INTO events (n) SELECT unnest(%s::int[])", [list(values)])
+
+
+def test_rows_come_in_the_order_of_the_column(tail: Tail, ordered: Connection) -> None:
+    """Of all transactions that have ended; what comes meanwhile is delivered by the same run, afterwards."""
+    with connect(ordered.info.dsn) as early, early.transaction():
+        write(early, 1)
+        write(ordered, 2, 3)
+        write(early, 4)
+    assert numbers(tail("events", "--position", "plain")) == [1, 4, 2, 3]
+    assert numbers(tail("events", "--position", "p", "--order-by", "s q", "--batch-rows", "3")) == [1, 2, 3, 4]
+    write(ordered, 5)
+    assert numbers(tail("events", "--position", "p")) == [5]
+
+
+def test_a_set_that_was_begun_is_finished_first(tail: Tail, ordered: Connection) -> None:
+    """By the next run, which then delivers what has ended since, though the batch between was not full."""
+    write(ordered, *range(1, 8))
+    failing = ("--exec", "cat >> got; test $(wc -l < got) -ne 6")
+    options = ("events", "--position", "p", "--order-by", "s q", "--batch-rows", "3")
+    tail(*options, *failing, code=1)
+    state = decode((tail.folder / "p").read_bytes())
+    assert state.pending and state.pending.after["last_key"] and len(state.pending.after["last_key"]) == 6
+    write(ordered, *range(8, 12))
+    assert numbers(tail(*options)) == [4, 5, 6, 7, 8, 9, 10, 11]
+    assert tail(*options) == ""
+
+
+def test_a_position_keeps_its_order(tail: Tail, ordered: Connection) -> None:
+    """Another one is refused, and so is a feed's."""
+    write(ordered, 1)
+    tail("events", "--position", "plain")
+    tail("events", "--position", "p", "--order-by", "s q")
+    assert "a position in the order of transactions, not of column s q" in tail(
+        "events", "--position", "plain", "--order-by", "s q", code=2
+    )
+    assert "a position in the order of column s q, not of column n" in tail(
+        "events", "--position", "p", "--order-by", "n", code=2
+    )
+    assert "--order-by is for a TABLE" in tail("--feed", "f", "--order-by", "n", code=2)
+    assert "column n of table public.events may be null" in tail("events", "--position", "q", "--order-by", "n", code=2)
+    damaged = json.loads((tail.folder / "p").read_text())
+    damaged["position"]["last_key"][1] = "x"
+    (tail.folder / "p").write_text(json.dumps(damaged))
+    assert "last_key of the position" in tail("events", "--position", "p", code=2)
+    assert "--order-by" in cli.commands["tail"].get_help(cli.make_context("inorder", ["tail"]))
+
+
+def test_a_feed_delivers_all_sets(tail: Tail, ordered: Connection) -> None:
+    """The rest of one, which is no full batch, and the next."""
+    ordered.execute("SELECT feed_create('f', 'events', order_column => 's q')")
+    write(ordered, *range(1, 8))
+    ordered.execute("SELECT count(*) FROM feed_read('f', null::events, 5)")
+    write(ordered, 8, 9)
+    assert numbers(tail("--feed", "f", "--batch-rows", "4")) == [6, 7, 8, 9]
