@@ -115,7 +115,7 @@ def line_of(world: World, delivery: Delivery) -> Line:
         lost=sum(len(due[table] - set(tokens[table])) for table in due),
         repeated=sum(len(tokens[table]) - len(set(tokens[table])) for table in due),
         phantom=sum(len(set(tokens[table]) - world.ledger.committed[table]) for table in due),
-        disordered=delivery.disordered(),
+        disordered=delivery.disordered(world.ledger.versions),
         waiting=delivery.waiting,
         longest_ms=delivery.longest * 1000,
         retries=counted(delivery.retries),

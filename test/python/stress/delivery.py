@@ -11,7 +11,7 @@ import psycopg
 from inorder.database import Connection, connect
 
 from stress.refusals import GUARD, IN_USE, JOINED, KEY, ORIGIN, PASSED, cause_of, passes
-from stress.world import ROW_BITS, TABLES, TRANSACTION_BITS, Role, World, is_lost, roll_back
+from stress.world import ORDER, ROW_BITS, STREAMED, TABLES, TRANSACTION_BITS, Role, World, is_lost, roll_back
 
 LONG_PAUSE = 0.3
 BUSY_PAUSE = 0.005
@@ -39,6 +39,7 @@ class Delivery:
     tables: tuple[str, ...] = TABLES
     events: list[Event] = field(default_factory=list)
     waiting: int = 0
+    by_column: bool = False  # in the order of a column, where a table has one
     ordered: bool = True  # not where two readers share it, nor where a statement takes rows as they come
     longest: float = 0.0
     polls: int = 0
@@ -55,8 +56,11 @@ class Delivery:
                 found += event.tokens
         return found
 
-    def disordered(self) -> int:
-        """How often a row came before one that its writer had committed earlier."""
+    def disordered(self, versions: dict[int, tuple[int, int]]) -> int:
+        """How often a row came before one that its writer had committed earlier.
+
+        In the order of a column also: before an earlier one of its stream.
+        """
         found = 0
         for table in self.tables if self.ordered else ():
             last: dict[int, int] = {}
@@ -64,6 +68,14 @@ class Delivery:
                 lane, number = token >> TRANSACTION_BITS + ROW_BITS, token >> ROW_BITS
                 found += number < last.get(lane, 0)
                 last[lane] = number
+        return found + (self.disordered_streams(versions) if self.by_column and self.ordered else 0)
+
+    def disordered_streams(self, versions: dict[int, tuple[int, int]]) -> int:
+        """How often a version of a stream came after a later one."""
+        found, last = 0, dict[int, int]()
+        for stream, version in (versions[token] for token in self.tokens(STREAMED) if token in versions):
+            found += version < last.get(stream, 0)
+            last[stream] = max(version, last.get(stream, 0))
         return found
 
 
@@ -88,6 +100,15 @@ class Reader(Role):
         twin.drained = threading.Event()
         return twin
 
+    def in_order(self) -> Self:
+        """The same reader, by a column that was drawn when a row was written."""
+        self.delivery.by_column = True
+        return self
+
+    def order(self, table: str) -> str | None:
+        """The column by which it reads a table."""
+        return ORDER.get(table) if self.delivery.by_column else None
+
     def feed(self, table: str) -> str:
         """The name of its feed on a table."""
         return f"{self.kind} {table}"
@@ -95,7 +116,9 @@ class Reader(Role):
     def make_feeds(self, connection: Connection) -> None:
         """One feed on each table, of the role whose session this is."""
         for table in () if self.joins else TABLES:
-            connection.execute("SELECT feed_create(%s, %s)", [self.feed(table), table])
+            connection.execute(
+                "SELECT feed_create(%s, %s, order_column => %s)", [self.feed(table), table, self.order(table)]
+            )
 
     def work(self) -> None:
         """Poll, drain, wait for the release, drain."""

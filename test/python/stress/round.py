@@ -30,7 +30,7 @@ from stress.partitions import Partitions
 from stress.readers import database_readers
 from stress.stateless import stateless_readers
 from stress.tails import Tail
-from stress.world import ROWS_BEFORE, SETUP, TABLES, Phase, Role, World, token_of
+from stress.world import ROWS_BEFORE, SETUP, STREAMS, TABLES, Phase, Role, World, token_of
 from stress.writers import WRITERS, Writer, finish_prepared
 
 SETTINGS = {
@@ -59,6 +59,7 @@ def prepare(world: World, readers: Sequence[Reader]) -> None:
     with connect(world.primary) as connection:
         connection.execute(SETUP.encode())
         connection.execute(f"CREATE TABLESPACE {SPACE} LOCATION ''".encode())
+        connection.execute("INSERT INTO s_streams SELECT generate_series(1::int, %s), 0", [STREAMS])
         for number, table in enumerate(TABLES):
             tokens = range(token_of(lane, number, 0), token_of(lane, number, ROWS_BEFORE))
             statement = f"INSERT INTO {table} (region, token) SELECT 0, generate_series(%s::bigint, %s)"

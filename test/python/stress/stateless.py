@@ -49,7 +49,11 @@ class Stateless(Reader):
     def make_feeds(self, connection: Connection) -> None:
         """It needs none, just the beginning; the tables are guarded by the feeds of others."""
         for table in TABLES:
-            self.positions[table] = self.text(connection, "SELECT feed_start(%s)::text", table)
+            self.positions[table] = self.beginning(connection, table)
+
+    def beginning(self, connection: Connection, table: str) -> str:
+        """The beginning."""
+        return self.text(connection, "SELECT feed_start(%s, 'beginning', %s)::text", table, self.order(table))
 
     def connect(self) -> None:
         """One connection to each server."""
@@ -143,13 +147,14 @@ class Stateless(Reader):
 
     def highest(self, table: str) -> int:
         """The highest number that its position knows."""
-        statement = "SELECT greatest(upper((p).transactions), (p).partial) FROM (SELECT %s::feed_position) AS s(p)"
+        statement = """SELECT greatest(upper((p).transactions), (p).partial, CASE WHEN (p).partial IS NULL THEN
+                           upper((p).last_key[4]::int8multirange) END) FROM (SELECT %s::feed_position) AS s(p)"""
         with self.session(self.world.primary) as connection:
             return int(self.text(connection, statement, self.positions[table]))
 
     def begin_anew(self, table: str) -> None:
         """With all rows."""
-        self.positions[table] = self.text(self.connections[0], "SELECT feed_start(%s)::text", table)
+        self.positions[table] = self.beginning(self.connections[0], table)
         self.delivery.events[:] = [event for event in self.delivery.events if event.table != table]
 
     def accept_key(self, table: str) -> None:
@@ -190,4 +195,6 @@ def stateless_readers(world: World) -> list[Stateless]:
         Stateless(world, "stateless, hopping", both, None),
         Stateless(world, "stateless, hopping, few", both, (1, 500)),
         Stateless(world, "stateless, plain role", both, (1, 500), OWNER),
+        Stateless(world, "ordered, stateless", [PRIMARY], (1, 500)).in_order(),
+        Stateless(world, "ordered, stateless, hopping", both, (1, 500)).in_order(),
     ]

@@ -20,13 +20,18 @@ TABLES = CALM + RESTLESS
 # Where nothing distinguishes rows of one transaction, or not always the same.
 UNORDERED = ("s_bare", "r_keyed")
 ROWS_BEFORE = 300
+# Columns that are drawn when a row is written, by which readers may have it. In the first of these tables are streams.
+ORDER = {"s_uuid": "seq", "s_generated": "id", "s_number": "id", "s_parts": "seq"}
+STREAMED, STREAMS = "s_uuid", 5
 
 # Roles that may read the tables, and nothing else: one that has feeds, and one to which these are granted.
 OWNER, MOVER = "s_owner", "s_mover"
 
 SETUP = """
 CREATE EXTENSION IF NOT EXISTS inorder;
-CREATE TABLE s_uuid (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), region int NOT NULL, token bigint NOT NULL);
+CREATE TABLE s_uuid (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), region int NOT NULL, token bigint NOT NULL,
+                     seq bigserial UNIQUE);
+CREATE TABLE s_streams (stream int PRIMARY KEY, version int NOT NULL);
 CREATE TABLE s_generated (id bigserial PRIMARY KEY, region int NOT NULL, token bigint NOT NULL,
                           xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED);
 CREATE INDEX ON s_generated (xact);
@@ -36,7 +41,8 @@ CREATE INDEX ON s_number USING brin (xact) WITH (pages_per_range = 4);
 CREATE TABLE s_bare (region int NOT NULL, token bigint NOT NULL, xact bigint NOT NULL DEFAULT xact_id());
 CREATE INDEX ON s_bare USING brin (xact) WITH (pages_per_range = 4, autosummarize = on);
 CREATE TABLE s_parts (id uuid DEFAULT uuid_xact_nextval(), region int NOT NULL, token bigint NOT NULL,
-                      PRIMARY KEY (id, region)) PARTITION BY LIST (region);
+                      seq bigserial, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
+CREATE INDEX ON s_parts (seq);
 CREATE TABLE s_parts_0 PARTITION OF s_parts FOR VALUES IN (0);
 CREATE TABLE s_parts_1 PARTITION OF s_parts FOR VALUES IN (1) PARTITION BY HASH (id);
 CREATE TABLE s_parts_1a PARTITION OF s_parts_1 FOR VALUES WITH (MODULUS 2, REMAINDER 0);
@@ -121,6 +127,7 @@ class Ledger:
     committed: dict[str, set[int]] = field(default_factory=no_tokens)
     # In a partition when it was detached or attached again: a feed that had not read them by then need not.
     gone: dict[str, set[int]] = field(default_factory=no_tokens)
+    versions: dict[int, tuple[int, int]] = field(default_factory=dict)  # of tokens: a stream and the place in it
     doubtful: list[Rows] = field(default_factory=list)  # the server went away during the commit
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -148,6 +155,7 @@ class Ledger:
         """Of a timeline that was lost: what is not there any more was never committed."""
         for table, tokens in present.items():
             self.committed[table] &= tokens | self.gone[table]
+        self.versions = {token: at for token, at in self.versions.items() if token in self.committed[STREAMED]}
 
     def resolve(self, present: dict[str, set[int]]) -> list[str]:
         """Say of each doubtful transaction whether it committed, by the rows that are there; what is half there."""

@@ -5,7 +5,7 @@ from inorder.database import Connection
 from psycopg import sql
 
 from stress.refusals import passes
-from stress.world import CALM, TABLES, Prepared, Role, World, is_lost, roll_back, token_of, transaction
+from stress.world import CALM, STREAMED, TABLES, Prepared, Role, World, is_lost, roll_back, token_of, transaction
 
 WRITERS = 16
 MOST_ROWS = 600
@@ -72,6 +72,7 @@ class Writer(Role):
             self.two_phase,
             self.finish,
             self.long,
+            self.stream,
         ]
         with self.session(self.world.primary) as self.connection:
             while not self.world.stop.is_set():
@@ -191,6 +192,32 @@ class Writer(Role):
                 lambda: self.pause(4),
                 lambda: self.insert(draft, 10, tables),
             )
+
+    def stream(self) -> None:
+        """The next version of a stream, under its lock; the transaction was numbered before, perhaps long ago."""
+        draft = self.draft()
+        versions: dict[int, tuple[int, int]] = {}
+        try:
+            with transaction(self.connection):
+                self.insert(draft, 1, (STREAMED,))
+                for _ in range(self.rng.randint(1, 4)):
+                    self.pause(0.05)
+                    self.write_version(draft, versions)
+        except psycopg.Error as error:
+            self.failed(draft, error)
+            return
+        self.world.ledger.versions |= versions
+        self.world.ledger.add(draft.rows)
+
+    def write_version(self, draft: Draft, versions: dict[int, tuple[int, int]]) -> None:
+        """Of a stream that nobody has locked."""
+        chosen = "SELECT stream FROM s_streams ORDER BY random() LIMIT 1 FOR UPDATE SKIP LOCKED"
+        moved = f"UPDATE s_streams SET version = version + 1 WHERE stream IN ({chosen}) RETURNING stream, version"
+        if found := self.connection.execute(moved.encode()).fetchone():
+            token = draft.take(1)[0]
+            self.connection.execute(f"INSERT INTO {STREAMED} (region, token) VALUES (0, {token})".encode())
+            draft.keep(STREAMED, [token])
+            versions[token] = (int(str(found[0])), int(str(found[1])))
 
     def two_phase(self) -> None:
         """The first phase; with a lane of its own, since the second may be late, unless that kept owners waiting."""
