@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from statistics import median
 
@@ -19,7 +20,6 @@ from inorder.units import MB
 WAL = per("wal_bytes", "inserts")
 RANDOM = "random"
 LITTLE = 1.2  # times the WAL, below which the key is not what costs
-FIGURE = "wal_bytes "
 KEYS_INDEX = "key's index"
 
 
@@ -102,28 +102,38 @@ def conditions(plan: LikePlan) -> str:
     return " and ".join(words) if len(words) < 3 else f"{words[0]}, {' and '.join(words[1:])}"
 
 
-def parts_of(result: Result, kind: str) -> dict[str, float]:
-    """WAL bytes per transaction of each part of the table, the key's index named "key"."""
-    runs = result.select(INSERT, kind)
-    names = {name for run in runs for name in run.metrics if name.startswith(FIGURE)}
-    found = {}
-    for name in names:
-        part = name.removeprefix(FIGURE)
+# Of each part of a table: what pg_waldump counts, how it is shown, for so many transactions.
+FIGURES = (
+    ("bytes", "", "Bytes of WAL per transaction (pg_waldump).", number(0, "B"), 1),
+    ("images", "\nFPI", "Full-page images per transaction.", number(4), 1),
+    ("blocks", "\nblocks", "Distinct blocks changed, for each 1,000 transactions.", number(1), 1000),
+    ("splits", "\nsplits", "Page splits in 1,000 transactions.", number(2), 1000),
+)
+
+
+def parts_of(result: Result, kind: str, figure: str = "bytes", scale: float = 1.0) -> dict[str, float]:
+    """A figure of the WAL of each part of the table, for a transaction; the greatest first."""
+    prefix, found = f"wal_{figure} ", {}
+    for name in {name for run in result.select(INSERT, kind) for name in run.metrics if name.startswith(prefix)}:
+        part = name.removeprefix(prefix)
         shown = KEYS_INDEX if part == key_index(kind) else re.sub(rf"^{kind}_\d+_", "", part)
-        found[shown] = middle_of(result, INSERT, kind, per(name, "inserts")) or 0.0
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+        found[shown] = middle_of(result, INSERT, kind, per(name, "inserts", scale)) or 0.0
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
 def wal_sections(result: Result, kinds: Sequence[str]) -> list[Section]:
     """Where the WAL comes from; nothing where it was not read."""
-    by_kind = {kind: parts_of(result, kind) for kind in kinds}
-    parts = list(dict.fromkeys(part for kind in reversed(kinds) for part in by_kind[kind]))
+    parts = list(dict.fromkeys(part for kind in reversed(kinds) for part in parts_of(result, kind)))
     if not parts:
         return []
-    heads = [Column("part", "Of the table; other: commits, catalogs, sequences.")]
-    heads += [Column(KEY_KINDS[kind].label, "Bytes of WAL per transaction (pg_waldump).", number(0, "B"), bar=True)
-              for kind in kinds]  # fmt: skip
-    rows: list[list[Value]] = [[part, *(by_kind[kind].get(part) for kind in kinds)] for part in parts]
+    heads, values = [Column("part", "Of the table; other: commits, catalogs, sequences.")], []
+    for (figure, words, meaning, show, scale), kind in product(FIGURES, kinds):
+        first = figure == "bytes"
+        heads.append(
+            Column(KEY_KINDS[kind].label + words, meaning, show, f"{figure}_{kind}", terminal=first, bar=first)
+        )
+        values.append(parts_of(result, kind, figure, scale))
+    rows: list[list[Value]] = [[part, *(found.get(part) for found in values)] for part in parts]
     return [Section("like_wal", "Where the WAL of a transaction comes from", heads, rows)]
 
 
