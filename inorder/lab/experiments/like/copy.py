@@ -147,11 +147,11 @@ class LikeKind(KeyKind):
 
     # --- rows -----------------------------------------------------------------
 
-    def insert(self, number: str, condition: str) -> str:
+    def insert(self, number: str, condition: str, share: str = "") -> str:
         """An INSERT of the rows that a condition on the sampled rows s and o finds."""
         names = ", ".join(quoted(column.name) for column in self.shape.sampled)
         listed = f"({names}) " if names else ""
-        return f"INSERT INTO {self.table} {listed}SELECT {', '.join(self.sample.values(number))} {condition}"
+        return f"INSERT INTO {self.table} {listed}SELECT {', '.join(self.sample.values(number, share))} {condition}"
 
     def fill(self, first: int, count: int, rows: int) -> str:
         """The rows from the first on, of so many in all; some of their keys are kept for updates and reads."""
@@ -161,9 +161,9 @@ class LikeKind(KeyKind):
             f"JOIN {SAMPLE} AS s ON s.{N} = {scrambled('i')} % {size} "
             f"JOIN {SAMPLE} AS o ON o.{N} = least({size - 1}, i::bigint * {size} / {rows})"
         )
-        share = min(1.0, MOST_KEYS / rows)
+        share, share_of = min(1.0, MOST_KEYS / rows), f"(i::bigint * {size} % {rows} / {rows}.0)"
         return (
-            f"WITH new AS ({self.insert('i', rows_of)} RETURNING {quoted(self.shape.key)} AS key) "
+            f"WITH new AS ({self.insert('i', rows_of, share_of)} RETURNING {quoted(self.shape.key)} AS key) "
             f"INSERT INTO {self.keys} (key) SELECT key FROM new WHERE {first} > {newest_of(rows)} OR random() < {share}"
         )
 

@@ -6,6 +6,7 @@ indexed column than the table, those that it has once are varied.
 """
 
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import ceil
@@ -71,12 +72,16 @@ def scrambled(number: str) -> str:
 
 @dataclass(frozen=True)
 class Spread:
-    """What the sample has of an indexed column: does it rise, values from and to, as how many each stands for."""
+    """What the sample has of an indexed column: does it rise, values from and to, as how many each stands for.
+
+    ``behind``: how many seconds the greatest time was behind the clock, None where new rows keep to sampled values.
+    """
 
     rises: bool = False
     low: float = 0.0
     high: float = 0.0
     each: int = 1
+    behind: float | None = None
     unique: bool = False
 
     @property
@@ -106,11 +111,14 @@ class Sample:
         """The first of the newest rows."""
         return max(0, min(self.rows - 1, int(self.rows * (1 - NEWEST))))
 
-    def values(self, number: str) -> list[str]:
-        """SQL of a new row's values, of the sampled row s, rising ones of the row o; ``number`` is the new row's."""
-        return [self.value(column, number) for column in self.shape.sampled]
+    def values(self, number: str, share: str = "") -> list[str]:
+        """SQL of a new row's values, of the sampled row s, rising ones of the row o; ``number`` is the new row's.
 
-    def value(self, column: Column, number: str) -> str:
+        While filling, ``share`` is how far the row is from that row o to the next.
+        """
+        return [self.value(column, number, share) for column in self.shape.sampled]
+
+    def value(self, column: Column, number: str, share: str) -> str:
         """Of one column."""
         spread = self.spreads.get(column.name, Spread())
         name = f"{'o' if spread.rises else 's'}.{quoted(column.name)}"
@@ -119,17 +127,17 @@ class Sample:
         if spread.unique and not spread.rises:
             new = varied(column, spread, name, number)
         elif spread.rises:
-            new = risen(column, spread, name, number, self.rows)
+            new = risen(column, spread, number, share)
         else:
-            place = f"s.{quoted(once(column))}"
+            place = f"s.{quoted(beside(column))}"
             new = varied(column, spread, name, f"{place} * {spread.each} + ({number}) % {spread.each}")
             return f"CASE WHEN {place} IS NULL THEN {name} ELSE {new} END"
         return f"CASE WHEN {name} IS NOT NULL THEN {new} END"
 
 
-def once(column: Column) -> str:
-    """The column of the sample that numbers the values that are there once."""
-    return f"once {column.name}"[:63]
+def beside(column: Column) -> str:
+    """The column of the sample that has the next value of a rising one; of others, the number of what is there once."""
+    return f"beside {column.name}"[:63]
 
 
 def varied(column: Column, spread: Spread, name: str, number: str) -> str:
@@ -151,14 +159,16 @@ def varied(column: Column, spread: Spread, name: str, number: str) -> str:
     return name
 
 
-def risen(column: Column, spread: Spread, name: str, number: str, rows: int) -> str:
-    """SQL of a value between that of a column and about the next one of the sample."""
-    kind, step = base_type(column)[0], (spread.high - spread.low) / max(1, rows)
+def risen(column: Column, spread: Spread, number: str, share: str) -> str:
+    """SQL of a value between that of a column and the next one of the sample; of a load the time goes on."""
+    kind, name, after = base_type(column)[0], f"o.{quoted(column.name)}", f"o.{quoted(beside(column))}"
+    if kind in TIMES and not share and spread.behind is not None:
+        return moment(kind, f"extract(epoch FROM clock_timestamp())::float8 - {spread.behind!r}")
+    more = f"({after} - {name}) * ({share or scrambled(number) + ' / 2147483648.0'})"
     if kind in WHOLE:
-        return f"({number})::{kind}" if spread.unique else f"({name} + {scrambled(number)} % {max(1, int(step))})"
+        return f"({number})::{kind}" if spread.unique else f"({name} + floor({more})::{kind})"
     if kind in (*REAL, *TIMES):
-        unit = " * interval '1 second'" if kind in TIMES else ""
-        return f"({name} + {step!r} * {scrambled(number)} / 2147483648.0{unit})"
+        return f"({name} + {more})"
     return varied(column, spread, name, number) if spread.unique else name
 
 
@@ -243,7 +253,8 @@ class Prepared:
         total = self.total * known / self.count
         each, grows = each_stands_for(distinct, single, known, total, self.rows / self.total)
         high += (high - low) * max(0.0, self.rows / self.total - 1) * (grows and kind in WHOLE)
-        return Spread(column.clock or self.rises(column), low, high, each, unique)
+        behind = time.time() - high if kind in TIMES and column.name not in self.shape.dividing else None
+        return Spread(column.clock or self.rises(column), low, high, each, behind, unique)
 
     def make(self, found: Sample) -> None:
         """The table that new rows are made of."""
@@ -252,12 +263,15 @@ class Prepared:
             name, spread = quoted(column.name), found.spreads.get(column.name, Spread())
             parts.append(f"{f'o{place}' if spread.rises else 'r'}.{name}")
             if spread.rises:
-                order = f"SELECT row_number() OVER (ORDER BY {name} NULLS LAST) - 1 AS {N}, {name} FROM {RAW}"
-                joined += f" JOIN ({order}) AS o{place} USING ({N})"
+                order = f"OVER (ORDER BY {name} NULLS LAST)"
+                following = f"coalesce(lead({name}) {order}, {name}) AS {quoted(beside(column))}"
+                sorted_by = f"SELECT row_number() {order} - 1 AS {N}, {name}, {following} FROM {RAW}"
+                joined += f" JOIN ({sorted_by}) AS o{place} USING ({N})"
+                parts.append(f"o{place}.{quoted(beside(column))}")
             elif spread.each > 1:
                 single = f"SELECT min({N}) AS {N}, row_number() OVER () AS place FROM {RAW} WHERE {name} IS NOT NULL"
                 joined += f" LEFT JOIN ({single} GROUP BY {name} HAVING count(*) = 1) AS s{place} USING ({N})"
-                parts.append(f"s{place}.place AS {quoted(once(column))}")
+                parts.append(f"s{place}.place AS {quoted(beside(column))}")
         listed = "".join(f", {part}" for part in parts)
         for statement in (
             f"CREATE TABLE {SAMPLE} AS SELECT {N}{listed} FROM {RAW} AS r{joined}",
