@@ -155,7 +155,7 @@ def article(labelled: Labelled, number: int) -> dict[str, Any]:
         "method": " ".join(method),
         "sections": [table_of(section, prefix, terms) for section in main_first(report.sections(result))],
         "terms": terms.all(),
-        "plan": {name: setting_text(value) for name, value in result.plan.items()},
+        "plan": {name: setting_text(one) for name, one in result.plan.items() if not isinstance(one, dict)},
         "machine": machine_text(result.machine),
         "raw": Markup(embedded(result, number)),
     }

@@ -292,7 +292,8 @@ def test_on_the_users_own_server(shop: str, tmp_path: Path, users: Cluster, serv
 DDL = """
 CREATE TABLE customers (id int PRIMARY KEY);
 INSERT INTO customers VALUES (1);
-CREATE TABLE visits (id bigint PRIMARY KEY, customer int REFERENCES customers, at timestamptz DEFAULT now());
+CREATE TABLE visits (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, customer int REFERENCES customers, at timestamptz DEFAULT now());
 CREATE INDEX visits_at ON visits (at);
 """
 
