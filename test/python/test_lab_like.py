@@ -293,7 +293,8 @@ DDL = """
 CREATE TABLE customers (id int PRIMARY KEY);
 INSERT INTO customers VALUES (1);
 CREATE TABLE visits (
-    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, customer int REFERENCES customers, at timestamptz DEFAULT now());
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, customer int REFERENCES customers,
+    at timestamptz DEFAULT now());
 CREATE INDEX visits_at ON visits (at);
 """
 
