@@ -70,7 +70,8 @@ class Stream:
                 if rows and size + length > BLOCK_BYTES:
                     yield rows
                     rows, size = [], 0
-                rows.append(found[1])
+                # A small row is copied: many views at a time are much to do for the garbage collector.
+                rows.append(found[1] if length > BLOCK_BYTES else bytes(found[1]))
                 size += length
                 del found  # it may be large: not two at a time
         except GeneratorExit:

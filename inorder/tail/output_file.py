@@ -141,8 +141,6 @@ class OutputFile:
 class FileSink(Output):
     """A regular file: rows have arrived when a position on the disk says so, and half a batch is taken back."""
 
-    is_prompt = True
-
     def __init__(self, report: Report) -> None:
         super().__init__(report)
         self.file = OutputFile()
@@ -183,6 +181,10 @@ class FileSink(Output):
         super().put(content)
         self.size += len(content)
         self.recent = (self.recent + bytes(content[-LAST_BYTES:]))[-LAST_BYTES:]
+
+    def size_in_file(self) -> int | None:
+        """What was written since its beginning."""
+        return self.size - self.start
 
     def arrive(self) -> None:
         """In the file that was there before."""

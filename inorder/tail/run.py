@@ -33,7 +33,7 @@ def run(plan: Plan, report: Callable[[int], None]) -> None:
 
         def work() -> None:
             sink.check()
-            deliver_all(source, sink, plan.batch_rows)
+            deliver_all(source, sink)
             settle(source)
             sink.check()
 
@@ -82,25 +82,24 @@ def source_for(plan: Plan, stack: ExitStack, sink: Sink) -> Source:
     )
 
 
-def deliver_all(source: Source, sink: Sink, full: int) -> None:
-    """All batches, up to one that is not full and has all that had ended. The first may be an old one."""
-    first = True
+def deliver_all(source: Source, sink: Sink) -> None:
+    """All batches, up to one that is not full and has all that had ended."""
     while batch := source.next():
         with finishing_first():
-            rows = deliver(source, sink, batch, full)
-        if not batch.is_part and (rows == 0 or (rows < full and not first)):
+            rows = deliver(source, sink, batch)
+        if not batch.is_part and (rows == 0 or rows < batch.full):
             return
-        first = False
 
 
-def deliver(source: Source, sink: Sink, batch: Batch, full: int) -> int:
+def deliver(source: Source, sink: Sink, batch: Batch) -> int:
     """One batch: the rows, then the position."""
     count = patiently(source.session.connection, lambda: take(source, sink, batch))
     if count == 0:
         source.skip(batch)
         return 0
-    if count >= full and sink.is_prompt:
-        source.expect(batch)
+    size = sink.size_in_file()
+    if count >= batch.full > 0 and size is not None:
+        source.expect(batch, size)
     sink.finish()
     source.finish(batch, sink.mark())
     return count

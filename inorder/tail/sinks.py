@@ -19,7 +19,6 @@ class Sink(Protocol):
     """Takes the rows of one batch after the other."""
 
     rows: int  # of the present batch, taken so far
-    is_prompt: bool  # finish() waits for nobody
 
     def settle(self, known: Mark | None, begun: str | None, accept: bool) -> None:
         """Before the first batch: an error unless this is where the last run wrote to. Half a batch is taken back."""
@@ -35,6 +34,9 @@ class Sink(Protocol):
 
     def write(self, rows: Rows, header: Buffer = b"") -> None:
         """Take rows, all of each."""
+
+    def size_in_file(self) -> int | None:
+        """Of the present batch, if it is in a file: then finish() waits for nobody."""
 
     def again(self) -> None:
         """The batch is read from its beginning once more: forget its rows if that is possible, else count them."""
@@ -54,8 +56,6 @@ class Sink(Protocol):
 
 class Output:
     """What all sinks have in common."""
-
-    is_prompt = False
 
     def __init__(self, report: Report) -> None:
         self.rows = 0
@@ -86,6 +86,10 @@ class Output:
         self.put(rows[0] if len(rows) == 1 else b"".join(rows))
         self.rows += len(rows)
         self.report(len(rows))
+
+    def size_in_file(self) -> int | None:
+        """Somebody may have to take it."""
+        return None
 
     def again(self) -> None:
         """What was written is known by its number."""

@@ -23,6 +23,8 @@ from inorder.tail.formats import Format
 from inorder.tail.position import PositionFile
 from inorder.tail.state import Json, Mark, Pending, State, is_in_set, name_of, order_of
 
+# Small batches into a file, where nobody sees them, are joined up to so many rows, bytes, and batches of the last size.
+JOINED_ROWS, JOINED_BYTES, JOINED_BATCHES = 10_000, 1_000_000, 10
 SAVE_SECONDS = 0.2  # between two saves, while one batch follows another into a file
 PATIENCE = (0.1, 0.2, 0.4, 0.8, 0)  # seconds, while a batch is in the hands of another session
 
@@ -41,6 +43,7 @@ class Batch:
 
     batch: Json | int
     after: Json | None = None
+    full: int = 0  # with fewer rows nothing was left; 0 for one of an earlier run, for which nobody knows
     is_part: bool = False  # of a set that is delivered in order: more may have ended since, however many rows it has
 
     @property
@@ -69,8 +72,8 @@ class Source(Protocol):
     def rows(self, batch: Batch) -> Generator[Rows, None, None]:
         """Its rows, as the server writes them, after a header if the format has one; the same each time."""
 
-    def expect(self, batch: Batch) -> None:
-        """The batch after this one, whose rows have come, will be asked for soon: let the server begin."""
+    def expect(self, batch: Batch, size: int) -> None:
+        """The batch after this full one, of so many bytes, will be asked for soon: let the server begin."""
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
         """Remember that its rows are being written, and where."""
@@ -108,6 +111,7 @@ class TableSource:
         self.unsettled = self.knows_output = False
         self.saved_at = 0.0
         self.stream: Stream | None = None  # of the next batch, or of the one just handed out
+        self.asked = max_rows  # in that
 
     def lock(self) -> int:
         """The position file's."""
@@ -172,19 +176,20 @@ class TableSource:
 
     def found(self) -> Batch | None:
         """The batch after the position, whose rows follow in the same stream."""
-        stream, self.stream = self.stream or self.ask(self.present.position), None
+        stream, self.stream = self.stream or self.ask(self.present.position, self.max_rows), None
         batch, after = stream.begin()
         if after is None:
             collections.deque(stream.blocks(), maxlen=0)
             return None
         assert batch is not None
         self.stream = stream
-        return batch_of(json.loads(batch), json.loads(after))
+        return batch_of(json.loads(batch), json.loads(after), self.asked)
 
-    def ask(self, position: Json) -> Stream:
+    def ask(self, position: Json, max_rows: int) -> Stream:
         """For the batch after a position and its rows."""
+        self.asked = max_rows
         batch = self.session.statement(
-            query("tail_batch"), table=self.table.oid, position=as_text(position), max_rows=self.max_rows
+            query("tail_batch"), table=self.table.oid, position=as_text(position), max_rows=max_rows
         )
         return self.session.stream(self.table, self.copy(KEPT), batch)
 
@@ -200,11 +205,12 @@ class TableSource:
         stream, self.stream = self.stream, None
         return rows_of(stream or self.session.stream(self.table, self.copy(as_text(batch.batch))))
 
-    def expect(self, batch: Batch) -> None:
+    def expect(self, batch: Batch, size: int) -> None:
         """One transaction, which may end by an error: next() reports it."""
         assert batch.after is not None
+        joined = min(JOINED_ROWS, JOINED_BYTES * batch.full // size, JOINED_BATCHES * batch.full)
         with suppress(psycopg.OperationalError):
-            self.stream = self.ask(batch.after)
+            self.stream = self.ask(batch.after, max(joined, self.max_rows))
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
         """Write the batch into the file: whatever happens, the next run begins with it, or with one before.
@@ -317,7 +323,8 @@ class FeedSource:
         if number is not None and number == self.delivered:
             self.finish(Batch(number), None)
             return self.next()
-        return None if number is None else Batch(number, is_part=bool(self.is_ordered))
+        full = self.max_rows if self.delivered else 0
+        return None if number is None else Batch(number, full=full, is_part=bool(self.is_ordered))
 
     def rows(self, batch: Batch) -> Generator[Rows, None, None]:
         """Read them, in a transaction of their own."""
@@ -327,7 +334,7 @@ class FeedSource:
         )  # fmt: skip
         return rows_of(self.session.stream(self.table, copy))
 
-    def expect(self, batch: Batch) -> None:
+    def expect(self, batch: Batch, size: int) -> None:
         """The position in the database is moved first."""
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
@@ -359,9 +366,10 @@ class FeedSource:
             self.held.close()
 
 
-def batch_of(batch: Json, after: Json) -> Batch:
+def batch_of(batch: Json, after: Json, full: int = 0) -> Batch:
     """A batch kept by the reader."""
-    return Batch(batch, after, is_part=is_in_set(batch.get("resumed_after")) or is_in_set(batch.get("cut_after")))
+    is_part = is_in_set(batch.get("resumed_after")) or is_in_set(batch.get("cut_after"))
+    return Batch(batch, after, full, is_part)
 
 
 def as_json(value: object) -> Json:

@@ -309,8 +309,8 @@ def test_a_kill_in_mid_batch_repeats_nothing_in_a_file(tail: Tail, fresh: Connec
 
 
 def test_kills_at_any_moment_repeat_nothing_in_a_file(tail: Tail, fresh: Connection) -> None:
-    """Small batches: between rows, file and position; also while the position file is replaced."""
-    insert(fresh, 20_000)
+    """Small batches, joined later: between rows, file and position; also while the position file is replaced."""
+    insert(fresh, 400_000)
     arguments = ("events", "--position", "p")
     chance = random.Random(1)
     for _ in range(8):
@@ -320,7 +320,7 @@ def test_kills_at_any_moment_repeat_nothing_in_a_file(tail: Tail, fresh: Connect
             time.sleep(chance.random() / 20)
             running.kill()
     tail.appended(*arguments)
-    assert tail.rows() == list(range(1, 20_001))
+    assert tail.rows() == list(range(1, 400_001))
 
 
 def position_of(tail: Tail) -> bytes | None:

@@ -288,3 +288,19 @@ def test_which_states_a_crash_of_the_host_may_take_back(
             counts.append((len(synced), len(kept)))
     assert [names for names, _ in counts] == [2, 2, 2, 2, 3, 3, 4, 5]
     assert [files for _, files in counts][:6] == written
+
+
+@pytest.mark.parametrize(
+    ("full", "size", "asked"),
+    [(7, 700, 70), (5000, 500_000, 10_000), (10, 10_000, 100), (900, 900_000, 1000), (10, 10**7, 7)],
+)
+def test_small_batches_into_a_file_are_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: int, size: int, asked: int
+) -> None:
+    """Up to 10,000 rows or a megabyte and ten times as many as before; never fewer than --batch-rows."""
+    found: list[int] = []
+    monkeypatch.setattr(TableSource, "ask", lambda _source, _position, max_rows: found.append(max_rows))
+    with PositionFile(tmp_path / "p") as file:
+        source = TableSource("events", file, FORMATS["json"], 7, "beginning", accept=False, sync_output=lambda: None)
+        source.expect(Batch(BATCH, AFTER, full), size)
+    assert found == [asked]
