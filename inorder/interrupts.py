@@ -9,10 +9,19 @@ from types import FrameType
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+waiting: list[list[int]] = []  # the interrupts that each of the present blocks has deferred
+
+
+def is_interrupted() -> bool:
+    """Whether an interrupt waits for the end of a block."""
+    return any(waiting)
+
+
 @contextmanager
 def deferred(impatient: bool) -> Iterator[None]:
     """The first interrupt takes effect after the block; if ``impatient``, a second one at once."""
     caught: list[int] = []
+    waiting.append(caught)
     before = {number: signal.getsignal(number) for number in SIGNALS}
 
     def restore() -> None:
@@ -32,6 +41,7 @@ def deferred(impatient: bool) -> Iterator[None]:
         yield
     finally:
         restore()
+        waiting.pop()
         if caught:
             signal.raise_signal(caught[0])
 

@@ -56,6 +56,12 @@ MOST_ROWS = 2**31 - 1
     "--exec", "command", metavar="COMMAND",
     help="Run a shell command for each batch, with the whole batch as its input; exit code 0 means delivered.",
 )  # fmt: skip
+@click.option(
+    "--retries",
+    metavar="COUNT",
+    help="Run a command that failed again, with the same batch, at most COUNT times: after 0.1 s, 0.2 s, … 10 s.  "
+    "[default: 0]",
+)
 @click.option("--frame", is_flag=True, help="Write a line with name and length before each batch, into a pipe.")
 @click.option(
     "--accept-origin",
@@ -84,8 +90,7 @@ def tail(**options: Any) -> None:
 def plan_of(
     table: str | None, position: Path | None, feed: str | None, owner: str | None, dsn: str, output: str,
     follow: bool, interval: str | None, batch_rows: str, start: str | None, order_by: str | None, command: str | None,
-    frame: bool,
-    accept_origin: bool, accept_output: bool,
+    retries: str | None, frame: bool, accept_origin: bool, accept_output: bool,
 ) -> Plan:  # fmt: skip
     """The plan from the options, or an error in one sentence."""
     if feed is None and (table is None or position is None):
@@ -99,6 +104,8 @@ def plan_of(
         raise InputError("--owner requires --feed")
     if frame and command is not None:
         raise InputError("--frame is for a pipe and excludes --exec: a command has a whole batch as its input")
+    if retries is not None and command is None:
+        raise InputError("--retries requires --exec")
     if interval is not None and not follow:
         raise InputError("--interval requires --follow")
     return Plan(
@@ -116,5 +123,6 @@ def plan_of(
         follow=follow,
         interval=None if interval is None else parse_duration(interval, "--interval"),
         command=command,
+        retries=0 if retries is None else parse_count(retries, "--retries", 0, MOST_ROWS),
         frame=frame,
     )

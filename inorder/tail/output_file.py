@@ -22,6 +22,15 @@ LAST_BYTES = 4096  # that a mark has the hash of
 FIRST_BYTES = 64  # of a batch, by which it is found again
 
 
+def about_file(text: str) -> str:
+    """A message with the name of the file that standard output is.
+
+    >>> about_file("standard output ends within a line").endswith(": standard output ends within a line")
+    True
+    """
+    return f"{os.readlink(OPENED)}: {text}"
+
+
 class MismatchError(Exception):
     """Why a file is not the one that a mark is in."""
 
@@ -34,21 +43,20 @@ class OutputFile:
         try:
             awaited(lambda: fcntl.flock(STANDARD_OUTPUT, fcntl.LOCK_EX | fcntl.LOCK_NB))
         except BlockingIOError:
-            raise InputError(
-                "another inorder tail, or a command that one started, writes to this file; each needs one of its own"
-            ) from None
+            text = "another inorder tail, or a command that one started, writes to this file; each needs one of its own"
+            raise InputError(about_file(text)) from None
         self.has_name = self.status().st_nlink > 0
         if os.path.samestat(self.status(), os.fstat(STANDARD_ERROR)):
+            text = "standard error goes to the file of the rows"
             raise InputError(
-                "standard error goes to the file of the rows\n"
-                "HINT:  Send it elsewhere (not 2>&1), and remove these lines from the file."
+                about_file(f"{text}\nHINT:  Send it elsewhere (not 2>&1), and remove these lines from the file.")
             )
         try:
             self.reading = os.open(OPENED, os.O_RDONLY)
         except OSError as error:
             raise InputError(
-                f"cannot read standard output: {error.strerror}\n"
-                "HINT:  What is in the file is compared with what was delivered: let this user read it."
+                about_file(f"cannot read standard output: {error.strerror}\n")
+                + "HINT:  What is in the file is compared with what was delivered: let this user read it."
             ) from error
 
     def status(self) -> os.stat_result:
@@ -81,9 +89,10 @@ class OutputFile:
         """Where rows go in a file that no position knows: at its end, on a line of their own."""
         size = self.size()
         if not self.appends and os.lseek(STANDARD_OUTPUT, 0, os.SEEK_CUR) < size:
-            raise InputError("standard output would be written over\nHINT:  Append to the file, by >>.")
+            raise InputError(about_file("standard output would be written over\nHINT:  Append to the file, by >>."))
         if size and os.pread(self.reading, 1, size - 1) != b"\n":
-            raise InputError("standard output ends within a line\nHINT:  Remove what is left of its last row.")
+            text = "standard output ends within a line\nHINT:  Remove what is left of its last row."
+            raise InputError(about_file(text))
         return size
 
     def place(self, known: Mark, start: str | None) -> int:
@@ -130,7 +139,10 @@ class OutputFile:
 
     def keep(self) -> None:
         """Wait for the disk."""
-        os.fsync(STANDARD_OUTPUT)
+        try:
+            os.fsync(STANDARD_OUTPUT)
+        except OSError as error:
+            raise InorderError(about_file(f"cannot write: {error.strerror}")) from error
 
     def keep_name(self) -> None:
         """The name of a file that is new, too."""
@@ -155,7 +167,7 @@ class FileSink(Output):
         except MismatchError as reason:
             assert known is not None
             if not accept:
-                raise InputError(advice(str(reason), known, begun is not None)) from None
+                raise InputError(about_file(advice(str(reason), known, begun is not None))) from None
             self.size = self.start = self.file.end()
         self.file.cut(self.size)
         self.recent = self.recent_at_start = self.file.before(self.size)
@@ -178,7 +190,10 @@ class FileSink(Output):
 
     def put(self, content: Buffer) -> None:
         """Write, and remember the end."""
-        super().put(content)
+        try:
+            super().put(content)
+        except OSError as error:
+            raise InorderError(about_file(f"cannot write: {error.strerror}")) from error
         self.size += len(content)
         self.recent = (self.recent + bytes(content[-LAST_BYTES:]))[-LAST_BYTES:]
 
@@ -199,12 +214,13 @@ class FileSink(Output):
         status = self.file.status()
         self.is_ours = self.file.before(self.start) == self.recent_at_start
         if self.file.has_name and status.st_nlink == 0:
-            raise InorderError("the file that standard output is was removed; rows written to it would be lost")
+            text = "the file that standard output is was removed; rows written to it would be lost"
+            raise InorderError(about_file(text))
         if status.st_size != self.size or not self.is_ours or self.file.before(self.size) != self.recent:
             self.is_ours = False
             raise InorderError(
-                "somebody else changed the file that standard output is\n"
-                f"DETAIL:  It has {status.st_size:,} bytes; {self.start:,} were delivered, and {self.size:,} written.\n"
+                about_file("somebody else changed the file that standard output is\n")
+                + f"DETAIL:  It has {status.st_size:,} bytes; {self.start:,} were delivered, {self.size:,} written.\n"
                 "HINT:  To rotate it, rename it and start inorder tail anew; copytruncate loses rows."
             )
 

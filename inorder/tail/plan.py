@@ -22,4 +22,5 @@ class Plan:
     follow: bool = False
     interval: float | None = None  # seconds between polls; None: the server reports new rows
     command: str | None = None
+    retries: int = 0  # of a command that failed
     frame: bool = False

@@ -62,7 +62,7 @@ def pause_for(interval: float | None, source: Source) -> Callable[[], None]:
 def sink_for(plan: Plan, report: Callable[[int], None]) -> Sink:
     """A command if there is one, or else what standard output is."""
     if plan.command is not None:
-        return CommandSink(report, plan.command)
+        return CommandSink(report, plan.command, plan.retries)
     if is_file() or is_device():
         if plan.frame:
             raise InputError("--frame is for a pipe: a file needs no frames, its last batch is completed or taken back")

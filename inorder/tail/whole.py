@@ -15,17 +15,23 @@ import stat
 import subprocess
 import tempfile
 import termios
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 from typing import IO
 
 from psycopg.abc import Buffer
 
 from inorder.errors import InorderError
+from inorder.interrupts import is_interrupted
+from inorder.patience import pauses
+from inorder.reconnect import report
 from inorder.tail.output_file import OutputFile
 from inorder.tail.sinks import STANDARD_OUTPUT, Output, Report, put_all
 
 DRAIN_MS = 5
+LONGEST_NAP = 0.1  # seconds
 COPIER = ("/bin/sh", "-c", "trap '' HUP INT TERM; exec cat")  # what stops a whole service does not stop it half-way
 
 
@@ -100,9 +106,9 @@ class WholeBatches(Output):
 class CommandSink(WholeBatches):
     """A command, run anew for each batch with the rows as its input: they have arrived when it exits with 0."""
 
-    def __init__(self, report: Report, command: str) -> None:
+    def __init__(self, report: Report, command: str, retries: int) -> None:
         super().__init__(report)
-        self.command = command
+        self.command, self.retries = command, retries
         self.process: subprocess.Popen[bytes] | None = None
 
     def at_start(self) -> bool:
@@ -110,16 +116,30 @@ class CommandSink(WholeBatches):
         return True
 
     def give(self, batch: IO[bytes], size: int) -> None:
-        """As a file, whose end cannot come early; and wait for the exit code."""
-        about = {"INORDER_BATCH": self.name, "INORDER_ROWS": str(self.rows), "INORDER_BYTES": str(size)}
-        # In a group of its own: Ctrl-C is for this process, which lets it finish.
-        self.process = subprocess.Popen(
-            ["/bin/sh", "-c", self.command], stdin=batch, env=os.environ | about, process_group=0, pass_fds=self.held(),
-        )  # fmt: skip
-        code = self.process.wait()
-        self.process = None
+        """Until the command takes it; a stop ends that, too, after the present run of the command."""
+        for pause in islice(pauses(), self.retries):
+            if (code := self.ran(batch, size)) == 0:
+                return
+            report(f"'{self.command}' failed with exit code {code}, trying again")
+            if not rested(pause):
+                break
+        else:
+            code = self.ran(batch, size)
         if code:
             raise InorderError(f"'{self.command}' failed with exit code {code}; its batch comes again in the next run")
+
+    def ran(self, batch: IO[bytes], size: int) -> int:
+        """The exit code of one run, with the batch as a file, whose end cannot come early, nor its place be moved."""
+        about = {"INORDER_BATCH": self.name, "INORDER_ROWS": str(self.rows), "INORDER_BYTES": str(size)}
+        # In a group of its own: Ctrl-C is for this process, which lets it finish.
+        with open(f"/proc/self/fd/{batch.fileno()}", "rb") as own:
+            self.process = subprocess.Popen(
+                ["/bin/sh", "-c", self.command], stdin=own, env=os.environ | about, process_group=0,
+                pass_fds=self.held(),
+            )  # fmt: skip
+        code = self.process.wait()
+        self.process = None
+        return code
 
     def close(self) -> None:
         """Somebody does not want to wait: end the command, which fails then."""
@@ -128,6 +148,16 @@ class CommandSink(WholeBatches):
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGTERM)
             self.process.wait()
+
+
+def rested(seconds: float) -> bool:
+    """Wait so long; false at once when this run is to stop."""
+    until = time.monotonic() + seconds
+    while not is_interrupted():
+        if (left := until - time.monotonic()) <= 0:
+            return True
+        time.sleep(min(left, LONGEST_NAP))
+    return False
 
 
 class Copied(WholeBatches):

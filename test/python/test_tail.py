@@ -368,6 +368,34 @@ def test_a_command_that_fails_gets_its_batch_again(tail: Tail, fresh: Connection
     assert tail(*arguments, "cat") == ""
 
 
+def test_a_command_that_fails_is_run_again(tail: Tail, fresh: Connection) -> None:
+    """With all of the same batch, whatever the last run has read of it; at most so many times."""
+    insert(fresh, 4)
+    count = 'echo "$INORDER_BATCH" >> names; test $(wc -l < names) -ge 3 && exec cat >> got; read row; exit 1'
+    arguments = ("events", "--position", "p", "--batch-rows", "3", "--exec", count, "--retries")
+    with tail.started(*arguments, "2") as running:
+        assert running.wait(PATIENCE) == 0
+        assert running.stderr and running.stderr.read().count(b"failed with exit code 1, trying again\n") == 2
+    names = (tail.folder / "names").read_text().split()
+    assert tail.rows("got") == [1, 2, 3, 4] and len(names) == 4 and len(set(names[:3])) == 1 and names[3] != names[0]
+    insert(fresh, 1, 5)
+    (tail.folder / "names").unlink()
+    assert "failed with exit code 1; its batch comes again" in tail(*arguments, "1", code=1)
+    assert len((tail.folder / "names").read_text().split()) == 2
+    assert "--retries requires --exec" in tail("events", "--position", "p", "--retries", "1", code=2)
+
+
+def test_a_stop_ends_the_wait_for_another_run_of_a_command(tail: Tail, fresh: Connection) -> None:
+    """The batch comes again in the next run."""
+    insert(fresh, 1)
+    arguments = ("events", "--position", "p", "--follow", "--exec", "echo x >> ran; exit 1", "--retries", "1M")
+    with tail.started(*arguments) as running:
+        wait_for(lambda: (tail.folder / "ran").exists() and (tail.folder / "ran").stat().st_size >= 2 * len("x\n"))
+        running.terminate()
+        assert running.wait(PATIENCE) == 143
+    assert numbers(tail("events", "--position", "p")) == [1]
+
+
 def test_a_reader_that_has_enough(tail: Tail, fresh: Connection) -> None:
     """Exit code 141, quietly, and the batch comes again: what lies in the pipe unread is not delivered."""
     insert(fresh, 100)

@@ -324,7 +324,7 @@ def test_a_file_is_not_written_over(tail: Tail, fresh: Connection) -> None:
         )  # fmt: skip
     assert done.returncode == 2 and b"standard output would be written over" in done.stderr
     out.write_bytes(b"some")
-    assert "standard output ends within a line" in refused(tail, *EVENTS)
+    assert f"{tail.folder / 'out'}: standard output ends within a line" in refused(tail, *EVENTS)
     out.write_bytes(b"some\n")
     tail.appended(*EVENTS)
     assert out.read_bytes().startswith(b'some\n{"id":')
@@ -340,7 +340,8 @@ def test_messages_are_no_rows(tail: Tail, fresh: Connection) -> None:
         )
     assert done.returncode == 2
     lines = (tail.folder / "out").read_text().splitlines(keepends=True)
-    assert lines[5] == "inorder: standard error goes to the file of the rows\n" and lines[6].startswith("HINT:  Send")
+    assert lines[5] == f"inorder: {tail.folder / 'out'}: standard error goes to the file of the rows\n"
+    assert lines[6].startswith("HINT:  Send")
     (tail.folder / "out").write_text("".join(lines[:5]))
     tail.appended(*EVENTS)
     assert tail.rows() == [1, 2, 3, 4, 5]

@@ -301,6 +301,8 @@ def test_small_batches_into_a_file_are_joined(
     found: list[int] = []
     monkeypatch.setattr(TableSource, "ask", lambda _source, _position, max_rows: found.append(max_rows))
     with PositionFile(tmp_path / "p") as file:
-        source = TableSource("events", file, FORMATS["json"], 7, "beginning", accept=False, sync_output=lambda: None)
+        source = TableSource(
+            "events", file, FORMATS["json"], 7, "beginning", None, accept=False, sync_output=lambda: None
+        )
         source.expect(Batch(BATCH, AFTER, full), size)
     assert found == [asked]
