@@ -166,8 +166,7 @@ COMMENT ON FUNCTION inorder_internal.check_order_column(inorder_internal.feed_ta
 'column itself (that is checked in src/order.c). Returns the sequence from which it is drawn, or null.';
 
 CREATE FUNCTION inorder_internal.order_state(
-    t inorder_internal.feed_table, b @extschema@.feed_batch, OUT column_name text, OUT attnum smallint,
-    OUT resumed_from bigint, OUT up_to bigint
+    t inorder_internal.feed_table, b @extschema@.feed_batch, OUT column_name text, OUT attnum smallint
 )
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -187,12 +186,9 @@ BEGIN
     END IF;
     column_name := c.column_name;
     attnum := c.attnum;
-    resumed_from := r.next_value;
-    up_to := r.up_to;
 END $$;
 COMMENT ON FUNCTION inorder_internal.order_state(inorder_internal.feed_table, @extschema@.feed_batch) IS
-'Internal function. The column by which a batch is ordered, the value at which it begins, and the highest value of its '
-'set, both null at the beginning of a set. Error if the batch is not one of this table.';
+'Internal function. The column by which a batch is ordered. Error if it is not one that a server writes.';
 
 CREATE FUNCTION inorder_internal.number_in(t inorder_internal.feed_table, numbers int8multirange)
 RETURNS text
@@ -220,6 +216,17 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.number_in(inorder_internal.feed_table, int8multirange) IS
 'Internal function. The condition that the number of a row is in a set.';
 
+CREATE FUNCTION inorder_internal.set_rows(t inorder_internal.feed_table, numbers int8multirange)
+RETURNS text
+LANGUAGE sql STABLE
+-- OFFSET 0 keeps the planner from the index of the order column.
+RETURN CASE WHEN (t).ordered AND numbers = int8multirange(range_merge(numbers))
+            THEN format('FROM (SELECT * FROM %s%s OFFSET 0) AS e', inorder_internal.whole_table(t),
+                        inorder_internal.in_range(t, numbers))
+            ELSE inorder_internal.from_ranges(t, inorder_internal.whole_table(t), numbers, ''::text) END;
+COMMENT ON FUNCTION inorder_internal.set_rows(inorder_internal.feed_table, int8multirange) IS
+'Internal function. The end of a query for the rows of a set of transactions, found by number.';
+
 CREATE FUNCTION inorder_internal.piece(
     t inorder_internal.feed_table, b @extschema@.feed_batch, walked_from bigint, up_to bigint, budget bigint
 )
@@ -237,8 +244,7 @@ DECLARE
     walked text := inorder_internal.whole_table(t) || wanted;
 BEGIN
     IF walked_from IS NULL THEN
-        RETURN concat(inorder_internal.from_ranges(t, inorder_internal.whole_table(t), b.transactions, ''), ' WHERE ',
-                      wanted);
+        RETURN concat(inorder_internal.set_rows(t, b.transactions), ' WHERE ', wanted);
     ELSIF budget IS NULL THEN
         RETURN format('FROM %s AND %s', walked, inorder_internal.number_in(t, b.transactions));
     END IF;
@@ -305,7 +311,7 @@ CREATE FUNCTION inorder_internal.set_size_query(
 RETURNS text
 LANGUAGE sql STABLE
 RETURN format('SELECT pg_catalog.count(*) FROM (SELECT %s LIMIT %s) AS e',
-              inorder_internal.from_ranges(t, inorder_internal.whole_table(t), (b).transactions, ''), budget);
+              inorder_internal.set_rows(t, (b).transactions), budget);
 COMMENT ON FUNCTION inorder_internal.set_size_query(inorder_internal.feed_table, @extschema@.feed_batch, bigint) IS
 'Internal function. The query for the number of rows of a set, up to a budget.';
 
@@ -316,8 +322,7 @@ RETURNS text
 LANGUAGE sql STABLE
 RETURN format('SELECT pg_catalog.min(e.%1$I)::pg_catalog.int8 %2$s '
               'WHERE e.%1$I OPERATOR(pg_catalog.>=) %3$L::pg_catalog.int8',
-              order_column, inorder_internal.from_ranges(t, inorder_internal.whole_table(t), (b).transactions, ''),
-              lowest);
+              order_column, inorder_internal.set_rows(t, (b).transactions), lowest);
 COMMENT ON FUNCTION inorder_internal.lowest_query(
     inorder_internal.feed_table, @extschema@.feed_batch, text, bigint) IS
 'Internal function. The query for the lowest value in a set that is not below another.';

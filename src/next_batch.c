@@ -26,7 +26,9 @@ static StateCall everything = {
 	/* Most looks find nothing: then little is called. */
 	"SELECT n.b, (n.b).transactions, (n.b).resumed, ($2).members IS DISTINCT FROM $3,"
 	" CASE WHEN n.b IS DISTINCT FROM NULL AND $4 THEN inorder_internal.total(inorder_internal.window_numbers(n.b)) END,"
-	" (n.b).cut_after IS NOT NULL, pg_catalog.isempty(($2).transactions)"
+	" pg_catalog.isempty(($2).transactions), ((n.b).cut_after)[1], ((n.b).cut_after)[2]::pg_catalog.int2,"
+	" CASE WHEN (n.b).cut_after IS NOT NULL THEN ((n.b).resumed_after)[6]::pg_catalog.int8 END,"
+	" CASE WHEN (n.b).cut_after IS NOT NULL THEN ((n.b).resumed_after)[5]::pg_catalog.int8 END"
 	" FROM (SELECT CASE WHEN NOT inorder_internal.is_idle($1, $2) THEN inorder_internal.next_batch($1, $2, $3) END AS b"
 	" OFFSET 0) AS n", .stable = true
 };
@@ -124,9 +126,8 @@ typedef struct Candidate
 	Value		resumed;		/* one that was read in part */
 	Value		other_members;	/* than the position remembers */
 	Value		total;			/* how many whole transactions, if that matters */
-	Value		is_ordered;		/* by a column */
 	Value		nothing_read;	/* by now */
-	Order		order;			/* if so */
+	Order		order;			/* if it is ordered by a column */
 } Candidate;
 
 /* Errors that the table itself is the reason of */
@@ -143,13 +144,14 @@ look_for_faults(const Table *table, Value position, const Candidate *candidate)
 static Next
 find_candidate(const Table *table, Value position, Value max_rows, Candidate *candidate)
 {
-	Value		found[7];
+	Value		found[10];
 	Found		rows = {true, true};	/* unless an index says more */
 
 	state_call(&everything, 4,
 			   (Value[]) {table->description, position, table->members, value_of(BoolGetDatum(!max_rows.null), BOOLOID)},
-			   7, found);
-	*candidate = (Candidate) {found[0], found[1], found[2], found[3], found[4], found[5], found[6]};
+			   10, found);
+	*candidate = (Candidate) {found[0], found[1], found[2], found[3], found[4], found[5],
+	{found[6], found[7], found[8], found[9]}};
 	if (candidate->batch.null)
 		return NO_BATCH;
 	check_partitions(table->ground, GetActiveSnapshot());
@@ -157,9 +159,9 @@ find_candidate(const Table *table, Value position, Value max_rows, Candidate *ca
 		rows = probe(table, candidate->transactions);
 	if (rows.beyond || DatumGetBool(candidate->other_members.value))
 		look_for_faults(table, position, candidate);
-	if (DatumGetBool(candidate->is_ordered.value))
+	if (!candidate->order.column.null)
 	{
-		candidate->order = prove_order_column(table, candidate->batch);
+		prove_order_column(table, &candidate->order);
 		if (!candidate->order.resumed_from.null)
 			return REST_OF_SET;
 	}
@@ -215,13 +217,14 @@ has_rows(const Table *table, Value batch)
 static Next
 limit(const Table *table, const Candidate *candidate, Next next, Value max_rows, Value *batch)
 {
-	if (!DatumGetBool(candidate->is_ordered.value))
+	if (candidate->order.column.null)
 	{
 		if (!max_rows.null)
 			cut_after(table, candidate, batch, max_rows);
 		return next;
 	}
-	if (!cut_ordered(table, batch, &candidate->order, max_rows, DatumGetBool(candidate->nothing_read.value)))
+	if (!cut_ordered(table, batch, candidate->transactions, &candidate->order, max_rows,
+					 DatumGetBool(candidate->nothing_read.value)))
 		return next == REST_OF_SET ? REST_OF_SET : EMPTY_BATCH;
 	return next == BATCH_OF_ROWS || !max_rows.null || has_rows(table, *batch) ? BATCH_OF_ROWS : REST_OF_SET;
 }
@@ -264,7 +267,7 @@ read_batch(const Table *table, Value batch, FunctionCallInfo fcinfo)
 
 	state_call(&check_batch, 2, (Value[]) {table->description, batch}, 2, checked);
 	if (DatumGetBool(checked[1].value))
-		(void) prove_order_column(table, batch);
+		prove_batch_order(table, batch);
 	check_partitions(table->ground, GetTransactionSnapshot());
 	state_call(&joined_text, 4, (Value[]) {table->description, batch, table->members, caller_value()}, 1, &query);
 	if (!query.null)

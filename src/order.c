@@ -27,9 +27,10 @@
 #include "compat.h"
 #include "ground.h"
 #include "order.h"
+#include "probe.h"
 
 static StateCall order_state = {
-	"SELECT s.column_name, s.attnum, s.resumed_from, s.up_to FROM inorder_internal.order_state($1, $2) AS s"
+	"SELECT s.column_name, s.attnum FROM inorder_internal.order_state($1, $2) AS s"
 };
 static StateCall check_column = {"SELECT inorder_internal.check_order_column($1, $2)"};
 static StateCall first_rows_text = {"SELECT inorder_internal.first_rows_query($1, $2, $3, $4, $5, $6)"};
@@ -144,20 +145,26 @@ prove_new_order(const Table *table, const char *column)
 	prove_column_order(table, value_of(CStringGetTextDatum(column), TEXTOID), number);
 }
 
-/* The order of a batch; error if the column is not what it was, or can no longer give it */
-Order
-prove_order_column(const Table *table, Value batch)
+/* Of a position; error if the column is not what it was, or can no longer give an order */
+void
+prove_order_column(const Table *table, const Order *order)
 {
-	Value		found[4];
-	AttrNumber	number;
+	AttrNumber	number = DatumGetInt16(order->number.value);
 
-	state_call(&order_state, 2, (Value[]) {table->description, batch}, 4, found);
-	number = DatumGetInt16(found[1].value);
-	if (number <= 0 || get_attnum(table->oid, text_of(found[0])) != number)
-		refuse_column(text_of(found[0]), table->oid, "is not the one by which its feed is ordered",
+	if (number <= 0 || get_attnum(table->oid, text_of(order->column)) != number)
+		refuse_column(text_of(order->column), table->oid, "is not the one by which its feed is ordered",
 					  "It was renamed, dropped or made anew: give the table that column back. Or go on by feed_seek(), which takes the column that has the name now.");
-	prove_column_order(table, found[0], number);
-	return (Order) {.column = found[0], .resumed_from = found[2], .up_to = found[3]};
+	prove_column_order(table, order->column, number);
+}
+
+/* Of a batch that was made before */
+void
+prove_batch_order(const Table *table, Value batch)
+{
+	Value		found[2];
+
+	state_call(&order_state, 2, (Value[]) {table->description, batch}, 2, found);
+	prove_order_column(table, &(Order) {.column = found[0], .number = found[1]});
 }
 
 /* The search for a piece */
@@ -165,6 +172,7 @@ typedef struct Search
 {
 	const Table *table;
 	Value		batch;			/* all that is left of the set */
+	Value		numbers;		/* its transactions */
 	Value		column;
 	Value		from;			/* where the index is walked from; null to find rows by number */
 	Value		up_to;			/* where it ends */
@@ -243,6 +251,8 @@ is_exhausted(const Search *search, int64 budget)
 static int64
 set_size(const Search *search, int64 budget)
 {
+	if (can_probe(search->table, search->numbers))
+		return probe_count(search->table, search->numbers, budget);
 	return DatumGetInt64(find_number(search, &set_size_text, 3,
 									 (Value[]) {search->table->description, search->batch, number_value(budget)}).value);
 }
@@ -322,9 +332,9 @@ cut_at(Search *search, const Order *order, bool nothing_read, Value *next)
  * found; returns whether it has rows, or may have where there is no limit.
  */
 bool
-cut_ordered(const Table *table, Value *batch, const Order *order, Value max_rows, bool nothing_read)
+cut_ordered(const Table *table, Value *batch, Value numbers, const Order *order, Value max_rows, bool nothing_read)
 {
-	Search		search = {table, *batch, order->column, order->resumed_from, order->up_to, 0};
+	Search		search = {table, *batch, numbers, order->column, order->resumed_from, order->up_to, 0};
 	Value		next = no_number();
 	bool		has_rows = true;
 

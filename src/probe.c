@@ -59,17 +59,44 @@ scan_keys(ScanKey keys, Numbers numbers, Oid type)
 	return 2;
 }
 
-static bool
-index_has(Relation table, Relation index, TupleTableSlot *slot, Numbers numbers)
+/* The number of rows of these numbers, at most so many */
+static int64
+index_count(Relation table, Relation index, TupleTableSlot *slot, Numbers numbers, int64 most)
 {
 	ScanKeyData keys[2];
 	int			count = scan_keys(keys, numbers, index->rd_opcintype[0]);
 	IndexScanDesc scan = begin_index_scan(table, index, GetActiveSnapshot(), count);
-	bool		found;
+	int64		found = 0;
 
 	index_rescan(scan, keys, count, NULL, 0);
-	found = index_getnext_slot(scan, ForwardScanDirection, slot);
+	while (found < most && index_getnext_slot(scan, ForwardScanDirection, slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		found++;
+	}
 	index_endscan(scan);
+	return found;
+}
+
+static bool
+index_has(Relation table, Relation index, TupleTableSlot *slot, Numbers numbers)
+{
+	return index_count(table, index, slot, numbers, 1) > 0;
+}
+
+static int64
+count_leaf(const Leaf *leaf, const Numbers *ranges, int count, int64 most)
+{
+	Relation	table = table_open(leaf->oid, NoLock);
+	Relation	index = index_open(leaf->index, AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(table, NULL);
+	int64		found = 0;
+
+	for (int i = 0; i < count && found < most; i++)
+		found += index_count(table, index, slot, ranges[i], most - found);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
+	table_close(table, NoLock);
 	return found;
 }
 
@@ -130,5 +157,20 @@ probe(const Table *table, Value numbers)
 		CHECK_FOR_INTERRUPTS();
 		probe_leaf(&table->ground->leaves[i], ranges, set->rangeCount, beyond, &found);
 	}
+	return found;
+}
+
+/* The number of rows of these transactions, at most so many */
+int64
+probe_count(const Table *table, Value numbers, int64 most)
+{
+	MultirangeType *set = DatumGetMultirangeTypeP(numbers.value);
+	Numbers    *ranges = ranges_of(set);
+	int64		found = 0;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	for (int i = 0; i < table->ground->leaf_count && found < most; i++)
+		found += count_leaf(&table->ground->leaves[i], ranges, set->rangeCount, most - found);
+	PopActiveSnapshot();
 	return found;
 }

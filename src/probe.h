@@ -16,5 +16,6 @@ typedef struct Found
 
 extern bool can_probe(const Table *table, Value numbers);
 extern Found probe(const Table *table, Value numbers);
+extern int64 probe_count(const Table *table, Value numbers, int64 most);
 
 #endif							/* INORDER_PROBE_H */

@@ -231,7 +231,7 @@ SELECT array_agg(seq) FROM feed_read('o', null::e, 3);
 DROP INDEX good;
 SELECT error_of($$SELECT feed_read('o', null::e, 3)$$);
 CREATE INDEX good ON e (seq);
--- A sink still gets what it was given, or is told.
+-- A sink gets the batch that it was given, or an error.
 SELECT feed_next_batch('o', 2);
 ALTER TABLE e RENAME seq TO was;
 SELECT error_of($$SELECT feed_batch_rows('o', 3, null::e)$$);
