@@ -211,13 +211,14 @@ class Writer(Role):
 
     def write_version(self, draft: Draft, versions: dict[int, tuple[int, int]]) -> None:
         """Of a stream that nobody has locked."""
-        chosen = "SELECT stream FROM s_streams ORDER BY random() LIMIT 1 FOR UPDATE SKIP LOCKED"
-        moved = f"UPDATE s_streams SET version = version + 1 WHERE stream IN ({chosen}) RETURNING stream, version"
-        if found := self.connection.execute(moved.encode()).fetchone():
+        chosen = "SELECT stream, version FROM s_streams ORDER BY random() LIMIT 1 FOR UPDATE SKIP LOCKED"
+        if found := self.connection.execute(chosen.encode()).fetchone():
+            stream, version = int(str(found[0])), int(str(found[1])) + 1
             token = draft.take(1)[0]
+            self.connection.execute("UPDATE s_streams SET version = %s WHERE stream = %s", [version, stream])
             self.connection.execute(f"INSERT INTO {STREAMED} (region, token) VALUES (0, {token})".encode())
             draft.keep(STREAMED, [token])
-            versions[token] = (int(str(found[0])), int(str(found[1])))
+            versions[token] = (stream, version)
 
     def two_phase(self) -> None:
         """The first phase; with a lane of its own, since the second may be late, unless that kept owners waiting."""
