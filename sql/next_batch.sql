@@ -274,7 +274,6 @@ CREATE FUNCTION inorder_internal.is_idle(t inorder_internal.feed_table, p @extsc
 RETURNS boolean
 LANGUAGE sql STABLE
 RETURN isempty(inorder_internal.ended_transactions((t).base) - (p).transactions) AND (p).partial IS NULL
-    AND coalesce(cardinality((p).last_key), 0) <> 6
     AND upper((p).transactions) <= inorder_internal.next_transaction((t).base);
 COMMENT ON FUNCTION inorder_internal.is_idle(inorder_internal.feed_table, @extschema@.feed_position) IS
 'Internal function. Whether no transaction has ended since a position, and the position is valid.';
