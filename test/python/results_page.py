@@ -15,7 +15,6 @@ from inorder.lab.results import Result
 from inorder.lab.setting import settings_of
 from inorder.report.catalogue import report_of
 from inorder.report.formats import as_markdown
-from inorder.report.section import figures
 
 from claims import Answer, Claim, overall
 from study_claims import CLAIMS, STUDIES
@@ -47,13 +46,14 @@ def shown(found: Estimate) -> str:
     """A figure with its interval, or how often it was measured if that is too seldom for one.
 
     >>> shown(Estimate(0.5, 0.4, 0.6, 6)), shown(Estimate(1234.0, 1000.0, 1300.0, 3)), shown(Estimate(7, None, None, 1))
-    ('0.500 [0.400–0.600]', '1,234, 3 rounds', '7.00')
+    ('0.50 [0.40–0.60]', '1,234, 3 rounds', '7.00')
     """
+    digits = next((count for count, least in enumerate((100, 10, 0.1)) if found.median >= least or not found.median), 3)
     if found.low is None or found.high is None:
-        return figures(found.median)
+        return f"{found.median:,.{digits}f}"
     if found.rounds < LEAST_ROUNDS:
-        return f"{figures(found.median)}, {found.rounds} rounds"
-    return f"{figures(found.median)} [{figures(found.low)}–{figures(found.high)}]"
+        return f"{found.median:,.{digits}f}, {found.rounds} rounds"
+    return f"{found.median:,.{digits}f} [{found.low:,.{digits}f}–{found.high:,.{digits}f}]"
 
 
 def claim_row(claim: Claim, results: Results) -> list[str]:
