@@ -98,6 +98,7 @@ CREATE TABLE inorder_internal.feed (
         CHECK ((position).partial IS NOT NULL OR (position).last_key IS NULL
                OR (array_lower((position).last_key, 1) = 1 AND array_ndims((position).last_key) = 1
                    AND array_position((position).last_key, NULL) IS NULL AND ((position).last_key)[2]::smallint >= 0
+                   AND coalesce(nullif(((position).last_key)[3], '')::bigint, 0) IS NOT NULL
                    AND (cardinality((position).last_key) = 3
                         OR cardinality((position).last_key) = 6 AND ((position).last_key)[5]::bigint IS NOT NULL
                            AND ((position).last_key)[6]::bigint IS NOT NULL
