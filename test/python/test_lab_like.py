@@ -253,7 +253,11 @@ def test_a_run_from_start_to_end(shop: str, tmp_path: Path, server: Server, shar
     shown = {one["label"]: one for one in json.loads(reported(tmp_path, file)) if one["table"] == "like_model"}
     assert shown["random"]["wal"] == pytest.approx(shown["random"]["wal_model"], rel=0.3)
     assert "What would ordered keys save here?" in done.stdout and "20,000 rows like shop" in done.stdout
-    resumed(shop, tmp_path, server, result)
+    found = result.plan["found"]
+    other = {**result.plan, "found": {**found, "shape": {**found["shape"], "key": "other"}}}
+    save(replace(result, plan=other, runs=[], complete=False), file)
+    refused = inorder("lab", "resume", file.name, "--source", shop, folder=tmp_path, server=server)
+    assert refused.returncode == 2 and "is not as it was when the run began" in refused.stderr
 
 
 def reported(folder: Path, file: Path) -> str:
@@ -261,18 +265,17 @@ def reported(folder: Path, file: Path) -> str:
     return inorder("lab", "report", file.name, "--format", "json", folder=folder).stdout
 
 
-def resumed(dsn: str, folder: Path, server: Server, result: Result) -> None:
-    """A file whose last round is gone is finished, with the table that it is of, and no other."""
-    part = folder / "part.jsonl"
+@pytest.mark.server
+@pytest.mark.long
+def test_a_run_is_resumed(shop: str, lab_run: LabRun, tmp_path: Path, server: Server) -> None:
+    """A file whose last round is gone is finished; it does not say where the table is."""
+    sizes = "--rows 2k --transactions 200 --rounds 2 --clients 2 --memory 32MB"
+    result, _ = lab_run(f"like --table shop.texts --source postgresql:///?{'&'.join(shop.split())} {sizes}")
+    part = tmp_path / "part.jsonl"
     save(replace(result, runs=[run for run in result.runs if run.round == 1], complete=False), part)
-    again = inorder("lab", "resume", part.name, "--source", dsn, folder=folder, server=server)
+    again = inorder("lab", "resume", part.name, "--source", shop, folder=tmp_path, server=server)
     assert again.returncode == 0, again.stderr
     assert load(part).complete and len(load(part).runs) == len(result.runs)
-    found = result.plan["found"]
-    other = {**result.plan, "found": {**found, "shape": {**found["shape"], "key": "other"}}}
-    save(replace(result, plan=other, runs=[], complete=False), part)
-    refused = inorder("lab", "resume", part.name, "--source", dsn, folder=folder, server=server)
-    assert refused.returncode == 2 and "is not as it was when the run began" in refused.stderr
 
 
 @pytest.mark.server
