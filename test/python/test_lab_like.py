@@ -12,7 +12,7 @@ import pytest
 from inorder.database import Connection, connect
 from inorder.errors import InputError
 from inorder.lab.experiments.like import LikeExperiment, LikePlan
-from inorder.lab.experiments.like.copy import LikeKind, key_column
+from inorder.lab.experiments.like.copy import LikeKind, Mix, key_column
 from inorder.lab.experiments.like.ddl import DdlTables
 from inorder.lab.experiments.like.model import key_index
 from inorder.lab.experiments.like.sample import Spread, varied
@@ -134,6 +134,24 @@ def test_rows_are_like_those_of_the_table(shop: str, users: Cluster, server: Ser
                 assert distinct == pytest.approx(expected, rel=0.3), name
 
 
+@pytest.mark.server
+def test_recent_keys_are_those_of_the_newest_rows(
+    shop: str, users: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them are kept, behind some of the others."""
+    monkeypatch.setattr("inorder.lab.experiments.like.copy.MOST_KEYS", 600)
+    with OwnServer(users.dsn, server) as own:
+        tables = LikeTables(own, plan_of(shop, ORDERS))
+        list(tables.fill(PLAN.rows))
+        with own.connect() as ours:
+            last = "SELECT key FROM inorder_lab.v7_keys ORDER BY n DESC LIMIT 60"
+            newest = "SELECT id FROM inorder_lab.v7 ORDER BY created_at DESC LIMIT 60"
+            assert scalar(ours, f"SELECT count(*) FROM ({last}) AS keys JOIN ({newest}) AS rows ON id = key") == 60
+            assert 400 < int(str(scalar(ours, "SELECT count(*) FROM inorder_lab.v7_keys"))) < 1000
+        script = tables.kind("v7").script(Mix(1, 1, 1, ("total",), True), 654, 60)
+        assert "\\set m random(595, 654)" in script
+
+
 def check_indexes(connection: Connection, indexes: int) -> None:
     """As many as there are, valid; the unique ones unique."""
     found = "SELECT count(*) FROM pg_index WHERE indisvalid AND indrelid = 'inorder_lab.v7'::regclass"
@@ -225,6 +243,7 @@ def test_nothing_of_the_owner_runs(shop: str) -> None:
         ("--mix=insert=0,read=1", "--mix: without inserts no key is made"),
         ("--mix=insert:1", "--mix: 'insert:1' is not one of insert, update, read with its share"),
         ("--source=nonsense", '--source: missing "="'),
+        (f"--mix=insert={10**15}", "is not one of insert, update, read"),
         ("--seed=1", "--table is needed"),
         (f"--ddl={__file__}", "--ddl and --script go together"),
     ],

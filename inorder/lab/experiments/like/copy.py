@@ -82,7 +82,7 @@ class LikeKind(KeyKind):
 
     @property
     def numbers(self) -> str:
-        """The sequence of the numbers of rows of a mix."""
+        """The sequence of the numbers of rows of a load."""
         return f"{SCHEMA}.{self.name}_rows"
 
     def statements(self, tablespace: str = "") -> list[str]:
@@ -100,7 +100,6 @@ class LikeKind(KeyKind):
             *(
                 f"CREATE {'UNIQUE ' * (index.unique and index.name not in self.sample.plain)}INDEX "
                 f"{quoted(self.index_name(place))} ON {self.table} USING {index.definition}"
-                + (f" TABLESPACE {tablespace}" if tablespace else "")
                 for place, index in enumerate(self.shape.indexes)
             ),
             f"CREATE TABLE {self.keys} (n int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
@@ -164,7 +163,8 @@ class LikeKind(KeyKind):
         share, share_of = min(1.0, MOST_KEYS / rows), f"(i::bigint * {size} % {rows} / {rows}.0)"
         return (
             f"WITH new AS ({self.insert('i', rows_of, share_of)} RETURNING {quoted(self.shape.key)} AS key) "
-            f"INSERT INTO {self.keys} (key) SELECT key FROM new WHERE {first} > {newest_of(rows)} OR random() < {share}"
+            f"INSERT INTO {self.keys} (key) SELECT key FROM new "
+            f"WHERE {first} >= {newest_of(rows)} OR random() < {share}"
         )
 
     def script(self, mix: Mix, keys: int, recent: int) -> str:

@@ -28,7 +28,7 @@ def shares(text: str) -> tuple[int, int, int]:
     found = dict.fromkeys(PARTS, 0) | ({} if text else {"insert": 1})
     for part in filter(None, text.split(",")):
         name, _, share = part.strip().partition("=")
-        if name not in PARTS or not share.isascii() or not share.isdigit() or len(share) > 9:
+        if name not in PARTS or not share.isascii() or not share.isdigit() or len(share) > 15:
             raise ValueError(f"{part.strip()!r} is not one of {', '.join(PARTS)} with its share, such as insert=50")
         found[name] = int(share)
     if not found["insert"]:

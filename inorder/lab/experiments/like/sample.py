@@ -127,17 +127,17 @@ class Sample:
         if spread.unique and not spread.rises:
             new = varied(column, spread, name, number)
         elif spread.rises:
-            new = risen(column, spread, number, share)
+            new = risen(column, spread, f"o.{beside(self.shape, column)}", number, share)
         else:
-            place = f"s.{quoted(beside(column))}"
+            place = f"s.{beside(self.shape, column)}"
             new = varied(column, spread, name, f"{place} * {spread.each} + ({number}) % {spread.each}")
             return f"CASE WHEN {place} IS NULL THEN {name} ELSE {new} END"
         return f"CASE WHEN {name} IS NOT NULL THEN {new} END"
 
 
-def beside(column: Column) -> str:
+def beside(shape: Shape, column: Column) -> str:
     """The column of the sample that has the next value of a rising one; of others, the number of what is there once."""
-    return f"beside {column.name}"[:63]
+    return f"{N}_{shape.columns.index(column)}"
 
 
 def varied(column: Column, spread: Spread, name: str, number: str) -> str:
@@ -159,9 +159,9 @@ def varied(column: Column, spread: Spread, name: str, number: str) -> str:
     return name
 
 
-def risen(column: Column, spread: Spread, number: str, share: str) -> str:
-    """SQL of a value between that of a column and the next one of the sample; of a load the time goes on."""
-    kind, name, after = base_type(column)[0], f"o.{quoted(column.name)}", f"o.{quoted(beside(column))}"
+def risen(column: Column, spread: Spread, after: str, number: str, share: str) -> str:
+    """SQL of a value between that of a column and the one ``after`` it; of a load the time goes on."""
+    kind, name = base_type(column)[0], f"o.{quoted(column.name)}"
     if kind in TIMES and not share and spread.behind is not None:
         return moment(kind, f"extract(epoch FROM clock_timestamp())::float8 - {spread.behind!r}")
     more = f"({after} - {name}) * ({share or scrambled(number) + ' / 2147483648.0'})"
@@ -264,14 +264,14 @@ class Prepared:
             parts.append(f"{f'o{place}' if spread.rises else 'r'}.{name}")
             if spread.rises:
                 order = f"OVER (ORDER BY {name} NULLS LAST)"
-                following = f"coalesce(lead({name}) {order}, {name}) AS {quoted(beside(column))}"
+                following = f"coalesce(lead({name}) {order}, {name}) AS {beside(self.shape, column)}"
                 sorted_by = f"SELECT row_number() {order} - 1 AS {N}, {name}, {following} FROM {RAW}"
                 joined += f" JOIN ({sorted_by}) AS o{place} USING ({N})"
-                parts.append(f"o{place}.{quoted(beside(column))}")
+                parts.append(f"o{place}.{beside(self.shape, column)}")
             elif spread.each > 1:
                 single = f"SELECT min({N}) AS {N}, row_number() OVER () AS place FROM {RAW} WHERE {name} IS NOT NULL"
                 joined += f" LEFT JOIN ({single} GROUP BY {name} HAVING count(*) = 1) AS s{place} USING ({N})"
-                parts.append(f"s{place}.place AS {quoted(beside(column))}")
+                parts.append(f"s{place}.place AS {beside(self.shape, column)}")
         listed = "".join(f", {part}" for part in parts)
         for statement in (
             f"CREATE TABLE {SAMPLE} AS SELECT {N}{listed} FROM {RAW} AS r{joined}",
