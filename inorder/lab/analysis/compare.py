@@ -59,8 +59,8 @@ FAULTS = ("lost", "twice", "misplaced")
 NOT_TOLD = ("wal_records", "record_bytes", "image_bytes", "rows", "rows_before", "calls", *DIVISORS)
 
 # What may differ between plans that are compared; lists may hold different kinds and sizes as long as some are common.
-# Threads follow from the machine's cores, which are reported as part of the surroundings.
-FREE = ("rounds", "seed", "fill_workers", "threads", "tables")
+# Threads follow from the machine's cores, which are reported as part of the surroundings; a table has more rows later.
+FREE = ("rounds", "seed", "fill_workers", "threads", "tables", "found")
 
 WORSE, BETTER, SAME, WITHIN, FEW = "worse", "better", "no difference", "within threshold", "too few samples"
 TOO_FEW_IMAGES = "too few images"
@@ -193,7 +193,8 @@ def not_compared(a: Result, b: Result) -> list[str]:
         {name for run in one.runs if run.step != "fill" for name in run.metrics if name not in compared_metrics(run)}
         for one in (a, b)
     ]
-    return sorted(name for name in both[0] & both[1] if name not in NOT_TOLD and name not in METRICS)
+    known = {*NOT_TOLD, *METRICS}
+    return sorted(name for name in both[0] & both[1] if name not in known and " " not in name)  # "wal_bytes …": a part
 
 
 def loaded_step(result: Result, step: str) -> str:
