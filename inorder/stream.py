@@ -74,7 +74,9 @@ class Stream:
                 rows.append(found[1] if length > BLOCK_BYTES else bytes(found[1]))
                 size += length
                 del found  # it may be large: not two at a time
-        except GeneratorExit:
+        except psycopg.Error:
+            raise
+        except BaseException:  # an interrupt, or nobody wants the rest
             with suppress(psycopg.Error):
                 self.connection.cancel()
             raise
