@@ -49,7 +49,7 @@ def test_the_example_of_the_documentation() -> None:
          "backlog_transactions": 1, "idle_seconds": 2, "unfinished_batch": None, "batch_pid": None,
          "held_seconds": 360, "writers": 1, "holder_pid": 977, "holder_application": "importer"},
     ]  # fmt: skip
-    assert as_table(rows) in text("docs/feed.md")
+    assert as_table(rows) in text("docs/feed-operations.md")
 
 
 def test_who_delays_rows(cluster: Cluster, feeds: Tail) -> None:
