@@ -11,6 +11,7 @@ from typing import cast
 import pytest
 from inorder.database import Connection, connect
 from inorder.errors import InputError
+from inorder.lab.experiments.insert import InsertExperiment
 from inorder.lab.experiments.like import LikeExperiment, LikePlan
 from inorder.lab.experiments.like.copy import LikeKind, Mix, key_column
 from inorder.lab.experiments.like.ddl import DdlTables
@@ -28,6 +29,7 @@ from inorder.lab.targets.own_server import OwnServer
 from conftest import scalar
 from on_paper import empty_result
 from own_server_runs import run_there, traces
+from replay import recorded
 from tool import LabRun, inorder
 
 ROWS = 4000
@@ -448,6 +450,17 @@ def test_what_to_do_follows_from_the_ratio() -> None:
         "1,000,000 rows like orders, 1 indexes, 50 % inserts and 50 % updates of any rows, 5 rows"
     )
     assert LikeExperiment.verdicts(empty_result(LikeExperiment, LikePlan(table="orders"))) == []
+
+
+def test_the_bare_table_offers_it() -> None:
+    """Beside each of its headlines, which say that they are of a table with a primary key alone."""
+    found = recorded("insert")
+    headlines = InsertExperiment.verdicts(found)
+    assert len(headlines) == 2
+    for one in headlines:
+        assert "in a table with a primary key alone" in one.holds and one.holds.endswith(
+            "For a table like yours: --like TABLE."
+        )
 
 
 def test_a_kind_says_nothing_of_a_table_without_columns() -> None:

@@ -17,6 +17,7 @@ from inorder.report.verdict import UNDECIDED, Compared, Verdict, costs, surety
 
 BASE = "bigint"
 RANDOM = ("random", "random_char")
+OFFER = " For a table like yours: inorder lab run insert --like TABLE."
 # Of a table that is written all day, beside the much denser inserts of a turn.
 USUAL_RATE, USUAL_CHECKPOINT = 500, 300
 
@@ -65,7 +66,7 @@ def random_verdict(result: Result, plan: InsertPlan, question: str, shown: Seque
     """What random keys cost: the last of those shown. The picture is of what differs."""
     one = shown[-1]
     speed = speed_of(result, one)
-    holds = f"{conditions(result, one)} {usual(plan, one)}".rstrip() + " For a table like yours: --like TABLE."
+    holds = f"{conditions(result, one)} {usual(plan, one)}".rstrip() + OFFER
     return costs(question, [speed, wal_of(result, one)], holds, bars(shown, speed.worse))
 
 
@@ -102,7 +103,7 @@ def ordered_verdict(result: Result, base: KindSummary, ordered: Sequence[KindSum
         "Which key should you use?",
         " or ".join(ordered[place].label for place in sure) or none,
         f"{figures}.",
-        conditions(result, ordered[0]),
+        conditions(result, ordered[0]) + OFFER,
         surety([speeds[place] for place in shown]),
         bars([base, *(ordered[place] for place in shown)], speed=True),
     )
