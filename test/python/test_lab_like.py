@@ -458,9 +458,7 @@ def test_the_bare_table_offers_it() -> None:
     headlines = InsertExperiment.verdicts(found)
     assert len(headlines) == 2
     for one in headlines:
-        assert "in a table with a primary key alone" in one.holds and one.holds.endswith(
-            "For a table like yours: --like TABLE."
-        )
+        assert "in a table with a primary key alone" in one.holds and one.holds.endswith("insert --like TABLE.")
 
 
 def test_a_kind_says_nothing_of_a_table_without_columns() -> None:
