@@ -166,7 +166,7 @@ COMMENT ON FUNCTION inorder_internal.check_order_column(inorder_internal.feed_ta
 'column itself (that is checked in src/order.c). Returns the sequence from which it is drawn, or null.';
 
 CREATE FUNCTION inorder_internal.order_state(
-    t inorder_internal.feed_table, b @extschema@.feed_batch, OUT column_name text, OUT attnum smallint
+    b @extschema@.feed_batch, OUT column_name text, OUT attnum smallint
 )
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -187,7 +187,7 @@ BEGIN
     column_name := c.column_name;
     attnum := c.attnum;
 END $$;
-COMMENT ON FUNCTION inorder_internal.order_state(inorder_internal.feed_table, @extschema@.feed_batch) IS
+COMMENT ON FUNCTION inorder_internal.order_state(@extschema@.feed_batch) IS
 'Internal function. The column by which a batch is ordered. Error if it is not one that a server writes.';
 
 CREATE FUNCTION inorder_internal.number_in(t inorder_internal.feed_table, numbers int8multirange)

@@ -30,7 +30,7 @@
 #include "probe.h"
 
 static StateCall order_state = {
-	"SELECT s.column_name, s.attnum FROM inorder_internal.order_state($1, $2) AS s"
+	"SELECT s.column_name, s.attnum FROM inorder_internal.order_state($1) AS s"
 };
 static StateCall check_column = {"SELECT inorder_internal.check_order_column($1, $2)"};
 static StateCall first_rows_text = {"SELECT inorder_internal.first_rows_query($1, $2, $3, $4, $5, $6)"};
@@ -163,7 +163,7 @@ prove_batch_order(const Table *table, Value batch)
 {
 	Value		found[2];
 
-	state_call(&order_state, 2, (Value[]) {table->description, batch}, 2, found);
+	state_call(&order_state, 1, &batch, 2, found);
 	prove_order_column(table, &(Order) {.column = found[0], .number = found[1]});
 }
 

@@ -34,7 +34,8 @@ def test_a_number_that_the_server_has_not_reached(place: Place, tables: tuple[st
 def test_a_position_ahead_of_the_server(place: Place, transactions: str, partial: str) -> None:
     """It would seem idle until the server has used as many numbers, whose rows it would then miss."""
     owner = place.make(PLAIN)
-    ahead = f"({transactions}, {partial}, ARRAY[uuid_xact_nextval()::text], p.members, p.origin)::feed_position"
+    key = "NULL" if partial == "NULL" else "ARRAY[uuid_xact_nextval()::text]"
+    ahead = f"({transactions}, {partial}, {key}, p.members, p.origin)::feed_position"
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="ahead of the server"):
         run(owner, f"SELECT feed_batch_after('t', {ahead}) FROM feed_start('t') AS p")
 

@@ -151,7 +151,9 @@ def test_while_it_reports(tmp_path: Path, server: Server, shared_folder: Path, n
     assert kept(tmp_path, shared_folder, SHOWN[SMALL_BULK]).complete
 
 
-@pytest.mark.parametrize("arguments", SHOWN, ids=lambda arguments: arguments[0])
+@pytest.mark.parametrize(
+    "arguments", [SMALL_INSERT, pytest.param(SMALL_BULK, marks=pytest.mark.long)], ids=lambda arguments: arguments[0]
+)
 def test_killed_and_resumed(tmp_path: Path, server: Server, shared_folder: Path, arguments: tuple[str, ...]) -> None:
     """The server ends by itself, and the folder goes; resuming keeps what was measured and measures the rest."""
     with Lab(tmp_path, server, shared_folder, *arguments, "--rounds", ROUNDS[arguments]) as lab:

@@ -237,6 +237,7 @@ def test_who_loses_the_row_of_an_open_transaction(server: Server) -> None:
             assert all(reader.poll(control) == [] for reader in readers.values())
 
 
+@pytest.mark.long
 @pytest.mark.server
 def test_ctrl_c_prints_and_keeps_the_load_so_far(tmp_path: Path, server: Server, shared_folder: Path) -> None:
     """Exit code 130, a table of the seconds there were, no leftovers."""

@@ -166,6 +166,7 @@ def test_a_verdict_for_each_cache() -> None:
     assert "Oracle, where CACHE 50 brought a hundredfold" in tps_table(result).caption
 
 
+@pytest.mark.long
 @pytest.mark.server
 def test_what_is_run_is_what_is_said(server: Server) -> None:
     """More clients than a server takes by default; CACHE as said; WAL of nextval by its 32 values a record."""

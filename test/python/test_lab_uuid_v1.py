@@ -169,6 +169,7 @@ def test_the_data_and_what_is_deleted(server: Server) -> None:
         assert 350 < bench.measure("bigint", VACUUM_RANDOM, 1)["deleted"] < 640
 
 
+@pytest.mark.long
 @pytest.mark.server
 def test_nodes_with_clocks_apart_and_keys_of_ones_own(server: Server, tmp_path: Path) -> None:
     """Rows of slow clocks are late; a file is read as it is; counts by time agree, and uuid needs an index for them."""
@@ -223,6 +224,7 @@ def test_bad_options_are_one_clear_sentence(tmp_path: Path, arguments: tuple[str
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.server
 def test_ctrl_c_prints_and_keeps_what_was_measured(tmp_path: Path, server: Server, shared_folder: Path) -> None:
     """Also while the keys are being made: exit code 130, a result marked incomplete if there is one, no leftovers."""

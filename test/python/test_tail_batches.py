@@ -61,6 +61,7 @@ def test_killed_at_each_step_into_a_file(quick: Tail, fresh: Connection) -> None
     assert {path.name.rstrip("0123456789") for path in quick.folder.iterdir()} <= {"out", "p"}
 
 
+@pytest.mark.long
 def test_killed_at_each_step_into_a_pipe(quick: Tail, fresh: Connection) -> None:
     """Each reader gets batches as they are, from their first row to their last, or none; all of them come."""
     insert(fresh, ROWS)
