@@ -98,10 +98,12 @@ CREATE TABLE inorder_internal.feed (
         CHECK ((position).partial IS NOT NULL OR (position).last_key IS NULL
                OR (array_lower((position).last_key, 1) = 1 AND array_ndims((position).last_key) = 1
                    AND array_position((position).last_key, NULL) IS NULL AND ((position).last_key)[2]::smallint >= 0
-                   AND coalesce(nullif(((position).last_key)[3], '')::bigint, 0) IS NOT NULL
+                   -- Not IS NOT NULL: the planner of 19 knows that, and leaves the cast out.
+                   AND (((position).last_key)[3] = '' OR ((position).last_key)[3]::bigint >= '-9223372036854775808')
                    AND (cardinality((position).last_key) = 3
-                        OR cardinality((position).last_key) = 6 AND ((position).last_key)[5]::bigint IS NOT NULL
-                           AND ((position).last_key)[6]::bigint IS NOT NULL
+                        OR cardinality((position).last_key) = 6
+                           AND ((position).last_key)[5]::bigint >= '-9223372036854775808'
+                           AND ((position).last_key)[6]::bigint >= '-9223372036854775808'
                            AND ((position).last_key)[4]::int8multirange <@ '{[0,281474976710656)}'
                            AND NOT ((position).last_key)[4]::int8multirange && (position).transactions)) IS TRUE),
     batch bigint NOT NULL DEFAULT 0 CHECK (batch >= 0),
