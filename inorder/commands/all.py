@@ -52,7 +52,7 @@ def require_own(page: Path, results: Iterable[Result]) -> None:
 
 @click.command("all")
 @bindir_option
-@click.option("--quick", is_flag=True, help="Short runs: 10 to 16 minutes on two cores.")
+@click.option("--quick", is_flag=True, help="Short runs: about ten minutes on two cores.")
 @click.option("--full", is_flag=True, help="The published sizes: days.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=".", help="Folder for its files.")
 def lab_run_all(bindir: Path | None, quick: bool, full: bool, out: Path) -> None:
