@@ -16,6 +16,9 @@ INTERNAL_ALLOWED = (
     ("", r"invalid memory alloc request size .*mcxt\.c"),
     # PREPARE p AS SELECT NULL::t; DROP TABLE t; EXECUTE p: a plan is not tied to the types that it names
     ("EXECUTE ", r"cache lookup failed for type \d+ \((tupdesc|lsyscache)\.c"),
+    # SELECT * FROM f(NULL::t), while another session drops t: the parser, which has not locked it, wants to say that a
+    # function in FROM has an unsupported return type, and no longer finds its name
+    ("SELECT ", r"cache lookup failed for type \d+ \(format_type\.c"),
 )
 # What gives as many rows as its arguments ask for.
 SLOW_ALLOWED = ("uuid_v7_partition_bounds", "time_steps", "commit_around", "generate_series(1, 3000")
