@@ -13,7 +13,8 @@ from psycopg import sql
 from inorder.database import connect_as_user, query
 from inorder.errors import InorderError
 from inorder.patience import pauses
-from inorder.session import Session, explained, first_line
+from inorder.reconnect import once
+from inorder.session import Session, first_line
 
 # What a statement needs that others hold for a while: waiting on would keep all who come after it waiting, too.
 BUSY = ("55P03", "40P01", "40001")
@@ -137,24 +138,10 @@ class Preparation:
 def prepare(plan: Plan, say: Callable[[str], None]) -> None:
     """In a session of its own."""
     preparation = Preparation(plan, say)
-    session = Session(plan.dsn, writes=True)
-    try:
-        preparation.attach(session)
-        preparation.run()
-    except psycopg.Error as error:
-        raise explained(error) from error
-    finally:
-        session.close()
+    once(plan.dsn, preparation.attach, preparation.run, writes=True)
 
 
 def listed(plan: Plan) -> list[str]:
     """The statements, without running them."""
     preparation = Preparation(plan, lambda _text: None)
-    session = Session(plan.dsn)
-    try:
-        preparation.attach(session)
-        return preparation.statements()
-    except psycopg.Error as error:
-        raise explained(error) from error
-    finally:
-        session.close()
+    return once(plan.dsn, preparation.attach, preparation.statements)
