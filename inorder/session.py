@@ -141,7 +141,7 @@ def too_large_explained() -> Iterator[None]:
         if error.sqlstate == "54000" or "invalid memory alloc request size" in str(error):
             raise InorderError(
                 f"{explained(error)}\nHINT:  A row that is read must have less than 1 GB as text, in which a byte of a "
-                "bytea takes two. --batch-rows 1 delivers the rows before it."
+                "bytea takes two. --batch-rows 1 delivers the rows before it, unless an unfinished batch has them all."
             ) from error
         raise
 
