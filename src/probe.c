@@ -59,17 +59,41 @@ scan_keys(ScanKey keys, Numbers numbers, Oid type)
 	return 2;
 }
 
+typedef struct Opened
+{
+	Relation	table;
+	Relation	index;
+	TupleTableSlot *slot;
+} Opened;
+
+/* The table is locked: see lock_tree() in ground.c. */
+static Opened
+open_leaf(const Leaf *leaf)
+{
+	Relation	table = table_open(leaf->oid, NoLock);
+
+	return (Opened) {table, index_open(leaf->index, AccessShareLock), table_slot_create(table, NULL)};
+}
+
+static void
+close_leaf(Opened leaf)
+{
+	ExecDropSingleTupleTableSlot(leaf.slot);
+	index_close(leaf.index, NoLock);
+	table_close(leaf.table, NoLock);
+}
+
 /* The number of rows of these numbers, at most so many */
 static int64
-index_count(Relation table, Relation index, TupleTableSlot *slot, Numbers numbers, int64 most)
+index_count(Opened leaf, Numbers numbers, int64 most)
 {
 	ScanKeyData keys[2];
-	int			count = scan_keys(keys, numbers, index->rd_opcintype[0]);
-	IndexScanDesc scan = begin_index_scan(table, index, GetActiveSnapshot(), count);
+	int			count = scan_keys(keys, numbers, leaf.index->rd_opcintype[0]);
+	IndexScanDesc scan = begin_index_scan(leaf.table, leaf.index, GetActiveSnapshot(), count);
 	int64		found = 0;
 
 	index_rescan(scan, keys, count, NULL, 0);
-	while (found < most && index_getnext_slot(scan, ForwardScanDirection, slot))
+	while (found < most && index_getnext_slot(scan, ForwardScanDirection, leaf.slot))
 	{
 		CHECK_FOR_INTERRUPTS();
 		found++;
@@ -78,42 +102,26 @@ index_count(Relation table, Relation index, TupleTableSlot *slot, Numbers number
 	return found;
 }
 
-static bool
-index_has(Relation table, Relation index, TupleTableSlot *slot, Numbers numbers)
-{
-	return index_count(table, index, slot, numbers, 1) > 0;
-}
-
+/* The number of rows of one more table */
 static int64
-count_leaf(const Leaf *leaf, const Numbers *ranges, int count, int64 most)
+count_leaf(Opened leaf, const Numbers *ranges, int count, int64 most)
 {
-	Relation	table = table_open(leaf->oid, NoLock);
-	Relation	index = index_open(leaf->index, AccessShareLock);
-	TupleTableSlot *slot = table_slot_create(table, NULL);
 	int64		found = 0;
 
 	for (int i = 0; i < count && found < most; i++)
-		found += index_count(table, index, slot, ranges[i], most - found);
-	ExecDropSingleTupleTableSlot(slot);
-	index_close(index, NoLock);
-	table_close(table, NoLock);
+	{
+		CHECK_FOR_INTERRUPTS();
+		found += index_count(leaf, ranges[i], most - found);
+	}
 	return found;
 }
 
-/* One more table; one row is enough of each kind */
+/* One row is enough of each kind. */
 static void
-probe_leaf(const Leaf *leaf, const Numbers *ranges, int count, Numbers beyond, Found *found)
+probe_leaf(Opened leaf, const Numbers *ranges, int count, Numbers beyond, Found *found)
 {
-	Relation	table = table_open(leaf->oid, NoLock);
-	Relation	index = index_open(leaf->index, AccessShareLock);
-	TupleTableSlot *slot = table_slot_create(table, NULL);
-
-	for (int i = 0; i < count && !found->rows; i++)
-		found->rows = index_has(table, index, slot, ranges[i]);
-	found->beyond = found->beyond || index_has(table, index, slot, beyond);
-	ExecDropSingleTupleTableSlot(slot);
-	index_close(index, NoLock);
-	table_close(table, NoLock);
+	found->rows = found->rows || count_leaf(leaf, ranges, count, 1) > 0;
+	found->beyond = found->beyond || index_count(leaf, beyond, 1) > 0;
 }
 
 /* Only a btree is asked for little. */
@@ -154,8 +162,11 @@ probe(const Table *table, Value numbers)
 
 	for (int i = 0; i < table->ground->leaf_count; i++)
 	{
+		Opened		leaf = open_leaf(&table->ground->leaves[i]);
+
 		CHECK_FOR_INTERRUPTS();
-		probe_leaf(&table->ground->leaves[i], ranges, set->rangeCount, beyond, &found);
+		probe_leaf(leaf, ranges, set->rangeCount, beyond, &found);
+		close_leaf(leaf);
 	}
 	return found;
 }
@@ -170,7 +181,12 @@ probe_count(const Table *table, Value numbers, int64 most)
 
 	PushActiveSnapshot(GetTransactionSnapshot());
 	for (int i = 0; i < table->ground->leaf_count && found < most; i++)
-		found += count_leaf(&table->ground->leaves[i], ranges, set->rangeCount, most - found);
+	{
+		Opened		leaf = open_leaf(&table->ground->leaves[i]);
+
+		found += count_leaf(leaf, ranges, set->rangeCount, most - found);
+		close_leaf(leaf);
+	}
 	PopActiveSnapshot();
 	return found;
 }
