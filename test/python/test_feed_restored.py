@@ -100,13 +100,17 @@ def check_refused(connection: Connection) -> None:
             f"SELECT feed_batch_rows('{feed} steps', 1, null::{table})", f"SELECT feed_finish_batch('{feed} steps', 1)",
             f"SELECT feed_seek('{feed}', 'now')", f"SELECT feed_create('another', {quoted})",
             f"SELECT feed_start({quoted})", f"SELECT feed_enable({quoted})",
+            f"SELECT feed_passed({quoted})", f"SELECT feed_passed_partitions({quoted})",
             f"INSERT INTO {table} (n) VALUES (0)", f"INSERT INTO {table} (n) SELECT generate_series(1, 600)",
         ):  # fmt: skip
             assert "feed_rebase(" in str(refusal(connection, call).message_hint), call
     refusal(connection, "INSERT INTO parts_highest (n) VALUES (7)")
     with pytest.raises(Refused, match=RESTORED), connection.cursor().copy("COPY orders (n) FROM STDIN") as copy:
         copy.write("1\n")
-    for call in ("feed_read('made', null::made)", "feed_seek('made', 'here')", "feed_finish_batch('made steps', 1)"):
+    for call in (
+        "feed_read('made', null::made)", "feed_seek('made', 'here')", "feed_finish_batch('made steps', 1)",
+        "feed_passed('made')", "feed_passed_partitions('made')",
+    ):  # fmt: skip
         assert "feed_seek('made" in str(refusal(connection, f"SELECT {call}").message_hint)
 
 

@@ -62,6 +62,9 @@ CREATE INDEX ON plain USING brin (xact);
 SELECT feed_create('plain', 'plain');
 INSERT INTO plain VALUES (1);
 SELECT feed_passed('plain'), count(*) FROM feed_passed_partitions('plain');
+SELECT k FROM feed_read('plain', null::plain);
+SELECT feed_passed('plain') > 0 AS passed, count(*) FROM feed_passed_partitions('plain');
+INSERT INTO plain VALUES (2);
 -- Names.
 SELECT feed_next_batch('plain');
 SELECT error_of(s) FROM unnest(ARRAY['SELECT feed_rename(''plain'', ''fast'')', 'SELECT feed_rename(''plain'', NULL)', 'SELECT feed_rename(''plain'', '''')', 'SELECT feed_rename(''none'', ''new'')', 'SELECT feed_rename(NULL, ''new'')']) AS s;
