@@ -183,15 +183,32 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.create_feed(text, oid, regclass, @extschema@.feed_position) IS
 'Internal function. Insert a new feed.';
 
-CREATE FUNCTION inorder_internal.drop_feed(feed bigint, caller oid)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+CREATE FUNCTION inorder_internal.given_feed(feed bigint, caller oid)
+RETURNS inorder_internal.feed
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     f inorder_internal.feed;
 BEGIN
     SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
-    PERFORM inorder_internal.check_giver(f, caller);
+    IF f.id IS NULL THEN
+        RAISE 'the feed was dropped' USING ERRCODE = 'undefined_object';
+    ELSIF NOT inorder_internal.is_role(caller, f.owner, f.owner_name, f.system)
+          AND NOT inorder_internal.owns(caller, f.relation) THEN
+        RAISE 'must be owner of feed % or of its table', quote_literal(f.name)
+        USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN f;
+END $$;
+COMMENT ON FUNCTION inorder_internal.given_feed(bigint, oid) IS
+'Internal function. A feed, or an error unless the caller owns it or its table.';
+
+CREATE FUNCTION inorder_internal.drop_feed(feed bigint, caller oid)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.given_feed(feed, caller);
     DELETE FROM inorder_internal.feed AS known WHERE known.id = feed;
     PERFORM inorder_internal.sweep();
 END $$;
@@ -203,10 +220,8 @@ RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    f inorder_internal.feed;
+    f inorder_internal.feed := inorder_internal.given_feed(feed, caller);
 BEGIN
-    SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
-    PERFORM inorder_internal.check_giver(f, caller);
     UPDATE inorder_internal.feed AS known SET name = new_name WHERE known.id = feed;
 EXCEPTION WHEN unique_violation THEN
     PERFORM inorder_internal.say_exists(new_name, f.owner);
@@ -214,32 +229,14 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.rename_feed(bigint, oid, text) IS
 'Internal function. Give a feed another name.';
 
-CREATE FUNCTION inorder_internal.check_giver(f inorder_internal.feed, caller oid)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF f.id IS NULL THEN
-        RAISE 'the feed was dropped' USING ERRCODE = 'undefined_object';
-    ELSIF NOT inorder_internal.is_role(caller, f.owner, f.owner_name, f.system)
-          AND NOT inorder_internal.owns(caller, f.relation) THEN
-        RAISE 'must be owner of feed % or of its table', quote_literal(f.name)
-        USING ERRCODE = 'insufficient_privilege';
-    END IF;
-END $$;
-COMMENT ON FUNCTION inorder_internal.check_giver(inorder_internal.feed, oid) IS
-'Internal function. Error unless the caller owns the feed or its table.';
-
 CREATE FUNCTION inorder_internal.set_mover(feed bigint, caller oid, grantee oid, allowed boolean)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    f inorder_internal.feed;
+    f inorder_internal.feed := inorder_internal.given_feed(feed, caller);
     rest inorder_internal.role_ref[];
 BEGIN
-    SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
-    PERFORM inorder_internal.check_giver(f, caller);
     IF inorder_internal.role_name(grantee) IS NULL THEN
         RAISE 'role with OID % does not exist', grantee USING ERRCODE = 'undefined_object';
     END IF;
@@ -399,7 +396,7 @@ BEGIN
                 PERFORM inorder_internal.say_restored(f);
             ELSIF (f.position).partial IS NOT NULL THEN
                 PERFORM inorder_internal.check_order(t, (f.position).members, (f.position).partial);
-            ELSIF cardinality(renewed) = 3 THEN
+            ELSIF NOT inorder_internal.in_set(inorder_internal.order_of(NULL, renewed)) THEN
                 renewed := inorder_internal.renewed_order(t.relation, NULL, renewed);
             END IF;
             UPDATE inorder_internal.feed AS known

@@ -29,6 +29,7 @@ RETURNS SETOF inorder_internal.seen_feed
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT f.name, inorder_internal.shown_owner(f), f.relation, t.key_column,
+           -- Not by order_of(): that fails on a forged row, and nobody would see any feed.
            CASE WHEN (f.position).partial IS NULL THEN ((f.position).last_key)[1]::name END,
            (f.position).transactions, (f.position).partial,
            CASE WHEN (f.pending).transactions IS NOT NULL THEN f.batch END,

@@ -82,6 +82,18 @@ RETURN (p).transactions + coalesce((inorder_internal.order_of((p).partial, (p).l
 COMMENT ON FUNCTION inorder_internal.passed_by(@extschema@.feed_position) IS
 'Internal function. The transactions that a position has read, all rows of them or, of an ordered set, some.';
 
+CREATE FUNCTION inorder_internal.say_forged(key text[], reason text)
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'a position has the order %, which no server writes', key
+    USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = reason,
+          HINT = 'Go on by feed_seek(), or begin with a new position, by feed_start().';
+END $$;
+COMMENT ON FUNCTION inorder_internal.say_forged(text[], text) IS
+'Internal function. The error about an order that cannot be decoded.';
+
 CREATE FUNCTION inorder_internal.check_ordered(number bigint, key text[], passed int8multirange)
 RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -99,13 +111,9 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    RAISE 'a position has the order %, which no server writes', key
-    USING ERRCODE = 'object_not_in_prerequisite_state',
-          HINT = 'Go on by feed_seek(), or begin with a new position, by feed_start().';
+    PERFORM inorder_internal.say_forged(key, 'Members are missing, or its column or its set cannot be right.');
 EXCEPTION WHEN data_exception THEN
-    RAISE 'a position has the order %, which no server writes', key
-    USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = SQLERRM,
-          HINT = 'Go on by feed_seek(), or begin with a new position, by feed_start().';
+    PERFORM inorder_internal.say_forged(key, SQLERRM);
 END $$;
 COMMENT ON FUNCTION inorder_internal.check_ordered(bigint, text[], int8multirange) IS
 'Internal function. Error unless the order of a position or batch can be decoded, and its set is disjoint from what '

@@ -62,7 +62,7 @@ RETURN CASE WHEN number IS NULL THEN '{}'::int8multirange ELSE int8multirange(in
 COMMENT ON FUNCTION inorder_internal.one(bigint) IS
 'Internal function. The set of one transaction, or of none for null.';
 
--- Executable by PUBLIC: it refers to pg_catalog only.
+-- Executable by PUBLIC: it refers to pg_catalog only. Six members of last_key: see order_of() in sql/order.sql.
 CREATE FUNCTION @extschema@.feed_advance(from_position @extschema@.feed_position, batch @extschema@.feed_batch)
 RETURNS @extschema@.feed_position
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
