@@ -24,7 +24,7 @@ from inorder.lab.instruments.counters import (
 from inorder.lab.instruments.machine import available_cores
 from inorder.lab.keys import KEY_KINDS, KeyKind, kinds_named
 from inorder.lab.results import checkpoint_wal
-from inorder.lab.server_settings import Small, fill_settings
+from inorder.lab.server_settings import FILL_WAL, Small, fill_settings
 from inorder.lab.setting import Setting, in_sizes, made
 from inorder.lab.targets.target import Target, since
 from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round
@@ -38,9 +38,9 @@ MOST_CLIENTS = 90
 # Rows of one INSERT while filling: about half a second, which is how soon a cancel is heard.
 FILL_BATCH = 250_000
 
-# Heap and index of a uuid key with random keys' free space, as measured at 10 M rows; and the WAL kept of its fill.
+# Heap and index of a uuid key with random keys' free space, as measured at 10 M rows; and the WAL of its fill.
 TABLE_BYTES_PER_ROW = 83
-INSERT_BYTES_PER_ROW = TABLE_BYTES_PER_ROW + 170
+FILL_WAL_PER_ROW = 170
 
 # What a fast machine inserts, with bigint and 8 sessions on 4 cores.
 INSERT_ROWS_PER_SECOND = 200_000
@@ -71,10 +71,13 @@ def fill_workers() -> int:
     return setting.count("Tables filled at a time.", 1, 1024, asked=False, sessions=True, factory=available_cores)
 
 
-def bytes_needed(rows: int, turns: int, seconds: int, inserts: int | None) -> int:
-    """What a table needs that is filled to so many rows and has so many turns, each of which adds to it."""
+def bytes_needed(tables: int, rows: int, turns: int, seconds: int, inserts: int | None) -> int:
+    """What tables need that are filled to so many rows, with so many turns each, which add to them.
+
+    The WAL of the fill is kept up to max_wal_size.
+    """
     added = turns * (inserts or seconds * INSERT_ROWS_PER_SECOND)
-    return rows * INSERT_BYTES_PER_ROW + added * TABLE_BYTES_PER_ROW
+    return tables * (rows + added) * TABLE_BYTES_PER_ROW + min(tables * rows * FILL_WAL_PER_ROW, FILL_WAL)
 
 
 def load_of(clients: int, threads: int, seconds: int, inserts: int | None) -> pgbench.Load:

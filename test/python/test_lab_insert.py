@@ -404,6 +404,8 @@ def test_room_is_checked_wherever_files_go(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(InputError, match=told):
         require_room(insert, plan)
     free[temporary_folder(service_account())] = SERVER_BYTES
+    with pytest.raises(InputError, match=r"100,000,000 rows of 3 key kinds need about 39\.4 GB"):  # max_wal_size once
+        require_room(insert, replace(plan, kinds=("v7", "random", "time"), tablespace=""))
     with pytest.raises(InputError, match=r"1,000 rows of 1 key kinds need about 0\.2 GB"):
         require_room(insert, replace(plan, rows=(1000,), tablespace=""))
     with pytest.raises(InputError, match=r"1,000 rows of 1 key kinds need about 9\.4 GB"):  # as turns add to them

@@ -96,8 +96,8 @@ class NoiseExperiment(Experiment[NoisePlan]):
     def room(cls, plan: NoisePlan) -> tuple[int, str]:
         """All tables, with what the turns add to them."""
         tables = len(plan.copies())
-        each = bytes_needed(plan.rows, plan.rounds, plan.seconds, plan.inserts)
-        return each * tables, f"{plan.rows:,} rows of {tables} tables"
+        needed = bytes_needed(tables, plan.rows, plan.rounds, plan.seconds, plan.inserts)
+        return needed, f"{plan.rows:,} rows of {tables} tables"
 
     @classmethod
     def adapt(cls, plan: NoisePlan, can: Capabilities) -> Adapted[NoisePlan]:

@@ -30,8 +30,8 @@ class InsertExperiment(Experiment[InsertPlan]):
     def room(cls, plan: InsertPlan) -> tuple[int, str]:
         """All tables, with what the turns at the largest size add to them."""
         rows, tables = max(plan.rows), len(plan.variants)
-        each = bytes_needed(rows, plan.rounds * len(plan.clients), plan.seconds, plan.inserts)
-        return each * tables, f"{rows:,} rows of {tables} key kinds"
+        needed = bytes_needed(tables, rows, plan.rounds * len(plan.clients), plan.seconds, plan.inserts)
+        return needed, f"{rows:,} rows of {tables} key kinds"
 
     @classmethod
     def index_folder(cls, plan: InsertPlan) -> str:
