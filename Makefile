@@ -23,7 +23,7 @@ SQL_SOURCES = header.sql keys.sql uuid_v1.sql time_bounds.sql uuid_extras.sql sn
               state.sql table.sql query.sql order.sql next_batch.sql feed.sql reader.sql guard.sql restore.sql prepare.sql count.sql retention.sql backlog.sql feeds.sql index_pages.sql rights.sql
 DATA_built  = inorder--$(EXTVERSION).sql
 
-REGRESS        = install sequence_keys time_keys v7 xact uuid_v1 time_bounds snapshot index_pages feed guard feed_partitions feed_prepare feed_changes exact_count feed_rights feed_owner feed_path feed_hidden feed_state feed_limit feed_order feed_wait feed_retention feeds uuid_extras
+REGRESS        = install sequence_keys time_keys v7 xact uuid_v1 time_bounds snapshot index_pages feed guard feed_partitions feed_prepare feed_changes exact_count feed_rights feed_owner feed_path feed_hidden feed_state feed_limit feed_order feed_whole feed_wait feed_retention feeds uuid_extras
 # pg_regress looks for a test in its output folder first: in tree ./sql/feed.sql, a source, would be taken for one.
 REGRESS_OPTS   = --inputdir=$(HERE)test --outputdir=output_regress
 ISOLATION      = xact_order shared_sequence feed_own_rows feed_gap_uuid feed_gap_default feed_gap_generated feed_isolation feed_two_readers feed_batch_holder feed_roles feed_table_changes feed_failing_consumer feed_nobody_waits feed_detach feed_order_of_cause exact_count_fold

@@ -90,7 +90,7 @@ COMMENT ON FUNCTION inorder_internal.say_restored(inorder_internal.feed) IS
 CREATE FUNCTION inorder_internal.feed_state(
     feed bigint, caller oid, reads boolean, seeks boolean, OUT name text, OUT relation oid,
     OUT t inorder_internal.feed_table, OUT at_position @extschema@.feed_position, OUT batch bigint,
-    OUT finished bigint, OUT pending @extschema@.feed_batch
+    OUT finished bigint, OUT pending @extschema@.feed_batch, OUT whole_transactions boolean
 )
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -116,6 +116,7 @@ BEGIN
     at_position := f.position;
     batch := f.batch;
     finished := f.finished;
+    whole_transactions := f.whole_transactions;
     pending := CASE WHEN (f.pending).transactions IS NOT NULL THEN f.pending END;
 END $$;
 COMMENT ON FUNCTION inorder_internal.feed_state(bigint, oid, boolean, boolean) IS
@@ -167,20 +168,22 @@ COMMENT ON FUNCTION inorder_internal.say_exists(text, oid) IS
 'Internal function. The error about a name that the role has for another feed.';
 
 CREATE FUNCTION inorder_internal.create_feed(
-    feed_name text, caller oid, relation regclass, from_position @extschema@.feed_position
+    feed_name text, caller oid, relation regclass, from_position @extschema@.feed_position, whole_transactions boolean
 )
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM inorder_internal.sweep();
-    INSERT INTO inorder_internal.feed (id, name, owner, owner_name, system, relation, position, batch_origin)
+    INSERT INTO inorder_internal.feed (id, name, owner, owner_name, system, relation, position, batch_origin,
+                                       whole_transactions)
     VALUES (inorder_internal.new_id(), feed_name, caller, inorder_internal.role_name(caller),
-            inorder_internal.server_system(), create_feed.relation, from_position, from_position.origin);
+            inorder_internal.server_system(), create_feed.relation, from_position, from_position.origin,
+            create_feed.whole_transactions);
 EXCEPTION WHEN unique_violation THEN
     PERFORM inorder_internal.say_exists(feed_name, caller);
 END $$;
-COMMENT ON FUNCTION inorder_internal.create_feed(text, oid, regclass, @extschema@.feed_position) IS
+COMMENT ON FUNCTION inorder_internal.create_feed(text, oid, regclass, @extschema@.feed_position, boolean) IS
 'Internal function. Insert a new feed.';
 
 CREATE FUNCTION inorder_internal.given_feed(feed bigint, caller oid)
@@ -416,11 +419,11 @@ COMMENT ON FUNCTION inorder_internal.seek_start(bigint, inorder_internal.feed_ta
 
 CREATE FUNCTION @extschema@.feed_create(
     name text, relation regclass, start text DEFAULT 'beginning', key_column name DEFAULT NULL,
-    order_column name DEFAULT NULL
+    order_column name DEFAULT NULL, whole_transactions boolean DEFAULT false
 )
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.feed_create(text, regclass, text, name, name) IS
+COMMENT ON FUNCTION @extschema@.feed_create(text, regclass, text, name, name, boolean) IS
 'Create a feed: a named position in an insert-only table, which feed_enable makes readable and guards. Start '
 '''beginning'' delivers existing rows too, ''now'' only rows of transactions that end later. A table may have any '
 'number of feeds. Different roles may use the same name.
@@ -429,10 +432,12 @@ With order_column, a feed delivers the rows of the transactions that have ended 
 'the first, the first comes first if its value is lower. It must be a smallint, integer or bigint, NOT NULL, the first '
 'column of a btree index, and not generated; if its values are drawn from a sequence, by one that ascends, with CACHE '
 '1. Its values must not be updated.
+With whole_transactions, a batch never ends inside a transaction: max_rows is rounded up to the end of the last one, '
+'so that all rows of a transaction are in one batch, however many they are. It excludes order_column.
 Requires SELECT on the table and USAGE on its schema; ownership if it is not enabled yet. The feed is owned by the '
 'role that creates it. Range: name 1 to 200 characters. Errors: duplicate_object, invalid_parameter_value (name, '
-'start), insufficient_privilege, undefined_column and object_not_in_prerequisite_state (order_column), and those of '
-'feed_enable.';
+'start), insufficient_privilege, undefined_column and object_not_in_prerequisite_state (order_column), '
+'feature_not_supported (order_column and whole_transactions), and those of feed_enable.';
 
 CREATE FUNCTION @extschema@.feed_drop(name text, owner regrole DEFAULT NULL)
 RETURNS void

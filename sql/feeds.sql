@@ -4,9 +4,9 @@
 -- does not lock one, since the owner could then block everybody.
 
 CREATE TYPE inorder_internal.seen_feed AS (
-    name text, owner name, relation regclass, key_column name, order_column name, position int8multirange,
-    partial bigint, unfinished_batch bigint, batch_pid int, created timestamptz, moved timestamptz,
-    backlog_transactions bigint, backlog_rows_estimated bigint
+    name text, owner name, relation regclass, key_column name, order_column name, whole_transactions boolean,
+    position int8multirange, partial bigint, unfinished_batch bigint, batch_pid int, created timestamptz,
+    moved timestamptz, backlog_transactions bigint, backlog_rows_estimated bigint
 );
 COMMENT ON TYPE inorder_internal.seen_feed IS 'Internal type. What the view feeds shows for a feed.';
 
@@ -30,7 +30,7 @@ LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT f.name, inorder_internal.shown_owner(f), f.relation, t.key_column,
            -- Not by order_of(): that fails on a forged row, and nobody would see any feed.
-           CASE WHEN (f.position).partial IS NULL THEN ((f.position).last_key)[1]::name END,
+           CASE WHEN (f.position).partial IS NULL THEN ((f.position).last_key)[1]::name END, f.whole_transactions,
            (f.position).transactions, (f.position).partial,
            CASE WHEN (f.pending).transactions IS NOT NULL THEN f.batch END,
            CASE WHEN (f.pending).transactions IS NOT NULL AND inorder_internal.session_lives(f.holder)
@@ -92,8 +92,8 @@ COMMENT ON FUNCTION @extschema@.feed_holders(regclass) IS
 'first. For sessions of other roles it shows what pg_stat_activity shows.';
 
 CREATE VIEW @extschema@.feeds WITH (security_barrier = true) AS
-SELECT f.name, f.owner, f.relation, f.key_column, f.order_column, f.position, f.partial, f.unfinished_batch,
-       f.batch_pid, f.created, f.moved, f.backlog_transactions, f.backlog_rows_estimated, h.writers,
+SELECT f.name, f.owner, f.relation, f.key_column, f.order_column, f.whole_transactions, f.position, f.partial,
+       f.unfinished_batch, f.batch_pid, f.created, f.moved, f.backlog_transactions, f.backlog_rows_estimated, h.writers,
        h.since AS held_since, h.pid AS holder_pid, h.application AS holder_application, h.gid AS holder_gid,
        h.query AS holder_query
 FROM inorder_internal.seen_feeds() AS f
@@ -104,6 +104,7 @@ COMMENT ON VIEW @extschema@.feeds IS
 'that it may read, and all feeds to members of pg_monitor.';
 COMMENT ON COLUMN @extschema@.feeds.order_column IS
 'column in whose order rows of the transactions that have ended are delivered; null for the order of transactions';
+COMMENT ON COLUMN @extschema@.feeds.whole_transactions IS 'whether no batch ends inside a transaction';
 COMMENT ON COLUMN @extschema@.feeds.position IS 'transactions read completely';
 COMMENT ON COLUMN @extschema@.feeds.partial IS 'transaction whose rows are read up to a key';
 COMMENT ON COLUMN @extschema@.feeds.batch_pid IS

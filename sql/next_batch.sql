@@ -414,7 +414,7 @@ BEGIN
         b.transactions := b.transactions
             * (int8multirange(int8range(0, number, '[]')) + inorder_internal.one(b.resumed));
     END IF;
-    IF t.order_columns <> '{}' THEN
+    IF t.order_columns <> '{}' AND last_key IS NOT NULL THEN
         b.cut := number;
         b.cut_after := last_key;
     END IF;
@@ -422,5 +422,5 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION inorder_internal.cut_batch(
     inorder_internal.feed_table, @extschema@.feed_batch, bigint, text[]) IS
-'Internal function. A batch that ends after a row or, if no key distinguishes the rows of a transaction, after its '
-'transaction.';
+'Internal function. A batch that ends after a row or, without a key or if none distinguishes the rows of a '
+'transaction, after its transaction.';

@@ -107,18 +107,21 @@ Requires SELECT on the table and USAGE on its schema. Errors: invalid_parameter_
 'of feed_create for the order column.';
 
 CREATE FUNCTION @extschema@.feed_batch_after(
-    relation regclass, from_position @extschema@.feed_position, max_rows int DEFAULT NULL
+    relation regclass, from_position @extschema@.feed_position, max_rows int DEFAULT NULL,
+    whole_transactions boolean DEFAULT false
 )
 RETURNS @extschema@.feed_batch
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.feed_batch_after(regclass, @extschema@.feed_position, int) IS
+COMMENT ON FUNCTION @extschema@.feed_batch_after(regclass, @extschema@.feed_position, int, boolean) IS
 'Return the batch that follows a position kept by the reader, of at most max_rows rows (all if null). Read it by '
 'feed_rows, then continue with feed_advance(position, batch). It may have no rows. Flushes the WAL first, so that a '
-'crash cannot lose the rows of the batch. Works on a primary and on a standby.
+'crash cannot lose the rows of the batch. Works on a primary and on a standby. With whole_transactions max_rows is '
+'rounded up to the end of the last transaction; the order of a column excludes that.
 Range: max_rows 1 to 2147483647. Errors: object_not_in_prerequisite_state if the position is of another server or '
 'timeline, or has read something and lacks members, if the table was restored (see feed_rebase), or if a partition was '
 'attached with rows of transactions in the position; serialization_failure if the server is promoted during the call '
-'(retry); insufficient_privilege, undefined_column and others of feed_enable.';
+'(retry); feature_not_supported (whole_transactions, and a position with an order column); insufficient_privilege, '
+'undefined_column and others of feed_enable.';
 
 CREATE FUNCTION @extschema@.feed_rows(relation regclass, batch @extschema@.feed_batch, row_type anyelement)
 RETURNS SETOF anyelement

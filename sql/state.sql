@@ -113,6 +113,7 @@ CREATE TABLE inorder_internal.feed (
         CHECK (pending IS NULL OR ((pending).transactions <@ '{[0,281474976710656)}') IS TRUE),
     holder oid,
     holder_pid int,
+    whole_transactions boolean NOT NULL DEFAULT false,
     created timestamptz NOT NULL DEFAULT now(),
     moved timestamptz,
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here("position")) STORED,
@@ -134,6 +135,7 @@ COMMENT ON COLUMN inorder_internal.feed.pending IS 'that batch, until it is fini
 COMMENT ON COLUMN inorder_internal.feed.holder IS
 'number of the session that has that batch: the session holds a lock on the number until it ends';
 COMMENT ON COLUMN inorder_internal.feed.holder_pid IS 'process id of that session';
+COMMENT ON COLUMN inorder_internal.feed.whole_transactions IS 'whether batches end with a transaction only';
 COMMENT ON COLUMN inorder_internal.feed.moved IS 'when the position last moved';
 COMMENT ON COLUMN inorder_internal.feed.written_here IS
 'whether the extension wrote the position here; otherwise a restore did, and the feed cannot move until '

@@ -65,17 +65,17 @@ static StateCall find = {
 	" LEFT JOIN inorder_internal.feed AS f ON f.id = s.id"
 };
 static StateCall own_state = {
-	"SELECT f.name, t, t.ordered, f.position, f.batch, f.finished, f.pending"
+	"SELECT f.name, t, t.ordered, f.position, f.batch, f.finished, f.pending, f.whole_transactions"
 	" FROM inorder_internal.feed AS f JOIN inorder_internal.feed_table AS t ON t.relation = f.relation"
 	" WHERE f.id = $1 AND (f.pending).transactions IS NULL AND f.written_here AND (t.written_here OR t.is_generated)"
 	" AND inorder_internal.may_move($2, f)"
 };
 static StateCall state = {
-	"SELECT s.name, s.t, (s.t).ordered, s.at_position, s.batch, s.finished, s.pending"
+	"SELECT s.name, s.t, (s.t).ordered, s.at_position, s.batch, s.finished, s.pending, s.whole_transactions"
 	" FROM inorder_internal.feed_state($1, $2, $3, $4) AS s"
 };
 static StateCall check_name = {"SELECT inorder_internal.check_name($1)"};
-static StateCall create = {"SELECT inorder_internal.create_feed($1, $2, $3, $4)"};
+static StateCall create = {"SELECT inorder_internal.create_feed($1, $2, $3, $4, $5)"};
 static StateCall drop = {"SELECT inorder_internal.drop_feed($1, $2)"};
 static StateCall rename_to = {"SELECT inorder_internal.rename_feed($1, $2, $3)"};
 static StateCall set_mover = {"SELECT inorder_internal.set_mover($1, $2, $3, $4)"};
@@ -119,11 +119,11 @@ look_at(Feed *feed, Need need)
 {
 	Value		reads = need == NEED_ROWS_UNLESS_PENDING ? null_of(BOOLOID) : value_of(BoolGetDatum(need != NEED_NOTHING), BOOLOID);
 	Value		seeks = value_of(BoolGetDatum(need == NEED_TABLE), BOOLOID);
-	Value		found[7];
+	Value		found[8];
 	bool		may_read = need != NEED_NOTHING && lock_readable(feed->table.oid);
 
-	if (!may_read || !state_look(&own_state, 2, (Value[]) {feed->id, caller_value()}, 7, found))
-		state_call(&state, 4, (Value[]) {feed->id, caller_value(), reads, seeks}, 7, found);
+	if (!may_read || !state_look(&own_state, 2, (Value[]) {feed->id, caller_value()}, 8, found))
+		state_call(&state, 4, (Value[]) {feed->id, caller_value(), reads, seeks}, 8, found);
 	feed->name = found[0];
 	feed->table.description = found[1];
 	feed->table.ordered = DatumGetBool(found[2].value);
@@ -131,6 +131,7 @@ look_at(Feed *feed, Need need)
 	feed->batch = found[4];
 	feed->finished = found[5];
 	feed->pending = found[6];
+	feed->table.whole = DatumGetBool(found[7].value);
 	if (need == NEED_ROWS || need == NEED_TABLE || (need == NEED_ROWS_UNLESS_PENDING && feed->pending.null))
 		prove_ground(&feed->table);
 }
@@ -169,7 +170,7 @@ move_feed(const Feed *feed, Value batch)
 	state_call(&move, 2, (Value[]) {feed->id, batch}, 1, &nothing);
 }
 
-/* feed_create(name text, relation regclass, start text, key_column name, order_column name) */
+/* feed_create(name text, relation regclass, start text, key_column name, order_column name, whole_transactions boolean) */
 Datum
 feed_create(PG_FUNCTION_ARGS)
 {
@@ -179,13 +180,17 @@ feed_create(PG_FUNCTION_ARGS)
 	Value		nothing;
 	Table		table;
 	Oid			relation;
+	bool		whole = !PG_ARGISNULL(5) && PG_GETARG_BOOL(5);
 
+	refuse_whole(whole && !PG_ARGISNULL(4));
 	state_call(&check_name, 1, &name, 1, &nothing);
 	relation = readable_argument(fcinfo, 1);
 	ensure_enabled(relation, argument_value(fcinfo, 3, NAMEOID));
 	table = open_table(relation);
 	position = start_position(&table, start, argument_value(fcinfo, 4, NAMEOID));
-	state_call(&create, 4, (Value[]) {name, caller_value(), relation_value(relation), position}, 1, &nothing);
+	state_call(&create, 5,
+			   (Value[]) {name, caller_value(), relation_value(relation), position, value_of(BoolGetDatum(whole), BOOLOID)},
+			   1, &nothing);
 	PG_RETURN_VOID();
 }
 

@@ -140,6 +140,17 @@ look_for_faults(const Table *table, Value position, const Candidate *candidate)
 	probe_table(table, text_of(query), true);
 }
 
+/* Rows of one transaction may be far apart in the order of a column. */
+void
+refuse_whole(bool whole)
+{
+	if (whole)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("whole_transactions and an order column exclude each other"),
+				 errdetail("In the order of a column the rows of a transaction need not follow each other.")));
+}
+
 /* One snapshot for all: no row in it has a number that the server had not reached when it was asked after that. */
 static Next
 find_candidate(const Table *table, Value position, Value max_rows, Candidate *candidate)
@@ -161,6 +172,7 @@ find_candidate(const Table *table, Value position, Value max_rows, Candidate *ca
 		look_for_faults(table, position, candidate);
 	if (!candidate->order.column.null)
 	{
+		refuse_whole(table->whole);
 		prove_order_column(table, &candidate->order);
 		if (!candidate->order.resumed_from.null)
 			return REST_OF_SET;
@@ -168,7 +180,7 @@ find_candidate(const Table *table, Value position, Value max_rows, Candidate *ca
 	return rows.rows || !candidate->resumed.null ? BATCH_OF_ROWS : EMPTY_BATCH;
 }
 
-/* End a batch after so many rows of it, found in a window of its transactions; false if that has fewer */
+/* End a batch after so many rows of it, or with the transaction of the last one, found in a window of its transactions; false if that has fewer */
 static bool
 cut_in(const Table *table, Value window, Value *batch, Value max_rows)
 {
@@ -178,7 +190,8 @@ cut_in(const Table *table, Value window, Value *batch, Value max_rows)
 	state_call(&cut_text, 3, (Value[]) {table->description, window, max_rows}, 1, &query);
 	if (!query_row(table, text_of(query), false, 2, last))
 		return false;
-	state_call(&cut, 4, (Value[]) {table->description, *batch, last[0], last[1]}, 1, batch);
+	state_call(&cut, 4, (Value[]) {table->description, *batch, last[0], table->whole ? null_of(TEXTARRAYOID) : last[1]}, 1,
+			   batch);
 	return true;
 }
 

@@ -19,6 +19,7 @@ extern Next next_batch(const Table *table, Value position, Value max_rows, Value
 extern void read_batch(const Table *table, Value batch, FunctionCallInfo fcinfo);
 extern char *batch_query(const Table *table, Value batch, const char *columns, bool in_order);
 extern bool has_rows(const Table *table, Value batch);
+extern void refuse_whole(bool whole);
 extern Value position_after(Value position, Value batch);
 extern bool has_next(const Table *table, Value position);
 extern void check_row_type(const Table *table, FunctionCallInfo fcinfo, int argument);

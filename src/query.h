@@ -11,6 +11,7 @@
 typedef struct Table
 {
 	Oid			oid;
+	bool		whole;			/* a batch ends with a transaction, though it then has more rows than are asked for */
 	bool		ordered;		/* a btree gives its rows by number; otherwise a BRIN index does not */
 	Value		description;	/* inorder_internal.feed_table */
 	struct Ground *ground;		/* what reads of it stand on (ground.h) */

@@ -122,7 +122,7 @@ open_at(FunctionCallInfo fcinfo, Value *position)
 	return open_table(relation);
 }
 
-/* feed_batch_after(relation regclass, from_position feed_position, max_rows int) -> feed_batch */
+/* feed_batch_after(relation regclass, from_position feed_position, max_rows int, whole_transactions boolean) -> feed_batch */
 Datum
 feed_batch_after(PG_FUNCTION_ARGS)
 {
@@ -131,6 +131,7 @@ feed_batch_after(PG_FUNCTION_ARGS)
 	Value		batch;
 	Table		table = open_at(fcinfo, &position);
 
+	table.whole = !PG_ARGISNULL(3) && PG_GETARG_BOOL(3);
 	if (next_batch(&table, position, argument_value(fcinfo, 2, INT4OID), &batch) == NO_BATCH)
 		state_call(&no_batch, 1, &position, 1, &batch);
 	check_ground(&table);

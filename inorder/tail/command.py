@@ -53,6 +53,10 @@ MOST_ROWS = 2**31 - 1
     help="Deliver rows in the order of this column, not of their transactions. It was drawn from a sequence.",
 )
 @click.option(
+    "--whole-transactions", "whole", is_flag=True,
+    help="End no batch inside a transaction: a batch has more rows than --batch-rows if the last transaction has them.",
+)  # fmt: skip
+@click.option(
     "--exec", "command", metavar="COMMAND",
     help="Run a shell command for each batch, with the whole batch as its input; exit code 0 means delivered.",
 )  # fmt: skip
@@ -87,10 +91,20 @@ def tail(**options: Any) -> None:
         run(plan, written.add)
 
 
+def check_order(feed: str | None, order_by: str | None, whole: bool) -> None:
+    """What rows come together, and in which order, is for a table only."""
+    if feed is not None and order_by is not None:
+        raise InputError("--order-by is for a TABLE: a feed has the order column that it was created with")
+    if feed is not None and whole:
+        raise InputError("--whole-transactions is for a TABLE: a feed has the whole_transactions it was created with")
+    if order_by is not None and whole:
+        raise InputError("--whole-transactions excludes --order-by")
+
+
 def plan_of(
     table: str | None, position: Path | None, feed: str | None, owner: str | None, dsn: str, output: str,
-    follow: bool, interval: str | None, batch_rows: str, start: str | None, order_by: str | None, command: str | None,
-    retries: str | None, frame: bool, accept_origin: bool, accept_output: bool,
+    follow: bool, interval: str | None, batch_rows: str, start: str | None, order_by: str | None, whole: bool,
+    command: str | None,    retries: str | None, frame: bool, accept_origin: bool, accept_output: bool,
 ) -> Plan:  # fmt: skip
     """The plan from the options, or an error in one sentence."""
     if feed is None and (table is None or position is None):
@@ -98,8 +112,7 @@ def plan_of(
     if feed is not None and (table is not None or position is not None or start or accept_origin or accept_output):
         raise InputError("--feed has its table and its position in the database: give no TABLE, --position, "
                          "--start, --accept-origin or --accept-output")  # fmt: skip
-    if feed is not None and order_by is not None:
-        raise InputError("--order-by is for a TABLE: a feed has the order column that it was created with")
+    check_order(feed, order_by, whole)
     if owner is not None and feed is None:
         raise InputError("--owner requires --feed")
     if frame and command is not None:
@@ -118,6 +131,7 @@ def plan_of(
         batch_rows=parse_count(batch_rows, "--batch-rows", 1, MOST_ROWS),
         start=start or "beginning",
         order_by=order_by,
+        whole=whole,
         accept_origin=accept_origin,
         accept_output=accept_output,
         follow=follow,

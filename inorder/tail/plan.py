@@ -17,6 +17,7 @@ class Plan:
     batch_rows: int = 10_000
     start: str = "beginning"
     order_by: str | None = None  # of a new position
+    whole: bool = False  # transactions, in batches of a table
     accept_origin: bool = False
     accept_output: bool = False
     follow: bool = False

@@ -78,7 +78,7 @@ def source_for(plan: Plan, stack: ExitStack, sink: Sink) -> Source:
     assert plan.table is not None and plan.position is not None
     file = stack.enter_context(PositionFile(plan.position))
     return TableSource(
-        plan.table, file, form, plan.batch_rows, plan.start, plan.order_by, plan.accept_origin, sink.keep
+        plan.table, file, form, plan.batch_rows, plan.start, plan.order_by, plan.accept_origin, sink.keep, plan.whole
     )
 
 

@@ -99,10 +99,10 @@ class TableSource:
 
     def __init__(
         self, name: str, file: PositionFile, form: Format, max_rows: int, start: str, order_by: str | None,
-        accept: bool, sync_output: Callable[[], None],
+        accept: bool, sync_output: Callable[[], None], whole: bool = False,
     ) -> None:  # fmt: skip
         self.name, self.file, self.form, self.max_rows = name, file, form, max_rows
-        self.start, self.order_by = start, order_by
+        self.whole, self.start, self.order_by = whole, start, order_by
         self.sync_output = sync_output
         self.saved = file.read()
         self.state = self.saved.without_origin() if self.saved and accept else self.saved
@@ -189,7 +189,7 @@ class TableSource:
         """For the batch after a position and its rows."""
         self.asked = max_rows
         batch = self.session.statement(
-            query("tail_batch"), table=self.table.oid, position=as_text(position), max_rows=max_rows
+            query("tail_batch"), table=self.table.oid, position=as_text(position), max_rows=max_rows, whole=self.whole
         )
         return self.session.stream(self.table, self.copy(KEPT), batch)
 

@@ -77,3 +77,17 @@ def test_a_feed_delivers_all_sets(tail: Tail, ordered: Connection) -> None:
     ordered.execute("SELECT count(*) FROM feed_read('f', null::events, 5)")
     write(ordered, 8, 9)
     assert numbers(tail("--feed", "f", "--batch-rows", "4")) == [6, 7, 8, 9]
+
+
+def test_whole_transactions(tail: Tail, fresh: Connection) -> None:
+    """A batch ends with a transaction, also where it has more rows then."""
+    for size in (3, 1, 2, 1, 4):
+        write(fresh, *[size] * size)
+    lines = "tr '\\n' ' ' >> got; echo >> got"
+    tail("events", "--position", "p", "--whole-transactions", "--batch-rows", "2", "--format", "csv", "--exec",
+         f"tail -n +2 | grep -o '[0-9]*$' | {lines}")  # fmt: skip
+    assert (tail.folder / "got").read_text().split("\n") == ["3 3 3 ", "1 2 2 ", "1 4 4 4 4 ", ""]
+    assert "--whole-transactions excludes --order-by" in tail(
+        "events", "--position", "q", "--order-by", "n", "--whole-transactions", code=2
+    )
+    assert "--whole-transactions is for a TABLE: a feed has" in tail("--feed", "f", "--whole-transactions", code=2)

@@ -11,7 +11,7 @@ import psycopg
 from inorder.database import Connection, connect
 
 from stress.refusals import GUARD, IN_USE, JOINED, KEY, ORIGIN, PASSED, cause_of, passes
-from stress.world import ORDER, ROW_BITS, STREAMED, TABLES, TRANSACTION_BITS, Role, World, is_lost, roll_back
+from stress.world import CALM, ORDER, ROW_BITS, STREAMED, TABLES, TRANSACTION_BITS, Role, World, is_lost, roll_back
 
 LONG_PAUSE = 0.3
 BUSY_PAUSE = 0.005
@@ -39,6 +39,7 @@ class Delivery:
     tables: tuple[str, ...] = TABLES
     events: list[Event] = field(default_factory=list)
     waiting: int = 0
+    whole: bool = False  # all rows of a transaction come in one batch
     by_column: bool = False  # in the order of a column, where a table has one
     ordered: bool = True  # not where two readers share it, nor where a statement takes rows as they come
     longest: float = 0.0
@@ -68,7 +69,18 @@ class Delivery:
                 lane, number = token >> TRANSACTION_BITS + ROW_BITS, token >> ROW_BITS
                 found += number < last.get(lane, 0)
                 last[lane] = number
+        found += self.split() if self.whole else 0
         return found + (self.disordered_streams(versions) if self.by_column and self.ordered else 0)
+
+    def split(self) -> int:
+        """How often a transaction had rows in one more batch, in tables that owners leave alone."""
+        found, seen = 0, set[tuple[str, int]]()
+        for event in self.events:
+            if event.table in CALM:
+                numbers = {(event.table, token >> ROW_BITS) for token in event.tokens}
+                found += len(numbers & seen)
+                seen |= numbers
+        return found
 
     def disordered_streams(self, versions: dict[int, tuple[int, int]]) -> int:
         """How often a version of a stream came after a later one."""
@@ -105,6 +117,11 @@ class Reader(Role):
         self.delivery.by_column = True
         return self
 
+    def by_transaction(self) -> Self:
+        """The same reader, whose batches end with a transaction only."""
+        self.delivery.whole = True
+        return self
+
     def order(self, table: str) -> str | None:
         """The column by which it reads a table."""
         return ORDER.get(table) if self.delivery.by_column else None
@@ -117,7 +134,8 @@ class Reader(Role):
         """One feed on each table, of the role whose session this is."""
         for table in () if self.joins else TABLES:
             connection.execute(
-                "SELECT feed_create(%s, %s, order_column => %s)", [self.feed(table), table, self.order(table)]
+                "SELECT feed_create(%s, %s, order_column => %s, whole_transactions => %s)",
+                [self.feed(table), table, self.order(table), self.delivery.whole],
             )
 
     def work(self) -> None:

@@ -393,6 +393,8 @@ def database_readers(world: World) -> list[Reader]:
         TwoStep(world, "two steps", None),
         TwoStep(world, "two steps, few rows", (1, 500)),
         Applying(world, "apply", (1, 3000)),
+        Plain(world, "whole transactions", (1, 300)).by_transaction(),
+        TwoStep(world, "whole, two steps", (1, 300)).by_transaction(),
         Plain(world, "ordered", None).in_order(),
         Plain(world, "ordered, few rows", (1, 300)).in_order(),
         TwoStep(world, "ordered, two steps", (1, 500)).in_order(),

@@ -99,8 +99,9 @@ class Stateless(Reader):
         limit = self.rng.randint(*self.limits) if self.limits and not self.world.settled.is_set() else None
         asked, reading, moving = (self.rng.choice(self.connections) for _ in range(3))
         batch = self.text(
-            asked, "SELECT feed_batch_after(%s, %s::feed_position, %s)::text", table, self.positions[table], limit
-        )
+            asked, "SELECT feed_batch_after(%s, %s::feed_position, %s, %s)::text", table, self.positions[table], limit,
+            self.delivery.whole,
+        )  # fmt: skip
         tokens = batch_rows(reading if self.rng.random() < 0.5 else asked, table, batch)
         position = self.text(
             moving, "SELECT feed_advance(%s::feed_position, %s::feed_batch)::text", self.positions[table], batch
@@ -195,6 +196,7 @@ def stateless_readers(world: World) -> list[Stateless]:
         Stateless(world, "stateless, hopping", both, None),
         Stateless(world, "stateless, hopping, few", both, (1, 500)),
         Stateless(world, "stateless, plain role", both, (1, 500), OWNER),
+        Stateless(world, "whole, stateless, hopping", both, (1, 300)).by_transaction(),
         Stateless(world, "ordered, stateless", [PRIMARY], (1, 500)).in_order(),
         Stateless(world, "ordered, stateless, hopping", both, (1, 500)).in_order(),
     ]
