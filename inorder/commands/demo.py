@@ -11,7 +11,7 @@ from inorder.errors import InputError
 from inorder.lab.analysis.stats import LEAST_ROUNDS
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertPlan
-from inorder.lab.experiments.reader import ReaderPlan
+from inorder.lab.experiments.reader.readers import ReaderPlan
 from inorder.lab.journal import usual_name
 from inorder.lab.results import EXACT_COUNTERS, Result
 from inorder.lab.server.servers import Server, embedded_server, find_server

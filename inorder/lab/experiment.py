@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from inorder.database import Connection
 from inorder.errors import InputError
@@ -26,6 +26,16 @@ TURNS = (
 )
 
 
+class Reports(Protocol):
+    """A module that has the sections and verdicts of an experiment."""
+
+    def sections(self, result: Result, plan: Any, /) -> Sequence[Section]:
+        """The tables."""
+
+    def verdicts(self, result: Result, plan: Any, question: str, /) -> Sequence[Verdict]:
+        """The answers."""
+
+
 class Experiment(ABC, Generic[P]):
     """One experiment of the lab, on one target. Each is a module in ``lab/experiments``; it is found there.
 
@@ -33,7 +43,7 @@ class Experiment(ABC, Generic[P]):
     ones that it follows. ``programs`` are those of PostgreSQL that it runs. ``alone``: it needs a server to itself.
     ``needs``: an option without which it cannot be run. ``method`` is how it is measured, "" where that is how tables
     are larger than memory. ``checkpoints``: it makes some within a measurement. ``order`` is the order of measurements,
-    for the report.
+    for the report. ``reports`` is the module with sections and verdicts, where they are not methods.
     """
 
     name: ClassVar[str]
@@ -46,6 +56,7 @@ class Experiment(ABC, Generic[P]):
     checkpoints: ClassVar[bool] = False
     order: ClassVar[str] = TURNS
     method: ClassVar[str] = ""
+    reports: ClassVar[Reports]
     Plan: ClassVar[type[Plan]]
 
     def __init__(self, plan: P, target: Target, progress: Progress) -> None:
@@ -116,14 +127,14 @@ class Experiment(ABC, Generic[P]):
     # --- what it says ---------------------------------------------------------
 
     @classmethod
-    @abstractmethod
     def sections(cls, result: Result) -> Sequence[Section]:
         """The tables of its report."""
+        return cls.reports.sections(result, cls.plan_in(result))
 
     @classmethod
-    @abstractmethod
     def verdicts(cls, result: Result) -> Sequence[Verdict]:
         """The questions that it answers, for the top of its page; none if too little was measured."""
+        return cls.reports.verdicts(result, cls.plan_in(result), cls.question)
 
     # --- its plan -------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from inorder.errors import InorderError
 from inorder.lab.experiments import all_experiments
-from inorder.lab.experiments.feed import FeedExperiment, FeedPlan
+from inorder.lab.experiments.feed import FeedExperiment
 from inorder.lab.experiments.feed.tables import (
     ENDED,
     FORMS,
@@ -18,6 +18,7 @@ from inorder.lab.experiments.feed.tables import (
     SUMMARIES,
     WRITES,
     WRITTEN,
+    FeedPlan,
     log_table,
     query_kind,
 )

@@ -14,12 +14,13 @@ from inorder.errors import InputError
 from inorder.lab.experiments.generators import FLOOR, INSERTS
 from inorder.lab.experiments.mixed import AGAIN, MixedPlan
 from inorder.lab.experiments.mixed import STEPS as STEPS_OF_MIXED
-from inorder.lab.experiments.reader import ReaderExperiment, ReaderPlan
-from inorder.lab.experiments.reader.readers import READERS
+from inorder.lab.experiments.reader import ReaderExperiment
+from inorder.lab.experiments.reader.readers import READERS, ReaderPlan
 from inorder.lab.experiments.uuid_v1.plan import KINDS as UUID_V1_KINDS
 from inorder.lab.experiments.uuid_v1.plan import STEPS as LIFE
 from inorder.lab.experiments.uuid_v1.plan import UuidV1Plan
-from inorder.lab.experiments.writers import WritersExperiment, WritersPlan
+from inorder.lab.experiments.writers import WritersExperiment
+from inorder.lab.experiments.writers.forms import WritersPlan
 from inorder.lab.instruments.clocks import Apart
 from inorder.lab.instruments.pgbench import Load
 from inorder.lab.journal import load

@@ -17,7 +17,7 @@ from inorder.lab.experiments.bulk.plan import COPY_IN, COPY_OUT, STEPS, BulkPlan
 from inorder.lab.experiments.insert import InsertPlan
 from inorder.lab.experiments.mixed import MixedPlan
 from inorder.lab.experiments.noise import NoisePlan
-from inorder.lab.experiments.reader import ReaderPlan
+from inorder.lab.experiments.reader.readers import ReaderPlan
 from inorder.lab.experiments.reuse import ReusePlan
 from inorder.lab.experiments.sequence.plan import SequencePlan
 from inorder.lab.journal import load

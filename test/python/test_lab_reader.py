@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from inorder.database import Connection
 from inorder.errors import InorderError
 from inorder.lab.experiments import all_experiments
-from inorder.lab.experiments.reader import ReaderExperiment, ReaderPlan, Reading, compare
-from inorder.lab.experiments.reader.readers import READERS, TABLE, all_readers
+from inorder.lab.experiments.reader import ReaderExperiment, Reading, compare
+from inorder.lab.experiments.reader.readers import READERS, TABLE, ReaderPlan, all_readers
 from inorder.lab.experiments.reader.report import READ
 from inorder.lab.instruments.clocks import SAME, Apart, apart
 from inorder.lab.journal import load

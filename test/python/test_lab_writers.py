@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from inorder.database import Connection, connect
 from inorder.errors import InorderError
-from inorder.lab.experiments.writers import WritersExperiment, WritersPlan, count_misplaced
+from inorder.lab.experiments.writers import WritersExperiment, count_misplaced
 from inorder.lab.experiments.writers.forms import (
     BASELINE,
     CACHED,
@@ -20,6 +20,7 @@ from inorder.lab.experiments.writers.forms import (
     STATEMENTS,
     TABLE,
     XACT,
+    WritersPlan,
     one_table,
 )
 from inorder.lab.experiments.writers.report import STATEMENT_ROWS, TOGETHER

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from inorder.lab.experiments.writers import WritersExperiment, WritersPlan
+from inorder.lab.experiments.writers import WritersExperiment
 from inorder.lab.experiments.writers.forms import (
     ALONE_FORMS,
     BASELINE,
@@ -13,6 +13,7 @@ from inorder.lab.experiments.writers.forms import (
     LOCK_KEPT,
     OWN_TABLE,
     XACT,
+    WritersPlan,
 )
 from inorder.lab.experiments.writers.report import (
     ALONE,

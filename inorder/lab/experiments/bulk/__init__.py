@@ -4,7 +4,7 @@ Each kind goes through all steps before the next begins, since most steps need w
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
@@ -32,11 +32,8 @@ from inorder.lab.experiments.bulk.plan import (
 )
 from inorder.lab.instruments.counters import read_leaf_density, read_sizes
 from inorder.lab.keys import SCHEMA, KeyKind
-from inorder.lab.results import Result
 from inorder.lab.server_settings import measuring_settings
 from inorder.lab.turn import Metrics, Stage, Turn, several
-from inorder.report.section import Section
-from inorder.report.verdict import Verdict
 
 INDEX = "bulk_idx"  # the one that is built for comparison, and dropped
 STATEMENTS = {
@@ -67,6 +64,7 @@ class BulkExperiment(Experiment[BulkPlan]):
     programs = ()
     method = "time and WAL"
     Plan: ClassVar = BulkPlan
+    reports: ClassVar = report
     control: Connection
     file: Path
 
@@ -160,18 +158,6 @@ class BulkExperiment(Experiment[BulkPlan]):
         if step in LEAVE_KEY:
             sizes |= read_sizes(self.control, key) | read_leaf_density(self.control, key)
         return sizes
-
-    # --- what it reports ------------------------------------------------------
-
-    @classmethod
-    def sections(cls, result: Result) -> Sequence[Section]:
-        """Six tables for each number of rows, and P1's beside."""
-        return report.sections(result, cls.plan_in(result))
-
-    @classmethod
-    def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        """What random keys cost a load, and whether a plain index takes longer; of the largest table."""
-        return report.verdicts(result, max(cls.plan_in(result).rows), cls.question)
 
 
 def beforehand(key: KeyKind, step: str) -> list[str]:

@@ -84,8 +84,9 @@ def sections(result: Result, plan: BulkPlan) -> list[Section]:
     return [*found, published_section(result)]
 
 
-def verdicts(result: Result, rows: int, question: str) -> list[Verdict]:
+def verdicts(result: Result, plan: BulkPlan, question: str) -> list[Verdict]:
     """What random keys cost a load, and P1's surprise about indexes; of the largest table."""
+    rows = max(plan.rows)
     random = next((kind for kind in RANDOM if result.select(WITH_KEY, kind, rows)), RANDOM[0])
 
     def to_base(metric: str, values: Metric) -> Compared:

@@ -5,9 +5,8 @@ table: after many rows arrived while one transaction was open, which still is; a
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from statistics import median
 from typing import ClassVar
 
@@ -15,16 +14,17 @@ import psycopg
 
 from inorder.database import Connection
 from inorder.errors import InorderError
-from inorder.lab import log_tables, setting
+from inorder.lab import log_tables
+from inorder.lab import setting as setting
 from inorder.lab.experiment import Experiment
-from inorder.lab.experiments.feed.report import sections, verdicts
+from inorder.lab.experiments.feed import report
+from inorder.lab.experiments.feed.report import sections as sections
+from inorder.lab.experiments.feed.report import verdicts as verdicts
 from inorder.lab.experiments.feed.tables import (
-    BATCH,
+    BATCH as BATCH,
+)
+from inorder.lab.experiments.feed.tables import (
     BRIN,
-    COUNT,
-    COUNT_FEW,
-    COUNT_MANY,
-    COUNT_STAR,
     ENDED,
     FORMS,
     HELD,
@@ -42,22 +42,32 @@ from inorder.lab.experiments.feed.tables import (
     WRITE_BASELINE,
     WRITES,
     WRITTEN,
+    FeedPlan,
     arrivals,
     log_table,
     query_kind,
     question,
     reading,
 )
+from inorder.lab.experiments.feed.tables import (
+    COUNT as COUNT,
+)
+from inorder.lab.experiments.feed.tables import (
+    COUNT_FEW as COUNT_FEW,
+)
+from inorder.lab.experiments.feed.tables import (
+    COUNT_MANY as COUNT_MANY,
+)
+from inorder.lab.experiments.feed.tables import (
+    COUNT_STAR as COUNT_STAR,
+)
 from inorder.lab.instruments.machine import available_cores
 from inorder.lab.instruments.timing import Prepared
 from inorder.lab.keys import SCHEMA
 from inorder.lab.log_tables import BATCH_ROWS
-from inorder.lab.plan import Plan
-from inorder.lab.results import Result
+from inorder.lab.plan import Plan as Plan
 from inorder.lab.server_settings import fill_settings
 from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round, seed_of, single
-from inorder.report.section import Section
-from inorder.report.verdict import Verdict
 
 FILL_TRANSACTION = 100  # rows of one transaction while the tables are filled
 NEW_TRANSACTION = 10  # and afterwards
@@ -65,42 +75,6 @@ WRITTEN_TABLE = f"{SCHEMA}.written"
 
 # Two tables of 256 bytes a row with their indexes, what arrives later, and the WAL kept of it.
 BYTES_PER_ROW = 1200
-
-
-@dataclass(frozen=True, kw_only=True)
-class FeedPlan(Plan):
-    """How large the tables are, and how often everything is done. Other amounts follow where a table is small."""
-
-    rows: int = setting.count("Rows of each table before the queries.", 10_000, 10**10, 20_000_000, quick=200_000)
-    rounds: int = setting.rounds(6, quick=3, full=9)
-
-    @property
-    def read_rows(self) -> int:
-        """Rows that are read into a summary."""
-        return min(1_000_000, self.rows // 2)
-
-    @property
-    def new_rows(self) -> int:
-        """Rows that arrive while a transaction is open."""
-        return min(500_000, self.rows // 2)
-
-    @property
-    def written(self) -> dict[str, int]:
-        """Rows of one turn of a writer, by the way it writes."""
-        return {SINGLE: min(50_000, self.rows // 20), BATCH: BATCH_ROWS * min(200, self.rows // 5000)}
-
-    @property
-    def queried(self) -> dict[str, int]:
-        """The rows of a query: those it reads, or those that came since the count was folded."""
-        return {
-            IDLE: 0,
-            PIECE: min(10_000, self.rows // 10),
-            NEW: self.new_rows,
-            COUNT_STAR: self.rows,
-            COUNT: 0,
-            COUNT_FEW: min(1000, self.rows // 100),
-            COUNT_MANY: min(100_000, self.rows // 10),
-        }
 
 
 class FeedExperiment(Experiment[FeedPlan]):
@@ -114,6 +88,7 @@ class FeedExperiment(Experiment[FeedPlan]):
     alone = True
     method = "CPU time and latency"
     Plan: ClassVar = FeedPlan
+    reports: ClassVar = report
     session: Connection
     holder: Connection | None = None
 
@@ -316,15 +291,3 @@ class FeedExperiment(Experiment[FeedPlan]):
         else:
             self.arrive(rows - self.since[form], NEW_TRANSACTION, form)
         self.since[form] = rows
-
-    # --- what it reports ------------------------------------------------------
-
-    @classmethod
-    def sections(cls, result: Result) -> Sequence[Section]:
-        """Writers, readers, queries."""
-        return sections(result, cls.plan_in(result).rows)
-
-    @classmethod
-    def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        """What a feed costs a writer of single rows."""
-        return verdicts(result, cls.question)

@@ -19,6 +19,7 @@ from inorder.lab.experiments.feed.tables import (
     WRITE_BASELINE,
     WRITES,
     WRITTEN,
+    FeedPlan,
     query_kind,
 )
 from inorder.lab.log_tables import BATCH_ROWS
@@ -208,17 +209,17 @@ def query_section(result: Result, table_rows: int) -> Section:
     )
 
 
-def sections(result: Result, table_rows: int) -> Sequence[Section]:
+def sections(result: Result, plan: FeedPlan) -> Sequence[Section]:
     """As far as things are measured."""
     made = (
         write_section(result),
         *(read_section(result, step) for step in SUMMARIES),
-        query_section(result, table_rows),
+        query_section(result, plan.rows),
     )
     return [section for section in made if section.rows]
 
 
-def verdicts(result: Result, question: str) -> list[Verdict]:
+def verdicts(result: Result, _plan: FeedPlan, question: str) -> list[Verdict]:
     """What a feed costs a writer of single rows."""
     ratios = ratios_of(result, SINGLE, UUID, WRITE_BASELINE, micros_a_row)
     values = [(WRITTEN[kind].label, median_of(result, SINGLE, kind, micros_a_row), charts.series(0))

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from inorder.lab import log_tables
+from inorder.lab import log_tables, setting
 from inorder.lab.keys import SCHEMA
 from inorder.lab.log_tables import BATCH_ROWS, BY_UUID, SERIAL
+from inorder.lab.plan import Plan
 
 # Ways to write the rows: a statement and a transaction for each, or for many.
 SINGLE = "write_single"
@@ -182,3 +183,39 @@ def question(step: str, form: str, rows: int) -> str:
         return f"SELECT exact_count('{table}')"
     limit = f", {rows}" if step == PIECE else ""
     return f"SELECT count(*) FROM feed_read('{form}', null::{table}{limit})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedPlan(Plan):
+    """How large the tables are, and how often everything is done. Other amounts follow where a table is small."""
+
+    rows: int = setting.count("Rows of each table before the queries.", 10_000, 10**10, 20_000_000, quick=200_000)
+    rounds: int = setting.rounds(6, quick=3, full=9)
+
+    @property
+    def read_rows(self) -> int:
+        """Rows that are read into a summary."""
+        return min(1_000_000, self.rows // 2)
+
+    @property
+    def new_rows(self) -> int:
+        """Rows that arrive while a transaction is open."""
+        return min(500_000, self.rows // 2)
+
+    @property
+    def written(self) -> dict[str, int]:
+        """Rows of one turn of a writer, by the way it writes."""
+        return {SINGLE: min(50_000, self.rows // 20), BATCH: BATCH_ROWS * min(200, self.rows // 5000)}
+
+    @property
+    def queried(self) -> dict[str, int]:
+        """The rows of a query: those it reads, or those that came since the count was folded."""
+        return {
+            IDLE: 0,
+            PIECE: min(10_000, self.rows // 10),
+            NEW: self.new_rows,
+            COUNT_STAR: self.rows,
+            COUNT: 0,
+            COUNT_FEW: min(1000, self.rows // 100),
+            COUNT_MANY: min(100_000, self.rows // 10),
+        }

@@ -1,20 +1,17 @@
 """The insert experiment: what it does to a server."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import ClassVar
 
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
-from inorder.lab.experiments.insert import report, verdicts
+from inorder.lab.experiments.insert import report
 from inorder.lab.experiments.insert.plan import SIZES, InsertPlan
 from inorder.lab.insert_tables import InsertTables, bytes_needed, load_of, speed_text
 from inorder.lab.keys import KEY_KINDS
-from inorder.lab.results import Result
 from inorder.lab.server_settings import Small
 from inorder.lab.turn import Measured, Metrics, Stage, Turn, every_round, single
-from inorder.report.section import Section
-from inorder.report.verdict import Verdict
 
 
 class InsertExperiment(Experiment[InsertPlan]):
@@ -25,6 +22,7 @@ class InsertExperiment(Experiment[InsertPlan]):
     question = "Do random keys cost you?"
     studies = ("P1", "P3")
     Plan: ClassVar = InsertPlan
+    reports: ClassVar = report
 
     @classmethod
     def room(cls, plan: InsertPlan) -> tuple[int, str]:
@@ -98,15 +96,3 @@ class InsertExperiment(Experiment[InsertPlan]):
     def outcome(self, metrics: Metrics) -> str:
         """Its TPS."""
         return speed_text(metrics)
-
-    # --- what it reports ------------------------------------------------------
-
-    @classmethod
-    def sections(cls, result: Result) -> Sequence[Section]:
-        """Every size, what an insert costs besides, the published figures, the model."""
-        return report.sections(result, cls.plan_in(result))
-
-    @classmethod
-    def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        """What random keys cost, and which key to use."""
-        return verdicts.verdicts(result, cls.plan_in(result), cls.question)

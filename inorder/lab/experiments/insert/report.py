@@ -12,10 +12,13 @@ from inorder.lab.experiments.insert.pictures import bars, by_size, over_time
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.insert.published import published_sections
 from inorder.lab.experiments.insert.summary import KindSummary, summarise, times_memory
+from inorder.lab.experiments.insert.verdicts import verdicts
 from inorder.lab.insert_tables import INSERT
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import Result
 from inorder.report.section import Column, Section, Value, data_only, number, percent, to_base
+
+__all__ = ["sections", "verdicts"]
 
 # The names are as narrow as a terminal of 80 columns needs.
 COLUMNS = (

@@ -1,6 +1,5 @@
 """The experiment on a table like another: what it does to a server."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import ClassVar
@@ -16,10 +15,7 @@ from inorder.lab.experiments.like.shape import Found, read_table, resolved, sour
 from inorder.lab.experiments.like.tables import LikeTables, TableParts
 from inorder.lab.insert_tables import INSERT
 from inorder.lab.keys import KEY_KINDS
-from inorder.lab.results import Result
 from inorder.lab.turn import Metrics, Stage, every_round, single
-from inorder.report.section import Section
-from inorder.report.verdict import Verdict
 
 
 class LikeExperiment(Experiment[LikePlan]):
@@ -31,6 +27,7 @@ class LikeExperiment(Experiment[LikePlan]):
     studies = ("P3",)
     needs = "--table or --ddl"
     Plan: ClassVar = LikePlan
+    reports: ClassVar = report
 
     @classmethod
     def completed(cls, plan: LikePlan, own: bool) -> Adapted[LikePlan]:
@@ -98,18 +95,6 @@ class LikeExperiment(Experiment[LikePlan]):
             return f"{metrics['seconds']:.1f} s"
         wal = f", {metrics['wal_bytes'] / metrics['inserts']:,.0f} B of WAL each" if "wal_bytes" in metrics else ""
         return f"{metrics['tps']:,.0f} transactions/s{wal}"
-
-    # --- what it reports ------------------------------------------------------
-
-    @classmethod
-    def sections(cls, result: Result) -> Sequence[Section]:
-        """The kinds of key, where the WAL comes from, the model."""
-        return report.sections(result, cls.plan_in(result))
-
-    @classmethod
-    def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        """What ordered keys would save."""
-        return report.verdicts(result, cls.plan_in(result), cls.question)
 
 
 def require_both(plan: LikePlan, own: bool) -> None:

@@ -8,7 +8,7 @@ was given.
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.resources import as_file, files
@@ -17,19 +17,20 @@ from typing import ClassVar
 
 from inorder.database import Connection
 from inorder.errors import InorderError, InputError
-from inorder.lab import setting
+from inorder.lab import setting as setting
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
-from inorder.lab.experiments.reader.readers import NEED_INORDER, READERS, TABLE, all_readers, setup
-from inorder.lab.experiments.reader.report import READ, sections, verdicts
+from inorder.lab.experiments.reader import report
+from inorder.lab.experiments.reader.readers import NEED_INORDER as NEED_INORDER
+from inorder.lab.experiments.reader.readers import READERS, TABLE, ReaderPlan, all_readers, setup
+from inorder.lab.experiments.reader.report import READ
+from inorder.lab.experiments.reader.report import sections as sections
+from inorder.lab.experiments.reader.report import verdicts as verdicts
 from inorder.lab.instruments import pgbench
 from inorder.lab.instruments.clocks import Apart
 from inorder.lab.instruments.machine import available_cores
-from inorder.lab.plan import Plan
-from inorder.lab.results import Result
+from inorder.lab.plan import Plan as Plan
 from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round
-from inorder.report.section import Section
-from inorder.report.verdict import Verdict
 
 MILLISECONDS = 1000.0
 POLL_PAUSE = 0.01
@@ -45,18 +46,6 @@ TWO_CLOCKS = (
     "A row's wait is by two clocks, the server's at its commit and this machine's at its delivery. Their "
     "difference is measured before and after each round; if it is not known to 5 ms, waits are left out."
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReaderPlan(Plan):
-    """How many sessions write, for how long, how often; and which readers follow them."""
-
-    writers: int = setting.count("Sessions of pgbench.", 1, 90, 16)
-    seconds: int = setting.count("Seconds of each round; every delivery is kept until then.", 1, 300, 10, full=60)
-    rounds: int = setting.rounds(1, full=6)
-    readers: tuple[str, ...] = setting.choices(
-        "Readers.", tuple(READERS), asked=False, needs_inorder=NEED_INORDER.__contains__, label=READERS.__getitem__
-    )
 
 
 @dataclass
@@ -116,6 +105,7 @@ class ReaderExperiment(Experiment[ReaderPlan]):
     order = "All readers follow the same load at the same time."
     method = "commit timestamps"
     Plan: ClassVar = ReaderPlan
+    reports: ClassVar = report
 
     @classmethod
     def room(cls, plan: ReaderPlan) -> tuple[int, str]:
@@ -241,16 +231,3 @@ class ReaderExperiment(Experiment[ReaderPlan]):
         moments = {int(str(row)): float(str(moment)) for row, moment in rows}
         self.rows_before = max(moments, default=self.rows_before)
         return moments
-
-    # --- what it reports ------------------------------------------------------
-
-    @classmethod
-    def sections(cls, result: Result) -> Sequence[Section]:
-        """A table a round."""
-        plan = cls.plan_in(result)
-        return sections(result, plan.writers, plan.seconds, plan.rounds)
-
-    @classmethod
-    def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        """Whether polling loses rows."""
-        return verdicts(result, cls.question)

@@ -4,10 +4,13 @@ None of them waits for anything; all read the same table by an index.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 from inorder.database import Connection
+from inorder.lab import setting
 from inorder.lab.keys import SCHEMA
+from inorder.lab.plan import Plan
 
 # Name -> how the reader keeps its place.
 READERS = {
@@ -132,3 +135,15 @@ def all_readers() -> dict[str, Reader]:
         "horizon": Horizon(),
         "feed": Feed(),
     }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReaderPlan(Plan):
+    """How many sessions write, for how long, how often; and which readers follow them."""
+
+    writers: int = setting.count("Sessions of pgbench.", 1, 90, 16)
+    seconds: int = setting.count("Seconds of each round; every delivery is kept until then.", 1, 300, 10, full=60)
+    rounds: int = setting.rounds(1, full=6)
+    readers: tuple[str, ...] = setting.choices(
+        "Readers.", tuple(READERS), asked=False, needs_inorder=NEED_INORDER.__contains__, label=READERS.__getitem__
+    )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from inorder.lab.experiments.reader.readers import READERS
+from inorder.lab.experiments.reader.readers import READERS, ReaderPlan
 from inorder.lab.results import Result, Run
 from inorder.report import charts
 from inorder.report.section import Chart, Column, Section, data_only, number
@@ -90,14 +90,14 @@ def row_of(run: Run) -> list[float | int | str | None]:
     ]  # fmt: skip
 
 
-def round_section(runs: Sequence[Run], writers: int, seconds: int, rounds: int) -> Section:
+def round_section(runs: Sequence[Run], plan: ReaderPlan) -> Section:
     """One round."""
-    took = min(runs[0].metrics["seconds"], float(seconds))  # less after an interrupt
-    which = f", round {runs[0].round} of {rounds}" if rounds > 1 else ""
+    took = min(runs[0].metrics["seconds"], float(plan.seconds))  # less after an interrupt
+    which = f", round {runs[0].round} of {plan.rounds}" if plan.rounds > 1 else ""
     drawn = {"Rows lost": lost_bars(runs), "Longest wait from commit to delivery": wait_bars(runs)}
     return Section(
         f"round_{runs[0].round}",
-        f"Losing rows: {writers} writers, {took:.0f} s{which}",
+        f"Losing rows: {plan.writers} writers, {took:.0f} s{which}",
         COLUMNS,
         [row_of(run) for run in runs],
         caption(runs),
@@ -105,16 +105,16 @@ def round_section(runs: Sequence[Run], writers: int, seconds: int, rounds: int) 
     )
 
 
-def sections(result: Result, writers: int, seconds: int, rounds: int) -> list[Section]:
+def sections(result: Result, plan: ReaderPlan) -> list[Section]:
     """A table a round."""
     numbers = sorted({run.round for run in result.select(READ)})
-    return [round_section(of_round(result, number), writers, seconds, rounds) for number in numbers]
+    return [round_section(of_round(result, number), plan) for number in numbers]
 
 
 SHOWN = ("id", "created", "feed")  # the two usual ways of polling, and what loses nothing
 
 
-def verdicts(result: Result, question: str) -> list[Verdict]:
+def verdicts(result: Result, _plan: ReaderPlan, question: str) -> list[Verdict]:
     """Whether polling loses rows, over all rounds: lost rows are counted, so one is enough for a yes."""
     runs = {name: runs for name in READERS if (runs := result.select(READ, name))}
     if not runs:

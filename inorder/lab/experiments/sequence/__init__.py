@@ -4,7 +4,6 @@ The same statement with a constant and with nextval of sequences that differ in 
 row, an insert of many.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -26,10 +25,7 @@ from inorder.lab.experiments.sequence.plan import (
 )
 from inorder.lab.instruments import pgbench
 from inorder.lab.keys import SCHEMA
-from inorder.lab.results import Result
 from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
-from inorder.report.section import Section
-from inorder.report.verdict import Verdict
 
 SPARE_CONNECTIONS = 20  # beside the load's: this tool's own, and those the server reserves
 
@@ -47,6 +43,7 @@ class SequenceExperiment(Experiment[SequencePlan]):
     studies = ("P2",)
     method = "TPS and CPU time"
     Plan: ClassVar = SequencePlan
+    reports: ClassVar = report
     control: Connection
 
     @classmethod
@@ -158,15 +155,3 @@ class SequenceExperiment(Experiment[SequencePlan]):
         expected = (rows, min(rows, 1) if kind == CONSTANT else rows)
         if row != expected:
             raise InorderError(f"{kind}: {row} rows and values in the table instead of {expected}")
-
-    # --- what it reports ------------------------------------------------------
-
-    @classmethod
-    def sections(cls, result: Result) -> Sequence[Section]:
-        """TPS by statement and clients, and one bulk statement; with P2 beside."""
-        return report.sections(result, cls.plan_in(result))
-
-    @classmethod
-    def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        """Whether nextval slows inserts of one row, and whether each CACHE is needed."""
-        return report.verdicts(result, cls.plan_in(result), cls.question)

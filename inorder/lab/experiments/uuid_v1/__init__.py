@@ -7,7 +7,6 @@ all steps before the next begins.
 import os
 import shutil
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import ClassVar
@@ -36,11 +35,8 @@ from inorder.lab.experiments.uuid_v1.plan import (
 from inorder.lab.instruments.counters import read_leaf_density, read_sizes
 from inorder.lab.instruments.vacuum import VERBOSE, index_pages, primary_message
 from inorder.lab.keys import KeyKind
-from inorder.lab.results import Result
 from inorder.lab.server_settings import Small
 from inorder.lab.turn import Metrics, Stage, every_round, several
-from inorder.report.section import Section
-from inorder.report.verdict import Verdict
 
 STATEMENTS = {
     ANALYZE: "ANALYZE {table}",
@@ -84,6 +80,7 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
     studies = ("P4",)
     programs = ()
     Plan: ClassVar = UuidV1Plan
+    reports: ClassVar = report
     control: Connection
     folder: Path
 
@@ -254,15 +251,3 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
     def random(self) -> str:
         """A tenth by hash of the row's place, which is its number of arrival: the same rows of every uuid table."""
         return f"(hashtidextended(ctid, {self.plan.seed}) & 2147483647) % 10 = 0"
-
-    # --- what it reports ------------------------------------------------------
-
-    @classmethod
-    def sections(cls, result: Result) -> Sequence[Section]:
-        """The steps, the counters of the others, and both COPYs beside P4."""
-        return report.sections(result, cls.plan_in(result))
-
-    @classmethod
-    def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        """What the order of time saves in the first COPY."""
-        return report.verdicts(result, cls.plan_in(result), cls.question)

@@ -4,8 +4,7 @@ Remedies of the study make inserts serial: one writer to a table, one to a parti
 takes its turn, one row a statement and many, into tables made for it; then the order of its ids is checked.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,38 +12,22 @@ from psycopg import sql
 
 from inorder.database import Connection, query
 from inorder.errors import InorderError
-from inorder.lab import setting
+from inorder.lab import setting as setting
 from inorder.lab.experiment import Experiment
-from inorder.lab.experiments.writers.forms import ALONE_FORMS, FORMS, STATEMENTS, XACT, WriterForm, removal
-from inorder.lab.experiments.writers.report import ALONE, STATEMENT_ROWS, sections, steps_of, verdicts
+from inorder.lab.experiments.writers import report
+from inorder.lab.experiments.writers.forms import ALONE_FORMS, FORMS, STATEMENTS, XACT, WriterForm, WritersPlan, removal
+from inorder.lab.experiments.writers.report import ALONE, STATEMENT_ROWS, steps_of
+from inorder.lab.experiments.writers.report import sections as sections
+from inorder.lab.experiments.writers.report import verdicts as verdicts
 from inorder.lab.extensions import release_tables
 from inorder.lab.instruments import pgbench
 from inorder.lab.keys import SCHEMA
-from inorder.lab.plan import Plan
-from inorder.lab.results import Result
+from inorder.lab.plan import Plan as Plan
 from inorder.lab.server_settings import fill_memory, measuring_settings
 from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
-from inorder.report.section import Section
-from inorder.report.verdict import Verdict
 
 # A second of the fastest form, 1.2 million rows measured: table, index, sort, the WAL of this turn and the last.
 BYTES_PER_SECOND = 5 * 2**28
-
-
-@dataclass(frozen=True, kw_only=True)
-class WritersPlan(Plan):
-    """Which forms, how many sessions write together, for how long, how often."""
-
-    forms: tuple[str, ...] = setting.choices(
-        "Forms of writing, comma-separated.", tuple(FORMS),
-        needs_inorder=lambda form: form == XACT, label=lambda form: FORMS[form].label,
-    )  # fmt: skip
-    clients: tuple[int, ...] = setting.counts(
-        "Sessions that write at once, several comma-separated.", 2, 90, (16,), sessions=True
-    )
-    seconds: int = setting.count("Seconds of each measurement.", 1, setting.MOST_SECONDS, 5, quick=1, full=20)
-    rounds: int = setting.rounds(6, quick=2, full=9)
-    threads: int = setting.threads()
 
 
 def count_misplaced(connection: Connection, tables: Iterable[str]) -> tuple[int, int]:
@@ -67,6 +50,7 @@ class WritersExperiment(Experiment[WritersPlan]):
     studies = ("P5",)
     method = "rows per second, and the order of their ids"
     Plan: ClassVar = WritersPlan
+    reports: ClassVar = report
 
     @classmethod
     def room(cls, plan: WritersPlan) -> tuple[int, str]:
@@ -145,15 +129,3 @@ class WritersExperiment(Experiment[WritersPlan]):
         statements = zip(STATEMENTS.get(name, ()), done.statements_ms, strict=name in STATEMENTS)
         speed |= {f"{statement}_ms": latency for statement, latency in statements}
         return speed | {"written": written, "misplaced": misplaced} | counted
-
-    # --- what it reports ------------------------------------------------------
-
-    @classmethod
-    def sections(cls, result: Result) -> Sequence[Section]:
-        """Speed, time and order, by rows of a statement."""
-        return sections(result, cls.plan_in(result).clients)
-
-    @classmethod
-    def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        """What the fastest way to keep ids in order costs."""
-        return verdicts(result, cls.plan_in(result).clients[0], cls.question)

@@ -7,8 +7,10 @@ Each writer of a form with tables or partitions of its own has the number that p
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from inorder.lab import setting
 from inorder.lab.keys import SCHEMA
 from inorder.lab.log_tables import BY_UUID, COLUMNS, SERIAL, create, insert
+from inorder.lab.plan import Plan
 
 TABLE = f"{SCHEMA}.log"
 CACHE = f"ALTER SEQUENCE {TABLE}_id_seq CACHE 1000"
@@ -171,3 +173,19 @@ FORMS = {
     LOCK_KEPT: one_table("lock, CACHE 1000", CACHE, before=(LOCKED,), behind=(UNLOCKED,)),
     XACT: one_table("uuid_xact_nextval()", f"SELECT feed_enable('{TABLE}'::regclass, NULL::name)", key=BY_UUID),
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class WritersPlan(Plan):
+    """Which forms, how many sessions write together, for how long, how often."""
+
+    forms: tuple[str, ...] = setting.choices(
+        "Forms of writing, comma-separated.", tuple(FORMS),
+        needs_inorder=lambda form: form == XACT, label=lambda form: FORMS[form].label,
+    )  # fmt: skip
+    clients: tuple[int, ...] = setting.counts(
+        "Sessions that write at once, several comma-separated.", 2, 90, (16,), sessions=True
+    )
+    seconds: int = setting.count("Seconds of each measurement.", 1, setting.MOST_SECONDS, 5, quick=1, full=20)
+    rounds: int = setting.rounds(6, quick=2, full=9)
+    threads: int = setting.threads()

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from inorder.lab.analysis.figures import median_of, per, ratio_of, ratios_of
-from inorder.lab.experiments.writers.forms import BASELINE, FORMS, SERIAL_FORMS, XACT
+from inorder.lab.experiments.writers.forms import BASELINE, FORMS, SERIAL_FORMS, XACT, WritersPlan
 from inorder.lab.log_tables import BATCH_ROWS
 from inorder.lab.results import Result, Run
 from inorder.report.charts import bars_of, series
@@ -176,10 +176,10 @@ def order_section(result: Result, rows: int, clients: Sequence[int]) -> Section:
     return Section(f"writers_order_{rows}", f"Order of its ids, {rows_text(rows)}", ORDER, shown, ORDER_CAPTION)
 
 
-def sections(result: Result, clients: Sequence[int]) -> list[Section]:
+def sections(result: Result, plan: WritersPlan) -> list[Section]:
     """Speed, time and order, by rows of a statement; what has no run yet is left out."""
     makers = (speed_section, latency_section, order_section)
-    made = [make(result, rows, clients) for make in makers for rows in STATEMENT_ROWS]
+    made = [make(result, rows, plan.clients) for make in makers for rows in STATEMENT_ROWS]
     return [section for section in made if section.rows]
 
 
@@ -188,7 +188,7 @@ def in_order(result: Result, form: str) -> bool:
     return not any(run.metrics["misplaced"] for run in result.runs if run.kind == form)
 
 
-def verdicts(result: Result, clients: int, question: str) -> list[Verdict]:
+def verdicts(result: Result, plan: WritersPlan, question: str) -> list[Verdict]:
     """What the fastest way to keep ids in order costs, by rows of a statement, and what needs no order."""
     compared, figures = [], []
     shown = [BASELINE, XACT]
@@ -204,7 +204,7 @@ def verdicts(result: Result, clients: int, question: str) -> list[Verdict]:
         return []
     feed = speed_of(result, XACT, 1)
     figures += [f"{FORMS[XACT].label} with a feed, which needs no order: {feed.words}."] if feed.found else []
-    holds = f"{clients} sessions, a table that is empty at first, commits do not wait for the disk."
+    holds = f"{plan.clients[0]} sessions, a table that is empty at first, commits do not wait for the disk."
     bars = bars_of(
         ((FORMS[form].label, median_of(result, TOGETHER, form, "rows_per_second", 1), series(0)) for form in shown),
         number(0, "rows/s"),
