@@ -68,28 +68,28 @@ class FirstFile(FirstLine):
     complete: bool
 
 
+def as_line(value: object) -> bytes:
+    """One of the file."""
+    return msgspec.json.encode(value) + b"\n"
+
+
 def head_of(result: Result) -> bytes:
     """The first line."""
     values = {f.name: getattr(result, f.name) for f in fields(Head)}
-    return msgspec.json.encode({"result": {"schema": SCHEMA_VERSION} | values}) + b"\n"
+    return as_line({"result": {"schema": SCHEMA_VERSION} | values})
 
 
 def run_line(run: Run) -> bytes:
     """The line of a measurement."""
-    return msgspec.json.encode({"run": asdict(run)}) + b"\n"
+    return as_line({"run": asdict(run)})
 
 
-def note_line(note: str) -> bytes:
-    """The line of a note."""
-    return msgspec.json.encode({"note": note}) + b"\n"
-
-
-END = msgspec.json.encode({"complete": True}) + b"\n"
+END = as_line({"complete": True})
 
 
 def lines_of(result: Result) -> bytes:
     """The whole file."""
-    parts = [head_of(result), *map(note_line, result.notes), *map(run_line, result.runs)]
+    parts = [head_of(result), *(as_line({"note": note}) for note in result.notes), *map(run_line, result.runs)]
     return b"".join([*parts, END] if result.complete else parts)
 
 

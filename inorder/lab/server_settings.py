@@ -40,11 +40,6 @@ FILL_SETTINGS = {
 }
 
 
-def reads_directly(server: Server, folder: Path) -> bool:
-    """Whether a server whose data are there can bypass the page cache."""
-    return server.has_direct_io and takes_direct_io(folder)
-
-
 def reading_method(server: Server, plan: Any) -> str:
     """How "larger than memory" is made with this server and as much memory as the plan has."""
     if page_cache := getattr(plan, "page_cache", None):
@@ -52,7 +47,7 @@ def reading_method(server: Server, plan: Any) -> str:
             raise InputError(f"--page-cache needs a memory control group, which may not be made here (as root it may, "
                              f"usually), and {cgroup.LEAST_BYTES // 2**20} MB with --memory")  # fmt: skip
         return CGROUP
-    if reads_directly(server, temporary_folder(service_account())):
+    if server.has_direct_io and takes_direct_io(temporary_folder(service_account())):
         return DIRECT_IO
     return CGROUP if plan.memory_bytes >= cgroup.LEAST_BYTES and cgroup.place() else EXACT_COUNTERS
 

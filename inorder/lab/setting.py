@@ -6,7 +6,7 @@ result file, and whether it applies to the user's own server all follow from it.
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast
@@ -53,14 +53,9 @@ class Setting(Generic[T]):
         return self.flag or "--" + name.replace("_", "-")
 
 
-def setting_of(one: "Field[object]") -> "Setting[object]":
-    """The setting of a field of a plan."""
-    return cast("Setting[object]", one.metadata[KEY])
-
-
 def settings_of(plan: type) -> dict[str, "Setting[object]"]:
     """The settings of a plan by name of their fields."""
-    return {one.name: setting_of(one) for one in fields(plan)}
+    return {one.name: cast("Setting[object]", one.metadata[KEY]) for one in fields(plan)}
 
 
 def made(setting: Setting[T], usual: T | None, factory: Callable[[], T] | None = None) -> T:

@@ -144,6 +144,7 @@ def article(labelled: Labelled, number: int) -> dict[str, Any]:
     if "memory_bytes" in result.plan:
         method.append(memory_note(result))
     method.append(report.method)
+    shown = sorted(report.sections(result), key=lambda section: not section.main)  # that of the verdict first
     return {
         "id": prefix,
         "label": labelled.label,
@@ -153,17 +154,12 @@ def article(labelled: Labelled, number: int) -> dict[str, Any]:
         "question": report.kind.question,
         "sure": how_sure(result),
         "method": " ".join(method),
-        "sections": [table_of(section, prefix, terms) for section in main_first(report.sections(result))],
+        "sections": [table_of(section, prefix, terms) for section in shown],
         "terms": terms.all(),
         "plan": {name: setting_text(one) for name, one in result.plan.items() if not isinstance(one, dict)},
         "machine": machine_text(result.machine),
         "raw": Markup(embedded(result, number)),
     }
-
-
-def main_first(sections: Sequence[Section]) -> list[Section]:
-    """The table that a verdict is of, then the others."""
-    return sorted(sections, key=lambda section: not section.main)
 
 
 def comparisons(results: Sequence[Labelled]) -> dict[str, Any] | None:

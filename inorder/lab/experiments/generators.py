@@ -140,8 +140,6 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
             return found.but(f"{NO_INORDER}: all work with values of uuid_v1." if plan.tasks else "", tasks=())
         return found.but(tasks=tuple(task for task in plan.tasks if task.split()[1] not in BY_C_FUNCTION))
 
-    # --- what it does ---------------------------------------------------------
-
     def prepare(self) -> None:
         """One session, tables with a primary key; the C functions, if they may be declared."""
         self.target.serve(SERVER_SETTINGS)
@@ -218,8 +216,6 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
     def timed(self, statement: str) -> Metrics:
         """Wall-clock seconds, and CPU seconds of the server process, which a busy machine disturbs less, if seen."""
         return self.target.timed(self.session, lambda: self.execute(statement))
-
-    # --- what it reports ------------------------------------------------------
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:

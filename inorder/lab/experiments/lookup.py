@@ -125,8 +125,6 @@ class LookupExperiment(Experiment[LookupPlan]):
         kept = "Nothing was restarted between filling and reading: queries found in memory what the fill had left."
         return adapted(plan, can, counts=False, checkpoints=False, otherwise=kept)
 
-    # --- what it does ---------------------------------------------------------
-
     def prepare(self) -> None:
         """The server as it will be measured; empty tables."""
         self.drawn: dict[str, Drawn] = {}
@@ -196,8 +194,6 @@ class LookupExperiment(Experiment[LookupPlan]):
             "rows": sum(one["Actual Rows"] for one in explained) / len(explained),
             "latency_ms": median(one["Execution Time"] for one in explained),
         }
-
-    # --- what it reports ------------------------------------------------------
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:

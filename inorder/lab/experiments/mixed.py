@@ -123,8 +123,6 @@ class MixedExperiment(Experiment[MixedPlan]):
         kept = "Nothing was restarted between filling and inserting: inserts found in memory what the fill had left."
         return adapted(plan, can, leaf_density=True, otherwise=kept)
 
-    # --- what it does ---------------------------------------------------------
-
     def prepare(self) -> None:
         """As it will be measured, so that those settings are noted."""
         self.serve_small()
@@ -199,8 +197,6 @@ class MixedExperiment(Experiment[MixedPlan]):
         """Remove the table; its files are gone after the next checkpoint."""
         with self.target.connect() as session:
             session.execute(f"DROP TABLE {KINDS[kind].table}".encode())
-
-    # --- what it reports ------------------------------------------------------
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:

@@ -112,8 +112,6 @@ class NodesExperiment(Experiment[NodesPlan]):
         through = "COPY went through this tool: its times are those of the network and of this machine, too."
         return adapted(plan, can, leaf_density=True, otherwise=through)
 
-    # --- what it does ---------------------------------------------------------
-
     def prepare(self) -> None:
         """The server, and the files."""
         self.target.serve_small(Small(self.plan.memory_bytes))
@@ -184,8 +182,6 @@ class NodesExperiment(Experiment[NodesPlan]):
         copied = self.target.copy_in(session, key.table, file)
         if copied != rows:
             raise InorderError(f"COPY of {file.name} copied {copied:,} rows instead of {rows:,}")
-
-    # --- what it says ---------------------------------------------------------
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:

@@ -141,8 +141,6 @@ class ReuseExperiment(Experiment[ReusePlan]):
         """VACUUM is read."""
         return adapted(plan, can, reads_vacuum=True, leaf_density=True, otherwise=VACUUMED)
 
-    # --- what it does ---------------------------------------------------------
-
     def prepare(self) -> None:
         """Plenty of memory, nothing flushed."""
         # Sizes, pages and WAL are counted and nothing is timed, so nothing needs flushing; full-page images count.
@@ -253,8 +251,6 @@ class ReuseExperiment(Experiment[ReusePlan]):
             values = (BATCHES + self.plan.turns) * self.plan.batch
             return {"wraps": values / (self.plan.block_size * BLOCKS)}
         return {}
-
-    # --- what it reports ------------------------------------------------------
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:

@@ -14,14 +14,14 @@ from typing import ClassVar
 from inorder.database import Connection
 from inorder.lab import setting
 from inorder.lab.analysis import fringe
-from inorder.lab.analysis.figures import middle_of
+from inorder.lab.analysis.figures import middle_of, per
 from inorder.lab.analysis.model import LEAF_FILLFACTOR, heap_record, leaf_capacity, leaf_record, split_records
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.counters import read_leaf_density, read_sizes
 from inorder.lab.keys import KEY_KINDS, KeyKind
 from inorder.lab.plan import Plan
-from inorder.lab.results import EXACT_COUNTERS, Result, Run
+from inorder.lab.results import EXACT_COUNTERS, Result
 from inorder.lab.server_settings import fill_settings
 from inorder.lab.turn import Measured, Metrics, Series, Stage, every_round, single
 from inorder.report.charts import bars_of
@@ -116,8 +116,6 @@ class WavesExperiment(Experiment[WavesPlan]):
         images = "full_page_writes was as it is there: WAL has full-page images, which the model leaves out."
         return adapted(plan, can, leaf_density=True, checkpoints=False, otherwise=images)
 
-    # --- what it does ---------------------------------------------------------
-
     def prepare(self) -> None:
         """Plenty of memory; no images, so that WAL is that of the records."""
         self.target.serve(fill_settings())
@@ -174,8 +172,6 @@ class WavesExperiment(Experiment[WavesPlan]):
             look()
         return series
 
-    # --- what it reports ------------------------------------------------------
-
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:
         """One table with charts of each step."""
@@ -185,13 +181,10 @@ class WavesExperiment(Experiment[WavesPlan]):
     @classmethod
     def verdicts(cls, result: Result) -> Sequence[Verdict]:
         """The highest wave under random keys; splits are exact."""
-        measured = {kind: high for kind in LABELS if (high := middle_of(result, WAVES, kind, times_mean))}
+        measured = {
+            kind: high for kind in LABELS if (high := middle_of(result, WAVES, kind, per("peak_splits", "mean_splits")))
+        }
         return [verdict(cls.question, measured, cls.plan_in(result))] if measured else []
-
-
-def times_mean(run: Run) -> float | None:
-    """Splits of the highest step to the average of all."""
-    return run.metrics["peak_splits"] / run.metrics["mean_splits"] if run.metrics.get("mean_splits") else None
 
 
 def verdict(question: str, measured: Mapping[str, float], plan: WavesPlan) -> Verdict:
@@ -310,37 +303,25 @@ def waves_section(result: Result, plan: WavesPlan, kinds: Sequence[str]) -> Sect
         "leaf pages; measured are pages of all levels, about 0.5 % more. WAL has no full-page images."
     )
     return Section(WAVES, title, COLUMNS, [line_of(result, plan, kind) for kind in kinds], caption, [
-        chart(result, plan, kinds, f"Page splits for {PER:,} rows", "splits", splits_shown),
-        chart(result, plan, kinds, "Bytes of WAL per row", "B", wal_shown),
-        chart(result, plan, kinds, "Leaf density", "%", density_shown),
+        chart(result, plan, kinds, f"Page splits for {PER:,} rows", "splits",
+              lambda series: splits_of(series["pages"], plan.batch)),
+        chart(result, plan, kinds, "Bytes of WAL per row", "B",
+              lambda series: [size / plan.batch for size in series.get("wal_bytes", [])]),
+        chart(result, plan, kinds, "Leaf density", "%",
+              lambda series: series.get("leaf_density", [])[1 : plan.steps + 1]),
     ])  # fmt: skip
-
-
-def splits_shown(series: Series, plan: WavesPlan) -> list[float]:
-    """Of each step."""
-    return splits_of(series["pages"], plan.batch)
-
-
-def wal_shown(series: Series, plan: WavesPlan) -> list[float]:
-    """Of each step."""
-    return [size / plan.batch for size in series.get("wal_bytes", [])]
-
-
-def density_shown(series: Series, plan: WavesPlan) -> list[float]:
-    """After each step."""
-    return series.get("leaf_density", [])[1 : plan.steps + 1]
 
 
 def chart(
     result: Result, plan: WavesPlan, kinds: Sequence[str], title: str, unit: str,
-    shown: Callable[[Series, WavesPlan], list[float]],
+    shown: Callable[[Series], list[float]],
 ) -> Chart:  # fmt: skip
     """Each step of the first round measured, and dashed the model's."""
     lines = []
     for kind in kinds:
         both = (("", result.select(WAVES, kind)[0].series), (" dashed", predicted(kind, plan)))
         for dashes, series in both:
-            points = [(100 * (step + 1) / STEPS_PER_ROWS, value) for step, value in enumerate(shown(series, plan))]
+            points = [(100 * (step + 1) / STEPS_PER_ROWS, value) for step, value in enumerate(shown(series))]
             if points:
                 name = LABELS[kind] + (", model" if dashes else "")
                 lines.append(Line(name, tuple(points), CSS[kind] + dashes))

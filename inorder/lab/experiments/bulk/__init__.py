@@ -12,24 +12,9 @@ from inorder.database import Connection
 from inorder.errors import InorderError
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
+from inorder.lab.experiments.bulk import plan as steps
 from inorder.lab.experiments.bulk import report
-from inorder.lab.experiments.bulk.plan import (
-    ADD_KEY,
-    BUILDS,
-    COPY_IN,
-    COPY_OUT,
-    KINDS,
-    LEAVE_KEY,
-    NO_DEDUP,
-    NO_INDEX,
-    PLAIN,
-    SERIES,
-    STEPS,
-    UNIQUE,
-    WITH_KEY,
-    BulkPlan,
-    steps_of,
-)
+from inorder.lab.experiments.bulk.plan import BulkPlan
 from inorder.lab.instruments.counters import read_leaf_density, read_sizes
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.server_settings import measuring_settings
@@ -37,12 +22,12 @@ from inorder.lab.turn import Metrics, Stage, Turn, several
 
 INDEX = "bulk_idx"  # the one that is built for comparison, and dropped
 STATEMENTS = {
-    WITH_KEY: "INSERT INTO {table} SELECT {value} FROM generate_series(1, {rows}) AS n",
-    NO_INDEX: "INSERT INTO {table} SELECT {value} FROM generate_series(1, {rows}) AS n",
-    ADD_KEY: "ALTER TABLE {table} ADD PRIMARY KEY (id)",
-    PLAIN: f"CREATE INDEX {INDEX} ON {{table}} (id)",
-    NO_DEDUP: f"CREATE INDEX {INDEX} ON {{table}} (id) WITH (deduplicate_items = off)",
-    UNIQUE: f"CREATE UNIQUE INDEX {INDEX} ON {{table}} (id)",
+    steps.WITH_KEY: "INSERT INTO {table} SELECT {value} FROM generate_series(1, {rows}) AS n",
+    steps.NO_INDEX: "INSERT INTO {table} SELECT {value} FROM generate_series(1, {rows}) AS n",
+    steps.ADD_KEY: "ALTER TABLE {table} ADD PRIMARY KEY (id)",
+    steps.PLAIN: f"CREATE INDEX {INDEX} ON {{table}} (id)",
+    steps.NO_DEDUP: f"CREATE INDEX {INDEX} ON {{table}} (id) WITH (deduplicate_items = off)",
+    steps.UNIQUE: f"CREATE UNIQUE INDEX {INDEX} ON {{table}} (id)",
 }
 DROP_INDEX = f"DROP INDEX IF EXISTS {SCHEMA}.{INDEX}"
 
@@ -79,10 +64,8 @@ class BulkExperiment(Experiment[BulkPlan]):
         return adapted(plan, can, leaf_density=True, unseen="CPU time").but(
             "Left out: COPY to and from a file, which the server would write with the rights of pg_write_server_files "
             "and no statement could remove again.",
-            steps=tuple(step for step in plan.steps if step not in (COPY_OUT, COPY_IN)),
+            steps=tuple(step for step in plan.steps if step not in (steps.COPY_OUT, steps.COPY_IN)),
         )
-
-    # --- what it does ---------------------------------------------------------
 
     def prepare(self) -> None:
         """With the page cache, since work in bulk is compared, not memory; and a folder for the file."""
@@ -101,9 +84,10 @@ class BulkExperiment(Experiment[BulkPlan]):
 
     def turn(self, kind: str, rows: int, number: int) -> Turn:
         """One kind in one round."""
-        steps = {step: STEPS[step] for step in steps_of(self.plan.seed, rows, kind, number) if step in self.plan.steps}
+        chosen = steps.steps_of(self.plan.seed, rows, kind, number)
+        measured = {step: steps.STEPS[step] for step in chosen if step in self.plan.steps}
         return several(
-            steps, kind, rows, f"{rows:,} rows: {KINDS[kind].label}",
+            measured, kind, rows, f"{rows:,} rows: {steps.KINDS[kind].label}",
             lambda kind, step, _seed: self.measure(kind, step, rows), end=self.clear,
         )  # fmt: skip
 
@@ -113,7 +97,7 @@ class BulkExperiment(Experiment[BulkPlan]):
 
     def clear(self, kind: str) -> None:
         """Remove table, sequence and file."""
-        self.execute(*KINDS[kind].removal())
+        self.execute(*steps.KINDS[kind].removal())
         self.file.unlink(missing_ok=True)
 
     def execute(self, *statements: str) -> None:
@@ -123,23 +107,23 @@ class BulkExperiment(Experiment[BulkPlan]):
 
     def measure(self, kind: str, step: str, rows: int) -> Metrics:
         """One step, on what the steps before it have left."""
-        key, found, done = KINDS[kind], Metrics(), list[int]()
+        key, found, done = steps.KINDS[kind], Metrics(), list[int]()
         self.execute(*beforehand(key, step))
         self.target.checkpoint(self.control)
         with self.target.counted(self.control, None, found), self.target.connect() as session:
             metrics = self.target.timed(session, lambda: done.append(self.do(session, key, step, rows)))
         check(step, done[0], rows)
-        if step == COPY_OUT:
+        if step == steps.COPY_OUT:
             found["file_bytes"] = self.flushed_size()
         return metrics | found | self.sizes(key, step)
 
     def do(self, session: Connection, key: KeyKind, step: str, rows: int) -> int:
         """What is timed; how many rows it brought or took."""
-        if step == COPY_OUT:
+        if step == steps.COPY_OUT:
             return self.target.copy_out(session, key.table, self.file)
-        if step == COPY_IN:
+        if step == steps.COPY_IN:
             return self.target.copy_in(session, key.table, self.file)
-        value = "n" if key.name == SERIES else ""
+        value = "n" if key.name == steps.SERIES else ""
         return session.execute(STATEMENTS[step].format(table=key.table, rows=rows, value=value).encode()).rowcount
 
     def flushed_size(self) -> int:
@@ -155,21 +139,21 @@ class BulkExperiment(Experiment[BulkPlan]):
         ).fetchone()
         assert row is not None
         sizes: Metrics = {"total_bytes": int(str(row[0])), "table_bytes": int(str(row[1]))}
-        if step in LEAVE_KEY:
+        if step in steps.LEAVE_KEY:
             sizes |= read_sizes(self.control, key) | read_leaf_density(self.control, key)
         return sizes
 
 
 def beforehand(key: KeyKind, step: str) -> list[str]:
     """What prepares a step, not timed. NOT NULL in any case: adding the key then has no column to check."""
-    if step in (WITH_KEY, NO_INDEX, COPY_IN):
-        return [*key.removal(), *(key.table_statements() if step == NO_INDEX else key.statements())]
-    if step in BUILDS:
+    if step in (steps.WITH_KEY, steps.NO_INDEX, steps.COPY_IN):
+        return [*key.removal(), *(key.table_statements() if step == steps.NO_INDEX else key.statements())]
+    if step in steps.BUILDS:
         return [f"ALTER TABLE {key.table} DROP CONSTRAINT IF EXISTS {key.name}_pkey", DROP_INDEX]
-    return [DROP_INDEX] if step == COPY_OUT else []
+    return [DROP_INDEX] if step == steps.COPY_OUT else []
 
 
 def check(step: str, done: int, rows: int) -> None:
     """An error if a step brought or took another number of rows than there are."""
-    if step not in (ADD_KEY, *BUILDS) and done != rows:
-        raise InorderError(f"{STEPS[step]}: {done:,} rows instead of {rows:,}")
+    if step not in (steps.ADD_KEY, *steps.BUILDS) and done != rows:
+        raise InorderError(f"{steps.STEPS[step]}: {done:,} rows instead of {rows:,}")

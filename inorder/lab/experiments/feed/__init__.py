@@ -17,38 +17,9 @@ from inorder.errors import InorderError
 from inorder.lab import log_tables
 from inorder.lab import setting as setting
 from inorder.lab.experiment import Experiment
-from inorder.lab.experiments.feed import report
+from inorder.lab.experiments.feed import report, tables
 from inorder.lab.experiments.feed.report import sections as sections
 from inorder.lab.experiments.feed.report import verdicts as verdicts
-from inorder.lab.experiments.feed.tables import (
-    BATCH as BATCH,
-)
-from inorder.lab.experiments.feed.tables import (
-    BRIN,
-    ENDED,
-    FORMS,
-    HELD,
-    IDLE,
-    NEW,
-    OTHER_COUNT,
-    PIECE,
-    QUERIES,
-    READERS,
-    SINCE_FOLD,
-    SINGLE,
-    START,
-    SUMMARIES,
-    SUMMARY_TABLES,
-    WRITE_BASELINE,
-    WRITES,
-    WRITTEN,
-    FeedPlan,
-    arrivals,
-    log_table,
-    query_kind,
-    question,
-    reading,
-)
 from inorder.lab.experiments.feed.tables import (
     COUNT as COUNT,
 )
@@ -61,6 +32,7 @@ from inorder.lab.experiments.feed.tables import (
 from inorder.lab.experiments.feed.tables import (
     COUNT_STAR as COUNT_STAR,
 )
+from inorder.lab.experiments.feed.tables import FeedPlan, question
 from inorder.lab.instruments.machine import available_cores
 from inorder.lab.instruments.timing import Prepared
 from inorder.lab.keys import SCHEMA
@@ -106,7 +78,7 @@ class FeedExperiment(Experiment[FeedPlan]):
         self.target.create_schema(self.session)
         # The first transaction of the rows that are read, and of those that came last.
         self.read_from = self.new_from = "0"
-        self.since = dict.fromkeys(FORMS, 0)  # rows since the last fold
+        self.since = dict.fromkeys(tables.FORMS, 0)  # rows since the last fold
 
     def close(self) -> None:
         """End the sessions."""
@@ -133,19 +105,19 @@ class FeedExperiment(Experiment[FeedPlan]):
 
     def fill(self) -> None:
         """Both forms with all their rows. The plain table has twice those that are read, so that its index is used."""
-        self.progress.step(f"Filling {len(FORMS)} tables to {self.plan.rows:,} rows")
-        for kind in (*FORMS, WRITE_BASELINE):
-            self.execute(*WRITTEN[kind].statements(log_table(kind)), arrivals(kind))
-        self.arrive(self.plan.rows - self.plan.read_rows, FILL_TRANSACTION, *FORMS)
-        self.arrive(self.plan.read_rows, FILL_TRANSACTION, WRITE_BASELINE)
+        self.progress.step(f"Filling {len(tables.FORMS)} tables to {self.plan.rows:,} rows")
+        for kind in (*tables.FORMS, tables.WRITE_BASELINE):
+            self.execute(*tables.WRITTEN[kind].statements(tables.log_table(kind)), tables.arrivals(kind))
+        self.arrive(self.plan.rows - self.plan.read_rows, FILL_TRANSACTION, *tables.FORMS)
+        self.arrive(self.plan.read_rows, FILL_TRANSACTION, tables.WRITE_BASELINE)
         self.read_from = self.value("SELECT next_transaction()")
-        self.arrive(self.plan.read_rows, FILL_TRANSACTION, *FORMS, WRITE_BASELINE)
-        for kind in (*FORMS, WRITE_BASELINE):
-            self.execute(f"VACUUM ANALYZE {log_table(kind)}")
-        for form in FORMS:
+        self.arrive(self.plan.read_rows, FILL_TRANSACTION, *tables.FORMS, tables.WRITE_BASELINE)
+        for kind in (*tables.FORMS, tables.WRITE_BASELINE):
+            self.execute(f"VACUUM ANALYZE {tables.log_table(kind)}")
+        for form in tables.FORMS:
             self.execute(
-                f"SELECT feed_create('{form}', '{log_table(form)}', 'now')",
-                f"SELECT exact_count_start('{log_table(form)}')",
+                f"SELECT feed_create('{form}', '{tables.log_table(form)}', 'now')",
+                f"SELECT exact_count_start('{tables.log_table(form)}')",
             )
 
     def arrive(self, rows: int, each: int, *kinds: str) -> None:
@@ -160,15 +132,15 @@ class FeedExperiment(Experiment[FeedPlan]):
                 for kind in kinds
             ]
         )  # fmt: skip
-        if BRIN in kinds:  # autovacuum would, which is off
-            self.execute(f"SELECT brin_summarize_new_values('{log_table(BRIN)}_xact_idx')")
+        if tables.BRIN in kinds:  # autovacuum would, which is off
+            self.execute(f"SELECT brin_summarize_new_values('{tables.log_table(tables.BRIN)}_xact_idx')")
 
     # --- what is measured -----------------------------------------------------
 
     def stages(self) -> list[Stage]:
         """Writers and readers, after a round that warms up; then the queries."""
-        turns = [self.write_turn(step, kind) for step in WRITES for kind in WRITTEN]
-        turns += [self.read_turn(step, kind) for step in SUMMARIES for kind in READERS]
+        turns = [self.write_turn(step, kind) for step in tables.WRITES for kind in tables.WRITTEN]
+        turns += [self.read_turn(step, kind) for step in tables.SUMMARIES for kind in tables.READERS]
         return [
             Stage(every_round(turns), self.plan.rounds, begin=self.fill, warm_up=True),
             Stage(lambda number: [self.query_turn(number)], self.plan.rounds),
@@ -180,13 +152,13 @@ class FeedExperiment(Experiment[FeedPlan]):
 
     def write_turn(self, step: str, kind: str) -> Turn:
         """A writer."""
-        label = f"{WRITTEN[kind].label}, {WRITES[step]}"
+        label = f"{tables.WRITTEN[kind].label}, {tables.WRITES[step]}"
         return single(step, kind, self.plan.written[step], label, lambda _seed: self.write(step, kind))
 
     def write(self, step: str, kind: str) -> Metrics:
         """Into a new table each time, after a checkpoint."""
-        form, rows = WRITTEN[kind], self.plan.written[step]
-        each = 1 if step == SINGLE else BATCH_ROWS
+        form, rows = tables.WRITTEN[kind], self.plan.written[step]
+        each = 1 if step == tables.SINGLE else BATCH_ROWS
         self.execute(*form.statements(WRITTEN_TABLE))
         if form.guarded:
             self.execute(f"SELECT feed_enable('{WRITTEN_TABLE}')")
@@ -201,17 +173,17 @@ class FeedExperiment(Experiment[FeedPlan]):
 
     def read_turn(self, step: str, kind: str) -> Turn:
         """A reader."""
-        label = f"{READERS[kind]}, {SUMMARIES[step]}"
+        label = f"{tables.READERS[kind]}, {tables.SUMMARIES[step]}"
         return single(step, kind, self.plan.read_rows, label, lambda _seed: self.read(step, kind))
 
     def read(self, step: str, kind: str) -> Metrics:
         """The last rows into an empty summary, the same every time: the feed is set back before them."""
-        summary = SUMMARY_TABLES[step]
+        summary = tables.SUMMARY_TABLES[step]
         self.execute(f"CREATE TABLE {SCHEMA}.summary ({summary.columns})")
         form = kind.partition("_")[0]
-        if form in FORMS:
+        if form in tables.FORMS:
             self.seek(form, self.read_from)
-        statement = reading(summary, kind, (self.plan.read_rows, 2 * self.plan.read_rows))
+        statement = tables.reading(summary, kind, (self.plan.read_rows, 2 * self.plan.read_rows))
         self.target.checkpoint(self.session)
         metrics = self.target.timed(self.session, lambda: self.execute(statement))
         self.check(f"{step} {kind}", f"SELECT {summary.total} FROM {SCHEMA}.summary", self.plan.read_rows)
@@ -227,12 +199,13 @@ class FeedExperiment(Experiment[FeedPlan]):
         order = random.Random(seed_of(self.plan.seed, "queries", number))
         queries = [
             (state, form, step)
-            for state in (HELD, ENDED) for form in order.sample(FORMS, len(FORMS)) for step in QUERIES
+            for state in (tables.HELD, tables.ENDED)
+            for form in order.sample(tables.FORMS, len(tables.FORMS)) for step in tables.QUERIES
         ]  # fmt: skip
         places = tuple(
             Place(
-                step, query_kind(form, state), self.plan.queried[step],
-                f"{step} of {WRITTEN[form].label}, transaction {state}",
+                step, tables.query_kind(form, state), self.plan.queried[step],
+                f"{step} of {tables.WRITTEN[form].label}, transaction {state}",
             )
             for state, form, step in queries
         )  # fmt: skip
@@ -242,7 +215,7 @@ class FeedExperiment(Experiment[FeedPlan]):
             for state, form, step in queries:
                 if state != before:
                     self.show_step("new rows arrive")
-                    (self.hold if state == HELD else self.release)()
+                    (self.hold if state == tables.HELD else self.release)()
                 before = state
                 yield Measured(self.time_query(step, form))
 
@@ -252,8 +225,8 @@ class FeedExperiment(Experiment[FeedPlan]):
         """The open transaction has written to both tables: it holds back its own rows, and must nothing else."""
         self.holder = self.target.connect()
         self.holder.execute("BEGIN")
-        for form in FORMS:
-            self.holder.execute(log_tables.insert(log_table(form), 1).encode())
+        for form in tables.FORMS:
+            self.holder.execute(log_tables.insert(tables.log_table(form), 1).encode())
         self.let_new_arrive()
 
     def release(self) -> None:
@@ -267,19 +240,23 @@ class FeedExperiment(Experiment[FeedPlan]):
     def let_new_arrive(self) -> None:
         """In both tables."""
         self.new_from = self.value("SELECT next_transaction()")
-        self.arrive(self.plan.new_rows, NEW_TRANSACTION, *FORMS)
+        self.arrive(self.plan.new_rows, NEW_TRANSACTION, *tables.FORMS)
 
     def time_query(self, step: str, form: str) -> Metrics:
         """The median of several calls; an error if the last of them was answered wrongly."""
         rows = self.plan.queried[step]
-        if step in START:
-            self.execute(f"SELECT feed_seek('{form}', '{START[step]}')")
-        elif step in SINCE_FOLD:
+        if step in tables.START:
+            self.execute(f"SELECT feed_seek('{form}', '{tables.START[step]}')")
+        elif step in tables.SINCE_FOLD:
             self.let_arrive_since_fold(form, rows)
-        set_back = (lambda: self.seek(form, self.new_from)) if step == NEW else (lambda: None)
+        set_back = (lambda: self.seek(form, self.new_from)) if step == tables.NEW else (lambda: None)
         with Prepared(self.session, question(step, form, rows)) as ask:
-            seconds = ask.latencies(QUERIES[step].calls, set_back)
-        right = str(rows) if step in (IDLE, PIECE, NEW) else self.value(question(OTHER_COUNT[step], form, 0))
+            seconds = ask.latencies(tables.QUERIES[step].calls, set_back)
+        right = (
+            str(rows)
+            if step in (tables.IDLE, tables.PIECE, tables.NEW)
+            else self.value(question(tables.OTHER_COUNT[step], form, 0))
+        )
         if ask.answer != right:
             raise InorderError(f"{ask.statement}: {ask.answer} instead of {right}")
         return {"seconds": median(seconds), "calls": len(seconds)}
@@ -287,7 +264,7 @@ class FeedExperiment(Experiment[FeedPlan]):
     def let_arrive_since_fold(self, form: str, rows: int) -> None:
         """So many rows since the last fold, which is now for none."""
         if rows == 0:
-            self.execute(f"SELECT exact_count_fold('{log_table(form)}')")
+            self.execute(f"SELECT exact_count_fold('{tables.log_table(form)}')")
         else:
             self.arrive(rows - self.since[form], NEW_TRANSACTION, form)
         self.since[form] = rows

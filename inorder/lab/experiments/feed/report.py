@@ -4,24 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from inorder.lab.analysis.figures import median_of, ratio_of, ratios_of
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
-from inorder.lab.experiments.feed.tables import (
-    BATCH,
-    BRIN,
-    ENDED,
-    FORMS,
-    HELD,
-    QUERIES,
-    READ_BASELINE,
-    READERS,
-    SINGLE,
-    SUMMARIES,
-    UUID,
-    WRITE_BASELINE,
-    WRITES,
-    WRITTEN,
-    FeedPlan,
-    query_kind,
-)
+from inorder.lab.experiments.feed import tables
+from inorder.lab.experiments.feed.tables import FeedPlan
 from inorder.lab.log_tables import BATCH_ROWS
 from inorder.lab.results import Result, Run
 from inorder.report import charts
@@ -29,12 +13,12 @@ from inorder.report.section import Chart, Column, Section, Value, data_only, fig
 from inorder.report.verdict import Compared, Verdict, costs
 
 # What was aimed at: ratios to the baseline.
-GUARDED_TARGETS = {SINGLE: 1.1, BATCH: 0.95}
-UNGUARDED_TARGETS = {SINGLE: 1.0, BATCH: 0.9}
+GUARDED_TARGETS = {tables.SINGLE: 1.1, tables.BATCH: 0.95}
+UNGUARDED_TARGETS = {tables.SINGLE: 1.0, tables.BATCH: 0.9}
 READ_TARGET = 1.1
 
 CPU, WALL = "cpu_seconds", "seconds"
-FORM_LABELS = {UUID: "uuid", BRIN: "BRIN"}
+FORM_LABELS = {tables.UUID: "uuid", tables.BRIN: "BRIN"}
 
 TARGET = Column("target", "What was aimed at, for tables of 20 million rows; nothing fails when it is missed.")
 SURE = f"Median and interval of the rounds; below {LEAST_ROUNDS} rounds the range."
@@ -90,26 +74,26 @@ def bars(values: Iterable[tuple[str, Value]], unit: str) -> list[charts.Bar]:
 
 def write_row(result: Result, kind: str) -> list[Value]:
     """A key, both ways to write."""
-    targets = GUARDED_TARGETS if WRITTEN[kind].guarded else UNGUARDED_TARGETS
-    row: list[Value] = [kind, WRITTEN[kind].label]
+    targets = GUARDED_TARGETS if tables.WRITTEN[kind].guarded else UNGUARDED_TARGETS
+    row: list[Value] = [kind, tables.WRITTEN[kind].label]
     aims = []
-    for step in WRITES:
+    for step in tables.WRITES:
         value = median_of(result, step, kind, micros_a_row)
-        to_base = ratio_of(result, step, kind, WRITE_BASELINE, micros_a_row)
-        row += [value, 1 if value and kind == WRITE_BASELINE else to_base]
+        to_base = ratio_of(result, step, kind, tables.WRITE_BASELINE, micros_a_row)
+        row += [value, 1 if value and kind == tables.WRITE_BASELINE else to_base]
         aims.append(targets[step] if to_base else None)
     return [*row, target_text(*aims)]
 
 
 def write_section(result: Result) -> Section:
     """A line a key."""
-    rows = [row for kind in WRITTEN if any((row := write_row(result, kind))[2:6])]
+    rows = [row for kind in tables.WRITTEN if any((row := write_row(result, kind))[2:6])]
     pictures = [
         Chart(
             f"CPU µs a row, {words}",
             charts.bar_chart(f"Writing, {words}", bars(((str(row[1]), row[place]) for row in rows), "µs")),
         )
-        for place, words in zip((2, 4), WRITES.values(), strict=True)
+        for place, words in zip((2, 4), tables.WRITES.values(), strict=True)
     ]
     return Section(
         "write",
@@ -117,12 +101,12 @@ def write_section(result: Result) -> Section:
         [
             data_only("kind"),
             Column("", "The key, and whether a guard keeps the table readable by a feed.", data="label"),
-            Column("1 row", "CPU µs of the server for a row, one row a transaction.", figures, SINGLE, bar=True),
-            ratio_column("bigserial", f"{SINGLE}_ratio"),
+            Column("1 row", "CPU µs of the server for a row, one row a transaction.", figures, tables.SINGLE, bar=True),
+            ratio_column("bigserial", f"{tables.SINGLE}_ratio"),
             Column(
                 f"{BATCH_ROWS}", f"CPU µs of the server for a row, {BATCH_ROWS} rows a statement and transaction.",
-                figures, BATCH, bar=True),
-            ratio_column("bigserial", f"{BATCH}_ratio"),
+                figures, tables.BATCH, bar=True),
+            ratio_column("bigserial", f"{tables.BATCH}_ratio"),
             TARGET,
         ],
         rows,
@@ -133,18 +117,18 @@ def write_section(result: Result) -> Section:
 
 def read_row(result: Result, step: str, kind: str) -> list[Value]:
     """A reader, by the CPU time and by the clock."""
-    row: list[Value] = [kind, READERS[kind]]
+    row: list[Value] = [kind, tables.READERS[kind]]
     for metric in (CPU, WALL):
-        to_base = ratio_of(result, step, kind, READ_BASELINE, metric)
-        row += [median_of(result, step, kind, metric), 1 if kind == READ_BASELINE else to_base]
+        to_base = ratio_of(result, step, kind, tables.READ_BASELINE, metric)
+        row += [median_of(result, step, kind, metric), 1 if kind == tables.READ_BASELINE else to_base]
     return [*row, target_text(READ_TARGET if isinstance(row[3], Estimate) else None)]
 
 
 def read_section(result: Result, step: str) -> Section:
     """A line a reader."""
-    rows = [read_row(result, step, kind) for kind in READERS if result.select(step, kind)]
+    rows = [read_row(result, step, kind) for kind in tables.READERS if result.select(step, kind)]
     amount = next((run.rows for run in result.select(step)), 0)
-    words = f"{amount:,} new rows {SUMMARIES[step]}"
+    words = f"{amount:,} new rows {tables.SUMMARIES[step]}"
     picture = charts.bar_chart(words, bars(((str(row[1]), row[4]) for row in rows), "s"))
     return Section(
         step,
@@ -165,17 +149,17 @@ def read_section(result: Result, step: str) -> Section:
 
 def query_row(result: Result, step: str, form: str) -> list[Value]:
     """A query of one form of table."""
-    kinds = [query_kind(form, state) for state in (ENDED, HELD)]
+    kinds = [tables.query_kind(form, state) for state in (tables.ENDED, tables.HELD)]
     rows = next((run.rows for kind in kinds for run in result.select(step, kind)), 0)
     values = [median_of(result, step, kind, milliseconds) for kind in kinds]
     held = ratio_of(result, step, kinds[1], kinds[0], milliseconds)
-    label, target = QUERIES[step].label.format(f"{rows:,}"), target_text(QUERIES[step].target_ms)
+    label, target = tables.QUERIES[step].label.format(f"{rows:,}"), target_text(tables.QUERIES[step].target_ms)
     return [step, label, rows, FORM_LABELS[form], *values, held, target]
 
 
 def query_section(result: Result, table_rows: int) -> Section:
     """A line for each query and form of table."""
-    rows = [row for step in QUERIES for form in FORMS if any((row := query_row(result, step, form))[4:6])]
+    rows = [row for step in tables.QUERIES for form in tables.FORMS if any((row := query_row(result, step, form))[4:6])]
     return Section(
         "queries",
         f"Single queries of a table of {table_rows:,} rows, milliseconds of a call",
@@ -213,7 +197,7 @@ def sections(result: Result, plan: FeedPlan) -> Sequence[Section]:
     """As far as things are measured."""
     made = (
         write_section(result),
-        *(read_section(result, step) for step in SUMMARIES),
+        *(read_section(result, step) for step in tables.SUMMARIES),
         query_section(result, plan.rows),
     )
     return [section for section in made if section.rows]
@@ -221,9 +205,9 @@ def sections(result: Result, plan: FeedPlan) -> Sequence[Section]:
 
 def verdicts(result: Result, _plan: FeedPlan, question: str) -> list[Verdict]:
     """What a feed costs a writer of single rows."""
-    ratios = ratios_of(result, SINGLE, UUID, WRITE_BASELINE, micros_a_row)
-    values = [(WRITTEN[kind].label, median_of(result, SINGLE, kind, micros_a_row), charts.series(0))
-              for kind in (WRITE_BASELINE, UUID)]  # fmt: skip
+    ratios = ratios_of(result, tables.SINGLE, tables.UUID, tables.WRITE_BASELINE, micros_a_row)
+    values = [(tables.WRITTEN[kind].label, median_of(result, tables.SINGLE, kind, micros_a_row), charts.series(0))
+              for kind in (tables.WRITE_BASELINE, tables.UUID)]  # fmt: skip
     holds = "Rows written one by one into a table with a uuid key and a feed, one index, nothing flushed to the disk."
     shown = charts.bars_of(values, number(1, "µs"))
-    return costs(question, [Compared("CPU time", WRITTEN[WRITE_BASELINE].label, ratios)], holds, shown)
+    return costs(question, [Compared("CPU time", tables.WRITTEN[tables.WRITE_BASELINE].label, ratios)], holds, shown)

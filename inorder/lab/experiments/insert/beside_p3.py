@@ -55,16 +55,14 @@ def modelled(run: Run, memory_bytes: int) -> float:
     return predict(kind, replace(found, interval_length=seconds, block_size=block, position=position)).wal_per_row
 
 
-def is_modelled(result: Result, run: Run) -> bool:
-    """Whether a turn is one checkpoint interval, of which the model is."""
-    return {"rows_before", "wal_bytes"} <= run.metrics.keys() and not has_checkpoint(result, run)
-
-
 def equal_row(result: Result, plan: InsertPlan, place: str, kind: str, rows: int) -> list[Value]:
     """One generator in one of the tables."""
     published, base = scaled(place, kind), scaled(place, BASE)
     here = median_of(result, INSERT, kind, WAL_PER_ROW, rows)
-    turns = [run for run in result.select(INSERT, kind, rows) if is_modelled(result, run)]
+    turns = [  # of one checkpoint interval, as the model has
+        run for run in result.select(INSERT, kind, rows)
+        if {"rows_before", "wal_bytes"} <= run.metrics.keys() and not has_checkpoint(result, run)
+    ]  # fmt: skip
     printed = studies.SEQUENTIAL_WAL_GB[place][kind]
     return [
         KEY_KINDS[kind].label,

@@ -49,8 +49,6 @@ class InsertExperiment(Experiment[InsertPlan]):
             "" if can.sees_checkpoints else unseen, dump_wal=False, tablespace=""
         )
 
-    # --- what it does ---------------------------------------------------------
-
     @cached_property
     def tables(self) -> InsertTables:
         """One for each kind of key with each kind of index."""

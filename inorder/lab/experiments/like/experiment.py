@@ -68,8 +68,6 @@ class LikeExperiment(Experiment[LikePlan]):
         """The server's WAL files are out of reach."""
         return adapted(plan, can, unseen="what is in the WAL (pg_waldump)").but(dump_wal=False)
 
-    # --- what it does ---------------------------------------------------------
-
     @cached_property
     def tables(self) -> TableParts:
         """One for each kind of key."""

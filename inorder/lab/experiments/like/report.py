@@ -23,12 +23,6 @@ LITTLE = 1.2  # times the WAL, below which the key is not what costs
 KEYS_INDEX = "key's index"
 
 
-def kinds_in(result: Result, plan: LikePlan) -> list[str]:
-    """Those that were measured, ordered ones first."""
-    measured = [kind for kind in plan.kinds if result.select(INSERT, kind)]
-    return sorted(measured, key=lambda kind: kind.startswith(RANDOM))
-
-
 def base_of(plan: LikePlan) -> str:
     """The kind that ratios are to: the first in order."""
     order = [kind for kind in ("v7", "bigint", *plan.kinds) if kind in plan.kinds and not kind.startswith(RANDOM)]
@@ -37,7 +31,8 @@ def base_of(plan: LikePlan) -> str:
 
 def sections(result: Result, plan: LikePlan) -> list[Section]:
     """All tables."""
-    kinds = kinds_in(result, plan)
+    measured = [kind for kind in plan.kinds if result.select(INSERT, kind)]
+    kinds = sorted(measured, key=lambda kind: kind.startswith(RANDOM))  # ordered ones first
     if not kinds:
         return []
     return [main_section(result, plan, kinds), *wal_sections(result, kinds), *model_sections(result, plan, kinds)]

@@ -124,8 +124,6 @@ class ReaderExperiment(Experiment[ReaderPlan]):
             raise can.too_few("too few for --writers and readers")
         return adapted(plan, can, counts=False, checkpoints=False, otherwise=TWO_CLOCKS)
 
-    # --- what it does ---------------------------------------------------------
-
     def prepare(self) -> None:
         """The empty table, and the readers at its beginning."""
         self.target.serve(SETTINGS)

@@ -51,11 +51,6 @@ COLUMNS = (
 )
 
 
-def of_round(result: Result, number: int) -> list[Run]:
-    """What was measured in a round, the readers in their usual order."""
-    return [run for name in READERS for run in result.select(READ, name) if run.round == number]
-
-
 def lost_bars(runs: Sequence[Run]) -> list[charts.Bar]:
     """What each reader lost."""
     lost = {run.kind: run.metrics["lost"] for run in runs}
@@ -108,7 +103,8 @@ def round_section(runs: Sequence[Run], plan: ReaderPlan) -> Section:
 def sections(result: Result, plan: ReaderPlan) -> list[Section]:
     """A table a round."""
     numbers = sorted({run.round for run in result.select(READ)})
-    return [round_section(of_round(result, number), plan) for number in numbers]
+    runs = [run for name in READERS for run in result.select(READ, name)]
+    return [round_section([run for run in runs if run.round == number], plan) for number in numbers]
 
 
 SHOWN = ("id", "created", "feed")  # the two usual ways of polling, and what loses nothing

@@ -11,18 +11,9 @@ from inorder.database import Connection
 from inorder.errors import InorderError
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
+from inorder.lab.experiments.sequence import plan as steps
 from inorder.lab.experiments.sequence import report
-from inorder.lab.experiments.sequence.plan import (
-    BULK,
-    CONSTANT,
-    INSERT,
-    STATEMENTS,
-    TABLE,
-    SequencePlan,
-    kind_of,
-    step_of,
-    value_of,
-)
+from inorder.lab.experiments.sequence.plan import SequencePlan
 from inorder.lab.instruments import pgbench
 from inorder.lab.keys import SCHEMA
 from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
@@ -57,8 +48,6 @@ class SequenceExperiment(Experiment[SequencePlan]):
         """The CPU time of its processes is not to be seen."""
         return adapted(plan, can, unseen="CPU time")
 
-    # --- what it does ---------------------------------------------------------
-
     def prepare(self) -> None:
         """The server as it comes, but with so many connections and no checkpoint by itself; one table, sequences."""
         self.target.serve(
@@ -71,28 +60,28 @@ class SequenceExperiment(Experiment[SequencePlan]):
         )
         self.control = self.open_session()
         self.target.create_schema(self.control)
-        self.control.execute(f"CREATE TABLE {TABLE} (c1 bigint)".encode())
+        self.control.execute(f"CREATE TABLE {steps.TABLE} (c1 bigint)".encode())
         for cache in self.plan.caches:
-            self.control.execute(f"CREATE SEQUENCE {SCHEMA}.{kind_of(cache)} CACHE {cache}".encode())
+            self.control.execute(f"CREATE SEQUENCE {SCHEMA}.{steps.kind_of(cache)} CACHE {cache}".encode())
 
     def stages(self) -> list[Stage]:
         """All statements, kinds and numbers of clients in shuffled order, once a round."""
         loads = [
             self.load_turn(statement, kind, clients)
-            for statement in STATEMENTS for kind in self.plan.kinds for clients in self.plan.clients
+            for statement in steps.STATEMENTS for kind in self.plan.kinds for clients in self.plan.clients
         ]  # fmt: skip
         return [Stage(every_round([*loads, *map(self.bulk_turn, self.plan.kinds)]), self.plan.rounds)]
 
     def load_turn(self, statement: str, kind: str, clients: int) -> Turn:
         """One statement with so many clients."""
         text = f"{statement}, {kind}, {clients} clients"
-        step = step_of(statement, clients)
+        step = steps.step_of(statement, clients)
         return single(step, kind, 0, text, lambda seed: self.load(statement, kind, clients, seed))
 
     def bulk_turn(self, kind: str) -> Turn:
         """One kind in bulk."""
         rows = self.plan.rows
-        return single(BULK, kind, rows, f"{rows:,} rows at once, {kind}", lambda _seed: self.bulk(kind))
+        return single(steps.BULK, kind, rows, f"{rows:,} rows at once, {kind}", lambda _seed: self.bulk(kind))
 
     def outcome(self, metrics: Metrics) -> str:
         """TPS, or how long it took."""
@@ -100,7 +89,7 @@ class SequenceExperiment(Experiment[SequencePlan]):
 
     def clear(self) -> None:
         """An empty table, and nothing left to write back."""
-        self.control.execute(f"TRUNCATE {TABLE}".encode())
+        self.control.execute(f"TRUNCATE {steps.TABLE}".encode())
         self.target.checkpoint(self.control)
 
     def load(self, statement: str, kind: str, clients: int, seed: int) -> Metrics:
@@ -115,7 +104,7 @@ class SequenceExperiment(Experiment[SequencePlan]):
         cpu = self.target.ended_cpu(self.control)
         if done.transactions == 0:
             raise InorderError(f"pgbench did nothing in {self.plan.seconds} s")
-        self.check(kind, done.transactions if statement == INSERT else 0)
+        self.check(kind, done.transactions if statement == steps.INSERT else 0)
         metrics = {"tps": done.tps, "latency_ms": done.latency_ms, "transactions": done.transactions}
         if cpu is not None and cpu_before is not None:
             metrics["cpu_us"] = 1e6 * (cpu - cpu_before) / done.transactions
@@ -124,7 +113,7 @@ class SequenceExperiment(Experiment[SequencePlan]):
     def script(self, statement: str, kind: str) -> Path:
         """What pgbench runs."""
         path = self.target.folder / f"{statement}_{kind}.sql"
-        path.write_text(STATEMENTS[statement].format(value=value_of(kind)), encoding="utf-8")
+        path.write_text(steps.STATEMENTS[statement].format(value=steps.value_of(kind)), encoding="utf-8")
         return path
 
     def bulk(self, kind: str) -> Metrics:
@@ -132,7 +121,7 @@ class SequenceExperiment(Experiment[SequencePlan]):
         self.clear()
         found: Metrics = {}
         before = self.reserved(kind)
-        statement = f"INSERT INTO {TABLE} SELECT {value_of(kind)} FROM generate_series(1, {self.plan.rows})"
+        statement = f"INSERT INTO {steps.TABLE} SELECT {steps.value_of(kind)} FROM generate_series(1, {self.plan.rows})"
         with self.target.counted(self.control, None, found), self.target.connect() as session:
             metrics = self.target.timed(session, lambda: session.execute(statement.encode()))
         self.check(kind, self.plan.rows)
@@ -140,18 +129,18 @@ class SequenceExperiment(Experiment[SequencePlan]):
 
     def reserved(self, kind: str) -> int:
         """The last number that a session has reserved, 0 before the first."""
-        if kind == CONSTANT:
+        if kind == steps.CONSTANT:
             return 0
         statement = f"SELECT coalesce(pg_sequence_last_value('{SCHEMA}.{kind}'), 0)"
         return int(str((self.control.execute(statement.encode()).fetchone() or (0,))[0]))
 
     def gaps(self, kind: str, before: int, used: int) -> Metrics:
         """Numbers that sessions reserved and did not use."""
-        return {} if kind == CONSTANT else {"gaps": self.reserved(kind) - before - used}
+        return {} if kind == steps.CONSTANT else {"gaps": self.reserved(kind) - before - used}
 
     def check(self, kind: str, rows: int) -> None:
         """An error unless the table holds so many rows, each with a value of its own if they come from a sequence."""
-        row = self.control.execute(f"SELECT count(*), count(DISTINCT c1) FROM {TABLE}".encode()).fetchone()
-        expected = (rows, min(rows, 1) if kind == CONSTANT else rows)
+        row = self.control.execute(f"SELECT count(*), count(DISTINCT c1) FROM {steps.TABLE}".encode()).fetchone()
+        expected = (rows, min(rows, 1) if kind == steps.CONSTANT else rows)
         if row != expected:
             raise InorderError(f"{kind}: {row} rows and values in the table instead of {expected}")

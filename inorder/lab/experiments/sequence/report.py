@@ -3,17 +3,8 @@
 from statistics import median
 
 from inorder.lab.analysis.figures import median_of, per, ratio_of, ratios_of
-from inorder.lab.experiments.sequence.plan import (
-    BULK,
-    CONSTANT,
-    INSERT,
-    SELECT,
-    STATEMENTS,
-    SequencePlan,
-    kind_of,
-    label,
-    step_of,
-)
+from inorder.lab.experiments.sequence import plan as steps
+from inorder.lab.experiments.sequence.plan import SequencePlan
 from inorder.lab.results import Result
 from inorder.report.charts import bars_of, series
 from inorder.report.section import Column, Section, Value, number, ratio
@@ -22,12 +13,12 @@ from inorder.report.wording import how_sure
 
 # P2, PostgreSQL 9.3.4, 4 cores: TPS by number of clients, by statement and source of the value.
 PUBLISHED_TPS: dict[tuple[str, str], dict[int, float]] = {
-    (SELECT, "constant"): {1: 26991, 10: 97749, 100: 97019},
-    (SELECT, "cache_1"): {1: 17336, 10: 61615, 100: 69211},
-    (SELECT, "cache_100"): {1: 19379, 10: 69693, 100: 76410},
-    (INSERT, "constant"): {1: 4042, 10: 19792, 100: 30982},
-    (INSERT, "cache_1"): {1: 4083, 10: 18822, 100: 27365},
-    (INSERT, "cache_100"): {1: 3953, 10: 18145, 100: 28701},
+    (steps.SELECT, "constant"): {1: 26991, 10: 97749, 100: 97019},
+    (steps.SELECT, "cache_1"): {1: 17336, 10: 61615, 100: 69211},
+    (steps.SELECT, "cache_100"): {1: 19379, 10: 69693, 100: 76410},
+    (steps.INSERT, "constant"): {1: 4042, 10: 19792, 100: 30982},
+    (steps.INSERT, "cache_1"): {1: 4083, 10: 18822, 100: 27365},
+    (steps.INSERT, "cache_100"): {1: 3953, 10: 18145, 100: 28701},
 }
 # P2: milliseconds of one INSERT … SELECT of so many rows, by source of the value, three runs.
 PUBLISHED_ROWS = 100_000
@@ -47,17 +38,19 @@ def sections(result: Result, plan: SequencePlan) -> list[Section]:
 
 def verdicts(result: Result, plan: SequencePlan, question: str) -> list[Verdict]:
     """Whether nextval of the plainest sequence slows inserts of one row, and whether each CACHE is needed."""
-    kind = kind_of(min(plan.caches))
-    steps = {step_of(INSERT, many): many for many in sorted(plan.clients)}
+    kind = steps.kind_of(min(plan.caches))
+    by_step = {steps.step_of(steps.INSERT, many): many for many in sorted(plan.clients)}
     compared = [
-        Compared("TPS", f"a constant with {clients_text(many)}", ratios_of(result, step, kind, CONSTANT, "tps"), True)
-        for step, many in steps.items()
+        Compared(
+            "TPS", f"a constant with {clients_text(many)}", ratios_of(result, step, kind, steps.CONSTANT, "tps"), True
+        )
+        for step, many in by_step.items()
     ]
-    bulk = Compared("CPU time", "a constant", ratios_of(result, BULK, kind, CONSTANT, "cpu_seconds"))
+    bulk = Compared("CPU time", "a constant", ratios_of(result, steps.BULK, kind, steps.CONSTANT, "cpu_seconds"))
     more = f"{plan.rows:,} rows by one INSERT … SELECT: {bulk.words}." if bulk.found else ""
-    shown = ((name, median_of(result, step_of(INSERT, max(plan.clients)), one, "tps"), series(0))
-             for name, one in (("a constant", CONSTANT), (label(kind), kind)))  # fmt: skip
-    holds = f"{label(kind)}; a row a transaction, no index, {commits(plan)}. P2: nextval is not the bottleneck."
+    shown = ((name, median_of(result, steps.step_of(steps.INSERT, max(plan.clients)), one, "tps"), series(0))
+             for name, one in (("a constant", steps.CONSTANT), (steps.label(kind), kind)))  # fmt: skip
+    holds = f"{steps.label(kind)}; a row a transaction, no index, {commits(plan)}. P2: nextval is not the bottleneck."
     return [
         *costs(question, compared, holds, bars_of(shown, number(0, "TPS")), more),
         *(one for cache in sorted(plan.caches)[1:] for one in cache_verdict(result, plan, cache)),
@@ -66,15 +59,15 @@ def verdicts(result: Result, plan: SequencePlan, question: str) -> list[Verdict]
 
 def cache_verdict(result: Result, plan: SequencePlan, cache: int) -> list[Verdict]:
     """Whether an insert with the least CACHE measured is slower than with this one, and which gaps this one leaves."""
-    least, kind = kind_of(min(plan.caches)), kind_of(cache)
-    steps = {step_of(INSERT, many): many for many in sorted(plan.clients)}
+    least, kind = steps.kind_of(min(plan.caches)), steps.kind_of(cache)
+    by_step = {steps.step_of(steps.INSERT, many): many for many in sorted(plan.clients)}
     compared = [
         Compared("TPS", f"CACHE {cache} with {clients_text(many)}", ratios_of(result, step, least, kind, "tps"), True)
-        for step, many in steps.items()
+        for step, many in by_step.items()
     ]
-    gaps = [gap.median for step in steps if (gap := median_of(result, step, kind, "gaps"))]
+    gaps = [gap.median for step in by_step if (gap := median_of(result, step, kind, "gaps"))]
     left = f"It left gaps of up to {max(gaps):,.0f} numbers in a measurement. " if gaps else ""
-    holds = f"{left}P2 asks whether CACHE is needed at all, and advises against it unless it is: {label(least)}."
+    holds = f"{left}P2 asks whether CACHE is needed at all, and advises against it unless it is: {steps.label(least)}."
     return costs(f"Is CACHE {cache} needed for inserts?", compared, holds)
 
 
@@ -85,22 +78,22 @@ def commits(plan: SequencePlan) -> str:
 
 def kinds_shown(plan: SequencePlan) -> list[str]:
     """Those of the plan and those published, in order of CACHE."""
-    return [CONSTANT, *map(kind_of, sorted({*PUBLISHED_CACHES, *plan.caches}))]
+    return [steps.CONSTANT, *map(steps.kind_of, sorted({*PUBLISHED_CACHES, *plan.caches}))]
 
 
 def load_row(result: Result, statement: str, kind: str, clients: int) -> list[Value]:
     """One statement of one kind under one load."""
-    step = step_of(statement, clients)
+    step = steps.step_of(statement, clients)
     published = PUBLISHED_TPS.get((statement, kind), {}).get(clients)
-    base = PUBLISHED_TPS[statement, CONSTANT].get(clients)
+    base = PUBLISHED_TPS[statement, steps.CONSTANT].get(clients)
     return [
-        f"{statement} {label(kind)}",
+        f"{statement} {steps.label(kind)}",
         clients,
         median_of(result, step, kind, "tps"),
-        ratio_of(result, step, kind, CONSTANT, "tps"),
-        ratio_of(result, step, kind, CONSTANT, "cpu_us"),
+        ratio_of(result, step, kind, steps.CONSTANT, "tps"),
+        ratio_of(result, step, kind, steps.CONSTANT, "cpu_us"),
         published,
-        published / base if published and base and kind != CONSTANT else None,
+        published / base if published and base and kind != steps.CONSTANT else None,
         median_of(result, step, kind, per("wal_bytes", "transactions")),
         median_of(result, step, kind, "gaps"),
     ]
@@ -121,7 +114,7 @@ def load_section(result: Result, plan: SequencePlan) -> Section:
         Column("gaps", "numbers of a measurement that sessions reserved by CACHE and did not use", number()),
     )
     rows = [
-        load_row(result, statement, kind, clients) for statement in STATEMENTS for clients in many
+        load_row(result, statement, kind, clients) for statement in steps.STATEMENTS for clients in many
         for kind in kinds_shown(plan)
     ]  # fmt: skip
     caption = (
@@ -137,14 +130,14 @@ def bulk_row(result: Result, plan: SequencePlan, kind: str) -> list[Value]:
     """One kind in bulk."""
     comparable = plan.rows == PUBLISHED_ROWS
     published = median(PUBLISHED_MS[kind]) if comparable and kind in PUBLISHED_MS else None
-    base = median(PUBLISHED_MS[CONSTANT])
+    base = median(PUBLISHED_MS[steps.CONSTANT])
     return [
-        label(kind),
-        median_of(result, BULK, kind, "seconds", scale=1000.0),
-        ratio_of(result, BULK, kind, CONSTANT, "seconds"),
-        ratio_of(result, BULK, kind, CONSTANT, "cpu_seconds"),
+        steps.label(kind),
+        median_of(result, steps.BULK, kind, "seconds", scale=1000.0),
+        ratio_of(result, steps.BULK, kind, steps.CONSTANT, "seconds"),
+        ratio_of(result, steps.BULK, kind, steps.CONSTANT, "cpu_seconds"),
         published,
-        published / base if published and kind != CONSTANT else None,
+        published / base if published and kind != steps.CONSTANT else None,
         " ".join(map(str, PUBLISHED_MS[kind])) if published else None,
     ]
 

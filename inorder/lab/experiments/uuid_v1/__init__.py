@@ -15,23 +15,10 @@ from inorder.database import Connection
 from inorder.errors import InorderError, InputError
 from inorder.lab.capabilities import VACUUMED, Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
+from inorder.lab.experiments.uuid_v1 import plan as steps
 from inorder.lab.experiments.uuid_v1 import report
 from inorder.lab.experiments.uuid_v1.data import OWN, SETS, keys_query
-from inorder.lab.experiments.uuid_v1.plan import (
-    ANALYZE,
-    COPY_FROM,
-    COPY_MORE,
-    COPY_TO,
-    KINDS,
-    RECENT,
-    REINDEX,
-    SIZES,
-    SIZES_AFTER,
-    STEPS,
-    VACUUM_OLDEST,
-    VACUUMS,
-    UuidV1Plan,
-)
+from inorder.lab.experiments.uuid_v1.plan import UuidV1Plan
 from inorder.lab.instruments.counters import read_leaf_density, read_sizes
 from inorder.lab.instruments.vacuum import VERBOSE, index_pages, primary_message
 from inorder.lab.keys import KeyKind
@@ -39,9 +26,9 @@ from inorder.lab.server_settings import Small
 from inorder.lab.turn import Metrics, Stage, every_round, several
 
 STATEMENTS = {
-    ANALYZE: "ANALYZE {table}",
-    REINDEX: "REINDEX INDEX {index}",
-    **dict.fromkeys(VACUUMS, VERBOSE),
+    steps.ANALYZE: "ANALYZE {table}",
+    steps.REINDEX: "REINDEX INDEX {index}",
+    **dict.fromkeys(steps.VACUUMS, VERBOSE),
 }
 
 # One process builds an index, and counts: what a session may set by itself.
@@ -98,8 +85,6 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
             raise can.no_inorder("the type uuid_v1 is of it")
         return found
 
-    # --- what it does ---------------------------------------------------------
-
     def prepare(self) -> None:
         """The server, and a folder for the keys."""
         self.target.serve_small(Small(self.plan.memory_bytes), OWN_SETTINGS)
@@ -114,8 +99,8 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
     def stages(self) -> list[Stage]:
         """Once the data are there, every kind through all steps, once a round."""
         turns = [
-            several(STEPS, kind, self.plan.rows, key.label, self.measure, self.create, self.drop)
-            for kind, key in KINDS.items()
+            several(steps.STEPS, kind, self.plan.rows, key.label, self.measure, self.create, self.drop)
+            for kind, key in steps.KINDS.items()
         ]
         return [Stage(every_round(turns), self.plan.rounds, begin=self.write_keys)]
 
@@ -129,7 +114,7 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         if self.plan.file:
             self.read_own()
         self.progress.step(f"writing {total:,} keys of each kind to files")
-        parts = {COPY_FROM: (1, rows), COPY_MORE: (rows + 1, total)}
+        parts = {steps.COPY_FROM: (1, rows), steps.COPY_MORE: (rows + 1, total)}
         self.target.copy_all_out(
             {
                 self.file(keys, step): f"({keys_query(keys, low, high, self.plan)})"
@@ -158,22 +143,22 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
 
     def create(self, kind: str) -> None:
         """An empty table. Where autovacuum is on, too, only the VACUUM that is measured is to free pages."""
-        key = KINDS[kind]
+        key = steps.KINDS[kind]
         for statement in (*key.statements(), f"ALTER TABLE {key.table} SET (autovacuum_enabled = off)"):
             self.control.execute(statement.encode())
 
     def drop(self, kind: str) -> None:
         """Remove it; its files are gone after the next checkpoint."""
-        self.control.execute(f"DROP TABLE {KINDS[kind].table}".encode())
+        self.control.execute(f"DROP TABLE {steps.KINDS[kind].table}".encode())
 
     def measure(self, kind: str, step: str, _seed: int) -> Metrics:
         """One step."""
-        key = KINDS[kind]
-        if step in (SIZES, SIZES_AFTER):
+        key = steps.KINDS[kind]
+        if step in (steps.SIZES, steps.SIZES_AFTER):
             return read_sizes(self.control, key) | read_leaf_density(self.control, key)
-        if step == RECENT:
+        if step == steps.RECENT:
             return self.count_recent(kind)
-        found = self.delete(key, step) if step in VACUUMS else {}
+        found = self.delete(key, step) if step in steps.VACUUMS else {}
         notices: list[str] = []
         self.target.checkpoint(self.control)
         with self.target.counted(self.control, key, found), self.connection() as session:
@@ -182,9 +167,9 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
             rows = self.do(session, key, step)
             found["seconds"] = time.perf_counter() - started
         self.check_copied(step, rows)
-        if step in (COPY_FROM, COPY_MORE) and "index_hits" in found:
+        if step in (steps.COPY_FROM, steps.COPY_MORE) and "index_hits" in found:
             found["blocks_per_row"] = (found["index_hits"] + found["index_reads"]) / rows
-        if step in VACUUMS:
+        if step in steps.VACUUMS:
             found["pages_freed"] = index_pages(notices).newly_deleted
         return found
 
@@ -195,7 +180,7 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         """
         if kind not in TIMES:
             return {}
-        table, (moment, compared), found = KINDS[kind].table, TIMES[kind], Metrics()
+        table, (moment, compared), found = steps.KINDS[kind].table, TIMES[kind], Metrics()
         with self.connection() as session:
             if compared == CREATED_AT:
                 made = f"{table}_created"
@@ -222,22 +207,26 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
 
     def do(self, session: Connection, key: KeyKind, step: str) -> int:
         """What is timed; how many rows it had to do with."""
-        if step in (COPY_FROM, COPY_MORE):
+        if step in (steps.COPY_FROM, steps.COPY_MORE):
             return self.target.copy_in(session, key.table, self.file(SETS[key.name], step))
-        if step == COPY_TO:
+        if step == steps.COPY_TO:
             return self.target.copy_out(session, key.table, None)
         return session.execute(STATEMENTS[step].format(table=key.table, index=key.index).encode()).rowcount
 
     def check_copied(self, step: str, rows: int) -> None:
         """An error if a COPY brought or took another number of rows than there are."""
-        expected = {COPY_FROM: self.plan.rows, COPY_MORE: self.plan.more_rows, COPY_TO: self.plan.total}
+        expected = {
+            steps.COPY_FROM: self.plan.rows,
+            steps.COPY_MORE: self.plan.more_rows,
+            steps.COPY_TO: self.plan.total,
+        }
         if step in expected and rows != expected[step]:
-            raise InorderError(f"{STEPS[step]} copied {rows:,} rows instead of {expected[step]:,}")
+            raise InorderError(f"{steps.STEPS[step]} copied {rows:,} rows instead of {expected[step]:,}")
 
     def delete(self, key: KeyKind, step: str) -> Metrics:
         """Delete what the step's VACUUM is to clean up; not timed."""
         with self.connection() as session:
-            chosen = self.oldest(session, key) if step == VACUUM_OLDEST else self.random()
+            chosen = self.oldest(session, key) if step == steps.VACUUM_OLDEST else self.random()
             return {"deleted": session.execute(f"DELETE FROM {key.table} WHERE {chosen}".encode()).rowcount}
 
     def oldest(self, session: Connection, key: KeyKind) -> str:

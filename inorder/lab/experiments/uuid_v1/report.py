@@ -6,24 +6,8 @@ from typing import NamedTuple
 
 from inorder.lab.analysis.figures import Metric, median_of, per, ratio_of, ratios_of
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
-from inorder.lab.experiments.uuid_v1.plan import (
-    ANALYZE,
-    BASELINE,
-    COPY_FROM,
-    COPY_MORE,
-    COPY_TO,
-    KINDS,
-    RECENT,
-    REINDEX,
-    SIZES,
-    SIZES_AFTER,
-    STEPS,
-    SUBJECT,
-    VACUUM_OLDEST,
-    VACUUM_RANDOM,
-    VACUUMS,
-    UuidV1Plan,
-)
+from inorder.lab.experiments.uuid_v1 import plan as steps
+from inorder.lab.experiments.uuid_v1.plan import UuidV1Plan
 from inorder.lab.results import Result
 from inorder.report import charts
 from inorder.report.section import Chart, Column, Section, Value, data_only, figures, number
@@ -37,19 +21,19 @@ MOST_SHOWN = 1000  # a ratio above it means that the other has next to nothing
 # rates below. Bloat of more than 30 % against 10 to 20 % is a leaf density of less than 70 to 80-90.
 SOURCE = "published with the type uuid_v1, 2019: version-1 UUIDs of 9 nodes"
 PUBLISHED = {
-    (COPY_FROM, "seconds"): "7.8",
-    (COPY_MORE, "seconds"): "23.8",
-    (COPY_TO, "seconds"): "1.5",
-    (ANALYZE, "seconds"): "1",
-    (SIZES, "leaf_density"): "<70:80–90",
-    (VACUUM_OLDEST, "seconds"): "4–5",
-    (VACUUM_RANDOM, "seconds"): "4–5",
-    (REINDEX, "seconds"): "1.1–1.2",
+    (steps.COPY_FROM, "seconds"): "7.8",
+    (steps.COPY_MORE, "seconds"): "23.8",
+    (steps.COPY_TO, "seconds"): "1.5",
+    (steps.ANALYZE, "seconds"): "1",
+    (steps.SIZES, "leaf_density"): "<70:80–90",
+    (steps.VACUUM_OLDEST, "seconds"): "4–5",
+    (steps.VACUUM_RANDOM, "seconds"): "4–5",
+    (steps.REINDEX, "seconds"): "1.1–1.2",
 }
 # P4: rows a second that COPY brings under an index of version-1 UUIDs, the first 200 M and the next 17 M.
 PUBLISHED_RATES = {
-    COPY_FROM: {"uuid_v1": 623_000, "uuid": 80_000},
-    COPY_MORE: {"uuid_v1": 618_000, "uuid": 26_000},
+    steps.COPY_FROM: {"uuid_v1": 623_000, "uuid": 80_000},
+    steps.COPY_MORE: {"uuid_v1": 618_000, "uuid": 26_000},
 }
 
 
@@ -75,20 +59,20 @@ TIME_INDEX = Measure("time_index_bytes", "its index, MB", MB, inner=True)
 SIZE = (Measure("index_bytes", "MB", MB), Measure("leaf_density", "leaf, %", inner=True))
 
 # In the table only where they matter; data has them all.
-COUNTED_STEPS = (COPY_FROM, COPY_MORE, *VACUUMS)
+COUNTED_STEPS = (steps.COPY_FROM, steps.COPY_MORE, *steps.VACUUMS)
 
 # Short enough for a terminal of 80 columns, with the unit behind.
 LABELS = {
-    COPY_FROM: "COPY FROM",
-    COPY_MORE: "next 10 %",
-    COPY_TO: "COPY TO",
-    ANALYZE: "ANALYZE",
-    SIZES: "index",
-    VACUUM_OLDEST: "VACUUM oldest",
-    VACUUM_RANDOM: "VACUUM random",
-    REINDEX: "REINDEX",
-    SIZES_AFTER: "index then",
-    RECENT: "newest tenth",
+    steps.COPY_FROM: "COPY FROM",
+    steps.COPY_MORE: "next 10 %",
+    steps.COPY_TO: "COPY TO",
+    steps.ANALYZE: "ANALYZE",
+    steps.SIZES: "index",
+    steps.VACUUM_OLDEST: "VACUUM oldest",
+    steps.VACUUM_RANDOM: "VACUUM random",
+    steps.REINDEX: "REINDEX",
+    steps.SIZES_AFTER: "index then",
+    steps.RECENT: "newest tenth",
 }
 
 MEANINGS = {
@@ -101,23 +85,23 @@ MEANINGS = {
 
 def measures(step: str) -> tuple[Measure, ...]:
     """Of a step."""
-    if step in (SIZES, SIZES_AFTER):
+    if step in (steps.SIZES, steps.SIZES_AFTER):
         return SIZE
-    if step == RECENT:
+    if step == steps.RECENT:
         return (QUERY, TIME_INDEX)
-    if step in (COPY_FROM, COPY_MORE):
+    if step in (steps.COPY_FROM, steps.COPY_MORE):
         return (SECONDS, *COUNTED, BLOCKS)
-    return (SECONDS, *COUNTED, *([FREED] if step in VACUUMS else []))
+    return (SECONDS, *COUNTED, *([FREED] if step in steps.VACUUMS else []))
 
 
 def ratio_to_subject(result: Result, step: str, metric: str) -> Estimate | None:
     """How many times what uuid_v1 takes the built-in type takes."""
-    return ratio_of(result, step, BASELINE, SUBJECT, metric)
+    return ratio_of(result, step, steps.BASELINE, steps.SUBJECT, metric)
 
 
 def line_of(result: Result, step: str, measure: Measure) -> list[Value]:
     """As the columns have it: a median a kind, the ratio of uuid to uuid_v1, what was published; [] of nothing."""
-    medians = [median_of(result, step, kind, per(measure.metric, measure.scale)) for kind in KINDS]
+    medians = [median_of(result, step, kind, per(measure.metric, measure.scale)) for kind in steps.KINDS]
     if not any(medians):
         return []
     published = PUBLISHED.get((step, measure.metric), "")
@@ -129,7 +113,7 @@ def line_of(result: Result, step: str, measure: Measure) -> list[Value]:
 def lines_of(result: Result, aside: bool) -> list[list[Value]]:
     """Of all steps; ``aside`` the counters that matter little."""
     wanted = [
-        (step, measure) for step in STEPS for measure in measures(step)
+        (step, measure) for step in steps.STEPS for measure in measures(step)
         if aside == (measure in COUNTED and step not in COUNTED_STEPS)
     ]  # fmt: skip
     return [line for step, measure in wanted if (line := line_of(result, step, measure))]
@@ -169,7 +153,7 @@ def columns() -> list[Column]:
     """Of both tables: the label, then for programs what it is made of, then the kinds."""
     medians = [
         Column(kind.label, f"Median of the rounds: {MEANINGS[name]}.", figures, name, bar=True)
-        for name, kind in KINDS.items()
+        for name, kind in steps.KINDS.items()
     ]
     return [
         Column("", "The step, and what of it.", data="label"),
@@ -190,7 +174,7 @@ def ratio_chart(result: Result) -> Chart:
     """The ratios of times; those that uuid_v1 has none for have no bar."""
     bars = [
         charts.Bar(LABELS[step], one.median, ratio_text(one), charts.series(0), one.low, one.high)
-        for step in STEPS
+        for step in steps.STEPS
         if (one := ratio_to_subject(result, step, SECONDS.metric))
     ]
     title = "How many times as long uuid v1 takes as uuid_v1, by step"
@@ -216,13 +200,13 @@ def rate(rows: int) -> Metric:
 def rates_section(result: Result, plan: UuidV1Plan) -> Section:
     """Rows a second of both COPYs beside those of study P4: its first 200 M rows, and the next 17 M."""
     heads = [Column("", "Which rows COPY FROM brings.")]
-    for kind in (SUBJECT, BASELINE):
-        label = KINDS[kind].label
+    for kind in (steps.SUBJECT, steps.BASELINE):
+        label = steps.KINDS[kind].label
         heads += [
             Column(label, f"Rows a second here, median of the rounds: {MEANINGS[kind]}.", number(), bar=True),
             Column(f"publ. {label}", f"Rows a second, about, as {SOURCE}.", number()),
         ]
-    rows = [rates_line(result, COPY_FROM, plan.rows), rates_line(result, COPY_MORE, plan.more_rows)]
+    rows = [rates_line(result, steps.COPY_FROM, plan.rows), rates_line(result, steps.COPY_MORE, plan.more_rows)]
     note = "publ.: study P4, about, of its first 200 M rows and of the next 17 M."
     return Section("published_rates", "Beside study P4: rows a second", heads, rows, note, across=True)
 
@@ -230,20 +214,22 @@ def rates_section(result: Result, plan: UuidV1Plan) -> Section:
 def rates_line(result: Result, step: str, rows: int) -> Sequence[Value]:
     """One COPY."""
     line: list[Value] = [f"{LABELS[step]}, {short(rows)}"]
-    for kind in (SUBJECT, BASELINE):
+    for kind in (steps.SUBJECT, steps.BASELINE):
         line += [median_of(result, step, kind, rate(rows)), PUBLISHED_RATES[step][kind]]
     return line
 
 
 def verdicts(result: Result, plan: UuidV1Plan, question: str) -> list[Verdict]:
     """What the first COPY costs if the type does not sort by time."""
-    base = KINDS[SUBJECT].label
+    base = steps.KINDS[steps.SUBJECT].label
     compared = [
-        Compared("WAL", base, ratios_of(result, COPY_FROM, BASELINE, SUBJECT, "wal_bytes"), counted=True),
-        Compared("time", base, ratios_of(result, COPY_FROM, BASELINE, SUBJECT, SECONDS.metric)),
+        Compared(
+            "WAL", base, ratios_of(result, steps.COPY_FROM, steps.BASELINE, steps.SUBJECT, "wal_bytes"), counted=True
+        ),
+        Compared("time", base, ratios_of(result, steps.COPY_FROM, steps.BASELINE, steps.SUBJECT, SECONDS.metric)),
     ]
-    shown = ((kind.label, median_of(result, COPY_FROM, name, SECONDS.metric), f"kind-{name}")
-             for name, kind in KINDS.items() if name != "bigint")  # fmt: skip
+    shown = ((kind.label, median_of(result, steps.COPY_FROM, name, SECONDS.metric), f"kind-{name}")
+             for name, kind in steps.KINDS.items() if name != "bigint")  # fmt: skip
     lag = f", clocks up to {plan.lag:g} s apart" if plan.lag else ""
     whose = f"of {Path(plan.file).name}" if plan.file else f"from {plan.nodes} nodes{lag}"
     holds = f"COPY of {short(plan.rows)} rows {whose} after a checkpoint, a primary key alone."

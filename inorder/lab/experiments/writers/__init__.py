@@ -57,8 +57,6 @@ class WritersExperiment(Experiment[WritersPlan]):
         """The rows of a turn."""
         return plan.seconds * BYTES_PER_SECOND, f"the rows of {plan.seconds} s"
 
-    # --- what it does ---------------------------------------------------------
-
     def prepare(self) -> None:
         """Much memory: the tables are new, and what is measured is how writers wait for one another."""
         self.target.serve(measuring_settings(fill_memory(), direct_io=False))
