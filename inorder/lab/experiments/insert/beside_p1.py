@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from inorder.lab.analysis.figures import Metric, median_of, ratio_of
+from inorder.lab.analysis.figures import Metric, median_of, per, ratio_of
 from inorder.lab.experiments.insert import studies
-from inorder.lab.experiments.insert.details import times
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.insert_tables import INSERT
 from inorder.lab.keys import KEY_KINDS
@@ -53,7 +52,7 @@ def commits(plan: InsertPlan) -> str:
 
 DEVICE: tuple[tuple[str, str, Metric], ...] = (
     ("writes per second", "device_writes_per_s", "device_writes_per_s"),
-    ("MB written per second", "device_written_per_s", times("device_written_per_s", 1 / MB)),
+    ("MB written per second", "device_written_per_s", per("device_written_per_s", MB)),
     ("requests in the queue", "device_queue", "device_queue"),
     ("ms a request", "device_await_ms", "device_await_ms"),
     ("% busy", "device_busy_percent", "device_busy_percent"),

@@ -5,11 +5,10 @@ from statistics import median
 
 from inorder.lab.analysis.figures import by_round, median_of, ratio_of
 from inorder.lab.analysis.model import predict
-from inorder.lab.analysis.quality import has_checkpoint
 from inorder.lab.experiments.insert import studies
-from inorder.lab.experiments.insert.details import by_inserts
-from inorder.lab.experiments.insert.model import conditions_of
+from inorder.lab.experiments.insert.model import conditions_of, intervals
 from inorder.lab.experiments.insert.plan import InsertPlan
+from inorder.lab.experiments.insert.summary import WAL_PER_ROW
 from inorder.lab.insert_tables import INSERT
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import Result, Run
@@ -22,7 +21,6 @@ MODELLED = {
     "random": ("random", 60, 65536), BASE: ("time", 60, 65536), "sequence256": ("sequence", 60, 256),
     "sequence": ("sequence", 60, 65536),
 }  # fmt: skip
-WAL_PER_ROW = by_inserts("wal_bytes")
 
 EQUAL = (
     Column("key", "Kind of key of the table."),
@@ -59,10 +57,7 @@ def equal_row(result: Result, plan: InsertPlan, place: str, kind: str, rows: int
     """One generator in one of the tables."""
     published, base = scaled(place, kind), scaled(place, BASE)
     here = median_of(result, INSERT, kind, WAL_PER_ROW, rows)
-    turns = [  # of one checkpoint interval, as the model has
-        run for run in result.select(INSERT, kind, rows)
-        if {"rows_before", "wal_bytes"} <= run.metrics.keys() and not has_checkpoint(result, run)
-    ]  # fmt: skip
+    turns = intervals(result, kind, rows)
     printed = studies.SEQUENTIAL_WAL_GB[place][kind]
     return [
         KEY_KINDS[kind].label,

@@ -2,36 +2,17 @@
 
 from collections.abc import Sequence
 
-from inorder.lab.analysis.figures import Metric, median_of
-from inorder.lab.analysis.stats import Estimate
+from inorder.lab.analysis.figures import Metric, median_of, per
 from inorder.lab.experiments.insert.pictures import bars, latency_chart, maps, wal_chart
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.insert.summary import KindSummary
 from inorder.lab.insert_tables import INSERT
 from inorder.lab.keys import KEY_KINDS
-from inorder.lab.results import Result, Run
+from inorder.lab.results import Result
 from inorder.report.section import Column, Section, Value, number
 from inorder.units import MB
 
 PERCENTILES = {"p50_ms": "p50", "p90_ms": "p90", "p95_ms": "p95", "p99_ms": "p99", "p99_9_ms": "p99.9"}
-
-
-def times(metric: str, factor: float) -> Metric:
-    """A metric times a number."""
-    return lambda run: factor * run.metrics[metric] if metric in run.metrics else None
-
-
-def by_inserts(metric: str, count: int = 1) -> Metric:
-    """A metric for each so many inserts.
-
-    >>> by_inserts("touched_blocks", 1000)(Run("insert", "v7", 1, 1, {"touched_blocks": 8.0, "inserts": 4000.0}))
-    2.0
-    """
-
-    def scaled(run: Run) -> float | None:
-        return run.metrics[metric] * (count / run.metrics["inserts"]) if metric in run.metrics else None
-
-    return scaled
 
 
 # Each column with the metric that is its median; names in the data are those of the columns.
@@ -44,44 +25,42 @@ DETAILS: tuple[tuple[Column, Metric], ...] = (
         for metric, name in PERCENTILES.items()
     ),
     (Column("records", "Bytes of WAL records per inserted row without full-page images (pg_waldump --stats).",
-            number(0, "B"), "record_bytes_per_row", bar=True), by_inserts("record_bytes")),
+            number(0, "B"), "record_bytes_per_row", bar=True), per("record_bytes", "inserts")),
     (Column("images", "Bytes of full-page images per inserted row (pg_waldump --stats).",
-            number(0, "B"), "image_bytes_per_row", bar=True), by_inserts("image_bytes")),
+            number(0, "B"), "image_bytes_per_row", bar=True), per("image_bytes", "inserts")),
     (Column("records, all", "The same bytes of a whole measurement, which hold more rows the faster a kind inserts.",
-            number(1, "MB"), "record_mb", terminal=False), times("record_bytes", 1 / MB)),
+            number(1, "MB"), "record_mb", terminal=False), per("record_bytes", MB)),
     (Column("images, all", "Likewise of full-page images.", number(1, "MB"), "image_mb", terminal=False),
-     times("image_bytes", 1 / MB)),
+     per("image_bytes", MB)),
     (Column("blocks/1000", "Distinct blocks of the index that 1,000 inserts changed: all of a measurement, divided by "
             "its thousands of inserts (pg_waldump --relation).", number(1), "touched_per_1000", bar=True),
-     by_inserts("touched_blocks", 1000)),
+     per("touched_blocks", "inserts", 1000)),
     (Column("read", "Bytes of tables and indexes read into shared buffers per inserted row, by the whole server "
             "(pg_stat_io, PostgreSQL 16 and later).", number(0, "B"), "read_bytes_per_row", terminal=False),
-     by_inserts("read_bytes")),
+     per("read_bytes", "inserts")),
     (Column("written", "Likewise written out of them, without the checkpoint before the measurement.",
-            number(0, "B"), "written_bytes_per_row", terminal=False), by_inserts("written_bytes")),
+            number(0, "B"), "written_bytes_per_row", terminal=False), per("written_bytes", "inserts")),
     (Column("busy", "Share of the time in which the device of the index was busy (/proc/diskstats).",
             number(0, "%"), "device_busy_percent"), "device_busy_percent"),
     (Column("await", "Milliseconds that a request to that device took (/proc/diskstats).",
             number(2, "ms"), "device_await_ms"), "device_await_ms"),
     (Column("requests", "Reads and writes of that device per insert, other programs' included.", number(3),
-            "device_requests_per_row", terminal=False), by_inserts("device_requests")),
+            "device_requests_per_row", terminal=False), per("device_requests", "inserts")),
     (Column("writes/s", "Writes to that device per second.", number(), "device_writes_per_s", terminal=False),
      "device_writes_per_s"),
     (Column("MB/s", "MB written to it per second.", number(1), "device_mb_per_s", terminal=False),
-     times("device_written_per_s", 1 / MB)),
+     per("device_written_per_s", MB)),
     (Column("queue", "Requests that waited for it or were served, on average.", number(2), "device_queue",
             terminal=False), "device_queue"),
 )  # fmt: skip
 
 
-def details_of(result: Result, kind: KindSummary) -> dict[str, Estimate | None]:
-    """As DETAILS has them, by the names in the data."""
-    return {column.data: median_of(result, INSERT, kind.kind, metric, kind.rows) for column, metric in DETAILS}
-
-
 def details_sections(result: Result, rows: int, kinds: Sequence[KindSummary]) -> list[Section]:
     """Every kind at one size of table; nothing where none of it was measured."""
-    found = [(kind, details_of(result, kind)) for kind in kinds]
+    found = [
+        (kind, {one.data: median_of(result, INSERT, kind.kind, metric, kind.rows) for one, metric in DETAILS})
+        for kind in kinds
+    ]
     if not any(value for _, values in found for value in values.values()):
         return []
     touched = {kind.kind: values["touched_per_1000"] for kind, values in found}

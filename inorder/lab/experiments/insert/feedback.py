@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from inorder.lab.analysis.figures import Metric, median_of
-from inorder.lab.experiments.insert.details import by_inserts, times
+from inorder.lab.analysis.figures import Metric, median_of, per
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.insert.summary import KindSummary
 from inorder.lab.insert_tables import INSERT
@@ -23,9 +22,9 @@ FEEDBACK: tuple[tuple[Column, Metric], ...] = (
     (Column("checkpoints", "Checkpoints that WAL caused within a measurement, median of the rounds.", number(1),
             CHECKPOINTS), CHECKPOINTS),
     (Column("rows between", "Rows between two checkpoints.", number()), between),
-    (Column("WAL", "MB of WAL of a measurement.", number(1, "MB"), "wal_mb"), times("wal_bytes", 1 / MB)),
-    (Column("FPI/row", "Full-page images per row.", number(4), "fpi_per_row"), by_inserts("full_page_images")),
-    (Column("WAL/row", "Bytes of WAL per row.", number(0, "B"), "wal_per_row"), by_inserts("wal_bytes")),
+    (Column("WAL", "MB of WAL of a measurement.", number(1, "MB"), "wal_mb"), per("wal_bytes", MB)),
+    (Column("FPI/row", "Full-page images per row.", number(4), "fpi_per_row"), per("full_page_images", "inserts")),
+    (Column("WAL/row", "Bytes of WAL per row.", number(0, "B"), "wal_per_row"), per("wal_bytes", "inserts")),
 )  # fmt: skip
 
 

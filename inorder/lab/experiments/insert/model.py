@@ -59,6 +59,14 @@ COMPARED = (
 )
 
 
+def intervals(result: Result, kind: str, rows: int) -> list[Run]:
+    """The measurements that are one checkpoint interval each, of which the model is."""
+    return [
+        run for run in result.select(INSERT, kind, rows)
+        if {"rows_before", "wal_bytes"} <= run.metrics.keys() and not has_checkpoint(result, run)
+    ]  # fmt: skip
+
+
 def off_percent(measured: float, model: float) -> float:
     """How far the model is from the measurement."""
     return 100 * (model / measured - 1)
@@ -69,10 +77,7 @@ def compared_row(result: Result, plan: InsertPlan, kind: str, rows: int) -> list
 
     Rounds are added up: each begins with other rows, and with the sequence elsewhere in its block.
     """
-    runs = [
-        run for run in result.select(INSERT, kind, rows)
-        if {"rows_before", "wal_bytes"} <= run.metrics.keys() and not has_checkpoint(result, run)
-    ]  # fmt: skip
+    runs = intervals(result, kind, rows)
     if not runs:
         return None
     inserts = sum(run.metrics["inserts"] for run in runs)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from inorder.lab.analysis.compare import unpaired_ratio
-from inorder.lab.analysis.figures import Metric, by_round, last_of, median_of, ratio_of
+from inorder.lab.analysis.figures import Metric, by_round, last_of, median_of, per, ratio_of
 from inorder.lab.analysis.model import PAGE, RANDOM_FILL, leaf_capacity
 from inorder.lab.analysis.stats import Estimate
 from inorder.lab.experiments.insert import studies
@@ -16,7 +16,6 @@ from inorder.lab.experiments.insert.beside_p1 import (
     rows_beside,
 )
 from inorder.lab.experiments.insert.beside_p3 import equal_section
-from inorder.lab.experiments.insert.details import by_inserts
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.insert.summary import hit_percent
 from inorder.lab.insert_tables import FILL, INSERT
@@ -208,7 +207,7 @@ def generators_section(result: Result, plan: InsertPlan) -> Section:
                 studies.SEQUENTIAL_HITS[kind] if of_large else None,
                 median_of(result, INSERT, kind, hit_percent, rows),
                 studies.SEQUENTIAL_BLOCKS[kind] if of_large else None,
-                median_of(result, INSERT, kind, by_inserts("touched_blocks", 1000), rows),
+                median_of(result, INSERT, kind, per("touched_blocks", "inserts", 1000), rows),
             ])  # fmt: skip
     title = "Beside study P3: what a larger table costs each generator"
     caption = " ".join([NOT_RUN, NARRATED, *causes(result, plan, table)])
