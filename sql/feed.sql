@@ -90,7 +90,7 @@ COMMENT ON FUNCTION inorder_internal.say_restored(inorder_internal.feed) IS
 CREATE FUNCTION inorder_internal.feed_state(
     feed bigint, caller oid, reads boolean, seeks boolean, OUT name text, OUT relation oid,
     OUT t inorder_internal.feed_table, OUT at_position @extschema@.feed_position, OUT batch bigint,
-    OUT finished bigint, OUT pending @extschema@.feed_batch, OUT whole_transactions boolean
+    OUT finished bigint, OUT pending @extschema@.feed_batch, OUT whole_transactions boolean, OUT shared boolean
 )
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -118,6 +118,7 @@ BEGIN
     finished := f.finished;
     whole_transactions := f.whole_transactions;
     pending := CASE WHEN (f.pending).transactions IS NOT NULL THEN f.pending END;
+    shared := inorder_internal.is_shared(feed);
 END $$;
 COMMENT ON FUNCTION inorder_internal.feed_state(bigint, oid, boolean, boolean) IS
 'Internal function. The state of a feed. If reads is true (or null, and no batch is unfinished), also the description '
@@ -211,7 +212,8 @@ RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM inorder_internal.given_feed(feed, caller);
+    PERFORM inorder_internal.warn_aside(inorder_internal.given_feed(feed, caller));
+    DELETE FROM inorder_internal.worker_batch AS b WHERE b.feed = drop_feed.feed;
     DELETE FROM inorder_internal.feed AS known WHERE known.id = feed;
     PERFORM inorder_internal.sweep();
 END $$;
@@ -331,7 +333,8 @@ BEGIN
               DETAIL = CASE WHEN NOT pending IS NULL THEN format('The unfinished one is %s.', last_batch)
                             WHEN last_batch = 0 THEN 'There was none yet.'
                             WHEN last_batch = finished THEN format('The last one was %s, and it is finished.', finished)
-                            ELSE format('The last one was %s, which feed_seek() discarded.', last_batch) END,
+                            ELSE format('The last one was %s, which feed_seek() discarded or a worker finished.',
+                                         last_batch) END,
               HINT = 'The rows of a batch that was forgotten, or that a promotion or a restore took back, come again '
                      'in another batch.';
     END IF;
@@ -362,6 +365,7 @@ AS $$
 DECLARE
     unended int8multirange := transactions - inorder_internal.ended_transactions(t.base);
     ranges bigint := (SELECT count(*) FROM unnest(transactions));
+    known inorder_internal.feed;
 BEGIN
     IF ranges > 100000 THEN
         RAISE 'a position must have at most 100000 ranges of transactions, not %', ranges
@@ -370,6 +374,8 @@ BEGIN
         RAISE 'transactions % have not ended', unended USING ERRCODE = 'invalid_parameter_value',
               DETAIL = 'A feed that had read them would miss their rows.';
     END IF;
+    SELECT * INTO known FROM inorder_internal.feed AS f WHERE f.id = feed;
+    PERFORM inorder_internal.discard_batches(known, transactions);
     UPDATE inorder_internal.feed AS f
     SET position.transactions = seek_to.transactions, position.partial = NULL,
         position.last_key = inorder_internal.renewed_order(t.relation, (f.position).partial, (f.position).last_key),
@@ -405,6 +411,7 @@ BEGIN
             UPDATE inorder_internal.feed AS known
             SET position.members = inorder_internal.members(t), position.last_key = renewed, pending = NULL
             WHERE known.id = feed;
+            PERFORM inorder_internal.renew_batches(f, t);
         ELSE
             RAISE 'start must be ''beginning'', ''now'' or ''here'', not %', quote_literal(start)
             USING ERRCODE = 'invalid_parameter_value';
@@ -566,15 +573,20 @@ COMMENT ON FUNCTION @extschema@.feed_batch_rows(text, bigint, anyelement, regrol
 Errors: undefined_object, insufficient_privilege, invalid_parameter_value (no such unfinished batch), '
 'datatype_mismatch, object_not_in_prerequisite_state if the batch is newer than the snapshot, or the feed restored.';
 
-CREATE FUNCTION @extschema@.feed_finish_batch(name text, batch bigint, owner regrole DEFAULT NULL)
+CREATE FUNCTION @extschema@.feed_finish_batch(
+    name text, batch bigint, owner regrole DEFAULT NULL, token bigint DEFAULT NULL
+)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.feed_finish_batch(text, bigint, regrole) IS
+COMMENT ON FUNCTION @extschema@.feed_finish_batch(text, bigint, regrole, bigint) IS
 'Move the position over the unfinished batch with this number. Returns true if the batch was unfinished, false if it '
 'is the one that was finished last, so that the call can be repeated if its result was lost. Does not require SELECT '
 'on the table.
+A worker''s batch requires the token of feed_next_batch. It does not wait for other workers, and is an error if the '
+'batch is finished already: ask for the next one. A batch that is set aside is finished without a token.
 Errors: undefined_object, insufficient_privilege, object_not_in_prerequisite_state (restored feed), '
-'invalid_parameter_value for any other number, such as that of a batch discarded by feed_seek or lost in a promotion.';
+'invalid_parameter_value for any other number, such as that of a batch discarded by feed_seek or lost in a promotion, '
+'and if the batch does not belong to the worker with this token.';
 
 CREATE FUNCTION @extschema@.feed_wait(name text, timeout interval DEFAULT '1 second', owner regrole DEFAULT NULL)
 RETURNS boolean

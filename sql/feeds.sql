@@ -6,23 +6,10 @@
 CREATE TYPE inorder_internal.seen_feed AS (
     name text, owner name, relation regclass, key_column name, order_column name, whole_transactions boolean,
     position int8multirange, partial bigint, unfinished_batch bigint, batch_pid int, created timestamptz,
-    moved timestamptz, backlog_transactions bigint, backlog_rows_estimated bigint
+    moved timestamptz, backlog_transactions bigint, backlog_rows_estimated bigint, worker_batches bigint,
+    set_aside bigint
 );
 COMMENT ON TYPE inorder_internal.seen_feed IS 'Internal type. What the view feeds shows for a feed.';
-
-CREATE FUNCTION inorder_internal.shown_owner(f inorder_internal.feed)
-RETURNS name
-LANGUAGE sql STABLE
-RETURN CASE WHEN inorder_internal.is_right((f).owner, (f).owner_name, (f).system)
-            THEN coalesce(inorder_internal.role_name((f).owner), (f).owner::text::name) ELSE (f).owner::text::name END;
-COMMENT ON FUNCTION inorder_internal.shown_owner(inorder_internal.feed) IS
-'Internal function. The owner of a feed, as an oid if the role was dropped or belongs to another server.';
-
-CREATE FUNCTION inorder_internal.session_lives(number oid)
-RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
-COMMENT ON FUNCTION inorder_internal.session_lives(oid) IS
-'Internal function. Whether the session with this number, which has a batch, is still running; false on a standby.';
 
 CREATE FUNCTION inorder_internal.feeds_of(caller oid)
 RETURNS SETOF inorder_internal.seen_feed
@@ -31,14 +18,17 @@ BEGIN ATOMIC
     SELECT f.name, inorder_internal.shown_owner(f), f.relation, t.key_column,
            -- Not by order_of(): that fails on a forged row, and nobody would see any feed.
            CASE WHEN (f.position).partial IS NULL THEN ((f.position).last_key)[1]::name END, f.whole_transactions,
-           (f.position).transactions, (f.position).partial,
-           CASE WHEN (f.pending).transactions IS NOT NULL THEN f.batch END,
-           CASE WHEN (f.pending).transactions IS NOT NULL AND inorder_internal.session_lives(f.holder)
-                THEN f.holder_pid END, f.created, f.moved, b.transactions, b.rows
+           (f.position).transactions - u.transactions - u.aside_transactions, (f.position).partial,
+           CASE WHEN (f.pending).transactions IS NULL THEN u.first_number ELSE f.batch END,
+           CASE WHEN (f.pending).transactions IS NULL THEN u.first_pid
+                WHEN inorder_internal.session_lives(f.holder) THEN f.holder_pid END,
+           f.created, f.moved, b.transactions, b.rows, u.amount, u.aside
     FROM inorder_internal.feed AS f
     JOIN pg_class AS c ON c.oid = f.relation
     LEFT JOIN inorder_internal.feed_table AS t ON t.relation = f.relation
-    LEFT JOIN LATERAL inorder_internal.backlog(t, f.position) AS b
+    CROSS JOIN LATERAL inorder_internal.unfinished(f.id) AS u
+    -- Batches that are set aside are no backlog.
+    LEFT JOIN LATERAL inorder_internal.backlog(t, inorder_internal.without(f.position, u.transactions)) AS b
         ON t.relation IS NOT NULL AND inorder_internal.lacks(t) IS NULL
     WHERE inorder_internal.may_see(caller, f);
 END;
@@ -95,7 +85,7 @@ CREATE VIEW @extschema@.feeds WITH (security_barrier = true) AS
 SELECT f.name, f.owner, f.relation, f.key_column, f.order_column, f.whole_transactions, f.position, f.partial,
        f.unfinished_batch, f.batch_pid, f.created, f.moved, f.backlog_transactions, f.backlog_rows_estimated, h.writers,
        h.since AS held_since, h.pid AS holder_pid, h.application AS holder_application, h.gid AS holder_gid,
-       h.query AS holder_query
+       h.query AS holder_query, f.worker_batches, f.set_aside
 FROM inorder_internal.seen_feeds() AS f
 LEFT JOIN LATERAL (SELECT count(*) OVER () AS writers, o.since, o.pid, o.application, o.gid, o.query
                    FROM @extschema@.feed_holders(f.relation) AS o LIMIT 1) AS h ON true;
@@ -106,6 +96,8 @@ COMMENT ON COLUMN @extschema@.feeds.order_column IS
 'column in whose order rows of the transactions that have ended are delivered; null for the order of transactions';
 COMMENT ON COLUMN @extschema@.feeds.whole_transactions IS 'whether no batch ends inside a transaction';
 COMMENT ON COLUMN @extschema@.feeds.position IS 'transactions read completely';
+COMMENT ON COLUMN @extschema@.feeds.unfinished_batch IS
+'number of the unfinished batch, of several workers the first; null if there is none';
 COMMENT ON COLUMN @extschema@.feeds.partial IS 'transaction whose rows are read up to a key';
 COMMENT ON COLUMN @extschema@.feeds.batch_pid IS
 'process ID of the session that has the unfinished batch; null if that session has ended, and on a standby';
@@ -118,3 +110,7 @@ COMMENT ON COLUMN @extschema@.feeds.writers IS
 'number of transactions in progress that delay rows of this table (see feed_holders); null if none';
 COMMENT ON COLUMN @extschema@.feeds.held_since IS
 'start time of the oldest of them: no delayed row is older';
+COMMENT ON COLUMN @extschema@.feeds.worker_batches IS
+'number of unfinished batches of workers, without those that are set aside: see feed_batches';
+COMMENT ON COLUMN @extschema@.feeds.set_aside IS
+'number of batches that are set aside; the backlog does not include them';

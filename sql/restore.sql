@@ -97,6 +97,12 @@ LANGUAGE sql VOLATILE
 -- If the numbers of rows were recomputed, the position is invalid: feed_seek() must set another.
 BEGIN ATOMIC
     -- First, since a feed counts as accepted when its position is written.
+    UPDATE inorder_internal.worker_batch AS b
+    SET batch.members = inorder_internal.known_here(t, (b.batch).members), worker = NULL, token = NULL, holder = NULL,
+        holder_pid = NULL, lease_end = clock_timestamp()
+    FROM inorder_internal.feed AS f
+    WHERE f.id = b.feed AND f.relation = (t).relation AND b.relation = (t).relation
+      AND f.written_here IS DISTINCT FROM true AND NOT (t).is_generated;
     UPDATE inorder_internal.feed AS f
     SET pending.members = inorder_internal.known_here(t, (f.pending).members),
         pending.resumed_after = inorder_internal.renumbered((t).relation, (f.pending).resumed,

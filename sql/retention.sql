@@ -22,8 +22,10 @@ BEGIN
         IF f.written_here IS NOT TRUE THEN
             PERFORM inorder_internal.say_restored(f);
         END IF;
-        -- The position does not include an unfinished batch.
-        number := least(number, inorder_internal.first_gap((f.position).transactions));
+        -- The position includes unfinished batches of workers, and no other.
+        number := least(number, inorder_internal.first_gap((f.position).transactions), (
+            SELECT min(lower((b.batch).transactions)) FROM inorder_internal.worker_batch AS b
+            WHERE b.feed = f.id AND b.written_here));
     END LOOP;
     RETURN number;
 END $$;

@@ -32,8 +32,8 @@ END $$;
 
 -- For pg_dump and pg_restore by the role that installs the extension, and by the owner of the database.
 GRANT USAGE ON SCHEMA inorder_internal TO @extowner@, pg_database_owner;
-GRANT SELECT, INSERT ON inorder_internal.feed_table, inorder_internal.feed, inorder_internal.counted_table
-    TO @extowner@, pg_database_owner;
+GRANT SELECT, INSERT ON inorder_internal.feed_table, inorder_internal.feed, inorder_internal.worker_batch,
+    inorder_internal.counted_table TO @extowner@, pg_database_owner;
 -- COPY FROM evaluates CHECK constraints and input functions as the role that restores; these need no privilege. It
 -- also evaluates the generation expression of a column as that role, which does.
 GRANT EXECUTE ON FUNCTION inorder_internal.is_written_here(anyelement) TO @extowner@, pg_database_owner;
@@ -47,6 +47,7 @@ GRANT EXECUTE ON FUNCTION inorder_internal.key_base(pg_node_tree, oid[]) TO PUBL
 GRANT EXECUTE ON FUNCTION inorder_internal.key_columns(regclass) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.base_of(regclass) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.seen_feeds() TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.seen_batches() TO PUBLIC;
 
 -- What PUBLIC may select, regardless of default privileges.
-GRANT SELECT ON @extschema@.feeds TO PUBLIC;
+GRANT SELECT ON @extschema@.feeds, @extschema@.feed_batches TO PUBLIC;

@@ -141,6 +141,41 @@ COMMENT ON COLUMN inorder_internal.feed.written_here IS
 'whether the extension wrote the position here; otherwise a restore did, and the feed cannot move until '
 'feed_rebase() or feed_seek()';
 
+CREATE TABLE inorder_internal.worker_batch (
+    feed bigint NOT NULL,
+    number bigint NOT NULL CHECK (number > 0),
+    relation inorder_internal.table_ref NOT NULL,
+    batch @extschema@.feed_batch NOT NULL
+        CHECK (((batch).transactions <@ '{[0,281474976710656)}') IS TRUE AND NOT isempty((batch).transactions)),
+    worker text CHECK (char_length(worker) BETWEEN 1 AND 200),
+    token bigint,
+    holder oid,
+    holder_pid int,
+    tries int NOT NULL DEFAULT 0 CHECK (tries >= 0),
+    max_tries int CHECK (max_tries > 0),
+    lease_end timestamptz NOT NULL,
+    reason text CHECK (char_length(reason) <= 2000),
+    failed timestamptz,
+    set_aside timestamptz,
+    written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(batch)) STORED,
+    PRIMARY KEY (feed, number)
+) WITH (fillfactor = 50);
+CREATE INDEX ON inorder_internal.worker_batch (feed, number) WHERE set_aside IS NULL;
+COMMENT ON TABLE inorder_internal.worker_batch IS
+'Unfinished batches of workers, which the position of the feed includes. The view feed_batches shows them.';
+COMMENT ON COLUMN inorder_internal.worker_batch.number IS 'number of the batch';
+COMMENT ON COLUMN inorder_internal.worker_batch.worker IS 'worker that has it; null if none has';
+COMMENT ON COLUMN inorder_internal.worker_batch.token IS 'what that worker finishes it with: another one each time';
+COMMENT ON COLUMN inorder_internal.worker_batch.holder IS 'number of the session that asked for it: see feed.holder';
+COMMENT ON COLUMN inorder_internal.worker_batch.tries IS 'how often it was given to a worker';
+COMMENT ON COLUMN inorder_internal.worker_batch.max_tries IS 'after how many tries it is set aside; null for never';
+COMMENT ON COLUMN inorder_internal.worker_batch.lease_end IS 'when another worker may have it';
+COMMENT ON COLUMN inorder_internal.worker_batch.reason IS 'why it failed last, by feed_fail_batch()';
+COMMENT ON COLUMN inorder_internal.worker_batch.failed IS 'when it failed last';
+COMMENT ON COLUMN inorder_internal.worker_batch.set_aside IS 'when it was set aside; null if it was not';
+COMMENT ON COLUMN inorder_internal.worker_batch.written_here IS
+'whether the extension wrote the batch here; others count only once feed_rebase() has accepted their feed';
+
 CREATE TABLE inorder_internal.counted_table (
     relation inorder_internal.table_ref PRIMARY KEY
 );
@@ -170,6 +205,8 @@ CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.feed_table
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
 CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.feed
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
+CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.worker_batch
+FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
 CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.counted_table
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
 
@@ -178,7 +215,8 @@ SELECT pg_catalog.pg_extension_config_dump('inorder_internal.feed_table'::pg_cat
     'WHERE EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid = relation)'::pg_catalog.text);
 SELECT pg_catalog.pg_extension_config_dump('inorder_internal.feed'::pg_catalog.regclass,
     'WHERE EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid = relation)'::pg_catalog.text);
-
+SELECT pg_catalog.pg_extension_config_dump('inorder_internal.worker_batch'::pg_catalog.regclass,
+    'WHERE EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid = relation)'::pg_catalog.text);
 SELECT pg_catalog.pg_extension_config_dump('inorder_internal.counted_table'::pg_catalog.regclass,
     'WHERE EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid = relation)'::pg_catalog.text);
 
@@ -289,6 +327,9 @@ BEGIN
     DELETE FROM inorder_internal.feed WHERE id IN (
         SELECT f.id FROM inorder_internal.feed AS f
         WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation) FOR UPDATE SKIP LOCKED);
+    DELETE FROM inorder_internal.worker_batch WHERE (feed, number) IN (
+        SELECT b.feed, b.number FROM inorder_internal.worker_batch AS b
+        WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = b.relation) FOR UPDATE SKIP LOCKED);
     DELETE FROM inorder_internal.feed_table WHERE relation IN (
         SELECT t.relation FROM inorder_internal.feed_table AS t
         WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = t.relation) FOR UPDATE SKIP LOCKED);

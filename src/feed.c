@@ -25,6 +25,7 @@
 #include "next_batch.h"
 #include "wait.h"
 #include "wal.h"
+#include "workers.h"
 
 PG_FUNCTION_INFO_V1(feed_create);
 PG_FUNCTION_INFO_V1(feed_drop);
@@ -43,17 +44,6 @@ PG_FUNCTION_INFO_V1(feed_wait);
 PG_FUNCTION_INFO_V1(session_lives);
 PG_FUNCTION_INFO_V1(seen_feeds);
 
-typedef struct Feed
-{
-	Value		id;
-	Value		name;
-	Table		table;
-	Value		position;
-	Value		batch;			/* number of the last one handed out */
-	Value		finished;		/* number of the last one finished */
-	Value		pending;		/* the last one handed out, while it is not finished */
-} Feed;
-
 /* The usual case in one query each; all others, and every error, are for the functions after them. */
 static StateCall find_own = {
 	"SELECT f.id, f.relation::pg_catalog.oid FROM inorder_internal.feed AS f, pg_catalog.pg_class AS c"
@@ -65,13 +55,14 @@ static StateCall find = {
 	" LEFT JOIN inorder_internal.feed AS f ON f.id = s.id"
 };
 static StateCall own_state = {
-	"SELECT f.name, t, t.ordered, f.position, f.batch, f.finished, f.pending, f.whole_transactions"
+	"SELECT f.name, t, t.ordered, f.position, f.batch, f.finished, f.pending, f.whole_transactions,"
+	" inorder_internal.is_shared(f.id)"
 	" FROM inorder_internal.feed AS f JOIN inorder_internal.feed_table AS t ON t.relation = f.relation"
 	" WHERE f.id = $1 AND (f.pending).transactions IS NULL AND f.written_here AND (t.written_here OR t.is_generated)"
 	" AND inorder_internal.may_move($2, f)"
 };
 static StateCall state = {
-	"SELECT s.name, s.t, (s.t).ordered, s.at_position, s.batch, s.finished, s.pending, s.whole_transactions"
+	"SELECT s.name, s.t, (s.t).ordered, s.at_position, s.batch, s.finished, s.pending, s.whole_transactions, s.shared"
 	" FROM inorder_internal.feed_state($1, $2, $3, $4) AS s"
 };
 static StateCall check_name = {"SELECT inorder_internal.check_name($1)"};
@@ -88,10 +79,11 @@ static StateCall hand_over = {"SELECT inorder_internal.hand_over($1, $2, $3)"};
 static StateCall say_held = {"SELECT inorder_internal.say_held($1, $2, $3)"};
 static StateCall check_pending = {"SELECT inorder_internal.check_pending($1, $2, $3, $4, $5)"};
 static StateCall say_pending = {"SELECT inorder_internal.say_pending($1, $2)"};
+static StateCall say_shared = {"SELECT inorder_internal.say_shared($1, $2)"};
 static StateCall seen = {"SELECT f.* FROM inorder_internal.feeds_of($1) AS f", .stable = true};
 
 /* A feed that the caller may move */
-static Feed
+Feed
 find_feed(FunctionCallInfo fcinfo, int owner)
 {
 	Value		caller = caller_value();
@@ -104,26 +96,17 @@ find_feed(FunctionCallInfo fcinfo, int owner)
 	return (Feed) {.id = found[0], .table = {.oid = DatumGetObjectId(found[1].value)}};
 }
 
-/* What a call needs of the table */
-typedef enum Need
-{
-	NEED_NOTHING,
-	NEED_ROWS,
-	NEED_ROWS_UNLESS_PENDING,
-	NEED_TABLE					/* for a new position, whatever the old one is */
-} Need;
-
 /* Its state, and the ground that its rows are read on */
-static void
+void
 look_at(Feed *feed, Need need)
 {
 	Value		reads = need == NEED_ROWS_UNLESS_PENDING ? null_of(BOOLOID) : value_of(BoolGetDatum(need != NEED_NOTHING), BOOLOID);
 	Value		seeks = value_of(BoolGetDatum(need == NEED_TABLE), BOOLOID);
-	Value		found[8];
+	Value		found[9];
 	bool		may_read = need != NEED_NOTHING && lock_readable(feed->table.oid);
 
-	if (!may_read || !state_look(&own_state, 2, (Value[]) {feed->id, caller_value()}, 8, found))
-		state_call(&state, 4, (Value[]) {feed->id, caller_value(), reads, seeks}, 8, found);
+	if (!may_read || !state_look(&own_state, 2, (Value[]) {feed->id, caller_value()}, 9, found))
+		state_call(&state, 4, (Value[]) {feed->id, caller_value(), reads, seeks}, 9, found);
 	feed->name = found[0];
 	feed->table.description = found[1];
 	feed->table.ordered = DatumGetBool(found[2].value);
@@ -132,6 +115,7 @@ look_at(Feed *feed, Need need)
 	feed->finished = found[5];
 	feed->pending = found[6];
 	feed->table.whole = DatumGetBool(found[7].value);
+	feed->shared = found[8];
 	if (need == NEED_ROWS || need == NEED_TABLE || (need == NEED_ROWS_UNLESS_PENDING && feed->pending.null))
 		prove_ground(&feed->table);
 }
@@ -143,7 +127,7 @@ lock_feed(const Feed *feed)
 	state_lock("feed", (Oid) DatumGetInt64(feed->id.value));
 }
 
-static Feed
+Feed
 take_feed(FunctionCallInfo fcinfo, int owner, Need need)
 {
 	Feed		feed = find_feed(fcinfo, owner);
@@ -153,6 +137,16 @@ take_feed(FunctionCallInfo fcinfo, int owner, Need need)
 	return feed;
 }
 
+/* While workers have batches, the feed gives none without them: its order would be another. */
+static void
+refuse_shared(const Feed *feed)
+{
+	Value		nothing;
+
+	if (DatumGetBool(feed->shared.value))
+		state_call(&say_shared, 2, (Value[]) {feed->name, feed->id}, 1, &nothing);
+}
+
 static void
 refuse_pending(const Feed *feed)
 {
@@ -160,6 +154,7 @@ refuse_pending(const Feed *feed)
 
 	if (!feed->pending.null)
 		state_call(&say_pending, 2, (Value[]) {feed->name, feed->batch}, 1, &nothing);
+	refuse_shared(feed);
 }
 
 static void
@@ -289,7 +284,7 @@ feed_seek_start(PG_FUNCTION_ARGS)
 }
 
 /* The batch that comes next.  The rest of a set may have no rows any more: then the feed passes it, for good if it moves. */
-static bool
+bool
 find_batch(Feed *feed, Value max_rows, bool moves, Value *batch)
 {
 	Next		next;
@@ -381,7 +376,7 @@ feed_apply(PG_FUNCTION_ARGS)
 }
 
 /* What leaves the database must not be taken back by a crash: neither the rows nor the batch itself. */
-static void
+void
 make_durable(void)
 {
 	flush_wal_to_end();
@@ -390,13 +385,13 @@ make_durable(void)
 								 GUC_ACTION_LOCAL, true, 0, false);
 }
 
-static Value
+Value
 session_value(void)
 {
 	return value_of(ObjectIdGetDatum(state_session("feed")), OIDOID);
 }
 
-static Value
+Value
 pid_value(void)
 {
 	return value_of(Int32GetDatum(MyProcPid), INT4OID);
@@ -407,7 +402,7 @@ pid_value(void)
  * kept with the batch, so that both come and go with one transaction, and no
  * session has to give back a lock on a batch that was finished elsewhere.
  */
-static bool
+bool
 is_held_elsewhere(const Feed *feed, Value session, Value *pid)
 {
 	Value		holder[2];
@@ -439,6 +434,7 @@ feed_next_batch(PG_FUNCTION_ARGS)
 	Feed		feed = take_feed(fcinfo, 2, NEED_ROWS_UNLESS_PENDING);
 	Value		batch;
 
+	refuse_shared(&feed);
 	if (feed.pending.null)
 	{
 		if (!find_batch(&feed, argument_value(fcinfo, 1, INT4OID), true, &batch) || !has_rows(&feed.table, batch))
@@ -465,26 +461,42 @@ Datum
 feed_batch_rows(PG_FUNCTION_ARGS)
 {
 	Feed		feed = find_feed(fcinfo, 3);
+	Value		number = argument_value(fcinfo, 1, INT8OID);
+	Value		batch;
 
 	look_at(&feed, NEED_ROWS);
-	expect_pending(&feed, argument_value(fcinfo, 1, INT8OID));
+	batch = worker_batch(&feed, number);
+	if (batch.null)
+	{
+		expect_pending(&feed, number);
+		batch = feed.pending;
+	}
 	check_row_type(&feed.table, fcinfo, 2);
 	InitMaterializedSRF(fcinfo, 0);
-	read_batch(&feed.table, feed.pending, fcinfo);
+	read_batch(&feed.table, batch, fcinfo);
 	return (Datum) 0;
 }
 
-/* feed_finish_batch(name text, batch bigint, owner regrole) -> boolean */
+/* feed_finish_batch(name text, batch bigint, owner regrole, token bigint) -> boolean */
 Datum
 feed_finish_batch(PG_FUNCTION_ARGS)
 {
-	Feed		feed = take_feed(fcinfo, 2, NEED_NOTHING);
 	Value		number = argument_value(fcinfo, 1, INT8OID);
+	Feed		feed;
+
+	if (!PG_ARGISNULL(3))
+	{
+		finish_worker_batch(fcinfo);
+		PG_RETURN_BOOL(true);
+	}
+	feed = take_feed(fcinfo, 2, NEED_NOTHING);
 
 	/* Its answer was lost, perhaps. No batch has the number 0, which a feed has finished that has finished none. */
 	if (!number.null && DatumGetInt64(number.value) != 0 &&
 		DatumGetInt64(number.value) == DatumGetInt64(feed.finished.value))
 		PG_RETURN_BOOL(false);
+	if (drop_aside(&feed, number))
+		PG_RETURN_BOOL(true);
 	expect_pending(&feed, number);
 	move_feed(&feed, feed.pending);
 	PG_RETURN_BOOL(true);
@@ -500,7 +512,7 @@ has_next_batch(FunctionCallInfo fcinfo)
 	look_at(&feed, NEED_ROWS_UNLESS_PENDING);
 	if (!feed.pending.null)
 		return RecoveryInProgress() || !is_held_elsewhere(&feed, session_value(), &pid);
-	return has_next(&feed.table, feed.position);
+	return has_free_batch(&feed) || has_next(&feed.table, feed.position);
 }
 
 /* feed_wait(name text, timeout interval, owner regrole) -> boolean */

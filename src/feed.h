@@ -7,6 +7,36 @@
 
 #include "query.h"
 
+typedef struct Feed
+{
+	Value		id;
+	Value		name;
+	Table		table;
+	Value		position;
+	Value		batch;			/* number of the last one handed out */
+	Value		finished;		/* number of the last one finished */
+	Value		pending;		/* the last one handed out, while it is not finished */
+	Value		shared;			/* workers have unfinished batches */
+} Feed;
+
+/* What a call needs of the table */
+typedef enum Need
+{
+	NEED_NOTHING,
+	NEED_ROWS,
+	NEED_ROWS_UNLESS_PENDING,
+	NEED_TABLE					/* for a new position, whatever the old one is */
+} Need;
+
+extern Feed find_feed(FunctionCallInfo fcinfo, int owner);
+extern void look_at(Feed *feed, Need need);
+extern Feed take_feed(FunctionCallInfo fcinfo, int owner, Need need);
+extern bool find_batch(Feed *feed, Value max_rows, bool moves, Value *batch);
+extern bool is_held_elsewhere(const Feed *feed, Value session, Value *pid);
+extern Value session_value(void);
+extern Value pid_value(void);
+extern void make_durable(void);
+
 extern Oid readable_argument(FunctionCallInfo fcinfo, int number);
 extern Oid owned_argument(FunctionCallInfo fcinfo, int number);
 extern Table open_table(Oid relation);

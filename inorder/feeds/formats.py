@@ -15,7 +15,9 @@ GAUGES = {
     "backlog_rows": "Estimated rows that the feed has not read.",
     "backlog_transactions": "Transactions, of any table, that have ended and are not read.",
     "idle_seconds": "Seconds since the position of the feed last moved.",
-    "unfinished_batch": "Number of the unfinished batch.",
+    "unfinished_batch": "Number of the unfinished batch, of several workers the first.",
+    "worker_batches": "Unfinished batches of workers.",
+    "set_aside_batches": "Batches that are set aside.",
     "writers": "Transactions in progress that delay rows of the table.",
     "held_seconds": "Seconds since the start of the oldest transaction that delays rows.",
 }

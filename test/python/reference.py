@@ -25,6 +25,8 @@ SECTIONS = {
     "guard": "Making a table readable",
     "prepare": "Existing tables",
     "feed": "Feeds",
+    "workers": "Workers of a feed",
+    "batches": "Batches of workers",
     "feeds": "Lag of feeds",
     "reader": "Positions kept by the reader",
     "position": "Positions and batches",

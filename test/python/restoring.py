@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from inorder.database import Connection
+from inorder.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from psycopg.conninfo import make_conninfo
 
@@ -78,6 +78,21 @@ def run(cluster: Cluster, program: str, *arguments: str, stdin: str | None = Non
     return subprocess.run(
         command, check=False, capture_output=True, text=True, input=stdin, env=cluster.environment(), timeout=300
     )
+
+
+def copy(source: Cluster, database: str, target: Cluster, into: str, form: str, folder: Path) -> None:
+    """Dump a database and restore it into a new one."""
+    with connect(target.dsn) as connection:
+        connection.execute(f'DROP DATABASE IF EXISTS "{into}"'.encode())
+        connection.execute(f'CREATE DATABASE "{into}"'.encode())
+    file = str(folder / "dump")
+    dumped = run(source, "pg_dump", f"--format={form}", "--no-owner", "-f", file, database)
+    assert dumped.returncode == 0, dumped.stderr
+    if form == "plain":
+        done = run(target, "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", into, "-f", file)
+    else:
+        done = run(target, "pg_restore", "--exit-on-error", "--no-owner", "-d", into, file)
+    assert done.returncode == 0, done.stderr
 
 
 OWNER = "inorder_plain"

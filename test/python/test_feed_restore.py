@@ -10,27 +10,12 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
 
 from conftest import SETTINGS, scalar
-from restoring import ALL, KEPT, OWNER, TABLES, dsn_of, fill, insert, read, run, spend_transactions
+from restoring import ALL, KEPT, OWNER, TABLES, copy, dsn_of, fill, insert, read, run, spend_transactions
 
 pytestmark = pytest.mark.server
 
 
 NUMBERS = {"keys": 'uuid_xact_id("The id")', "parts": "uuid_xact_id(id)", "orders": "xact"}
-
-
-def copy(source: Cluster, database: str, target: Cluster, into: str, form: str, folder: Path) -> None:
-    """Dump a database and restore it into a new one."""
-    with connect(target.dsn) as connection:
-        connection.execute(f'DROP DATABASE IF EXISTS "{into}"'.encode())
-        connection.execute(f'CREATE DATABASE "{into}"'.encode())
-    file = str(folder / "dump")
-    dumped = run(source, "pg_dump", f"--format={form}", "--no-owner", "-f", file, database)
-    assert dumped.returncode == 0, dumped.stderr
-    if form == "plain":
-        done = run(target, "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", into, "-f", file)
-    else:
-        done = run(target, "pg_restore", "--exit-on-error", "--no-owner", "-d", into, file)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="module")

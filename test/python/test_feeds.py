@@ -72,7 +72,9 @@ def test_samples_for_prometheus(feeds: Tail) -> None:
     samples = {(m[1], m[2]): float(m[3]) for line in lines if (m := SAMPLE.fullmatch(line))}
     assert len(samples) == len([line for line in lines if not line.startswith("#")])
     assert samples["backlog_rows", r"say \"hi\""] == 1200 and samples["backlog_rows", "mail"] == 0
-    assert {gauge for gauge, _ in samples} == {"backlog_rows", "backlog_transactions", "idle_seconds", "writers"}
+    assert {gauge for gauge, _ in samples} == {
+        "backlog_rows", "backlog_transactions", "idle_seconds", "worker_batches", "set_aside_batches", "writers"
+    }  # fmt: skip
     assert "# TYPE inorder_feed_held_seconds gauge" in lines
 
 

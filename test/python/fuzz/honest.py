@@ -32,6 +32,10 @@ READS = (
     "SELECT public.feed_apply({f}, 'SELECT pg_catalog.count(*) FROM batch'::pg_catalog.text, 3, owner => {o})",
     "SELECT public.feed_apply({f}, 'SELECT pg_catalog.count(*) FROM batch'::pg_catalog.text, owner => {o})",
     "SELECT public.feed_next_batch({f}, 3, owner => {o})",
+    "SELECT * FROM public.feed_next_batch({f}, 3, 'w'::pg_catalog.text, owner => {o})",
+    "SELECT public.feed_fail_batch({f}, 1::pg_catalog.int8, 1::pg_catalog.int8, 'no'::pg_catalog.text, owner => {o})",
+    "SELECT public.feed_retry_batch({f}, 1::pg_catalog.int8, owner => {o})",
+    "SELECT * FROM public.feed_batches",
     "SELECT * FROM public.feed_batch_rows({f}, 1::pg_catalog.int8, NULL::{t}, owner => {o})",
     "SELECT * FROM public.feed_batch_rows({f}, 2::pg_catalog.int8, NULL::{t}, owner => {o})",
     "SELECT public.feed_finish_batch({f}, 1::pg_catalog.int8, owner => {o})",
@@ -223,6 +227,11 @@ class Honest:
                 mallory,
             )
             self.must(session, f"SELECT public.feed_finish_batch({name}, {batch[0][0]}, {owner})", mallory)
+        taken = f"SELECT batch, token FROM public.feed_next_batch({name}, 3, 'w'::pg_catalog.text, {owner})"
+        batch = self.must(session, taken, mallory).rows
+        if batch and batch[0][0] is not None:
+            finish = f"SELECT public.feed_finish_batch({name}, {batch[0][0]}, {owner}, token => {batch[0][1]})"
+            self.must(session, finish, mallory)
 
     def read_foreign(self, role: str, mallory: Session) -> None:
         """Read mallory's tables: what a plain SELECT runs of his, and nothing else."""

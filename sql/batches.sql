@@ -1,0 +1,165 @@
+-- Unfinished batches of workers: what becomes of them when their feed changes, and the view feed_batches.
+
+CREATE FUNCTION inorder_internal.batch_of(feed bigint, number bigint)
+RETURNS @extschema@.feed_batch
+LANGUAGE sql STABLE
+RETURN (SELECT b.batch FROM inorder_internal.worker_batch AS b
+        WHERE b.feed = batch_of.feed AND b.number = batch_of.number AND b.written_here);
+COMMENT ON FUNCTION inorder_internal.batch_of(bigint, bigint) IS
+'Internal function. An unfinished batch of workers, set aside or not; null if there is none with this number.';
+
+CREATE FUNCTION inorder_internal.unfinished(
+    feed bigint, OUT amount bigint, OUT first_number bigint, OUT first_pid int, OUT transactions int8multirange,
+    OUT aside bigint, OUT aside_transactions int8multirange
+)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT count(*) FILTER (WHERE b.set_aside IS NULL), min(b.number) FILTER (WHERE b.set_aside IS NULL),
+           (array_agg(CASE WHEN inorder_internal.session_lives(b.holder) THEN b.holder_pid END ORDER BY b.number)
+                FILTER (WHERE b.set_aside IS NULL))[1],
+           coalesce(range_agg((b.batch).transactions) FILTER (WHERE b.set_aside IS NULL), '{}'::int8multirange),
+           count(*) FILTER (WHERE b.set_aside IS NOT NULL),
+           coalesce(range_agg((b.batch).transactions) FILTER (WHERE b.set_aside IS NOT NULL), '{}'::int8multirange)
+    FROM inorder_internal.worker_batch AS b WHERE b.feed = unfinished.feed AND b.written_here;
+END;
+COMMENT ON FUNCTION inorder_internal.unfinished(bigint) IS
+'Internal function. The unfinished batches of workers: how many, the first one and the process that has it, and their '
+'transactions, at least parts of which are not read; and those that are set aside.';
+
+CREATE FUNCTION inorder_internal.without(p @extschema@.feed_position, unread int8multirange)
+RETURNS @extschema@.feed_position
+LANGUAGE sql IMMUTABLE
+RETURN ROW((p).transactions - unread, (p).partial, (p).last_key, (p).members, (p).origin)::@extschema@.feed_position;
+COMMENT ON FUNCTION inorder_internal.without(@extschema@.feed_position, int8multirange) IS
+'Internal function. A position without some transactions.';
+
+CREATE FUNCTION inorder_internal.warn_aside(f inorder_internal.feed)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    amount bigint := (SELECT count(*) FROM inorder_internal.worker_batch AS b
+                      WHERE b.feed = f.id AND b.set_aside IS NOT NULL);
+BEGIN
+    IF amount > 0 THEN
+        RAISE WARNING 'discarding % batches of feed % that were set aside', amount, quote_literal(f.name);
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.warn_aside(inorder_internal.feed) IS
+'Internal function. A warning if batches that are set aside are discarded with their feed.';
+
+CREATE FUNCTION inorder_internal.discard_batches(f inorder_internal.feed, read int8multirange)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    lost bigint;
+BEGIN
+    IF f.written_here THEN
+        SELECT min(b.number) INTO lost FROM inorder_internal.worker_batch AS b
+        WHERE b.feed = f.id AND b.set_aside IS NOT NULL AND b.written_here AND (b.batch).transactions && read;
+        IF lost IS NOT NULL THEN
+            RAISE 'feed % has batches that are set aside, whose rows would count as read', quote_literal(f.name)
+            USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = format('The first one is %s.', lost),
+                  HINT = 'Finish them by feed_finish_batch(), or let workers have them by feed_retry_batch(): the view '
+                         'feed_batches shows them.';
+        END IF;
+    ELSIF read <> '{}' THEN
+        PERFORM inorder_internal.warn_aside(f);  -- of transactions that have other numbers here
+    END IF;
+    DELETE FROM inorder_internal.worker_batch AS b WHERE b.feed = f.id;
+END $$;
+COMMENT ON FUNCTION inorder_internal.discard_batches(inorder_internal.feed, int8multirange) IS
+'Internal function. Discard the batches of workers, before these transactions count as read and others do not. Error '
+'if rows of one that is set aside would.';
+
+CREATE FUNCTION inorder_internal.renew_batches(f inorder_internal.feed, t inorder_internal.feed_table)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    b inorder_internal.worker_batch;
+BEGIN
+    DELETE FROM inorder_internal.worker_batch AS w WHERE w.feed = f.id AND w.written_here IS NOT TRUE;
+    -- Under new numbers, since they may have more rows: those of partitions that were attached.
+    FOR b IN SELECT * FROM inorder_internal.worker_batch AS w WHERE w.feed = f.id ORDER BY w.number FOR UPDATE LOOP
+        IF coalesce((b.batch).resumed, (b.batch).cut) IS NOT NULL THEN
+            PERFORM inorder_internal.check_order(t, (b.batch).members,
+                                                 coalesce((b.batch).resumed, (b.batch).cut));
+        END IF;
+        f.batch := inorder_internal.next_number(f.batch, f.batch_origin);
+        f.batch_origin := inorder_internal.server_origin();
+        UPDATE inorder_internal.worker_batch AS w
+        SET number = f.batch, batch.members = inorder_internal.members(t), worker = NULL, token = NULL, holder = NULL,
+            holder_pid = NULL, lease_end = clock_timestamp()
+        WHERE w.feed = f.id AND w.number = b.number;
+    END LOOP;
+    UPDATE inorder_internal.feed AS known SET batch = f.batch, batch_origin = f.batch_origin WHERE known.id = f.id;
+END $$;
+COMMENT ON FUNCTION inorder_internal.renew_batches(inorder_internal.feed, inorder_internal.feed_table) IS
+'Internal function. Take the batches of workers from them, and give them new numbers and the current partitions.';
+
+---------------------------------------------------------------------------
+-- The view feed_batches
+---------------------------------------------------------------------------
+
+CREATE FUNCTION inorder_internal.shown_owner(f inorder_internal.feed)
+RETURNS name
+LANGUAGE sql STABLE
+RETURN CASE WHEN inorder_internal.is_right((f).owner, (f).owner_name, (f).system)
+            THEN coalesce(inorder_internal.role_name((f).owner), (f).owner::text::name) ELSE (f).owner::text::name END;
+COMMENT ON FUNCTION inorder_internal.shown_owner(inorder_internal.feed) IS
+'Internal function. The owner of a feed, as an oid if the role was dropped or belongs to another server.';
+
+CREATE TYPE inorder_internal.seen_batch AS (
+    name text, owner name, relation regclass, batch bigint, worker text, pid int, tries int, max_tries int,
+    lease_end timestamptz, failed timestamptz, reason text, set_aside timestamptz, transactions int8multirange
+);
+COMMENT ON TYPE inorder_internal.seen_batch IS 'Internal type. What the view feed_batches shows for a batch.';
+
+CREATE FUNCTION inorder_internal.batches_of(caller oid)
+RETURNS SETOF inorder_internal.seen_batch
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT (s.f).name, inorder_internal.shown_owner(s.f), (s.f).relation, b.number, b.worker,
+           CASE WHEN inorder_internal.session_lives(b.holder) THEN b.holder_pid END, b.tries, b.max_tries, b.lease_end,
+           b.failed,
+           -- It may quote rows.
+           CASE WHEN inorder_internal.may_move(caller, s.f) OR inorder_internal.may_read(caller, (s.f).relation)
+                THEN b.reason END,
+           b.set_aside, (b.batch).transactions
+    FROM (SELECT k FROM inorder_internal.feed AS k
+          WHERE EXISTS (SELECT FROM inorder_internal.worker_batch AS w WHERE w.feed = k.id)
+            AND EXISTS (SELECT FROM pg_class AS c WHERE c.oid = k.relation)
+            AND inorder_internal.may_see(caller, k) OFFSET 0::bigint) AS s(f)
+    JOIN inorder_internal.worker_batch AS b ON b.feed = (s.f).id
+    WHERE b.written_here;
+END;
+COMMENT ON FUNCTION inorder_internal.batches_of(oid) IS
+'Internal function. The unfinished batches of workers that a role may see.';
+
+CREATE FUNCTION inorder_internal.seen_batches()
+RETURNS SETOF inorder_internal.seen_batch
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
+COMMENT ON FUNCTION inorder_internal.seen_batches() IS
+'Internal function. The unfinished batches of workers that the current role may see: the source of the view '
+'feed_batches.';
+
+CREATE VIEW @extschema@.feed_batches WITH (security_barrier = true) AS
+SELECT b.name, b.owner, b.relation, b.batch, b.worker, b.pid, b.tries, b.max_tries, b.lease_end, b.failed, b.reason,
+       b.set_aside, b.transactions
+FROM inorder_internal.seen_batches() AS b;
+COMMENT ON VIEW @extschema@.feed_batches IS
+'Unfinished batches of workers, also those that are set aside. Shows those of the feeds that the view feeds shows.';
+COMMENT ON COLUMN @extschema@.feed_batches.batch IS 'number of the batch';
+COMMENT ON COLUMN @extschema@.feed_batches.worker IS 'worker that has it; null if it was returned or set aside';
+COMMENT ON COLUMN @extschema@.feed_batches.pid IS
+'process ID of the session that asked for it; null if that session has ended, and on a standby';
+COMMENT ON COLUMN @extschema@.feed_batches.tries IS 'how often it was given to a worker';
+COMMENT ON COLUMN @extschema@.feed_batches.max_tries IS 'after how many tries it is set aside; null for never';
+COMMENT ON COLUMN @extschema@.feed_batches.lease_end IS 'when another worker may have it';
+COMMENT ON COLUMN @extschema@.feed_batches.failed IS 'when it failed last';
+COMMENT ON COLUMN @extschema@.feed_batches.reason IS
+'why, by feed_fail_batch; null for roles that can neither move the feed nor read its table';
+COMMENT ON COLUMN @extschema@.feed_batches.set_aside IS 'when it was set aside; null if it was not';
+COMMENT ON COLUMN @extschema@.feed_batches.transactions IS 'transactions, of which it has all rows or some';

@@ -1,0 +1,380 @@
+-- Batches of workers: several of one feed at once, each in the hands of one worker.
+--
+-- The position of a feed includes the batches that its workers have not finished, so that the next batch is disjoint
+-- from all of them: ended(now) - position. Finishing a batch deletes it here, and moves nothing. What has been read is
+-- the position without these batches: see unfinished().
+--
+-- A batch is given to a worker with a token. Only who has the token finishes it, returns it, or prolongs the lease.
+-- It may be given to another worker, with another token, once it was returned, the lease is over, or the session that
+-- asked for it has ended. After so many tries it is set aside.
+
+CREATE FUNCTION inorder_internal.check_lease(what text, lease interval, least_lease interval)
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF lease IS NULL THEN
+        RAISE '% must not be null', what USING ERRCODE = 'null_value_not_allowed';
+    ELSIF lease NOT BETWEEN least_lease AND '1 day' THEN
+        RAISE '% must be between % and 1 day, not %', what,
+              CASE least_lease WHEN '0' THEN '0' ELSE '1 second' END, lease
+        USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.check_lease(text, interval, interval) IS
+'Internal function. Error unless an interval is in its range.';
+
+CREATE FUNCTION inorder_internal.check_worker(worker text, lease interval, max_tries int)
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF worker IS NULL THEN
+        RAISE 'the name of a worker must not be null' USING ERRCODE = 'null_value_not_allowed';
+    ELSIF char_length(worker) NOT BETWEEN 1 AND 200 THEN
+        RAISE 'the name of a worker must have 1 to 200 characters, not %', char_length(worker)
+        USING ERRCODE = 'invalid_parameter_value';
+    ELSIF max_tries < 1 THEN
+        RAISE 'max_tries must be 1 or more, not %', max_tries USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    PERFORM inorder_internal.check_lease('lease', lease, '1 second');
+END $$;
+COMMENT ON FUNCTION inorder_internal.check_worker(text, interval, int) IS
+'Internal function. Error unless a worker can ask for a batch in this way.';
+
+CREATE FUNCTION inorder_internal.check_unordered(feed_name text, p @extschema@.feed_position)
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF (inorder_internal.order_of(p.partial, p.last_key)).column_name IS NOT NULL THEN
+        RAISE 'feed % has an order column, and cannot be shared by workers', quote_literal(feed_name)
+        USING ERRCODE = 'feature_not_supported',
+              DETAIL = 'Workers process batches at the same time, so rows would not be processed in that order.',
+              HINT = 'Call feed_next_batch() without worker.';
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.check_unordered(text, @extschema@.feed_position) IS
+'Internal function. Error if a feed has an order column.';
+
+CREATE FUNCTION inorder_internal.say_shared(feed_name text, feed bigint)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'workers of feed % have unfinished batches', quote_literal(feed_name)
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = format('The first one is %s.', (SELECT min(b.number) FROM inorder_internal.worker_batch AS b
+                                                   WHERE b.feed = say_shared.feed AND b.set_aside IS NULL
+                                                     AND b.written_here)),
+          HINT = 'Call feed_next_batch() with worker. Or let workers finish them before the feed is read in another '
+                 'way: the view feed_batches shows them.';
+END $$;
+COMMENT ON FUNCTION inorder_internal.say_shared(text, bigint) IS
+'Internal function. The error about a feed that workers share.';
+
+CREATE FUNCTION inorder_internal.is_shared(feed bigint)
+RETURNS boolean
+LANGUAGE sql STABLE
+RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+               WHERE b.feed = is_shared.feed AND b.set_aside IS NULL AND b.written_here);
+COMMENT ON FUNCTION inorder_internal.is_shared(bigint) IS
+'Internal function. Whether workers have unfinished batches of a feed that are not set aside.';
+
+CREATE FUNCTION inorder_internal.keep_batch(
+    feed bigint, number bigint, relation inorder_internal.table_ref, batch @extschema@.feed_batch
+)
+RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    -- Only a row that the extension did not write can have this number.
+    DELETE FROM inorder_internal.worker_batch AS b
+    WHERE b.feed = keep_batch.feed AND b.number = keep_batch.number AND b.written_here IS NOT TRUE;
+    INSERT INTO inorder_internal.worker_batch (feed, number, relation, batch, lease_end)
+    VALUES (keep_batch.feed, keep_batch.number, keep_batch.relation, keep_batch.batch, clock_timestamp());
+END;
+COMMENT ON FUNCTION inorder_internal.keep_batch(
+    bigint, bigint, inorder_internal.table_ref, @extschema@.feed_batch) IS
+'Internal function. Store a batch that no worker has.';
+
+CREATE FUNCTION inorder_internal.add_batch(feed bigint, next_batch @extschema@.feed_batch)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    f inorder_internal.feed;
+BEGIN
+    PERFORM inorder_internal.move_feed(feed, next_batch);
+    UPDATE inorder_internal.feed AS known
+    SET batch = inorder_internal.next_number(known.batch, known.batch_origin), batch_origin = (next_batch).origin
+    WHERE known.id = feed RETURNING known.* INTO f;
+    PERFORM inorder_internal.keep_batch(feed, f.batch, f.relation, next_batch);
+END $$;
+COMMENT ON FUNCTION inorder_internal.add_batch(bigint, @extschema@.feed_batch) IS
+'Internal function. Move a feed over a batch, and store it under the next number, for a worker.';
+
+CREATE FUNCTION inorder_internal.share_pending(feed bigint)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    f inorder_internal.feed;
+BEGIN
+    SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
+    PERFORM inorder_internal.keep_batch(feed, f.batch, f.relation, f.pending);
+    UPDATE inorder_internal.feed AS known
+    SET position = inorder_internal.advance(f.position, f.pending), pending = NULL WHERE known.id = feed;
+END $$;
+COMMENT ON FUNCTION inorder_internal.share_pending(bigint) IS
+'Internal function. Leave the unfinished batch of a feed to its workers, under its number.';
+
+CREATE FUNCTION inorder_internal.session_lives(number oid)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION inorder_internal.session_lives(oid) IS
+'Internal function. Whether the session with this number, which has a batch, is still running; false on a standby.';
+
+CREATE FUNCTION inorder_internal.is_free(b inorder_internal.worker_batch)
+RETURNS boolean
+LANGUAGE sql STABLE
+RETURN (b).lease_end <= clock_timestamp() OR NOT coalesce(inorder_internal.session_lives((b).holder), true);
+COMMENT ON FUNCTION inorder_internal.is_free(inorder_internal.worker_batch) IS
+'Internal function. Whether a batch may be given to another worker: it was returned, its lease is over, or the session '
+'that asked for it has ended.';
+
+CREATE FUNCTION inorder_internal.has_free(feed bigint)
+RETURNS boolean
+LANGUAGE sql STABLE
+RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+               WHERE b.feed = has_free.feed AND b.set_aside IS NULL AND b.written_here AND inorder_internal.is_free(b));
+COMMENT ON FUNCTION inorder_internal.has_free(bigint) IS
+'Internal function. Whether a worker that asks would get a batch that another one had.';
+
+CREATE FUNCTION inorder_internal.free_batch(feed bigint, worker text)
+RETURNS inorder_internal.worker_batch
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    found_batch inorder_internal.worker_batch;
+BEGIN
+    -- One that is locked is being finished or returned at this moment.
+    SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
+    WHERE b.feed = free_batch.feed AND b.set_aside IS NULL AND b.written_here AND b.worker = free_batch.worker
+    ORDER BY b.number LIMIT 1 FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
+        WHERE b.feed = free_batch.feed AND b.set_aside IS NULL AND b.written_here AND inorder_internal.is_free(b)
+        ORDER BY b.number LIMIT 1 FOR UPDATE SKIP LOCKED;
+    END IF;
+    RETURN found_batch;
+END $$;
+COMMENT ON FUNCTION inorder_internal.free_batch(bigint, text) IS
+'Internal function. The batch that a worker has, otherwise the first one that it may have; null if there is none.';
+
+CREATE FUNCTION inorder_internal.take_batch(
+    feed bigint, worker text, lease interval, max_tries int, holder oid, holder_pid int
+)
+RETURNS TABLE (batch bigint, token bigint, tries int, lease_end timestamptz)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    b inorder_internal.worker_batch;
+BEGIN
+    LOOP
+        b := inorder_internal.free_batch(feed, worker);
+        EXIT WHEN b.number IS NULL OR b.tries >= max_tries IS NOT TRUE;
+        UPDATE inorder_internal.worker_batch AS w
+        SET set_aside = clock_timestamp(), worker = NULL, token = NULL, holder = NULL, holder_pid = NULL,
+            max_tries = take_batch.max_tries
+        WHERE w.feed = take_batch.feed AND w.number = b.number;
+    END LOOP;
+    RETURN QUERY
+        UPDATE inorder_internal.worker_batch AS w
+        SET worker = take_batch.worker, holder = take_batch.holder, holder_pid = take_batch.holder_pid,
+            -- 60 random bits.
+            token = concat('x', right(replace(gen_random_uuid()::text, '-', ''), 15))::bit(60)::bigint,
+            tries = w.tries + 1, max_tries = take_batch.max_tries, lease_end = clock_timestamp() + lease
+        WHERE w.feed = take_batch.feed AND w.number = b.number
+        RETURNING w.number, w.token, w.tries, w.lease_end;
+END $$;
+COMMENT ON FUNCTION inorder_internal.take_batch(bigint, text, interval, int, oid, int) IS
+'Internal function. Give an unfinished batch to a worker, which is one that it has or that is free; no row if there is '
+'none. Sets aside those that were tried too often.';
+
+CREATE FUNCTION inorder_internal.say_lost(feed_name text, feed bigint, batch bigint)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    b inorder_internal.worker_batch;
+BEGIN
+    SELECT * INTO b FROM inorder_internal.worker_batch AS w
+    WHERE w.feed = say_lost.feed AND w.number = say_lost.batch AND w.written_here;
+    RAISE 'batch % of feed % does not belong to the worker with this token', batch, quote_literal(feed_name)
+    USING ERRCODE = 'invalid_parameter_value',
+          DETAIL = CASE WHEN b.number IS NULL
+                            THEN 'It was finished or discarded, or a promotion or a restore took it back.'
+                        WHEN b.set_aside IS NOT NULL THEN format('It was set aside after %s tries.', b.tries)
+                        WHEN b.worker IS NULL THEN 'It was returned, and no worker has it.'
+                        ELSE format('Worker %s has it.', quote_literal(b.worker)) END,
+          HINT = 'The lease was over, or the session that asked for it ended. Ask for another batch by '
+                 'feed_next_batch().';
+END $$;
+COMMENT ON FUNCTION inorder_internal.say_lost(text, bigint, bigint) IS
+'Internal function. The error about a batch that was given away.';
+
+CREATE FUNCTION inorder_internal.finish_batch(feed_name text, feed bigint, batch bigint, token bigint)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    DELETE FROM inorder_internal.worker_batch AS b
+    WHERE b.feed = finish_batch.feed AND b.number = finish_batch.batch AND b.token = finish_batch.token
+      AND b.written_here;
+    IF NOT FOUND THEN
+        PERFORM inorder_internal.say_lost(feed_name, feed, batch);
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.finish_batch(text, bigint, bigint, bigint) IS
+'Internal function. Finish the batch of a worker.';
+
+CREATE FUNCTION inorder_internal.fail_batch(
+    feed_name text, feed bigint, batch bigint, token bigint, reason text, retry_after interval
+)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    aside boolean;
+BEGIN
+    IF reason IS NULL THEN
+        RAISE 'reason must not be null' USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    PERFORM inorder_internal.check_lease('retry_after', retry_after, '0');
+    UPDATE inorder_internal.worker_batch AS b
+    SET worker = NULL, token = NULL, holder = NULL, holder_pid = NULL, reason = left(fail_batch.reason, 2000),
+        failed = clock_timestamp(), lease_end = clock_timestamp() + retry_after,
+        set_aside = CASE WHEN b.tries >= b.max_tries THEN clock_timestamp() END
+    WHERE b.feed = fail_batch.feed AND b.number = fail_batch.batch AND b.token = fail_batch.token AND b.written_here
+    RETURNING b.set_aside IS NOT NULL INTO aside;
+    IF NOT FOUND THEN
+        PERFORM inorder_internal.say_lost(feed_name, feed, batch);
+    END IF;
+    RETURN aside;
+END $$;
+COMMENT ON FUNCTION inorder_internal.fail_batch(text, bigint, bigint, bigint, text, interval) IS
+'Internal function. Return the batch of a worker; whether it was set aside.';
+
+CREATE FUNCTION inorder_internal.renew_batch(
+    feed_name text, feed bigint, batch bigint, token bigint, lease interval
+)
+RETURNS timestamptz
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    renewed timestamptz;
+BEGIN
+    PERFORM inorder_internal.check_lease('lease', lease, '1 second');
+    UPDATE inorder_internal.worker_batch AS b SET lease_end = clock_timestamp() + lease
+    WHERE b.feed = renew_batch.feed AND b.number = renew_batch.batch AND b.token = renew_batch.token AND b.written_here
+    RETURNING b.lease_end INTO renewed;
+    IF NOT FOUND THEN
+        PERFORM inorder_internal.say_lost(feed_name, feed, batch);
+    END IF;
+    RETURN renewed;
+END $$;
+COMMENT ON FUNCTION inorder_internal.renew_batch(text, bigint, bigint, bigint, interval) IS
+'Internal function. Prolong the lease of a worker.';
+
+CREATE FUNCTION inorder_internal.drop_aside(feed_name text, feed bigint, batch bigint)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    DELETE FROM inorder_internal.worker_batch AS b
+    WHERE b.feed = drop_aside.feed AND b.number = drop_aside.batch AND b.set_aside IS NOT NULL AND b.written_here;
+    IF FOUND THEN
+        RETURN true;
+    ELSIF EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                  WHERE b.feed = drop_aside.feed AND b.number = drop_aside.batch AND b.written_here) THEN
+        RAISE 'batch % of feed % is a worker''s', batch, quote_literal(feed_name)
+        USING ERRCODE = 'invalid_parameter_value',
+              HINT = 'Pass the token that feed_next_batch() returned with it.';
+    END IF;
+    RETURN false;
+END $$;
+COMMENT ON FUNCTION inorder_internal.drop_aside(text, bigint, bigint) IS
+'Internal function. Finish a batch that is set aside; false if there is no such batch. Error if it is a worker''s.';
+
+CREATE FUNCTION inorder_internal.retry_batch(feed_name text, feed bigint, batch bigint)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    UPDATE inorder_internal.worker_batch AS b SET set_aside = NULL, tries = 0, lease_end = clock_timestamp()
+    WHERE b.feed = retry_batch.feed AND b.number = retry_batch.batch AND b.set_aside IS NOT NULL AND b.written_here;
+    IF NOT FOUND THEN
+        RAISE 'feed % has no batch % that is set aside', quote_literal(feed_name), batch
+        USING ERRCODE = 'invalid_parameter_value', HINT = 'The view feed_batches shows those that are.';
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.retry_batch(text, bigint, bigint) IS
+'Internal function. Let workers have a batch that was set aside.';
+
+---------------------------------------------------------------------------
+-- Public functions
+---------------------------------------------------------------------------
+
+CREATE FUNCTION @extschema@.feed_next_batch(
+    name text, max_rows int, worker text, lease interval DEFAULT '5 minutes', max_tries int DEFAULT 5,
+    owner regrole DEFAULT NULL, OUT batch bigint, OUT token bigint, OUT tries int, OUT lease_end timestamptz
+)
+AS 'MODULE_PATHNAME', 'feed_next_worker_batch' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_next_batch(text, int, text, interval, int, regrole) IS
+'For several workers of one feed at once: give a worker a batch of its own, of at most max_rows rows (all if null). '
+'Returns its number, the token with which this worker finishes it, how often it was given to a worker, and the end of '
+'the lease; nulls if there is none. Then commit, read the batch by feed_batch_rows, and call feed_finish_batch, or '
+'feed_fail_batch, with the token.
+A worker that has a batch gets that again, with another token: after a crash, or in another process of the same name. '
+'Otherwise it gets the first batch that another worker has returned or lost, with the same number and rows, or a new '
+'one. A worker loses its batch when the lease is over by the clock of the server, or the session that asked for it has '
+'ended, and another worker asks; its token is then an error. A batch that was given to workers max_tries times without '
+'being finished is set aside instead: see the view feed_batches.
+Numbers are as in the form without worker, of which an unfinished batch is given to the first worker.
+Requires the privileges to move the feed and to read its table. Range: worker 1 to 200 characters, lease 1 second to '
+'1 day, max_tries 1 to 2147483647 (null for no limit), max_rows 1 to 2147483647, ignored for a batch that exists. '
+'Errors as feed_read; and null_value_not_allowed (worker, lease), feature_not_supported for a feed with an order '
+'column, object_in_use if a session has an unfinished batch of the form without worker.';
+
+CREATE FUNCTION @extschema@.feed_renew_batch(
+    name text, batch bigint, token bigint, lease interval DEFAULT '5 minutes', owner regrole DEFAULT NULL
+)
+RETURNS timestamptz
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_renew_batch(text, bigint, bigint, interval, regrole) IS
+'Let the lease of a worker''s batch end this long from now, and return when that is. Possible after its end, too, '
+'until another worker has the batch.
+Requires the privilege to move the feed. Range: lease 1 second to 1 day. Errors: undefined_object, '
+'insufficient_privilege, object_not_in_prerequisite_state (restored feed), null_value_not_allowed, '
+'invalid_parameter_value (lease; the batch does not belong to the worker with this token).';
+
+CREATE FUNCTION @extschema@.feed_fail_batch(
+    name text, batch bigint, token bigint, reason text, retry_after interval DEFAULT '0', owner regrole DEFAULT NULL
+)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_fail_batch(text, bigint, bigint, text, interval, regrole) IS
+'Return a worker''s batch that cannot be processed. After the given time the next worker that asks gets it. Returns '
+'true if it was set aside instead, since it has been tried max_tries times. The view feed_batches shows the reason.
+Requires the privilege to move the feed. Range: reason is truncated to 2000 characters; retry_after 0 to 1 day. '
+'Errors: undefined_object, insufficient_privilege, object_not_in_prerequisite_state (restored feed), '
+'null_value_not_allowed, invalid_parameter_value (retry_after; the batch does not belong to the worker with this '
+'token).';
+
+CREATE FUNCTION @extschema@.feed_retry_batch(name text, batch bigint, owner regrole DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_retry_batch(text, bigint, regrole) IS
+'Let workers have a batch again that was set aside; its tries count from 0.
+Requires the privilege to move the feed. Errors: undefined_object, insufficient_privilege, '
+'object_not_in_prerequisite_state (restored feed), invalid_parameter_value (no such batch is set aside).';

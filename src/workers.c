@@ -1,0 +1,206 @@
+/*
+ * workers.c
+ *	  Batches of workers, of which a feed may have several at once.
+ *
+ * A worker that asks takes the lock of the feed, as any reader does: it may
+ * move the position over a new batch.  Who finishes, returns or keeps a batch
+ * changes nothing but the row of that batch, and waits for no other worker.
+ * Which batch a worker gets, and what a token is worth, is in sql/workers.sql.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_type_d.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "utils/builtins.h"
+
+#include "ground.h"
+#include "next_batch.h"
+#include "workers.h"
+
+PG_FUNCTION_INFO_V1(feed_next_worker_batch);
+PG_FUNCTION_INFO_V1(feed_renew_batch);
+PG_FUNCTION_INFO_V1(feed_fail_batch);
+PG_FUNCTION_INFO_V1(feed_retry_batch);
+PG_FUNCTION_INFO_V1(seen_batches);
+
+#define RESULTS 4				/* number, token, tries, end of the lease */
+
+static StateCall check_worker = {"SELECT inorder_internal.check_worker($1, $2, $3)"};
+static StateCall check_unordered = {"SELECT inorder_internal.check_unordered($1, $2)"};
+static StateCall say_held = {"SELECT inorder_internal.say_held($1, $2, $3)"};
+static StateCall share_pending = {"SELECT inorder_internal.share_pending($1)"};
+static StateCall take = {
+	"SELECT t.batch, t.token, t.tries, t.lease_end FROM inorder_internal.take_batch($1, $2, $3, $4, $5, $6) AS t"
+};
+static StateCall add = {"SELECT inorder_internal.add_batch($1, $2)"};
+static StateCall batch_of = {"SELECT inorder_internal.batch_of($1, $2)"};
+static StateCall has_free = {"SELECT inorder_internal.has_free($1)"};
+static StateCall finish = {"SELECT inorder_internal.finish_batch($1, $2, $3, $4)"};
+static StateCall renew = {"SELECT inorder_internal.renew_batch($1, $2, $3, $4, $5)"};
+static StateCall fail = {"SELECT inorder_internal.fail_batch($1, $2, $3, $4, $5, $6)"};
+static StateCall drop = {"SELECT inorder_internal.drop_aside($1, $2, $3)"};
+static StateCall retry = {"SELECT inorder_internal.retry_batch($1, $2, $3)"};
+static StateCall seen = {"SELECT b.* FROM inorder_internal.batches_of($1) AS b", .stable = true};
+
+/* An unfinished batch of the form without workers becomes theirs, unless a session has it. */
+static void
+share(const Feed *feed)
+{
+	Value		pid;
+	Value		nothing;
+
+	state_call(&check_unordered, 2, (Value[]) {feed->name, feed->position}, 1, &nothing);
+	if (feed->pending.null)
+		return;
+	if (is_held_elsewhere(feed, session_value(), &pid))
+		state_call(&say_held, 3, (Value[]) {feed->name, feed->batch, pid}, 1, &nothing);
+	state_call(&share_pending, 1, &feed->id, 1, &nothing);
+}
+
+/* Store what comes next as a batch that no worker has; false if there is nothing new */
+static bool
+add_batch(Feed *feed, Value max_rows)
+{
+	Value		batch;
+	Value		nothing;
+
+	if (!find_batch(feed, max_rows, true, &batch) || !has_rows(&feed->table, batch))
+		return false;
+	check_ground(&feed->table);
+	state_call(&add, 2, (Value[]) {feed->id, batch}, 1, &nothing);
+	return true;
+}
+
+static Datum
+row_of(FunctionCallInfo fcinfo, const Value *results)
+{
+	TupleDesc	columns;
+	Datum		values[RESULTS];
+	bool		nulls[RESULTS];
+
+	if (get_call_result_type(fcinfo, NULL, &columns) != TYPEFUNC_COMPOSITE || columns->natts != RESULTS)
+		elog(ERROR, "feed_next_batch() has another result");
+	for (int i = 0; i < RESULTS; i++)
+	{
+		values[i] = results[i].value;
+		nulls[i] = results[i].null;
+	}
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(columns), values, nulls));
+}
+
+/* feed_next_batch(name text, max_rows int, worker text, lease interval, max_tries int, owner regrole) -> record */
+Datum
+feed_next_worker_batch(PG_FUNCTION_ARGS)
+{
+	Value		worker = argument_value(fcinfo, 2, TEXTOID);
+	Value		lease = argument_value(fcinfo, 3, INTERVALOID);
+	Value		max_tries = argument_value(fcinfo, 4, INT4OID);
+	Value		nothing;
+	Value		results[RESULTS] = {{.null = true}, {.null = true}, {.null = true}, {.null = true}};
+	Feed		feed;
+	Value		asked[6];
+
+	state_call(&check_worker, 3, (Value[]) {worker, lease, max_tries}, 1, &nothing);
+	feed = take_feed(fcinfo, 5, NEED_ROWS);
+	share(&feed);
+	memcpy(asked, (Value[]) {feed.id, worker, lease, max_tries, session_value(), pid_value()}, sizeof(asked));
+	if (state_look(&take, 6, asked, RESULTS, results) ||
+		(add_batch(&feed, argument_value(fcinfo, 1, INT4OID)) && state_look(&take, 6, asked, RESULTS, results)))
+		make_durable();
+	return row_of(fcinfo, results);
+}
+
+/* The feed of a call by which a worker says something of its batch: known, not locked */
+static Feed
+feed_of_worker(FunctionCallInfo fcinfo, int owner)
+{
+	Feed		feed = find_feed(fcinfo, owner);
+
+	look_at(&feed, NEED_NOTHING);
+	return feed;
+}
+
+void
+finish_worker_batch(FunctionCallInfo fcinfo)
+{
+	Feed		feed = feed_of_worker(fcinfo, 2);
+	Value		nothing;
+
+	state_call(&finish, 4, (Value[]) {feed.name, feed.id, argument_value(fcinfo, 1, INT8OID), argument_value(fcinfo, 3, INT8OID)},
+			   1, &nothing);
+}
+
+/* feed_renew_batch(name text, batch bigint, token bigint, lease interval, owner regrole) -> timestamptz */
+Datum
+feed_renew_batch(PG_FUNCTION_ARGS)
+{
+	Feed		feed = feed_of_worker(fcinfo, 4);
+	Value		lease_end;
+
+	state_call(&renew, 5, (Value[]) {feed.name, feed.id, argument_value(fcinfo, 1, INT8OID), argument_value(fcinfo, 2, INT8OID),
+			   argument_value(fcinfo, 3, INTERVALOID)}, 1, &lease_end);
+	PG_RETURN_DATUM(lease_end.value);
+}
+
+/* feed_fail_batch(name text, batch bigint, token bigint, reason text, retry_after interval, owner regrole) -> boolean */
+Datum
+feed_fail_batch(PG_FUNCTION_ARGS)
+{
+	Feed		feed = feed_of_worker(fcinfo, 5);
+	Value		aside;
+
+	state_call(&fail, 6, (Value[]) {feed.name, feed.id, argument_value(fcinfo, 1, INT8OID), argument_value(fcinfo, 2, INT8OID),
+			   argument_value(fcinfo, 3, TEXTOID), argument_value(fcinfo, 4, INTERVALOID)}, 1, &aside);
+	PG_RETURN_DATUM(aside.value);
+}
+
+/* feed_retry_batch(name text, batch bigint, owner regrole) */
+Datum
+feed_retry_batch(PG_FUNCTION_ARGS)
+{
+	Feed		feed = take_feed(fcinfo, 2, NEED_NOTHING);
+	Value		nothing;
+
+	state_call(&retry, 3, (Value[]) {feed.name, feed.id, argument_value(fcinfo, 1, INT8OID)}, 1, &nothing);
+	PG_RETURN_VOID();
+}
+
+/* Finish a batch that is set aside; false if there is none of this number, and no worker has it */
+bool
+drop_aside(const Feed *feed, Value number)
+{
+	Value		dropped;
+
+	state_call(&drop, 3, (Value[]) {feed->name, feed->id, number}, 1, &dropped);
+	return DatumGetBool(dropped.value);
+}
+
+/* An unfinished batch by its number; null if workers have none of that number */
+Value
+worker_batch(const Feed *feed, Value number)
+{
+	Value		batch;
+
+	state_call(&batch_of, 2, (Value[]) {feed->id, number}, 1, &batch);
+	return batch;
+}
+
+/* Whether a worker that asks would get one that another had */
+bool
+has_free_batch(const Feed *feed)
+{
+	Value		found;
+
+	state_call(&has_free, 1, &feed->id, 1, &found);
+	return DatumGetBool(found.value);
+}
+
+/* seen_batches() -> setof inorder_internal.seen_batch */
+Datum
+seen_batches(PG_FUNCTION_ARGS)
+{
+	state_rows(&seen, 1, (Value[]) {caller_value()}, fcinfo);
+	return (Datum) 0;
+}

@@ -1,0 +1,233 @@
+"""Batches of workers: the example of the manual, workers that die, roles, restores, forged rows."""
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from inorder.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
+
+from conftest import scalar, text
+from restoring import copy, dsn_of
+
+pytestmark = pytest.mark.server
+
+NEXT = "SELECT batch, token FROM feed_next_batch('mailer', %s, worker => %s)"
+FINISH = "SELECT feed_finish_batch('mailer', %s, token => %s)"
+ROWS = "SELECT array_agg(body ORDER BY id) FROM feed_batch_rows('mailer', %s, null::events)"
+WAIT_SECONDS = 60
+Rows = list[tuple[object, ...]]
+
+
+@pytest.fixture
+def feed(cluster: Cluster) -> Iterator[Connection]:
+    """A database with a feed of its own, so that workers are dead when it is dropped."""
+    with connect(cluster.dsn) as admin:
+        admin.execute("CREATE DATABASE mails")
+        with connect(dsn_of(cluster, "mails")) as connection:
+            connection.execute("CREATE EXTENSION inorder")
+            connection.execute("CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), body int)")
+            connection.execute("SELECT feed_create('mailer', 'events')")
+            yield connection
+        admin.execute("DROP DATABASE mails WITH (FORCE)")
+
+
+def insert(connection: Connection, first: int, last: int) -> None:
+    """Rows with these numbers, in one transaction."""
+    connection.execute("INSERT INTO events (body) SELECT generate_series(%s::int, %s)", [first, last])
+
+
+def take(connection: Connection, worker: str, rows: int | None = None) -> tuple[Any, ...]:
+    """The batch of a worker, and its token."""
+    row = connection.execute(NEXT.encode(), [rows, worker]).fetchone()
+    assert row is not None
+    return row
+
+
+def set_aside(connection: Connection, worker: str, rows: int | None = None) -> int:
+    """A batch that failed too often."""
+    statement = """SELECT b.batch, feed_fail_batch('mailer', b.batch, b.token, 'body 7')
+                   FROM feed_next_batch('mailer', %s, worker => %s, max_tries => 1) AS b"""
+    row = connection.execute(statement.encode(), [rows, worker]).fetchone()
+    assert row is not None and row[1] is True
+    return int(str(row[0]))
+
+
+def example() -> dict[str, Any]:
+    """The code of the manual, with small batches that are tried again at once."""
+    (code,) = re.findall(r"```python\n(.*?)```", text("docs/feed.md"), re.DOTALL)
+    assert code.count("\n") < 40
+    names: dict[str, Any] = {}
+    exec(code.replace("1000, worker", "10, worker").replace("'30 seconds'", "'0'"), names)
+    return names
+
+
+def test_the_example_of_the_manual(feed: Connection, cluster: Cluster) -> None:
+    """Three workers and rows that come meanwhile: each row once, but for the batch with the row that fails."""
+    process_all: Callable[..., None] = example()["process_all"]
+    sent: Counter[int] = Counter()
+
+    def send(batch: int, rows: Rows) -> None:
+        numbers = [int(str(number)) for _, number in rows]
+        if 77 in numbers:
+            raise ValueError("number 77")
+        sent.update(numbers)
+
+    def work(worker: str) -> None:
+        with psycopg.connect(dsn_of(cluster, "mails"), autocommit=True) as connection:
+            for _ in range(60):
+                process_all(connection, worker, send)
+
+    with ThreadPoolExecutor(3) as pool:
+        runs = [pool.submit(work, f"worker {i}") for i in range(3)]
+        for first in range(1, 400, 7):
+            insert(feed, first, first + 6)
+        for run in runs:
+            run.result()
+    with psycopg.connect(dsn_of(cluster, "mails"), autocommit=True) as connection:
+        process_all(connection, "last", send)
+    shown = feed.execute("SELECT batch, tries, reason FROM feed_batches WHERE set_aside IS NOT NULL").fetchall()
+    assert [row[1:] for row in shown] == [(5, "ValueError('number 77')")]
+    poison = scalar(feed, ROWS, shown[0][0])
+    assert isinstance(poison, list) and 77 in poison
+    assert sent + Counter(poison) == Counter(range(1, 400))
+    assert scalar(feed, "SELECT feed_finish_batch('mailer', %s)", shown[0][0]) is True
+    assert scalar(feed, "SELECT count(*) FROM feed_batches") == 0
+
+
+def test_the_batch_of_a_session_that_was_ended(feed: Connection, cluster: Cluster) -> None:
+    """With the same number and rows, and of no use to the first any more."""
+    insert(feed, 1, 5)
+    with connect(dsn_of(cluster, "mails")) as worker:
+        number, token = take(worker, "one", 3)
+        assert take(feed, "two", 3)[0] == number + 1
+        feed.execute("SELECT pg_terminate_backend(%s, 60000)", [worker.info.backend_pid])
+    again, _ = take(feed, "three", 3)
+    assert (again, scalar(feed, ROWS, again)) == (number, [1, 2, 3])
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="does not belong"):
+        feed.execute(FINISH.encode(), [number, token])
+
+
+def test_a_worker_that_waits_gets_what_another_lost(feed: Connection, cluster: Cluster) -> None:
+    """feed_wait returns as soon as it is called after the session has ended."""
+    insert(feed, 1, 5)
+    with connect(dsn_of(cluster, "mails")) as worker:
+        number, _ = take(worker, "one")
+        assert scalar(feed, "SELECT feed_wait('mailer', '0')") is False
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not scalar(feed, "SELECT feed_wait('mailer')"):
+        assert time.monotonic() < deadline
+    assert take(feed, "two")[0] == number
+
+
+def test_partitions_stay_while_a_batch_needs_them(feed: Connection) -> None:
+    """Set aside or not, whatever has been read after it."""
+    feed.execute(
+        """CREATE TABLE days (id uuid DEFAULT uuid_xact_nextval(), day int) PARTITION BY LIST (day);
+           CREATE INDEX ON days (id);
+           CREATE TABLE day_1 PARTITION OF days FOR VALUES IN (1);
+           CREATE TABLE day_2 PARTITION OF days FOR VALUES IN (2);
+           SELECT feed_drop('mailer'), feed_create('mailer', 'days')"""
+    )
+    passed = "SELECT array_agg(p::text ORDER BY p::text) FROM feed_passed_partitions('days') AS p"
+    feed.execute("INSERT INTO days (day) VALUES (1)")
+    aside = set_aside(feed, "one")
+    feed.execute("INSERT INTO days (day) VALUES (2)")
+    taken = take(feed, "two")
+    assert (scalar(feed, FINISH, *taken), scalar(feed, passed)) == (True, None)
+    assert scalar(feed, "SELECT feed_finish_batch('mailer', %s)", aside) is True
+    assert scalar(feed, passed) == ["day_1", "day_2"]
+
+
+def test_who_sees_batches_workers_and_reasons(feed: Connection, cluster: Cluster) -> None:
+    """A stranger nothing, the monitor no reason; a grantee finishes, and a reader does not."""
+    for role in ("b_stranger", "b_monitor", "b_grantee", "b_reader"):
+        feed.execute(f"DROP ROLE IF EXISTS {role}; CREATE ROLE {role} LOGIN".encode())
+    feed.execute("GRANT pg_monitor TO b_monitor; GRANT SELECT ON events TO b_grantee, b_reader")
+    feed.execute("SELECT feed_grant('mailer', 'b_grantee')")
+    insert(feed, 1, 3)
+    number = set_aside(feed, "secret", 1)
+    batch, token = take(feed, "secret", 1)
+    seen = "SELECT count(*), count(worker), count(reason) FROM feed_batches"
+    owner = str(feed.info.user)
+    calls = (
+        f"SELECT feed_next_batch('mailer', 1, worker => 'secret', owner => '{owner}')",
+        f"SELECT feed_renew_batch('mailer', {batch}, {token}, owner => '{owner}')",
+        f"SELECT feed_fail_batch('mailer', {batch}, {token}, 'mine', owner => '{owner}')",
+        f"SELECT feed_retry_batch('mailer', {number}, owner => '{owner}')",
+        f"SELECT feed_finish_batch('mailer', {number}, owner => '{owner}')",
+        f"SELECT feed_finish_batch('mailer', {batch}, owner => '{owner}', token => {token})",
+    )
+    expected = {"b_stranger": (0, 0, 0), "b_monitor": (2, 1, 0), "b_reader": (2, 1, 1), "b_grantee": (2, 1, 1)}
+    for role, counts in expected.items():
+        with connect(dsn_of(cluster, "mails", role)) as session:
+            assert session.execute(seen.encode()).fetchone() == counts, role
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                session.execute("SELECT FROM inorder_internal.worker_batch")
+            for call in calls if role != "b_grantee" else ():
+                with pytest.raises((psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedObject)) as refused:
+                    session.execute(call.encode())
+                assert role != "b_stranger" or "does not exist" in str(refused.value)
+            if role == "b_grantee":
+                for guess in (token - 1, 0, -token):
+                    with pytest.raises(psycopg.errors.InvalidParameterValue):
+                        session.execute(calls[5].replace(str(token), str(guess)).encode())
+                assert scalar(session, calls[5]) is True
+    feed.execute("DROP OWNED BY b_grantee, b_reader; DROP ROLE b_stranger, b_monitor, b_grantee, b_reader")
+
+
+def test_batches_after_a_restore(feed: Connection, cluster: Cluster, tmp_path: Path) -> None:
+    """The same numbers and rows, for any worker, once the feed is accepted; what was set aside stays so."""
+    insert(feed, 1, 9)
+    aside, (number, token) = set_aside(feed, "one", 2), take(feed, "two", 3)
+    try:
+        copy(cluster, "mails", cluster, "mails_again", "custom", tmp_path)
+        with connect(dsn_of(cluster, "mails_again")) as again:
+            for call in (FINISH, "SELECT feed_fail_batch('mailer', %s, %s, '')"):
+                with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="was restored"):
+                    again.execute(call.encode(), [number, token])
+            assert scalar(again, "SELECT count(*) FROM feed_batches") == 0
+            again.execute("SELECT feed_rebase('events')")
+            with pytest.raises(psycopg.errors.InvalidParameterValue):
+                again.execute(FINISH.encode(), [number, token])
+            taken, new_token = take(again, "three")
+            assert (taken, scalar(again, ROWS, taken), scalar(again, ROWS, aside)) == (number, [3, 4, 5], [1, 2])
+            assert scalar(again, FINISH, taken, new_token) is True
+            later, _ = take(again, "three")
+            assert later > 1 << 40 and scalar(again, ROWS, later) == [6, 7, 8, 9]
+            assert scalar(again, "SELECT feed_finish_batch('mailer', %s)", aside) is True
+    finally:
+        with connect(cluster.dsn) as admin:
+            admin.execute("DROP DATABASE IF EXISTS mails_again WITH (FORCE)")
+
+
+def test_forged_batches_are_ignored(feed: Connection) -> None:
+    """Rows that the extension did not write give no worker anything, and take no number from it."""
+    insert(feed, 1, 4)
+    batch, token = take(feed, "one", 2)
+    forge = """INSERT INTO inorder_internal.worker_batch (feed, number, relation, batch, token, tries, max_tries,
+                                                           lease_end, set_aside)
+               SELECT f.id, {}, f.relation, ROW('{{[0,9)}}', NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, 1, 0, 1,
+                      '-infinity', {} FROM inorder_internal.feed AS f"""
+    for number, aside in ((batch + 1, "NULL"), (batch + 2, "now()"), (batch + 900, "now()")):
+        feed.execute(forge.format(number, aside).encode())
+    assert scalar(feed, "SELECT count(*) FROM feed_batches") == 1
+    for call in (f"SELECT feed_finish_batch('mailer', {batch + 1}, token => 1)",
+                 f"SELECT feed_finish_batch('mailer', {batch + 2})", f"SELECT feed_retry_batch('mailer', {batch + 2})",
+                 f"SELECT feed_batch_rows('mailer', {batch + 2}, null::events)"):  # fmt: skip
+        with pytest.raises(psycopg.errors.InvalidParameterValue):
+            feed.execute(call.encode())
+    assert scalar(feed, FINISH, batch, token) is True
+    for number in (batch + 1, batch + 2):
+        insert(feed, 5, 5)
+        taken = take(feed, "two", 2)
+        assert taken[0] == number
+        assert scalar(feed, FINISH, *taken) is True
+    feed.execute("SELECT feed_seek('mailer', 'now')")
+    assert scalar(feed, "SELECT count(*) FROM inorder_internal.worker_batch") == 0
