@@ -181,8 +181,8 @@ def seen(can: Capabilities, counts: bool, leaf_density: bool, checkpoints: bool)
         notes.append(f"Left out: WAL, since '{can.role}' may not read pg_stat_wal.")
     if checkpoints and not can.may_checkpoint:
         notes.append(
-            f"No checkpoint before each turn: '{can.role}' has not the rights of pg_checkpoint. Full-page images "
-            "depend on when the server made its own."
+            f"No checkpoint before each measurement: '{can.role}' has not the rights of pg_checkpoint. Full-page "
+            "images depend on when the server made its own."
         )
     if leaf_density and not can.has_pgstattuple and not can.has_inorder:
         notes.append("Left out: leaf density: neither pgstattuple nor inorder is in the database for this role to use.")

@@ -102,7 +102,7 @@ class Experiment(ABC, Generic[P]):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Start the server as it is measured, and make what all turns need."""
+        """Start the server as it is measured, and make what all measurements need."""
 
     @abstractmethod
     def stages(self) -> Sequence[Stage]:

@@ -62,7 +62,7 @@ def keys(usual: tuple[str, ...], *, full: tuple[str, ...] | None = None) -> tupl
 
 
 def inserts() -> int | None:
-    """The field of a plan that gives a turn so many inserts instead of seconds."""
+    """The field of a plan that gives a measurement so many inserts instead of seconds."""
     return setting.optional_count("Inserts per measurement, instead of seconds: makes counts comparable.", 1, 10**12)
 
 
@@ -72,7 +72,7 @@ def fill_workers() -> int:
 
 
 def bytes_needed(tables: int, rows: int, turns: int, seconds: int, inserts: int | None) -> int:
-    """What tables need that are filled to so many rows, with so many turns each, which add to them.
+    """What tables need that are filled to so many rows, with so many measurements each, which add to them.
 
     The WAL of the fill is kept up to max_wal_size.
     """
@@ -199,8 +199,8 @@ class InsertTables:
         kind = self.kinds[name]
         with self.target.connect() as connection:
             if kind.in_seconds:
-                # Its blocks are seconds. One that the turn before has half filled would cost up to 500 images, in a
-                # checkpoint interval of a second or ten and not of minutes, and in one turn of six.
+                # Its blocks are seconds. One that the measurement before has half filled would cost up to 500 images,
+                # in a checkpoint interval of a second or ten and not of minutes, and in one measurement of six.
                 time.sleep(1 - time.time() % 1)
             self.target.checkpoint(connection)
             before, device = self.counted(connection, kind), self.target.device(self.small.tablespace)

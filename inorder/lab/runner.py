@@ -1,4 +1,4 @@
-"""Runs an experiment: its stages, rounds, turns; what the result has already is left out."""
+"""Runs an experiment: its stages, rounds, measurements; what the result has already is left out."""
 
 from collections.abc import Callable, Generator
 from contextlib import closing

@@ -49,7 +49,7 @@ SERVER_BYTES = 160 * 2**20
 # pages 70 % full.
 INDEX_SHARE = 28
 
-# What a turn's speed depends on, of what is known of the machine.
+# What a measurement's speed depends on, of what is known of the machine.
 SAME = ("cpu", "cores", "memory_bytes", "filesystem")
 
 

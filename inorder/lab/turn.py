@@ -1,4 +1,4 @@
-"""What takes turns: the measurements of a round, in stages, and the seeds of their randomness."""
+"""The measurements of a round, in stages, and the seeds of their randomness."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ class Turn:
 
 
 def single(step: str, kind: str, rows: int, label: str, measure: Callable[[int], Measured | Metrics]) -> Turn:
-    """A turn of one measurement."""
+    """One measurement."""
     # By map, which has no frame of its own: as few calls as possible lie between a command and what it measures.
     return Turn((Place(step, kind, rows, label),), lambda seed: map(measured, map(measure, (seed,))))
 
@@ -69,7 +69,7 @@ def several(
     begin: Callable[[str], object] = lambda _kind: None,
     end: Callable[[str], object] = lambda _kind: None,
 ) -> Turn:
-    """A turn of several steps, by name and by what each is called, where each needs what those before it have left.
+    """Several steps, by name and by what each is called, where each needs what those before it have left.
 
     ``measure`` is given the kind, the step and a seed. ``begin`` is done before the first step, ``end`` after the last.
     """
@@ -89,11 +89,12 @@ def nothing() -> None:
 
 @dataclass(frozen=True)
 class Stage:
-    """Turns that are taken once a round, in shuffled order unless it is fixed.
+    """What is measured once a round, in shuffled order unless it is fixed.
 
     ``turns`` is given the number of the round. ``begin`` is done before the first. ``warm_up``: a round 0, whose
-    figures are not kept. ``whole``: a round that was cut off begins anew, since ratios are paired within it, and turns
-    on two servers, at two times, are no pairs. ``redone``: a resumed run, too, does it, since its server is another.
+    figures are not kept. ``whole``: a round that was cut off begins anew, since ratios are paired within it, and
+    measurements on two servers, at two times, are no pairs. ``redone``: a resumed run, too, does it, since its server
+    is another.
     """
 
     turns: Callable[[int], Sequence[Turn]]
@@ -116,7 +117,7 @@ class Stage:
 
 
 def every_round(turns: Sequence[Turn]) -> Callable[[int], Sequence[Turn]]:
-    """The same turns in each round."""
+    """The same in each round."""
     return lambda _number: turns
 
 
@@ -130,7 +131,7 @@ def seed_of(seed: int, *place: object) -> int:
 
 
 def shuffled(turns: Sequence[Turn], seed: int, number: int) -> list[Turn]:
-    """The turns of a round in an order of its own, which does not depend on the rounds before."""
+    """The parts of a round in an order of its own, which does not depend on the rounds before."""
     mixed = list(turns)
     places = [(turn.places[0].step, turn.places[0].rows) for turn in turns]
     random.Random(repr((seed, "order", number, places))).shuffle(mixed)

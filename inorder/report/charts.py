@@ -18,7 +18,7 @@ BAR_STEP = 34
 LEAST = 0.002  # of the longest bar: what can be seen
 LABEL_HEIGHT = 22  # on a phone the label is above its bar
 
-# Marks without a colour of their own get one of these by turns.
+# Marks without a colour of their own get the next of these.
 SERIES = ("series-1", "series-2", "series-3", "series-4", "series-5", "series-6")
 
 

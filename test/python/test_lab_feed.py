@@ -1,4 +1,4 @@
-"""The feed experiment: order of turns, ratios and targets, and a small run from start to end."""
+"""The feed experiment: order of measurements, ratios and targets, and a small run from start to end."""
 
 import io
 from collections import Counter

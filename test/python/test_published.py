@@ -202,9 +202,9 @@ def test_why_random_keys_keep_more_than_in_study_p3() -> None:
     add(result, "random", 500.0, 2000)
     for run in result.select("insert", "random", 2000):
         run.metrics["device_await_ms"] = 0.05
-    assert "turning disks; this one answered in 0.05 ms." in caption(result, "published_generators")
+    assert "spinning disks; this one answered in 0.05 ms." in caption(result, "published_generators")
     result.plan["iops"] = 3000
-    assert "than on the study's turning disks." in caption(result, "published_generators")
+    assert "than on the study's spinning disks." in caption(result, "published_generators")
     result.runs.append(Run("fill", "random", 1000, 1, {"index_bytes": 2.0**30}))
     told = caption(result, "published_generators")
     assert "none of the study's small ones" in told and "Random keys keep" not in told

@@ -1,11 +1,11 @@
 """Two results of one experiment: what became better or worse, and how sure that is. Pure.
 
-Their turns are not paired: they were measured at two times. The ratio is the
+Their measurements are not paired: they were measured at two times. The ratio is the
 median of the ratios of every value of the one to every value of the other
 (Hodges-Lehmann), its interval that of the Mann-Whitney test: exact, whatever
 the distribution, if the two differ by a factor only. Of 2,000 simulated
 comparisons of equals it called 4.7, 3.6 and 4.3 % different at 6, 9 and 15
-turns each. The percentile bootstrap of the ratio of medians kept its promise,
+measurements each. The percentile bootstrap of the ratio of medians kept its promise,
 too (4.2, 2.9 and 2.5 %), but nothing guarantees that it does.
 """
 
@@ -46,8 +46,8 @@ METRICS = {
     "longest_wait_ms": False,
 }
 
-# What is divided by the rows or transactions of a turn, where that is a number of its own. Elsewhere the plan says how
-# many there are, and both have the same.
+# What is divided by the rows or transactions of a measurement, where that is a number of its own. Elsewhere the plan
+# says how many there are, and both have the same.
 COUNTED = ("wal_bytes", "full_page_images", "index_reads", "touched_blocks", "lost", "twice", "misplaced")
 DIVISORS = {"inserts": "row", "written": "row", "committed": "row", "transactions": "transaction"}
 
@@ -55,7 +55,7 @@ DIVISORS = {"inserts": "row", "written": "row", "committed": "row", "transaction
 # worse however few rounds there are.
 FAULTS = ("lost", "twice", "misplaced")
 
-# What says the same as another, is the length of a turn, or what others are divided by.
+# What says the same as another, is the length of a measurement, or what others are divided by.
 NOT_TOLD = ("wal_records", "record_bytes", "image_bytes", "rows", "rows_before", "calls", *DIVISORS)
 
 # What may differ between plans that are compared; lists may hold different kinds and sizes as long as some are common.

@@ -44,8 +44,8 @@ IN_BLOCKS = ("time", "sequence")
 
 # A key in order costs few images however many rows come between two checkpoints: the last page of each
 # level of the index, three of the free space map, up to nine of catalogs that are hinted after a start, and as many of
-# the table as sessions have left with room: one each at most, of this turn or the one before. Measured with 8 sessions
-# 3 to 18, after 32 up to 38. Of so few no ratio.
+# the table as sessions have left with room: one each at most, of this measurement or the one before. Measured with 8
+# sessions 3 to 18, after 32 up to 38. Of so few no ratio.
 FEW_IMAGES = 16
 
 PHASES = 50  # where in a block a checkpoint may fall, when nothing is known of it

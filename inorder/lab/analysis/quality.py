@@ -1,9 +1,9 @@
-"""Outliers and drifts among the turns of one kind: what to check before a figure is believed. Pure.
+"""Outliers and drifts among the measurements of one kind: what to check before a figure is believed. Pure.
 
 Both tests know how often they are wrong: of reports on plain noise (normal in
 the logarithm, equal in all rounds) at most ERROR report an outlier, and as
 many of a drift, however many kinds a report has. Heavier tails than normal
-are reported more often: there the turns do stand out.
+are reported more often: there the measurements do stand out.
 """
 
 from collections.abc import Sequence
@@ -24,14 +24,14 @@ LEAST_ROUNDS = 5
 TIMED = ("tps", "cpu_seconds", "seconds")
 PER_SECOND = ("tps",)
 
-# A scatter below half a percent is none: or three equal turns would make a fourth an outlier.
+# A scatter below half a percent is none: or three equal measurements would make a fourth an outlier.
 LEAST_SCATTER = 0.005
 
 # How a standard deviation follows from the median of the absolute deviations, were they normal.
 MAD_TO_DEVIATION = 1.4826
 
 SIMULATIONS = 20_000  # a share of 1 % is then known to 0.07 %
-STALL = 0.5  # a second below this share of the turn's median is one
+STALL = 0.5  # a second below this share of the measurement's median is one
 
 Place = tuple[str, str, int]  # step, kind, rows
 
@@ -142,19 +142,19 @@ def findings(result: Result, checkpoints: bool = False) -> list[Finding]:
 
 
 def has_checkpoint(result: Result, run: Run) -> bool:
-    """Whether a throw-away server has made a checkpoint by itself in a turn; what others do is their own affair."""
+    """Whether a throw-away server has made a checkpoint by itself in a measurement; others may at any time."""
     after = checkpoint_wal(result.plan.get("max_wal_size"))
     return result.method != OWN_SERVER and run.metrics.get("wal_bytes", 0) > after
 
 
 def checkpoint_within(run: Run) -> Finding:
-    """A turn with so much WAL that a checkpoint fell into it."""
+    """A measurement with so much WAL that a checkpoint fell into it."""
     step = "pages were logged whole again after it, and its writes took part of the time: ask for less at once"
     return Finding("checkpoint", run.step, run.kind, run.rows, run.round, "full_page_images", None, step)
 
 
 def outliers(place: Place, turns: Sequence[tuple[Run, str, float]], error: float) -> list[Finding]:
-    """The turns of a kind that stand out from its others."""
+    """The measurements of a kind that stand out from its others."""
     values = [value for _, _, value in turns]
     middle, threshold = float(np.median(np.log(values))), outlier_threshold(len(values), error)
     return [
@@ -165,7 +165,7 @@ def outliers(place: Place, turns: Sequence[tuple[Run, str, float]], error: float
 
 
 def outlier_step(run: Run, metric: str) -> str:
-    """What to do about a turn that stands out: check its seconds, if they show where.
+    """What to do about a measurement that stands out: check its seconds, if they show where.
 
     >>> outlier_step(Run("insert", "v7", 1, 3, {}, {"tps": [100.0, 90.0, 5.0]}), "tps")
     'second 3 of round 3 had 5 of 90: see what else wrote then, or whether a checkpoint fell into it'

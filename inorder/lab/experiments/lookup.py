@@ -74,7 +74,7 @@ FILL_BATCH = 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class LookupPlan(Plan):
-    """Which keys, how many rows, how often each is looked up in a turn, with how much memory."""
+    """Which keys, how many rows, how often each is looked up in a measurement, with how much memory."""
 
     kinds: tuple[str, ...] = setting.choices(
         "Kinds of key, comma-separated.", USUAL_KINDS, flag="--keys",
@@ -178,7 +178,7 @@ class LookupExperiment(Experiment[LookupPlan]):
         return {"seconds": time.monotonic() - started, **sizes}
 
     def look(self, kind: str, step: str, seed: int) -> Metrics:
-        """The queries of a turn, each explained by the server that runs it."""
+        """The queries of a measurement, each explained by the server that runs it."""
         rng, found = random.Random(seed), self.drawn[kind]
         keys = found.recent if step == RECENT else found.keys
         with self.target.connect(**SESSION) as session:

@@ -35,10 +35,10 @@ MOST_TABLES = len(ascii_uppercase)
 
 @dataclass(frozen=True, kw_only=True)
 class NoisePlan(Plan):
-    """How many equal tables of each kind of key, and the turns of the insert experiment.
+    """How many equal tables of each kind of key, and the measurements of the insert experiment.
 
-    Many short turns: those of 3 s scattered hardly less than those of 1 s (paired ratios by 13 to 20 % and by
-    15 to 25 %), and 99 rounds find a difference of 10 % in such noise 80 times in 100, also where turns have two
+    Many short measurements: those of 3 s scattered hardly less than those of 1 s (paired ratios by 13 to 20 % and by
+    15 to 25 %), and 99 rounds find a difference of 10 % in such noise 80 times in 100, also where measurements have two
     speeds, as they may; 15 rounds not even 20 times.
     """
 
@@ -94,7 +94,7 @@ class NoiseExperiment(Experiment[NoisePlan]):
 
     @classmethod
     def room(cls, plan: NoisePlan) -> tuple[int, str]:
-        """All tables, with what the turns add to them."""
+        """All tables, with what the measurements add to them."""
         tables = len(plan.copies())
         needed = bytes_needed(tables, plan.rows, plan.rounds, plan.seconds, plan.inserts)
         return needed, f"{plan.rows:,} rows of {tables} tables"
@@ -137,7 +137,7 @@ class NoiseExperiment(Experiment[NoisePlan]):
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:
-        """What was called different, how much turns scatter, what could be resolved."""
+        """What was called different, how much measurements scatter, what could be resolved."""
         plan = cls.plan_in(result)
         return [comparisons_section(result, plan), scatter_section(result, plan), resolution_section(result, plan)]
 
@@ -186,7 +186,7 @@ def complete_rounds(result: Result, plan: NoisePlan, kind: str) -> np.ndarray:
 
 
 def scatter(values: np.ndarray) -> tuple[float | None, float | None]:
-    """Standard deviations in percent: of a turn about its round's mean, and of the rounds' means; None if too few.
+    """Standard deviations in percent: of measurements about their round's mean, and of these means; None if too few.
 
     >>> within, between = scatter(np.log([[100.0, 100.0], [200.0, 200.0]]))
     >>> within, round(between)

@@ -123,7 +123,7 @@ class WavesExperiment(Experiment[WavesPlan]):
             self.target.create_schema(session)
 
     def stages(self) -> list[Stage]:
-        """Exact counters: it does not matter when a turn is made."""
+        """Exact counters: it does not matter when a measurement is made."""
         turns = [
             single(WAVES, kind, self.plan.rows, LABELS[kind], partial(self.measure, kind)) for kind in self.plan.kinds
         ]

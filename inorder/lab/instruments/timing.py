@@ -11,7 +11,7 @@ from inorder.database import Connection, query
 from inorder.errors import InorderError
 from inorder.lab.instruments.processes import PROC, SLEEPING, children_of, state_and_parent, status_of
 
-ENDING_SECONDS = 60  # on a busy machine a process may have to wait for its turn to end
+ENDING_SECONDS = 60  # on a busy machine a process may have to wait for the processor before it ends
 
 
 class ServerProcess:

@@ -1,6 +1,6 @@
 """What a feed and an exact count cost: for writers, for readers, and of single queries of a large table.
 
-Writers and readers take turns in shuffled order. The queries then run twice in each round, for either form of
+Writers and readers are measured in shuffled order. The queries then run twice in each round, for either form of
 table: after many rows arrived while one transaction was open, which still is; and after as many arrived without.
 """
 

@@ -204,7 +204,7 @@ class FeedPlan(Plan):
 
     @property
     def written(self) -> dict[str, int]:
-        """Rows of one turn of a writer, by the way it writes."""
+        """Rows of one measurement of a writer, by the way it writes."""
         return {SINGLE: min(50_000, self.rows // 20), BATCH: BATCH_ROWS * min(200, self.rows // 5000)}
 
     @property

@@ -46,7 +46,7 @@ def scaled(place: str, kind: str) -> float | None:
 
 
 def modelled(run: Run, memory_bytes: int) -> float:
-    """Bytes of WAL a row that the model has for a turn; a block of time is new, as its rows came in other minutes."""
+    """Bytes of WAL a row by the model for a measurement; a block of time is new: its rows came in other minutes."""
     kind, seconds, block = MODELLED[run.kind]
     position = run.metrics["rows_before"] % block if kind == "sequence" else 0
     found = conditions_of(run, memory_bytes)

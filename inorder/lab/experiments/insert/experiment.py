@@ -26,7 +26,7 @@ class InsertExperiment(Experiment[InsertPlan]):
 
     @classmethod
     def room(cls, plan: InsertPlan) -> tuple[int, str]:
-        """All tables, with what the turns at the largest size add to them."""
+        """All tables, with what the measurements at the largest size add to them."""
         rows, tables = max(plan.rows), len(plan.variants)
         needed = bytes_needed(tables, rows, plan.rounds * len(plan.clients), plan.seconds, plan.inserts)
         return needed, f"{rows:,} rows of {tables} key kinds"

@@ -1,4 +1,4 @@
-"""Checkpoints that WAL brings within a turn: images add WAL, which brings the next checkpoint, which adds images."""
+"""Checkpoints that WAL brings within a measurement: images add WAL, hence the next checkpoint, which adds images."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ CHECKPOINTS = "checkpoints_requested"
 
 
 def between(run: Run) -> float | None:
-    """Rows between two checkpoints of a turn, the one before it included."""
+    """Rows between two checkpoints of a measurement, the one before it included."""
     return run.metrics["inserts"] / (1 + run.metrics[CHECKPOINTS]) if CHECKPOINTS in run.metrics else None
 
 

@@ -19,7 +19,7 @@ def signed_percent(value: Value) -> str:
 
 
 def conditions_of(run: Run, memory_bytes: float) -> Conditions:
-    """A turn of the insert experiment: one checkpoint interval.
+    """A measurement of the insert experiment: one checkpoint interval.
 
     The sequence stands at the number of rows; a block of time, of a second here, is new: the rows before the
     checkpoint are from earlier seconds.
@@ -100,7 +100,7 @@ def compared_row(result: Result, plan: InsertPlan, kind: str, rows: int) -> list
 
 
 def model_sections(result: Result, plan: InsertPlan) -> list[Section]:
-    """Model against measurement, one table a size; nothing without the checkpoint before each turn that it assumes."""
+    """Model against measurement, one table a size; nothing without the checkpoint before each that it assumes."""
     if result.server.get("checkpoints") is False:
         return []
     sections = []

@@ -235,7 +235,7 @@ def faster_than_its_disks(result: Result, plan: InsertPlan, random: Estimate) ->
                 "small ones, and shares of its speed are not comparable."]  # fmt: skip
     wait = median_of(result, INSERT, "random", "device_await_ms", max(plan.rows))
     answer = f"; this one answered in {wait.median:.2f} ms" if wait and not plan.iops else ""
-    return [f"Random keys keep more of their speed than on the study's turning disks{answer}."]
+    return [f"Random keys keep more of their speed than on the study's spinning disks{answer}."]
 
 
 def wide_block(result: Result, plan: InsertPlan) -> list[str]:

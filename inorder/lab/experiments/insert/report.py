@@ -77,7 +77,7 @@ def row_of(kind: KindSummary) -> list[Value]:
 
 
 def grown(result: Result, rows: int) -> str:
-    """How large the tables were when the last turns began, if that is another size."""
+    """How large the tables were when the last measurements began, if that is another size."""
     most = max((run.metrics.get("rows_before", 0) for run in result.select(INSERT, rows=rows)), default=0)
     return f"Later rounds began with up to {most:,.0f} rows." if most > GROWN * rows else ""
 

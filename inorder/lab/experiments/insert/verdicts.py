@@ -18,7 +18,7 @@ from inorder.report.verdict import UNDECIDED, Compared, Verdict, costs, surety
 BASE = "bigint"
 RANDOM = ("random", "random_char")
 OFFER = " For a table like yours: inorder lab run insert --like TABLE."
-# Of a table that is written all day, beside the much denser inserts of a turn.
+# Of a table that is written all day, beside the much denser inserts of a measurement.
 USUAL_RATE, USUAL_CHECKPOINT = 500, 300
 
 INSERTS: tuple[Callable[[KindSummary], Estimate | None], Callable[[Value], str]] = (

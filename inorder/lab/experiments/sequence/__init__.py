@@ -39,7 +39,7 @@ class SequenceExperiment(Experiment[SequencePlan]):
 
     @classmethod
     def room(cls, plan: SequencePlan) -> tuple[int, str]:
-        """The rows of a turn with their WAL."""
+        """The rows of a measurement with their WAL."""
         rows = max(plan.rows, plan.seconds * ROWS_PER_SECOND)
         return rows * BYTES_PER_ROW, f"the rows of {plan.seconds} s, or {plan.rows:,} at once"
 

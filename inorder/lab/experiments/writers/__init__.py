@@ -1,7 +1,7 @@
 """Ways to write a log whose ids are in order for its readers, and what each costs (published study P5).
 
 Remedies of the study make inserts serial: one writer to a table, one to a partition, or a lock. Each form of writing
-takes its turn, one row a statement and many, into tables made for it; then the order of its ids is checked.
+is measured, one row a statement and many, into tables made for it; then the order of its ids is checked.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ from inorder.lab.plan import Plan as Plan
 from inorder.lab.server_settings import fill_memory, measuring_settings
 from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
 
-# A second of the fastest form, 1.2 million rows measured: table, index, sort, the WAL of this turn and the last.
+# A second of the fastest form, 1.2 million rows measured: table, index, sort, the WAL of this measurement and the last.
 BYTES_PER_SECOND = 5 * 2**28
 
 
@@ -42,7 +42,7 @@ def count_misplaced(connection: Connection, tables: Iterable[str]) -> tuple[int,
 
 
 class WritersExperiment(Experiment[WritersPlan]):
-    """pgbench writes, into tables made for the turn."""
+    """pgbench writes, into tables made for the measurement."""
 
     name = "writers"
     summary = "Ways of writing that keep ids in order for readers: rows a second, WAL, and whether they do."
@@ -54,7 +54,7 @@ class WritersExperiment(Experiment[WritersPlan]):
 
     @classmethod
     def room(cls, plan: WritersPlan) -> tuple[int, str]:
-        """The rows of a turn."""
+        """The rows of a measurement."""
         return plan.seconds * BYTES_PER_SECOND, f"the rows of {plan.seconds} s"
 
     def prepare(self) -> None:
@@ -105,7 +105,7 @@ class WritersExperiment(Experiment[WritersPlan]):
         return path
 
     def load(self, clients: int) -> pgbench.Load:
-        """What each turn does to the server."""
+        """What each measurement does to the server."""
         return pgbench.Load(clients, self.plan.threads, self.plan.seconds)
 
     def measure(self, name: str, clients: int, rows: int, seed: int) -> Metrics:
