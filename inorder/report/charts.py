@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from inorder.lab.analysis.stats import Estimate
 from inorder.report.drawing import NOTHING, Drawing, Spec, breadth, colour, narrow
-from inorder.report.section import Value
+from inorder.report.section import Chart, Value
 
 BAR_HEIGHT = 22
 BAR_STEP = 34
@@ -55,6 +55,13 @@ def bars_of(values: Iterable[tuple[str, Value, str]], show: Callable[[Value], st
         else Bar(label, float(one), show(one), css)
         for label, one, css in values if isinstance(one, Estimate | float | int)
     ]  # fmt: skip
+
+
+def bars_chart(
+    caption: str, title: str, values: Iterable[tuple[str, Value, str]], show: Callable[[Value], str]
+) -> Chart:
+    """The bars of some values in a section."""
+    return Chart(caption, bar_chart(title, bars_of(values, show)))
 
 
 @dataclass(frozen=True)

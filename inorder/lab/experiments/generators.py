@@ -4,7 +4,7 @@ Every generator is timed in every round, in shuffled order, together with a C fu
 floor, which is subtracted.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,7 +19,7 @@ from inorder.lab.plan import Plan
 from inorder.lab.results import Result, Run
 from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
 from inorder.report import charts
-from inorder.report.section import Chart, Column, Section, Value, interval_text, number
+from inorder.report.section import Column, Section, Value, interval_text, number
 from inorder.report.verdict import Compared, Verdict
 
 # The steps: make values, insert rows whose keys are made, work with values.
@@ -293,14 +293,6 @@ def call_columns(spent: str, floor: str) -> tuple[Column, ...]:
     )  # fmt: skip
 
 
-def bars(rows: Iterable[tuple[Value, ...]]) -> list[charts.Bar]:
-    """Nanoseconds with their intervals, by name; what was not measured has no bar."""
-    return [
-        charts.Bar(str(label), one.median, f"{one.median:,.0f} ns", charts.series(0), one.low, one.high)
-        for label, one in rows if isinstance(one, Estimate)
-    ]  # fmt: skip
-
-
 def calls_section(result: Result) -> Section:
     """What a value and a row cost by each generator."""
     cpu = by_cpu(result)
@@ -325,14 +317,13 @@ def calls_section(result: Result) -> Section:
         "of random: of gen_random_uuid(). bulk: a row of INSERT … SELECT with a primary key, "
         "against bigint by nextval of a sequence with CACHE 100.",
         [
-            Chart(
-                f"{time} of a value, above the floor",
-                charts.bar_chart(f"{time} of a value", bars((row[0], row[1]) for row in rows)),
-            ),
-            Chart(
-                f"{time} of a row of INSERT … SELECT",
-                charts.bar_chart(f"{time} of a row", bars((row[0], row[3]) for row in rows)),
-            ),
+            charts.bars_chart(
+                caption, title, [(str(row[0]), row[place], charts.series(0)) for row in rows], number(0, "ns")
+            )
+            for caption, title, place in (
+                (f"{time} of a value, above the floor", f"{time} of a value", 1),
+                (f"{time} of a row of INSERT … SELECT", f"{time} of a row", 3),
+            )
         ],
     )
 

@@ -25,7 +25,7 @@ from inorder.lab.results import Result, Run
 from inorder.lab.server_settings import Small, fill_settings
 from inorder.lab.turn import Metrics, Stage, every_round, single
 from inorder.report import charts
-from inorder.report.section import Chart, Column, Section, Value, number, to_base
+from inorder.report.section import Column, Section, Value, number, to_base
 from inorder.report.verdict import Compared, Verdict, costs
 from inorder.units import MB
 
@@ -294,10 +294,7 @@ def section_of(result: Result, plan: LookupPlan, step: str) -> Section:
     """One look-up, every kind that can be asked so."""
     kinds = [kind for kind in plan.kinds if result.select(step, kind)]
     title = f"{LABELS[step]}, {plan.rows:,} rows"
-    bars = [
-        charts.Bar(KEY_KINDS[kind].label, found.median, f"{found.median:.2f}", f"kind-{kind}", found.low, found.high)
-        for kind in kinds if (found := median_of(result, step, kind, accesses))
-    ]  # fmt: skip
+    figures = ((KEY_KINDS[kind].label, median_of(result, step, kind, accesses), f"kind-{kind}") for kind in kinds)
     query = QUERIES[step].format(table="…", key="…", moment="…")
     return Section(
         f"lookup_{step}",
@@ -305,7 +302,7 @@ def section_of(result: Result, plan: LookupPlan, step: str) -> Section:
         COLUMNS,
         [row_of(result, step, kind) for kind in kinds],
         f"{query}. {memory(result)}",
-        [Chart(f"Blocks accessed by a query: {LABELS[step].lower()}", charts.bar_chart(title, bars))],
+        [charts.bars_chart(f"Blocks accessed by a query: {LABELS[step].lower()}", title, figures, number(2))],
     )
 
 

@@ -24,9 +24,7 @@ def bars(
     show: Callable[[Value], str],
 ) -> Chart:
     """One estimate of every kind, with its interval."""
-    some = [(kind, one) for kind in kinds if (one := value(kind))]
-    drawn = [charts.Bar(k.label, one.median, show(one), k.css, one.low, one.high) for k, one in some]
-    return Chart(title, charts.bar_chart(title, drawn))
+    return charts.bars_chart(title, title, ((kind.label, value(kind), kind.css) for kind in kinds), show)
 
 
 def over_time(result: Result, kinds: Sequence[KindSummary]) -> Chart:
