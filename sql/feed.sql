@@ -582,7 +582,7 @@ COMMENT ON FUNCTION @extschema@.feed_finish_batch(text, bigint, regrole, bigint)
 'Move the position over the unfinished batch with this number. Returns true if the batch was unfinished, false if it '
 'is the one that was finished last, so that the call can be repeated if its result was lost. Does not require SELECT '
 'on the table.
-A worker''s batch requires the token of feed_next_batch. It does not wait for other workers, and is an error if the '
+A worker''s batch requires the token of feed_take_batch. It does not wait for other workers, and is an error if the '
 'batch is finished already: ask for the next one. A batch that is set aside is finished without a token.
 Errors: undefined_object, insufficient_privilege, object_not_in_prerequisite_state (restored feed), '
 'invalid_parameter_value for any other number, such as that of a batch discarded by feed_seek or lost in a promotion, '

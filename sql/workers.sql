@@ -51,7 +51,7 @@ BEGIN
         RAISE 'feed % has an order column, and cannot be shared by workers', quote_literal(feed_name)
         USING ERRCODE = 'feature_not_supported',
               DETAIL = 'Workers process batches at the same time, so rows would not be processed in that order.',
-              HINT = 'Call feed_next_batch() without worker.';
+              HINT = 'Call feed_next_batch() in one session.';
     END IF;
 END $$;
 COMMENT ON FUNCTION inorder_internal.check_unordered(text, @extschema@.feed_position) IS
@@ -67,7 +67,7 @@ BEGIN
           DETAIL = format('The first one is %s.', (SELECT min(b.number) FROM inorder_internal.worker_batch AS b
                                                    WHERE b.feed = say_shared.feed AND b.set_aside IS NULL
                                                      AND b.written_here)),
-          HINT = 'Call feed_next_batch() with worker. Or let workers finish them before the feed is read in another '
+          HINT = 'Call feed_take_batch(). Or let workers finish them before the feed is read in another '
                  'way: the view feed_batches shows them.';
 END $$;
 COMMENT ON FUNCTION inorder_internal.say_shared(text, bigint) IS
@@ -218,7 +218,7 @@ BEGIN
                         WHEN b.worker IS NULL THEN 'It was returned, and no worker has it.'
                         ELSE format('Worker %s has it.', quote_literal(b.worker)) END,
           HINT = 'The lease was over, or the session that asked for it ended. Ask for another batch by '
-                 'feed_next_batch().';
+                 'feed_take_batch().';
 END $$;
 COMMENT ON FUNCTION inorder_internal.say_lost(text, bigint, bigint) IS
 'Internal function. The error about a batch that was given away.';
@@ -299,7 +299,7 @@ BEGIN
                   WHERE b.feed = drop_aside.feed AND b.number = drop_aside.batch AND b.written_here) THEN
         RAISE 'batch % of feed % is a worker''s', batch, quote_literal(feed_name)
         USING ERRCODE = 'invalid_parameter_value',
-              HINT = 'Pass the token that feed_next_batch() returned with it.';
+              HINT = 'Pass the token that feed_take_batch() returned with it.';
     END IF;
     RETURN false;
 END $$;
@@ -325,12 +325,12 @@ COMMENT ON FUNCTION inorder_internal.retry_batch(text, bigint, bigint) IS
 -- Public functions
 ---------------------------------------------------------------------------
 
-CREATE FUNCTION @extschema@.feed_next_batch(
-    name text, max_rows int, worker text, lease interval DEFAULT '5 minutes', max_tries int DEFAULT 5,
+CREATE FUNCTION @extschema@.feed_take_batch(
+    name text, worker text, max_rows int DEFAULT NULL, lease interval DEFAULT '5 minutes', max_tries int DEFAULT 5,
     owner regrole DEFAULT NULL, OUT batch bigint, OUT token bigint, OUT tries int, OUT lease_end timestamptz
 )
-AS 'MODULE_PATHNAME', 'feed_next_worker_batch' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.feed_next_batch(text, int, text, interval, int, regrole) IS
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_take_batch(text, text, int, interval, int, regrole) IS
 'For several workers of one feed at once: give a worker a batch of its own, of at most max_rows rows (all if null). '
 'Returns its number, the token with which this worker finishes it, how often it was given to a worker, and the end of '
 'the lease; nulls if there is none. Then commit, read the batch by feed_batch_rows, and call feed_finish_batch, or '
@@ -340,11 +340,11 @@ A worker that has a batch gets that again, with another token: after a crash, or
 'one. A worker loses its batch when the lease is over by the clock of the server, or the session that asked for it has '
 'ended, and another worker asks; its token is then an error. A batch that was given to workers max_tries times without '
 'being finished is set aside instead: see the view feed_batches.
-Numbers are as in the form without worker, of which an unfinished batch is given to the first worker.
+Numbers are those of feed_next_batch, whose unfinished batch is given to the first worker.
 Requires the privileges to move the feed and to read its table. Range: worker 1 to 200 characters, lease 1 second to '
 '1 day, max_tries 1 to 2147483647 (null for no limit), max_rows 1 to 2147483647, ignored for a batch that exists. '
 'Errors as feed_read; and null_value_not_allowed (worker, lease), feature_not_supported for a feed with an order '
-'column, object_in_use if a session has an unfinished batch of the form without worker.';
+'column, object_in_use if a session has an unfinished batch of feed_next_batch.';
 
 CREATE FUNCTION @extschema@.feed_renew_batch(
     name text, batch bigint, token bigint, lease interval DEFAULT '5 minutes', owner regrole DEFAULT NULL

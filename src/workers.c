@@ -19,7 +19,7 @@
 #include "next_batch.h"
 #include "workers.h"
 
-PG_FUNCTION_INFO_V1(feed_next_worker_batch);
+PG_FUNCTION_INFO_V1(feed_take_batch);
 PG_FUNCTION_INFO_V1(feed_renew_batch);
 PG_FUNCTION_INFO_V1(feed_fail_batch);
 PG_FUNCTION_INFO_V1(feed_retry_batch);
@@ -44,7 +44,7 @@ static StateCall drop = {"SELECT inorder_internal.drop_aside($1, $2, $3)"};
 static StateCall retry = {"SELECT inorder_internal.retry_batch($1, $2, $3)"};
 static StateCall seen = {"SELECT b.* FROM inorder_internal.batches_of($1) AS b", .stable = true};
 
-/* An unfinished batch of the form without workers becomes theirs, unless a session has it. */
+/* An unfinished batch of feed_next_batch() becomes theirs, unless a session has it. */
 static void
 share(const Feed *feed)
 {
@@ -81,7 +81,7 @@ row_of(FunctionCallInfo fcinfo, const Value *results)
 	bool		nulls[RESULTS];
 
 	if (get_call_result_type(fcinfo, NULL, &columns) != TYPEFUNC_COMPOSITE || columns->natts != RESULTS)
-		elog(ERROR, "feed_next_batch() has another result");
+		elog(ERROR, "feed_take_batch() has another result");
 	for (int i = 0; i < RESULTS; i++)
 	{
 		values[i] = results[i].value;
@@ -90,11 +90,11 @@ row_of(FunctionCallInfo fcinfo, const Value *results)
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(columns), values, nulls));
 }
 
-/* feed_next_batch(name text, max_rows int, worker text, lease interval, max_tries int, owner regrole) -> record */
+/* feed_take_batch(name text, worker text, max_rows int, lease interval, max_tries int, owner regrole) -> record */
 Datum
-feed_next_worker_batch(PG_FUNCTION_ARGS)
+feed_take_batch(PG_FUNCTION_ARGS)
 {
-	Value		worker = argument_value(fcinfo, 2, TEXTOID);
+	Value		worker = argument_value(fcinfo, 1, TEXTOID);
 	Value		lease = argument_value(fcinfo, 3, INTERVALOID);
 	Value		max_tries = argument_value(fcinfo, 4, INT4OID);
 	Value		nothing;
@@ -107,7 +107,7 @@ feed_next_worker_batch(PG_FUNCTION_ARGS)
 	share(&feed);
 	memcpy(asked, (Value[]) {feed.id, worker, lease, max_tries, session_value(), pid_value()}, sizeof(asked));
 	if (state_look(&take, 6, asked, RESULTS, results) ||
-		(add_batch(&feed, argument_value(fcinfo, 1, INT4OID)) && state_look(&take, 6, asked, RESULTS, results)))
+		(add_batch(&feed, argument_value(fcinfo, 2, INT4OID)) && state_look(&take, 6, asked, RESULTS, results)))
 		make_durable();
 	return row_of(fcinfo, results);
 }

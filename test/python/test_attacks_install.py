@@ -40,11 +40,11 @@ SELECT * FROM {x}.feed_batch_rows('o'::text, 1::bigint, null::public.old, NULL::
 SELECT {x}.feed_finish_batch('o'::text, 1::bigint, NULL::regrole, NULL::bigint);
 INSERT INTO public.events (n) VALUES (5), (6);
 SELECT {x}.feed_fail_batch('a'::text, b.batch, b.token, 'no'::text, '0'::interval, NULL::regrole)
-FROM {x}.feed_next_batch('a'::text, 1::int, 'w'::text, '1 min'::interval, 1::int, NULL::regrole) AS b;
+FROM {x}.feed_take_batch('a'::text, 'w'::text, 1::int, '1 min'::interval, 1::int, NULL::regrole) AS b;
 SELECT {x}.feed_retry_batch('a'::text, b.batch, NULL::regrole) FROM {x}.feed_batches AS b;
 SELECT {x}.feed_renew_batch('a'::text, b.batch, b.token, '1 min'::interval, NULL::regrole),
     {x}.feed_finish_batch('a'::text, b.batch, NULL::regrole, b.token)
-FROM {x}.feed_next_batch('a'::text, 1::int, 'w'::text, '1 min'::interval, 1::int, NULL::regrole) AS b;
+FROM {x}.feed_take_batch('a'::text, 'w'::text, 1::int, '1 min'::interval, 1::int, NULL::regrole) AS b;
 SELECT {x}.feed_seek('a'::text, 'now'::text, NULL::regrole);
 SELECT {x}.feed_grant('a'::text, 'bob'::regrole, NULL::regrole);
 SELECT {x}.feed_revoke('a'::text, 'bob'::regrole, NULL::regrole);

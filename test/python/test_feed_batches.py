@@ -18,7 +18,7 @@ from restoring import copy, dsn_of
 
 pytestmark = pytest.mark.server
 
-NEXT = "SELECT batch, token FROM feed_next_batch('mailer', %s, worker => %s)"
+NEXT = "SELECT batch, token FROM feed_take_batch('mailer', %s, %s)"
 FINISH = "SELECT feed_finish_batch('mailer', %s, token => %s)"
 ROWS = "SELECT array_agg(body ORDER BY id) FROM feed_batch_rows('mailer', %s, null::events)"
 WAIT_SECONDS = 60
@@ -45,7 +45,7 @@ def insert(connection: Connection, first: int, last: int) -> None:
 
 def take(connection: Connection, worker: str, rows: int | None = None) -> tuple[Any, ...]:
     """The batch of a worker, and its token."""
-    row = connection.execute(NEXT.encode(), [rows, worker]).fetchone()
+    row = connection.execute(NEXT.encode(), [worker, rows]).fetchone()
     assert row is not None
     return row
 
@@ -53,8 +53,8 @@ def take(connection: Connection, worker: str, rows: int | None = None) -> tuple[
 def set_aside(connection: Connection, worker: str, rows: int | None = None) -> int:
     """A batch that failed too often."""
     statement = """SELECT b.batch, feed_fail_batch('mailer', b.batch, b.token, 'body 7')
-                   FROM feed_next_batch('mailer', %s, worker => %s, max_tries => 1) AS b"""
-    row = connection.execute(statement.encode(), [rows, worker]).fetchone()
+                   FROM feed_take_batch('mailer', %s, %s, max_tries => 1) AS b"""
+    row = connection.execute(statement.encode(), [worker, rows]).fetchone()
     assert row is not None and row[1] is True
     return int(str(row[0]))
 
@@ -64,7 +64,7 @@ def example() -> dict[str, Any]:
     (code,) = re.findall(r"```python\n(.*?)```", text("docs/feed.md"), re.DOTALL)
     assert code.count("\n") < 40
     names: dict[str, Any] = {}
-    exec(code.replace("1000, worker", "10, worker").replace("'30 seconds'", "'0'"), names)
+    exec(code.replace("1000, lease", "10, lease").replace("'30 seconds'", "'0'"), names)
     return names
 
 
@@ -157,7 +157,7 @@ def test_who_sees_batches_workers_and_reasons(feed: Connection, cluster: Cluster
     seen = "SELECT count(*), count(worker), count(reason) FROM feed_batches"
     owner = str(feed.info.user)
     calls = (
-        f"SELECT feed_next_batch('mailer', 1, worker => 'secret', owner => '{owner}')",
+        f"SELECT feed_take_batch('mailer', 'secret', 1, owner => '{owner}')",
         f"SELECT feed_renew_batch('mailer', {batch}, {token}, owner => '{owner}')",
         f"SELECT feed_fail_batch('mailer', {batch}, {token}, 'mine', owner => '{owner}')",
         f"SELECT feed_retry_batch('mailer', {number}, owner => '{owner}')",

@@ -32,7 +32,7 @@ READS = (
     "SELECT public.feed_apply({f}, 'SELECT pg_catalog.count(*) FROM batch'::pg_catalog.text, 3, owner => {o})",
     "SELECT public.feed_apply({f}, 'SELECT pg_catalog.count(*) FROM batch'::pg_catalog.text, owner => {o})",
     "SELECT public.feed_next_batch({f}, 3, owner => {o})",
-    "SELECT * FROM public.feed_next_batch({f}, 3, 'w'::pg_catalog.text, owner => {o})",
+    "SELECT * FROM public.feed_take_batch({f}, 'w'::pg_catalog.text, 3, owner => {o})",
     "SELECT public.feed_fail_batch({f}, 1::pg_catalog.int8, 1::pg_catalog.int8, 'no'::pg_catalog.text, owner => {o})",
     "SELECT public.feed_retry_batch({f}, 1::pg_catalog.int8, owner => {o})",
     "SELECT * FROM public.feed_batches",
@@ -227,7 +227,7 @@ class Honest:
                 mallory,
             )
             self.must(session, f"SELECT public.feed_finish_batch({name}, {batch[0][0]}, {owner})", mallory)
-        taken = f"SELECT batch, token FROM public.feed_next_batch({name}, 3, 'w'::pg_catalog.text, {owner})"
+        taken = f"SELECT batch, token FROM public.feed_take_batch({name}, 'w'::pg_catalog.text, 3, {owner})"
         batch = self.must(session, taken, mallory).rows
         if batch and batch[0][0] is not None:
             finish = f"SELECT public.feed_finish_batch({name}, {batch[0][0]}, {owner}, token => {batch[0][1]})"
