@@ -147,8 +147,16 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.rows_with(inorder_internal.feed_table, int8multirange, bigint) IS
 'Internal function. The estimated number of rows with numbers of a set, below the next number.';
 
+CREATE FUNCTION inorder_internal.has_unread(relation regclass, key_column name, numbers int8multirange)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION inorder_internal.has_unread(regclass, name, int8multirange) IS
+'Internal function. Whether a table has a row with one of these numbers, by its btree indexes; null if it has none, is '
+'locked by somebody who changes it, or if there are too many ranges and partitions.';
+
 CREATE FUNCTION inorder_internal.backlog(
-    t inorder_internal.feed_table, p @extschema@.feed_position, OUT transactions bigint, OUT rows bigint
+    t inorder_internal.feed_table, p @extschema@.feed_position, OUT transactions bigint, OUT rows bigint,
+    OUT caught_up boolean
 )
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -166,11 +174,15 @@ BEGIN
     IF (SELECT count(*) FROM unnest(numbers)) <= 1000 THEN
         estimated := inorder_internal.rows_with(t, numbers, inorder_internal.next_transaction(t.base));
     END IF;
-    rows := CASE WHEN estimated BETWEEN 0 AND 9e18 THEN round(estimated) END;
+    -- A transaction of which rows were read may have no more.
+    caught_up := CASE WHEN p.partial IS NOT NULL THEN NULL WHEN cardinality(p.last_key) > 3 THEN false
+                      WHEN isempty(numbers) THEN true
+                      ELSE NOT inorder_internal.has_unread(t.relation, t.key_column, numbers) END;
+    rows := CASE WHEN caught_up THEN 0 WHEN estimated BETWEEN 0 AND 9e18 THEN round(estimated) END;
 EXCEPTION WHEN data_exception THEN
     -- From 18 on the owner of a table may set any statistics.
     rows := NULL;
 END $$;
 COMMENT ON FUNCTION inorder_internal.backlog(inorder_internal.feed_table, @extschema@.feed_position) IS
-'Internal function. The number of transactions of any table that have ended since a position, and an estimate of '
-'their rows.';
+'Internal function. The number of transactions of any table that have ended since a position, an estimate of their '
+'rows, and whether it is known that there are none.';

@@ -87,10 +87,19 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.say_restored(inorder_internal.feed) IS
 'Internal function. The error about a restored feed that was not accepted yet.';
 
+CREATE FUNCTION inorder_internal.is_poll_due(f inorder_internal.feed)
+RETURNS boolean
+LANGUAGE sql STABLE
+RETURN (f).caught_up_at IS DISTINCT FROM (f).polled OR (f).position.partial IS NOT NULL
+    OR coalesce((f).polled, (f).created) < clock_timestamp() - '1 minute'::interval;
+COMMENT ON FUNCTION inorder_internal.is_poll_due(inorder_internal.feed) IS
+'Internal function. Whether a poll that finds nothing is recorded: the first one after rows, and one a minute.';
+
 CREATE FUNCTION inorder_internal.feed_state(
     feed bigint, caller oid, reads boolean, seeks boolean, OUT name text, OUT relation oid,
     OUT t inorder_internal.feed_table, OUT at_position @extschema@.feed_position, OUT batch bigint,
-    OUT finished bigint, OUT pending @extschema@.feed_batch, OUT whole_transactions boolean, OUT shared boolean
+    OUT finished bigint, OUT pending @extschema@.feed_batch, OUT whole_transactions boolean,
+    OUT is_poll_due boolean, OUT shared boolean
 )
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -117,6 +126,7 @@ BEGIN
     batch := f.batch;
     finished := f.finished;
     whole_transactions := f.whole_transactions;
+    is_poll_due := inorder_internal.is_poll_due(f);
     pending := CASE WHEN (f.pending).transactions IS NOT NULL THEN f.pending END;
     shared := inorder_internal.is_shared(feed);
 END $$;
@@ -267,34 +277,53 @@ COMMENT ON FUNCTION inorder_internal.next_number(bigint, text) IS
 'Internal function. The number of the batch that follows the given one. Numbers count from 1 without gaps, as long as '
 'the server is the same, on the same timeline. Otherwise they continue at the seconds since 1970 times 1048576.';
 
-CREATE FUNCTION inorder_internal.move_feed(feed bigint, past_batch @extschema@.feed_batch)
+CREATE FUNCTION inorder_internal.move_feed(
+    feed bigint, past_batch @extschema@.feed_batch, asked timestamptz, is_all boolean
+)
 RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
     UPDATE inorder_internal.feed AS f
     SET position = inorder_internal.advance(f.position, past_batch), moved = clock_timestamp(),
+        polled = coalesce(asked, f.polled), caught_up_at = CASE WHEN is_all THEN asked ELSE f.caught_up_at END,
         finished = CASE WHEN (f.pending).transactions IS NULL THEN f.finished ELSE f.batch END, pending = NULL,
         -- The current name of the role, for a dump.
         owner_name = CASE WHEN f.system = inorder_internal.server_system()
                           THEN coalesce(inorder_internal.role_name(f.owner), f.owner_name) ELSE f.owner_name END
     WHERE f.id = feed;
 END;
-COMMENT ON FUNCTION inorder_internal.move_feed(bigint, @extschema@.feed_batch) IS
-'Internal function. Move the position of a feed over a batch.';
+COMMENT ON FUNCTION inorder_internal.move_feed(bigint, @extschema@.feed_batch, timestamptz, boolean) IS
+'Internal function. Move the position of a feed over a batch. If it is moved by a poll, with the time of that, and '
+'whether the batch has all rows that were committed then.';
+
+CREATE FUNCTION inorder_internal.note_poll(feed bigint, past_batch @extschema@.feed_batch, asked timestamptz)
+RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    -- The rest of a transaction that has no more rows is passed, so that the next poll does not look for them again.
+    UPDATE inorder_internal.feed AS f
+    SET position = CASE WHEN past_batch IS NULL THEN f.position
+                        ELSE inorder_internal.advance(f.position, past_batch) END,
+        polled = asked, caught_up_at = asked
+    WHERE f.id = feed;
+END;
+COMMENT ON FUNCTION inorder_internal.note_poll(bigint, @extschema@.feed_batch, timestamptz) IS
+'Internal function. Record a poll that found no rows; the batch, if not null, has none.';
 
 CREATE FUNCTION inorder_internal.keep_pending(
-    feed bigint, next_batch @extschema@.feed_batch, holder oid, holder_pid int
+    feed bigint, next_batch @extschema@.feed_batch, holder oid, holder_pid int, asked timestamptz, is_all boolean
 )
 RETURNS bigint
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
     UPDATE inorder_internal.feed AS f
     SET batch = inorder_internal.next_number(f.batch, f.batch_origin), batch_origin = (next_batch).origin,
-        pending = next_batch, holder = keep_pending.holder, holder_pid = keep_pending.holder_pid
+        pending = next_batch, holder = keep_pending.holder, holder_pid = keep_pending.holder_pid,
+        polled = asked, caught_up_at = CASE WHEN is_all THEN asked ELSE f.caught_up_at END
     WHERE f.id = feed
     RETURNING f.batch;
 END;
-COMMENT ON FUNCTION inorder_internal.keep_pending(bigint, @extschema@.feed_batch, oid, int) IS
+COMMENT ON FUNCTION inorder_internal.keep_pending(bigint, @extschema@.feed_batch, oid, int, timestamptz, boolean) IS
 'Internal function. Store an unfinished batch under the next number, with the session that has it.';
 
 CREATE FUNCTION inorder_internal.hand_over(feed bigint, holder oid, holder_pid int)
@@ -381,7 +410,8 @@ BEGIN
         position.last_key = inorder_internal.renewed_order(t.relation, (f.position).partial, (f.position).last_key),
         position.members = inorder_internal.members(t),
         position.origin = inorder_internal.server_origin(),
-        batch_origin = CASE WHEN f.written_here THEN f.batch_origin END, pending = NULL, moved = clock_timestamp()
+        batch_origin = CASE WHEN f.written_here THEN f.batch_origin END, pending = NULL, moved = clock_timestamp(),
+        caught_up_at = NULL
     WHERE f.id = feed;
 END $$;
 COMMENT ON FUNCTION inorder_internal.seek_to(bigint, inorder_internal.feed_table, int8multirange) IS

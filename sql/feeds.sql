@@ -1,13 +1,13 @@
 -- The view feeds: the lag of each feed, and the transactions that delay rows.
 --
 -- It does not plan or run a query over a user table, since planning may already execute functions of its owner. It
--- does not lock one, since the owner could then block everybody.
+-- does not wait for a lock on one, since the owner could then block everybody, and keeps none: see src/unread.c.
 
 CREATE TYPE inorder_internal.seen_feed AS (
     name text, owner name, relation regclass, key_column name, order_column name, whole_transactions boolean,
     position int8multirange, partial bigint, unfinished_batch bigint, batch_pid int, created timestamptz,
-    moved timestamptz, backlog_transactions bigint, backlog_rows_estimated bigint, worker_batches bigint,
-    set_aside bigint
+    moved timestamptz, polled timestamptz, caught_up boolean, caught_up_at timestamptz, backlog_transactions bigint,
+    backlog_rows_estimated bigint, worker_batches bigint, set_aside bigint
 );
 COMMENT ON TYPE inorder_internal.seen_feed IS 'Internal type. What the view feeds shows for a feed.';
 
@@ -22,7 +22,10 @@ BEGIN ATOMIC
            CASE WHEN (f.pending).transactions IS NULL THEN u.first_number ELSE f.batch END,
            CASE WHEN (f.pending).transactions IS NULL THEN u.first_pid
                 WHEN inorder_internal.session_lives(f.holder) THEN f.holder_pid END,
-           f.created, f.moved, b.transactions, b.rows, u.amount, u.aside
+           f.created, f.moved, f.polled,
+           CASE WHEN (f.pending).transactions IS NOT NULL OR u.amount > 0::bigint THEN false
+                WHEN f.written_here AND (t.written_here OR t.is_generated) THEN b.caught_up END, f.caught_up_at,
+           b.transactions, b.rows, u.amount, u.aside
     FROM inorder_internal.feed AS f
     JOIN pg_class AS c ON c.oid = f.relation
     LEFT JOIN inorder_internal.feed_table AS t ON t.relation = f.relation
@@ -83,7 +86,10 @@ COMMENT ON FUNCTION @extschema@.feed_holders(regclass) IS
 
 CREATE VIEW @extschema@.feeds WITH (security_barrier = true) AS
 SELECT f.name, f.owner, f.relation, f.key_column, f.order_column, f.whole_transactions, f.position, f.partial,
-       f.unfinished_batch, f.batch_pid, f.created, f.moved, f.backlog_transactions, f.backlog_rows_estimated, h.writers,
+       f.unfinished_batch, f.batch_pid, f.created, f.moved, f.polled, f.caught_up, f.caught_up_at,
+       CASE WHEN f.caught_up THEN '0'::interval
+            ELSE greatest(clock_timestamp() - coalesce(f.caught_up_at, f.created), '0'::interval) END AS lag,
+       f.backlog_transactions, f.backlog_rows_estimated, h.writers,
        h.since AS held_since, h.pid AS holder_pid, h.application AS holder_application, h.gid AS holder_gid,
        h.query AS holder_query, f.worker_batches, f.set_aside
 FROM inorder_internal.seen_feeds() AS f
@@ -102,10 +108,20 @@ COMMENT ON COLUMN @extschema@.feeds.partial IS 'transaction whose rows are read 
 COMMENT ON COLUMN @extschema@.feeds.batch_pid IS
 'process ID of the session that has the unfinished batch; null if that session has ended, and on a standby';
 COMMENT ON COLUMN @extschema@.feeds.moved IS 'when the position last moved; null if never';
+COMMENT ON COLUMN @extschema@.feeds.polled IS
+'when a reader last asked for rows; polls that find nothing are recorded once a minute';
+COMMENT ON COLUMN @extschema@.feeds.caught_up IS
+'whether no committed row is unread or in an unfinished batch, except those that are set aside; null if that is not '
+'known: with a BRIN index, inside a transaction, while the table is locked, or with too many gaps and partitions';
+COMMENT ON COLUMN @extschema@.feeds.caught_up_at IS
+'when a reader last asked for rows and was given all that were committed; recorded as polled';
+COMMENT ON COLUMN @extschema@.feeds.lag IS
+'0 if caught up; otherwise the time since caught_up_at or, if there is none, since the feed was created: rows that no '
+'reader was given were committed since, or before the feed was created';
 COMMENT ON COLUMN @extschema@.feeds.backlog_transactions IS
 'number of transactions, of any table, that have ended and are not read';
 COMMENT ON COLUMN @extschema@.feeds.backlog_rows_estimated IS
-'estimated number of their rows in this table, from the statistics of ANALYZE';
+'estimated number of their rows in this table, from the statistics of ANALYZE; 0 if caught up';
 COMMENT ON COLUMN @extschema@.feeds.writers IS
 'number of transactions in progress that delay rows of this table (see feed_holders); null if none';
 COMMENT ON COLUMN @extschema@.feeds.held_since IS

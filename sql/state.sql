@@ -116,6 +116,8 @@ CREATE TABLE inorder_internal.feed (
     whole_transactions boolean NOT NULL DEFAULT false,
     created timestamptz NOT NULL DEFAULT now(),
     moved timestamptz,
+    polled timestamptz,
+    caught_up_at timestamptz,
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here("position")) STORED,
     UNIQUE (name, owner, system)
 );
@@ -137,6 +139,10 @@ COMMENT ON COLUMN inorder_internal.feed.holder IS
 COMMENT ON COLUMN inorder_internal.feed.holder_pid IS 'process id of that session';
 COMMENT ON COLUMN inorder_internal.feed.whole_transactions IS 'whether batches end with a transaction only';
 COMMENT ON COLUMN inorder_internal.feed.moved IS 'when the position last moved';
+COMMENT ON COLUMN inorder_internal.feed.polled IS
+'when a reader last asked for rows, as far as that is recorded: see is_poll_due()';
+COMMENT ON COLUMN inorder_internal.feed.caught_up_at IS
+'when a reader last asked for rows and was given all that were committed, as far as that is recorded';
 COMMENT ON COLUMN inorder_internal.feed.written_here IS
 'whether the extension wrote the position here; otherwise a restore did, and the feed cannot move until '
 'feed_rebase() or feed_seek()';

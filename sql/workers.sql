@@ -97,20 +97,22 @@ COMMENT ON FUNCTION inorder_internal.keep_batch(
     bigint, bigint, inorder_internal.table_ref, @extschema@.feed_batch) IS
 'Internal function. Store a batch that no worker has.';
 
-CREATE FUNCTION inorder_internal.add_batch(feed bigint, next_batch @extschema@.feed_batch)
+CREATE FUNCTION inorder_internal.add_batch(
+    feed bigint, next_batch @extschema@.feed_batch, asked timestamptz, is_all boolean
+)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     f inorder_internal.feed;
 BEGIN
-    PERFORM inorder_internal.move_feed(feed, next_batch);
+    PERFORM inorder_internal.move_feed(feed, next_batch, asked, is_all);
     UPDATE inorder_internal.feed AS known
     SET batch = inorder_internal.next_number(known.batch, known.batch_origin), batch_origin = (next_batch).origin
     WHERE known.id = feed RETURNING known.* INTO f;
     PERFORM inorder_internal.keep_batch(feed, f.batch, f.relation, next_batch);
 END $$;
-COMMENT ON FUNCTION inorder_internal.add_batch(bigint, @extschema@.feed_batch) IS
+COMMENT ON FUNCTION inorder_internal.add_batch(bigint, @extschema@.feed_batch, timestamptz, boolean) IS
 'Internal function. Move a feed over a batch, and store it under the next number, for a worker.';
 
 CREATE FUNCTION inorder_internal.share_pending(feed bigint)

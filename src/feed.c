@@ -56,13 +56,14 @@ static StateCall find = {
 };
 static StateCall own_state = {
 	"SELECT f.name, t, t.ordered, f.position, f.batch, f.finished, f.pending, f.whole_transactions,"
-	" inorder_internal.is_shared(f.id)"
+	" inorder_internal.is_shared(f.id), inorder_internal.is_poll_due(f)"
 	" FROM inorder_internal.feed AS f JOIN inorder_internal.feed_table AS t ON t.relation = f.relation"
 	" WHERE f.id = $1 AND (f.pending).transactions IS NULL AND f.written_here AND (t.written_here OR t.is_generated)"
 	" AND inorder_internal.may_move($2, f)"
 };
 static StateCall state = {
-	"SELECT s.name, s.t, (s.t).ordered, s.at_position, s.batch, s.finished, s.pending, s.whole_transactions, s.shared"
+	"SELECT s.name, s.t, (s.t).ordered, s.at_position, s.batch, s.finished, s.pending, s.whole_transactions, s.shared,"
+	" s.is_poll_due"
 	" FROM inorder_internal.feed_state($1, $2, $3, $4) AS s"
 };
 static StateCall check_name = {"SELECT inorder_internal.check_name($1)"};
@@ -72,8 +73,9 @@ static StateCall rename_to = {"SELECT inorder_internal.rename_feed($1, $2, $3)"}
 static StateCall set_mover = {"SELECT inorder_internal.set_mover($1, $2, $3, $4)"};
 static StateCall seek_to = {"SELECT inorder_internal.seek_to($1, $2, $3)"};
 static StateCall seek_start = {"SELECT inorder_internal.seek_start($1, $2, $3)"};
-static StateCall move = {"SELECT inorder_internal.move_feed($1, $2)"};
-static StateCall keep_pending = {"SELECT inorder_internal.keep_pending($1, $2, $3, $4)"};
+static StateCall move = {"SELECT inorder_internal.move_feed($1, $2, $3, $4)"};
+static StateCall keep_pending = {"SELECT inorder_internal.keep_pending($1, $2, $3, $4, $5, $6)"};
+static StateCall note_poll = {"SELECT inorder_internal.note_poll($1, $2, $3)"};
 static StateCall holder_of = {"SELECT f.holder, f.holder_pid FROM inorder_internal.feed AS f WHERE f.id = $1"};
 static StateCall hand_over = {"SELECT inorder_internal.hand_over($1, $2, $3)"};
 static StateCall say_held = {"SELECT inorder_internal.say_held($1, $2, $3)"};
@@ -102,11 +104,11 @@ look_at(Feed *feed, Need need)
 {
 	Value		reads = need == NEED_ROWS_UNLESS_PENDING ? null_of(BOOLOID) : value_of(BoolGetDatum(need != NEED_NOTHING), BOOLOID);
 	Value		seeks = value_of(BoolGetDatum(need == NEED_TABLE), BOOLOID);
-	Value		found[9];
+	Value		found[10];
 	bool		may_read = need != NEED_NOTHING && lock_readable(feed->table.oid);
 
-	if (!may_read || !state_look(&own_state, 2, (Value[]) {feed->id, caller_value()}, 9, found))
-		state_call(&state, 4, (Value[]) {feed->id, caller_value(), reads, seeks}, 9, found);
+	if (!may_read || !state_look(&own_state, 2, (Value[]) {feed->id, caller_value()}, 10, found))
+		state_call(&state, 4, (Value[]) {feed->id, caller_value(), reads, seeks}, 10, found);
 	feed->name = found[0];
 	feed->table.description = found[1];
 	feed->table.ordered = DatumGetBool(found[2].value);
@@ -116,6 +118,7 @@ look_at(Feed *feed, Need need)
 	feed->pending = found[6];
 	feed->table.whole = DatumGetBool(found[7].value);
 	feed->shared = found[8];
+	feed->poll_due = DatumGetBool(found[9].value);
 	if (need == NEED_ROWS || need == NEED_TABLE || (need == NEED_ROWS_UNLESS_PENDING && feed->pending.null))
 		prove_ground(&feed->table);
 }
@@ -133,6 +136,9 @@ take_feed(FunctionCallInfo fcinfo, int owner, Need need)
 	Feed		feed = find_feed(fcinfo, owner);
 
 	lock_feed(&feed);
+	/* Not after the snapshot in which rows are looked for */
+	feed.asked = value_of(TimestampTzGetDatum(IsolationUsesXactSnapshot() ? GetCurrentTransactionStartTimestamp() :
+											  GetCurrentTimestamp()), TIMESTAMPTZOID);
 	look_at(&feed, need);
 	return feed;
 }
@@ -157,12 +163,32 @@ refuse_pending(const Feed *feed)
 	refuse_shared(feed);
 }
 
+Value
+is_all_value(const Feed *feed)
+{
+	return value_of(BoolGetDatum(feed->is_all), BOOLOID);
+}
+
 static void
 move_feed(const Feed *feed, Value batch)
 {
 	Value		nothing;
 
-	state_call(&move, 2, (Value[]) {feed->id, batch}, 1, &nothing);
+	state_call(&move, 4, (Value[]) {feed->id, batch, feed->asked, is_all_value(feed)}, 1, &nothing);
+}
+
+/*
+ * Nothing was found, in the rest of a transaction if there is a batch.  A poll
+ * writes nothing, or it would cost WAL: except now and then, so that the view
+ * feeds knows of it.
+ */
+static void
+note_empty_poll(const Feed *feed, Value batch)
+{
+	Value		nothing;
+
+	if (feed->poll_due && !XactReadOnly && !IsolationUsesXactSnapshot())
+		state_call(&note_poll, 3, (Value[]) {feed->id, batch, feed->asked}, 1, &nothing);
 }
 
 /* feed_create(name text, relation regclass, start text, key_column name, order_column name, whole_transactions boolean) */
@@ -284,7 +310,7 @@ feed_seek_start(PG_FUNCTION_ARGS)
 }
 
 /* The batch that comes next.  The rest of a set may have no rows any more: then the feed passes it, for good if it moves. */
-bool
+static bool
 find_batch(Feed *feed, Value max_rows, bool moves, Value *batch)
 {
 	Next		next;
@@ -295,7 +321,21 @@ find_batch(Feed *feed, Value max_rows, bool moves, Value *batch)
 			move_feed(feed, *batch);
 		feed->position = position_after(feed->position, *batch);
 	}
-	return next == BATCH_OF_ROWS;
+	feed->is_all = next == LAST_BATCH;
+	return next >= BATCH_OF_ROWS;
+}
+
+/* Whether there is a batch with rows; a poll that finds none is noted */
+bool
+find_rows(Feed *feed, Value max_rows, Value *batch)
+{
+	bool		found = find_batch(feed, max_rows, true, batch);
+
+	if (found && has_rows(&feed->table, *batch))
+		return true;
+	check_ground(&feed->table);
+	note_empty_poll(feed, found ? *batch : null_of(feed->pending.type));
+	return false;
 }
 
 /* The rows that come next, as the result of the calling function; returns how many */
@@ -309,6 +349,8 @@ read_next(Feed *feed, FunctionCallInfo fcinfo, bool moves, Value *batch)
 	InitMaterializedSRF(fcinfo, 0);
 	if (find_batch(feed, argument_value(fcinfo, 2, INT4OID), moves, batch))
 		found = query_rows(&feed->table, batch_query(&feed->table, *batch, "e.*", true), fcinfo);
+	else
+		*batch = null_of(feed->pending.type);
 	check_ground(&feed->table);
 	return found;
 }
@@ -336,9 +378,10 @@ feed_read(PG_FUNCTION_ARGS)
 	uint64		found = read_next(&feed, fcinfo, true, &batch);
 
 	check_taken(found, taken);
-	/* Without rows there is nothing to remember: an idle poll writes nothing. */
 	if (found > 0)
 		move_feed(&feed, batch);
+	else
+		note_empty_poll(&feed, batch);
 	return (Datum) 0;
 }
 
@@ -366,7 +409,7 @@ feed_apply(PG_FUNCTION_ARGS)
 		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("statement must not be null")));
 	feed = take_feed(fcinfo, 3, NEED_ROWS);
 	refuse_pending(&feed);
-	if (!find_batch(&feed, argument_value(fcinfo, 2, INT4OID), true, &batch) || !has_rows(&feed.table, batch))
+	if (!find_rows(&feed, argument_value(fcinfo, 2, INT4OID), &batch))
 		PG_RETURN_NULL();
 	move_feed(&feed, batch);
 	processed = query_batch(&feed.table, batch_query(&feed.table, batch, "e.*", false),
@@ -437,10 +480,11 @@ feed_next_batch(PG_FUNCTION_ARGS)
 	refuse_shared(&feed);
 	if (feed.pending.null)
 	{
-		if (!find_batch(&feed, argument_value(fcinfo, 1, INT4OID), true, &batch) || !has_rows(&feed.table, batch))
+		if (!find_rows(&feed, argument_value(fcinfo, 1, INT4OID), &batch))
 			PG_RETURN_NULL();
 		check_ground(&feed.table);
-		state_call(&keep_pending, 4, (Value[]) {feed.id, batch, session_value(), pid_value()}, 1, &feed.batch);
+		state_call(&keep_pending, 6,
+				   (Value[]) {feed.id, batch, session_value(), pid_value(), feed.asked, is_all_value(&feed)}, 1, &feed.batch);
 	}
 	else
 		take_over(&feed);
@@ -498,6 +542,7 @@ feed_finish_batch(PG_FUNCTION_ARGS)
 	if (drop_aside(&feed, number))
 		PG_RETURN_BOOL(true);
 	expect_pending(&feed, number);
+	feed.asked = null_of(TIMESTAMPTZOID);
 	move_feed(&feed, feed.pending);
 	PG_RETURN_BOOL(true);
 }

@@ -31,6 +31,7 @@
  *	  caller.c		who takes the rows of feed_read, and whether all of them
  *	  feed.c		feeds whose position the database keeps
  *	  reader.c		feeds whose position the reader keeps
+ *	  unread.c		whether a feed has read all rows
  *	  enable.c		making a table readable, and undoing it
  *	  count.c		exact counts
  *	  uuid_v1.c		the type uuid_v1: text, binary, casts, parts

@@ -195,8 +195,8 @@ cut_in(const Table *table, Value window, Value *batch, Value max_rows)
 	return true;
 }
 
-/* Stop after so many rows */
-static void
+/* Stop after so many rows; false if there are fewer */
+static bool
 cut_after(const Table *table, const Candidate *candidate, Value *batch, Value max_rows)
 {
 	Value		window = *batch;
@@ -208,12 +208,12 @@ cut_after(const Table *table, const Candidate *candidate, Value *batch, Value ma
 		{
 			state_call(&narrowed, 2, (Value[]) {*batch, value_of(Int64GetDatum(0), INT8OID)}, 1, &window);
 			if (cut_in(table, window, batch, max_rows))
-				return;
+				return true;
 			window = *batch;
 		}
 		narrow(table, &window, max_rows, DatumGetInt64(candidate->total.value));
 	}
-	(void) cut_in(table, window, batch, max_rows);
+	return cut_in(table, window, batch, max_rows);
 }
 
 /* Whether a batch has rows */
@@ -231,15 +231,13 @@ static Next
 limit(const Table *table, const Candidate *candidate, Next next, Value max_rows, Value *batch)
 {
 	if (candidate->order.column.null)
-	{
-		if (!max_rows.null)
-			cut_after(table, candidate, batch, max_rows);
-		return next;
-	}
+		return !max_rows.null && cut_after(table, candidate, batch, max_rows) ? BATCH_OF_ROWS : LAST_BATCH;
 	if (!cut_ordered(table, batch, candidate->transactions, &candidate->order, max_rows,
 					 DatumGetBool(candidate->nothing_read.value)))
 		return next == REST_OF_SET ? REST_OF_SET : EMPTY_BATCH;
-	return next == BATCH_OF_ROWS || !max_rows.null || has_rows(table, *batch) ? BATCH_OF_ROWS : REST_OF_SET;
+	if (next != BATCH_OF_ROWS && max_rows.null && !has_rows(table, *batch))
+		return REST_OF_SET;
+	return max_rows.null && candidate->order.resumed_from.null ? LAST_BATCH : BATCH_OF_ROWS;
 }
 
 Next
@@ -310,7 +308,7 @@ has_next(const Table *table, Value position)
 
 	while ((next = next_batch(table, position, null_of(INT4OID), &batch)) == REST_OF_SET)
 		position = position_after(position, batch);
-	if (next != BATCH_OF_ROWS || !has_rows(table, batch))
+	if (next < BATCH_OF_ROWS || !has_rows(table, batch))
 		return false;
 	check_ground(table);
 	return true;

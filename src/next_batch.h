@@ -12,7 +12,8 @@ typedef enum Next
 	NO_BATCH,					/* nothing has ended since */
 	EMPTY_BATCH,				/* transactions that left no rows */
 	REST_OF_SET,				/* the rest of an ordered set, whose rows went with a partition: to be passed */
-	BATCH_OF_ROWS				/* unless these are none after all */
+	BATCH_OF_ROWS,				/* unless these are none after all */
+	LAST_BATCH					/* the same, of all transactions that have ended */
 } Next;
 
 extern Next next_batch(const Table *table, Value position, Value max_rows, Value *batch);

@@ -85,11 +85,11 @@ end_subtransaction(MemoryContext context, ResourceOwner owner)
 }
 
 /*
- * In a subtransaction that is always rolled back, so that no lock is held while
- * we wait: ALTER TABLE with a lock_timeout would never get its turn.
+ * In a subtransaction that is always rolled back, so that no lock is held
+ * afterwards: ALTER TABLE with a lock_timeout would never get its turn.
  */
-static bool
-check(HasCome has_come, FunctionCallInfo fcinfo)
+bool
+without_locks(HasCome has_come, FunctionCallInfo fcinfo)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
@@ -161,7 +161,7 @@ wait_until(HasCome has_come, FunctionCallInfo fcinfo, int timeout_argument)
 		double		used = cpu_ms();
 		double		next;
 
-		if (check(has_come, fcinfo))
+		if (without_locks(has_come, fcinfo))
 			return true;
 		next = now_ms() + Min((cpu_ms() - used) * PAUSE_PER_CPU, LONGEST_INTERVAL_MS);
 		do

@@ -10,6 +10,7 @@
 /* Whether there is what is waited for: called again and again, with the same arguments */
 typedef bool (*HasCome) (FunctionCallInfo fcinfo);
 
+extern bool without_locks(HasCome has_come, FunctionCallInfo fcinfo);
 extern bool wait_until(HasCome has_come, FunctionCallInfo fcinfo, int timeout_argument);
 
 #endif							/* INORDER_WAIT_H */

@@ -34,7 +34,7 @@ static StateCall share_pending = {"SELECT inorder_internal.share_pending($1)"};
 static StateCall take = {
 	"SELECT t.batch, t.token, t.tries, t.lease_end FROM inorder_internal.take_batch($1, $2, $3, $4, $5, $6) AS t"
 };
-static StateCall add = {"SELECT inorder_internal.add_batch($1, $2)"};
+static StateCall add = {"SELECT inorder_internal.add_batch($1, $2, $3, $4)"};
 static StateCall batch_of = {"SELECT inorder_internal.batch_of($1, $2)"};
 static StateCall has_free = {"SELECT inorder_internal.has_free($1)"};
 static StateCall finish = {"SELECT inorder_internal.finish_batch($1, $2, $3, $4)"};
@@ -66,10 +66,10 @@ add_batch(Feed *feed, Value max_rows)
 	Value		batch;
 	Value		nothing;
 
-	if (!find_batch(feed, max_rows, true, &batch) || !has_rows(&feed->table, batch))
+	if (!find_rows(feed, max_rows, &batch))
 		return false;
 	check_ground(&feed->table);
-	state_call(&add, 2, (Value[]) {feed->id, batch}, 1, &nothing);
+	state_call(&add, 4, (Value[]) {feed->id, batch, feed->asked, is_all_value(feed)}, 1, &nothing);
 	return true;
 }
 

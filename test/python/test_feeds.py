@@ -99,3 +99,19 @@ def test_no_feed_and_mistakes(cluster: Cluster, fresh: Connection, tmp_path: Pat
     assert all(line.startswith("#") for line in feeds("--format", "prometheus").splitlines())
     assert "--watch must be from 0.01" in feeds("--watch", "0", code=2)
     assert "cannot write /nowhere/x" in feeds("--out", "/nowhere/x", code=2)
+
+
+def test_whether_it_has_all_rows_of_a_table_that_is_changed(fresh: Connection) -> None:
+    """Nobody is waited for, and an older snapshot, which sees no rows of new files, does not hide them."""
+    read = "SELECT caught_up FROM feeds WHERE name = 'f'"
+    fresh.execute("SELECT feed_create('f', 'events', 'now')")
+    insert(fresh, 3)
+    with connect(fresh.info.dsn) as other, other.transaction():
+        other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        assert other.execute(read).fetchone() == (False,)
+        with fresh.transaction():
+            fresh.execute("ALTER TABLE events ALTER n TYPE bigint")
+            assert other.execute(read).fetchone() == (None,) and fresh.execute(read).fetchone() == (False,)
+        assert other.execute(read).fetchone() == (False,)
+        fresh.execute("SET lock_timeout = '10s'")
+        fresh.execute("ALTER TABLE events ALTER n TYPE int")  # nor is anybody who changes it

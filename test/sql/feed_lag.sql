@@ -1,0 +1,97 @@
+-- Whether a feed has read all rows, exactly, and since when not: the columns polled, caught_up, caught_up_at and lag.
+CREATE TABLE u (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
+CREATE TABLE p (k int GENERATED ALWAYS AS IDENTITY, n int, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED, PRIMARY KEY (k, n)) PARTITION BY HASH (n);
+CREATE INDEX ON p (xact);
+CREATE INDEX ON p (k);
+CREATE TABLE p0 PARTITION OF p FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE p1 PARTITION OF p FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+CREATE TABLE b (n int PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id());
+CREATE INDEX ON b USING brin (xact);
+CREATE TABLE other (n int);
+SELECT feed_create('u', 'u'), feed_create('p', 'p'), feed_create('b', 'b');
+CREATE VIEW lag AS SELECT name, caught_up, lag = '0' AS none, polled IS NOT NULL AS polled, caught_up_at = polled AS at, caught_up AND backlog_rows_estimated = 0 AS empty FROM feeds;
+-- Rows of other tables change nothing, nor do rows that are not committed. With a BRIN index nobody knows.
+INSERT INTO other VALUES (1);
+SELECT name, caught_up, none, polled, at FROM lag ORDER BY name;
+BEGIN;
+INSERT INTO u (n) VALUES (1);
+INSERT INTO p (n) VALUES (1);
+SELECT name, caught_up, none FROM lag ORDER BY name;
+ROLLBACK;
+SELECT name, caught_up, none FROM lag ORDER BY name;
+INSERT INTO u (n) SELECT generate_series(1, 4);
+INSERT INTO p (n) SELECT generate_series(1, 4);
+INSERT INTO b (n) SELECT generate_series(1, 4);
+SELECT name, caught_up, none FROM lag ORDER BY name;
+-- A batch that may not be all there was; then, within a transaction of which there are no more rows; then a poll that finds that.
+SELECT (SELECT count(*) FROM feed_read('u', null::u, 3)) AS u, (SELECT count(*) FROM feed_read('p', null::p, 3)) AS p, (SELECT count(*) FROM feed_read('b', null::b, 3)) AS b;
+SELECT name, caught_up, none, polled, at FROM lag ORDER BY name;
+SELECT (SELECT count(*) FROM feed_read('u', null::u, 1)) AS u, (SELECT count(*) FROM feed_read('p', null::p, 1)) AS p, (SELECT count(*) FROM feed_read('b', null::b, 1)) AS b;
+SELECT l.*, partial IS NOT NULL AS partial FROM lag AS l JOIN feeds USING (name) ORDER BY name;
+SELECT (SELECT count(*) FROM feed_read('u', null::u, 1)) AS u, feed_apply('p', 'SELECT FROM batch', 1) AS p, feed_next_batch('b', 1) AS b;
+SELECT l.*, partial IS NOT NULL AS partial FROM lag AS l JOIN feeds USING (name) ORDER BY name;
+-- All that there was.
+INSERT INTO u (n) VALUES (5);
+INSERT INTO p (n) VALUES (5);
+INSERT INTO b (n) VALUES (5);
+SELECT count(*) FROM feed_read('u', null::u, 2);
+SELECT feed_apply('p', 'SELECT FROM batch'), feed_next_batch('b', 2);
+SELECT * FROM lag ORDER BY name;
+-- An unfinished batch.
+INSERT INTO u (n) VALUES (6);
+SELECT feed_next_batch('u');
+SELECT name, caught_up, none, at FROM lag WHERE name = 'u';
+SELECT feed_finish_batch('u', 1), feed_finish_batch('b', 1);
+SELECT name, caught_up, none, at FROM lag ORDER BY name;
+-- A poll that finds nothing is recorded once a minute, and not where it cannot be.
+CREATE VIEW written AS SELECT name, polled = caught_up_at AS at, polled > now() - interval '1 minute' AS now, xmin AS id FROM inorder_internal.feed;
+CREATE TABLE before AS SELECT * FROM written;
+SELECT count(*), feed_apply('p', 'SELECT FROM batch'), feed_next_batch('b') FROM feed_read('u', null::u);
+SELECT count(*) AS unchanged FROM written JOIN before USING (name, id);
+UPDATE inorder_internal.feed SET polled = polled - interval '2 minutes', caught_up_at = caught_up_at - interval '2 minutes';
+BEGIN READ ONLY;
+SELECT count(*), feed_apply('p', 'SELECT FROM batch'), feed_next_batch('b') FROM feed_read('u', null::u);
+COMMIT;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT count(*), feed_apply('p', 'SELECT FROM batch'), feed_next_batch('b') FROM feed_read('u', null::u);
+COMMIT;
+SELECT name, at, now FROM written ORDER BY name;
+INSERT INTO u (n) VALUES (7);
+SELECT count(*) FROM feed_peek('u', null::u);
+SELECT name, caught_up, lag BETWEEN '2 minutes' AND '1 hour' AS late FROM feeds ORDER BY name;
+SELECT count(*), feed_apply('p', 'SELECT FROM batch'), feed_next_batch('b') FROM feed_read('u', null::u);
+SELECT name, at, now FROM written ORDER BY name;
+-- In the order of a column: what is left of a set.
+SELECT feed_drop('p'), feed_create('p', 'p', order_column => 'k');
+SELECT count(*) FROM feed_read('p', null::p, 3);
+SELECT * FROM lag WHERE name = 'p';
+SELECT count(*) FROM feed_read('p', null::p, 3);
+SELECT * FROM lag WHERE name = 'p';
+SELECT count(*) FROM feed_read('p', null::p, 3);
+SELECT * FROM lag WHERE name = 'p';
+SELECT count(*) FROM feed_read('p', null::p);
+SELECT * FROM lag WHERE name = 'p';
+INSERT INTO p (n) VALUES (8);
+SELECT count(*) FROM feed_read('p', null::p);
+SELECT * FROM lag WHERE name = 'p';
+-- A member of pg_monitor sees it without any right on the tables, and runs nothing of their owner's.
+CREATE FUNCTION shout(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE WARNING 'called'; RETURN $1; END $$;
+CREATE INDEX ON u (shout(n)) WHERE n < 0;
+CREATE INDEX ON u (id) WHERE shout(n) < 0;
+INSERT INTO u (n) VALUES (9);
+CREATE ROLE inorder_watcher IN ROLE pg_monitor;
+SET ROLE inorder_watcher;
+SELECT name, caught_up FROM feeds ORDER BY name;
+SELECT count(*) FROM u;
+RESET ROLE;
+-- Moved by hand: when it had all is not known.
+SELECT feed_seek('u', 'now'), feed_seek('p', 'beginning');
+SELECT name, caught_up, caught_up_at FROM feeds WHERE name <> 'b' ORDER BY name;
+-- Without an index that could say it.
+DROP INDEX p_xact_idx;
+SELECT name, caught_up FROM feeds WHERE name = 'p';
+SELECT feed_drop(name) FROM feeds;
+DROP VIEW lag, written;
+DROP TABLE u, p, b, other, before;
+DROP FUNCTION shout;
+DROP ROLE inorder_watcher;
