@@ -65,6 +65,16 @@ SELECT feed_passed('plain'), count(*) FROM feed_passed_partitions('plain');
 SELECT k FROM feed_read('plain', null::plain);
 SELECT feed_passed('plain') > 0 AS passed, count(*) FROM feed_passed_partitions('plain');
 INSERT INTO plain VALUES (2);
+-- In the middle of an ordered set, nothing of it has passed.
+CREATE TABLE steps (xact bigint NOT NULL DEFAULT xact_id(), seq bigint PRIMARY KEY);
+CREATE INDEX ON steps (xact);
+SELECT feed_create('steps', 'steps', order_column => 'seq');
+INSERT INTO steps (seq) SELECT generate_series(1, 4);
+SELECT count(*) FROM feed_read('steps', null::steps, 3);
+SELECT feed_passed('steps') <= min(xact) AS waits FROM steps;
+SELECT count(*) FROM feed_read('steps', null::steps, 3);
+SELECT feed_passed('steps') > max(xact) AS passed FROM steps;
+DROP TABLE steps;
 -- Names.
 SELECT feed_next_batch('plain');
 SELECT error_of(s) FROM unnest(ARRAY['SELECT feed_rename(''plain'', ''fast'')', 'SELECT feed_rename(''plain'', NULL)', 'SELECT feed_rename(''plain'', '''')', 'SELECT feed_rename(''none'', ''new'')', 'SELECT feed_rename(NULL, ''new'')']) AS s;
