@@ -247,17 +247,15 @@ def test_a_crash_is_seen(server: Server) -> None:
 
 @pytest.mark.server
 def test_the_loop_finds_a_hole(server: Server) -> None:
-    """By itself, in the functions of the extension, and shows the statements that lead there."""
+    """By itself, among functions of the extension, and shows the statements that lead there."""
     with world(server, 3) as place:
         place.admin.execute(DEFINER.format("PERFORM mallory.evil(1::bigint);").encode())
         place.admin.execute("ALTER EXTENSION inorder ADD FUNCTION public.feed_hole()")
         parts = read(place.admin)
-        assert "public.feed_hole()" in [function.signature for function in parts.functions]
+        hole = [function for function in parts.functions if function.signature == "public.feed_hole()"]
         result = Result("", 3, 0)
-        for number in range(1, 4):
-            run_sessions(place, result, float("inf"), number)
-            if "ran" in found(place):
-                break
+        # Among few: of all it might be called in a later session only.
+        run_sessions(place, result, float("inf"), 1, replace(parts, functions=hole + parts.functions[:9]))
         result.failures = place.failures
         assert "ran as postgres" in found(place)["ran"]
         assert "feed_hole" in show(result) and "FAILED" in show(result)

@@ -144,11 +144,12 @@ def count_runs(place: World) -> int:
     return int(str(row[0])) if row else 0
 
 
-def run_sessions(place: World, result: Result, deadline: float, most: int | None) -> Counter[str]:
+def run_sessions(
+    place: World, result: Result, deadline: float, most: int | None, parts: catalogue.Catalogue
+) -> Counter[str]:
     """One after the other; returns what was called."""
     oracles = Oracles(place)
     honest = Honest(place, place.rng, oracles)
-    parts = catalogue.read(place.admin)
     called: Counter[str] = Counter()
     outcomes: Counter[str] = Counter()
     while time.monotonic() < deadline and (most is None or result.sessions < most):
@@ -175,7 +176,7 @@ def run(server: Server, seconds: float, seed: int, sessions: int | None = None) 
         parts = catalogue.read(place.admin)
         called: Counter[str] = Counter()
         try:
-            called = run_sessions(place, result, began + seconds, sessions)
+            called = run_sessions(place, result, began + seconds, sessions, parts)
         except psycopg.OperationalError as error:
             place.fail("crash", f"the server is gone: {error}\n{place.cluster.log_tail()}")
         result.seconds = time.monotonic() - began
