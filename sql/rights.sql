@@ -49,5 +49,8 @@ GRANT EXECUTE ON FUNCTION inorder_internal.base_of(regclass) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.seen_feeds() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.seen_batches() TO PUBLIC;
 
+-- Of its arguments only.
+GRANT EXECUTE ON FUNCTION inorder_internal.from_jsonb(anyelement, jsonb) TO PUBLIC;
+
 -- What PUBLIC may select, regardless of default privileges.
 GRANT SELECT ON @extschema@.feeds, @extschema@.feed_batches TO PUBLIC;

@@ -43,6 +43,7 @@ extern void make_durable(void);
 
 extern Oid readable_argument(FunctionCallInfo fcinfo, int number);
 extern Oid owned_argument(FunctionCallInfo fcinfo, int number);
+extern Value composite_argument(FunctionCallInfo fcinfo, int number);
 extern Table open_table(Oid relation);
 extern Value relation_value(Oid relation);
 extern Value start_position(const Table *table, Value start, Value order_column);

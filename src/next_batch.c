@@ -269,17 +269,25 @@ position_after(Value position, Value batch)
 	return after;
 }
 
-/* The rows of a batch that was made before, as the result of the calling function: the same each time */
+/* Error unless a batch that was made before can be read */
 void
-read_batch(const Table *table, Value batch, FunctionCallInfo fcinfo)
+check_readable(const Table *table, Value batch)
 {
 	Value		checked[2];
-	Value		query;
 
 	state_call(&check_batch, 2, (Value[]) {table->description, batch}, 2, checked);
 	if (DatumGetBool(checked[1].value))
 		prove_batch_order(table, batch);
 	check_partitions(table->ground, GetTransactionSnapshot());
+}
+
+/* The rows of a batch that was made before, as the result of the calling function: the same each time */
+void
+read_batch(const Table *table, Value batch, FunctionCallInfo fcinfo)
+{
+	Value		query;
+
+	check_readable(table, batch);
 	state_call(&joined_text, 4, (Value[]) {table->description, batch, table->members, caller_value()}, 1, &query);
 	if (!query.null)
 		probe_table(table, text_of(query), false);

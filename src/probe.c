@@ -33,13 +33,6 @@
 /* In all indexes; about where a query is as fast */
 #define PROBES_MAX 4096
 
-/* Numbers from low on, below high unless that is above all */
-typedef struct Numbers
-{
-	uint64		low;
-	uint64		high;
-} Numbers;
-
 static Datum
 smallest_key(uint64 number, Oid type)
 {
@@ -59,15 +52,8 @@ scan_keys(ScanKey keys, Numbers numbers, Oid type)
 	return 2;
 }
 
-typedef struct Opened
-{
-	Relation	table;
-	Relation	index;
-	TupleTableSlot *slot;
-} Opened;
-
 /* The table is locked: see lock_tree() in ground.c. */
-static Opened
+Opened
 open_leaf(const Leaf *leaf)
 {
 	Relation	table = table_open(leaf->oid, NoLock);
@@ -75,7 +61,7 @@ open_leaf(const Leaf *leaf)
 	return (Opened) {table, index_open(leaf->index, AccessShareLock), table_slot_create(table, NULL)};
 }
 
-static void
+void
 close_leaf(Opened leaf)
 {
 	ExecDropSingleTupleTableSlot(leaf.slot);
@@ -83,16 +69,26 @@ close_leaf(Opened leaf)
 	table_close(leaf.table, NoLock);
 }
 
-/* The number of rows of these numbers, at most so many */
-static int64
-index_count(Opened leaf, Numbers numbers, int64 most)
+/* A scan of the index for these numbers, of rows that the active snapshot sees or, with keys only, of all entries */
+IndexScanDesc
+scan_numbers(Opened leaf, Numbers numbers, bool keys_only)
 {
 	ScanKeyData keys[2];
 	int			count = scan_keys(keys, numbers, leaf.index->rd_opcintype[0]);
 	IndexScanDesc scan = begin_index_scan(leaf.table, leaf.index, GetActiveSnapshot(), count);
+
+	scan->xs_want_itup = keys_only;
+	index_rescan(scan, keys, count, NULL, 0);
+	return scan;
+}
+
+/* The number of rows of these numbers, at most so many */
+static int64
+index_count(Opened leaf, Numbers numbers, int64 most)
+{
+	IndexScanDesc scan = scan_numbers(leaf, numbers, false);
 	int64		found = 0;
 
-	index_rescan(scan, keys, count, NULL, 0);
 	while (found < most && index_getnext_slot(scan, ForwardScanDirection, leaf.slot))
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -133,7 +129,7 @@ can_probe(const Table *table, Value numbers)
 	return table->ordered && (ranges + 1) * table->ground->leaf_count <= PROBES_MAX;
 }
 
-static Numbers *
+Numbers *
 ranges_of(MultirangeType *set)
 {
 	TypeCacheEntry *type = lookup_type_cache(INT8MULTIRANGEOID, TYPECACHE_MULTIRANGE_INFO);

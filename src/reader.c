@@ -83,7 +83,7 @@ start_position(const Table *table, Value start, Value order_column)
 }
 
 /* An argument of a type of the extension's own */
-static Value
+Value
 composite_argument(FunctionCallInfo fcinfo, int number)
 {
 	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, number);

@@ -30,6 +30,8 @@ SECTIONS = {
     "feeds": "Lag of feeds",
     "reader": "Positions kept by the reader",
     "position": "Positions and batches",
+    "jsonb": "Positions and batches as jsonb",
+    "split": "Readers in parallel",
     "count": "Exact counts",
     "retention": "Retention",
     "restore": "After a restore",

@@ -1,0 +1,65 @@
+-- Positions and batches as jsonb, for drivers that have no composite types.
+--
+-- With exactly the attributes of the type: a batch is not taken for a position, nor what a later version writes.
+
+CREATE FUNCTION @extschema@.feed_to_jsonb(at_position @extschema@.feed_position)
+RETURNS jsonb
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+RETURN to_jsonb(at_position);
+COMMENT ON FUNCTION @extschema@.feed_to_jsonb(@extschema@.feed_position) IS
+'Return a position as jsonb: an object with the attributes of feed_position. The cast position::jsonb calls it.';
+
+CREATE FUNCTION @extschema@.feed_to_jsonb(batch @extschema@.feed_batch)
+RETURNS jsonb
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+RETURN to_jsonb(batch);
+COMMENT ON FUNCTION @extschema@.feed_to_jsonb(@extschema@.feed_batch) IS
+'Return a batch as jsonb: an object with the attributes of feed_batch. The cast batch::jsonb calls it.';
+
+CREATE FUNCTION inorder_internal.from_jsonb(kind anyelement, value jsonb)
+RETURNS anyelement
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF (CASE WHEN jsonb_typeof(value) <> 'object' THEN true
+             ELSE ARRAY(SELECT jsonb_object_keys(value))
+                  <> ARRAY(SELECT jsonb_object_keys(to_jsonb(jsonb_populate_record(kind, '{}')))) END) THEN
+        RAISE 'this is not a % as jsonb: %', pg_typeof(kind), left(value::text, 200)
+        USING ERRCODE = 'invalid_parameter_value', DETAIL = 'It must be an object as the cast to jsonb writes it.';
+    END IF;
+    RETURN jsonb_populate_record(kind, value);
+END $$;
+COMMENT ON FUNCTION inorder_internal.from_jsonb(anyelement, jsonb) IS
+'Internal function. The composite value that a jsonb object describes; an error if it has other keys than attributes.';
+
+CREATE FUNCTION @extschema@.feed_position_of(value jsonb)
+RETURNS @extschema@.feed_position
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+RETURN inorder_internal.from_jsonb(NULL::@extschema@.feed_position, value);
+COMMENT ON FUNCTION @extschema@.feed_position_of(jsonb) IS
+'Return the position that a jsonb value describes, as written by position::jsonb. The cast value::feed_position '
+'calls it.
+Errors: invalid_parameter_value if the value is not an object with the attributes of feed_position, and the errors of '
+'the input functions of its types.';
+
+CREATE FUNCTION @extschema@.feed_batch_of(value jsonb)
+RETURNS @extschema@.feed_batch
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+RETURN inorder_internal.from_jsonb(NULL::@extschema@.feed_batch, value);
+COMMENT ON FUNCTION @extschema@.feed_batch_of(jsonb) IS
+'Return the batch that a jsonb value describes, as written by batch::jsonb. The cast value::feed_batch calls it.
+Errors: invalid_parameter_value if the value is not an object with the attributes of feed_batch, and the errors of '
+'the input functions of its types.';
+
+CREATE CAST (@extschema@.feed_position AS jsonb) WITH FUNCTION @extschema@.feed_to_jsonb(@extschema@.feed_position);
+COMMENT ON CAST (@extschema@.feed_position AS jsonb) IS
+'A position as an object, for drivers without composite types.';
+CREATE CAST (@extschema@.feed_batch AS jsonb) WITH FUNCTION @extschema@.feed_to_jsonb(@extschema@.feed_batch);
+COMMENT ON CAST (@extschema@.feed_batch AS jsonb) IS
+'A batch as an object, for drivers without composite types.';
+CREATE CAST (jsonb AS @extschema@.feed_position) WITH FUNCTION @extschema@.feed_position_of(jsonb);
+COMMENT ON CAST (jsonb AS @extschema@.feed_position) IS
+'A position from such an object. Other keys are an error.';
+CREATE CAST (jsonb AS @extschema@.feed_batch) WITH FUNCTION @extschema@.feed_batch_of(jsonb);
+COMMENT ON CAST (jsonb AS @extschema@.feed_batch) IS
+'A batch from such an object. Other keys are an error.';
