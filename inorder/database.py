@@ -1,7 +1,9 @@
 """Connections to a server, and the SQL files this package runs there."""
 
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -24,6 +26,19 @@ def connect_as_user(dsn: str) -> Connection:
     return psycopg.connect(
         dsn, autocommit=True, fallback_application_name=APPLICATION_NAME, client_encoding="utf8", prepare_threshold=None
     )
+
+
+def execute(connection: Connection, *statements: str) -> None:
+    """One statement after the other."""
+    for statement in statements:
+        connection.execute(statement.encode())
+
+
+def one_row(connection: Connection, statement: str | sql.SQL | sql.Composed, parameters: Any = None) -> Sequence[Any]:
+    """The row of a query that has exactly one."""
+    text = statement.encode() if isinstance(statement, str) else statement
+    (row,) = connection.execute(text, parameters).fetchall()
+    return row
 
 
 @cache

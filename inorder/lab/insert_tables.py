@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from inorder.database import Connection
+from inorder.database import Connection, execute
 from inorder.errors import InorderError
 from inorder.lab import setting
 from inorder.lab.instruments import pgbench
@@ -155,8 +155,7 @@ class InsertTables:
             self.begin(connection)
         for name, kind in self.kinds.items():
             if kind.filled_statements() or self.rows.get(name, sys.maxsize) > rows:
-                for statement in (*kind.removal(), *kind.statements(self.tablespace)):
-                    connection.execute(statement.encode())
+                execute(connection, *kind.removal(), *kind.statements(self.tablespace))
                 self.rows[name] = 0
 
     def begin(self, connection: Connection) -> None:
@@ -174,8 +173,8 @@ class InsertTables:
         with self.target.connect() as connection:
             while self.rows[kind.name] < rows and not stop.is_set():
                 self.rows[kind.name] += self.fill_batch(connection, kind, rows)
-            for statement in () if stop.is_set() else kind.filled_statements(self.tablespace):
-                connection.execute(statement.encode())
+            if not stop.is_set():
+                execute(connection, *kind.filled_statements(self.tablespace))
             sizes = read_sizes(connection, kind)
         return {"seconds": time.monotonic() - started, **sizes}
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from inorder.database import Connection
+from inorder.database import Connection, execute
 from inorder.lab import setting
 from inorder.lab.analysis.figures import by_round, estimated
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate, ratio_by_round, ratios_by_round
@@ -152,8 +152,7 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
 
     def execute(self, *statements: str) -> None:
         """One after the other."""
-        for statement in statements:
-            self.session.execute(statement.encode())
+        execute(self.session, *statements)
 
     def stages(self) -> list[Stage]:
         """Everything once a round, after one that warms up libraries, caches and files."""

@@ -12,7 +12,7 @@ from functools import partial
 from statistics import median
 from typing import ClassVar
 
-from inorder.database import Connection
+from inorder.database import Connection, execute, one_row
 from inorder.errors import InorderError
 from inorder.lab import setting
 from inorder.lab.analysis.figures import Metric, last_of, median_of, ratio_of, ratios_of
@@ -132,8 +132,7 @@ class LookupExperiment(Experiment[LookupPlan]):
         with self.target.connect() as session:
             self.target.create_schema(session)
             for kind in self.plan.kinds:
-                for statement in statements(KEY_KINDS[kind]):
-                    session.execute(statement.encode())
+                execute(session, *statements(KEY_KINDS[kind]))
 
     def stages(self) -> list[Stage]:
         """Fill, which a resumed run does again; then every look-up of every kind, once a round."""
@@ -226,9 +225,7 @@ def statements(key: KeyKind) -> list[str]:
 
 def drawn(session: Connection, key: KeyKind, seed: int) -> Drawn:
     """Keys of pages drawn by lot. The rows lie in the order in which they came."""
-    row = session.execute(f"SELECT pg_relation_size('{key.table}') / 8192".encode()).fetchone()
-    assert row is not None
-    pages, rng = int(str(row[0])), random.Random(seed)
+    (pages,), rng = one_row(session, f"SELECT pg_relation_size('{key.table}') / 8192"), random.Random(seed)
     newest = max(0, int(pages * (1 - RECENT_SHARE)))
 
     def keys(low: int) -> tuple[str, ...]:
@@ -237,9 +234,7 @@ def drawn(session: Connection, key: KeyKind, seed: int) -> Drawn:
         return tuple(sorted(str(key) for (key,) in session.execute(query.encode(), (places,))))
 
     query = f"SELECT quote_literal(created_at) || '::timestamptz' FROM {key.table} WHERE ctid = '({newest},1)'"
-    row = session.execute(query.encode()).fetchone()
-    assert row is not None
-    return Drawn(keys(0), keys(newest), str(row[0]))
+    return Drawn(keys(0), keys(newest), str(one_row(session, query)[0]))
 
 
 def explain(session: Connection, statement: str) -> Mapping[str, float]:

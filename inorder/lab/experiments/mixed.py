@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from inorder.database import execute
 from inorder.errors import InorderError
 from inorder.lab import setting
 from inorder.lab.analysis.figures import by_round, middle_of, per, ratio_of, ratios_of
@@ -162,8 +163,7 @@ class MixedExperiment(Experiment[MixedPlan]):
         self.target.serve(fill_settings())
         started = time.perf_counter()
         with self.target.connect() as session:
-            for statement in (f"DROP TABLE IF EXISTS {key.table}", *key.statements()):
-                session.execute(statement.encode())
+            execute(session, f"DROP TABLE IF EXISTS {key.table}", *key.statements())
             for low in range(1, self.plan.rows + 1, FILL_BATCH):
                 high = min(low + FILL_BATCH - 1, self.plan.rows)
                 keys = FILL_KEYS.format(seed=self.plan.seed, low=low, high=high)

@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import ClassVar
 
-from inorder.database import Connection
+from inorder.database import Connection, execute, one_row
 from inorder.errors import InorderError
 from inorder.generate.encode import TextLines
 from inorder.generate.times import TICKS_PER_SECOND, TICKS_TO_1970, Times
@@ -160,9 +160,8 @@ class NodesExperiment(Experiment[NodesPlan]):
         key, found = KINDS[kind], Metrics()
         first, second = self.files(kind, lag)
         with self.target.connect() as control:
-            for statement in (*key.removal(), *key.statements()):
-                control.execute(statement.encode())
-            control.execute(f"ALTER TABLE {key.table} SET (autovacuum_enabled = off)".encode())
+            off = f"ALTER TABLE {key.table} SET (autovacuum_enabled = off)"
+            execute(control, *key.removal(), *key.statements(), off)
             with self.target.connect() as session:
                 self.copy(session, key, first, self.plan.rows)
             self.target.checkpoint(control)
@@ -171,10 +170,9 @@ class NodesExperiment(Experiment[NodesPlan]):
                 self.copy(session, key, second, self.plan.more_rows)
                 found["seconds"] = time.perf_counter() - started
             found |= read_sizes(control, key) | read_leaf_density(control, key)
-            row = control.execute(LATE.format(table=key.table).encode()).fetchone()
-            assert row is not None
+            (late,) = one_row(control, LATE.format(table=key.table))
             control.execute(f"DROP TABLE {key.table}".encode())
-        rows = {"late": float(str(row[0])), "copied": float(self.plan.more_rows)}
+        rows = {"late": float(late), "copied": float(self.plan.more_rows)}
         return found | rows | {"all_rows": float(self.plan.rows + self.plan.more_rows)}
 
     def copy(self, session: Connection, key: KeyKind, file: Path, rows: int) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import pairwise
 from typing import ClassVar
 
-from inorder.database import Connection
+from inorder.database import Connection, execute
 from inorder.lab import setting
 from inorder.lab.analysis import fringe
 from inorder.lab.analysis.figures import middle_of, per
@@ -137,9 +137,8 @@ class WavesExperiment(Experiment[WavesPlan]):
         """A table's life."""
         key = key_of(kind)
         with self.target.connect() as session:
-            for statement in (*key.removal(), *key.table_statements()):
-                session.execute(statement.encode())
-            session.execute(f"ALTER TABLE {key.table} SET (autovacuum_enabled = off)".encode())
+            off = f"ALTER TABLE {key.table} SET (autovacuum_enabled = off)"
+            execute(session, *key.removal(), *key.table_statements(), off)
             if kind == GROWN:
                 session.execute(index_statement(kind).encode())
             for low in range(0, self.plan.rows, BATCH):

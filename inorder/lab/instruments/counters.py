@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 import psycopg
 
-from inorder.database import Connection, query
+from inorder.database import Connection, one_row, query
 from inorder.errors import InorderError
 from inorder.lab.keys import KeyKind
 
@@ -133,9 +133,8 @@ def read_checkpoints(connection: Connection) -> dict[str, float]:
 
 def read_sizes(connection: Connection, kind: KeyKind) -> dict[str, float]:
     """Bytes of table and index."""
-    row = connection.execute(query("relation_sizes"), {"table": kind.table, "index": kind.index}).fetchone()
-    assert row is not None
-    return {"table_bytes": int(str(row[0])), "index_bytes": int(str(row[1]))}
+    table, index = one_row(connection, query("relation_sizes"), {"table": kind.table, "index": kind.index})
+    return {"table_bytes": int(table), "index_bytes": int(index)}
 
 
 def read_leaf_density(connection: Connection, kind: KeyKind) -> dict[str, float]:
@@ -152,10 +151,9 @@ def read_index_pages(connection: Connection, kind: KeyKind) -> dict[str, float]:
     """Number of leaf pages and their density in percent; only what the server can report."""
     for source in PAGE_SOURCES:
         try:
-            row = connection.execute(query(source), {"index": kind.index}).fetchone()
+            row = one_row(connection, query(source), {"index": kind.index})
         except (psycopg.errors.UndefinedFunction, psycopg.errors.InsufficientPrivilege):
             continue
-        assert row is not None
         density = {} if row[0] is None else {"leaf_density": float(str(row[0]))}
         return density | {"leaf_pages": float(str(row[1]))}
     return {}  # left out, and the report says so
@@ -163,8 +161,7 @@ def read_index_pages(connection: Connection, kind: KeyKind) -> dict[str, float]:
 
 def wal_place(connection: Connection) -> str:
     """Where the WAL ends, everything before it being on disk."""
-    row = connection.execute(query("wal_place")).fetchone()
-    assert row is not None
+    row = one_row(connection, query("wal_place"))
     # Not before it is read: what the server itself logs in between, a snapshot every 15 s, would not be on disk.
     connection.execute("SELECT flush_wal()")
     return str(row[0])
@@ -181,9 +178,7 @@ class CheckpointMarks:
 
     def redo(self) -> str:
         """Where the last checkpoint that has ended begins."""
-        row = self.connection.execute("SELECT redo_lsn::text FROM pg_control_checkpoint()").fetchone()
-        assert row is not None
-        return str(row[0])
+        return str(one_row(self.connection, "SELECT redo_lsn::text FROM pg_control_checkpoint()")[0])
 
     def look(self) -> None:
         """A second has passed."""

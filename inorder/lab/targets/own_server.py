@@ -13,7 +13,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from inorder.database import Connection, connect_as_user, query
+from inorder.database import Connection, connect_as_user, one_row, query
 from inorder.errors import InorderError, InputError
 from inorder.interrupts import uninterrupted
 from inorder.lab.capabilities import Capabilities
@@ -88,10 +88,9 @@ class OwnServer(Target):
                 raise InputError(f"the server is too old: inorder needs PostgreSQL {OLDEST_MAJOR} or later")
             self.variables = {"PGHOST": info.host, "PGPORT": str(info.port), "PGUSER": info.user,
                               "PGDATABASE": info.dbname}  # fmt: skip
-            row = connection.execute(query("own_server"), {"schema": SCHEMA}).fetchone()
+            row = one_row(connection, query("own_server"), {"schema": SCHEMA})
             settings = {str(name): str(value) for name, value in connection.execute(query("settings"))}
-        assert row is not None
-        return replace(Capabilities(*row), settings=settings)  # type: ignore[arg-type]
+        return replace(Capabilities(*row), settings=settings)
 
     def __enter__(self) -> "OwnServer":
         with ExitStack() as stack:
@@ -101,10 +100,9 @@ class OwnServer(Target):
                     connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(SCHEMA)))
                     mark = sql.SQL("COMMENT ON SCHEMA {} IS {}").format(sql.Identifier(SCHEMA), sql.Literal(MARK))
                     connection.execute(mark)
-                    row = connection.execute("SELECT oid FROM pg_namespace WHERE nspname = %s", (SCHEMA,)).fetchone()
-                    assert row is not None
+                    (oid,) = one_row(connection, "SELECT oid FROM pg_namespace WHERE nspname = %s", (SCHEMA,))
                     # Before it is committed: an interrupt may come at any moment; removing nothing is no error.
-                    stack.callback(self.remove, int(str(row[0])))
+                    stack.callback(self.remove, oid)
             except psycopg.errors.DuplicateSchema as error:
                 raise InputError(schema_exists(self.found.database, False)) from error
             except psycopg.Error as error:

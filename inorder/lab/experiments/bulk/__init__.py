@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
-from inorder.database import Connection
+from inorder.database import Connection, execute, one_row
 from inorder.errors import InorderError
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
@@ -97,18 +97,13 @@ class BulkExperiment(Experiment[BulkPlan]):
 
     def clear(self, kind: str) -> None:
         """Remove table, sequence and file."""
-        self.execute(*steps.KINDS[kind].removal())
+        execute(self.control, *steps.KINDS[kind].removal())
         self.file.unlink(missing_ok=True)
-
-    def execute(self, *statements: str) -> None:
-        """One after the other."""
-        for statement in statements:
-            self.control.execute(statement.encode())
 
     def measure(self, kind: str, step: str, rows: int) -> Metrics:
         """One step, on what the steps before it have left."""
         key, found, done = steps.KINDS[kind], Metrics(), list[int]()
-        self.execute(*beforehand(key, step))
+        execute(self.control, *beforehand(key, step))
         self.target.checkpoint(self.control)
         with self.target.counted(self.control, None, found), self.target.connect() as session:
             metrics = self.target.timed(session, lambda: done.append(self.do(session, key, step, rows)))
@@ -134,11 +129,8 @@ class BulkExperiment(Experiment[BulkPlan]):
 
     def sizes(self, key: KeyKind, step: str) -> Metrics:
         """Of the table, and of its primary key where there is one; leaf density where the server can report it."""
-        row = self.control.execute(
-            f"SELECT pg_total_relation_size('{key.table}'), pg_relation_size('{key.table}')".encode()
-        ).fetchone()
-        assert row is not None
-        sizes: Metrics = {"total_bytes": int(str(row[0])), "table_bytes": int(str(row[1]))}
+        query = f"SELECT pg_total_relation_size('{key.table}'), pg_relation_size('{key.table}')"
+        sizes = Metrics(zip(("total_bytes", "table_bytes"), one_row(self.control, query), strict=True))
         if step in steps.LEAVE_KEY:
             sizes |= read_sizes(self.control, key) | read_leaf_density(self.control, key)
         return sizes

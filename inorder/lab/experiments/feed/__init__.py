@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import psycopg
 
-from inorder.database import Connection
+from inorder.database import Connection, execute, one_row
 from inorder.errors import InorderError
 from inorder.lab import log_tables
 from inorder.lab import setting as setting
@@ -89,14 +89,11 @@ class FeedExperiment(Experiment[FeedPlan]):
 
     def execute(self, *statements: str) -> None:
         """One after the other."""
-        for statement in statements:
-            self.session.execute(statement.encode())
+        execute(self.session, *statements)
 
     def value(self, query: str) -> str:
         """The one value of a query, as text."""
-        row = self.session.execute(query.encode()).fetchone()
-        assert row is not None
-        return str(row[0])
+        return str(one_row(self.session, query)[0])
 
     def check(self, what: str, query: str, expected: int) -> None:
         """An error if what was measured is not what it was thought to be."""

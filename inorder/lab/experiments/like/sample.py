@@ -13,7 +13,7 @@ from math import ceil
 
 import psycopg
 
-from inorder.database import Connection
+from inorder.database import Connection, execute, one_row
 from inorder.lab.experiments.like.shape import Column, Draw, Shape
 from inorder.lab.keys import SCHEMA
 
@@ -210,9 +210,7 @@ class Prepared:
 
     def one(self, text: str) -> list[float]:
         """A row of numbers."""
-        row = self.session.execute(text.replace("{raw}", RAW).encode()).fetchone()
-        assert row is not None
-        return [float(str(value)) if value is not None else 0.0 for value in row]
+        return [float(value or 0) for value in one_row(self.session, text.replace("{raw}", RAW))]
 
     def sample(self) -> Sample:
         """Each rising column sorted by itself; what each other has once."""
@@ -273,13 +271,9 @@ class Prepared:
                 joined += f" LEFT JOIN ({single} GROUP BY {name} HAVING count(*) = 1) AS s{place} USING ({N})"
                 parts.append(f"s{place}.place AS {beside(self.shape, column)}")
         listed = "".join(f", {part}" for part in parts)
-        for statement in (
-            f"CREATE TABLE {SAMPLE} AS SELECT {N}{listed} FROM {RAW} AS r{joined}",
-            f"ALTER TABLE {SAMPLE} ADD PRIMARY KEY ({N})",
-            f"DROP TABLE {RAW}",
-            f"VACUUM (FREEZE, ANALYZE) {SAMPLE}",
-        ):
-            self.session.execute(statement.encode())
+        made = f"CREATE TABLE {SAMPLE} AS SELECT {N}{listed} FROM {RAW} AS r{joined}"
+        key, vacuum = f"ALTER TABLE {SAMPLE} ADD PRIMARY KEY ({N})", f"VACUUM (FREEZE, ANALYZE) {SAMPLE}"
+        execute(self.session, made, key, f"DROP TABLE {RAW}", vacuum)
 
 
 def each_stands_for(distinct: float, single: float, known: float, total: float, share: float) -> tuple[int, bool]:

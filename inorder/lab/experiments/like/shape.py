@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from inorder.database import Connection, connect_as_user, query
+from inorder.database import Connection, connect_as_user, one_row, query
 from inorder.errors import InputError
 from inorder.lab.keys import SCHEMA
 from inorder.session import explained
@@ -187,9 +187,7 @@ class Draw:
 
     def drawn(self, connection: Connection) -> int:
         """Rows in these blocks."""
-        row = connection.execute(f"SELECT count(*) {self.clause}".encode()).fetchone()
-        assert row is not None
-        return int(str(row[0]))
+        return int(one_row(connection, f"SELECT count(*) {self.clause}")[0])
 
     def row_count(self, connection: Connection) -> float:
         """Rows of the table, about; an error if there are none."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from operator import sub
 from pathlib import Path
 
-from inorder.database import Connection, query
+from inorder.database import Connection, execute, query
 from inorder.errors import InorderError
 from inorder.lab.experiments.like.copy import LikeKind, Mix, newest_of
 from inorder.lab.experiments.like.plan import LikePlan, shares
@@ -132,8 +132,7 @@ class LikeTables(TableParts):
 
     def begin(self, connection: Connection) -> None:
         """Take the sample, and make the types that the tables need."""
-        for statement in self.found.shape.enums:
-            connection.execute(statement.encode())
+        execute(connection, *self.found.shape.enums)
         wanted = max(1, min(self.plan.sample, int(self.plan.memory_bytes / SAMPLE_SHARE / self.found.own_bytes)))
         with source(self.plan.source) as theirs:
             draw = draw_of(theirs, self.plan.table)

@@ -15,7 +15,7 @@ from importlib.resources import as_file, files
 from statistics import median
 from typing import ClassVar
 
-from inorder.database import Connection
+from inorder.database import Connection, execute
 from inorder.errors import InorderError, InputError
 from inorder.lab import setting as setting
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
@@ -133,8 +133,7 @@ class ReaderExperiment(Experiment[ReaderPlan]):
         self.held: dict[str, set[int]] = {name: set() for name in self.readers}  # in the rounds before
         with self.connection() as connection:
             self.target.create_schema(connection)
-            for statement in setup(self.plan.readers):
-                connection.execute(statement.encode())
+            execute(connection, *setup(self.plan.readers))
 
     def connection(self) -> Connection:
         """A new connection to the server."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import ClassVar
 
-from inorder.database import Connection
+from inorder.database import Connection, execute, one_row
 from inorder.errors import InorderError, InputError
 from inorder.lab.capabilities import VACUUMED, Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
@@ -49,13 +49,6 @@ QUERIES = 5
 
 FILE_BYTES_PER_ROW = 37 + 37 + 13  # version 1, version 7, numbers; a line each
 BYTES_PER_ROW = 600  # the files of all sets of keys, and the largest table with its index and its WAL
-
-
-def one_number(session: Connection, query: str) -> float:
-    """The result of a query."""
-    row = session.execute(query.encode()).fetchone()
-    assert row is not None
-    return float(str(row[0]))
 
 
 class UuidV1Experiment(Experiment[UuidV1Plan]):
@@ -144,8 +137,7 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
     def create(self, kind: str) -> None:
         """An empty table. Where autovacuum is on, too, only the VACUUM that is measured is to free pages."""
         key = steps.KINDS[kind]
-        for statement in (*key.statements(), f"ALTER TABLE {key.table} SET (autovacuum_enabled = off)"):
-            self.control.execute(statement.encode())
+        execute(self.control, *key.statements(), f"ALTER TABLE {key.table} SET (autovacuum_enabled = off)")
 
     def drop(self, kind: str) -> None:
         """Remove it; its files are gone after the next checkpoint."""
@@ -184,22 +176,18 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         with self.connection() as session:
             if compared == CREATED_AT:
                 made = f"{table}_created"
-                for statement in (
-                    f"CREATE TABLE {made} AS SELECT id, {moment} AS created_at FROM {table}",
-                    f"CREATE INDEX ON {made} (created_at)",
-                ):
-                    session.execute(statement.encode())
+                statement = f"CREATE TABLE {made} AS SELECT id, {moment} AS created_at FROM {table}"
+                execute(session, statement, f"CREATE INDEX ON {made} (created_at)")
                 table, moment = made, "created_at"
-                found["time_index_bytes"] = one_number(session, f"SELECT pg_indexes_size('{made}')")
+                found["time_index_bytes"] = float(one_row(session, f"SELECT pg_indexes_size('{made}')")[0])
             session.execute(f"VACUUM (ANALYZE) {table}".encode())
             newest = f"(SELECT max({moment}) - (max({moment}) - min({moment})) / 10 FROM {table})"
-            since = session.execute(f"SELECT quote_literal({newest})".encode()).fetchone()
-            assert since is not None
-            query = f"SELECT count(*) FROM {table} WHERE {compared} {since[0]}::timestamptz"
+            (since,) = one_row(session, f"SELECT quote_literal({newest})")
+            query = f"SELECT count(*) FROM {table} WHERE {compared} {since}::timestamptz"
             seconds = []
             for _ in range(QUERIES):
                 started = time.perf_counter()
-                found["found"] = one_number(session, query)
+                found["found"] = float(one_row(session, query)[0])
                 seconds.append(time.perf_counter() - started)
             if compared == CREATED_AT:
                 session.execute(f"DROP TABLE {table}".encode())
@@ -231,10 +219,8 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
 
     def oldest(self, session: Connection, key: KeyKind) -> str:
         """The first tenth to arrive. COPY puts rows one behind the other, the same number on every page."""
-        first_page = f"SELECT count(*) FROM {key.table} WHERE ctid < '(1,0)'"
-        row = session.execute(first_page.encode()).fetchone()
-        assert row is not None
-        block, before = divmod(self.plan.total // 10 - 1, int(str(row[0])))
+        (on_first_page,) = one_row(session, f"SELECT count(*) FROM {key.table} WHERE ctid < '(1,0)'")
+        block, before = divmod(self.plan.total // 10 - 1, on_first_page)
         return f"ctid <= '({block},{before + 1})'"
 
     def random(self) -> str:

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from psycopg import sql
 
-from inorder.database import Connection, query
+from inorder.database import Connection, execute, one_row, query
 from inorder.errors import InorderError
 from inorder.lab import setting as setting
 from inorder.lab.experiment import Experiment
@@ -35,9 +35,8 @@ def count_misplaced(connection: Connection, tables: Iterable[str]) -> tuple[int,
     rows = misplaced = 0
     for table in tables:
         statement = query("misplaced").format(table=sql.Identifier(*table.split(".")))
-        found = connection.execute(statement).fetchone()
-        assert found is not None
-        rows, misplaced = rows + int(str(found[0])), misplaced + int(str(found[1]))
+        found = one_row(connection, statement)
+        rows, misplaced = rows + int(found[0]), misplaced + int(found[1])
     return rows, misplaced
 
 
@@ -95,8 +94,7 @@ class WritersExperiment(Experiment[WritersPlan]):
         """The form's empty tables instead of those there are."""
         if XACT in self.plan.forms:
             release_tables(connection, SCHEMA)
-        for statement in (*removal(max(self.plan.clients)), *form.setup(clients)):
-            connection.execute(statement.encode())
+        execute(connection, *removal(max(self.plan.clients)), *form.setup(clients))
 
     def script(self, form: WriterForm, clients: int, rows: int) -> Path:
         """What each writer does again and again."""
