@@ -1,57 +1,126 @@
 """How readings of feeds are written: for people, for programs, for Prometheus."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from shutil import get_terminal_size
 from typing import Any
 
 from inorder.units import time_text
 
 Row = dict[str, Any]  # a row of queries/feeds.sql
 
-HEADERS = ("feed", "table", "rows", "transactions", "moved", "batch", "held for", "by")
+LEAST_WIDTH, MOST_WIDTH = 80, 120  # characters of a line
+LEAST_CELL = 10
+HEADERS = ("feed", "table", "lag", "rows", "polled", "unfinished", "rows delayed")
+TO_THE_RIGHT = (3,)
 LABELS = ("feed", "owner", "table", "database")
 # Gauges, from the column of the query: null has no sample.
 GAUGES = {
-    "backlog_rows": "Estimated rows that the feed has not read.",
+    "caught_up": "Whether all committed rows are read and no batch is unfinished; no sample if that is not known.",
+    "lag_seconds": "Seconds since a reader was last given all committed rows; 0 if all are read.",
+    "polled_seconds": "Seconds since a reader last asked for rows; polls that find nothing count once a minute.",
+    "moved_seconds": "Seconds since the position last moved, or since the feed was created.",
+    "backlog_rows_estimated": "Estimated number of rows that the feed has not read; exact if 0 and caught up.",
     "backlog_transactions": "Transactions, of any table, that have ended and are not read.",
-    "idle_seconds": "Seconds since the position of the feed last moved.",
     "unfinished_batch": "Number of the unfinished batch, of several workers the first.",
     "worker_batches": "Unfinished batches of workers.",
-    "set_aside_batches": "Batches that are set aside.",
+    "set_aside_batches": "Batches that were set aside after too many tries.",
     "writers": "Transactions in progress that delay rows of the table.",
     "held_seconds": "Seconds since the start of the oldest transaction that delays rows.",
 }
 
 
-def as_table(rows: Sequence[Row]) -> str:
-    """Columns for people; numbers to the right."""
+def as_table(rows: Sequence[Row], width: int | None = None) -> str:
+    """Columns for people, as wide as the terminal; where the last has no room, it is a line of its own."""
+    line = min(max(width or get_terminal_size((MOST_WIDTH, 0)).columns, LEAST_WIDTH), MOST_WIDTH)
     cells = [HEADERS, *map(cells_of, rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join(
-        "  ".join(cell.rjust(width) if 2 <= place <= 3 else cell.ljust(width)
-                  for place, (cell, width) in enumerate(zip(line, widths, strict=True))).rstrip()
-        for line in cells
-    )  # fmt: skip
+    if length(widths_of(cells)) <= line:
+        return "\n".join(as_line(row, widths_of(cells)) for row in cells)
+    widths = fitted(widths_of(row[:-1] for row in cells), line)
+    lines = []
+    for *row, last in cells:
+        lines.append(as_line(row, widths))
+        if last and last != HEADERS[-1]:
+            lines.append(cut(f"  {HEADERS[-1]} {last}", line))
+    return "\n".join(lines)
+
+
+def widths_of(cells: Iterable[Sequence[str]]) -> list[int]:
+    """What each column needs."""
+    return [max(map(len, column)) for column in zip(*cells, strict=True)]
+
+
+def length(widths: Sequence[int]) -> int:
+    """Of a line, with two spaces between columns."""
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def as_line(row: Sequence[str], widths: Sequence[int]) -> str:
+    """A row; numbers to the right."""
+    return "  ".join(
+        cut(cell, width).rjust(width) if place in TO_THE_RIGHT else cut(cell, width).ljust(width)
+        for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ).rstrip()
+
+
+def fitted(widths: list[int], line: int) -> list[int]:
+    """The widths of columns, the widest of them reduced until a line has room for all.
+
+    >>> fitted([30, 4, 20], 44), fitted([30, 4, 20], 10)
+    ([18, 4, 18], [10, 4, 10])
+    """
+    widths = list(widths)
+    while length(widths) > line and max(widths) > LEAST_CELL:
+        widths[widths.index(max(widths))] -= 1
+    return widths
+
+
+def cut(cell: str, width: int) -> str:
+    """A cell in its column."""
+    return cell if len(cell) <= width else cell[: width - 1] + "…"
 
 
 def cells_of(row: Row) -> tuple[str, ...]:
     """What a feed has in each column."""
-    batch = "" if row["unfinished_batch"] is None else str(row["unfinished_batch"])
     return (
         f"{row['owner']}.{row['feed']}",
         row["table"],
-        count_text(row["backlog_rows"]),
-        count_text(row["backlog_transactions"]),
-        f"{time_text(row['idle_seconds'])} ago",
-        batch + (f" (pid {row['batch_pid']})" if row["batch_pid"] else ""),
-        "" if row["held_seconds"] is None else time_text(row["held_seconds"]),
-        holder(row),
+        lag(row),
+        rows_text(row),
+        "" if row["polled_seconds"] is None else f"{time_text(row['polled_seconds'])} ago",
+        unfinished(row),
+        "" if row["held_seconds"] is None else f"{time_text(row['held_seconds'])} by {holder(row)}",
     )
 
 
-def count_text(count: int | None) -> str:
-    """A number, or a sign that nobody knows it."""
-    return "?" if count is None else f"{count:,}"
+def lag(row: Row) -> str:
+    """The time for which rows may be unread.
+
+    >>> [lag({"caught_up": known, "lag_seconds": 90}) for known in (True, False, None)]
+    ['caught up', '90 s', '90 s or 0']
+    """
+    if row["caught_up"]:
+        return "caught up"
+    return time_text(row["lag_seconds"]) + (" or 0" if row["caught_up"] is None else "")
+
+
+def rows_text(row: Row) -> str:
+    """How many rows are unread: exactly none, or an estimate."""
+    count = row["backlog_rows_estimated"]
+    return "0" if row["caught_up"] else "?" if count is None else f"~{count:,}"
+
+
+def unfinished(row: Row) -> str:
+    """Batches that readers have.
+
+    >>> unfinished({"unfinished_batch": 17, "batch_pid": 812, "worker_batches": 3, "set_aside_batches": 1})
+    '17 (pid 812) and 2 more, 1 set aside'
+    """
+    batch = "" if row["unfinished_batch"] is None else str(row["unfinished_batch"])
+    batch += f" (pid {row['batch_pid']})" if row["batch_pid"] else ""
+    batch += f" and {row['worker_batches'] - 1} more" if (row["worker_batches"] or 0) > 1 else ""
+    aside = f"{row['set_aside_batches']} set aside" if row["set_aside_batches"] else ""
+    return ", ".join(filter(None, (batch, aside)))
 
 
 def holder(row: Row) -> str:
@@ -78,7 +147,8 @@ def as_prometheus(rows: Sequence[Row]) -> str:
     lines = []
     for gauge, text in GAUGES.items():
         lines += [f"# HELP inorder_feed_{gauge} {text}", f"# TYPE inorder_feed_{gauge} gauge"]
-        lines += [f"inorder_feed_{gauge}{labels(row)} {row[gauge]}" for row in rows if row[gauge] is not None]
+        # A truth is 1 or 0.
+        lines += [f"inorder_feed_{gauge}{labels(row)} {row[gauge] + 0}" for row in rows if row[gauge] is not None]
     return "\n".join(lines)
 
 
