@@ -11,23 +11,92 @@ EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" $(HERE)inord
 
 EXTENSION   = inorder
 MODULE_big  = inorder
-OBJS        = src/inorder.o src/entropy.o src/uuid_datum.o src/sequential.o src/v7.o src/xact.o \
-              src/uuid_v1.o src/uuid_v1_ops.o src/uuid_v1_nextval.o src/time_bounds.o src/time_support.o src/uuid_min_max.o \
-              src/snapshot.o src/origin.o src/guard.o src/restored.o src/key_base.o src/rights.o src/state.o src/table_ref.o \
-              src/limit.o src/query.o src/ground.o src/leaf.o src/files.o src/probe.o src/sample.o src/order.o src/next_batch.o \
-              src/wait.o src/caller.o src/feed.o src/workers.o src/reader.o src/unread.o src/split.o src/enable.o src/count.o src/retention.o src/index_pages.o src/lab.o
+OBJS        = $(patsubst $(HERE)%.c,%.o,$(sort $(wildcard $(HERE)src/*.c)))
 PG_CPPFLAGS = -DINORDER_VERSION='"$(EXTVERSION)"'
 
 # The install script is the sources joined, in this order.
-SQL_SOURCES = header.sql keys.sql uuid_v1.sql time_bounds.sql uuid_extras.sql snapshot.sql position.sql \
-              state.sql table.sql query.sql order.sql next_batch.sql feed.sql workers.sql batches.sql reader.sql split.sql jsonb.sql \
-              guard.sql restore.sql prepare.sql count.sql retention.sql backlog.sql feeds.sql index_pages.sql rights.sql
+SQL_SOURCES = \
+    header.sql \
+    keys.sql \
+    uuid_v1.sql \
+    time_bounds.sql \
+    uuid_extras.sql \
+    snapshot.sql \
+    position.sql \
+    state.sql \
+    table.sql \
+    query.sql \
+    order.sql \
+    next_batch.sql \
+    feed.sql \
+    workers.sql \
+    batches.sql \
+    reader.sql \
+    split.sql \
+    jsonb.sql \
+    guard.sql \
+    restore.sql \
+    prepare.sql \
+    count.sql \
+    retention.sql \
+    backlog.sql \
+    feeds.sql \
+    index_pages.sql \
+    rights.sql
 DATA_built  = inorder--$(EXTVERSION).sql
 
-REGRESS        = install sequence_keys time_keys v7 xact uuid_v1 time_bounds snapshot index_pages feed guard feed_partitions feed_prepare feed_changes exact_count feed_rights feed_owner feed_path feed_hidden feed_state feed_limit feed_order feed_whole feed_wait feed_retention feed_batches feed_split feed_lag feeds uuid_extras
+# In this order: some tests use what earlier ones have made.
+REGRESS = \
+    install \
+    sequence_keys \
+    time_keys \
+    v7 \
+    xact \
+    uuid_v1 \
+    time_bounds \
+    snapshot \
+    index_pages \
+    feed \
+    guard \
+    feed_partitions \
+    feed_prepare \
+    feed_changes \
+    exact_count \
+    feed_rights \
+    feed_owner \
+    feed_path \
+    feed_hidden \
+    feed_state \
+    feed_limit \
+    feed_order \
+    feed_whole \
+    feed_wait \
+    feed_retention \
+    feed_batches \
+    feed_split \
+    feed_lag \
+    feeds \
+    uuid_extras
 # pg_regress looks for a test in its output folder first: in tree ./sql/feed.sql, a source, would be taken for one.
 REGRESS_OPTS   = --inputdir=$(HERE)test --outputdir=output_regress
-ISOLATION      = xact_order shared_sequence feed_own_rows feed_gap_uuid feed_gap_default feed_gap_generated feed_isolation feed_two_readers feed_batch_holder feed_workers feed_roles feed_table_changes feed_failing_consumer feed_nobody_waits feed_detach feed_order_of_cause exact_count_fold
+ISOLATION = \
+    xact_order \
+    shared_sequence \
+    feed_own_rows \
+    feed_gap_uuid \
+    feed_gap_default \
+    feed_gap_generated \
+    feed_isolation \
+    feed_two_readers \
+    feed_batch_holder \
+    feed_workers \
+    feed_roles \
+    feed_table_changes \
+    feed_failing_consumer \
+    feed_nobody_waits \
+    feed_detach \
+    feed_order_of_cause \
+    exact_count_fold
 ISOLATION_OPTS = --inputdir=$(HERE)test
 
 # Out of tree the folder of the objects does not exist yet; as a target it would
