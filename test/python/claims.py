@@ -119,6 +119,11 @@ def above(published: float) -> Callable[[Estimate], Answer]:
     return judge
 
 
+def disturbed(_found: Estimate) -> Answer:
+    """Nothing: other programs used nearly all of the processors' time while this was measured."""
+    return Answer.OPEN
+
+
 def some(found: Estimate) -> Answer:
     """More than none, counted."""
     return Answer.HOLDS if found.median > 0 else Answer.OPEN
@@ -166,6 +171,16 @@ def between_sizes(kind: str, rows: int, smallest: int, base: str = "bigint") -> 
 
         speeds, small = at(rows), at(smallest)
         return unpaired_ratio(speeds, small) if speeds and small else None
+
+    return figure
+
+
+def between_counts(kind: str, metric: str, rows: int, fewer: int) -> Figure:
+    """What an insert into one size of table counts, to one into another."""
+
+    def figure(result: Result) -> Estimate | None:
+        sizes = [list(by_round(result, "insert", kind, per_insert(metric), size).values()) for size in (rows, fewer)]
+        return unpaired_ratio(*sizes) if all(sizes) else None
 
     return figure
 

@@ -28,6 +28,8 @@ MODEL_RUN = "insert-18"  # whose largest table stands beside the model
 
 NOTED = {Answer.IN_PART: ": in part", Answer.NOT: ": not", Answer.OPEN: ": undecided"}  # in the cell of a run
 
+ENDED_EARLY = ", ended early"  # a run that was interrupted, and what it measured before
+
 Results = dict[str, Result]  # by the name of the file, without its ending
 
 
@@ -107,7 +109,8 @@ def command(result: Result) -> str:
 def runs_part(results: Results) -> Iterator[str]:
     """Each run: its report, its file, its command."""
     rows = [[f"[{name}]({name}.md)", f"[file]({name}{ENDING})", result.server["version"], f"`{command(result)}`",
-             result.method, result.created.partition("T")[0]] for name, result in results.items()]  # fmt: skip
+             result.method, result.created.partition("T")[0] + ("" if result.complete else ENDED_EARLY)]
+            for name, result in results.items()]  # fmt: skip
     yield "## The runs"
     yield f"`inorder lab report docs/results/NAME{ENDING} --html PAGE` writes the page of one, with its pictures."
     yield table(["report", "raw", "server", "command", "method", "day"], rows)

@@ -8,7 +8,9 @@ from claims import (
     above,
     at_least,
     below,
+    between_counts,
     between_sizes,
+    disturbed,
     image_percent,
     kept,
     middle,
@@ -29,7 +31,7 @@ STUDIES = {
     "P5": "reading an insert-only table without losing rows (PostgreSQL 9.4 in development)",
 }
 
-SMALL, MEDIUM, LARGE = 1_000, 1_000_000, 10_000_000
+SMALL, MEDIUM, LARGE, HUGE = 1_000, 1_000_000, 10_000_000, 100_000_000
 WAL = per_insert("wal_bytes")
 
 P1 = (
@@ -45,8 +47,16 @@ P1 = (
           to("insert", "bigint", "random_char", "tps", MEDIUM), above(3.2)),
     Claim("P1", "Time-prefixed keys in uuid, 10 M rows: TPS to random ones", "3.3, in char(32)", "insert",
           to("insert", "time", "random", "tps", LARGE), above(3.3)),
-    Claim("P1", "100 M rows: time-prefixed keys 6 times, a sequence 9 times as fast as random keys", "6; 9", "char",
-          to("insert", "time_char", "random_char", "tps", 100_000_000), above(6)),
+    Claim("P1", "Key added after loading, 10 M rows (here in uuid): TPS of time-prefixed keys to random ones", "3.3",
+          "packed", to("insert", "time_packed", "random_packed", "tps", LARGE), above(3.3)),
+    Claim("P1", "100 M rows, likewise: time-prefixed keys are 6 times as fast as random ones", "6", "packed",
+          to("insert", "time_packed", "random_packed", "tps", HUGE), disturbed),
+    Claim("P1", "100 M rows, likewise: a sequence is 9 times as fast", "9", "packed",
+          to("insert", "bigint_packed", "random_packed", "tps", HUGE), disturbed),
+    Claim("P1", "100 M rows: WAL of as many random keys to time-prefixed ones", "–", "packed",
+          to("insert", "random_packed", "time_packed", WAL, HUGE), above(1), counted=True),
+    Claim("P1", "100 M rows: index blocks that an insert of random keys reads, to one with 10 M rows", "–", "packed",
+          between_counts("random_packed", "index_reads", HUGE, LARGE), above(1), counted=True),
     Claim("P1", "Without an index the keys are equally fast: TPS of random ones to a sequence", "0.97", "char",
           to("insert", "random_char_none", "bigint_none", "tps", MEDIUM), near),
     Claim("P1", "INSERT … SELECT with a primary key (1 M rows, here 300,000): CPU time of random keys to bigint", "4.4",
@@ -120,6 +130,10 @@ P4 = (
           to("copy_from", "uuid", "uuid_v1", "seconds"), above(7.8)),
     Claim("P4", "COPY FROM of the next rows: time of uuid to uuid_v1", "24", "uuid-v1",
           to("copy_more", "uuid", "uuid_v1", "seconds"), above(24)),
+    Claim("P4", "COPY FROM of 20 million rows: time of uuid to uuid_v1", "7.8", "uuid-v1-20m",
+          to("copy_from", "uuid", "uuid_v1", "seconds"), above(7.8)),
+    Claim("P4", "COPY FROM of the next 2 million rows", "24", "uuid-v1-20m",
+          to("copy_more", "uuid", "uuid_v1", "seconds"), above(24)),
     Claim("P4", "COPY TO", "1.5", "uuid-v1", to("copy_to", "uuid", "uuid_v1", "seconds"), above(1.5)),
     Claim("P4", "ANALYZE", "1", "uuid-v1", to("analyze", "uuid", "uuid_v1", "seconds"), near),
     Claim("P4", "VACUUM after deleting the oldest tenth", "4–5", "uuid-v1",
@@ -129,7 +143,11 @@ P4 = (
     Claim("P4", "REINDEX", "1.1–1.2", "uuid-v1", to("reindex", "uuid", "uuid_v1", "seconds"), above(1.1)),
     Claim("P4", "Leaf density of uuid to uuid_v1 (bloat of over 30 % to 10 to 20 %)", "under 0.88", "uuid-v1",
           to("sizes", "uuid", "uuid_v1", "leaf_density"), below(0.88), counted=True),
+    Claim("P4", "Leaf density with 20 million rows", "under 0.88", "uuid-v1-20m",
+          to("sizes", "uuid", "uuid_v1", "leaf_density"), below(0.88), counted=True),
     Claim("P4", "WAL of COPY FROM of the next tenth: uuid to uuid_v1", "–", "uuid-v1",
+          to("copy_more", "uuid", "uuid_v1", "wal_bytes"), above(1), counted=True),
+    Claim("P4", "WAL of the next tenth with 20 million rows", "–", "uuid-v1-20m",
           to("copy_more", "uuid", "uuid_v1", "wal_bytes"), above(1), counted=True),
     Claim("P4", "The btree's fastpath: index blocks accessed per row of uuid_v1 (1 with it), to uuid", "–", "uuid-v1",
           to("copy_from", "uuid_v1", "uuid", "blocks_per_row"), below(1), counted=True),

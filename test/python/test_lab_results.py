@@ -14,7 +14,7 @@ from inorder.lab.setting import settings_of
 from inorder.report.catalogue import report_of
 from inorder.report.formats import as_markdown
 
-from results_page import ENDING, NAME, PAGE, PLACES, RESULTS, command, page, read_results
+from results_page import ENDED_EARLY, ENDING, NAME, PAGE, PLACES, RESULTS, command, page, read_results
 from study_claims import CLAIMS
 from tool import inorder
 
@@ -48,8 +48,11 @@ def test_the_runs_are_reported(tmp_path: Path) -> None:
     """All of them, by one command; and one as a page, that holds it."""
     done = inorder("lab", "report", *map(str, FILES), "--format", "markdown", folder=tmp_path)
     assert done.returncode == 0, done.stderr
+    written = PAGE.read_text(encoding="utf-8").splitlines()
     for name, result in RESULT.items():
-        assert result.complete and f"# {name}{ENDING}: {result.experiment}\n" in done.stdout
+        assert f"# {name}{ENDING}: {result.experiment}\n" in done.stdout
+        (row,) = (line for line in written if f"[file]({name}{ENDING})" in line)
+        assert (ENDED_EARLY in row) == (not result.complete)
         kept = (RESULTS / f"{name}.md").read_text(encoding="utf-8")
         for line in figures_of(result):
             assert line in done.stdout and line in kept, name
