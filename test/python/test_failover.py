@@ -136,6 +136,35 @@ def test_numbers_of_batches_do_not_come_again(pair: Pair) -> None:
     assert scalar(pair.new, NEXT, "later", 1) == 1, "numbers count from 1 where none can be known"
 
 
+def test_a_second_promotion(pair: Pair) -> None:
+    """Of a standby of the promoted one: numbers of neither lost timeline come again, no position of them goes on."""
+    known, positions = set[int](), list[str]()
+    begin = "SELECT feed_advance(p, feed_batch_after('events', p))::text FROM feed_start('events') AS p"
+    insert(pair.old, 1)
+    known.add(take(pair.old, "f")[0])
+    positions.append(str(scalar(pair.old, begin)))
+    pair.cut_off()
+    pair.standby.promote()
+    assert take(pair.new, "f") == (1, [1]) and scalar(pair.new, FINISH, "f", 1) is True
+    insert(pair.new, 2, 3)
+    kept = take(pair.new, "f", 1)
+    positions.append(str(scalar(pair.new, begin)))
+    with Standby(pair.standby) as third:
+        third.start(SETTINGS)
+        with connect(third.dsn) as last:
+            Pair(pair.standby, third, pair.new, last).cut_off()
+            assert scalar(pair.new, FINISH, "f", kept[0]) is True
+            insert(pair.new, 101)
+            known |= {kept[0], take(pair.new, "f", 1)[0]}
+            third.promote()
+            insert(last, 4)
+            assert take(last, "f") == kept and scalar(last, FINISH, "f", kept[0]) is True
+            assert drained(last, "f", known) == [3, 4] and drained(last, "untouched", {1}) == [1, 2, 3, 4]
+            for position in positions:
+                with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another server or timeline"):
+                    last.execute("SELECT feed_batch_after('events', %s::feed_position)", [position])
+
+
 # On a standby they wait for a lock, at the table itself or, in mid-query, at its partition.
 CALLS = {
     "feed_start": "SELECT feed_start('events', 'now')",
