@@ -14,6 +14,7 @@
 #include "utils/array.h"
 #include "utils/multirangetypes.h"
 #include "utils/snapmgr.h"
+#include "utils/tuplestore.h"
 
 #include "feed.h"
 #include "ground.h"
