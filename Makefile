@@ -70,6 +70,7 @@ REGRESS = \
     feed_limit \
     feed_order \
     feed_whole \
+    feed_gaps \
     feed_wait \
     feed_retention \
     feed_batches \

@@ -168,7 +168,7 @@ BEGIN
     IF inorder_internal.next_transaction(0) > 281474976710655 - t.base THEN
         RETURN;
     END IF;
-    numbers := inorder_internal.ended_transactions(t.base) - p.transactions;
+    numbers := inorder_internal.minus(inorder_internal.ended_transactions(t.base), p.transactions);
     transactions := inorder_internal.total(numbers);
     -- It must not take long, either.
     IF (SELECT count(*) FROM unnest(numbers)) <= 1000 THEN

@@ -273,8 +273,8 @@ COMMENT ON FUNCTION inorder_internal.check_remembers(inorder_internal.feed_table
 CREATE FUNCTION inorder_internal.is_idle(t inorder_internal.feed_table, p @extschema@.feed_position)
 RETURNS boolean
 LANGUAGE sql STABLE
-RETURN isempty(inorder_internal.ended_transactions((t).base) - (p).transactions) AND (p).partial IS NULL
-    AND upper((p).transactions) <= inorder_internal.next_transaction((t).base);
+RETURN isempty(inorder_internal.minus(inorder_internal.ended_transactions((t).base), (p).transactions))
+    AND (p).partial IS NULL AND upper((p).transactions) <= inorder_internal.next_transaction((t).base);
 COMMENT ON FUNCTION inorder_internal.is_idle(inorder_internal.feed_table, @extschema@.feed_position) IS
 'Internal function. Whether no transaction has ended since a position, and the position is valid.';
 
@@ -291,7 +291,8 @@ BEGIN
     PERFORM inorder_internal.check_reached(t, p);
     PERFORM inorder_internal.check_remembers(t, p);
     batch.origin := inorder_internal.server_origin();
-    batch.transactions := CASE WHEN inorder_internal.in_set(o) THEN o.frozen ELSE ended - p.transactions END;
+    batch.transactions := CASE WHEN inorder_internal.in_set(o) THEN o.frozen
+                               ELSE inorder_internal.minus(ended, p.transactions) END;
     batch.resumed := p.partial;
     batch.resumed_after := p.last_key;
     -- A standby may be behind the server that the position is from.
@@ -323,35 +324,10 @@ RETURN ROW('{}'::int8multirange, (p).partial, (p).last_key, (p).partial, (p).las
 COMMENT ON FUNCTION inorder_internal.no_batch(@extschema@.feed_position) IS
 'Internal function. The batch of no transactions, which does not change a position.';
 
-CREATE FUNCTION inorder_internal.total(numbers int8multirange)
-RETURNS bigint
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN (SELECT coalesce(sum(upper(n) - lower(n)), 0) FROM unnest(numbers) AS n);
-END $$;
-COMMENT ON FUNCTION inorder_internal.total(int8multirange) IS
-'Internal function. The number of elements of a set.';
-
-CREATE FUNCTION inorder_internal.smallest(numbers int8multirange, amount bigint)
-RETURNS int8multirange
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN (
-        SELECT coalesce(range_agg(CASE WHEN c.before + upper(c.r) - lower(c.r) > amount
-                                       THEN int8range(lower(c.r), lower(c.r) + amount - c.before) ELSE c.r END), '{}')
-        FROM (SELECT r, (sum(upper(r) - lower(r)) OVER (ORDER BY r))::bigint - (upper(r) - lower(r)) AS before
-              FROM unnest(numbers) AS r) AS c
-        WHERE c.before < amount);
-END $$;
-COMMENT ON FUNCTION inorder_internal.smallest(int8multirange, bigint) IS
-'Internal function. The given number of smallest elements of a set.';
-
 CREATE FUNCTION inorder_internal.window_numbers(b @extschema@.feed_batch)
 RETURNS int8multirange
 LANGUAGE sql IMMUTABLE
-RETURN (b).transactions - inorder_internal.one((b).resumed);
+RETURN inorder_internal.minus((b).transactions, inorder_internal.one((b).resumed));
 COMMENT ON FUNCTION inorder_internal.window_numbers(@extschema@.feed_batch) IS
 'Internal function. The whole transactions of a batch, from which a window is selected.';
 
@@ -374,12 +350,24 @@ RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    b.transactions := inorder_internal.one(b.resumed)
-        + inorder_internal.smallest(inorder_internal.window_numbers(b), amount);
+    b.transactions := inorder_internal.plus(inorder_internal.one(b.resumed),
+                                            inorder_internal.smallest(inorder_internal.window_numbers(b), amount));
     RETURN b;
 END $$;
 COMMENT ON FUNCTION inorder_internal.in_window(@extschema@.feed_batch, bigint) IS
 'Internal function. A batch reduced to the given number of smallest whole transactions.';
+
+CREATE FUNCTION inorder_internal.restricted(b @extschema@.feed_batch, numbers int8multirange)
+RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    b.transactions := inorder_internal.plus(numbers, inorder_internal.common(
+        b.transactions, inorder_internal.one(b.resumed) + inorder_internal.one(b.cut)));
+    RETURN b;
+END $$;
+COMMENT ON FUNCTION inorder_internal.restricted(@extschema@.feed_batch, int8multirange) IS
+'Internal function. A batch with only these of its transactions, and those of which it has a part.';
 
 CREATE FUNCTION inorder_internal.cut_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int
@@ -411,8 +399,8 @@ BEGIN
     IF number = b.resumed THEN
         b.transactions := inorder_internal.one(number);
     ELSE
-        b.transactions := b.transactions
-            * (int8multirange(int8range(0, number, '[]')) + inorder_internal.one(b.resumed));
+        b.transactions := inorder_internal.common(
+            b.transactions, int8multirange(int8range(0, number, '[]')) + inorder_internal.one(b.resumed));
     END IF;
     IF t.order_columns <> '{}' AND last_key IS NOT NULL THEN
         b.cut := number;

@@ -78,7 +78,8 @@ COMMENT ON FUNCTION inorder_internal.in_set(inorder_internal.feed_order) IS
 CREATE FUNCTION inorder_internal.passed_by(p @extschema@.feed_position)
 RETURNS int8multirange
 LANGUAGE sql IMMUTABLE
-RETURN (p).transactions + coalesce((inorder_internal.order_of((p).partial, (p).last_key)).frozen, '{}'::int8multirange);
+RETURN inorder_internal.plus((p).transactions, coalesce((inorder_internal.order_of((p).partial, (p).last_key)).frozen,
+                                                       '{}'::int8multirange));
 COMMENT ON FUNCTION inorder_internal.passed_by(@extschema@.feed_position) IS
 'Internal function. The transactions that a position has read, all rows of them or, of an ordered set, some.';
 

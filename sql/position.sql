@@ -63,7 +63,9 @@ COMMENT ON FUNCTION inorder_internal.one(bigint) IS
 'Internal function. The set of one transaction, or of none for null.';
 
 -- Executable by PUBLIC: it refers to pg_catalog only. Six members of last_key: see order_of() in sql/order.sql.
-CREATE FUNCTION @extschema@.feed_advance(from_position @extschema@.feed_position, batch @extschema@.feed_batch)
+CREATE FUNCTION inorder_internal.advanced(
+    from_position @extschema@.feed_position, batch @extschema@.feed_batch, read int8multirange
+)
 RETURNS @extschema@.feed_position
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -77,17 +79,27 @@ BEGIN
                               from_position.transactions, coalesce(from_position.partial::text, 'none'),
                               coalesce(from_position.last_key::text, 'none'), batch.transactions,
                               coalesce(batch.resumed::text, 'none'), coalesce(batch.resumed_after::text, 'none'));
-    ELSIF NOT from_position.transactions + batch.transactions <@ '{[0,281474976710656)}' THEN
+    ELSIF NOT from_position.transactions <@ '{[0,281474976710656)}'
+          OR NOT batch.transactions <@ '{[0,281474976710656)}' THEN
         RAISE 'the position after this batch would hold transactions %, which must be between 0 and 281474976710655',
             from_position.transactions + batch.transactions USING ERRCODE = 'numeric_value_out_of_range';
     END IF;
-    RETURN ROW(from_position.transactions + batch.transactions
-                   - CASE WHEN batch.cut IS NOT NULL THEN int8multirange(int8range(batch.cut, batch.cut, '[]'))
-                          -- An ordered batch that ends in the middle of its set.
-                          WHEN cardinality(batch.cut_after) = 6 THEN batch.transactions
-                          ELSE '{}'::int8multirange END,
-               batch.cut, batch.cut_after, batch.members, batch.origin);
+    RETURN ROW(read, batch.cut, batch.cut_after, batch.members, batch.origin);
 END $$;
+COMMENT ON FUNCTION inorder_internal.advanced(@extschema@.feed_position, @extschema@.feed_batch, int8multirange) IS
+'Internal function. The position after a batch, which has read these transactions completely.';
+
+CREATE FUNCTION @extschema@.feed_advance(from_position @extschema@.feed_position, batch @extschema@.feed_batch)
+RETURNS @extschema@.feed_position
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN inorder_internal.advanced(from_position, batch, inorder_internal.plus(
+    (from_position).transactions,
+    CASE WHEN (batch).cut IS NOT NULL
+         THEN inorder_internal.minus((batch).transactions,
+                                     int8multirange(int8range((batch).cut, (batch).cut, '[]'::text)))
+         -- An ordered batch that ends in the middle of its set.
+         WHEN cardinality((batch).cut_after) = 6 THEN '{}'::int8multirange
+         ELSE (batch).transactions END));
 COMMENT ON FUNCTION @extschema@.feed_advance(@extschema@.feed_position, @extschema@.feed_batch) IS
 'Return the position after a batch: position plus batch. Does not access tables.
 Errors: invalid_parameter_value if the batch does not follow the position, numeric_value_out_of_range.';

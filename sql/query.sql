@@ -111,17 +111,6 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.slice(inorder_internal.feed_table, bigint, text[], text[], text, boolean) IS
 'Internal function. The query for rows of one transaction above one key and up to another; null means no bound.';
 
-CREATE FUNCTION inorder_internal.near(numbers int8multirange)
-RETURNS int8multirange
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN (SELECT range_agg(int8range(lower(r), upper(r) + 100)) FROM unnest(numbers) AS r)
-        * int8multirange(range_merge(numbers));
-END $$;
-COMMENT ON FUNCTION inorder_internal.near(int8multirange) IS
-'Internal function. A set of numbers with gaps of up to 100 closed.';
-
 CREATE FUNCTION inorder_internal.bounds_table(t inorder_internal.feed_table, numbers int8multirange)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -156,7 +145,7 @@ DECLARE
 BEGIN
     -- A probe of a BRIN index reads all of it, and all pages not yet summarized: so adjacent ranges share a probe.
     IF NOT t.ordered THEN
-        probed := inorder_internal.near(numbers);
+        probed := inorder_internal.near(numbers, 100);
         filter := format(' AND %L::pg_catalog.int8multirange OPERATOR(pg_catalog.@>) ', numbers)
             || inorder_internal.number_text(t);
     END IF;

@@ -66,7 +66,7 @@ BEGIN
     IF coalesce(b.resumed, b.cut) IS NOT NULL THEN
         PERFORM inorder_internal.check_order(t, b.members, coalesce(b.resumed, b.cut));
     END IF;
-    missing := b.transactions - inorder_internal.ended_transactions(t.base);
+    missing := inorder_internal.minus(b.transactions, inorder_internal.ended_transactions(t.base));
     IF NOT isempty(missing) THEN
         RAISE 'this batch is newer than what this transaction sees'
         USING ERRCODE = 'object_not_in_prerequisite_state',

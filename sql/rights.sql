@@ -48,6 +48,11 @@ GRANT EXECUTE ON FUNCTION inorder_internal.key_columns(regclass) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.base_of(regclass) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.seen_feeds() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.seen_batches() TO PUBLIC;
+-- feed_advance() calls these, which access nothing.
+GRANT EXECUTE ON FUNCTION inorder_internal.advanced(
+    @extschema@.feed_position, @extschema@.feed_batch, int8multirange) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.plus(int8multirange, int8multirange) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.minus(int8multirange, int8multirange) TO PUBLIC;
 
 -- Of its arguments only.
 GRANT EXECUTE ON FUNCTION inorder_internal.from_jsonb(anyelement, jsonb) TO PUBLIC;

@@ -70,6 +70,44 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION inorder_internal.server_system() IS
 'Internal function. System identifier of this server, the first part of its origin.';
 
+-- As the operators of the server, which take 3 to 12 ms for sets of 10,000 ranges where these take 0.3 ms.
+
+CREATE FUNCTION inorder_internal.minus(numbers int8multirange, others int8multirange)
+RETURNS int8multirange
+AS 'MODULE_PATHNAME', 'numbers_minus' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION inorder_internal.minus(int8multirange, int8multirange) IS
+'Internal function. The numbers of one set that are not in another.';
+
+CREATE FUNCTION inorder_internal.plus(numbers int8multirange, others int8multirange)
+RETURNS int8multirange
+AS 'MODULE_PATHNAME', 'numbers_plus' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION inorder_internal.plus(int8multirange, int8multirange) IS
+'Internal function. The numbers that are in one of two sets.';
+
+CREATE FUNCTION inorder_internal.common(numbers int8multirange, others int8multirange)
+RETURNS int8multirange
+AS 'MODULE_PATHNAME', 'numbers_common' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION inorder_internal.common(int8multirange, int8multirange) IS
+'Internal function. The numbers that are in both of two sets.';
+
+CREATE FUNCTION inorder_internal.total(numbers int8multirange)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'numbers_total' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION inorder_internal.total(int8multirange) IS
+'Internal function. The number of elements of a set.';
+
+CREATE FUNCTION inorder_internal.smallest(numbers int8multirange, amount bigint)
+RETURNS int8multirange
+AS 'MODULE_PATHNAME', 'numbers_smallest' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION inorder_internal.smallest(int8multirange, bigint) IS
+'Internal function. The given number of smallest elements of a set.';
+
+CREATE FUNCTION inorder_internal.near(numbers int8multirange, distance bigint)
+RETURNS int8multirange
+AS 'MODULE_PATHNAME', 'numbers_near' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION inorder_internal.near(int8multirange, bigint) IS
+'Internal function. A set of numbers with gaps of up to a distance closed.';
+
 CREATE FUNCTION inorder_internal.uuid_xact_floor(number bigint)
 RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

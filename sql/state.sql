@@ -207,6 +207,20 @@ COMMENT ON COLUMN inorder_internal.count_part.storage IS
 COMMENT ON COLUMN inorder_internal.count_part.counted IS 'transactions whose rows are included in the number';
 COMMENT ON COLUMN inorder_internal.count_part.rows IS 'the number';
 
+-- A set of 10,000 ranges has 210 kB. The default compression makes 73 kB of it in 50 ms, lz4 90 kB in 1 ms.
+DO $$
+BEGIN
+    IF 'lz4' = ANY ((SELECT s.enumvals FROM pg_settings AS s WHERE s.name = 'default_toast_compression')::text[]) THEN
+        ALTER TABLE inorder_internal.feed
+            ALTER COLUMN position SET COMPRESSION lz4, ALTER COLUMN pending SET COMPRESSION lz4;
+        ALTER TABLE inorder_internal.count_part ALTER COLUMN counted SET COMPRESSION lz4;
+    ELSE
+        ALTER TABLE inorder_internal.feed
+            ALTER COLUMN position SET STORAGE external, ALTER COLUMN pending SET STORAGE external;
+        ALTER TABLE inorder_internal.count_part ALTER COLUMN counted SET STORAGE external;
+    END IF;
+END $$;
+
 CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.feed_table
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
 CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.feed

@@ -9,6 +9,7 @@
 
 #include "catalog/pg_type_d.h"
 #include "common/int.h"
+#include "executor/executor.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/array.h"
@@ -40,6 +41,7 @@ static StateCall joined_text = {"SELECT inorder_internal.joined_query($1, $2, $3
 static StateCall complaint = {"SELECT inorder_internal.complain($1, $2, $3)"};
 static StateCall window_text = {"SELECT inorder_internal.window_query($1, $2, $3, $4)"};
 static StateCall narrowed = {"SELECT inorder_internal.in_window($1, $2)"};
+static StateCall restricted = {"SELECT inorder_internal.restricted($1, $2)"};
 static StateCall cut_text = {"SELECT inorder_internal.cut_query($1, $2, $3)"};
 static StateCall cut = {"SELECT inorder_internal.cut_batch($1, $2, $3, $4)"};
 static StateCall advance = {"SELECT inorder_internal.advance($1, $2)"};
@@ -70,12 +72,12 @@ rows_of(const Table *table, Value batch, int64 amount, Value max_rows)
 	return DatumGetInt64(found.value);
 }
 
-/* The next amount to try where too few rows were found: what these suggest, but at least half the way to too many */
+/* The next amount to try where too few rows were found: what these suggest, but at most half the way to too many */
 static int64
 more_than(int64 amount, int64 found, int64 wanted, int64 too_many, int64 total)
 {
 	double		suggested = found == 0 ? amount * 32.0 : 1 + (double) amount * wanted * 1.25 / found;
-	int64		halfway = amount / 2 + too_many / 2 + 1;
+	int64		halfway = too_many > total ? total : amount / 2 + too_many / 2 + 1;
 	int64		next = suggested < (double) halfway ? (int64) suggested : halfway;
 
 	return Min(Max(next, amount + 1), total);
@@ -116,6 +118,26 @@ narrow(const Table *table, Value *batch, Value max_rows, int64 total)
 		}
 	}
 	state_call(&narrowed, 2, (Value[]) {*batch, value_of(Int64GetDatum(amount), INT8OID)}, 1, batch);
+}
+
+static Value
+transactions_of(Value batch)
+{
+	bool		null;
+	Datum		numbers = GetAttributeByName(DatumGetHeapTupleHeader(batch.value), "transactions", &null);
+
+	return null ? null_of(INT8MULTIRANGEOID) : value_of(numbers, INT8MULTIRANGEOID);
+}
+
+/* A batch of many ranges of transactions, reduced to the first so many that have rows: for the text of a query only */
+static Value
+without_empty(const Table *table, Value batch, int64 most)
+{
+	Value		numbers = transactions_of(batch);
+
+	if (!numbers.null && find_ranges(table, numbers, most, &numbers))
+		state_call(&restricted, 2, (Value[]) {batch, numbers}, 1, &batch);
+	return batch;
 }
 
 /* What a new batch may have */
@@ -166,7 +188,7 @@ find_candidate(const Table *table, Value position, Value max_rows, Candidate *ca
 	if (candidate->batch.null)
 		return NO_BATCH;
 	check_partitions(table->ground, GetActiveSnapshot());
-	if (can_probe(table, candidate->transactions))
+	if (table->ordered)
 		rows = probe(table, candidate->transactions);
 	if (rows.beyond || DatumGetBool(candidate->other_members.value))
 		look_for_faults(table, position, candidate);
@@ -187,6 +209,8 @@ cut_in(const Table *table, Value window, Value *batch, Value max_rows)
 	Value		query;
 	Value		last[2];
 
+	/* The rest of a transaction that was read in part may have no rows. */
+	window = without_empty(table, window, (int64) DatumGetInt32(max_rows.value) + 1);
 	state_call(&cut_text, 3, (Value[]) {table->description, window, max_rows}, 1, &query);
 	if (!query_row(table, text_of(query), false, 2, last))
 		return false;
@@ -302,7 +326,7 @@ batch_query(const Table *table, Value batch, const char *columns, bool in_order)
 	Value		query;
 
 	state_call(&select_text, 4,
-			   (Value[]) {table->description, batch, value_of(CStringGetTextDatum(columns), TEXTOID),
+			   (Value[]) {table->description, without_empty(table, batch, PG_INT64_MAX), value_of(CStringGetTextDatum(columns), TEXTOID),
 			   value_of(BoolGetDatum(in_order), BOOLOID)}, 1, &query);
 	return text_of(query);
 }

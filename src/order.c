@@ -251,7 +251,7 @@ is_exhausted(const Search *search, int64 budget)
 static int64
 set_size(const Search *search, int64 budget)
 {
-	if (can_probe(search->table, search->numbers))
+	if (can_count(search->table, search->numbers))
 		return probe_count(search->table, search->numbers, budget);
 	return DatumGetInt64(find_number(search, &set_size_text, 3,
 									 (Value[]) {search->table->description, search->batch, number_value(budget)}).value);

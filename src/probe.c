@@ -21,32 +21,38 @@
 #include "utils/multirangetypes.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
-#include "utils/typcache.h"
 
 #include "compat.h"
 #include "ground.h"
+#include "numbers.h"
 #include "probe.h"
 #include "uuid_datum.h"
 #include "uuid_layout.h"
 #include "xact.h"
 
-/* In all indexes; about where a query is as fast */
+/* Counts in all indexes; about where a query is as fast */
 #define PROBES_MAX 4096
 
+/* A query for fewer is made sooner than it is known which of them have rows */
+#define MANY_RANGES 64
+
+/* Entries of an index that are passed over one by one; a descent takes as long */
+#define STEPS_MAX 16
+
 static Datum
-smallest_key(uint64 number, Oid type)
+smallest_key(int64 number, Oid type)
 {
-	return type == UUIDOID ? uuid_datum(xact_key(number, (XactTail) {0, 0})) : Int64GetDatum((int64) number);
+	return type == UUIDOID ? uuid_datum(xact_key(number, (XactTail) {0, 0})) : Int64GetDatum(number);
 }
 
 static int
-scan_keys(ScanKey keys, Numbers numbers, Oid type)
+scan_keys(ScanKey keys, Range numbers, Oid type)
 {
 	bool		is_uuid = type == UUIDOID;
 
 	ScanKeyInit(&keys[0], 1, BTGreaterEqualStrategyNumber, is_uuid ? F_UUID_GE : F_INT8GE,
 				smallest_key(numbers.low, type));
-	if (numbers.high > XACT_NUMBER_MAX)
+	if (numbers.high > (int64) XACT_NUMBER_MAX)
 		return 1;
 	ScanKeyInit(&keys[1], 1, BTLessStrategyNumber, is_uuid ? F_UUID_LT : F_INT8LT, smallest_key(numbers.high, type));
 	return 2;
@@ -71,7 +77,7 @@ close_leaf(Opened leaf)
 
 /* A scan of the index for these numbers, of rows that the active snapshot sees or, with keys only, of all entries */
 IndexScanDesc
-scan_numbers(Opened leaf, Numbers numbers, bool keys_only)
+scan_numbers(Opened leaf, Range numbers, bool keys_only)
 {
 	ScanKeyData keys[2];
 	int			count = scan_keys(keys, numbers, leaf.index->rd_opcintype[0]);
@@ -84,7 +90,7 @@ scan_numbers(Opened leaf, Numbers numbers, bool keys_only)
 
 /* The number of rows of these numbers, at most so many */
 static int64
-index_count(Opened leaf, Numbers numbers, int64 most)
+index_count(Opened leaf, Range numbers, int64 most)
 {
 	IndexScanDesc scan = scan_numbers(leaf, numbers, false);
 	int64		found = 0;
@@ -100,79 +106,194 @@ index_count(Opened leaf, Numbers numbers, int64 most)
 
 /* The number of rows of one more table */
 static int64
-count_leaf(Opened leaf, const Numbers *ranges, int count, int64 most)
+count_leaf(Opened leaf, Numbers set, int64 most)
 {
 	int64		found = 0;
 
-	for (int i = 0; i < count && found < most; i++)
+	for (int i = 0; i < set.count && found < most; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		found += index_count(leaf, ranges[i], most - found);
+		found += index_count(leaf, set.ranges[i], most - found);
 	}
 	return found;
 }
 
-/* One row is enough of each kind. */
-static void
-probe_leaf(Opened leaf, const Numbers *ranges, int count, Numbers beyond, Found *found)
+/* The first range from one on that ends above a number, and is not known to have rows */
+static int
+next_range(Numbers set, const bool *has, int from, int64 number)
 {
-	found->rows = found->rows || count_leaf(leaf, ranges, count, 1) > 0;
-	found->beyond = found->beyond || index_count(leaf, beyond, 1) > 0;
+	while (from < set.count && (has[from] || set.ranges[from].high <= number))
+		from++;
+	return from;
+}
+
+/* The number in the index entry that a scan has come to */
+int64
+entry_number(IndexScanDesc scan)
+{
+	bool		is_null;
+	Datum		key = index_getattr(scan->xs_itup, 1, scan->xs_itupdesc, &is_null);
+
+	if (scan->indexRelation->rd_opcintype[0] == UUIDOID)
+		return (int64) xact_key_number(uuid_load(DatumGetUUIDP(key)));
+	return DatumGetInt64(key);
+}
+
+static void
+descend(IndexScanDesc scan, int64 number)
+{
+	ScanKeyData keys[2];
+	int			count = scan_keys(keys, (Range) {number, PG_INT64_MAX}, scan->indexRelation->rd_opcintype[0]);
+
+	index_rescan(scan, keys, count, NULL, 0);
+}
+
+/*
+ * Which ranges have rows, so many of those that were not known to.  An entry of
+ * the index, visible or not, says that there is none below it: most ranges of a
+ * set of thousands are passed without a look.
+ */
+static int64
+mark_ranges(IndexScanDesc scan, TupleTableSlot *slot, Numbers set, bool *has, int64 most)
+{
+	int			at = next_range(set, has, 0, PG_INT64_MIN);
+	int			steps = STEPS_MAX;
+	int64		marked = 0;
+
+	while (at < set.count && marked < most)
+	{
+		int64		number;
+
+		CHECK_FOR_INTERRUPTS();
+		if (steps++ == STEPS_MAX)
+		{
+			descend(scan, set.ranges[at].low);
+			steps = 1;
+		}
+		if (index_getnext_tid(scan, ForwardScanDirection) == NULL)
+			break;
+		number = entry_number(scan);
+		at = next_range(set, has, at, number);
+		if (at == set.count || number < set.ranges[at].low)
+			continue;
+		has[at] = index_fetch_heap(scan, slot);
+		marked += has[at];
+		steps = 0;
+	}
+	return marked;
+}
+
+static int64
+mark_leaf(Opened leaf, Numbers set, bool *has, int64 most)
+{
+	int64		marked;
+	IndexScanDesc scan = begin_index_scan(leaf.table, leaf.index, GetActiveSnapshot(), 1);
+
+	scan->xs_want_itup = true;
+	marked = mark_ranges(scan, leaf.slot, set, has, most);
+	index_endscan(scan);
+	return marked;
+}
+
+/* Ranges of a set, and which of them are known to have rows */
+typedef struct Known
+{
+	Numbers		set;
+	bool	   *has;
+	int64		count;
+	int64		most;			/* enough of them */
+} Known;
+
+static Known
+nothing_known(Numbers set, int64 most)
+{
+	return (Known) {set, palloc0(sizeof(bool) * (set.count + 1)), 0, most};
+}
+
+/* One more table.  Once enough ranges are known, those above them are of no use, whatever other tables have. */
+static void
+learn(Known *known, Opened leaf)
+{
+	int			enough = 0;
+
+	known->count += mark_leaf(leaf, known->set, known->has, known->most);
+	if (known->count < known->most)
+		return;
+	known->count = 0;
+	while (known->count < known->most)
+		known->count += known->has[enough++];
+	known->set.count = enough;
+}
+
+static Numbers
+value_numbers(Value numbers)
+{
+	return numbers_of(DatumGetMultirangeTypeP(numbers.value));
 }
 
 /* Only a btree is asked for little. */
 bool
-can_probe(const Table *table, Value numbers)
+can_count(const Table *table, Value numbers)
 {
 	uint64		ranges = DatumGetMultirangeTypeP(numbers.value)->rangeCount;
 
 	return table->ordered && (ranges + 1) * table->ground->leaf_count <= PROBES_MAX;
 }
 
-Numbers *
-ranges_of(MultirangeType *set)
-{
-	TypeCacheEntry *type = lookup_type_cache(INT8MULTIRANGEOID, TYPECACHE_MULTIRANGE_INFO);
-	Numbers    *ranges = palloc(sizeof(Numbers) * (set->rangeCount + 1));
-
-	for (uint32 i = 0; i < set->rangeCount; i++)
-	{
-		RangeBound	low;
-		RangeBound	high;
-
-		multirange_get_bounds(type->rngtype, set, i, &low, &high);
-		ranges[i] = (Numbers) {DatumGetInt64(low.val), DatumGetInt64(high.val)};
-	}
-	return ranges;
-}
-
 /* Whether there are rows of these transactions, and rows beyond all */
 Found
 probe(const Table *table, Value numbers)
 {
-	MultirangeType *set = DatumGetMultirangeTypeP(numbers.value);
-	Numbers    *ranges = ranges_of(set);
+	Known		known = nothing_known(value_numbers(numbers), 1);
 	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
-	Numbers		beyond = {xact_plus_base(next, table->ground->reading.base), PG_UINT64_MAX};
+	Range		beyond = {(int64) xact_plus_base(next, table->ground->reading.base), PG_INT64_MAX};
 	Found		found = {false, false};
 
 	for (int i = 0; i < table->ground->leaf_count; i++)
 	{
 		Opened		leaf = open_leaf(&table->ground->leaves[i]);
 
-		CHECK_FOR_INTERRUPTS();
-		probe_leaf(leaf, ranges, set->rangeCount, beyond, &found);
+		if (known.count == 0)
+			learn(&known, leaf);
+		found.beyond = found.beyond || index_count(leaf, beyond, 1) > 0;
 		close_leaf(leaf);
 	}
+	found.rows = known.count > 0;
 	return found;
+}
+
+/* Of a set of transactions that have ended, the first so many ranges that have rows, if an index shows quickly which do */
+bool
+find_ranges(const Table *table, Value numbers, int64 most, Value *found)
+{
+	MultirangeType *ranges = DatumGetMultirangeTypeP(numbers.value);
+	Known		known;
+	int			count = 0;
+
+	if (!table->ordered || ranges->rangeCount < MANY_RANGES || !is_bounded(ranges))
+		return false;
+	known = nothing_known(numbers_of(ranges), most);
+	PushActiveSnapshot(GetTransactionSnapshot());
+	for (int i = 0; i < table->ground->leaf_count; i++)
+	{
+		Opened		leaf = open_leaf(&table->ground->leaves[i]);
+
+		learn(&known, leaf);
+		close_leaf(leaf);
+	}
+	PopActiveSnapshot();
+	for (int i = 0; i < known.set.count; i++)
+		if (known.has[i])
+			known.set.ranges[count++] = known.set.ranges[i];
+	*found = value_of(numbers_datum((Numbers) {count, known.set.ranges}), INT8MULTIRANGEOID);
+	return true;
 }
 
 /* The number of rows of these transactions, at most so many */
 int64
 probe_count(const Table *table, Value numbers, int64 most)
 {
-	MultirangeType *set = DatumGetMultirangeTypeP(numbers.value);
-	Numbers    *ranges = ranges_of(set);
+	Numbers		set = value_numbers(numbers);
 	int64		found = 0;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
@@ -180,7 +301,7 @@ probe_count(const Table *table, Value numbers, int64 most)
 	{
 		Opened		leaf = open_leaf(&table->ground->leaves[i]);
 
-		found += count_leaf(leaf, ranges, set->rangeCount, most - found);
+		found += count_leaf(leaf, set, most - found);
 		close_leaf(leaf);
 	}
 	PopActiveSnapshot();

@@ -7,10 +7,10 @@
 
 #include "access/genam.h"
 #include "executor/tuptable.h"
-#include "utils/multirangetypes.h"
 #include "utils/relcache.h"
 
 #include "ground.h"
+#include "numbers.h"
 #include "query.h"
 
 /* What the snapshot that is active sees */
@@ -20,13 +20,6 @@ typedef struct Found
 	bool		beyond;			/* a row with a number that no transaction of this server has had yet */
 } Found;
 
-/* Numbers from low on, below high unless that is above all */
-typedef struct Numbers
-{
-	uint64		low;
-	uint64		high;
-} Numbers;
-
 /* A table that holds rows, and its index on the number */
 typedef struct Opened
 {
@@ -35,13 +28,14 @@ typedef struct Opened
 	TupleTableSlot *slot;
 } Opened;
 
-extern Numbers *ranges_of(MultirangeType *set);
 extern Opened open_leaf(const Leaf *leaf);
 extern void close_leaf(Opened leaf);
-extern IndexScanDesc scan_numbers(Opened leaf, Numbers numbers, bool keys_only);
+extern IndexScanDesc scan_numbers(Opened leaf, Range numbers, bool keys_only);
+extern int64 entry_number(IndexScanDesc scan);
 
-extern bool can_probe(const Table *table, Value numbers);
 extern Found probe(const Table *table, Value numbers);
+extern bool find_ranges(const Table *table, Value numbers, int64 most, Value *found);
+extern bool can_count(const Table *table, Value numbers);
 extern int64 probe_count(const Table *table, Value numbers, int64 most);
 
 #endif							/* INORDER_PROBE_H */

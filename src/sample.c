@@ -10,19 +10,14 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/itup.h"
 #include "access/relscan.h"
-#include "catalog/pg_type_d.h"
 #include "miscadmin.h"
-#include "utils/multirangetypes.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
-#include "utils/uuid.h"
 
 #include "ground.h"
 #include "probe.h"
 #include "sample.h"
-#include "uuid_layout.h"
 
 #define SAMPLES 4096			/* even, since it is halved */
 
@@ -52,43 +47,31 @@ keep(Sieve *sieve, int64 number)
 	sieve->kept[sieve->count++] = number;
 }
 
-/* The number in the index entry that a scan has come to */
-static int64
-entry_number(IndexScanDesc scan)
-{
-	bool		is_null;
-	Datum		key = index_getattr(scan->xs_itup, 1, scan->xs_itupdesc, &is_null);
-
-	if (scan->indexRelation->rd_opcintype[0] == UUIDOID)
-		return (int64) xact_key_number(uuid_load(DatumGetUUIDP(key)));
-	return DatumGetInt64(key);
-}
-
 /* From a range on, up to a gap that has entries; returns the range after it */
 static int
-sift_to_gap(Sieve *sieve, IndexScanDesc scan, const Numbers *ranges, int range, int count)
+sift_to_gap(Sieve *sieve, IndexScanDesc scan, const Range *ranges, int range, int count)
 {
 	while (index_getnext_tid(scan, ForwardScanDirection) != NULL)
 	{
-		uint64		number = (uint64) entry_number(scan);
+		int64		number = entry_number(scan);
 
 		CHECK_FOR_INTERRUPTS();
 		while (range < count && ranges[range].high <= number)
 			range++;
 		if (range == count || number < ranges[range].low)
 			return range;
-		keep(sieve, (int64) number);
+		keep(sieve, number);
 	}
 	return count;
 }
 
 /* As many descents as there are gaps with entries of this index: of 1,000 partitions each has few */
 static void
-sift(Sieve *sieve, Opened leaf, const Numbers *ranges, int count)
+sift(Sieve *sieve, Opened leaf, const Range *ranges, int count)
 {
 	for (int range = 0; range < count;)
 	{
-		IndexScanDesc scan = scan_numbers(leaf, (Numbers) {ranges[range].low, PG_UINT64_MAX}, true);
+		IndexScanDesc scan = scan_numbers(leaf, (Range) {ranges[range].low, PG_INT64_MAX}, true);
 
 		range = sift_to_gap(sieve, scan, ranges, range, count);
 		index_endscan(scan);
@@ -148,8 +131,7 @@ sample_of(const int64 *numbers, int count, int64 rows_each)
 Sample
 sample_by_index(const Table *table, Value numbers)
 {
-	MultirangeType *set = DatumGetMultirangeTypeP(numbers.value);
-	Numbers    *ranges = ranges_of(set);
+	Numbers		set = numbers_of(DatumGetMultirangeTypeP(numbers.value));
 	Sieve	   *sieve = palloc(sizeof(Sieve));
 	Sample		sample = {NULL, 0};
 
@@ -160,7 +142,7 @@ sample_by_index(const Table *table, Value numbers)
 
 		sieve->passed = sieve->count = 0;
 		sieve->stride = 1;
-		sift(sieve, leaf, ranges, set->rangeCount);
+		sift(sieve, leaf, set.ranges, set.count);
 		add_shares(&sample, sieve->kept, sieve->count, sieve->stride);
 		close_leaf(leaf);
 	}

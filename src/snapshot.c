@@ -24,14 +24,12 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
-#include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "utils/multirangetypes.h"
 #include "utils/snapmgr.h"
-#include "utils/typcache.h"
 
 #include "compat.h"
+#include "numbers.h"
 #include "uuid_layout.h"
 #include "wal.h"
 #include "xact.h"
@@ -103,24 +101,13 @@ ended_of(Snapshot snapshot)
 	return ended;
 }
 
-static RangeType *
-number_range(TypeCacheEntry *range_type, uint64 from, uint64 below)
-{
-	RangeBound	lower = {Int64GetDatum((int64) from), false, true, true};
-	RangeBound	upper = {Int64GetDatum((int64) below), false, false, false};
-
-	return serialize_range(range_type, &lower, &upper);
-}
-
 /* ended_transactions(base bigint) -> int8multirange */
 Datum
 ended_transactions(PG_FUNCTION_ARGS)
 {
 	int64		base = PG_GETARG_INT64(0);
 	Ended		ended = ended_of(current_snapshot());
-	TypeCacheEntry *type = lookup_type_cache(INT8MULTIRANGEOID, TYPECACHE_MULTIRANGE_INFO);
-	RangeType **ranges = (RangeType **) palloc(sizeof(RangeType *) * (ended.open_count + 1));
-	int			count = 0;
+	Numbers		numbers = {0, palloc(sizeof(Range) * (ended.open_count + 1))};
 	uint64		from = 0;
 
 	for (int i = 0; i <= ended.open_count; i++)
@@ -128,10 +115,10 @@ ended_transactions(PG_FUNCTION_ARGS)
 		uint64		below = xact_plus_base(i < ended.open_count ? ended.open[i] : ended.end, base);
 
 		if (from < below)
-			ranges[count++] = number_range(type->rngtype, from, below);
+			numbers.ranges[numbers.count++] = (Range) {(int64) from, (int64) below};
 		from = below + 1;
 	}
-	PG_RETURN_MULTIRANGE_P(make_multirange(INT8MULTIRANGEOID, type->rngtype, count, ranges));
+	PG_RETURN_DATUM(numbers_datum(numbers));
 }
 
 /* next_transaction(base bigint) -> bigint, the first number that no transaction has yet */

@@ -80,7 +80,7 @@ probe_unread(FunctionCallInfo fcinfo)
 		CHECK_FOR_INTERRUPTS();
 		fcinfo->isnull = fcinfo->isnull || !add_leaf(lfirst_oid(cell), key, ground.leaves, &ground.leaf_count);
 	}
-	if (fcinfo->isnull || !can_probe(&table, numbers))
+	if (fcinfo->isnull || !can_count(&table, numbers))
 	{
 		fcinfo->isnull = true;
 		return false;

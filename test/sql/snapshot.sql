@@ -173,3 +173,37 @@ SELECT error_of($$SELECT xact_id_generated(-1)$$), xact_id_generated(NULL) IS NU
 SELECT xact_id_generated(1000) - xact_id() AS base;
 DROP VIEW wrong;
 DROP TABLE g, t;
+
+-- Sets of transactions are compared in C: as the server does it, and in the form in which it stores them.
+CREATE FUNCTION drawn(seed int, size int) RETURNS int8multirange LANGUAGE sql IMMUTABLE
+RETURN (SELECT coalesce(range_agg(int8range(n, n + 1 + abs(hashint8(n)) % 3)), '{}')
+        FROM (SELECT abs(hashint8(seed * 1000 + i)) % (4 * size) AS n FROM generate_series(1, size) AS i) AS s);
+CREATE FUNCTION is_same(a int8multirange, b int8multirange) RETURNS boolean LANGUAGE sql IMMUTABLE
+RETURN a = b AND multirange_send(a) = multirange_send(b) AND a::text = b::text AND hash_multirange(a) = hash_multirange(b);
+WITH pairs AS (
+    SELECT drawn(i, i % 9) AS a, drawn(i + 1, i % 7) AS b FROM generate_series(1, 300) AS i
+    UNION ALL
+    VALUES ('{}'::int8multirange, '{}'::int8multirange), (drawn(1, 20000), drawn(2, 20000)), (drawn(3, 20000), '{[5,70000)}'),
+           ('{(,5)}', '{[3,8)}'), ('{[3,8),[9,)}', '{[1,4)}'), ('{(,)}', '{[1,4)}'), ('{}', '{(,)}'),
+           ('{[-9223372036854775808,3)}', '{[2,9223372036854775807)}')
+)
+SELECT count(*), count(*) FILTER (WHERE is_same(inorder_internal.minus(a, b), a - b)) AS minus,
+       count(*) FILTER (WHERE is_same(inorder_internal.plus(a, b), a + b)) AS plus,
+       count(*) FILTER (WHERE is_same(inorder_internal.common(a, b), a * b)) AS common
+FROM pairs;
+WITH sets AS (SELECT drawn(i, i % 9) AS a, i % 20 AS amount FROM generate_series(1, 300) AS i
+              UNION ALL VALUES ('{}', 3), (drawn(5, 20000), 12345))
+SELECT count(*),
+       count(*) FILTER (WHERE inorder_internal.total(a) = e.total) AS total,
+       count(*) FILTER (WHERE is_same(inorder_internal.smallest(a, amount), e.smallest)) AS smallest,
+       count(*) FILTER (WHERE is_same(inorder_internal.near(a, amount), e.near)) AS near
+FROM sets CROSS JOIN LATERAL (
+    SELECT count(n) AS total,
+           coalesce(range_agg(int8range(n, n + 1)) FILTER (WHERE place <= amount), '{}') AS smallest,
+           coalesce(range_agg(int8range(n, CASE WHEN following - n <= amount + 1 THEN following ELSE n + 1 END)), '{}') AS near
+    FROM (SELECT n, row_number() OVER (ORDER BY n) AS place, lead(n) OVER (ORDER BY n) AS following
+          FROM unnest(a) AS r, generate_series(lower(r), upper(r) - 1) AS n) AS numbers) AS e;
+SELECT inorder_internal.total('{[3,)}');
+SELECT inorder_internal.smallest('{(,3)}', 2);
+SELECT inorder_internal.near('{(,)}', 2);
+DROP FUNCTION drawn, is_same;

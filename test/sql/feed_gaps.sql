@@ -1,0 +1,78 @@
+-- Positions with many gaps: sets of hundreds of ranges, of which few have rows of the table.
+SET client_min_messages = warning;
+CREATE TABLE byuuid (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
+CREATE TABLE bybtree (n int PRIMARY KEY, xact bigint DEFAULT xact_id());
+CREATE INDEX ON bybtree (xact, n);
+CREATE TABLE bybrin (n int PRIMARY KEY, xact bigint DEFAULT xact_id());
+CREATE INDEX ON bybrin USING brin (xact);
+CREATE TABLE byparts (n int, xact bigint DEFAULT xact_id(), PRIMARY KEY (n, xact)) PARTITION BY HASH (n);
+CREATE INDEX ON byparts (xact, n);
+SELECT format('CREATE TABLE byparts_%s PARTITION OF byparts FOR VALUES WITH (MODULUS 5, REMAINDER %1$s)', i) FROM generate_series(0, 4) AS i \gexec
+SELECT count(feed_create('of ' || t, t::regclass)) FROM unnest('{byuuid,bybtree,bybrin,byparts}'::text[]) AS t;
+SELECT next_transaction() AS first \gset
+-- 600 transactions: one in three has rows, one of these up to 40, one in five rolls back.
+DO $$
+DECLARE
+    t text;
+BEGIN
+    FOR i IN 1 .. 600 LOOP
+        PERFORM xact_id();
+        IF i % 3 = 0 THEN
+            FOREACH t IN ARRAY '{byuuid,bybtree,bybrin,byparts}'::text[] LOOP
+                EXECUTE format('INSERT INTO %I (n) SELECT 100 * $1 + j FROM generate_series(1, $2) AS j', t)
+                USING i, CASE WHEN i % 90 = 0 THEN 40 ELSE 1 + i % 2 END;
+            END LOOP;
+        END IF;
+        IF i % 5 = 1 THEN ROLLBACK; ELSE COMMIT; END IF;
+    END LOOP;
+END $$;
+-- What a reader of a position with gaps at these numbers is to be given, in order.
+CREATE FUNCTION wanted(first bigint, passed int8multirange) RETURNS int[] LANGUAGE sql
+RETURN ARRAY(SELECT n FROM bybtree WHERE NOT passed @> xact ORDER BY xact, n);
+CREATE FUNCTION is_delivered(of_table regclass, first bigint, passed int8multirange, max_rows int) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    piece int[];
+    found int[] := '{}';
+    feed text := 'of ' || of_table;
+    p feed_position;
+    b feed_batch;
+    kept int[] := '{}';
+BEGIN
+    PERFORM feed_seek(feed, passed);
+    p := ROW(passed, NULL, NULL, (feed_start(of_table)).members, server_origin());
+    LOOP
+        EXECUTE format('SELECT array_agg(r.n ORDER BY place) FROM feed_read($1, null::%s, $2) WITH ORDINALITY AS r(%s, place)', of_table,
+                       CASE of_table WHEN 'byuuid'::regclass THEN 'id, n' ELSE 'n, xact' END) USING feed, max_rows INTO piece;
+        EXIT WHEN piece IS NULL;
+        IF cardinality(piece) > max_rows THEN RAISE 'a piece of % rows', cardinality(piece); END IF;
+        found := found || piece;
+        b := feed_batch_after(of_table, p, max_rows);
+        EXECUTE format('SELECT array_agg(r.n ORDER BY place) FROM feed_rows($1, $2, null::%s) WITH ORDINALITY AS r(%s, place)', of_table,
+                       CASE of_table WHEN 'byuuid'::regclass THEN 'id, n' ELSE 'n, xact' END) USING of_table, b INTO piece;
+        p := feed_advance(p, b);
+        kept := kept || piece;
+    END LOOP;
+    RETURN found = wanted(first, passed) AND kept = found;
+END $$;
+WITH sets AS (
+    SELECT label, int8multirange(int8range(0, :first)) + range_agg(int8range(:first + n, :first + n + 1)) FILTER (WHERE passed) AS passed
+    FROM (SELECT 'every second', n, n % 2 = 0 FROM generate_series(0, 599) AS n
+          UNION ALL SELECT 'one of seven', n, n % 7 = 0 FROM generate_series(0, 599) AS n
+          UNION ALL SELECT 'six of seven', n, n % 7 > 0 FROM generate_series(0, 599) AS n
+          UNION ALL SELECT 'all with rows', n, n % 3 < 2 FROM generate_series(0, 599) AS n
+          UNION ALL SELECT 'none with rows', n, n % 3 = 2 FROM generate_series(0, 599) AS n) AS s(label, n, passed)
+    GROUP BY label
+)
+SELECT label, array_agg(t || ' by ' || max_rows ORDER BY t, max_rows) FILTER (WHERE NOT is_delivered(t::regclass, :first, passed, max_rows)) AS differs,
+       cardinality(wanted(:first, passed)) AS rows
+FROM sets, (VALUES ('byuuid', 30), ('bybtree', 7), ('bybtree', 100000), ('bybrin', 100), ('byparts', 30), ('byparts', 100000)) AS read (t, max_rows)
+GROUP BY label, passed ORDER BY label;
+-- A transaction that is read in part, with gaps above it.
+SELECT feed_seek('of bybtree', int8multirange(int8range(0, :first + 89)) + (SELECT range_agg(int8range(:first + n, :first + n + 1)) FROM generate_series(91, 599, 2) AS n));
+SELECT count(*), min(n), max(n) FROM feed_read('of bybtree', null::bybtree, 15);
+SELECT count(*), min(n), max(n) FROM feed_read('of bybtree', null::bybtree, 15);
+SELECT count(*), min(n), max(n) FROM feed_read('of bybtree', null::bybtree, 15);
+SELECT count(*) AS rest FROM feed_read('of bybtree', null::bybtree);
+SELECT count(*) AS none FROM feed_read('of bybtree', null::bybtree);
+DROP FUNCTION wanted, is_delivered;
+DROP TABLE byuuid, bybtree, bybrin, byparts;
