@@ -27,6 +27,15 @@
 
 PG_FUNCTION_INFO_V1(has_unread);
 
+/* Whether keys are what an index of numbers has; nothing was proved of this table, and its owner may have changed the type */
+static bool
+has_numbers(Oid relation, AttrNumber key)
+{
+	Oid			type = key == InvalidAttrNumber ? InvalidOid : get_atttype(relation, key);
+
+	return type == INT8OID || type == UUIDOID;
+}
+
 /* A btree that begins with the column, locked; none if there is none, or somebody changes it */
 static Oid
 lock_index(Relation leaf, AttrNumber key)
@@ -54,7 +63,9 @@ add_leaf(Oid oid, const char *key, Leaf *leaves, int *count)
 		return false;
 	if (table->rd_rel->relkind == RELKIND_RELATION)
 	{
-		leaves[*count] = (Leaf) {.oid = oid, .index = lock_index(table, get_attnum(oid, key))};
+		AttrNumber	column = get_attnum(oid, key);
+
+		leaves[*count] = (Leaf) {.oid = oid, .index = has_numbers(oid, column) ? lock_index(table, column) : InvalidOid};
 		result = OidIsValid(leaves[(*count)++].index);
 	}
 	else

@@ -90,7 +90,16 @@ SELECT name, caught_up, caught_up_at FROM feeds WHERE name <> 'b' ORDER BY name;
 -- Without an index that could say it.
 DROP INDEX p_xact_idx;
 SELECT name, caught_up FROM feeds WHERE name = 'p';
+-- Nor by an index on text, which compares by other functions.
+CREATE TABLE changed (id bigint PRIMARY KEY DEFAULT xact_id());
+INSERT INTO changed DEFAULT VALUES;
+SELECT feed_create('changed', 'changed');
+DROP TRIGGER zz_inorder_guard ON changed;
+DROP TRIGGER zz_inorder_update ON changed;
+ALTER TABLE changed ALTER id DROP DEFAULT, ALTER id TYPE text USING id::text;
+SELECT name, caught_up FROM feeds WHERE name = 'changed';
 SELECT feed_drop(name) FROM feeds;
+DROP TABLE changed;
 DROP VIEW lag, written;
 DROP TABLE u, p, b, other, before;
 DROP FUNCTION shout;
