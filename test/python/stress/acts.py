@@ -119,7 +119,7 @@ def leave_unread(world: World, readers: list[Reader]) -> None:
     for reader in readers:
         if not isinstance(reader, Tail):
             reader.connect()
-            for table in TABLES:
+            for table in reader.tables:
                 reader.timed(table)
             reader.close()
 
@@ -184,7 +184,7 @@ def settle(reader: Reader) -> None:
 def begin_generated(reader: Plain) -> None:
     """All of their rows come again, to a sink that is empty."""
     with connect(reader.world.primary) as connection:
-        for table in GENERATED:
+        for table in set(GENERATED) & set(reader.tables):
             connection.execute(
                 "SELECT feed_seek(%s, 'beginning', owner => %s::regrole)", [reader.feed(table), reader.owner]
             )

@@ -94,6 +94,8 @@ class Delivery:
 class Reader(Role):
     """Polls all tables at random, then drains them when the writers are done, and again after the last commit."""
 
+    tables: tuple[str, ...] = TABLES
+
     def __init__(self, world: World, kind: str, delivery: Delivery | None = None) -> None:
         super().__init__(world, f"reader {kind} {'' if delivery is None else 2}".strip())
         self.kind = kind
@@ -132,7 +134,7 @@ class Reader(Role):
 
     def make_feeds(self, connection: Connection) -> None:
         """One feed on each table, of the role whose session this is."""
-        for table in () if self.joins else TABLES:
+        for table in () if self.joins else self.tables:
             connection.execute(
                 "SELECT feed_create(%s, %s, order_column => %s, whole_transactions => %s)",
                 [self.feed(table), table, self.order(table), self.delivery.whole],
@@ -143,7 +145,7 @@ class Reader(Role):
         self.connect()
         self.recover()
         while not self.world.settled.is_set():
-            table = self.rng.choice(TABLES)
+            table = self.rng.choice(self.tables)
             for _ in range(self.rng.randint(1, 4)):
                 self.timed(table)
             time.sleep(self.rng.random() * LONG_PAUSE)
@@ -155,7 +157,7 @@ class Reader(Role):
 
     def drain(self) -> None:
         """Until a poll finds nothing."""
-        for table in TABLES:
+        for table in self.tables:
             for _ in range(DRAINING_TRIES):
                 if self.timed(table) == 0:
                     break

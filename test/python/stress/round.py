@@ -30,6 +30,7 @@ from stress.partitions import Partitions
 from stress.readers import database_readers
 from stress.stateless import stateless_readers
 from stress.tails import Tail
+from stress.workers import workers
 from stress.world import ROWS_BEFORE, SETUP, STREAMS, TABLES, Phase, Role, World, token_of
 from stress.writers import WRITERS, Writer, finish_prepared
 
@@ -196,7 +197,7 @@ def run_round(server: Server, seconds: float, seed: int, is_long: bool = False) 
             standby.start(SETTINGS | LAG)
             world = World(primary.dsn, standby.dsn, seed, is_long=is_long)
             stage = Stage(primary, standby, young)
-            readers: list[Reader] = [*database_readers(world), *stateless_readers(world)]
+            readers: list[Reader] = [*database_readers(world), *workers(world), *stateless_readers(world)]
             tails = [Tail(world, "primary", "r_uuid"), Tail(world, "standby", "s_parts")] if is_long else []
             readers += tails
             prepare(world, readers)

@@ -1,0 +1,166 @@
+"""Workers that share a feed: batches at the same time, leases that run out, batches that are set aside."""
+
+import time
+
+import psycopg
+from psycopg import sql
+
+from stress.delivery import Event
+from stress.readers import ISOLATIONS, NEW_TIMELINE, Plain
+from stress.world import World
+
+# Of which all rows keep their numbers, and no partition comes or goes.
+SHARED = ("s_uuid", "s_number", "s_bare", "s_parts", "r_uuid")
+SHORT_LEASE, TOO_LONG_SECONDS = "1 second", 1.05
+LEASE = "5 minutes"
+TRIES = 3
+GIVEN_AWAY, RETURNED, ASIDE, BY_HAND = "given away", "returned", "set aside", "by hand"
+
+
+class Worker(Plain):
+    """feed_take_batch, feed_batch_rows, feed_finish_batch; the sink of all workers keeps each batch by its number."""
+
+    tables = SHARED
+
+    def __init__(self, world: World, kind: str, other: "Worker | None" = None) -> None:
+        super().__init__(world, kind, (1, 500), other.delivery if other else None)
+        self.delivery.tables = SHARED
+        self.delivery.ordered = False
+        self.sink: dict[tuple[str, int], list[int]] = other.sink if other else {}
+        # After a promotion: the last number of each feed that the new primary knows, and batches that it does not.
+        self.last: dict[str, int] = other.last if other else {}
+        self.dropped: set[tuple[str, int]] = other.dropped if other else set()
+        self.workers: list[str] = other.workers if other else []
+        self.workers.append(f"worker {len(self.workers) + 1}")
+        self.worker = self.workers[-1]
+        if other:
+            self.name = f"reader {kind} {len(self.workers)}"
+            self.rng = world.randomness(self.name)
+
+    def crash(self) -> bool:
+        """Now and then the connection is gone."""
+        if self.rng.random() < 0.05:
+            self.connection.close()
+            self.connect()
+            return True
+        return False
+
+    def poll(self, table: str) -> int | None:
+        """All steps, or as far as it gets. Zero if there is nothing to do."""
+        is_short = self.rng.random() < 0.05
+        taken = self.ask(table, SHORT_LEASE if is_short else LEASE)
+        if taken is None:
+            return None
+        return self.process(table, *taken, is_short) if taken[0] else self.clear(table)
+
+    def process(self, table: str, number: int, token: int, is_short: bool) -> int | None:
+        """A batch; the number of its rows if it got to the end."""
+        try:
+            tokens = self.rows(table, number)
+        except psycopg.errors.InvalidParameterValue:
+            if not is_short:
+                raise
+            return None  # over already, and finished by another
+        if is_short:
+            time.sleep(TOO_LONG_SECONDS)
+        if self.crash():
+            return None
+        if self.rng.random() < 0.15:
+            self.end(table, number, "SELECT feed_fail_batch(%s, %s, %s, 'no luck')", token, is_short)
+            return None
+        self.store(table, number, tokens)
+        if self.crash():
+            return None
+        self.end(table, number, "SELECT feed_finish_batch(%s, %s, token => %s)", token, is_short)
+        return len(tokens)
+
+    def ask(self, table: str, lease: str) -> tuple[int, int] | None:
+        """Number and token; zeros if there is nothing new, None after a crash."""
+        in_block = self.rng.random() < 0.3
+        if in_block:  # so that a crash takes the batch back
+            self.connection.execute(f"BEGIN ISOLATION LEVEL {self.rng.choice(ISOLATIONS)}".encode())
+            self.connection.execute("SELECT count(*) FROM inorder_internal.feed")
+            time.sleep(self.rng.random() * 0.02)
+        row = self.connection.execute(
+            "SELECT batch, token FROM feed_take_batch(%s, %s, %s, %s::interval, %s)",
+            [self.feed(table), self.worker, self.max_rows(), lease, TRIES],
+        ).fetchone()
+        if self.crash():
+            return None
+        if in_block:
+            self.connection.execute("COMMIT")
+        assert row is not None
+        return int(str(row[0] or 0)), int(str(row[1] or 0))
+
+    def rows(self, table: str, number: int) -> list[int]:
+        """Of a batch that this worker has; another may finish it only after the lease."""
+        statement = sql.SQL("SELECT token FROM feed_batch_rows(%s, %s, null::{})").format(sql.Identifier(table))
+        found = self.connection.execute(statement, [self.feed(table), number])
+        return [int(str(token)) for (token,) in found]
+
+    def end(self, table: str, number: int, statement: str, token: int, may_be_late: bool) -> None:
+        """Finish or return it; by another token it must not be possible, by this one only if it was given away."""
+        for guess in (token + 1, token):
+            try:
+                row = self.connection.execute(statement.encode(), [self.feed(table), number, guess]).fetchone()
+            except psycopg.errors.InvalidParameterValue as error:
+                if guess == token:
+                    self.delivery.retries[GIVEN_AWAY] += 1
+                    if not may_be_late:
+                        self.world.problem(f"{self.name}: batch {number} of {table} was given away: {error.diag}")
+                continue
+            if guess != token:
+                self.world.problem(f"{self.name}: batch {number} of {table} was ended by a wrong token")
+            if "fail" in statement:
+                self.delivery.retries[ASIDE if row == (True,) else RETURNED] += 1
+
+    def store(self, table: str, number: int, tokens: list[int]) -> None:
+        """Into the sink: a batch that it has already must be the same."""
+        with self.delivery.busy:
+            had = self.sink.setdefault((table, number), tokens)
+            if had is not tokens:
+                if sorted(had) != sorted(tokens):
+                    self.world.problem(f"{self.name}: batch {number} of {table} came again with other rows")
+                return
+            if (table, number) in self.dropped:
+                self.world.problem(f"{self.name}: batch {number} of {table} was another one before the promotion")
+            self.deliver(Event(self.name, None, table, tokens, batch=number))
+
+    def clear(self, table: str) -> int | None:
+        """What is set aside: tried again, or processed by hand. Zero if nothing is."""
+        row = self.connection.execute(
+            "SELECT batch FROM feed_batches WHERE name = %s AND set_aside IS NOT NULL LIMIT 1", [self.feed(table)]
+        ).fetchone()
+        if row is None:
+            return 0
+        number = int(str(row[0]))
+        try:
+            if self.rng.random() < 0.5:
+                self.connection.execute("SELECT feed_retry_batch(%s, %s)", [self.feed(table), number])
+            else:
+                self.store(table, number, self.rows(table, number))
+                self.connection.execute("SELECT feed_finish_batch(%s, %s)", [self.feed(table), number])
+                self.delivery.retries[BY_HAND] += 1
+        except psycopg.errors.InvalidParameterValue:
+            pass  # another worker was faster
+        return None
+
+    def follow_promotion(self) -> None:
+        """The sink forgets batches that the feed does not know any more: their rows come again, by other numbers."""
+        with self.delivery.busy:
+            if not self.last:
+                query = "SELECT relation::regclass::text, batch FROM inorder_internal.feed WHERE name LIKE %s || ' %%'"
+                found = self.connection.execute(query.encode(), [self.kind])
+                self.last.update({str(table): int(str(number)) for table, number in found})
+            lost = {key for key in self.sink if self.last[key[0]] < key[1] < NEW_TIMELINE}
+            self.dropped |= lost
+            for key in lost:
+                del self.sink[key]
+            events = self.delivery.events
+            events[:] = [event for event in events if (event.table, event.batch) not in lost]
+
+
+def workers(world: World) -> list[Plain]:
+    """Three of one feed on each table."""
+    first = Worker(world, "at once")
+    return [first, Worker(world, first.kind, first), Worker(world, first.kind, first)]
