@@ -100,7 +100,7 @@ COMMENT ON FUNCTION inorder_internal.keep_batch(
 CREATE FUNCTION inorder_internal.add_batch(
     feed bigint, next_batch @extschema@.feed_batch, asked timestamptz, is_all boolean
 )
-RETURNS void
+RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -111,9 +111,10 @@ BEGIN
     SET batch = inorder_internal.next_number(known.batch, known.batch_origin), batch_origin = (next_batch).origin
     WHERE known.id = feed RETURNING known.* INTO f;
     PERFORM inorder_internal.keep_batch(feed, f.batch, f.relation, next_batch);
+    RETURN f.batch;
 END $$;
 COMMENT ON FUNCTION inorder_internal.add_batch(bigint, @extschema@.feed_batch, timestamptz, boolean) IS
-'Internal function. Move a feed over a batch, and store it under the next number, for a worker.';
+'Internal function. Move a feed over a batch, and store it for a worker. Its number.';
 
 CREATE FUNCTION inorder_internal.share_pending(feed bigint)
 RETURNS void
@@ -173,6 +174,23 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.free_batch(bigint, text) IS
 'Internal function. The batch that a worker has, otherwise the first one that it may have; null if there is none.';
 
+CREATE FUNCTION inorder_internal.give_batch(
+    feed bigint, worker text, lease interval, max_tries int, holder oid, holder_pid int, number bigint
+)
+RETURNS TABLE (batch bigint, token bigint, tries int, lease_end timestamptz)
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    UPDATE inorder_internal.worker_batch AS w
+    SET worker = give_batch.worker, holder = give_batch.holder, holder_pid = give_batch.holder_pid,
+        -- 60 random bits.
+        token = concat('x'::text, right(replace(gen_random_uuid()::text, '-'::text, ''::text), 15))::bit(60)::bigint,
+        tries = w.tries + 1, max_tries = give_batch.max_tries, lease_end = clock_timestamp() + lease
+    WHERE w.feed = give_batch.feed AND w.number = give_batch.number
+    RETURNING w.number, w.token, w.tries, w.lease_end;
+END;
+COMMENT ON FUNCTION inorder_internal.give_batch(bigint, text, interval, int, oid, int, bigint) IS
+'Internal function. Give a batch to a worker.';
+
 CREATE FUNCTION inorder_internal.take_batch(
     feed bigint, worker text, lease interval, max_tries int, holder oid, holder_pid int
 )
@@ -190,14 +208,8 @@ BEGIN
             max_tries = take_batch.max_tries
         WHERE w.feed = take_batch.feed AND w.number = b.number;
     END LOOP;
-    RETURN QUERY
-        UPDATE inorder_internal.worker_batch AS w
-        SET worker = take_batch.worker, holder = take_batch.holder, holder_pid = take_batch.holder_pid,
-            -- 60 random bits.
-            token = concat('x', right(replace(gen_random_uuid()::text, '-', ''), 15))::bit(60)::bigint,
-            tries = w.tries + 1, max_tries = take_batch.max_tries, lease_end = clock_timestamp() + lease
-        WHERE w.feed = take_batch.feed AND w.number = b.number
-        RETURNING w.number, w.token, w.tries, w.lease_end;
+    RETURN QUERY SELECT * FROM inorder_internal.give_batch(feed, worker, lease, max_tries, holder, holder_pid,
+                                                           b.number);
 END $$;
 COMMENT ON FUNCTION inorder_internal.take_batch(bigint, text, interval, int, oid, int) IS
 'Internal function. Give an unfinished batch to a worker, which is one that it has or that is free; no row if there is '

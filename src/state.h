@@ -17,7 +17,7 @@ typedef struct Value
 } Value;
 
 /* A call that is prepared once a session; types may be others after the extension was made anew */
-#define STATE_ARGUMENTS 6
+#define STATE_ARGUMENTS 7
 
 typedef struct StateCall
 {

@@ -34,6 +34,9 @@ static StateCall share_pending = {"SELECT inorder_internal.share_pending($1)"};
 static StateCall take = {
 	"SELECT t.batch, t.token, t.tries, t.lease_end FROM inorder_internal.take_batch($1, $2, $3, $4, $5, $6) AS t"
 };
+static StateCall give = {
+	"SELECT g.batch, g.token, g.tries, g.lease_end FROM inorder_internal.give_batch($1, $2, $3, $4, $5, $6, $7) AS g"
+};
 static StateCall add = {"SELECT inorder_internal.add_batch($1, $2, $3, $4)"};
 static StateCall batch_of = {"SELECT inorder_internal.batch_of($1, $2)"};
 static StateCall has_free = {"SELECT inorder_internal.has_free($1)"};
@@ -61,15 +64,14 @@ share(const Feed *feed)
 
 /* Store what comes next as a batch that no worker has; false if there is nothing new */
 static bool
-add_batch(Feed *feed, Value max_rows)
+add_batch(Feed *feed, Value max_rows, Value *number)
 {
 	Value		batch;
-	Value		nothing;
 
 	if (!find_rows(feed, max_rows, &batch))
 		return false;
 	check_ground(&feed->table);
-	state_call(&add, 4, (Value[]) {feed->id, batch, feed->asked, is_all_value(feed)}, 1, &nothing);
+	state_call(&add, 4, (Value[]) {feed->id, batch, feed->asked, is_all_value(feed)}, 1, number);
 	return true;
 }
 
@@ -100,14 +102,14 @@ feed_take_batch(PG_FUNCTION_ARGS)
 	Value		nothing;
 	Value		results[RESULTS] = {{.null = true}, {.null = true}, {.null = true}, {.null = true}};
 	Feed		feed;
-	Value		asked[6];
+	Value		asked[7];
 
 	state_call(&check_worker, 3, (Value[]) {worker, lease, max_tries}, 1, &nothing);
 	feed = take_feed(fcinfo, 5, NEED_ROWS);
 	share(&feed);
-	memcpy(asked, (Value[]) {feed.id, worker, lease, max_tries, session_value(), pid_value()}, sizeof(asked));
+	memcpy(asked, (Value[]) {feed.id, worker, lease, max_tries, session_value(), pid_value()}, sizeof(Value) * 6);
 	if (state_look(&take, 6, asked, RESULTS, results) ||
-		(add_batch(&feed, argument_value(fcinfo, 2, INT4OID)) && state_look(&take, 6, asked, RESULTS, results)))
+		(add_batch(&feed, argument_value(fcinfo, 2, INT4OID), &asked[6]) && state_look(&give, 7, asked, RESULTS, results)))
 		make_durable();
 	return row_of(fcinfo, results);
 }
