@@ -4,9 +4,10 @@ import time
 
 import psycopg
 from inorder.database import Connection, connect
+from psycopg import sql
 
-from stress.refusals import passes
-from stress.world import TABLES, Role, World, token_of, transaction
+from stress.refusals import cause_of, passes
+from stress.world import TABLES, Role, World, is_lost, token_of, transaction
 from stress.writers import check_count
 
 HELD = "held open"
@@ -186,6 +187,44 @@ class Watcher(Role):
                         self.world.problem(f"{waiting} waited for {holding} ({event}): {statement}")
 
 
+OBSERVED = 8  # feeds in one snapshot
+KNOWN = "SELECT name, owner, relation::oid::regclass::text, caught_up FROM feeds WHERE caught_up IS NOT NULL"
+
+
+class Observer(Role):
+    """Compares what the view says of feeds with what reads find in the same snapshot: caught up, or unread rows."""
+
+    def work(self) -> None:
+        """A few feeds at a time; what another session changes meanwhile ends the transaction."""
+        with self.session(self.world.primary) as connection:
+            while not self.world.released.is_set():
+                try:
+                    with transaction(connection, "REPEATABLE READ"):
+                        known = connection.execute(KNOWN.encode()).fetchall()
+                        for feed in self.rng.sample(known, min(OBSERVED, len(known))):
+                            name, owner, table, caught_up = feed
+                            self.compare(connection, str(name), str(owner), str(table), caught_up is True)
+                except psycopg.Error as error:
+                    if is_lost(error) or cause_of(error) is None:
+                        raise
+                self.pause(0.1)
+
+    def compare(self, connection: Connection, name: str, owner: str, table: str, caught_up: bool) -> None:
+        """One of which something is said; an unfinished batch is read by nobody else."""
+        peek = sql.SQL("SELECT count(*) FROM feed_peek(%s, null::{}, NULL, %s::regrole)").format(sql.Identifier(table))
+        connection.execute("SAVEPOINT peek")
+        try:
+            row = connection.execute(peek, [name, owner]).fetchone()
+        except psycopg.errors.ObjectNotInPrerequisiteState as error:
+            if "unfinished batch" not in str(error) or caught_up:
+                raise
+            connection.execute("ROLLBACK TO peek")
+            return
+        self.world.done[f"seen as {'caught up' if caught_up else 'behind'}"] += 1
+        if row is None or caught_up != (row[0] == 0):
+            self.world.problem(f"feed {name} has {row} unread rows, and caught_up is {caught_up}")
+
+
 def hold_open(world: World) -> dict[str, list[int]]:
     """Prepare a transaction that stays until the end: its rows, by table."""
     lane = next(world.lanes)
@@ -213,4 +252,5 @@ def others(world: World, later: bool) -> list[Role]:
         Indexer(world, "indexer"),
         Partitioner(world, "partitioner"),
         Watcher(world, "watcher"),
+        Observer(world, "observer"),
     ]
