@@ -152,7 +152,7 @@ RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION inorder_internal.has_unread(regclass, name, int8multirange) IS
 'Internal function. Whether a table has a row with one of these numbers, by its btree indexes; null if it has none, is '
-'locked by somebody who changes it, or if there are too many ranges and partitions.';
+'locked by somebody who changes it or not permanent, or if there are too many ranges and partitions.';
 
 CREATE FUNCTION inorder_internal.backlog(
     t inorder_internal.feed_table, p @extschema@.feed_position, OUT transactions bigint, OUT rows bigint,

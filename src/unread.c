@@ -25,6 +25,9 @@
 #include "probe.h"
 #include "wait.h"
 
+/* With their indexes they are locked at once: a share of max_locks_per_transaction that leaves room for others */
+#define TABLES_MAX 1000
+
 PG_FUNCTION_INFO_V1(has_unread);
 
 /* Whether keys are what an index of numbers has; nothing was proved of this table, and its owner may have changed the type */
@@ -52,7 +55,11 @@ lock_index(Relation leaf, AttrNumber key)
 	return InvalidOid;
 }
 
-/* Lock a table of the tree, and add it to the leaves if it holds rows; false if that is not possible at once */
+/*
+ * Lock a table of the tree, and add it to the leaves if it holds rows; false if
+ * that is not possible at once.  A table that inherits may be temporary, of
+ * another session; a standby has no files of one that is not logged.
+ */
 static bool
 add_leaf(Oid oid, const char *key, Leaf *leaves, int *count)
 {
@@ -61,7 +68,7 @@ add_leaf(Oid oid, const char *key, Leaf *leaves, int *count)
 
 	if (table == NULL)
 		return false;
-	if (table->rd_rel->relkind == RELKIND_RELATION)
+	if (table->rd_rel->relkind == RELKIND_RELATION && table->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT)
 	{
 		AttrNumber	column = get_attnum(oid, key);
 
@@ -86,6 +93,7 @@ probe_unread(FunctionCallInfo fcinfo)
 	ListCell   *cell;
 	bool		result;
 
+	fcinfo->isnull = list_length(tree) > TABLES_MAX;
 	foreach(cell, tree)
 	{
 		CHECK_FOR_INTERRUPTS();

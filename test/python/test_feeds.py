@@ -133,3 +133,21 @@ def test_whether_it_has_all_rows_of_a_table_that_is_changed(fresh: Connection) -
         assert other.execute(read).fetchone() == (False,)
         fresh.execute("SET lock_timeout = '10s'")
         fresh.execute("ALTER TABLE events ALTER n TYPE int")  # nor is anybody who changes it
+
+
+def test_what_an_owner_does_to_a_table_does_not_hide_other_feeds(fresh: Connection) -> None:
+    """Its rows are in another session, in files that a standby lacks, or in more partitions than can be locked."""
+    read = "SELECT name, caught_up FROM feeds ORDER BY name"
+    fresh.execute("CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)")
+    fresh.execute("CREATE INDEX ON parts (id)")
+    fresh.execute("SELECT feed_create('a', 'events'), feed_create('b', 'parts')")
+    with connect(fresh.info.dsn) as other:
+        other.execute("CREATE TEMP TABLE child () INHERITS (events)")
+        other.execute("CREATE INDEX ON child (id)")
+        other.execute("INSERT INTO child (n) VALUES (1)")
+        assert fresh.execute(read).fetchall() == [("a", None), ("b", True)]
+    wait_for(lambda: fresh.execute(read).fetchall() == [("a", True), ("b", True)])
+    fresh.execute("ALTER TABLE events SET UNLOGGED")
+    fresh.execute("DO 'BEGIN FOR i IN 1..1100 LOOP EXECUTE format(''CREATE TABLE p%s PARTITION OF parts FOR VALUES "
+                  "IN (%1$s)'', i); IF i % 100 = 0 THEN COMMIT; END IF; END LOOP; END'")  # fmt: skip
+    assert fresh.execute(read).fetchall() == [("a", None), ("b", None)]
