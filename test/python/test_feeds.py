@@ -26,7 +26,9 @@ def feeds(cluster: Cluster, fresh: Connection, tmp_path: Path) -> Tail:
     fresh.execute("SELECT pg_stat_force_next_flush()")  # or the server adds later to ANALYZE's number what it hears of
     fresh.execute("ANALYZE events")
     fresh.execute("SELECT count(*) FROM feed_read('mail', null::events)")
-    return Tail(cluster, tmp_path, command="feeds")
+    tool = Tail(cluster, tmp_path, command="feeds")
+    tool.environment["COLUMNS"] = "120"
+    return tool
 
 
 def test_a_feed_that_is_behind_comes_first(feeds: Tail, fresh: Connection) -> None:
@@ -54,7 +56,7 @@ ROWS: list[Row] = [
 
 def test_the_example_of_the_documentation() -> None:
     """Is what these rows print."""
-    assert as_table(ROWS) in text("docs/feed-operations.md")
+    assert as_table(ROWS, 120) in text("docs/feed-operations.md")
 
 
 @pytest.mark.parametrize("width", [40, 80, 100, 120, 300])
