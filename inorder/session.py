@@ -154,7 +154,16 @@ def may_pass(error: psycopg.Error) -> bool:
     """
     if error.sqlstate is None:  # said by the client: the connection is lost, or was not to be had
         return isinstance(error, psycopg.OperationalError)
-    return error.sqlstate.startswith(PASSING)
+    return error.sqlstate.startswith(PASSING) or index_went(error)
+
+
+def index_went(error: psycopg.Error) -> bool:
+    """Whether an index disappeared under a query: on a standby DROP INDEX CONCURRENTLY does not lock the table.
+
+    >>> index_went(psycopg.errors.InternalError_("could not open relation with OID 16384"))
+    True
+    """
+    return isinstance(error, psycopg.errors.InternalError_) and "could not open relation with OID" in str(error)
 
 
 def explained(error: psycopg.Error) -> InorderError:

@@ -187,7 +187,7 @@ class Reader(Role):
         self.unsure = None
         for connection in self.open_connections():
             roll_back(connection)
-        cause = cause_of(error)
+        cause = cause_of(error, self.on_standby)
         if cause is None:
             raise error
         self.delivery.retries[cause] += 1
@@ -196,9 +196,9 @@ class Reader(Role):
         try:
             self.go_on(table, cause)
         except psycopg.Error as another:
-            if not passes(another):
+            if not passes(another, self.on_standby):
                 raise
-            self.delivery.retries[str(cause_of(another))] += 1
+            self.delivery.retries[str(cause_of(another, self.on_standby))] += 1
 
     def go_on(self, table: str, cause: str) -> None:
         """After an error that does not pass by itself. What two readers share only the first of them repairs."""

@@ -45,7 +45,7 @@ class Counter(Role):
         except psycopg.errors.UndefinedTable:
             pass  # a partition that was dropped
         except psycopg.Error as error:
-            if not passes(error):
+            if not passes(error, self.on_standby):
                 raise
 
 

@@ -1,10 +1,13 @@
 """Errors that a reader may get, by the manual, and what it is to do about each."""
 
 import psycopg
+from inorder.session import index_went
 
 # What is asked for is not to be had now, and will be.
 IN_USE = "in use"  # another session has the batch
 AGAIN = {"40001": "40001", "40P01": "40P01", "55006": IN_USE}
+RECOVERY = "recovery"
+INDEX = "index"
 # object_not_in_prerequisite_state: somebody has to act. What the message or the hint says, and what it is.
 NOT_NOW = "not now"
 OWNER = "owner"
@@ -24,17 +27,19 @@ CAUSES = {
 }
 
 
-def cause_of(error: psycopg.Error) -> str | None:
+def cause_of(error: psycopg.Error, on_standby: bool = False) -> str | None:
     """Why a statement was refused, in a word; None if nothing may refuse it so."""
+    if on_standby and index_went(error):
+        return INDEX
     if error.sqlstate in AGAIN:
         return AGAIN[error.sqlstate]
     if isinstance(error, psycopg.errors.QueryCanceled) and "conflict with recovery" in str(error):
-        return "recovery"
+        return RECOVERY
     if isinstance(error, psycopg.errors.ObjectNotInPrerequisiteState):
         return next((cause for text, cause in CAUSES.items() if text in str(error)), None)
     return None
 
 
-def passes(error: psycopg.Error) -> bool:
+def passes(error: psycopg.Error, on_standby: bool = False) -> bool:
     """Whether it is enough to try again."""
-    return cause_of(error) in (*AGAIN.values(), "recovery", NOT_NOW, OWNER)
+    return cause_of(error, on_standby) in (*AGAIN.values(), RECOVERY, INDEX, NOT_NOW, OWNER)
