@@ -170,15 +170,17 @@ BEGIN
     END IF;
     numbers := inorder_internal.minus(inorder_internal.ended_transactions(t.base), p.transactions);
     transactions := inorder_internal.total(numbers);
-    -- It must not take long, either.
-    IF (SELECT count(*) FROM unnest(numbers)) <= 1000 THEN
-        estimated := inorder_internal.rows_with(t, numbers, inorder_internal.next_transaction(t.base));
-    END IF;
     -- A transaction of which rows were read may have no more.
     caught_up := CASE WHEN p.partial IS NOT NULL THEN NULL WHEN cardinality(p.last_key) > 3 THEN false
                       WHEN isempty(numbers) THEN true
                       ELSE NOT inorder_internal.has_unread(t.relation, t.key_column, numbers) END;
-    rows := CASE WHEN caught_up THEN 0 WHEN estimated BETWEEN 0 AND 9e18 THEN round(estimated) END;
+    IF caught_up THEN
+        rows := 0;
+    -- It must not take long, either.
+    ELSIF (SELECT count(*) FROM unnest(numbers)) <= 1000 THEN
+        estimated := inorder_internal.rows_with(t, numbers, inorder_internal.next_transaction(t.base));
+        rows := CASE WHEN estimated BETWEEN 0 AND 9e18 THEN round(estimated) END;
+    END IF;
 EXCEPTION WHEN data_exception THEN
     -- From 18 on the owner of a table may set any statistics.
     rows := NULL;

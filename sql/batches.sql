@@ -29,7 +29,8 @@ COMMENT ON FUNCTION inorder_internal.unfinished(bigint) IS
 CREATE FUNCTION inorder_internal.without(p @extschema@.feed_position, unread int8multirange)
 RETURNS @extschema@.feed_position
 LANGUAGE sql IMMUTABLE
-RETURN ROW((p).transactions - unread, (p).partial, (p).last_key, (p).members, (p).origin)::@extschema@.feed_position;
+RETURN ROW(inorder_internal.minus((p).transactions, unread), (p).partial, (p).last_key, (p).members,
+           (p).origin)::@extschema@.feed_position;
 COMMENT ON FUNCTION inorder_internal.without(@extschema@.feed_position, int8multirange) IS
 'Internal function. A position without some transactions.';
 
