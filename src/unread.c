@@ -49,7 +49,8 @@ lock_index(Relation leaf, AttrNumber key)
 	{
 		Oid			index = lfirst_oid(cell);
 
-		if (index_rank(index, key) == BTREE_RANK && ConditionalLockRelationOid(index, AccessShareLock))
+		/* Locked first: DROP INDEX CONCURRENTLY waits for that, but not for a lock on the table. */
+		if (ConditionalLockRelationOid(index, AccessShareLock) && index_rank(index, key) == BTREE_RANK)
 			return index;
 	}
 	return InvalidOid;
@@ -81,29 +82,39 @@ add_leaf(Oid oid, const char *key, Leaf *leaves, int *count)
 	return result;
 }
 
+/*
+ * The tables that hold rows; false if that is not known.  Each is locked before
+ * what is below it is looked up: of one that is gone that would be an error.
+ */
+static bool
+find_leaves(Oid relation, const char *key, struct Ground *ground)
+{
+	List	   *tree = list_make1_oid(relation);
+	ListCell   *cell;
+
+	ground->leaves = palloc(sizeof(Leaf) * TABLES_MAX);
+	foreach(cell, tree)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (list_length(tree) > TABLES_MAX || !add_leaf(lfirst_oid(cell), key, ground->leaves, &ground->leaf_count))
+			return false;
+		tree = list_concat(tree, find_inheritance_children(lfirst_oid(cell), NoLock));
+	}
+	return true;
+}
+
 /* In the newest snapshot: no older one sees the rows of a table that was rewritten since. */
 static bool
 probe_unread(FunctionCallInfo fcinfo)
 {
-	List	   *tree = find_all_inheritors(PG_GETARG_OID(0), NoLock, NULL);
-	const char *key = NameStr(*PG_GETARG_NAME(1));
-	struct Ground ground = {.leaves = palloc(sizeof(Leaf) * list_length(tree))};
+	struct Ground ground = {0};
 	Table		table = {.oid = PG_GETARG_OID(0), .ordered = true, .ground = &ground};
 	Value		numbers = value_of(PG_GETARG_DATUM(2), INT8MULTIRANGEOID);
-	ListCell   *cell;
 	bool		result;
 
-	fcinfo->isnull = list_length(tree) > TABLES_MAX;
-	foreach(cell, tree)
-	{
-		CHECK_FOR_INTERRUPTS();
-		fcinfo->isnull = fcinfo->isnull || !add_leaf(lfirst_oid(cell), key, ground.leaves, &ground.leaf_count);
-	}
-	if (fcinfo->isnull || !can_count(&table, numbers))
-	{
-		fcinfo->isnull = true;
+	fcinfo->isnull = !find_leaves(table.oid, NameStr(*PG_GETARG_NAME(1)), &ground) || !can_count(&table, numbers);
+	if (fcinfo->isnull)
 		return false;
-	}
 	PushActiveSnapshot(GetLatestSnapshot());
 	result = probe(&table, numbers).rows;
 	PopActiveSnapshot();
