@@ -400,7 +400,8 @@ BEGIN
         RAISE 'a position must have at most 100000 ranges of transactions, not %', ranges
         USING ERRCODE = 'program_limit_exceeded';
     ELSIF NOT isempty(unended) THEN
-        RAISE 'transactions % have not ended', unended USING ERRCODE = 'invalid_parameter_value',
+        RAISE 'transactions % have not ended', inorder_internal.few_of(unended)
+        USING ERRCODE = 'invalid_parameter_value',
               DETAIL = 'A feed that had read them would miss their rows.';
     END IF;
     SELECT * INTO known FROM inorder_internal.feed AS f WHERE f.id = feed;

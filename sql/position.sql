@@ -62,6 +62,21 @@ RETURN CASE WHEN number IS NULL THEN '{}'::int8multirange ELSE int8multirange(in
 COMMENT ON FUNCTION inorder_internal.one(bigint) IS
 'Internal function. The set of one transaction, or of none for null.';
 
+CREATE FUNCTION inorder_internal.few_of(numbers int8multirange)
+RETURNS text
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    more bigint := (SELECT count(*) FROM unnest(numbers)) - 4;
+BEGIN
+    RETURN CASE WHEN more > 0
+                THEN format('%s and %s ranges more',
+                            (SELECT range_agg(r) FROM (SELECT r FROM unnest(numbers) AS r LIMIT 4) AS f), more)
+                ELSE numbers::text END;
+END $$;
+COMMENT ON FUNCTION inorder_internal.few_of(int8multirange) IS
+'Internal function. A set as a message shows it: four ranges at most, and how many there are more.';
+
 -- Executable by PUBLIC: it refers to pg_catalog only. Six members of last_key: see order_of() in sql/order.sql.
 CREATE FUNCTION inorder_internal.advanced(
     from_position @extschema@.feed_position, batch @extschema@.feed_batch, read int8multirange

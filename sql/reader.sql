@@ -43,7 +43,8 @@ BEGIN
         RAISE 'from_position must not be null' USING ERRCODE = 'null_value_not_allowed',
               HINT = 'feed_start() gives one to begin with.';
     ELSIF NOT p.transactions <@ '{[0,281474976710656)}' THEN
-        RAISE 'the position holds transactions %, which must be between 0 and 281474976710655', p.transactions
+        RAISE 'the position holds transactions %, which must be between 0 and 281474976710655',
+            inorder_internal.few_of(p.transactions)
         USING ERRCODE = 'numeric_value_out_of_range';
     ELSIF p.partial NOT BETWEEN 0 AND 281474976710655 OR p.transactions @> p.partial THEN
         RAISE 'the position stands inside transaction %, which must be between 0 and 281474976710655 and not read yet',
@@ -70,7 +71,7 @@ BEGIN
     IF NOT isempty(missing) THEN
         RAISE 'this batch is newer than what this transaction sees'
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = format('Transactions %s have not ended in its snapshot.', missing),
+              DETAIL = format('Transactions %s have not ended in its snapshot.', inorder_internal.few_of(missing)),
               HINT = 'In REPEATABLE READ and SERIALIZABLE begin a new transaction; '
                      'on a standby wait until it has come so far.';
     END IF;

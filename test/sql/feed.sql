@@ -244,6 +244,7 @@ SELECT error_of($$SELECT feed_seek('late', 'end')$$);
 SELECT regexp_replace(error_of($$SELECT feed_seek('late', '{[0,281474976710655)}'::int8multirange)$$), '\d{3,}', 'N', 'g');
 SELECT error_of($$SELECT feed_seek('late', '{[-5,3)}'::int8multirange)$$);
 SELECT regexp_replace(error_of($$SELECT feed_seek('late', '{(,)}'::int8multirange)$$), '\d{3,}', 'N', 'g');
+SELECT error_of($$SELECT feed_seek('late', (SELECT range_agg(int8range(-2 * i, -2 * i + 1)) FROM generate_series(1, 10000) AS i))$$);
 SELECT error_of(format('SELECT feed_seek(''late'', NULL::%s)', t)) FROM unnest('{text,int8multirange}'::text[]) AS t;
 
 -- Without state: what is empty moves nothing, also in the middle of a transaction and in an old snapshot.
