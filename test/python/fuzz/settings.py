@@ -31,7 +31,7 @@ CHOICES = {
     "extra_float_digits": ("-15", "3", "0"),
     "bytea_output": ("escape", "hex"),
     "xmlbinary": ("hex", "base64"),
-    # Not debug5: PostgreSQL then takes a cancel while it cleans up a subtransaction, and the session ends with a FATAL error.
+    # Not debug5: with it a cancel takes effect inside of the cleanup of a subtransaction, and the session ends (FATAL).
     "client_min_messages": ("error", "debug4", "notice"),
     "client_encoding": ("latin1", "sql_ascii", "utf8", "euc_jp"),
     "synchronous_commit": ("off", "on", "local", "remote_apply"),
