@@ -30,9 +30,11 @@ PG_FUNCTION_INFO_V1(feed_split);
 
 static StateCall between = {"SELECT inorder_internal.between_positions($1, $2)"};
 static StateCall take_apart = {
-	"SELECT (SELECT inorder_internal.check_splittable($1)), inorder_internal.one(($1).resumed),"
-	" inorder_internal.whole_transactions($1), CASE WHEN ($1).cut IS DISTINCT FROM ($1).resumed"
-	" THEN inorder_internal.one(($1).cut) ELSE '{}'::pg_catalog.int8multirange END, ($1).resumed, ($1).cut"
+	"SELECT (SELECT inorder_internal.check_splittable($1)),"
+	" inorder_internal.one(($1).resumed) OPERATOR(pg_catalog.*) ($1).transactions,"
+	" inorder_internal.whole_transactions($1),"
+	" CASE WHEN ($1).cut IS DISTINCT FROM ($1).resumed THEN inorder_internal.one(($1).cut)"
+	" ELSE '{}'::pg_catalog.int8multirange END, ($1).resumed, ($1).cut"
 };
 static StateCall check_kept = {"SELECT inorder_internal.check_kept_batch($1)"};
 static StateCall count_text = {"SELECT inorder_internal.count_query($1, $2, $3)"};

@@ -60,6 +60,7 @@ SELECT f.t, count(*), bool_and(z.same) AS same, max(cardinality(z.sizes)) AS par
 -- Of more parts than rows, of an empty batch, of rows without a key to distinguish them.
 SELECT z.* FROM steps AS f JOIN steps AS s ON s.t = f.t AND s.i = f.i + 2, feed_batch_between(f.p, s.p) AS batch, part_sizes(f.t, batch, 10000) AS z WHERE f.t = 'a'::regclass AND f.i = 4;
 SELECT s.* FROM steps AS f, feed_batch_between(f.p, f.p) AS batch, part_sizes(f.t, batch, 3) AS s WHERE f.t = 'a'::regclass AND f.i = 2;
+SELECT isempty((batch).transactions) AS none, z.* FROM feed_start('a') AS f, feed_batch_after('a', f, 30) AS first, feed_advance(f, first) AS inside, LATERAL (SELECT ROW('{}', (inside).partial, (inside).last_key, (inside).partial, (inside).last_key, (inside).members, (inside).origin)::feed_batch AS batch OFFSET 0) AS n, part_sizes('a', batch, 3) AS z;
 -- An order that a batch does not show in its numbers: a transaction that ended late is cut after younger ones.
 SELECT (f).transactions IS NOT NULL AS made FROM (SELECT feed_batch_between(ROW('{[0,5)}', 9, '{1}', NULL, NULL)::feed_position, ROW('{[0,5),[6,20)}', 5, '{7}', NULL, NULL)::feed_position) AS f) AS b;
 -- With an order column: inside of a set, or from set to set.
