@@ -102,11 +102,23 @@ class Stateless(Reader):
             asked, "SELECT feed_batch_after(%s, %s::feed_position, %s, %s)::text", table, self.positions[table], limit,
             self.delivery.whole,
         )  # fmt: skip
-        tokens = batch_rows(reading if self.rng.random() < 0.5 else asked, table, batch)
+        if self.order(table) is None and self.rng.random() < 0.2:
+            tokens = self.read_parts(asked, table, batch)
+        else:
+            tokens = batch_rows(reading if self.rng.random() < 0.5 else asked, table, batch)
         position = self.text(
             moving, "SELECT feed_advance(%s::feed_position, %s::feed_batch)::text", self.positions[table], batch
         )
+        if self.rng.random() < 0.2:  # what is compared at the end is then the batch between the positions
+            between = "SELECT feed_batch_between(%s::feed_position, %s::feed_position)::jsonb::feed_batch::text"
+            batch = self.text(asked, between, self.positions[table], position)
         return batch, tokens, position
+
+    def read_parts(self, connection: Connection, table: str, batch: str) -> list[int]:
+        """The rows of the parts of a batch, each read somewhere."""
+        split = "SELECT p::text FROM feed_split(%s, %s::feed_batch, %s) AS p"
+        parts = connection.execute(split.encode(), [table, batch, self.rng.randint(1, 5)]).fetchall()
+        return [token for (part,) in parts for token in batch_rows(self.rng.choice(self.connections), table, str(part))]
 
     def go_on(self, table: str, cause: str) -> None:
         """A guard that stood all the time and is another now is known to feeds, not to a position kept elsewhere."""
