@@ -91,13 +91,15 @@ BEGIN
           AND batch.transactions NOT IN ('{}', from_position.last_key[4]::int8multirange) THEN
         RAISE 'this batch does not follow this position' USING ERRCODE = 'invalid_parameter_value',
               DETAIL = format('Position: %s, then %s up to %s. Batch: %s, first %s above %s.',
-                              from_position.transactions, coalesce(from_position.partial::text, 'none'),
-                              coalesce(from_position.last_key::text, 'none'), batch.transactions,
-                              coalesce(batch.resumed::text, 'none'), coalesce(batch.resumed_after::text, 'none'));
+                              inorder_internal.few_of(from_position.transactions),
+                              coalesce(from_position.partial::text, 'none'),
+                              coalesce(left(from_position.last_key::text, 200), 'none'),
+                              inorder_internal.few_of(batch.transactions), coalesce(batch.resumed::text, 'none'),
+                              coalesce(left(batch.resumed_after::text, 200), 'none'));
     ELSIF NOT from_position.transactions <@ '{[0,281474976710656)}'
           OR NOT batch.transactions <@ '{[0,281474976710656)}' THEN
         RAISE 'the position after this batch would hold transactions %, which must be between 0 and 281474976710655',
-            from_position.transactions + batch.transactions USING ERRCODE = 'numeric_value_out_of_range';
+            inorder_internal.few_of(inorder_internal.plus(from_position.transactions, batch.transactions)) USING ERRCODE = 'numeric_value_out_of_range';
     END IF;
     RETURN ROW(read, batch.cut, batch.cut_after, batch.members, batch.origin);
 END $$;

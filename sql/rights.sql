@@ -53,6 +53,7 @@ GRANT EXECUTE ON FUNCTION inorder_internal.advanced(
     @extschema@.feed_position, @extschema@.feed_batch, int8multirange) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.plus(int8multirange, int8multirange) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.minus(int8multirange, int8multirange) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.few_of(int8multirange) TO PUBLIC;
 
 -- Of its arguments only.
 GRANT EXECUTE ON FUNCTION inorder_internal.from_jsonb(anyelement, jsonb) TO PUBLIC;

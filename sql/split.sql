@@ -12,8 +12,10 @@ AS $$
 BEGIN
     RAISE 'no batch leads from from_position to to_position' USING ERRCODE = 'invalid_parameter_value',
           DETAIL = format('From: %s, then %s up to %s. To: %s, then %s up to %s.',
-                          p.transactions, coalesce(p.partial::text, 'none'), coalesce(p.last_key::text, 'none'),
-                          q.transactions, coalesce(q.partial::text, 'none'), coalesce(q.last_key::text, 'none'));
+                          inorder_internal.few_of(p.transactions), coalesce(p.partial::text, 'none'),
+                          coalesce(left(p.last_key::text, 200), 'none'),
+                          inorder_internal.few_of(q.transactions), coalesce(q.partial::text, 'none'),
+                          coalesce(left(q.last_key::text, 200), 'none'));
 END $$;
 COMMENT ON FUNCTION inorder_internal.say_unrelated(@extschema@.feed_position, @extschema@.feed_position) IS
 'Internal function. The error about two positions of which the second does not follow the first.';
@@ -33,10 +35,10 @@ BEGIN
             RETURN CASE WHEN q.transactions = p.transactions AND o.frozen = r.frozen
                              AND o.next_value <= r.next_value THEN o.frozen END;
         WHEN inorder_internal.in_set(o) THEN
-            RETURN CASE WHEN q.transactions = p.transactions + o.frozen THEN o.frozen END;
+            RETURN CASE WHEN q.transactions = inorder_internal.plus(p.transactions, o.frozen) THEN o.frozen END;
         WHEN inorder_internal.in_set(r) THEN
             RETURN CASE WHEN q.transactions = p.transactions THEN r.frozen END;
-        ELSE RETURN q.transactions - p.transactions;
+        ELSE RETURN inorder_internal.minus(q.transactions, p.transactions);
     END CASE;
 END $$;
 COMMENT ON FUNCTION inorder_internal.set_between(@extschema@.feed_position, @extschema@.feed_position) IS
@@ -56,7 +58,8 @@ BEGIN
         numbers := CASE WHEN p.transactions = q.transactions THEN inorder_internal.one(p.partial) END;
     ELSIF p.partial IS NOT NULL OR q.partial IS NOT NULL THEN
         numbers := CASE WHEN p.partial IS NULL OR q.transactions @> p.partial
-                               THEN q.transactions - p.transactions + inorder_internal.one(q.partial) END;
+                               THEN inorder_internal.plus(inorder_internal.minus(q.transactions, p.transactions),
+                                                          inorder_internal.one(q.partial)) END;
     ELSE
         numbers := inorder_internal.set_between(p, q);
     END IF;
@@ -94,14 +97,15 @@ COMMENT ON FUNCTION inorder_internal.check_splittable(@extschema@.feed_batch) IS
 CREATE FUNCTION inorder_internal.whole_transactions(b @extschema@.feed_batch)
 RETURNS int8multirange
 LANGUAGE sql IMMUTABLE
-RETURN (b).transactions - inorder_internal.one((b).resumed) - inorder_internal.one((b).cut);
+RETURN inorder_internal.minus(inorder_internal.minus((b).transactions, inorder_internal.one((b).resumed)),
+                              inorder_internal.one((b).cut));
 COMMENT ON FUNCTION inorder_internal.whole_transactions(@extschema@.feed_batch) IS
 'Internal function. The transactions of which a batch has all rows.';
 
 CREATE FUNCTION inorder_internal.of_batch(b @extschema@.feed_batch, numbers int8multirange)
 RETURNS @extschema@.feed_batch
 LANGUAGE sql IMMUTABLE
-RETURN ROW((b).transactions * numbers,
+RETURN ROW(inorder_internal.common((b).transactions, numbers),
            CASE WHEN numbers @> (b).resumed THEN (b).resumed END,
            CASE WHEN numbers @> (b).resumed THEN (b).resumed_after END,
            CASE WHEN numbers @> (b).cut THEN (b).cut END,
@@ -158,8 +162,10 @@ BEGIN
     b.transactions := CASE
         WHEN number = b.cut THEN b.transactions
         WHEN number = b.resumed THEN inorder_internal.one(number)
-        ELSE inorder_internal.one(b.resumed)
-             + inorder_internal.whole_transactions(b) * int8multirange(int8range(0, number, '[]')) END;
+        ELSE inorder_internal.plus(
+            inorder_internal.one(b.resumed),
+            inorder_internal.common(inorder_internal.whole_transactions(b),
+                                    int8multirange(int8range(0, number, '[]')))) END;
     b.cut := CASE WHEN key IS NOT NULL THEN number END;
     b.cut_after := key;
     RETURN b;
@@ -171,8 +177,9 @@ COMMENT ON FUNCTION inorder_internal.part_to(@extschema@.feed_batch, bigint, tex
 CREATE FUNCTION inorder_internal.rest_after(b @extschema@.feed_batch, part @extschema@.feed_batch)
 RETURNS @extschema@.feed_batch
 LANGUAGE sql IMMUTABLE
-RETURN ROW((b).transactions - (part).transactions + inorder_internal.one((part).cut), (part).cut, (part).cut_after,
-           (b).cut, (b).cut_after, (b).members, (b).origin)::@extschema@.feed_batch;
+RETURN ROW(inorder_internal.plus(inorder_internal.minus((b).transactions, (part).transactions),
+                                 inorder_internal.one((part).cut)),
+           (part).cut, (part).cut_after, (b).cut, (b).cut_after, (b).members, (b).origin)::@extschema@.feed_batch;
 COMMENT ON FUNCTION inorder_internal.rest_after(@extschema@.feed_batch, @extschema@.feed_batch) IS
 'Internal function. What remains of a batch after its first part.';
 

@@ -74,5 +74,22 @@ SELECT count(*), min(n), max(n) FROM feed_read('of bybtree', null::bybtree, 15);
 SELECT count(*), min(n), max(n) FROM feed_read('of bybtree', null::bybtree, 15);
 SELECT count(*) AS rest FROM feed_read('of bybtree', null::bybtree);
 SELECT count(*) AS none FROM feed_read('of bybtree', null::bybtree);
-DROP FUNCTION wanted, is_delivered;
+-- A message shows a few ranges of a set, whoever asks.
+CREATE FUNCTION message_size(query text) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE detail text;
+BEGIN
+    EXECUTE query;
+    RETURN NULL;
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
+    RETURN length(SQLERRM || detail);
+END $$;
+CREATE VIEW many AS SELECT range_agg(int8range(n, n + 1)) AS numbers FROM generate_series(0, 2000, 2) AS n;
+GRANT SELECT ON many TO PUBLIC;
+SET ROLE pg_monitor;
+SELECT message_size('SELECT feed_advance(ROW(numbers, NULL, NULL, NULL, NULL)::feed_position, ROW(numbers, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch) FROM many') < 500 AS short;
+SELECT message_size('SELECT feed_batch_between(ROW(numbers, NULL, NULL, NULL, NULL)::feed_position, ROW(int8multirange(), NULL, NULL, NULL, NULL)::feed_position) FROM many') < 500 AS short;
+RESET ROLE;
+DROP VIEW many;
+DROP FUNCTION wanted, is_delivered, message_size;
 DROP TABLE byuuid, bybtree, bybrin, byparts;
