@@ -23,7 +23,7 @@
 
 #include "ground.h"
 #include "probe.h"
-#include "wait.h"
+#include "without_locks.h"
 
 /* With their indexes they are locked at once: a share of max_locks_per_transaction that leaves room for others */
 #define TABLES_MAX 1000

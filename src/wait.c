@@ -26,8 +26,6 @@
 #include "storage/latch.h"
 #include "storage/lwlock.h"
 #include "utils/fmgrprotos.h"
-#include "utils/memutils.h"
-#include "utils/resowner.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
@@ -76,48 +74,6 @@ pause_ms(double duration)
 	CHECK_FOR_INTERRUPTS();
 }
 
-static void
-end_subtransaction(MemoryContext context, ResourceOwner owner)
-{
-	RollbackAndReleaseCurrentSubTransaction();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
-}
-
-/*
- * In a subtransaction that is always rolled back, so that no lock is held
- * afterwards: ALTER TABLE with a lock_timeout would never get its turn.
- */
-bool
-without_locks(HasCome has_come, FunctionCallInfo fcinfo)
-{
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	MemoryContext mine = AllocSetContextCreate(context, "inorder wait", ALLOCSET_DEFAULT_SIZES);
-	bool		result = false;
-
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(mine);
-	PG_TRY();
-	{
-		result = has_come(fcinfo);
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-		end_subtransaction(context, owner);
-		ReThrowError(error);
-	}
-	PG_END_TRY();
-	end_subtransaction(context, owner);
-	MemoryContextDelete(mine);
-	return result;
-}
-
 static double
 timeout_of(FunctionCallInfo fcinfo, int argument)
 {
@@ -150,7 +106,7 @@ check_isolation(void)
 
 /* Until it has come, or the timeout of the calling function has passed */
 bool
-wait_until(HasCome has_come, FunctionCallInfo fcinfo, int timeout_argument)
+wait_until(Look has_come, FunctionCallInfo fcinfo, int timeout_argument)
 {
 	double		end = now_ms() + timeout_of(fcinfo, timeout_argument);
 

@@ -5,12 +5,8 @@
 #ifndef INORDER_WAIT_H
 #define INORDER_WAIT_H
 
-#include "fmgr.h"
+#include "without_locks.h"
 
-/* Whether there is what is waited for: called again and again, with the same arguments */
-typedef bool (*HasCome) (FunctionCallInfo fcinfo);
-
-extern bool without_locks(HasCome has_come, FunctionCallInfo fcinfo);
-extern bool wait_until(HasCome has_come, FunctionCallInfo fcinfo, int timeout_argument);
+extern bool wait_until(Look has_come, FunctionCallInfo fcinfo, int timeout_argument);
 
 #endif							/* INORDER_WAIT_H */
