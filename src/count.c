@@ -72,7 +72,7 @@ fold_part(const Table *table, Value all_steps, int number, const char *query, bo
 	if (rows > 0 || fewer_gaps)
 		state_call(&keep_part, 4,
 				   (Value[]) {relation_value(table->oid), all_steps,
-				   value_of(Int32GetDatum(number), INT4OID), value_of(Int64GetDatum(rows), INT8OID)}, 1, &nothing);
+				   value_of(Int32GetDatum(number), INT4OID), number_value(rows)}, 1, &nothing);
 	return rows;
 }
 

@@ -239,7 +239,7 @@ feed_rebase(PG_FUNCTION_ARGS)
 {
 	Oid			oid = owned_argument(fcinfo, 0);
 	Value		relation = relation_value(oid);
-	Value		beyond = PG_ARGISNULL(1) ? value_of(Int64GetDatum(0), INT8OID) : argument_value(fcinfo, 1, INT8OID);
+	Value		beyond = PG_ARGISNULL(1) ? number_value(0) : argument_value(fcinfo, 1, INT8OID);
 	Value		found[5];
 	Value		base;
 	Value		nothing;

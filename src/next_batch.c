@@ -66,7 +66,7 @@ rows_of(const Table *table, Value batch, int64 amount, Value max_rows)
 	Value		found;
 
 	state_call(&window_text, 4,
-			   (Value[]) {table->description, batch, value_of(Int64GetDatum(amount), INT8OID), max_rows}, 1, &query);
+			   (Value[]) {table->description, batch, number_value(amount), max_rows}, 1, &query);
 	if (!query_row(table, text_of(query), false, 1, &found))
 		elog(ERROR, "the window has no number of rows");
 	return DatumGetInt64(found.value);
@@ -117,7 +117,7 @@ narrow(const Table *table, Value *batch, Value max_rows, int64 total)
 			amount = Max(amount / 4, too_few + 1);
 		}
 	}
-	state_call(&narrowed, 2, (Value[]) {*batch, value_of(Int64GetDatum(amount), INT8OID)}, 1, batch);
+	state_call(&narrowed, 2, (Value[]) {*batch, number_value(amount)}, 1, batch);
 }
 
 static Value
@@ -230,7 +230,7 @@ cut_after(const Table *table, const Candidate *candidate, Value *batch, Value ma
 		/* A large transaction is read piece by piece, whatever comes after it. */
 		if (!candidate->resumed.null)
 		{
-			state_call(&narrowed, 2, (Value[]) {*batch, value_of(Int64GetDatum(0), INT8OID)}, 1, &window);
+			state_call(&narrowed, 2, (Value[]) {*batch, number_value(0)}, 1, &window);
 			if (cut_in(table, window, batch, max_rows))
 				return true;
 			window = *batch;

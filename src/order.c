@@ -188,12 +188,6 @@ typedef struct First
 } First;
 
 static Value
-number_value(int64 number)
-{
-	return value_of(Int64GetDatum(number), INT8OID);
-}
-
-static Value
 no_number(void)
 {
 	return null_of(INT8OID);

@@ -251,8 +251,10 @@ probe(const Table *table, Value numbers)
 
 	for (int i = 0; i < table->ground->leaf_count; i++)
 	{
-		Opened		leaf = open_leaf(&table->ground->leaves[i]);
+		Opened		leaf;
 
+		CHECK_FOR_INTERRUPTS();
+		leaf = open_leaf(&table->ground->leaves[i]);
 		if (known.count == 0)
 			learn(&known, leaf);
 		found.beyond = found.beyond || index_count(leaf, beyond, 1) > 0;
@@ -276,8 +278,10 @@ find_ranges(const Table *table, Value numbers, int64 most, Value *found)
 	PushActiveSnapshot(GetTransactionSnapshot());
 	for (int i = 0; i < table->ground->leaf_count; i++)
 	{
-		Opened		leaf = open_leaf(&table->ground->leaves[i]);
+		Opened		leaf;
 
+		CHECK_FOR_INTERRUPTS();
+		leaf = open_leaf(&table->ground->leaves[i]);
 		learn(&known, leaf);
 		close_leaf(leaf);
 	}

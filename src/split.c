@@ -63,12 +63,6 @@ typedef struct Rows
 	int64		total;
 } Rows;
 
-static Value
-int8_value(int64 number)
-{
-	return value_of(Int64GetDatum(number), INT8OID);
-}
-
 static bool
 is_empty(Value numbers)
 {
@@ -97,7 +91,7 @@ sample_by_rows(const Table *table, Value batch, Value numbers)
 	Value		found;
 	ArrayType  *array;
 
-	state_call(&numbers_text, 4, (Value[]) {table->description, batch, numbers, int8_value(stride)}, 1, &query);
+	state_call(&numbers_text, 4, (Value[]) {table->description, batch, numbers, number_value(stride)}, 1, &query);
 	if (!query_row(table, text_of(query), false, 1, &found) || found.null)
 		return sample_of(NULL, 0, stride);
 	array = DatumGetArrayTypeP(found.value);
@@ -162,7 +156,7 @@ find_key(const Table *table, Value batch, uint64 number, int64 place, Value *key
 	Value		found[2];
 
 	state_call(&inside_text, 4,
-			   (Value[]) {table->description, batch, int8_value((int64) number), int8_value(place)}, 1, &query);
+			   (Value[]) {table->description, batch, number_value((int64) number), number_value(place)}, 1, &query);
 	if (query.null || !query_row(table, text_of(query), false, 2, found))
 		return false;
 	*key = found[1];
@@ -175,7 +169,7 @@ part_at(FunctionCallInfo fcinfo, Rest *rest, uint64 number, Value key)
 {
 	Value		both[2];
 
-	state_call(&part_to, 3, (Value[]) {rest->batch, int8_value((int64) number), key}, 2, both);
+	state_call(&part_to, 3, (Value[]) {rest->batch, number_value((int64) number), key}, 2, both);
 	return_part(fcinfo, both[0]);
 	rest->batch = both[1];
 }

@@ -54,6 +54,12 @@ value_of(Datum value, Oid type)
 }
 
 Value
+number_value(int64 number)
+{
+	return value_of(Int64GetDatum(number), INT8OID);
+}
+
+Value
 null_of(Oid type)
 {
 	return (Value) {(Datum) 0, type, true};

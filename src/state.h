@@ -29,6 +29,7 @@ typedef struct StateCall
 } StateCall;
 
 extern Value value_of(Datum value, Oid type);
+extern Value number_value(int64 number);
 extern Value null_of(Oid type);
 extern Value argument_value(FunctionCallInfo fcinfo, int number, Oid type);
 extern Value caller_value(void);
