@@ -98,6 +98,8 @@ DROP TRIGGER zz_inorder_guard ON changed;
 DROP TRIGGER zz_inorder_update ON changed;
 ALTER TABLE changed ALTER id DROP DEFAULT, ALTER id TYPE text USING id::text;
 SELECT name, caught_up FROM feeds WHERE name = 'changed';
+-- Nor of a table that is gone.
+SELECT inorder_internal.has_unread(4294967295, 'id', '{[0,5)}') IS NULL AS unknown;
 SELECT feed_drop(name) FROM feeds;
 DROP TABLE changed;
 DROP VIEW lag, written;
