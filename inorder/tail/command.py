@@ -104,7 +104,7 @@ def check_order(feed: str | None, order_by: str | None, whole: bool) -> None:
 def plan_of(
     table: str | None, position: Path | None, feed: str | None, owner: str | None, dsn: str, output: str,
     follow: bool, interval: str | None, batch_rows: str, start: str | None, order_by: str | None, whole: bool,
-    command: str | None,    retries: str | None, frame: bool, accept_origin: bool, accept_output: bool,
+    command: str | None, retries: str | None, frame: bool, accept_origin: bool, accept_output: bool,
 ) -> Plan:  # fmt: skip
     """The plan from the options, or an error in one sentence."""
     if feed is None and (table is None or position is None):
