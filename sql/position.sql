@@ -99,7 +99,8 @@ BEGIN
     ELSIF NOT from_position.transactions <@ '{[0,281474976710656)}'
           OR NOT batch.transactions <@ '{[0,281474976710656)}' THEN
         RAISE 'the position after this batch would hold transactions %, which must be between 0 and 281474976710655',
-            inorder_internal.few_of(inorder_internal.plus(from_position.transactions, batch.transactions)) USING ERRCODE = 'numeric_value_out_of_range';
+            inorder_internal.few_of(inorder_internal.plus(from_position.transactions, batch.transactions))
+        USING ERRCODE = 'numeric_value_out_of_range';
     END IF;
     RETURN ROW(read, batch.cut, batch.cut_after, batch.members, batch.origin);
 END $$;

@@ -32,7 +32,13 @@
  *	  caller.c		who takes the rows of feed_read, and whether all of them
  *	  feed.c		feeds whose position the database keeps
  *	  reader.c		feeds whose position the reader keeps
+ *	  workers.c		batches of workers, of which a feed may have several at once
+ *	  split.c		batches for readers in parallel
+ *	  sample.c		how the rows of a table are distributed over transactions
+ *	  wait.c		waiting for rows that others commit
+ *	  without_locks.c	a look at tables that holds no lock on them afterwards
  *	  unread.c		whether a feed has read all rows
+ *	  retention.c	what no feed of a table needs any more
  *	  enable.c		making a table readable, and undoing it
  *	  count.c		exact counts
  *	  uuid_v1.c		the type uuid_v1: text, binary, casts, parts

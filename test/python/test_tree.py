@@ -35,6 +35,12 @@ def behind_other_objects(source: str) -> set[str]:
     return set(re.findall(used, source)) | triggers
 
 
+def test_each_file_in_c_is_listed() -> None:
+    """Where inorder.c says what is where."""
+    listed = set(re.findall(r"^ \*\t  (\w+\.c)\t", text("src/inorder.c"), re.M))
+    assert listed == {path.name for path in C_FILES if path.suffix == ".c"} - {"inorder.c"}
+
+
 def test_the_version_is_the_same_everywhere() -> None:
     """Control file, package, META.json and the newest entry of the changelog."""
     control = re.search(r"default_version = '(.+)'", text("inorder.control"))
