@@ -24,7 +24,7 @@ from inorder.tail.position import PositionFile
 from inorder.tail.state import Json, Mark, Pending, State, is_in_set, name_of, order_of
 
 # Small batches into a file, where nobody sees them, are joined up to so many rows, bytes, and batches of the last size.
-JOINED_ROWS, JOINED_BYTES, JOINED_BATCHES = 10_000, 1_000_000, 10
+JOINED_ROWS, JOINED_BYTES, JOINED_BATCHES = 100_000, 10_000_000, 10
 SAVE_SECONDS = 0.2  # between two saves, while one batch follows another into a file
 PATIENCE = (0.1, 0.2, 0.4, 0.8, 0)  # seconds, while a batch is in the hands of another session
 
@@ -32,9 +32,9 @@ PATIENCE = (0.1, 0.2, 0.4, 0.8, 0)  # seconds, while a batch is in the hands of 
 KEPT = sql.SQL("pg_catalog.current_setting('inorder_tail.batch')")  # by tail_batch
 
 
-def copy_parts(form: Format) -> dict[str, sql.SQL]:
-    """What a format says of the COPY."""
-    return {"columns": sql.SQL(form.columns), "options": sql.SQL(form.options)}
+def copy_parts(form: Format, table: Table) -> dict[str, sql.Composable]:
+    """What a format says of the COPY of a table's rows."""
+    return {"columns": sql.SQL(form.columns).format(table=table.oid), "options": sql.SQL(form.options)}
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class TableSource:
         """The query for the rows of a batch."""
         return self.session.statement(
             query("tail_rows"), batch=batch, table=self.table.oid, row_type=self.table.identifier,
-            **copy_parts(self.form),
+            **copy_parts(self.form, self.table),
         )  # fmt: skip
 
     def rows(self, batch: Batch) -> Generator[Rows, None, None]:
@@ -330,7 +330,7 @@ class FeedSource:
         """Read them, in a transaction of their own."""
         copy = self.session.statement(
             query("tail_feed_rows"), name=self.name, batch=batch.batch, row_type=self.table.identifier,
-            owner=self.owner_oid, **copy_parts(self.form),
+            owner=self.owner_oid, **copy_parts(self.form, self.table),
         )  # fmt: skip
         return rows_of(self.session.stream(self.table, copy))
 

@@ -219,6 +219,31 @@ def test_json_is_what_the_server_makes_of_every_type(tail: Tail, awkward: Connec
     assert '"j":{"a":  1e5,  \t"a": "\\u00e9\\n"},' in line  # as it was put in, but for line ends
 
 
+# Whose text may have line ends: the type of the only column that has them, what is before it, and a value.
+TWO_LINES = {
+    "json": ("", "json", "E'[1,\\n2]'"),
+    "array": ("", "json[]", "ARRAY[E'[1,\\n2]'::json]"),
+    "domain": ("CREATE DOMAIN part AS json", "part", "E'[1,\\r2]'"),
+    "composite": ("CREATE TYPE part AS (j json)", "part", "ROW(E'[1,\\n2]')"),
+    "cast": (
+        "CREATE TYPE part AS ENUM ('x'); CREATE FUNCTION odd(part) RETURNS json LANGUAGE sql AS "
+        "$$SELECT E'[1,\\n2]'::json$$; CREATE CAST (part AS json) WITH FUNCTION odd(part)", "part", "'x'",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", TWO_LINES)
+def test_a_row_is_one_line_whatever_column_has_line_ends(tail: Tail, fresh: Connection, kind: str) -> None:
+    """Also one that is added between two batches, which the server finds out for each."""
+    made, of_type, value = TWO_LINES[kind]
+    insert(fresh, 1)
+    text = tail("events", "--position", "p")
+    fresh.execute(f"{made}; ALTER TABLE events ADD part {of_type}".encode())
+    fresh.execute(f"INSERT INTO events (n, part) VALUES (2, {value})".encode())
+    text += tail("events", "--position", "p")
+    assert [json.loads(line)["n"] for line in text.splitlines()] == [1, 2]
+
+
 def test_text_does_not_depend_on_settings(tail: Tail, awkward: Connection) -> None:
     """Of the role or the environment; only the time zone is the user's."""
     first = tail(ODD, "--position", "p")

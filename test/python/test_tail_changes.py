@@ -104,7 +104,7 @@ def test_rows_that_are_read_behind_a_change_of_type(fresh: Connection, isolation
         batch=batch,
         table=table.oid,
         row_type=table.identifier,
-        **copy_parts(FORMATS[output]),
+        **copy_parts(FORMATS[output], table),
     )
 
     def read() -> list[bytes]:

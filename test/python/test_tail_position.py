@@ -292,12 +292,12 @@ def test_which_states_a_crash_of_the_host_may_take_back(
 
 @pytest.mark.parametrize(
     ("full", "size", "asked"),
-    [(7, 700, 70), (5000, 500_000, 10_000), (10, 10_000, 100), (900, 900_000, 1000), (10, 10**7, 7)],
+    [(7, 700, 70), (50_000, 5_000_000, 100_000), (10, 10_000, 100), (900, 900_000, 9000), (10, 10**8, 7)],
 )
 def test_small_batches_into_a_file_are_joined(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: int, size: int, asked: int
 ) -> None:
-    """Up to 10,000 rows or a megabyte and ten times as many as before; never fewer than --batch-rows."""
+    """Up to 100,000 rows or ten megabytes and ten times as many as before; never fewer than --batch-rows."""
     found: list[int] = []
     monkeypatch.setattr(TableSource, "ask", lambda _source, _position, max_rows: found.append(max_rows))
     with PositionFile(tmp_path / "p") as file:
