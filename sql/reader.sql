@@ -144,3 +144,15 @@ COMMENT ON FUNCTION @extschema@.feed_wait_after(regclass, @extschema@.feed_posit
 'the timeout. Returns true if it has, false after the timeout.
 Range: timeout 0 to 1 second. Errors: null_value_not_allowed, invalid_parameter_value, active_sql_transaction in '
 'REPEATABLE READ and SERIALIZABLE, and those of feed_batch_after.';
+
+CREATE FUNCTION @extschema@.feed_backlog(
+    relation regclass, from_position @extschema@.feed_position,
+    OUT transactions bigint, OUT rows_estimated bigint
+)
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_backlog(regclass, @extschema@.feed_position) IS
+'Return what follows a position kept by the reader: the number of transactions of any table that have ended since, and '
+'an estimate of their rows from statistics: 0 if the btree index shows that there are none, null with more than 1,000 '
+'ranges. Does not read rows, so the estimate is as good as the last ANALYZE.
+Errors: those of feed_batch_after for the table and the position, except for attached partitions, which are not looked '
+'for.';

@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -27,6 +28,7 @@ PG_FUNCTION_INFO_V1(feed_start);
 PG_FUNCTION_INFO_V1(feed_batch_after);
 PG_FUNCTION_INFO_V1(feed_rows);
 PG_FUNCTION_INFO_V1(feed_wait_after);
+PG_FUNCTION_INFO_V1(feed_backlog);
 
 static StateCall describe = {
 	"SELECT s.t, (s.t).ordered FROM (SELECT inorder_internal.table_of($1) AS t OFFSET 0) AS s"
@@ -35,6 +37,7 @@ static StateCall check_reader = {"SELECT inorder_internal.check_reader($1, $2)"}
 static StateCall first_position = {"SELECT inorder_internal.start_position($1, $2, $3)"};
 static StateCall check_position = {"SELECT inorder_internal.check_position($1)"};
 static StateCall no_batch = {"SELECT inorder_internal.no_batch($1)"};
+static StateCall backlog = {"SELECT b.transactions, b.rows FROM inorder_internal.backlog($1, $2) AS b"};
 static StateCall check_kept_batch = {"SELECT inorder_internal.check_kept_batch($1)"};
 
 Value
@@ -172,4 +175,21 @@ Datum
 feed_wait_after(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(wait_until(has_batch_after, fcinfo, 2));
+}
+
+/* feed_backlog(relation regclass, from_position feed_position) -> (transactions bigint, rows_estimated bigint) */
+Datum
+feed_backlog(PG_FUNCTION_ARGS)
+{
+	Value		position;
+	Value		found[2];
+	Table		table = open_at(fcinfo, &position);
+	TupleDesc	columns;
+
+	if (get_call_result_type(fcinfo, NULL, &columns) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "feed_backlog() returns two columns");
+	state_call(&backlog, 2, (Value[]) {table.description, position}, 2, found);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(columns),
+													  (Datum[]) {found[0].value, found[1].value},
+													  (bool[]) {found[0].null, found[1].null})));
 }

@@ -103,6 +103,20 @@ SELECT inorder_internal.has_unread(4294967295, 'id', '{[0,5)}') IS NULL AS unkno
 SELECT feed_drop(name) FROM feeds;
 DROP TABLE changed;
 DROP VIEW lag, written;
-DROP TABLE u, p, b, other, before;
+-- The same of a position that the reader keeps.
+CREATE TABLE k (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
+SELECT feed_enable('k');
+CREATE TABLE places (i int PRIMARY KEY, p feed_position);
+INSERT INTO places SELECT 0, feed_start('k');
+INSERT INTO k (n) SELECT generate_series(1, 100);
+INSERT INTO k (n) SELECT generate_series(1, 300);
+ANALYZE k;
+INSERT INTO places SELECT 1, feed_advance(p, feed_batch_after('k', p, 50)) FROM places WHERE i = 0;
+INSERT INTO places SELECT 2, feed_advance(p, feed_batch_after('k', p)) FROM places WHERE i = 1;
+INSERT INTO other VALUES (2);
+SELECT i, b.transactions > lead(b.transactions, 1, 0) OVER (ORDER BY i) AS fewer_follow, rows_estimated > 0 AS rows, rows_estimated < 1000 AS few FROM places, feed_backlog('k', p) AS b ORDER BY i;
+SELECT b.transactions = (SELECT sum(upper(r) - lower(r)) FROM unnest((feed_start('k', 'now')).transactions - (p).transactions) AS r) AS exact FROM places, feed_backlog('k', p) AS b WHERE i = 2;
+SELECT error_of(s) FROM unnest(ARRAY['SELECT feed_backlog(''other'', p) FROM places', 'SELECT feed_backlog(''k'', NULL)', 'SELECT feed_backlog(NULL, p) FROM places']) AS s;
+DROP TABLE k, places, u, p, b, other, before;
 DROP FUNCTION shout;
 DROP ROLE inorder_watcher;
