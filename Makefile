@@ -35,6 +35,7 @@ SQL_SOURCES = \
     split.sql \
     jsonb.sql \
     guard.sql \
+    notify.sql \
     restore.sql \
     prepare.sql \
     count.sql \
@@ -72,6 +73,7 @@ REGRESS = \
     feed_whole \
     feed_gaps \
     feed_wait \
+    feed_notify \
     feed_retention \
     feed_batches \
     feed_split \

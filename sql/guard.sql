@@ -235,7 +235,8 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_enable(regclass, name) IS
 'Make a table readable by feeds and exact counts: find its column with the transaction number (specify it if there '
 'are several) and its index, and create the guard. feed_create and exact_count_start call it if necessary. Call it '
-'again after renaming a column, or changing the index or the primary key.
+'again after renaming a column, changing the index or the primary key, or adding partitions, so that these refuse '
+'TRUNCATE and notify too.
 Owner only. Takes SHARE ROW EXCLUSIVE until the end of the transaction, so it waits for writers; ACCESS EXCLUSIVE if '
 'there is a guard already. Errors: undefined_column, ambiguous_column, '
 'undefined_object (no index), wrong_object_type, undefined_table, insufficient_privilege, '
@@ -246,6 +247,6 @@ CREATE FUNCTION @extschema@.feed_disable(relation regclass)
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_disable(regclass) IS
-'Revert feed_enable: drop the guard, so that rows can be updated and deleted again.
+'Revert feed_enable: drop the guard, so that rows can be updated and deleted again, and the triggers of feed_notify.
 Owner only. Takes ACCESS EXCLUSIVE. Errors: dependent_objects_still_exist while the table has a feed or an exact '
 'count, undefined_table, insufficient_privilege.';

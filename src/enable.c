@@ -1,6 +1,6 @@
 /*
  * enable.c
- *	  Making a table readable, and undoing it: what owners call.
+ *	  Making a table readable, letting it notify, and undoing both: what owners call.
  *
  * The statements of DDL run with the rights of the caller; their result is
  * checked afterwards, by the oids of the table and of the guard's function.
@@ -23,6 +23,8 @@ PG_FUNCTION_INFO_V1(feed_enable);
 PG_FUNCTION_INFO_V1(feed_disable);
 PG_FUNCTION_INFO_V1(feed_rebase);
 PG_FUNCTION_INFO_V1(feed_prepare);
+PG_FUNCTION_INFO_V1(feed_notify);
+PG_FUNCTION_INFO_V1(feed_unnotify);
 
 static StateCall check_owner = {"SELECT inorder_internal.check_owner($1, $2)"};
 static StateCall enabled = {"SELECT inorder_internal.is_enabled($1, $2)"};
@@ -50,6 +52,11 @@ static StateCall accept_feeds = {"SELECT inorder_internal.accept_feeds($1)"};
 static StateCall check_accepted = {
 	"SELECT inorder_internal.check_accepted(t) FROM inorder_internal.feed_table AS t WHERE t.relation = $1"
 };
+static StateCall channel = {"SELECT inorder_internal.channel_of($1, $2)"};
+static StateCall notify = {"SELECT ARRAY(SELECT s FROM inorder_internal.notify_statements($1, $2) AS s)"};
+static StateCall check_notifying = {"SELECT inorder_internal.check_notifying($1, $2)"};
+static StateCall spread = {"SELECT ARRAY(SELECT s FROM inorder_internal.spread_statements($1) AS s)"};
+static StateCall unnotify = {"SELECT ARRAY(SELECT s FROM inorder_internal.unnotify_statements($1) AS s)"};
 static StateCall prepare = {"SELECT s FROM inorder_internal.prepare_statements($1, $2, $3) AS s", .stable = true};
 
 static void
@@ -80,10 +87,10 @@ lock_table(Oid relation, LOCKMODE mode)
 
 /* Run the statements that a call returns */
 static void
-run_all(StateCall *call, Value argument)
+run_all(StateCall *call, int count, const Value *arguments)
 {
 	int			amount;
-	char	  **statements = state_texts(call, 1, &argument, &amount);
+	char	  **statements = state_texts(call, count, arguments, &amount);
 
 	for (int i = 0; i < amount; i++)
 		run_statement(statements[i]);
@@ -118,8 +125,8 @@ make_guard(const Table *table)
 
 	if (stood)
 		state_call(&members, 1, &was.description, 1, &before);
-	run_all(&unguard, relation);
-	run_all(&guard, table->description);
+	run_all(&unguard, 1, &relation);
+	run_all(&guard, 1, &table->description);
 	state_call(&members, 1, &table->description, 1, &after);
 	if (stood)
 		state_call(&renew, 3, (Value[]) {relation, before, after}, 1, &nothing);
@@ -149,11 +156,12 @@ must_be_accepted(Value relation)
 static void
 enable_table(Oid relation, Value key_column)
 {
+	Value		argument = relation_value(relation);
 	Value		found[3];
 	Value		nothing;
 	Table		table;
 
-	must_own(relation_value(relation));
+	must_own(argument);
 	if (IsolationUsesXactSnapshot())
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
@@ -161,12 +169,13 @@ enable_table(Oid relation, Value key_column)
 						XactIsoLevel == XACT_SERIALIZABLE ? "SERIALIZABLE" : "REPEATABLE READ"),
 				 errdetail("Rows that came without the guard since this transaction began would not be looked at.")));
 	lock_table(relation, lock_to_enable(relation));
-	state_call(&describe, 2, (Value[]) {relation_value(relation), key_column}, 3, found);
+	state_call(&describe, 2, (Value[]) {argument, key_column}, 3, found);
 	table = (Table) {.oid = relation, .description = found[0], .ordered = DatumGetBool(found[1].value)};
 	probe_table(&table, text_of(found[2]), false);
 	if (!tree_is_guarded(&table))
 		make_guard(&table);
-	run_all(&guard_truncate, table.description);
+	run_all(&guard_truncate, 1, &table.description);
+	run_all(&spread, 1, &argument);
 	state_call(&keep, 1, &table.description, 1, &nothing);
 }
 
@@ -204,7 +213,8 @@ feed_disable(PG_FUNCTION_ARGS)
 
 	lock_table(oid, AccessExclusiveLock);
 	state_call(&forget, 1, &relation, 1, &nothing);
-	run_all(&unguard, relation);
+	run_all(&unguard, 1, &relation);
+	run_all(&unnotify, 1, &relation);
 	PG_RETURN_VOID();
 }
 
@@ -266,4 +276,31 @@ feed_prepare(PG_FUNCTION_ARGS)
 			   (Value[]) {argument_value(fcinfo, 0, REGCLASSOID), argument_value(fcinfo, 1, NAMEOID),
 			   argument_value(fcinfo, 2, NAMEOID)}, fcinfo);
 	return (Datum) 0;
+}
+
+/* feed_notify(relation regclass, channel text) */
+Datum
+feed_notify(PG_FUNCTION_ARGS)
+{
+	Oid			oid = owned_argument(fcinfo, 0);
+	Value		arguments[2] = {relation_value(oid), argument_value(fcinfo, 1, TEXTOID)};
+	Value		nothing;
+
+	lock_table(oid, ShareRowExclusiveLock);
+	state_call(&channel, 2, arguments, 1, &arguments[1]);
+	run_all(&notify, 2, arguments);
+	state_call(&check_notifying, 2, arguments, 1, &nothing);
+	PG_RETURN_VOID();
+}
+
+/* feed_unnotify(relation regclass) */
+Datum
+feed_unnotify(PG_FUNCTION_ARGS)
+{
+	Oid			oid = owned_argument(fcinfo, 0);
+	Value		relation = relation_value(oid);
+
+	lock_table(oid, AccessExclusiveLock);
+	run_all(&unnotify, 1, &relation);
+	PG_RETURN_VOID();
 }

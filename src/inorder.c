@@ -16,6 +16,7 @@
  *	  snapshot.c	which transactions have ended: ground of feed and count
  *	  origin.c		which server this is, on which timeline
  *	  guard.c		the trigger that keeps a table readable
+ *	  notify.c		the trigger that tells listeners of new rows
  *	  restored.c	what a restore brought, and nobody has accepted yet
  *	  key_base.c	what the default of a column says about its numbers
  *	  rights.c		what a role may do with a table

@@ -345,6 +345,8 @@ CALLS = (
     "SELECT feed_finish_batch('a', 1, 'alice')",
     "SELECT feed_grant('a', 'mallory', 'alice')",
     "SELECT feed_rename('a', 'b', 'alice')",
+    "SELECT feed_notify('alice.t', 'c')",
+    "SELECT feed_unnotify('alice.t')",
     "SELECT feed_passed('alice.t')",
     "SELECT feed_passed_partitions('alice.t')",
     "SELECT feed_revoke('a', 'bob', 'alice')",
@@ -398,7 +400,13 @@ def test_a_reader_moves_no_feed_but_his_own(alices: str) -> None:
         assert value(bob, "SELECT count(*) FROM feed_read('a', null::alice.t)") == 2
         assert value(bob, "SELECT count(*) FROM feeds") == 2
         for call in CALLS:
-            if "'alice'" in call or "able" in call or "rebase" in call or "_st" in call.replace("feed_start", ""):
+            if (
+                "'alice'" in call
+                or "able" in call
+                or "notify" in call
+                or "rebase" in call
+                or "_st" in call.replace("feed_start", "")
+            ):
                 assert refusal(bob, call.replace("evil.t", "alice.t")) == "42501", call
         assert value(alice, "SELECT count(*) FROM feed_read('a', null::alice.t)") == 2
         execute(alice, "SELECT feed_grant('a', 'bob')", "INSERT INTO alice.t (n) VALUES (3)")
@@ -412,6 +420,7 @@ def test_a_reader_moves_no_feed_but_his_own(alices: str) -> None:
 
 OWN_CALLS = (
     "SELECT feed_enable('alice.t')",
+    "SELECT feed_notify('alice.t')",
     "SELECT feed_create('b', 'alice.t')",
     "SELECT * FROM feed_peek('a', null::alice.t, 1)",
     "SELECT * FROM feed_read('a', null::alice.t, 1)",
