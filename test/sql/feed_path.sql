@@ -132,6 +132,7 @@ RESET client_min_messages;
 -- What others may change around a read: the settings and the role come back, whether it succeeds or fails.
 SET ROLE inorder_reader;
 SET search_path = public;
+SET jit = on;
 SELECT feed_seek('events', 'beginning');
 SELECT feed_apply('events', 'SELECT FROM batch WHERE current_user = ''inorder_reader'' AND current_setting(''search_path'') = ''public''', 1) AS own;
 SELECT error_of($$SELECT feed_read('none', null::events)$$), current_user, current_setting('search_path'), current_setting('enable_seqscan'), current_setting('jit');
