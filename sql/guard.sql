@@ -239,7 +239,8 @@ COMMENT ON FUNCTION @extschema@.feed_enable(regclass, name) IS
 'TRUNCATE and notify too.
 Owner only. Takes SHARE ROW EXCLUSIVE until the end of the transaction, so it waits for writers; ACCESS EXCLUSIVE if '
 'there is a guard already. Errors: undefined_column, ambiguous_column, '
-'undefined_object (no index), wrong_object_type, undefined_table, insufficient_privilege, '
+'undefined_object (no index), wrong_object_type, feature_not_supported (distributed by Citus), undefined_table, '
+'insufficient_privilege, '
 'object_not_in_prerequisite_state (restored table: see feed_rebase), active_sql_transaction in REPEATABLE READ and '
 'SERIALIZABLE.';
 

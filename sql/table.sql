@@ -26,7 +26,7 @@ CREATE FUNCTION inorder_internal.is_plain(relation regclass)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 COMMENT ON FUNCTION inorder_internal.is_plain(regclass) IS
-'Internal function. Whether it is a permanent table without partitions or children: the common case.';
+'Internal function. Whether it is a permanent table without partitions or children, in a heap: the common case.';
 
 CREATE FUNCTION inorder_internal.problem(relation regclass)
 RETURNS text
@@ -40,13 +40,15 @@ BEGIN
         RETURN NULL;
     END IF;
     SELECT * INTO r FROM pg_class WHERE oid = relation;
-    IF r.relkind = 'p' THEN
-        SELECT string_agg(concat(relkind, relpersistence), '') INTO kinds
-        FROM pg_class WHERE oid = ANY (inorder_internal.tree(relation));
+    IF r.relkind IN ('p', 'r') THEN
+        SELECT string_agg(concat(c.relkind, c.relpersistence,
+                                 CASE WHEN c.relkind = 'r' AND a.amname <> 'heap' THEN 'o' END), '') INTO kinds
+        FROM pg_class AS c LEFT JOIN pg_am AS a ON a.oid = c.relam WHERE c.oid = ANY (inorder_internal.tree(relation));
     END IF;
     RETURN CASE
         WHEN r.relkind NOT IN ('r', 'p') THEN 'is not a table'
         WHEN r.relpersistence <> 'p' THEN 'is not permanent: a crash or the end of a session empties it'
+        WHEN kinds ~ 'o' THEN 'is not stored in a heap, or a partition is not: what a snapshot sees of it is not known'
         WHEN r.relkind = 'r' AND r.relhassubclass AND EXISTS (SELECT FROM pg_inherits WHERE inhparent = relation)
         THEN 'has tables that inherit from it, into which rows come without its guard'
         WHEN kinds ~ 'f' THEN 'has foreign tables among its partitions, whose transactions are another server''s'
@@ -55,6 +57,12 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION inorder_internal.problem(regclass) IS
 'Internal function. Why a table cannot be read by transactions, regardless of its columns, or null.';
+
+CREATE FUNCTION inorder_internal.check_local(relation regclass)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
+COMMENT ON FUNCTION inorder_internal.check_local(regclass) IS
+'Internal function. Error (feature_not_supported) if Citus has distributed the table or a partition of it.';
 
 CREATE FUNCTION inorder_internal.key_base(expression pg_node_tree, functions oid[])
 RETURNS bigint
@@ -159,6 +167,7 @@ DECLARE
     amount bigint;
     problem text := inorder_internal.problem(relation);
 BEGIN
+    PERFORM inorder_internal.check_local(relation);
     IF problem IS NOT NULL THEN
         RAISE 'cannot read % by transactions: it %', relation, problem USING ERRCODE = 'wrong_object_type';
     END IF;
@@ -399,6 +408,7 @@ BEGIN
     IF FOUND THEN
         RETURN t;
     END IF;
+    PERFORM inorder_internal.check_local(relation);
     problem := inorder_internal.problem(relation);
     IF problem IS NOT NULL THEN
         RAISE 'cannot read % by transactions: it %', relation, problem USING ERRCODE = 'wrong_object_type';

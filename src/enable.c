@@ -15,6 +15,7 @@
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 
+#include "citus.h"
 #include "feed.h"
 #include "ground.h"
 #include "next_batch.h"
@@ -185,6 +186,7 @@ ensure_enabled(Oid relation, Value key_column)
 {
 	Value		answer;
 
+	refuse_distributed(relation);
 	state_call(&enabled, 2, (Value[]) {relation_value(relation), key_column}, 1, &answer);
 	if (DatumGetBool(answer.value))
 		return;

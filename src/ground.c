@@ -35,6 +35,7 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
+#include "citus.h"
 #include "ground.h"
 #include "guard.h"
 #include "rights.h"
@@ -214,6 +215,7 @@ prove_member(Ground *ground, Oid member, const Facts *known)
 {
 	Relation	relation = relation_open(member, NoLock);
 
+	refuse_distributed(member);
 	prove_guard(relation, &ground->reading, known, ground->relation);
 	if (member == ground->relation)
 		prove_order(relation, &ground->reading);
@@ -259,6 +261,7 @@ build(const Table *table)
 	List	   *tree;
 	Facts		known;
 
+	refuse_distributed(table->oid);
 	state_call(&check_table, 2, arguments, 1, &nothing);
 	tree = find_all_inheritors(table->oid, AccessShareLock, NULL);
 	known = facts_of(table);

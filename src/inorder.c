@@ -19,6 +19,7 @@
  *	  notify.c		the trigger that tells listeners of new rows
  *	  restored.c	what a restore brought, and nobody has accepted yet
  *	  key_base.c	what the default of a column says about its numbers
+ *	  citus.c		tables that Citus has distributed, and shards that it hides
  *	  rights.c		what a role may do with a table
  *	  state.c		calls of internal functions, as the owner of the state
  *	  table_ref.c	how the state names a table

@@ -6,6 +6,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/pg_am_d.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_namespace.h"
 #include "fmgr.h"
@@ -58,12 +59,13 @@ may_read(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(role_may_read(PG_GETARG_OID(0), PG_GETARG_OID(1)));
 }
 
-/* is_plain(relation regclass) -> boolean: permanent, with nothing below it; then there is nothing to be said against it */
+/* is_plain(relation regclass) -> boolean: a permanent heap, with nothing below it; then there is nothing to be said against it */
 Datum
 is_plain(PG_FUNCTION_ARGS)
 {
 	FormData_pg_class class;
 
 	PG_RETURN_BOOL(find_class(PG_GETARG_OID(0), &class) && class.relkind == RELKIND_RELATION &&
+				   class.relam == HEAP_TABLE_AM_OID &&
 				   class.relpersistence == RELPERSISTENCE_PERMANENT && !class.relhassubclass);
 }

@@ -33,6 +33,7 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
+#include "citus.h"
 #include "compat.h"
 #include "entropy.h"
 #include "state.h"
@@ -188,6 +189,7 @@ become_owner(void)
 	for (int i = 0; i < lengthof(settings); i++)
 		(void) set_config_option(settings[i][0], settings[i][1], PGC_USERSET, PGC_S_SESSION,
 								 GUC_ACTION_SAVE, true, 0, false);
+	show_shards();
 	return self;
 }
 

@@ -21,6 +21,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "citus.h"
 #include "ground.h"
 #include "probe.h"
 #include "without_locks.h"
@@ -69,7 +70,9 @@ add_leaf(Oid oid, const char *key, Leaf *leaves, int *count)
 
 	if (table == NULL)
 		return false;
-	if (table->rd_rel->relkind == RELKIND_RELATION && table->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT)
+	if (is_distributed(oid))
+		result = false;
+	else if (table->rd_rel->relkind == RELKIND_RELATION && table->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT)
 	{
 		AttrNumber	column = get_attnum(oid, key);
 

@@ -1,0 +1,156 @@
+"""Tables that Citus has distributed, where there is no Citus: the catalog by which they are known, made by a stand-in.
+
+The extension reads one table of Citus and calls nothing of it. So an extension of that name with that table is all that
+these tests need; test_citus.py has the real one.
+"""
+
+import uuid
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from inorder.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
+
+from conftest import scalar
+
+pytestmark = pytest.mark.server
+
+CONTROL = "default_version = '1.0'\nrelocatable = false\nschema = pg_catalog\n"
+# As Citus makes it: in a schema of its own first, since nothing is created in pg_catalog.
+SCRIPT = """
+CREATE SCHEMA stand_in;
+CREATE TABLE stand_in.pg_dist_partition (logicalrelid regclass NOT NULL, partmethod "char" NOT NULL);
+CREATE UNIQUE INDEX pg_dist_partition_logical_relid_index ON stand_in.pg_dist_partition (logicalrelid);
+ALTER TABLE stand_in.pg_dist_partition SET SCHEMA pg_catalog;
+"""
+FAKE = 'CREATE TABLE {}.pg_dist_partition (logicalrelid regclass PRIMARY KEY, partmethod "char")'
+USES = (
+    "SELECT feed_enable('{}')",
+    "SELECT feed_create('other', '{}')",
+    "SELECT feed_start('{}')",
+    "SELECT exact_count_start('{}')",
+    "SELECT feed_rebase('{}')",
+)
+READS = (
+    "SELECT * FROM feed_read('f', null::{})",
+    "SELECT * FROM feed_peek('f', null::{})",
+    "SELECT feed_apply('f', 'SELECT 1 FROM batch')",
+    "SELECT feed_next_batch('f')",
+    "SELECT batch FROM feed_take_batch('f', 'w')",
+    "SELECT feed_wait('f', '0')",
+    "SELECT exact_count('{}')",
+    "SELECT exact_count_fold('{}')",
+)
+
+
+@pytest.fixture
+def database(cluster: Cluster, template: str) -> Iterator[Connection]:
+    """An empty database, and what CREATE EXTENSION citus needs."""
+    folder = cluster.server.sharedir / "extension"
+    (folder / "citus.control").write_text(CONTROL)
+    (folder / "citus--1.0.sql").write_text(SCRIPT)
+    name = f"stand_in_{uuid.uuid4().hex[:8]}"
+    with connect(cluster.dsn) as admin:
+        admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
+        with connect(f"{cluster.dsn} dbname={name}") as connection:
+            yield connection
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+def make(connection: Connection, name: str) -> None:
+    """A table that can be read."""
+    connection.execute(f"CREATE TABLE {name} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())".encode())
+
+
+def distribute(connection: Connection, name: str) -> None:
+    """What Citus notes of a table; it tells the server that the table has changed."""
+    connection.execute(f"INSERT INTO pg_catalog.pg_dist_partition VALUES ('{name}', 'h')".encode())
+    connection.execute(f"COMMENT ON TABLE {name} IS 'distributed'; ALTER TABLE {name} SET (fillfactor = 99)".encode())
+
+
+def refusal(connection: Connection, statement: str) -> str:
+    """The hint with which it is refused."""
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="is distributed by Citus") as raised:
+        connection.execute(statement.encode())
+    return str(raised.value.diag.message_hint)
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_distributed_table_is_refused(database: Connection, use: str) -> None:
+    """By all that makes it readable, or begins to read it."""
+    make(database, "events")
+    database.execute("CREATE EXTENSION citus")
+    distribute(database, "events")
+    assert "shards" in refusal(database, use.format("events"))
+
+
+def test_one_that_is_distributed_afterwards_is_refused(database: Connection) -> None:
+    """By each read, of this session too, which has proved it; and the view says that it does not know."""
+    make(database, "events")
+    database.execute("SELECT feed_create('f', 'events'), exact_count_start('events')")
+    database.execute("INSERT INTO events DEFAULT VALUES")
+    assert database.execute("SELECT * FROM feed_peek('f', null::events)").rowcount == 1
+    assert scalar(database, "SELECT caught_up FROM feeds") is False
+    database.execute("CREATE EXTENSION citus")
+    assert database.execute("SELECT * FROM feed_peek('f', null::events)").rowcount == 1
+    distribute(database, "events")
+    for read in READS:
+        refusal(database, read.format("events"))
+    assert scalar(database, "SELECT caught_up FROM feeds") is None
+    database.execute("DELETE FROM pg_catalog.pg_dist_partition; ALTER TABLE events RESET (fillfactor)")
+    assert database.execute("SELECT * FROM feed_read('f', null::events)").rowcount == 1
+
+
+def test_a_distributed_partition_is_refused(database: Connection) -> None:
+    """Also below a table that is not."""
+    database.execute("CREATE TABLE events (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)")
+    database.execute("CREATE INDEX ON events (id); CREATE TABLE events_1 PARTITION OF events DEFAULT")
+    database.execute("SELECT feed_create('f', 'events'); CREATE EXTENSION citus")
+    distribute(database, "events_1")
+    refusal(database, "SELECT * FROM feed_read('f', null::events)")
+    refusal(database, "SELECT feed_enable('events')")
+
+
+def test_others_can_be_read(database: Connection) -> None:
+    """Where Citus is, too, and without the index that it has today; after DROP EXTENSION, all."""
+    make(database, "events")
+    make(database, "elsewhere")
+    database.execute("CREATE EXTENSION citus")
+    database.execute("ALTER INDEX pg_catalog.pg_dist_partition_logical_relid_index RENAME TO another_name")
+    distribute(database, "elsewhere")
+    database.execute("SELECT feed_create('f', 'events')")
+    refusal(database, "SELECT feed_create('g', 'elsewhere')")
+    database.execute("DROP EXTENSION citus; SELECT feed_create('g', 'elsewhere')")
+
+
+@pytest.mark.parametrize("place", ["public", "pg_temp", "pg_catalog"])
+def test_a_table_of_that_name_means_nothing(database: Connection, place: str) -> None:
+    """Whoever made it, wherever: it does not belong to Citus. In pg_catalog only a superuser can make one."""
+    make(database, "events")
+    database.execute("SET allow_system_table_mods = on")
+    database.execute(FAKE.format(place).encode())
+    database.execute(f"INSERT INTO {place}.pg_dist_partition VALUES ('events', 'h')".encode())
+    database.execute("SET search_path = public, pg_temp, pg_catalog")
+    database.execute("SELECT feed_create('f', 'events'); INSERT INTO events DEFAULT VALUES")
+    assert database.execute("SELECT * FROM feed_read('f', null::events)").rowcount == 1
+
+
+def test_another_form_of_the_catalog_is_refused(database: Connection) -> None:
+    """A version of Citus that nobody knows: no table is taken for a local one."""
+    make(database, "events")
+    database.execute("CREATE EXTENSION citus; SET allow_system_table_mods = on")
+    database.execute("ALTER TABLE pg_catalog.pg_dist_partition ALTER logicalrelid TYPE text")
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="has another form"):
+        database.execute("SELECT feed_create('f', 'events')")
+
+
+def test_other_access_methods_are_refused(database: Connection) -> None:
+    """Of a table, or of a partition: what is proved of a snapshot is proved of heaps."""
+    database.execute("CREATE ACCESS METHOD other TYPE TABLE HANDLER heap_tableam_handler")
+    database.execute("CREATE TABLE one (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval()) USING other")
+    database.execute("CREATE TABLE all_of (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)")
+    database.execute("CREATE INDEX ON all_of (id); CREATE TABLE part PARTITION OF all_of DEFAULT USING other")
+    for table in ("one", "all_of"):
+        with pytest.raises(psycopg.errors.WrongObjectType, match="not stored in a heap"):
+            database.execute(f"SELECT feed_create('f', '{table}')".encode())
