@@ -89,7 +89,6 @@ SELECT * FROM notifying;
 SELECT feed_enable('days');
 SELECT * FROM notifying;
 -- The state of the session does not matter.
-SET standard_conforming_strings = off;
 SET quote_all_identifiers = on;
 SET search_path = pg_temp;
 SELECT public.feed_notify('public.days', E'a\\b');
