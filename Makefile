@@ -71,6 +71,7 @@ REGRESS = \
     feed_limit \
     feed_order \
     feed_whole \
+    feed_rows_query \
     feed_gaps \
     feed_wait \
     feed_notify \

@@ -113,17 +113,31 @@ class Session:
         oid, schema, relation, quoted, database = rows[0]
         return Table(int(str(oid)), str(schema), str(relation), str(quoted), str(database))
 
-    def stream(self, table: Table, copy: sql.Composed, before: sql.Composed | None = None) -> Stream:
-        """A COPY of rows of a table, after another query, in one transaction and message.
+    def stream(self, table: Table, copy: sql.Composed) -> Stream:
+        """A COPY of rows of a table, in one transaction and message.
 
         The columns are what they are when it begins: a statement that is to return rows of the table must not be
         planned before one that changes their type, and run after it.
         """
-        begin = sql.SQL("BEGIN ISOLATION LEVEL READ COMMITTED NOT DEFERRABLE" + ACCESS[self.connection.read_only])
         hold = self.statement(query("hold_type"), table=table.identifier)
-        parts = [begin, query("session_settings"), before, hold, copy, sql.SQL("COMMIT")]
-        text = sql.SQL("\n;").join(part for part in parts if part is not None)
-        return Stream(self.connection, text.as_bytes(self.connection))
+        return self.sent(self.begin("READ COMMITTED"), query("session_settings"), hold, copy, sql.SQL("COMMIT"))
+
+    def asked(self, table: Table, question: sql.Composed) -> Stream:
+        """A query in a transaction of one snapshot, which is left open: what it says of a table stays so."""
+        hold = self.statement(query("hold_tree"), table=table.identifier)
+        return self.sent(self.begin("REPEATABLE READ"), hold, query("session_settings"), question)
+
+    def begin(self, isolation: str) -> sql.SQL:
+        """The first statement of a transaction of which nothing is left to defaults."""
+        return sql.SQL(f"BEGIN ISOLATION LEVEL {isolation} NOT DEFERRABLE{ACCESS[self.connection.read_only]}")
+
+    def sent(self, *statements: sql.Composable) -> Stream:
+        """Several statements in one message."""
+        return Stream(self.connection, self.message(*statements))
+
+    def message(self, *statements: sql.Composable) -> bytes:
+        """The text of several statements."""
+        return sql.SQL("\n;").join(statements).as_bytes(self.connection)
 
 
 def rows_of(stream: Stream) -> Generator[Rows, None, None]:

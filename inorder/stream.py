@@ -26,8 +26,13 @@ class Stream:
         self.server = connection.pgconn
         self.readable = select.poll()
         self.readable.register(self.server.socket, select.POLLIN)
-        self.server.send_query(text)
         self.answer: list[bytes | None] | None = None
+        self.send(text)
+
+    def send(self, text: bytes) -> None:
+        """Further statements, when those before have ended."""
+        self.server.send_query(text)
+        self.answer = None
 
     def wait(self) -> None:
         """For more from the server; handlers of signals run meanwhile."""
@@ -49,16 +54,17 @@ class Stream:
         return result
 
     def begin(self) -> list[bytes | None]:
-        """Up to the COPY: the first row of the last query before it, as text."""
+        """Up to a COPY, or to the end: the first row of the last query, as text; nothing if it has none."""
         if self.answer is None:
             self.answer = []
             while (result := self.result()) is not None and result.status != pq.ExecStatus.COPY_OUT:
-                if result.ntuples:
-                    self.answer = [result.get_value(0, column) for column in range(result.nfields)]
+                if result.status == pq.ExecStatus.TUPLES_OK:
+                    columns = result.nfields if result.ntuples else 0
+                    self.answer = [result.get_value(0, column) for column in range(columns)]
         return self.answer
 
     def blocks(self) -> Generator[Rows, None, None]:
-        """The rows of the COPY, many at a time, a large one alone; then the end of the transaction."""
+        """The rows of the COPY, many at a time, a large one alone; begin() says what comes after it."""
         self.begin()
         rows: Rows = []
         size = 0
@@ -82,5 +88,5 @@ class Stream:
             raise
         if rows:
             yield rows
-        while self.result():
-            pass
+        self.answer = None
+        self.begin()

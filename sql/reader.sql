@@ -134,6 +134,19 @@ Errors: object_not_in_prerequisite_state if the batch is newer than the snapshot
 'or of another server or timeline; serialization_failure if the server is promoted during the call (retry); '
 'insufficient_privilege, datatype_mismatch.';
 
+CREATE FUNCTION @extschema@.feed_rows_query(relation regclass, batch @extschema@.feed_batch)
+RETURNS text
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_rows_query(regclass, @extschema@.feed_batch) IS
+'Return the text of the query for the rows of a batch, in their order, to be run by COPY or a cursor in the same '
+'transaction: the rows are not collected first, as those of feed_rows are. For the rest of the transaction it sets, as '
+'SET LOCAL does, the planner''s settings by which they come in order, and restrict_nonsystem_relation_kind, so that no '
+'view is read in place of the table. After the rows were read, call it again in the same transaction: if that is an '
+'error, or the text is another one, discard them, since the table was changed meanwhile.
+Requires REPEATABLE READ or SERIALIZABLE. Lock the table and its partitions first (LOCK TABLE ... IN ACCESS SHARE '
+'MODE), so that the snapshot is no older than the locks. Errors: active_sql_transaction in READ COMMITTED, '
+'feature_not_supported on servers before 15.8 and 16.4, and those of feed_rows.';
+
 CREATE FUNCTION @extschema@.feed_wait_after(
     relation regclass, from_position @extschema@.feed_position, timeout interval DEFAULT '1 second'
 )

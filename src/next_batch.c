@@ -305,9 +305,9 @@ check_readable(const Table *table, Value batch)
 	check_partitions(table->ground, GetTransactionSnapshot());
 }
 
-/* The rows of a batch that was made before, as the result of the calling function: the same each time */
-void
-read_batch(const Table *table, Value batch, FunctionCallInfo fcinfo)
+/* The query for the rows of a batch that was made before, all of them: the same each time */
+char *
+rows_query(const Table *table, Value batch)
 {
 	Value		query;
 
@@ -315,7 +315,14 @@ read_batch(const Table *table, Value batch, FunctionCallInfo fcinfo)
 	state_call(&joined_text, 4, (Value[]) {table->description, batch, table->members, caller_value()}, 1, &query);
 	if (!query.null)
 		probe_table(table, text_of(query), false);
-	(void) query_rows(table, batch_query(table, batch, "e.*", true), fcinfo);
+	return batch_query(table, batch, "e.*", true);
+}
+
+/* Its rows, as the result of the calling function */
+void
+read_batch(const Table *table, Value batch, FunctionCallInfo fcinfo)
+{
+	(void) query_rows(table, rows_query(table, batch), fcinfo);
 	check_ground(table);
 }
 

@@ -18,6 +18,7 @@ typedef enum Next
 
 extern Next next_batch(const Table *table, Value position, Value max_rows, Value *batch);
 extern void check_readable(const Table *table, Value batch);
+extern char *rows_query(const Table *table, Value batch);
 extern void read_batch(const Table *table, Value batch, FunctionCallInfo fcinfo);
 extern char *batch_query(const Table *table, Value batch, const char *columns, bool in_order);
 extern bool has_rows(const Table *table, Value batch);

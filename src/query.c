@@ -47,15 +47,20 @@ static const Setting counting[] = {
 	{NULL, NULL}
 };
 
-/* A batch is read in the order of the index.  The key of its last row is kept as text, for any session to read. */
-static const Setting reading[] = {
-	{"search_path", "pg_catalog, pg_temp"},
+/* A batch is read in the order of the index. */
+static const Setting planning[] = {
 	{"jit", "off"},
 	{"enable_memoize", "off"},
 	{"constraint_exclusion", "off"},
 	{"max_parallel_workers_per_gather", "0"},
 	{"enable_seqscan", "off"},
 	{"enable_bitmapscan", "off"},
+	{NULL, NULL}
+};
+
+/* The key of its last row is kept as text, for any session to read. */
+static const Setting reading[] = {
+	{"search_path", "pg_catalog, pg_temp"},
 	{"datestyle", "ISO"},
 	{"timezone", "UTC"},
 	{"intervalstyle", "iso_8601"},
@@ -74,13 +79,44 @@ static const Setting walking[] = {{"enable_sort", "off"}, {"enable_incremental_s
 static const Setting applying[] = {{"constraint_exclusion", "off"}, {NULL, NULL}};
 static const Setting nothing_more[] = {{NULL, NULL}};
 static const Setting bitmap_too[] = {{"enable_bitmapscan", "on"}, {NULL, NULL}};
+
+/* No view or foreign table that has taken the place of the table is read. */
+#define TABLES_ONLY "restrict_nonsystem_relation_kind"
+static const Setting tables_only[] = {{TABLES_ONLY, "view, foreign-table"}, {NULL, NULL}};
 static const Setting defining[] = {{"search_path", "pg_catalog, pg_temp"}, {"client_min_messages", "warning"}, {NULL, NULL}};
+
+static void
+apply(const Setting *settings, GucAction until)
+{
+	for (const Setting *s = settings; s->name != NULL; s++)
+		(void) set_config_option(s->name, s->value, PGC_USERSET, PGC_S_SESSION, until, true, 0, false);
+}
 
 static void
 apply_settings(const Setting *settings)
 {
-	for (const Setting *s = settings; s->name != NULL; s++)
-		(void) set_config_option(s->name, s->value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	apply(settings, GUC_ACTION_SAVE);
+}
+
+static void
+apply_planning(const Table *table, GucAction until)
+{
+	apply(planning, until);
+	if (!table->ordered)
+		apply(bitmap_too, until);
+}
+
+/* For the rest of the transaction: a query of the reader's own gives rows in order, and reads what was looked at */
+void
+plan_in_order(const Table *table)
+{
+	if (GetConfigOption(TABLES_ONLY, true, false) == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("this server has no setting %s, by which a query of a table cannot become one of a view", TABLES_ONLY),
+				 errhint("PostgreSQL has it since 15.8, 16.4 and 17. feed_rows() needs no such setting.")));
+	apply(tables_only, GUC_ACTION_LOCAL);
+	apply_planning(table, GUC_ACTION_LOCAL);
 }
 
 static int
@@ -89,8 +125,8 @@ begin_settings(const Table *table, const Setting *settings)
 	int			nest = NewGUCNestLevel();
 
 	apply_settings(settings);
-	if (settings == reading && !table->ordered)
-		apply_settings(bitmap_too);
+	if (settings == reading)
+		apply_planning(table, GUC_ACTION_SAVE);
 	return nest;
 }
 

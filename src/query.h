@@ -22,6 +22,7 @@ extern bool query_row(const Table *table, const char *query, bool stable, int wa
 extern bool query_row_in_order(const Table *table, const char *query, int wanted, Value *results);
 extern uint64 query_rows(const Table *table, const char *query, FunctionCallInfo fcinfo);
 extern int64 query_count(const Table *table, const char *query, bool parallel);
+extern void plan_in_order(const Table *table);
 extern uint64 query_batch(const Table *table, const char *query, const char *statement);
 extern void run_statement(const char *statement);
 

@@ -9,6 +9,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/xact.h"
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -27,6 +28,7 @@
 PG_FUNCTION_INFO_V1(feed_start);
 PG_FUNCTION_INFO_V1(feed_batch_after);
 PG_FUNCTION_INFO_V1(feed_rows);
+PG_FUNCTION_INFO_V1(feed_rows_query);
 PG_FUNCTION_INFO_V1(feed_wait_after);
 PG_FUNCTION_INFO_V1(feed_backlog);
 
@@ -158,6 +160,35 @@ feed_rows(PG_FUNCTION_ARGS)
 	read_batch(&table, batch, fcinfo);
 	expect_origin(origin);
 	return (Datum) 0;
+}
+
+/* What was looked at is of one snapshot, which must be that of the query, too. */
+static void
+check_one_snapshot(void)
+{
+	if (!IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("a query for the rows of a batch needs REPEATABLE READ, not READ COMMITTED"),
+				 errhint("BEGIN ISOLATION LEVEL REPEATABLE READ, or read the rows by feed_rows().")));
+}
+
+/* feed_rows_query(relation regclass, batch feed_batch) -> text */
+Datum
+feed_rows_query(PG_FUNCTION_ARGS)
+{
+	Origin		origin = origin_here();
+	Table		table = open_table(readable_argument(fcinfo, 0));
+	Value		batch = composite_argument(fcinfo, 1);
+	Value		nothing;
+	char	   *query;
+
+	check_one_snapshot();
+	state_call(&check_kept_batch, 1, &batch, 1, &nothing);
+	query = rows_query(&table, batch);
+	plan_in_order(&table);
+	expect_origin(origin);
+	PG_RETURN_TEXT_P(cstring_to_text(query));
 }
 
 /* Whether feed_batch_after would return a batch with rows now */

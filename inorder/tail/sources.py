@@ -1,6 +1,5 @@
 """Where rows come from: a table, with the position in a file; or a feed, with the position in the database."""
 
-import collections
 import json
 import time
 from collections.abc import Callable, Generator
@@ -27,9 +26,6 @@ from inorder.tail.state import Json, Mark, Pending, State, is_in_set, name_of, o
 JOINED_ROWS, JOINED_BYTES, JOINED_BATCHES = 100_000, 10_000_000, 10
 SAVE_SECONDS = 0.2  # between two saves, while one batch follows another into a file
 PATIENCE = (0.1, 0.2, 0.4, 0.8, 0)  # seconds, while a batch is in the hands of another session
-
-
-KEPT = sql.SQL("pg_catalog.current_setting('inorder_tail.batch')")  # by tail_batch
 
 
 def copy_parts(form: Format, table: Table) -> dict[str, sql.Composable]:
@@ -110,7 +106,8 @@ class TableSource:
         self.begun = self.saved.pending.start if self.saved and self.saved.pending else None
         self.unsettled = self.knows_output = False
         self.saved_at = 0.0
-        self.stream: Stream | None = None  # of the next batch, or of the one just handed out
+        self.stream: Stream | None = None  # with the next batch, or the one just handed out
+        self.query: bytes | None = None  # for the rows of that
         self.asked = max_rows  # in that
 
     def lock(self) -> int:
@@ -175,35 +172,41 @@ class TableSource:
         return patiently(self.session.connection, self.found)
 
     def found(self) -> Batch | None:
-        """The batch after the position, whose rows follow in the same stream."""
+        """The batch after the position, whose rows are read in the same transaction."""
         stream, self.stream = self.stream or self.ask(self.present.position, self.max_rows), None
-        batch, after = stream.begin()
-        if after is None:
-            collections.deque(stream.blocks(), maxlen=0)
+        answer = stream.begin()
+        if not answer:
+            stream.send(b"COMMIT")
+            stream.begin()
             return None
-        assert batch is not None
+        batch, after, self.query = answer
+        assert batch is not None and after is not None
         self.stream = stream
         return batch_of(json.loads(batch), json.loads(after), self.asked)
 
     def ask(self, position: Json, max_rows: int) -> Stream:
-        """For the batch after a position and its rows."""
+        """For the batch after a position."""
         self.asked = max_rows
-        batch = self.session.statement(
+        question = self.session.statement(
             query("tail_batch"), table=self.table.oid, position=as_text(position), max_rows=max_rows, whole=self.whole
         )
-        return self.session.stream(self.table, self.copy(KEPT), batch)
-
-    def copy(self, batch: object) -> sql.Composed:
-        """The query for the rows of a batch."""
-        return self.session.statement(
-            query("tail_rows"), batch=batch, table=self.table.oid, row_type=self.table.identifier,
-            **copy_parts(self.form, self.table),
-        )  # fmt: skip
+        return self.session.asked(self.table, question)
 
     def rows(self, batch: Batch) -> Generator[Rows, None, None]:
-        """Those that follow the batch in its stream, or in a transaction of their own."""
+        """By the query that the server gave with the batch, or gives now; it must give the same one afterwards."""
+        again = self.session.statement(query("tail_again"), table=self.table.oid, batch=as_text(batch.batch))
         stream, self.stream = self.stream, None
-        return rows_of(stream or self.session.stream(self.table, self.copy(as_text(batch.batch))))
+        if stream is None:
+            stream = self.session.asked(self.table, again)
+            (self.query,) = stream.begin()
+        assert self.query is not None
+        copy = self.session.statement(
+            query("tail_rows"), rows=sql.SQL(self.query.decode()), **copy_parts(self.form, self.table)
+        )
+        stream.send(self.session.message(copy, again, sql.SQL("COMMIT")))
+        yield from rows_of(stream)
+        if stream.begin() != [self.query]:
+            raise psycopg.errors.SerializationFailure(f"{self.table.quoted} was changed while it was read")
 
     def expect(self, batch: Batch, size: int) -> None:
         """One transaction, which may end by an error: next() reports it."""

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
-from inorder.database import Connection, connect, query
+from inorder.database import Connection, connect
 from inorder.errors import InorderError
 from inorder.lab.server.cluster import Cluster
 from inorder.session import Session, rows_of
@@ -95,17 +95,14 @@ def test_rows_that_are_read_behind_a_change_of_type(fresh: Connection, isolation
     fresh.execute(f"ALTER DATABASE tail SET default_transaction_isolation = '{isolation}'".encode())
     session = Session(fresh.info.dsn)
     table = session.table("public.events")
-    (batch,) = session.row(
-        sql.SQL("SELECT to_jsonb({inorder}.feed_batch_after({table}::oid, {inorder}.feed_start({table}::oid)))::text"),
-        table=table.oid,
+    inside = session.statement(
+        sql.SQL("SELECT {inorder}.feed_batch_after({table}::oid, {inorder}.feed_start({table}::oid))"), table=table.oid
     )
     statement = session.statement(
-        query("tail_rows"),
-        batch=batch,
-        table=table.oid,
-        row_type=table.identifier,
-        **copy_parts(FORMATS[output], table),
-    )
+        sql.SQL("COPY (SELECT {columns} FROM {inorder}.feed_rows({table}::oid, ({batch}), NULL::{row_type}) AS e) "
+                "TO STDOUT WITH ({options})"),
+        batch=inside, table=table.oid, row_type=table.identifier, **copy_parts(FORMATS[output], table),
+    )  # fmt: skip
 
     def read() -> list[bytes]:
         blocks = rows_of(session.stream(table, statement))

@@ -1,0 +1,64 @@
+-- The query for the rows of a batch, run by the reader: the same rows in the same order as by feed_rows, and of no other relation.
+CREATE SCHEMA app;
+CREATE TABLE app.u (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int GENERATED ALWAYS AS IDENTITY);
+CREATE TABLE app.b (n int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id());
+CREATE INDEX ON app.b USING brin (xact);
+CREATE TABLE app.p (n int GENERATED ALWAYS AS IDENTITY, part int DEFAULT 1, xact bigint NOT NULL DEFAULT xact_id(), PRIMARY KEY (part, n)) PARTITION BY LIST (part);
+CREATE INDEX ON app.p (xact);
+CREATE TABLE app.p1 PARTITION OF app.p FOR VALUES IN (1);
+SELECT feed_enable(t) FROM unnest('{app.u,app.b,app.p}'::regclass[]) AS t;
+\set ECHO none
+SELECT format('INSERT INTO %s SELECT FROM generate_series(1, %s)', t, s) FROM unnest('{app.u,app.b,app.p}'::text[]) AS t, unnest('{3,10,1,4}'::int[]) AS s \gexec
+\set ECHO all
+-- All rows in pieces of 4, by the query and by the function.
+CREATE FUNCTION pieces(t regclass, OUT by_query text, OUT by_function text) LANGUAGE plpgsql AS $$
+DECLARE
+    position feed_position := feed_start(t);
+    batch feed_batch;
+    query text;
+    found text;
+BEGIN
+    LOOP
+        batch := feed_batch_after(t, position, 4);
+        EXIT WHEN isempty(batch.transactions);
+        query := feed_rows_query(t, batch);
+        EXECUTE format('SELECT string_agg(e.n::text, '' '') FROM (%s) AS e', query) INTO found;
+        by_query := concat_ws(' | ', by_query, found);
+        ASSERT feed_rows_query(t, batch) = query;
+        EXECUTE format('SELECT string_agg(e.n::text, '' '') FROM feed_rows($1, $2, NULL::%s) AS e', t) USING t, batch INTO found;
+        by_function := concat_ws(' | ', by_function, found);
+        position := feed_advance(position, batch);
+    END LOOP;
+END $$;
+SELECT error_of($$SELECT pieces('app.u')$$);
+BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+SELECT t, (pieces(t)).* FROM unnest('{app.u,app.b,app.p}'::regclass[]) AS t;
+-- Until the end of the transaction.
+SELECT name, current_setting(name) FROM unnest('{enable_seqscan,max_parallel_workers_per_gather,restrict_nonsystem_relation_kind}'::text[]) AS name;
+COMMIT;
+SELECT name, current_setting(name) FROM unnest('{enable_seqscan,restrict_nonsystem_relation_kind}'::text[]) AS name;
+-- A relation that takes the name of the table is not read as the reader, and the second text is another one.
+CREATE FUNCTION evil() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RAISE 'the code of somebody else'; END $$;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT feed_batch_after('app.u', feed_start('app.u')) AS batch, 'app.u'::regclass::oid AS relation \gset
+SELECT feed_rows_query(:relation, :'batch') AS query \gset
+ALTER SCHEMA app RENAME TO former;
+CREATE SCHEMA app;
+CREATE VIEW app.u AS SELECT id, evil() AS n FROM former.u;
+SAVEPOINT s;
+SELECT count(n) FROM (:query) AS e;
+ROLLBACK TO s;
+SELECT feed_rows_query(:relation, :'batch') = :'query' AS same;
+ROLLBACK;
+-- A partition that is attached meanwhile, with rows of the batch.
+CREATE TABLE app.p2 (LIKE app.p INCLUDING ALL);
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT feed_batch_after('app.p', feed_start('app.p')) AS batch \gset
+SELECT feed_rows_query('app.p', :'batch') IS NOT NULL AS before;
+INSERT INTO app.p2 (n, part, xact) OVERRIDING SYSTEM VALUE SELECT 99, 2, min(xact) FROM app.p;
+ALTER TABLE app.p ATTACH PARTITION app.p2 FOR VALUES IN (2);
+SELECT feed_rows_query('app.p', :'batch');
+ROLLBACK;
+DROP FUNCTION pieces(regclass), evil();
+\set VERBOSITY terse
+DROP SCHEMA app CASCADE;
