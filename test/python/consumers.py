@@ -1,0 +1,158 @@
+"""The consumers of docs/clients: how each is started, what it reads, and what has arrived."""
+
+import os
+import random
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from inorder.database import APPLICATION_NAME, Connection, connect
+from inorder.lab.server.cluster import Cluster
+
+from conftest import ROOT, scalar, text
+from waiting import PATIENCE, wait_for
+
+FOLDER = ROOT / "docs" / "clients"
+BUILT = ROOT / "build" / "clients"  # by script/clients
+WRITERS = 2
+POISON = "poison"
+
+# A program and its first arguments; what must exist to run it, besides itself.
+COMMANDS: dict[str, list[str | Path]] = {
+    "python": [sys.executable, FOLDER / "consumer.py"],
+    "asyncio": [sys.executable, FOLDER / "consumer_async.py"],
+    "go": [BUILT / "go" / "consumer"],
+    "java": ["java", "-cp", f"{BUILT / 'java'}:{BUILT / 'java' / 'postgresql.jar'}", "Consumer"],
+    "node": ["node", BUILT / "node" / "consumer.mjs"],
+    "rust": [BUILT / "rust" / "target" / "debug" / "consumer"],
+}
+MADE = {"java": BUILT / "java" / "Consumer.class", "node": BUILT / "node" / "node_modules" / "pg"}
+
+
+def missing(language: str) -> str | None:
+    """Why a consumer cannot be run here."""
+    if language in ("python", "asyncio"):
+        return None
+    if "INORDER_TEST_CLIENTS" not in os.environ:
+        return "script/clients runs it"
+    made = MADE.get(language, Path(COMMANDS[language][0]))
+    return None if made.exists() else f"script/clients has not built {made.relative_to(ROOT)}"
+
+
+def uri(host: str, port: int | str, database: str, **parameters: str) -> str:
+    """A connection string that libpq, pgx, tokio-postgres and pg for Node understand."""
+    rest = "".join(f"&{name}={value}" for name, value in parameters.items())
+    return f"postgresql:///{database}?host={host}&port={port}&user=postgres{rest}"
+
+
+class Shop:
+    """Two databases: one that has the rows, another one that receives them."""
+
+    def __init__(self, cluster: Cluster, template: str) -> None:
+        self.cluster = cluster
+        with connect(cluster.dsn) as admin:
+            for name, origin in (("shop", template), ("mail", "template0")):
+                admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
+                admin.execute(f"CREATE DATABASE {name} TEMPLATE {origin}".encode())
+        self.source, self.sink = connect(f"{cluster.dsn} dbname=shop"), connect(f"{cluster.dsn} dbname=mail")
+        self.source.execute(text("docs/clients/source.sql").encode())
+        self.sink.execute(text("docs/clients/sink.sql").encode())
+        self.sink.execute(f"ALTER TABLE mails ADD CONSTRAINT readable CHECK (body <> '{POISON}')".encode())
+        self.committed: list[str] = []
+        self.ended = threading.Event()
+
+    def insert(self, connection: Connection, bodies: Sequence[str]) -> list[str]:
+        """Rows, in one transaction; their keys."""
+        statement = b"INSERT INTO events (body) SELECT unnest(%s::text[]) RETURNING id::text"
+        return [str(key) for (key,) in connection.execute(statement, [list(bodies)])]
+
+    def write(self, seed: int) -> None:
+        """Transactions of some rows, of which one in ten is rolled back, until told to end."""
+        generator = random.Random(seed)
+        with connect(f"{self.cluster.dsn} dbname=shop") as connection:
+            while not self.ended.wait(0.005):
+                with connection.transaction(force_rollback=(undone := generator.random() < 0.1)):
+                    keys = self.insert(connection, [f"body {seed}"] * generator.randint(1, 20))
+                if not undone:
+                    self.committed += keys
+
+    @contextmanager
+    def load(self) -> Iterator[None]:
+        """Writers at work."""
+        threads = [threading.Thread(target=self.write, args=[seed]) for seed in range(WRITERS)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self.ended.set()
+            for thread in threads:
+                thread.join()
+
+    def arrived(self) -> Counter[str]:
+        """How often each row has."""
+        return Counter(str(key) for (key,) in self.sink.execute("SELECT id::text FROM mails"))
+
+    def stored(self) -> int:
+        """The number of batches in the sink."""
+        return int(str(scalar(self.sink, "SELECT count(*) FROM batches")))
+
+    def wait_for_more(self) -> None:
+        """Until another batch has arrived."""
+        before = self.stored()
+        wait_for(lambda: self.stored() > before)
+
+    def waiting(self, database: str) -> list[int]:
+        """The sessions of consumers that wait for a lock."""
+        return self.sessions(database, "wait_event_type = 'Lock'")
+
+    def sessions(self, database: str, condition: str = "true") -> list[int]:
+        """The process IDs of consumers, or of the pooler before them."""
+        found = self.source.execute(
+            "SELECT pid FROM pg_stat_activity WHERE datname = %s AND application_name <> %s "
+            f"AND backend_type = 'client backend' AND {condition}".encode(),
+            [database, APPLICATION_NAME],
+        )
+        return [int(str(pid)) for (pid,) in found]
+
+    def end_sessions(self, pids: Sequence[int]) -> None:
+        """And wait until they have ended."""
+        for pid in pids:
+            self.source.execute("SELECT pg_terminate_backend(%s, 60000)", [pid])
+
+    def close(self) -> None:
+        """The databases go."""
+        self.source.close()
+        self.sink.close()
+        with connect(self.cluster.dsn) as admin:
+            admin.execute("DROP DATABASE shop WITH (FORCE)")
+            admin.execute("DROP DATABASE mail WITH (FORCE)")
+
+
+class Consumer:
+    """Runs of one program, under the name of one worker."""
+
+    def __init__(self, language: str, source: str, sink: str, log: Path) -> None:
+        self.command = [*map(str, COMMANDS[language]), "worker 1"]
+        self.environment = os.environ | {"SOURCE": source, "SINK": sink}
+        self.stopped = 143 if language == "java" else 0  # exit code after SIGTERM: the JVM's
+        self.log = log
+
+    def start(self) -> None:
+        """Start it."""
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(self.command, env=self.environment, stdout=log, stderr=log)
+
+    def kill(self) -> None:
+        """By SIGKILL."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        """By SIGTERM; its exit code."""
+        self.process.terminate()
+        return self.process.wait(PATIENCE)

@@ -1,0 +1,200 @@
+"""The consumers of docs/clients: killed, cut off and stopped under load, each row arrives exactly once."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.temporary import service_account
+
+from conftest import scalar
+from consumers import COMMANDS, FOLDER, POISON, Consumer, Shop, missing, uri
+from waiting import PATIENCE, wait_for
+
+pytestmark = pytest.mark.server
+
+DIRECT = [language for language in COMMANDS if language != "java"]  # its driver knows no sockets of Unix
+POOLED = list(COMMANDS)
+# Through a pooler no statement may be prepared by name. The Python programs say so themselves, pg for Node and
+# query_typed() of Rust prepare none.
+UNPREPARED = {"go": {"default_query_exec_mode": "exec"}, "java": {"prepareThreshold": "0"}}
+BATCH = "SELECT batch FROM feed_batches WHERE set_aside IS NULL"
+
+
+@pytest.fixture
+def shop(cluster: Cluster, template: str) -> Iterator[Shop]:
+    """Rows, and where they go to."""
+    made = Shop(cluster, template)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def pooler(cluster: Cluster, shared_folder: Path) -> Iterator[int]:
+    """PgBouncer in transaction mode; its port."""
+    if "INORDER_TEST_CLIENTS" not in os.environ:
+        pytest.skip("script/clients runs it")
+    if (program := shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")) is None:
+        pytest.skip("this system has no pgbouncer")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    settings, users = shared_folder / "pgbouncer.ini", shared_folder / "users"
+    users.write_text('"postgres" ""\n')
+    settings.write_text(
+        f"[databases]\n* = host={cluster.folder / 'run'} port=5432\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
+        f"listen_port = {port}\nunix_socket_dir =\nauth_type = trust\nauth_file = {users}\npool_mode = transaction\n"
+        "ignore_startup_parameters = extra_float_digits\n"
+    )
+    account = service_account()
+    process = subprocess.Popen(
+        [program, "-q", settings], user=account.pw_uid if account else None, stderr=subprocess.DEVNULL
+    )
+    try:
+        wait_for(lambda: answers(port))
+        yield port
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def answers(port: int) -> bool:
+    """Whether a server listens."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.parametrize("language", DIRECT)
+def test_a_consumer(shop: Shop, language: str, tmp_path: Path) -> None:
+    """With a connection of its own."""
+    if reason := missing(language):
+        pytest.skip(reason)
+    source, sink = (uri(str(shop.cluster.folder / "run"), 5432, name) for name in ("shop", "mail"))
+    check(shop, Consumer(language, source, sink, tmp_path / "log"))
+
+
+@pytest.mark.parametrize("language", POOLED)
+def test_a_consumer_behind_pgbouncer(shop: Shop, pooler: int, language: str, tmp_path: Path) -> None:
+    """In transaction mode: another server session for each statement."""
+    if reason := missing(language):
+        pytest.skip(reason)
+    source, sink = (uri("127.0.0.1", pooler, name, **UNPREPARED.get(language, {})) for name in ("shop", "mail"))
+    if language == "java":
+        source, sink = (
+            re.sub(r"^postgresql:///(\w+)\?host=(.+?)&port=(\d+)", r"jdbc:postgresql://\2:\3/\1?", address)
+            for address in (source, sink)
+        )
+    check(shop, Consumer(language, source, sink, tmp_path / "log"))
+
+
+def check(shop: Shop, consumer: Consumer) -> None:
+    """Killed in mid-batch twice, and under load; cut off; a batch set aside; stopped."""
+    try:
+        with shop.load():
+            consumer.start()
+            shop.wait_for_more()
+            kill_before_finish(shop, consumer)
+            kill_before_store(shop, consumer)
+            for _ in range(3):
+                shop.wait_for_more()
+                consumer.kill()
+                consumer.start()
+            stop_in_mid_batch(shop, consumer)
+            shop.wait_for_more()
+            shop.end_sessions(shop.sessions("shop") + shop.sessions("mail"))
+            shop.wait_for_more()
+            assert consumer.process.poll() is None
+            poisoned = shop.insert(shop.source, [POISON])
+            wait_for(lambda: scalar(shop.source, "SELECT count(*) FROM feed_batches WHERE set_aside IS NOT NULL"))
+        check_the_end(shop, consumer, poisoned)
+    except BaseException as error:
+        error.add_note(consumer.log.read_text()[-2000:])
+        raise
+    finally:
+        consumer.kill()
+
+
+def kill_before_finish(shop: Shop, consumer: Consumer) -> None:
+    """The sink has the batch, the feed does not know: it comes again, and the sink skips it."""
+    with shop.sink.transaction():
+        shop.sink.execute("LOCK TABLE batches IN SHARE MODE")
+        wait_for(lambda: shop.waiting("mail"))
+        with shop.source.transaction():
+            shop.source.execute("SELECT FROM inorder_internal.worker_batch FOR UPDATE")
+            (number,) = (row[0] for row in shop.source.execute(BATCH))
+            shop.sink.execute("COMMIT; BEGIN")
+            wait_for(lambda: shop.waiting("shop"))
+            consumer.kill()
+            shop.end_sessions(shop.waiting("shop"))
+    assert scalar(shop.sink, "SELECT count(*) FROM batches WHERE number = %s", number) == 1
+    assert [row[0] for row in shop.source.execute(BATCH)] == [number]
+    consumer.start()
+    wait_for(lambda: scalar(shop.source, "SELECT count(*) FROM feed_batches WHERE batch = %s", number) == 0)
+
+
+def kill_before_store(shop: Shop, consumer: Consumer) -> None:
+    """The consumer has the batch, the sink does not."""
+    with shop.sink.transaction():
+        shop.sink.execute("LOCK TABLE batches IN SHARE MODE")
+        wait_for(lambda: shop.waiting("mail"))
+        (number,) = (row[0] for row in shop.source.execute(BATCH))
+        consumer.kill()
+        shop.end_sessions(shop.waiting("mail"))
+    assert scalar(shop.sink, "SELECT count(*) FROM batches WHERE number = %s", number) == 0
+    consumer.start()
+    wait_for(lambda: scalar(shop.sink, "SELECT count(*) FROM batches WHERE number = %s", number) == 1)
+
+
+def stop_in_mid_batch(shop: Shop, consumer: Consumer) -> None:
+    """The consumer finishes the batch that it has, and takes no other."""
+    with shop.sink.transaction():
+        shop.sink.execute("LOCK TABLE batches IN SHARE MODE")
+        wait_for(lambda: shop.waiting("mail"))
+        (number,) = (row[0] for row in shop.source.execute(BATCH))
+        consumer.process.terminate()
+        time.sleep(0.2)
+        assert consumer.process.poll() is None
+    assert consumer.process.wait(PATIENCE) == consumer.stopped
+    assert scalar(shop.sink, "SELECT max(number) FROM batches") == number
+    assert shop.source.execute(BATCH).fetchall() == []
+    consumer.start()
+
+
+def check_the_end(shop: Shop, consumer: Consumer, poisoned: list[str]) -> None:
+    """Each row exactly once; those of the batch that was set aside once they can be stored, and are tried again."""
+    ((batch, tries, reason),) = shop.source.execute(
+        "SELECT batch, tries, reason FROM feed_batches WHERE set_aside IS NOT NULL"
+    ).fetchall()
+    assert tries == 5 and "readable" in str(reason)
+    rows = shop.source.execute("SELECT id::text FROM feed_batch_rows('mailer', %s, null::events)", [batch]).fetchall()
+    aside = {str(key) for (key,) in rows}
+    assert set(poisoned) <= aside
+    committed = {*shop.committed, *poisoned}
+    wait_for(lambda: len(shop.arrived()) == len(committed - aside))
+    assert shop.arrived() == Counter(committed - aside)
+    shop.sink.execute("ALTER TABLE mails DROP CONSTRAINT readable")
+    shop.source.execute("SELECT feed_retry_batch('mailer', %s)", [batch])
+    wait_for(lambda: len(shop.arrived()) == len(committed))
+    assert consumer.stop() == consumer.stopped
+    assert shop.arrived() == Counter(committed)
+    assert scalar(shop.source, "SELECT count(*) FROM feed_batches") == 0
+
+
+NO_CODE = re.compile(
+    r'^(?:import \(\n(?:.*\n)*?\)|[ \t]*(?:(?:import|from|use|using|package) .*|(?://|""").*|[{}()\[\];, ]*))$', re.M
+)
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("[cC]onsumer*")), ids=lambda path: path.name)
+def test_a_consumer_is_short(path: Path) -> None:
+    """Under 40 lines of code: without imports, comments, and lines of brackets only."""
+    code = [line for line in NO_CODE.sub("", path.read_text()).splitlines() if line.strip()]
+    assert 20 < len(code) < 40
