@@ -26,8 +26,8 @@ CREATE FUNCTION inorder_internal.order_of(number bigint, key text[])
 RETURNS inorder_internal.feed_order
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN number IS NULL AND key IS NOT NULL THEN
-    ROW(key[1], key[2]::smallint, nullif(key[3], ''::text)::bigint, key[4]::int8multirange, key[5]::bigint,
-        key[6]::bigint)::inorder_internal.feed_order END;
+    ROW(key[1], key[2]::smallint, nullif(key[3], ''::text)::bigint, inorder_internal.text_numbers(key[4]),
+        key[5]::bigint, key[6]::bigint)::inorder_internal.feed_order END;
 COMMENT ON FUNCTION inorder_internal.order_of(bigint, text[]) IS
 'Internal function. The order of a position or batch: (partial, last_key), (resumed, resumed_after) or '
 '(cut, cut_after); null if it has none, and is read by number.';
@@ -37,7 +37,8 @@ RETURNS text[]
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN (o).column_name IS NOT NULL THEN
     ARRAY[(o).column_name, (o).attnum::text, coalesce((o).walked_from::text, ''::text)]
-    || CASE WHEN (o).frozen IS NOT NULL THEN ARRAY[(o).frozen::text, (o).up_to::text, (o).next_value::text]
+    || CASE WHEN (o).frozen IS NOT NULL
+            THEN ARRAY[inorder_internal.numbers_text((o).frozen), (o).up_to::text, (o).next_value::text]
             ELSE '{}'::text[] END END;
 COMMENT ON FUNCTION inorder_internal.order_key(inorder_internal.feed_order) IS
 'Internal function. The reverse of order_of().';

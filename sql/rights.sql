@@ -49,13 +49,20 @@ GRANT EXECUTE ON FUNCTION inorder_internal.base_of(regclass) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.seen_feeds() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.seen_batches() TO PUBLIC;
 -- feed_advance() calls these, which access nothing.
+GRANT EXECUTE ON FUNCTION inorder_internal.are_numbers(int8multirange) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.common(int8multirange, int8multirange) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.say_not_following(
+    @extschema@.feed_position, @extschema@.feed_batch, text, text) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.say_beyond(text) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.advanced(
     @extschema@.feed_position, @extschema@.feed_batch, int8multirange) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.plus(int8multirange, int8multirange) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.minus(int8multirange, int8multirange) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.few_of(int8multirange) TO PUBLIC;
 
--- Of its arguments only.
+-- Of their arguments only.
+GRANT EXECUTE ON FUNCTION inorder_internal.numbers_text(int8multirange) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.text_numbers(text) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.from_jsonb(anyelement, jsonb) TO PUBLIC;
 
 -- What PUBLIC may select, regardless of default privileges.

@@ -70,6 +70,20 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION inorder_internal.server_system() IS
 'Internal function. System identifier of this server, the first part of its origin.';
 
+-- The text is that of the server, which takes 17 ms to write 10,000 ranges and 4 ms to read them.
+
+CREATE FUNCTION inorder_internal.numbers_text(numbers int8multirange)
+RETURNS text
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION inorder_internal.numbers_text(int8multirange) IS
+'Internal function. A set as text.';
+
+CREATE FUNCTION inorder_internal.text_numbers(written text)
+RETURNS int8multirange
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION inorder_internal.text_numbers(text) IS
+'Internal function. A set from its text. Errors: those of the input function of int8multirange.';
+
 -- As the operators of the server, which take 3 to 12 ms for sets of 10,000 ranges where these take 0.3 ms.
 
 CREATE FUNCTION inorder_internal.minus(numbers int8multirange, others int8multirange)

@@ -13,6 +13,7 @@
  *	  v7.c			uuid_v7_nextval, uuid_v7_time, uuid_v7_floor
  *	  xact.c		uuid_xact_nextval, xact_id and its like, uuid_xact_id, uuid_xact_floor
  *	  numbers.c		sets of numbers as arrays
+ *	  written.c		sets of numbers, positions and batches as text
  *	  snapshot.c	which transactions have ended: ground of feed and count
  *	  origin.c		which server this is, on which timeline
  *	  guard.c		the trigger that keeps a table readable

@@ -78,6 +78,16 @@ GRANT SELECT ON attempts TO PUBLIC;
 SELECT what, attempt('inorder_owner', statement) AS owner, attempt('inorder_member', statement) AS member, attempt('inorder_feeder', statement) AS feeder,
        attempt('inorder_mover', statement) AS mover, attempt('inorder_blind', statement) AS "mover, blind"
 FROM attempts ORDER BY place;
+-- What accesses nothing is for all, and its errors are readable, too.
+\set SHOW_CONTEXT never
+SET ROLE inorder_stranger;
+CREATE TEMP TABLE own AS SELECT ROW('{[3,9)}', NULL, NULL, NULL, NULL)::feed_position AS p, ROW('{[1,3)}', NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch AS b;
+SELECT feed_advance(p::text::feed_position, b::jsonb::feed_batch)::text::feed_position::jsonb, feed_advance(p::jsonb::feed_position, b::text::feed_batch)::text FROM own;
+SELECT feed_advance(p, feed_batch_between(ROW('{}', NULL, NULL, NULL, NULL), p)) FROM own;
+SELECT feed_advance(ROW('{[-3,-2)}', NULL, NULL, NULL, NULL), b) FROM own;
+DROP TABLE own;
+\set SHOW_CONTEXT errors
+RESET ROLE;
 SELECT what, attempt('inorder_reader', statement) AS reader, attempt('inorder_monitor', statement) AS monitor, attempt('inorder_stranger', statement) AS stranger,
        attempt('postgres', statement) AS superuser
 FROM attempts ORDER BY place;

@@ -86,6 +86,34 @@ SELECT left(s, 5) || left(masked(substr(s, 6)), 110) AS error FROM (SELECT error
     'SELECT feed_split(''a'', batch_from(''b'', 0, 3), 1)', 'SELECT feed_split(''pg_class'', batch_from(''b'', 0, 3), 1)',
     'SELECT feed_split(''a'', ROW(''{[3,9)}'', 1, ''{}'', NULL, NULL, NULL, NULL)::feed_batch, 2)',
     'SELECT feed_split(''a'', ROW(''{[3,9)}'', 4, ''{x}'', 4, ''{y}'', NULL, NULL)::feed_batch, 2)']) AS s) AS s;
+-- As text, and back: what the output functions write, and what the input functions read.
+SELECT t, bool_and(p::text = format('%s', p) AND p::text::feed_position = p) AS same FROM steps GROUP BY t ORDER BY t;
+SELECT bool_and(b::text = format('%s', b) AND b::text::feed_batch = b) AS same FROM steps, feed_batch_after(t, p, 7) AS b;
+CREATE TABLE sets (numbers int8multirange);
+INSERT INTO sets VALUES (NULL), ('{}'), ('{[0,1)}'), ('{[1,2),[3,9),[11,12)}'), ('{[-5,3),[4,5)}'), ('{(,5)}'), ('{[5,)}'), ('{(,)}'), ('{(,3),[7,)}'),
+    ('{[999999999999999998,999999999999999999)}'), ('{[-9223372036854775808,9223372036854775807)}');
+INSERT INTO sets SELECT range_agg(int8range(7 * n, 7 * n + 1 + n % 6)) FROM generate_series(1, 1000) AS n;
+SELECT count(*), bool_and(p::text = format('%s', p) AND p::text::feed_position IS NOT DISTINCT FROM p AND p::jsonb = to_jsonb(p) AND p::jsonb::feed_position IS NOT DISTINCT FROM p) AS same
+FROM sets, LATERAL (VALUES (ROW(numbers, NULL, NULL, NULL, NULL)::feed_position), (ROW(numbers, 7, ARRAY['a "b"', NULL, '{[1,2)}'], NULL, '1/2')::feed_position),
+                           (ROW(numbers, NULL, NULL, ARRAY[ROW(1, 'a "q" \ (', 's', '{1}', NULL, '{x}')::feed_member], '')::feed_position)) AS v(p);
+-- A literal is read by the input function.
+CREATE FUNCTION read_as(way text, written text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    p feed_position;
+BEGIN
+    EXECUTE format('SELECT (%L%s::feed_position).*', written, way) INTO p;
+    RETURN format('%s', p);
+EXCEPTION WHEN data_exception THEN
+    RETURN SQLSTATE;
+END $$;
+SELECT n || rest AS written, read_as('::text', n || rest) AS read, read_as('::text', n || rest) = read_as('', n || rest) AS same
+FROM unnest(ARRAY['("{[1,2),[3,9)}"', '("{[1,3),[5,6]}"', '("{[5,9),[1,6)}"', '("{[1,2),[2,3)}"', '("{[1,2),[1,2)}"', '("{[2,2),[3,4)}"', '("{[3,2)}"', '("{ [1,2) }"', '("{}"', '("{[1,2),}"',
+                  '("{[1,2)"', '("{[1,2)}', '("{[01,2),[3,4)}"', '("{[1,-2)}"', '("{[+1,2)}"', '("{[1234567890123456789,9223372036854775807)}"', '("{[1,9223372036854775808)}"', '({}', '(']) AS n,
+     unnest(ARRAY[',,,,)', ',5,"{""}"",1}",,1/2)']) AS rest;
+SELECT read_as('::text', '("{[1,2)}"x,,,,)') AS read, read_as('::text', '("{[1,2)}"x,,,,)') = read_as('', '("{[1,2)}"x,,,,)') AS same;
+SELECT read_as('::text', w) AS read FROM unnest(ARRAY['("{[1,2)}",,,,) ', '("{[1,2)}",,,)', '("{[1,2)}"', '("{[1,2)}",,,,,)', '', '("', '("{']) AS w;
+DROP TABLE sets;
+DROP FUNCTION read_as;
 -- As jsonb, and back.
 SELECT t, bool_and(p::jsonb::feed_position = p) AS same FROM steps GROUP BY t ORDER BY t;
 SELECT bool_and(b::jsonb::feed_batch = b) AS same FROM steps, feed_batch_after(t, p, 7) AS b;
