@@ -1,0 +1,294 @@
+"""How fast ``inorder tail`` writes a backlog to a file, beside COPY by psql of the same table to a file.
+
+Both are run as from a shell, start included. Of tail that is measured alone, too: a run that finds nothing new.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from inorder.database import Connection, execute
+from inorder.errors import InorderError
+from inorder.lab import setting
+from inorder.lab.analysis.figures import Metric, by_round, estimated, median_of, ratio_of, ratios_of
+from inorder.lab.experiment import Experiment
+from inorder.lab.instruments.commands import timed_command
+from inorder.lab.keys import SCHEMA
+from inorder.lab.plan import Plan
+from inorder.lab.results import Result, Run
+from inorder.lab.server_settings import fill_settings
+from inorder.lab.turn import Metrics, Stage, every_round, single
+from inorder.report import charts
+from inorder.report.section import Column, Section, Value, figures, number, to_base
+from inorder.report.verdict import Compared, Verdict, costs
+
+JSON, CSV, NOTHING = "json", "csv", "nothing_new"
+COPY = "copy"
+
+TABLE = f"{SCHEMA}.events"
+TRANSACTION = 100  # rows of one
+
+# Of 60 bytes: the shorter the rows, the more their number counts.
+DEFINITION = f"""CREATE TABLE {TABLE} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(),
+    at timestamptz NOT NULL DEFAULT clock_timestamp(), n int NOT NULL,
+    body text NOT NULL DEFAULT 'twenty bytes of text')"""
+ARRIVE = f"""CREATE PROCEDURE {SCHEMA}.arrive(transactions int) LANGUAGE plpgsql AS $$
+BEGIN
+    FOR number IN 1 .. transactions LOOP
+        INSERT INTO {TABLE} (n) SELECT generate_series(1, {TRANSACTION});
+        COMMIT;
+    END LOOP;
+END $$"""
+COPIES = {
+    JSON: f"COPY (SELECT row_to_json(e) FROM {TABLE} AS e) TO STDOUT",
+    CSV: f"COPY {TABLE} TO STDOUT (FORMAT csv, HEADER)",
+}
+TARGETS = {10_000: 0.8, 1000: 0.5}  # of the speed of COPY, by rows of a batch
+
+# Heap and index of a row, its WAL, and the largest output.
+BYTES_PER_ROW = 420
+
+
+@dataclass(frozen=True, kw_only=True)
+class TailPlan(Plan):
+    """How large the backlog is, and the batches."""
+
+    rows: int = setting.count("Rows of the backlog.", 1000, 10**9, 2_000_000, quick=300_000, full=20_000_000)
+    batch_rows: tuple[int, ...] = setting.counts(
+        "--batch-rows of tail, several comma-separated.", 1, 10**9, (10_000, 1000)
+    )
+    rounds: int = setting.rounds(6, quick=3, full=9)
+
+    @property
+    def transactions(self) -> int:
+        """Those of the backlog."""
+        return max(1, self.rows // TRANSACTION)
+
+    @property
+    def written(self) -> int:
+        """Rows of whole transactions."""
+        return self.transactions * TRANSACTION
+
+
+def kind_of(batch_rows: int) -> str:
+    """tail with batches of so many rows.
+
+    >>> kind_of(1000)
+    'tail_1000'
+    """
+    return f"tail_{batch_rows}"
+
+
+def label_of(kind: str) -> str:
+    """A kind in words.
+
+    >>> label_of("tail_10000"), label_of("copy")
+    ('tail, batches of 10,000', 'COPY by psql')
+    """
+    return "COPY by psql" if kind == COPY else f"tail, batches of {int(kind.removeprefix('tail_')):,}"
+
+
+class TailExperiment(Experiment[TailPlan]):
+    """One table; each measurement writes all of it to a new file."""
+
+    name = "tail"
+    summary = "Speed of inorder tail into a file, as JSON and CSV, beside COPY of the same table."
+    question = "Is inorder tail slower than COPY?"
+    programs = ("psql",)
+    alone = True
+    method = "wall-clock and CPU time"
+    Plan: ClassVar = TailPlan
+    session: Connection
+
+    @classmethod
+    def room(cls, plan: TailPlan) -> tuple[int, str]:
+        """The table and one output."""
+        return plan.rows * BYTES_PER_ROW + 2**20, f"{plan.rows:,} rows and a file of them"
+
+    def prepare(self) -> None:
+        """All of the table is in memory, as after a checkpoint."""
+        self.target.serve(fill_settings())
+        self.session = self.open_session()
+        self.target.create_schema(self.session)
+        self.files = self.target.file_folder("output")
+
+    def fill(self) -> None:
+        """The backlog, in many transactions, one after the other."""
+        self.progress.step(f"Filling a table to {self.plan.written:,} rows")
+        execute(self.session, DEFINITION, ARRIVE, f"SELECT feed_enable('{TABLE}')")
+        execute(self.session, f"CALL {SCHEMA}.arrive({self.plan.transactions})", f"VACUUM ANALYZE {TABLE}")
+        self.target.checkpoint(self.session)
+
+    def stages(self) -> list[Stage]:
+        """Every format, by COPY and by tail; and a run that finds nothing."""
+        rows = self.plan.written
+        kinds = [COPY, *map(kind_of, self.plan.batch_rows)]
+        turns = [
+            single(step, kind, rows, f"{step}, {label_of(kind)}", partial(self.write, step, kind))
+            for step in COPIES for kind in kinds
+        ]  # fmt: skip
+        idle = single(NOTHING, kind_of(self.plan.batch_rows[0]), 0, "tail, nothing new", self.find_nothing)
+        return [Stage(every_round([*turns, idle]), self.plan.rounds, begin=self.fill, warm_up=True)]
+
+    def outcome(self, metrics: Metrics) -> str:
+        """How long it took."""
+        return f"{metrics['seconds']:.2f} s"
+
+    def write(self, step: str, kind: str, _seed: int) -> Metrics:
+        """All rows into a new file; an error unless each is a line of it."""
+        output, position = self.files / "rows", self.files / "position"
+        command = self.copy(step) if kind == COPY else self.tail(step, kind)
+        try:
+            found = self.timed(command)
+            lines = lines_of(output)
+            expected = self.plan.written + (step == CSV)
+            if lines != expected:
+                raise InorderError(f"{label_of(kind)}: {lines:,} lines instead of {expected:,}")
+            return found | {"bytes": output.stat().st_size}
+        finally:
+            output.unlink(missing_ok=True)
+            position.unlink(missing_ok=True)
+
+    def find_nothing(self, _seed: int) -> Metrics:
+        """What starting takes, and asking once."""
+        kind, position = kind_of(self.plan.batch_rows[0]), self.files / "position"
+        try:
+            self.timed(self.tail(JSON, kind, "--start", "now"))
+            return self.timed(self.tail(JSON, kind))
+        finally:
+            (self.files / "rows").unlink(missing_ok=True)
+            position.unlink(missing_ok=True)
+
+    def timed(self, command: Sequence[str]) -> Metrics:
+        """With the CPU time of the server's processes, which end with the command."""
+        before = self.target.ended_cpu(self.session)
+        found = timed_command(command, self.target.environment(), self.files / "rows")
+        after = self.target.ended_cpu(self.session)
+        if before is None or after is None:
+            return found
+        server = after - before
+        return found | {"server_cpu_seconds": server, "cpu_seconds": server + found["client_cpu_seconds"]}
+
+    def copy(self, step: str) -> list[str]:
+        """psql's."""
+        return [str(self.target.program("psql")), "-XqAtc", COPIES[step]]
+
+    def tail(self, step: str, kind: str, *start: str) -> list[str]:
+        """The tool that is being run."""
+        return [
+            sys.executable, "-m", "inorder", "tail", TABLE, "--position", str(self.files / "position"),
+            "--format", step, "--batch-rows", kind.removeprefix("tail_"), *start,
+        ]  # fmt: skip
+
+    @classmethod
+    def sections(cls, result: Result) -> Sequence[Section]:
+        """A table for each format; and what starting takes."""
+        plan = cls.plan_in(result)
+        return [section_of(result, plan, step) for step in COPIES if result.select(step)]
+
+    @classmethod
+    def verdicts(cls, result: Result) -> Sequence[Verdict]:
+        """Whether the largest batches are as fast as COPY."""
+        plan = cls.plan_in(result)
+        kind = kind_of(max(plan.batch_rows))
+        compared = [
+            one
+            for step in COPIES
+            for one in (
+                Compared(f"speed as {step.upper()}", "COPY", ratios_of(result, step, kind, COPY, speed_of), True),
+                Compared(f"CPU time as {step.upper()}", "COPY", ratios_of(result, step, kind, COPY, "cpu_seconds")),
+            )
+        ]
+        shown = ((label_of(kind), median_of(result, JSON, kind, speed_of, scale=1e-3), charts.series(0))
+                 for kind in (COPY, *map(kind_of, plan.batch_rows[:2])))  # fmt: skip
+        holds = f"{plan.written:,} rows of 60 bytes, in memory, into a file, start included. {idle_text(result, plan)}"
+        return costs(cls.question, compared, holds, charts.bars_of(shown, number(0, "thousand rows/s as JSON")))
+
+
+def lines_of(file: Path) -> int:
+    """How many lines a file has."""
+    with file.open("rb") as stream:
+        return sum(block.count(b"\n") for block in iter(lambda: stream.read(2**20), b""))
+
+
+def speed_of(run: Run) -> float:
+    """Rows in a second, by the clock."""
+    return run.rows / run.metrics["seconds"]
+
+
+def micros(metric: str) -> Metric:
+    """A time for each row."""
+    return lambda run: 1e6 * run.metrics[metric] / run.rows if metric in run.metrics else None
+
+
+COLUMNS = (
+    Column("reader", "COPY of the table by psql, or inorder tail with --batch-rows."),
+    Column("rows/s", "Rows in a second by the clock, start included; median of the rounds.", number(),
+           "rows_per_second", bar=True),
+    Column("vs COPY", "Ratio of that to COPY's in the same round.", to_base, "speed_ratio"),
+    Column("target", "What was aimed at; nothing fails when it is missed."),
+    Column("started", "The same, without the time of a run of tail that finds nothing new in this round.", to_base,
+           "started_ratio"),
+    Column("CPU µs", "CPU µs of client and server for a row.", figures, "cpu_us", bar=True),
+    Column("CPU vs COPY", "Ratio of COPY's CPU time to that in the same round, by which a busy machine can be told: "
+           "client and server can work at the same time.", to_base, "cpu_ratio"),
+    Column("server", "Of these, CPU µs of the server.", figures, "server_cpu_us"),
+    Column("server vs COPY", "Ratio of COPY's CPU time of the server to that in the same round.", to_base,
+           "server_ratio"),
+)  # fmt: skip
+
+
+def row_of(result: Result, step: str, kind: str) -> list[Value]:
+    """A reader."""
+
+    def of_copy(metric: Metric) -> Value:
+        return ratio_of(result, step, kind, COPY, metric)
+
+    def rate(metric: str) -> Metric:
+        return lambda run: 1 / run.metrics[metric] if run.metrics.get(metric) else None
+
+    batch_rows = 0 if kind == COPY else int(kind.removeprefix("tail_"))
+    target = TARGETS.get(batch_rows)
+    return [
+        label_of(kind),
+        median_of(result, step, kind, speed_of),
+        of_copy(speed_of),
+        f"{target:g}" if target else None,
+        None if kind == COPY else estimated(started(result, step, kind).values()),
+        median_of(result, step, kind, micros("cpu_seconds")),
+        of_copy(rate("cpu_seconds")),
+        median_of(result, step, kind, micros("server_cpu_seconds")),
+        of_copy(rate("server_cpu_seconds")),
+    ]
+
+
+def started(result: Result, step: str, kind: str) -> dict[int, float]:
+    """The ratio of speed to COPY's without the time of a start, in each round that has all three."""
+    copied, written = (by_round(result, step, one, "seconds") for one in (COPY, kind))
+    idle = {run.round: run.metrics["seconds"] for run in result.select(NOTHING)}
+    rounds = copied.keys() & written.keys() & idle.keys()
+    return {n: copied[n] / (written[n] - idle[n]) for n in sorted(rounds) if written[n] > idle[n]}
+
+
+def section_of(result: Result, plan: TailPlan, step: str) -> Section:
+    """A format."""
+    kinds = [kind for kind in (COPY, *map(kind_of, plan.batch_rows)) if result.select(step, kind)]
+    title = f"{plan.written:,} rows of 60 bytes into a file, as {step.upper()}"
+    shown = ((label_of(kind), median_of(result, step, kind, speed_of), charts.series(0)) for kind in kinds)
+    return Section(
+        f"tail_{step}",
+        title,
+        COLUMNS,
+        [row_of(result, step, kind) for kind in kinds],
+        f"{COPIES[step]}, by psql. {idle_text(result, plan)}",
+        [charts.bars_chart("Rows a second by the clock", title, shown, number())],
+    )
+
+
+def idle_text(result: Result, plan: TailPlan) -> str:
+    """What starting takes."""
+    found = median_of(result, NOTHING, kind_of(plan.batch_rows[0]), "seconds")
+    return f"A run of tail that finds nothing new takes {found.median:.2f} s." if found else ""

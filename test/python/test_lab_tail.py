@@ -1,0 +1,75 @@
+"""The tail experiment: its commands on a server, and its figures."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from inorder.errors import InorderError
+from inorder.lab.experiments.tail import COPY, CSV, JSON, NOTHING, TailExperiment, TailPlan, lines_of, speed_of, started
+from inorder.lab.instruments.commands import timed_command
+from inorder.lab.results import Result, Run
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
+from inorder.lab.targets.throw_away import ThrowAway
+
+from conftest import Silent
+from replay import recorded
+from tool import LabRun
+
+
+def test_a_command_that_fails_is_an_error_with_its_words(tmp_path: Path) -> None:
+    """And what it wrote stays."""
+    command = ["sh", "-c", "echo row; echo no such table >&2; exit 3"]
+    with pytest.raises(InorderError, match="sh failed with exit code 3: no such table"):
+        timed_command(command, os.environ, tmp_path / "rows")
+    assert lines_of(tmp_path / "rows") == 1
+
+
+def test_the_time_of_a_start_is_taken_off_in_its_round() -> None:
+    """3 s of which one is the start, beside 1.5: three quarters of the speed; a round without one has no ratio."""
+    seconds = {(COPY, 1): 1.5, ("tail_7", 1): 3.0, (COPY, 2): 1.0, ("tail_7", 2): 2.0}
+    runs = [Run(JSON, kind, 10, number, {"seconds": value}) for (kind, number), value in seconds.items()]
+    result = Result("tail", "now", "0", 1, {}, {}, {}, "", runs=[*runs, Run(NOTHING, "tail_7", 0, 1, {"seconds": 1.0})])
+    assert started(result, JSON, "tail_7") == {1: 0.75}
+    assert speed_of(runs[0]) == pytest.approx(6.67, abs=0.01)
+
+
+@pytest.mark.server
+def test_all_rows_are_written_by_each_command(server: Server) -> None:
+    """CSV has a header; a run without new rows writes nothing; nothing is left; missing rows are an error."""
+    plan = TailPlan(rows=1050, batch_rows=(100,))
+    assert plan.written == 1000
+    with Cluster(server) as cluster:
+        experiment = TailExperiment(plan, ThrowAway(cluster), Silent())
+        experiment.prepare()
+        experiment.fill()
+        found = {(step, kind): experiment.write(step, kind, 0) for step in (JSON, CSV) for kind in (COPY, "tail_100")}
+        idle = experiment.find_nothing(0)
+        assert list(experiment.files.iterdir()) == []
+        experiment.plan = replace(plan, rows=1200)
+        with pytest.raises(InorderError, match="COPY by psql: 1,000 lines instead of 1,200"):
+            experiment.write(JSON, COPY, 0)
+        experiment.close()
+    for step in (JSON, CSV):
+        assert found[step, COPY]["bytes"] == found[step, "tail_100"]["bytes"]
+    for metrics in (*found.values(), idle):
+        assert metrics["seconds"] > 0 and metrics["cpu_seconds"] >= metrics["server_cpu_seconds"]
+
+
+def test_what_the_report_says() -> None:
+    """A line for COPY and each size of batches, with the target."""
+    result = recorded("tail")
+    sections = {section.name: section.shown() for section in TailExperiment.sections(result)}
+    for name in ("tail_json", "tail_csv"):
+        labels = [(row[0], row[3]) for row in sections[name]]
+        assert labels == [("COPY by psql", ""), ("tail, batches of 10,000", "0.8"), ("tail, batches of 1,000", "0.5")]
+    (verdict,) = TailExperiment.verdicts(result)
+    assert "the speed as CSV of COPY" in verdict.figures and "finds nothing new takes" in verdict.holds
+
+
+@pytest.mark.server
+def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
+    """One round of one size of batches."""
+    _, printed = lab_run("tail --rows 2k --batch-rows 1k --rounds 1")
+    assert "2,000 rows of 60 bytes into a file, as CSV" in printed
