@@ -180,14 +180,17 @@ def index_went(error: psycopg.Error) -> bool:
     return isinstance(error, psycopg.errors.InternalError_) and "could not open relation with OID" in str(error)
 
 
-def explained(error: psycopg.Error) -> InorderError:
-    """A server's error in its own words, with the advice it gives; exit code 2 where the fault is in the question."""
+def explained(error: psycopg.Error, acceptance: str = "--accept-origin") -> InorderError:
+    """A server's error in its own words, with the advice it gives; exit code 2 where the fault is in the question.
+
+    The acceptance is the option by which another origin is accepted.
+    """
     diagnosis = error.diag
     message = diagnosis.message_primary or first_line(error)
     for label, text in (("DETAIL", diagnosis.message_detail), ("HINT", diagnosis.message_hint)):
         message += f"\n{label}:  {text}" if text else ""
     if diagnosis.message_primary == OTHER_ORIGIN:
-        message += "\nThat is what --accept-origin does, once. After a dump was restored, see feed_rebase() first."
+        message += f"\nThat is what {acceptance} does, once. After a dump was restored, see feed_rebase() first."
     failed = error.sqlstate is None or error.sqlstate.startswith((*FAILURES, *PASSING))
     return InorderError(message) if failed else InputError(message)
 

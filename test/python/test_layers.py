@@ -87,6 +87,28 @@ def test_what_an_operator_runs_is_not_of_the_laboratory(name: str) -> None:
     assert not [other for other in reached(name) if is_in(other, *laboratory)]
 
 
+ENGINES = ("inorder.spark",)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_engine_is_loaded_by_nobody_else(engine: str) -> None:
+    """Who does not ask for it needs none of its packages; and it needs nothing but what reads a table."""
+    assert not [
+        name for name in MODULES if not is_in(name, engine) and any(is_in(other, engine) for other in IMPORTS[name])
+    ]
+    others = {other for name in MODULES if is_in(name, engine) for other in reached(name) if not is_in(other, engine)}
+    assert others <= {
+        f"inorder.{name}" for name in ("database", "errors", "patience", "reading", "session", "stream")
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["columns", "offsets", "options", "plan"])
+def test_what_the_driver_decides_needs_no_engine(name: str) -> None:
+    """So it is tested without one."""
+    source = MODULES[f"inorder.spark.{name}"].read_text(encoding="utf-8")
+    assert not [line for line in source.splitlines() if "import" in line and ("pyspark" in line or "pyarrow" in line)]
+
+
 @pytest.mark.parametrize(
     ("package", "not_above"),
     [

@@ -1,0 +1,12 @@
+-- The position after the next batch of transactions that had ended at another position; null if there is none. What has
+-- ended since counts as read while the batch is found, hence in one snapshot.
+SELECT CASE WHEN NOT pg_catalog.isempty(b.transactions)
+            THEN {inorder}.feed_to_jsonb({inorder}.feed_advance(p, b))::pg_catalog.text END
+FROM {inorder}.feed_position_of({position}::pg_catalog.jsonb) AS p
+CROSS JOIN {inorder}.feed_position_of({until}::pg_catalog.jsonb) AS u
+CROSS JOIN {inorder}.feed_start({table}::pg_catalog.oid::pg_catalog.regclass, 'now'::pg_catalog.text) AS n
+CROSS JOIN LATERAL {inorder}.feed_batch_after(
+    {table}::pg_catalog.oid::pg_catalog.regclass,
+    ROW(p.transactions OPERATOR(pg_catalog.+) (n.transactions OPERATOR(pg_catalog.-) u.transactions),
+        p.partial, p.last_key, n.members, p.origin)::{inorder}.feed_position,
+    {max_rows}::pg_catalog.int4, {whole}::pg_catalog.bool) AS b

@@ -1,0 +1,162 @@
+"""Reading a table by positions that the reader keeps: what engines ask of a server.
+
+A position is the text that the server wrote, and is passed back as it is.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeVar
+
+import psycopg
+
+from inorder.database import query
+from inorder.errors import InorderError
+from inorder.patience import TRIES, pauses
+from inorder.session import Session, Table, explained, may_pass
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table; the names of types are None if they are not the server's."""
+
+    name: str
+    written: str  # its type as in SQL
+    type: str | None  # below its domains
+    modifier: int = -1
+    element: str | None = None  # of an array
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A batch, or a part of one, and the WAL that a standby must have replayed to read it."""
+
+    batch: str
+    lsn: str
+
+
+class Reader:
+    """A table on a server, in a session that is opened at the first question and again after it was lost.
+
+    Once it has been there, a server that restarts or resolves a conflict is asked again, ten times in most of a minute.
+    """
+
+    def __init__(self, dsn: str, table: str, accept_origin: bool = False) -> None:
+        self.dsn, self.name, self.accept_origin = dsn, table, accept_origin
+        self.session: Session | None = None
+        self.found: Table | None = None
+
+    def close(self) -> None:
+        """Leave the server."""
+        session, self.session = self.session, None
+        if session is not None:
+            session.close()
+
+    def ask(self, step: Callable[[Session, Table], Result]) -> Result:
+        """What a step returns, in the session."""
+        for pause in islice(pauses(), TRIES):
+            try:
+                return step(*self.opened())
+            except psycopg.Error as error:
+                self.close()
+                if self.found is None or not may_pass(error):
+                    raise explained(error, "the option accept_origin") from error
+                reason = error
+            time.sleep(pause)
+        raise InorderError(f"the server did not answer in {TRIES} tries: {reason}") from reason
+
+    def opened(self) -> tuple[Session, Table]:
+        """The session, and the table in it."""
+        if self.session is None:
+            self.session = Session(self.dsn)
+        if self.found is None:
+            self.found = self.session.table(self.name)
+        return self.session, self.found
+
+    def table(self) -> Table:
+        """The table, found by the user's search_path."""
+        return self.ask(lambda _, table: table)
+
+    def columns(self) -> list[Column]:
+        """Its columns."""
+        rows = self.ask(lambda session, table: session.rows(query("reader_columns"), table=table.oid))
+        return columns_of(rows)
+
+    def start(self, where: str) -> str:
+        """The position at the ``beginning``, or that of all that has ended ``now``."""
+        (position,) = self.ask(lambda session, table: session.row(query("reader_start"), table=table.oid, start=where))
+        return str(position)
+
+    def kept(self, position: str) -> str:
+        """A position as it is used: without its origin, if another one is accepted."""
+        return json.dumps(json.loads(position) | {"origin": None}) if self.accept_origin else position
+
+    def has_rows(self, position: str) -> bool:
+        """Whether rows follow; an error if the position is none of this table."""
+        (found,) = self.ask(
+            lambda session, table: session.row(query("reader_has_rows"), table=table.oid, position=self.kept(position))
+        )
+        return bool(found)
+
+    def next(self, position: str, max_rows: int | None, whole: bool = False, until: str | None = None) -> str | None:
+        """The position after the next batch, of no transaction that ended after another position; None at the end."""
+        name = "reader_next" if until is None else "reader_next_until"
+        end = {} if until is None else {"until": until}
+
+        def step(session: Session, table: Table) -> str | None:
+            with nullcontext() if until is None else in_one_snapshot(session):
+                (after,) = session.row(
+                    query(name), table=table.oid, position=self.kept(position), max_rows=max_rows, whole=whole, **end
+                )
+            return None if after is None else str(after)
+
+        return self.ask(step)
+
+    def backlog(self, position: str) -> tuple[int, int | None]:
+        """The number of transactions that have ended since, and an estimate of their rows if there is one."""
+        transactions, rows = self.ask(
+            lambda session, table: session.row(query("reader_backlog"), table=table.oid, position=self.kept(position))
+        )
+        return int(str(transactions)), None if rows is None else int(str(rows))
+
+    def slices(self, start: str, end: str, parts: int = 1) -> list[Slice]:
+        """The batch between two positions, in at most so many parts."""
+        rows = self.ask(
+            lambda session, table: session.rows(
+                query("reader_parts"), table=table.oid, start=self.kept(start), until=self.kept(end), parts=parts
+            )
+        )
+        return [Slice(str(batch), str(lsn)) for batch, lsn in rows]
+
+
+@contextmanager
+def in_one_snapshot(session: Session) -> Iterator[None]:
+    """Functions that take a snapshot of their own take that of the transaction."""
+    session.connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    try:
+        yield
+    finally:
+        if not session.connection.closed:
+            session.connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+
+
+def columns_of(rows: Sequence[Sequence[object]]) -> list[Column]:
+    """The columns in the rows of reader_columns.
+
+    >>> columns_of([("n", "bigint", "int8", -1, None)])
+    [Column(name='n', written='bigint', type='int8', modifier=-1, element=None)]
+    """
+    return [
+        Column(str(name), str(written), name_or_none(kind), int(str(modifier)), name_or_none(element))
+        for name, written, kind, modifier, element in rows
+    ]
+
+
+def name_or_none(value: object) -> str | None:
+    """A name, if there is one."""
+    return None if value is None else str(value)

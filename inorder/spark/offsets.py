@@ -1,0 +1,77 @@
+"""Offsets: a position of each server, by its name, as text. This is all that Spark keeps of the source.
+
+They have no connection string: whoever reads a checkpoint learns numbers, names of tables and server identifiers.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from inorder.errors import InputError
+
+Offset = dict[str, dict[str, str]]  # as Spark stores it
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The position in a table of a database."""
+
+    database: str
+    position: str
+
+
+def encoded(kept: Mapping[str, Kept]) -> Offset:
+    """As Spark stores it; the same positions are the same text.
+
+    >>> encoded({"a": Kept("shop", "{}")})
+    {'a': {'database': 'shop', 'position': '{}'}}
+    """
+    return {name: {"database": kept[name].database, "position": kept[name].position} for name in sorted(kept)}
+
+
+def decoded(offset: object, names: tuple[str, ...]) -> dict[str, Kept]:
+    """The positions of these servers; a server that was added has none yet.
+
+    >>> decoded({"a": {"database": "shop", "position": "{}"}}, ("a", "b"))
+    {'a': Kept(database='shop', position='{}')}
+    """
+    if not isinstance(offset, dict) or not all(map(is_kept, offset.values())):
+        raise InputError(f"this is no offset of inorder: {str(offset)[:200]}")
+    for name in offset:
+        if name not in names:
+            raise InputError(
+                f"the offset has a position of server {name!r}, which no option names: rows of it would be lost\n"
+                f"HINT:  The servers of this query are {', '.join(map(repr, names))}. Add dsn.{name}, or begin with a "
+                "new checkpoint."
+            )
+    return {name: Kept(part["database"], part["position"]) for name, part in offset.items()}
+
+
+def is_kept(part: object) -> bool:
+    """Whether it is one server's part; of the position the server itself says what is wrong."""
+    return (
+        isinstance(part, dict)
+        and part.keys() == {"database", "position"}
+        and all(isinstance(value, str) for value in part.values())
+        and is_object(part["position"])
+    )
+
+
+def is_object(text: str) -> bool:
+    """Whether it is an object in JSON.
+
+    >>> [is_object(text) for text in ('{}', '[]', '{')]
+    [True, False, False]
+    """
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def from_text(text: str, option: str) -> object:
+    """An offset that was given as an option."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the option {option} is no JSON: {error}") from error

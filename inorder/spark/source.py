@@ -1,0 +1,137 @@
+"""The data source: streams and batch reads of Spark over positions of servers.
+
+Spark keeps offsets, schedules parts and retries; a batch is the same rows each time it is read.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from inorder.errors import InputError
+from inorder.spark.offsets import Offset
+from inorder.spark.options import Options, parsed
+from inorder.spark.plan import Plan, Task
+from inorder.spark.rows import read
+
+try:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+    SAYS_START = True
+except ImportError:  # PySpark 4.1 has no limits, and AvailableNow is one batch
+    SAYS_START = False
+    ReadAllAvailable = ReadLimit = ReadMaxRows = None
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Nothing."""
+
+
+@dataclass(frozen=True)
+class Part(InputPartition):
+    """What one task reads."""
+
+    task: Task
+
+
+class InorderDataSource(DataSource):
+    """``format("inorder")``: register it by ``spark.dataSource.register(InorderDataSource)``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format."""
+        return "inorder"
+
+    def schema(self) -> str:
+        """All columns of the table."""
+        with Plan(parsed(self.options)) as plan:
+            return ", ".join(field.ddl for field in plan.fields())
+
+    def reader(self, schema: StructType) -> "BatchReader":
+        """For ``spark.read``."""
+        return BatchReader(parsed(self.options), schema)
+
+    def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: N802
+        """For ``spark.readStream``."""
+        return StreamReader(parsed(self.options), schema)
+
+
+class Parts:
+    """How a part is read, on an executor."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self.options, self.schema = options, schema
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """The rows of a part."""
+        if not isinstance(partition, Part):
+            return  # of a batch read without parts
+        task, server = partition.task, self.options.servers[partition.task.server]
+        names = {field.name: field.dataType.simpleString() for field in self.schema.fields}
+        target = to_arrow_schema(self.schema, timezone="UTC")
+        yield from read(server.read.dsn(), task, names, target, self.options.wait)
+
+
+class BatchReader(Parts, DataSourceReader):
+    """From one offset to another, or to the end."""
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The parts of all that is there."""
+        with Plan(self.options) as plan:
+            start = plan.start()
+            return [Part(task) for task in plan.tasks(start, plan.end(start))]
+
+
+class StreamReader(Parts, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """From one offset to the next."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        super().__init__(options, schema)
+        if options.end is not None:
+            raise InputError("the option end is for spark.read: a stream has no end")
+        self.plan = Plan(options)
+        self.last: Offset | None = None
+
+    def initialOffset(self) -> Offset:  # noqa: N802
+        """Where a new query begins."""
+        self.last = self.plan.start()
+        return self.last
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802
+        """Of a batch, if the trigger has none."""
+        return ReadAllAvailable() if self.options.max_rows is None else ReadMaxRows(self.options.max_rows)
+
+    def latestOffset(self, start: Offset | None = None, limit: Any = None) -> Offset:  # noqa: N802
+        """Where the next batch ends. PySpark 4.1 does not say where it begins, nor how large it may be."""
+        start = start or self.last
+        if start is None:  # after a restart of PySpark 4.1
+            self.last = self.plan.now()
+            return self.last
+        max_rows = self.options.max_rows if limit is None else getattr(limit, "max_rows", None)
+        self.last = self.plan.next(start, max_rows)
+        return self.last
+
+    def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:  # noqa: N802
+        """The backlog of each server: latestOffset in the progress of the query."""
+        return None if self.last is None else self.plan.backlog(self.last)
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """The parts of a batch."""
+        if not SAYS_START:
+            self.plan.check(start)  # plan.next() has done that elsewhere
+            self.last = self.last or end
+        return [Part(task) for task in self.plan.tasks(start, end)]
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Read what there is, and end."""
+        self.plan.stop_here()
+
+    def commit(self, end: Offset) -> None:
+        """Spark keeps the offset: nothing is kept here."""
+
+    def stop(self) -> None:
+        """Leave the servers."""
+        self.plan.close()

@@ -1,0 +1,299 @@
+"""What the Spark source asks of options, offsets, columns and servers, without Spark."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from inorder.database import Connection, connect
+from inorder.errors import InorderError, InputError
+from inorder.lab.server.cluster import Cluster
+from inorder.reading import Column, Reader
+from inorder.spark.columns import fields_of, wanted
+from inorder.spark.offsets import decoded
+from inorder.spark.options import parsed
+from inorder.spark.plan import Plan, Task
+
+from tail_runs import insert
+
+ROWS = "SELECT n FROM feed_rows('events', %s::jsonb::feed_batch, null::events) ORDER BY n"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "where is the server"),
+        ({"dsn": "service=a"}, "which table"),
+        ({"dsn": "service=a", "table": "t", "max_row": "1"}, "unknown option 'max_row'"),
+        ({"dsn": "service=a", "table": "t", "max_rows": "0"}, "max_rows is '0' and must be a whole number from 1 to"),
+        ({"dsn": "service=a", "table": "t", "parts": "10001"}, "from 1 to 10,000"),
+        ({"dsn": "service=a", "table": "t", "parts": "²"}, "parts is '²'"),
+        ({"dsn": "service=a", "table": "t", "wait": "x"}, "wait is 'x'"),
+        (
+            {"dsn": "service=a", "table": "t", "start": "yesterday"},
+            "start is 'yesterday' and must be beginning, now, an",
+        ),
+        ({"dsn": "service=a", "table": "t", "accept_origin": "1"}, "must be true or false"),
+        ({"dsn": "service=a", "dsn_env": "A", "table": "t"}, "exclude each other"),
+        ({"dsn": "service=a", "dsn.b": "service=b", "table": "t"}, "either dsn"),
+        ({"dsn.b": "service=b", "table": "t", "table.c": "u"}, "'table.c' is of a server without dsn"),
+        ({"dsn.B C": "service=b", "table": "t"}, "unknown option 'dsn.b c'"),
+        ({"dsn": "[]", "table": "t"}, "no list of connection strings"),
+        ({"dsn": "['a']", "table": "t"}, "no list of connection strings"),
+    ],
+)
+def test_a_wrong_option_is_named(options: dict[str, str], said: str) -> None:
+    """With its value, and what it may be."""
+    with pytest.raises(InputError) as error:
+        parsed(options)
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "host=a password=hunter2",
+        "postgresql://u:hunter2@a/b",
+        "host=a sslpassword=hunter2",
+        "host=a password='hunter2",
+        '["host=a", "host=b password=hunter2"]',
+        "hunter2",
+    ],
+)
+def test_no_password_is_taken_from_an_option_nor_shown(dsn: str) -> None:
+    """Spark shows options; and an error about a connection string must not repeat it."""
+    with pytest.raises(InputError) as error:
+        parsed({"dsn": dsn, "table": "t"})
+    assert "hunter2" not in str(error.value)
+
+
+def test_a_connection_string_may_be_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the machine that connects, at that time."""
+    monkeypatch.delenv("SHOP_DSN", raising=False)
+    (server,) = parsed({"dsn_env": "SHOP_DSN", "read_dsn": "service=standby", "table": "t"}).servers
+    with pytest.raises(InputError, match="SHOP_DSN is not set"):
+        server.plan.dsn()
+    monkeypatch.setenv("SHOP_DSN", "password=hunter2")
+    assert (server.plan.dsn(), server.read.dsn()) == ("password=hunter2", "service=standby")
+
+
+def test_a_table_may_have_another_name_on_a_server() -> None:
+    """As shards have."""
+    options = parsed({"dsn.b": "service=b", "dsn.a": "service=a", "table": "t", "table.b": "t_2"})
+    assert [(server.name, server.table) for server in options.servers] == [("a", "t"), ("b", "t_2")]
+
+
+@pytest.mark.parametrize(
+    ("offset", "said"),
+    [
+        ([], "no offset of inorder"),
+        ({"a": "{}"}, "no offset of inorder"),
+        ({"a": {"database": "d"}}, "no offset of inorder"),
+        ({"a": {"database": "d", "position": "["}}, "no offset of inorder"),
+        ({"b": {"database": "d", "position": "{}"}}, "server 'b', which no option names"),
+    ],
+)
+def test_what_is_no_offset_is_refused(offset: object, said: str) -> None:
+    """A checkpoint of another source, or of servers that are not there any more."""
+    with pytest.raises(InputError, match=said):
+        decoded(offset, ("a",))
+
+
+def test_columns_that_spark_cannot_tell_apart_are_named() -> None:
+    """By default it ignores case."""
+    with pytest.raises(InputError, match="columns 'a' and 'A' of t"):
+        fields_of([Column("a", "integer", "int4"), Column("A", "integer", "int4")], "t")
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [({"b": "int"}, "column 'b' is not in t"), ({"a": "bigint"}, "column 'a' of t is integer, which is int")],
+)
+def test_a_column_that_is_not_as_the_schema_has_it_is_named(schema: dict[str, str], said: str) -> None:
+    """It was dropped, or its type was changed."""
+    with pytest.raises(InputError, match=said):
+        wanted([Column("a", "integer", "int4")], schema, "t")
+    assert wanted([Column("a", "integer", "int4")], {"a": "string"}, "t")[0].type == "string"
+
+
+class Shop:
+    """A plan for the table events of the fresh database, and what its tasks read."""
+
+    def __init__(self, dsn: str, connection: Connection) -> None:
+        self.dsn, self.connection = dsn, connection
+        self.plans: list[Plan] = []
+
+    def plan(self, **options: str) -> Plan:
+        """With these options."""
+        plan = Plan(parsed({"dsn": self.dsn, "table": "events"} | options))
+        self.plans.append(plan)
+        return plan
+
+    def read(self, tasks: list[Task]) -> list[int]:
+        """The rows of tasks."""
+        found = [self.connection.execute(ROWS.encode(), [task.slice.batch]).fetchall() for task in tasks]
+        return [int(str(n)) for rows in found for (n,) in rows]
+
+
+@pytest.fixture
+def shop(cluster: Cluster, fresh: Connection) -> Iterator[Shop]:
+    """A shop with ten events."""
+    insert(fresh, 10)
+    made = Shop(f"{cluster.dsn} dbname=tail", fresh)
+    yield made
+    for plan in made.plans:
+        plan.close()
+
+
+@pytest.mark.server
+def test_batches_follow_each_other_and_an_idle_source_has_none(shop: Shop) -> None:
+    """The same offset is the same text: Spark then runs nothing, whatever other tables do."""
+    plan = shop.plan()
+    start = plan.start()
+    first = plan.next(start, 4)
+    second = plan.next(first, None)
+    shop.connection.execute("CREATE TABLE other AS SELECT 1")
+    assert shop.read(plan.tasks(start, first)) == [1, 2, 3, 4]
+    assert shop.read(plan.tasks(first, second)) == [5, 6, 7, 8, 9, 10]
+    assert plan.next(second, 4) == second and plan.tasks(second, second) == []
+
+
+@pytest.mark.server
+def test_a_batch_is_the_same_rows_later_in_parts(shop: Shop) -> None:
+    """Between the same two offsets, whatever was committed since."""
+    plan = shop.plan(parts="3")
+    start = plan.start()
+    end = plan.next(start, None)
+    insert(shop.connection, 10, 11)
+    tasks = shop.plan(parts="3").tasks(start, end)
+    assert len(tasks) == 3 and sorted(shop.read(tasks)) == list(range(1, 11))
+
+
+@pytest.mark.server
+def test_what_is_available_now_ends(shop: Shop, cluster: Cluster) -> None:
+    """Nothing that ends later is read, also with a lower number; then the rest follows."""
+    with connect(shop.dsn) as long:
+        long.execute("BEGIN")
+        insert(long, 2, 100)
+        insert(shop.connection, 2, 11)
+        plan = shop.plan()
+        place = plan.start()
+        plan.stop_here()
+        long.execute("COMMIT")
+        insert(shop.connection, 5, 50)
+        seen: list[int] = []
+        while (after := plan.next(place, 5)) != place:
+            seen += shop.read(plan.tasks(place, after))
+            place = after
+        assert seen == list(range(1, 13))
+    plan = shop.plan()
+    assert shop.read(plan.tasks(place, plan.next(place, None))) == [50, 51, 52, 53, 54, 100, 101]
+
+
+@pytest.mark.server
+def test_what_is_available_now_ends_where_a_partition_came_meanwhile(shop: Shop) -> None:
+    """Its rows are of transactions that count as read while the batch is found."""
+    connection = shop.connection
+    connection.execute("CREATE TABLE p (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)")
+    connection.execute("CREATE INDEX ON p (id)")
+    connection.execute("CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1)")
+    connection.execute("SELECT feed_enable('p')")
+    connection.execute("INSERT INTO p (n) SELECT 1 FROM generate_series(1, 10)")
+    plan = shop.plan(table="p")
+    start = plan.start()
+    plan.stop_here()
+    connection.execute("CREATE TABLE p2 PARTITION OF p FOR VALUES IN (2)")
+    connection.execute("INSERT INTO p (n) VALUES (2)")
+    end = plan.next(start, None)
+    (task,) = plan.tasks(start, end)
+    rows = "SELECT n FROM feed_rows('p', %s::jsonb::feed_batch, null::p)"
+    assert connection.execute(rows.encode(), [task.slice.batch]).fetchall() == [(1,)] * 10
+    assert plan.next(end, None) == end
+    plan = shop.plan(table="p")
+    (task,) = plan.tasks(end, plan.next(end, None))
+    assert connection.execute(rows.encode(), [task.slice.batch]).fetchall() == [(2,)]
+
+
+@pytest.mark.server
+def test_several_servers_share_a_batch_and_one_may_be_added(shop: Shop, cluster: Cluster, template: str) -> None:
+    """A server without a position begins in one batch, and is read from the next one on."""
+    with connect(cluster.dsn) as admin:
+        admin.execute("DROP DATABASE IF EXISTS second WITH (FORCE)")
+        admin.execute(f"CREATE DATABASE second TEMPLATE {template}".encode())
+    second = f"{cluster.dsn} dbname=second"
+    with connect(second) as connection:
+        connection.execute("CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)")
+        connection.execute("SELECT feed_enable('events')")
+        insert(connection, 5, 100)
+    one = shop.plan(**{"dsn": shop.dsn})
+    alone = one.next(one.start(), 3)
+    options = {"dsn.server": shop.dsn, "dsn.second": second, "table": "events"}
+    both = Plan(parsed(options))
+    shop.plans.append(both)
+    joined = both.next(alone, 4)
+    assert both.tasks(alone, joined) == [] and joined["server"] == alone["server"]
+    after = both.next(joined, 4)
+    tasks = both.tasks(joined, after)
+    assert [both.options.servers[task.server].name for task in tasks] == ["second", "server"]
+    assert shop.read([task for task in tasks if task.server == 1]) == [4, 5]
+    swapped = Plan(parsed({"dsn.second": shop.dsn, "dsn.server": second, "table": "events"}))
+    shop.plans.append(swapped)
+    with pytest.raises(InputError, match="a position in the database 'second' for server 'second', which is in 'tail'"):
+        swapped.next(after, None)
+    with connect(second) as connection:
+        connection.execute("ALTER TABLE events ALTER n TYPE bigint")
+    with pytest.raises(InputError, match="column 'n' is bigint on server 'second', and int on server 'server'"):
+        both.fields()
+
+
+@pytest.mark.server
+def test_it_starts_where_it_is_told(shop: Shop) -> None:
+    """At the beginning, now, or at an offset, as in the progress of a query."""
+    plan = shop.plan(start="now")
+    insert(shop.connection, 2, 11)
+    start = plan.start()
+    assert plan.next(start, None) == start
+    beginning = shop.plan().start()
+    middle = shop.plan().next(beginning, 7)
+    plan = shop.plan(start=json.dumps(middle))
+    assert plan.start() == middle
+    assert shop.read(plan.tasks(middle, plan.end(middle))) == [8, 9, 10, 11, 12]
+    plan = shop.plan(end=json.dumps(middle))
+    assert shop.read(plan.tasks(plan.start(), plan.end(plan.start()))) == [1, 2, 3, 4, 5, 6, 7]
+
+
+@pytest.mark.server
+def test_a_position_of_another_server_is_accepted_if_told_so(shop: Shop) -> None:
+    """After a switchover; the error names the option."""
+    start = shop.plan().start()
+    position = json.loads(start["server"]["position"]) | {"origin": "1/1"}
+    other = {"server": start["server"] | {"position": json.dumps(position)}}
+    with pytest.raises(
+        InorderError, match=r"another server or timeline(.|\n)*what the option accept_origin does, once"
+    ):
+        shop.plan().next(other, None)
+    plan = shop.plan(accept_origin="true")
+    assert shop.read(plan.tasks(other, plan.next(other, None))) == list(range(1, 11))
+
+
+@pytest.mark.server
+def test_the_backlog_is_shown(shop: Shop) -> None:
+    """Transactions exactly, rows by an estimate."""
+    plan = shop.plan()
+    start = plan.start()
+    end = plan.next(start, None)
+    shop.connection.execute("ANALYZE events")
+    before, after = plan.backlog(start)["server"], plan.backlog(end)["server"]
+    assert before["backlog_transactions"] > after["backlog_transactions"] == 1  # ANALYZE
+    assert before["backlog_rows_estimated"] == 10 and after["backlog_rows_estimated"] == 0
+
+
+@pytest.mark.server
+def test_a_lost_session_is_opened_again(shop: Shop) -> None:
+    """But a server that never was there is an error at once."""
+    plan = shop.plan()
+    start = plan.start()
+    shop.connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'inorder' "
+                            "AND pid <> pg_backend_pid() AND datname = current_database()")  # fmt: skip
+    assert shop.read(plan.tasks(start, plan.next(start, None))) == list(range(1, 11))
+    with pytest.raises(InorderError, match="No such file"):
+        Reader("host=/nowhere", "events").table()

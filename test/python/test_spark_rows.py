@@ -1,0 +1,217 @@
+"""What an executor of Spark reads, as Arrow batches: every type, and values that Spark has not."""
+
+import datetime
+from collections.abc import Iterator
+from decimal import Decimal
+
+import pytest
+from inorder.database import Connection, connect
+from inorder.errors import InorderError, InputError
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
+from inorder.spark.options import parsed
+from inorder.spark.plan import Plan, Task
+
+from conftest import SETTINGS
+from standby import Standby
+from tail_runs import insert
+
+NEEDED = "the extra 'spark' is not installed: script/spark installs it, and runs this"
+pa = pytest.importorskip("pyarrow", reason=NEEDED)
+rows = pytest.importorskip("inorder.spark.rows", reason=NEEDED)
+
+pytestmark = pytest.mark.server
+
+UTC = datetime.UTC
+TYPES = {
+    "boolean": pa.bool_(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(), "float": pa.float32(),
+    "double": pa.float64(), "string": pa.string(), "binary": pa.binary(), "date": pa.date32(),
+    "timestamp_ntz": pa.timestamp("us"), "timestamp": pa.timestamp("us", "UTC"), "decimal(5,2)": pa.decimal128(5, 2),
+}  # fmt: skip
+
+
+def arrow_type(kind: str) -> object:
+    """What Spark has for the name of one of its types."""
+    if kind.startswith("array<"):
+        return pa.list_(pa.field("element", TYPES[kind[6:-1]]))
+    return TYPES[kind]
+
+
+def plan_of(cluster: Cluster, **options: str) -> Plan:
+    """A plan for the table events."""
+    return Plan(parsed({"dsn": f"{cluster.dsn} dbname=tail", "table": "events"} | options))
+
+
+def read(plan: Plan, dsn: str, schema: dict[str, str] | None = None, wait: int = 60) -> list[dict[str, object]]:
+    """All rows of a table, as an executor reads them."""
+    with plan:
+        names = schema or {field.name: field.type for field in plan.fields()}
+        start = plan.start()
+        return rows_of(plan.tasks(start, plan.next(start, None)), dsn, names, wait)
+
+
+def rows_of(tasks: list[Task], dsn: str, names: dict[str, str], wait: int = 60) -> list[dict[str, object]]:
+    """The rows of tasks."""
+    target = pa.schema([(name, arrow_type(kind)) for name, kind in names.items()])
+    found = [batch for task in tasks for batch in rows.read(dsn, task, names, target, wait)]
+    assert all(batch.schema.equals(target) for batch in found)
+    return [row for batch in found for row in batch.to_pylist()]
+
+
+VALUES = [
+    ("boolean", "true", "boolean", True),
+    ("smallint", "-32768", "smallint", -32768),
+    ("integer", "2147483647", "int", 2147483647),
+    ("bigint", "-9223372036854775808", "bigint", -(2**63)),
+    ("oid", "4294967295", "bigint", 4294967295),
+    ("real", "'NaN'", "float", "nan"),
+    ("double precision", "'-Infinity'", "double", float("-inf")),
+    ("text", "E'a\\n\\\\\"ü'", "string", 'a\n\\"ü'),
+    ("varchar(3)", "'ab '", "string", "ab "),
+    ("char(4)", "'ab'", "string", "ab  "),
+    ("bytea", "'\\x00ff'", "binary", b"\0\xff"),
+    ("date", "'9999-12-31'", "date", datetime.date(9999, 12, 31)),
+    ("date", "'0001-01-01'", "date", datetime.date(1, 1, 1)),
+    ("timestamp", "'9999-12-31 23:59:59.999999'", "timestamp_ntz", datetime.datetime(9999, 12, 31, 23, 59, 59, 999999)),
+    ("timestamptz", "'2020-01-01 00:00+02'", "timestamp", datetime.datetime(2019, 12, 31, 22, tzinfo=UTC)),
+    ("numeric(5,2)", "-999.99", "decimal(5,2)", Decimal("-999.99")),
+    ("numeric", "1e40", "string", "1" + "0" * 40),
+    ("numeric(50,1)", "0.5", "string", "0.5"),
+    ("numeric(2,-3)", "99000", "string", "99000"),
+    ("uuid", "'00000000-0000-0000-0000-0000000000ff'", "string", "00000000-0000-0000-0000-0000000000ff"),
+    ("jsonb", """'{"a": [1, null]}'""", "string", '{"a": [1, null]}'),
+    ("inet", "'10.0.0.1'", "string", "10.0.0.1"),
+    ("interval", "'1 mon 2 days'", "string", "1 mon 2 days"),
+    ("time", "'24:00'", "string", "24:00:00"),
+    ("tstzrange", "'[2020-01-01 00:00+02,)'", "string", '["2019-12-31 22:00:00+00",)'),
+    ("integer[]", "'{1,null,3}'", "array<int>", [1, None, 3]),
+    ("text[]", "'{}'", "array<string>", []),
+    ("numeric(5,2)[]", "'{1.5}'", "array<decimal(5,2)>", [Decimal("1.50")]),
+    ("date[]", "'{2020-01-01}'", "array<date>", [datetime.date(2020, 1, 1)]),
+    ("inet[]", "'{10.0.0.1}'", "string", "{10.0.0.1}"),
+    ("mood", "'fine'", "string", "fine"),
+    ("mood[]", "'{fine}'", "string", "{fine}"),
+    ("pair", "'(1,)'", "string", "(1,)"),
+    ("small", "5", "decimal(5,2)", Decimal("5.00")),
+    ("smaller", "4", "decimal(5,2)", Decimal("4.00")),
+]
+
+
+def test_every_type_has_one_in_spark(cluster: Cluster, fresh: Connection) -> None:
+    """Its values are those of the server, and null is null; what has none is its text."""
+    fresh.execute("CREATE TYPE mood AS ENUM ('fine')")
+    fresh.execute("CREATE TYPE pair AS (a int, b int)")
+    fresh.execute("CREATE DOMAIN small AS numeric(5,2)")
+    fresh.execute("CREATE DOMAIN smaller AS small CHECK (VALUE < 5)")
+    for place, (kind, _, _, _) in enumerate(VALUES):
+        fresh.execute(f"""ALTER TABLE events ADD "c {place}%" {kind}""".encode())
+    names = ", ".join(f'"c {place}%"' for place in range(len(VALUES)))
+    fresh.execute(f"INSERT INTO events (n, {names}) VALUES (1, {', '.join(v for _, v, _, _ in VALUES)}), "
+                  f"(2{', null' * len(VALUES)})".encode())  # fmt: skip
+    plan = plan_of(cluster)
+    kinds = {field.name: field.type for field in plan.fields()}
+    full, empty = sorted(read(plan, f"{cluster.dsn} dbname=tail"), key=lambda row: str(row["n"]))
+    for place, (kind, _, expected, found) in enumerate(VALUES):
+        name = f"c {place}%"
+        assert (kind, kinds[name]) == (kind, expected)
+        assert full[name] == found or (str(full[name]) == found == "nan"), (kind, full[name])
+        assert empty[name] is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "said"),
+    [
+        ("date", "'infinity'", "infinite or not in the years"),
+        ("date", "'0001-12-31 BC'", "infinite or not in the years"),
+        ("timestamp", "'-infinity'", "infinite or not in the years"),
+        ("timestamptz", "'10000-01-01 00:00Z'", "infinite or not in the years"),
+        ("date[]", "'{2020-01-01,infinity}'", "infinite or not in the years"),
+        ("integer[]", "'{{1,2},{3,4}}'", "an array of 2 dimensions"),
+        ("numeric(5,2)", "'NaN'", "NaN"),
+    ],
+)
+def test_a_value_that_spark_has_not_is_an_error_that_names_the_column(
+    cluster: Cluster, fresh: Connection, kind: str, value: str, said: str
+) -> None:
+    """Another value in its place would be worse. As text it can be read."""
+    fresh.execute(f"ALTER TABLE events ADD odd {kind}".encode())
+    fresh.execute(f"INSERT INTO events (n, odd) VALUES (1, {value})".encode())
+    with pytest.raises(InputError) as error:
+        read(plan_of(cluster), f"{cluster.dsn} dbname=tail")
+    assert "column 'odd'" in str(error.value) and said in str(error.value)
+    (row,) = read(plan_of(cluster), f"{cluster.dsn} dbname=tail", {"odd": "string"})
+    assert row["odd"] == fresh.execute("SELECT odd::text FROM events").fetchall()[0][0]
+
+
+def test_a_cast_that_someone_made_is_not_run(cluster: Cluster, fresh: Connection) -> None:
+    """Whoever owns a type may make casts of it, which would run as the reader."""
+    fresh.execute("CREATE TYPE mood AS ENUM ('fine')")
+    fresh.execute("CREATE FUNCTION shout(mood) RETURNS text LANGUAGE sql AS $$SELECT 'FINE'$$")
+    fresh.execute("CREATE CAST (mood AS text) WITH FUNCTION shout(mood)")
+    fresh.execute("ALTER TABLE events ADD mood mood")
+    fresh.execute("INSERT INTO events (n, mood) VALUES (1, 'fine')")
+    (row,) = read(plan_of(cluster), f"{cluster.dsn} dbname=tail", {"mood": "string"})
+    assert row["mood"] == "fine"
+
+
+def test_columns_that_change_under_a_stream_are_clear(cluster: Cluster, fresh: Connection) -> None:
+    """One that is added is read after a restart; without one that was dropped nothing is read."""
+    dsn = f"{cluster.dsn} dbname=tail"
+    insert(fresh, 1)
+    schema = {"id": "string", "n": "int"}
+    with plan_of(cluster) as plan:
+        start = plan.start()
+        tasks = plan.tasks(start, plan.next(start, None))
+        fresh.execute("ALTER TABLE events ADD note text DEFAULT 'none'")
+        assert [row["n"] for row in rows_of(tasks, dsn, schema)] == [1]
+        assert [field.name for field in plan.fields()] == ["id", "n", "note"]
+        fresh.execute("ALTER TABLE events ALTER n TYPE bigint")
+        with pytest.raises(InputError, match=r"column 'n' of public.events is bigint, which is bigint"):
+            rows_of(tasks, dsn, schema)
+        fresh.execute("ALTER TABLE events DROP n")
+        with pytest.raises(InputError, match=r"column 'n' is not in public.events"):
+            rows_of(tasks, dsn, schema)
+
+
+def test_another_database_is_refused(cluster: Cluster, fresh: Connection) -> None:
+    """It may have a table of this name, and of this oid if it was cloned."""
+    insert(fresh, 1)
+    with connect(cluster.dsn) as admin:
+        admin.execute("DROP DATABASE IF EXISTS clone WITH (FORCE)")
+        fresh.execute("SELECT 1")
+        admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'tail'")
+        admin.execute("CREATE DATABASE clone TEMPLATE tail")
+    with pytest.raises(InputError, match="read_dsn leads to the database 'clone', dsn to 'tail'"):
+        read(plan_of(cluster), f"{cluster.dsn} dbname=clone")
+    with connect(cluster.dsn) as admin:
+        admin.execute("DROP DATABASE clone WITH (FORCE)")
+
+
+@pytest.fixture(scope="module")
+def pair(server: Server) -> Iterator[tuple[Cluster, Standby]]:
+    """A primary and its standby."""
+    with Cluster(server) as primary:
+        primary.start(SETTINGS)
+        with connect(primary.dsn) as connection:
+            connection.execute("CREATE EXTENSION inorder")
+            connection.execute("CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)")
+            connection.execute("SELECT feed_enable('events')")
+        with Standby(primary) as standby:
+            standby.start(SETTINGS)
+            yield primary, standby
+
+
+def test_a_standby_is_waited_for(pair: tuple[Cluster, Standby]) -> None:
+    """Until it has replayed what the driver saw on the primary; not for ever."""
+    primary, standby = pair
+    with connect(primary.dsn) as writer, connect(standby.dsn) as other:
+        standby.catch_up()
+        other.execute("SELECT pg_wal_replay_pause()")
+        insert(writer, 5)
+        with Plan(parsed({"dsn": primary.dsn, "table": "events"})) as plan:
+            start = plan.start()
+            tasks = plan.tasks(start, plan.next(start, None))
+        with pytest.raises(InorderError, match="has not replayed the WAL up to"):
+            rows_of(tasks, standby.dsn, {"n": "int"}, wait=1)
+        other.execute("SELECT pg_wal_replay_resume()")
+        assert [row["n"] for row in rows_of(tasks, standby.dsn, {"n": "int"})] == [1, 2, 3, 4, 5]
