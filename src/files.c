@@ -19,19 +19,23 @@
 #include "catalog/pg_inherits.h"
 #include "miscadmin.h"
 #include "utils/fmgroids.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 #include "ground.h"
 
+#define ROWS_ELSEWHERE "The snapshot does not see the rows where they are now."
+#define NAME_OF_OTHERS "A query that names the table may have read another one."
+
 static void
-refuse_snapshot(Oid relation, const char *fault)
+refuse_snapshot(Oid relation, const char *fault, const char *detail)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 			 errmsg("table %s %s after the snapshot of this transaction was taken", relation_name(relation), fault),
-			 errdetail("The snapshot does not see the rows where they are now."),
+			 errdetail("%s", detail),
 			 errhint("Try again in a new transaction.")));
 }
 
@@ -94,11 +98,11 @@ check_file(Relation classes, Oid relation, Snapshot snapshot)
 	bool		same;
 
 	if (!HeapTupleIsValid(tuple))
-		refuse_snapshot(relation, "was dropped");
+		refuse_snapshot(relation, "was dropped", ROWS_ELSEWHERE);
 	same = sees_file(classes, tuple, relation, snapshot);
 	ReleaseSysCache(tuple);
 	if (!same)
-		refuse_snapshot(relation, "was written anew");
+		refuse_snapshot(relation, "was written anew", ROWS_ELSEWHERE);
 }
 
 /* Count the partitions that a snapshot sees below a table, each of which must be among those that are read */
@@ -120,7 +124,7 @@ count_children(Relation inherits, const Ground *ground, Oid parent, Snapshot sna
 		if (row->inhdetachpending)
 			continue;
 		if (!in_tree(ground, row->inhrelid))
-			refuse_snapshot(row->inhrelid, "was detached");
+			refuse_snapshot(row->inhrelid, "was detached", ROWS_ELSEWHERE);
 		count++;
 	}
 	systable_endscan(scan);
@@ -147,7 +151,31 @@ check_partitions(const Ground *ground, Snapshot snapshot)
 			count += count_children(inherits, ground, ground->tree[i], snapshot);
 	table_close(inherits, AccessShareLock);
 	if (count != ground->tree_count)
-		refuse_snapshot(ground->relation, "got partitions");
+		refuse_snapshot(ground->relation, "got partitions", ROWS_ELSEWHERE);
+}
+
+/*
+ * Error if a schema of the tables got its name after the snapshot: a query that
+ * names the tables may have read others.  Nothing locks a schema, so it may have
+ * been renamed and named back meanwhile.
+ */
+void
+check_names(const Ground *ground, Snapshot snapshot)
+{
+	AcceptInvalidationMessages();
+	for (int i = 0; i < ground->tree_count; i++)
+	{
+		HeapTuple	tuple = SearchSysCache1(NAMESPACEOID, ObjectIdGetDatum(get_rel_namespace(ground->tree[i])));
+		TransactionId writer;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!HeapTupleIsValid(tuple))
+			refuse_snapshot(ground->tree[i], "was dropped", ROWS_ELSEWHERE);
+		writer = HeapTupleHeaderGetXmin(tuple->t_data);
+		ReleaseSysCache(tuple);
+		if (TransactionIdIsNormal(writer) && XidInMVCCSnapshot(writer, snapshot))
+			refuse_snapshot(ground->tree[i], "is in a schema that was changed", NAME_OF_OTHERS);
+	}
 }
 
 /* Error unless a snapshot finds all that it sees of a table in the files and partitions that are read */

@@ -60,6 +60,7 @@ extern void check_ground(const Table *table);
 extern bool in_tree(const Ground *ground, Oid relation);
 extern char *relation_name(Oid relation);
 extern void check_files(const Ground *ground, Snapshot snapshot);
+extern void check_names(const Ground *ground, Snapshot snapshot);
 extern void check_partitions(const Ground *ground, Snapshot snapshot);
 
 extern bool tree_is_guarded(const Table *table);

@@ -15,6 +15,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/snapmgr.h"
 
 #include "feed.h"
 #include "ground.h"
@@ -185,6 +186,7 @@ feed_rows_query(PG_FUNCTION_ARGS)
 
 	check_one_snapshot();
 	state_call(&check_kept_batch, 1, &batch, 1, &nothing);
+	check_names(table.ground, GetTransactionSnapshot());
 	query = rows_query(&table, batch);
 	plan_in_order(&table);
 	expect_origin(origin);

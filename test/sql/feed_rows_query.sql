@@ -50,6 +50,13 @@ SELECT count(n) FROM (:query) AS e;
 ROLLBACK TO s;
 SELECT feed_rows_query(:relation, :'batch') = :'query' AS same;
 ROLLBACK;
+-- Nor one that has had its name in between.
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT feed_rows_query(:relation, :'batch') = :'query' AS same;
+ALTER SCHEMA app RENAME TO former;
+ALTER SCHEMA former RENAME TO app;
+SELECT feed_rows_query(:relation, :'batch') = :'query' AS same;
+ROLLBACK;
 -- A partition that is attached meanwhile, with rows of the batch.
 CREATE TABLE app.p2 (LIKE app.p INCLUDING ALL);
 BEGIN ISOLATION LEVEL REPEATABLE READ;
