@@ -1,0 +1,234 @@
+"""The programs of docs/clients/orm.md: SQLAlchemy, Alembic and Django on a server with inorder."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from inorder.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
+
+from conftest import scalar, text
+
+pytestmark = pytest.mark.server
+
+PROGRAMS = dict(re.findall(r"```python\n# (\w+: [\w./]+)\n(.*?)```", text("docs/clients/orm.md"), re.DOTALL))
+
+
+@pytest.fixture
+def shop(cluster: Cluster, template: str) -> Iterator[Connection]:
+    """A database with the extension."""
+    with connect(cluster.dsn) as admin:
+        admin.execute("DROP DATABASE IF EXISTS orm WITH (FORCE)")
+        admin.execute(f"CREATE DATABASE orm TEMPLATE {template}".encode())
+    with connect(f"{cluster.dsn} dbname=orm") as connection:
+        yield connection
+    with connect(cluster.dsn) as admin:
+        admin.execute("DROP DATABASE orm WITH (FORCE)")
+
+
+def write(folder: Path, kind: str) -> None:
+    """The programs of one kind, as files."""
+    for name, program in PROGRAMS.items():
+        if name.startswith(f"{kind}: "):
+            path = folder / name.removeprefix(f"{kind}: ")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(program)
+
+
+def run(cluster: Cluster, folder: Path, *arguments: str, **environment: str) -> str:
+    """Python, in a folder; what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", *arguments], cwd=folder, capture_output=True, text=True, check=False,
+        env=os.environ | cluster.environment() | {"PGDATABASE": "orm", "PYTHONPATH": str(folder)} | environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+SQLALCHEMY = """
+import sqlalchemy as sa
+from models import Base, Customer, Event
+from read import READ, new_events
+from sqlalchemy.orm import Session
+
+engine = sa.create_engine("postgresql+psycopg://")
+Base.metadata.create_all(engine)
+statements = []
+sa.event.listen(engine, "before_cursor_execute", lambda c, cursor, text, *rest: statements.append(text))
+with Session(engine) as session:
+    session.execute(sa.text("SELECT feed_create('mailer', 'events')"))
+    session.add(customer := Customer(name="c"))
+    events = [Event(body=str(number)) for number in range(3)]
+    session.add_all(events)
+    session.flush()
+    assert customer.id.version == 7 and len({event.id for event in events}) == 3
+    assert len([text for text in statements if "INSERT INTO events" in text]) == 3
+    assert [event.body for event in session.scalars(sa.select(Event).order_by(Event.id))] == ["0", "1", "2"]
+    session.commit()
+    statements.clear()
+    session.execute(sa.insert(Event), [{"body": "3"}, {"body": "4"}])
+    assert len([text for text in statements if "INSERT INTO events" in text]) == 1
+    session.commit()
+    assert [event.body for event in new_events(session, 2)] == ["0", "1"]
+    session.rollback()
+    assert [event.body for event in new_events(session, 2)] == ["0", "1"]
+    session.commit()
+    assert [event.body for event in new_events(session)] == ["2", "3", "4"]
+    session.commit()
+    assert new_events(session) == []
+    session.commit()
+    for options in ({"yield_per": 10}, {"stream_results": True}):
+        try:
+            list(session.scalars(READ, {"most": 5}, execution_options=options))
+        except sa.exc.NotSupportedError as error:
+            assert error.orig.sqlstate == "0A000"
+            session.rollback()
+        else:
+            raise AssertionError(options)
+print("done")
+"""
+
+
+def test_sqlalchemy(shop: Connection, cluster: Cluster, tmp_path: Path) -> None:
+    """Keys come back, a feed moves with the session, and a cursor is refused."""
+    write(tmp_path, "sqlalchemy")
+    assert run(cluster, tmp_path, "-c", SQLALCHEMY) == "done\n"
+
+
+ALEMBIC = """
+import runpy
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.operations import Operations
+import orders
+from models import Base
+
+
+def migrate(name, step="upgrade"):
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"transactional_ddl": True})
+        with context.begin_transaction(), Operations.context(context):
+            runpy.run_path(name)[step]()
+
+
+engine = sa.create_engine("postgresql+psycopg://", poolclass=sa.NullPool)
+with engine.begin() as connection:
+    connection.exec_driver_sql("CREATE TABLE orders (id serial PRIMARY KEY, body varchar NOT NULL)")
+    connection.exec_driver_sql("INSERT INTO orders (body) VALUES ('old')")
+    before = connection.exec_driver_sql("SELECT pg_relation_filenode('orders')").scalar_one()
+migrate("create.py")
+migrate("prepare.py")
+migrate("prepare.py")
+with engine.connect() as connection:
+    options = {"compare_server_default": True, "include_name": orders.include_name}
+    context = MigrationContext.configure(connection, opts=options)
+    assert (found := compare_metadata(context, Base.metadata)) == [], found
+    assert connection.exec_driver_sql("SELECT pg_relation_filenode('orders')").scalar_one() == before
+    connection.exec_driver_sql("SELECT feed_create('orders', 'orders')")
+    connection.exec_driver_sql("INSERT INTO orders (body) VALUES ('new')")
+    connection.commit()
+    rows = connection.exec_driver_sql("SELECT body FROM feed_read('orders', null::orders)").all()
+    assert rows == [("old",), ("new",)]
+migrate("create.py", "downgrade")
+print("done")
+"""
+
+
+def test_alembic(shop: Connection, cluster: Cluster, tmp_path: Path) -> None:
+    """Up, once more, and down; a prepared table was not rewritten, and autogenerate finds no difference."""
+    write(tmp_path, "sqlalchemy")
+    write(tmp_path, "alembic")
+    assert run(cluster, tmp_path, "-c", ALEMBIC) == "done\n"
+    assert scalar(shop, "SELECT to_regclass('events')") is None
+
+
+DJANGO_SETTINGS = """
+import os
+DATABASES = {"default": {"ENGINE": "django.db.backends.postgresql", "NAME": "orm",
+                         "USER": os.environ["PGUSER"], "HOST": os.environ["PGHOST"], "PORT": os.environ["PGPORT"]}}
+INSTALLED_APPS = ["shop"]
+USE_TZ = True
+SECRET_KEY = "for the tests"
+"""
+
+ORDER = """
+
+class Order(models.Model):
+    body = models.TextField()
+"""
+(XACT,) = re.findall(r"`(xact = models.*?)`", text("docs/clients/orm.md"))
+
+DJANGO = """
+import django
+django.setup()
+from django.db import connection, transaction
+from django.db.models.expressions import DatabaseDefault
+from django.test.utils import CaptureQueriesContext
+from shop.models import Customer, Event, Order
+from shop.read import process
+
+assert Customer.objects.create(name="c").id.version == 7
+assert Customer.objects.get().id.version == 7
+with CaptureQueriesContext(connection) as queries:
+    events = Event.objects.bulk_create([Event(body=str(number)) for number in range(3)])
+assert len([query for query in queries if "INSERT" in query["sql"]]) == 1
+assert {type(event.pk) for event in events} == {DatabaseDefault}
+(event := Event(body="3")).save()
+assert Event.objects.get(pk=event.pk).body == "3"
+seen = []
+
+
+def failing(event):
+    raise ValueError
+
+
+try:
+    process(failing)
+except ValueError:
+    pass
+assert process(lambda event: seen.append(event.body), 3) == 3
+assert process(lambda event: seen.append(event.body)) == 1
+assert process(lambda event: seen.append(event.body)) == 0
+assert seen == ["0", "1", "2", "3"]
+with transaction.atomic():
+    cursor = connection.cursor()
+    cursor.execute("SELECT feed_create('orders', 'shop_order')")
+    Order.objects.create(body="new")
+with transaction.atomic():
+    cursor.execute("SELECT body FROM feed_read('orders', null::shop_order)")
+    assert cursor.fetchall() == [("old",), ("new",)]
+print("done")
+"""
+
+
+def test_django(shop: Connection, cluster: Cluster, tmp_path: Path) -> None:
+    """Migrations that Django makes and those of the document; keys come back; a feed moves with the transaction."""
+    write(tmp_path, "django")
+    (tmp_path / "settings.py").write_text(DJANGO_SETTINGS)
+    for folder in (tmp_path / "shop", tmp_path / "shop" / "migrations"):
+        (folder / "__init__.py").touch()
+    feed, prepare = (tmp_path / "shop" / "migrations" / f"{name}.py" for name in ("0002_feed", "0004_prepare"))
+    texts = {path: path.read_text() for path in (feed, prepare)}
+    for path in texts:
+        path.unlink()
+
+    def manage(*arguments: str) -> str:
+        return run(cluster, tmp_path, "-m", "django", *arguments, "--settings=settings")
+
+    manage("makemigrations", "shop")
+    feed.write_text(texts[feed])
+    models = tmp_path / "shop" / "models.py"
+    models.write_text(models.read_text() + ORDER)
+    manage("makemigrations", "shop", "--name", "order")
+    manage("migrate")
+    shop.execute("INSERT INTO shop_order (body) VALUES ('old')")
+    models.write_text(f"{models.read_text()}    {XACT}\n")
+    prepare.write_text(texts[prepare])
+    manage("migrate")
+    manage("makemigrations", "--check")
+    assert run(cluster, tmp_path, "-c", DJANGO, DJANGO_SETTINGS_MODULE="settings") == "done\n"
