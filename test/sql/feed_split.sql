@@ -87,8 +87,8 @@ SELECT left(s, 5) || left(masked(substr(s, 6)), 110) AS error FROM (SELECT error
     'SELECT feed_split(''a'', ROW(''{[3,9)}'', 1, ''{}'', NULL, NULL, NULL, NULL)::feed_batch, 2)',
     'SELECT feed_split(''a'', ROW(''{[3,9)}'', 4, ''{x}'', 4, ''{y}'', NULL, NULL)::feed_batch, 2)']) AS s) AS s;
 -- As text, and back: what the output functions write, and what the input functions read.
-SELECT t, bool_and(p::text = format('%s', p) AND p::text::feed_position = p) AS same FROM steps GROUP BY t ORDER BY t;
-SELECT bool_and(b::text = format('%s', b) AND b::text::feed_batch = b) AS same FROM steps, feed_batch_after(t, p, 7) AS b;
+SELECT t, bool_and(p::text = format('%s', p) AND feed_to_text(p) = p::text AND p::text::feed_position = p AND feed_position_of_text(p::text) = p) AS same FROM steps GROUP BY t ORDER BY t;
+SELECT bool_and(b::text = format('%s', b) AND feed_to_text(b) = b::text AND b::text::feed_batch = b AND feed_batch_of_text(b::text) = b) AS same FROM steps, feed_batch_after(t, p, 7) AS b;
 CREATE TABLE sets (numbers int8multirange);
 INSERT INTO sets VALUES (NULL), ('{}'), ('{[0,1)}'), ('{[1,2),[3,9),[11,12)}'), ('{[-5,3),[4,5)}'), ('{(,5)}'), ('{[5,)}'), ('{(,)}'), ('{(,3),[7,)}'),
     ('{[999999999999999998,999999999999999999)}'), ('{[-9223372036854775808,9223372036854775807)}');
