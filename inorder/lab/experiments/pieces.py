@@ -1,0 +1,298 @@
+"""Reading a backlog piece by piece: whether the last piece takes as long as the first, and what an order column adds.
+
+Two backlogs of each form of table: many transactions, and a single one. Of each piece the CPU time of the server's
+process is kept.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import mean, median
+from typing import ClassVar
+
+from inorder.database import Connection, execute, one_row
+from inorder.errors import InorderError
+from inorder.lab import setting
+from inorder.lab.analysis.figures import estimated, median_of, ratio_of
+from inorder.lab.capabilities import Adapted, Capabilities, adapted
+from inorder.lab.experiment import Experiment
+from inorder.lab.instruments.timing import Prepared
+from inorder.lab.keys import SCHEMA
+from inorder.lab.plan import Plan
+from inorder.lab.results import Result, Run
+from inorder.lab.server_settings import fill_settings
+from inorder.lab.turn import Measured, Metrics, Stage, Turn, every_round, single
+from inorder.report import charts
+from inorder.report.section import Column, Section, Value, figures, number, to_base
+from inorder.report.verdict import Compared, Verdict, costs
+
+MANY, ONE, LAST = "many", "one", "last"
+BACKLOGS = {MANY: "many transactions", ONE: "one transaction"}
+TRANSACTION = 100  # rows of one of many, and those of the last look
+LOOKS = 60  # of a measurement
+
+# A table with its numbers, as they are read.
+PLAIN, ORDERED = "uuid", "ordered"
+NUMBERED = "k bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id()"
+FORMS = {
+    PLAIN: ("uuid key", "id uuid PRIMARY KEY DEFAULT uuid_xact_nextval()", ""),
+    ORDERED: (
+        "uuid key, in the order of a column",
+        "id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), seq bigint GENERATED ALWAYS AS IDENTITY",
+        "(seq)",
+    ),
+    "btree": ("number, btree", NUMBERED, "(xact)"),
+    "btree_key": ("number, btree with the key", NUMBERED, "(xact, k)"),
+    "brin": ("number, BRIN", NUMBERED, "USING brin (xact)"),
+}
+
+# A row of two tables of a form, with its indexes and WAL.
+BYTES_PER_ROW = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class PiecesPlan(Plan):
+    """How large the backlogs are, and a piece."""
+
+    forms: tuple[str, ...] = setting.choices("Forms of table.", tuple(FORMS), label=lambda form: FORMS[form][0])
+    rows: int = setting.count("Rows of each backlog.", 10_000, 10**9, 1_000_000, quick=100_000, full=10_000_000)
+    piece_rows: int = setting.count("Rows of a piece.", 100, 10**6, 10_000, quick=1000)
+    rounds: int = setting.rounds(6, quick=3, full=6)
+
+    @property
+    def pieces(self) -> int:
+        """Those that are full."""
+        return self.rows // self.piece_rows
+
+    @property
+    def filled(self) -> int:
+        """Rows of whole pieces and transactions."""
+        return self.pieces * self.piece_rows // TRANSACTION * TRANSACTION
+
+
+def table_of(step: str, form: str) -> str:
+    """The table of a backlog, which is also the name of its feed.
+
+    >>> table_of("many", "uuid")
+    'inorder_lab.many_uuid'
+    """
+    return f"{SCHEMA}.{step}_{form}"
+
+
+class PiecesExperiment(Experiment[PiecesPlan]):
+    """Each measurement reads one backlog from its beginning to its end, by feed_read."""
+
+    name = "pieces"
+    summary = "Reading a backlog piece by piece: whether the last piece takes as long as the first; order columns."
+    question = "Do pieces near the end of a backlog take longer?"
+    programs = ()
+    alone = True
+    method = "CPU time"
+    Plan: ClassVar = PiecesPlan
+    session: Connection
+
+    @classmethod
+    def room(cls, plan: PiecesPlan) -> tuple[int, str]:
+        """All tables."""
+        return plan.rows * len(
+            plan.forms
+        ) * BYTES_PER_ROW + 2**20, f"{plan.rows:,} rows of {2 * len(plan.forms)} tables"
+
+    @classmethod
+    def adapt(cls, plan: PiecesPlan, can: Capabilities) -> Adapted[PiecesPlan]:
+        """The CPU time of its processes is not to be seen."""
+        return adapted(plan, can, unseen="CPU time")
+
+    def prepare(self) -> None:
+        """All tables are in memory."""
+        self.target.serve(fill_settings())
+        self.session = self.open_session()
+        self.target.create_schema(self.session)
+
+    def execute(self, *statements: str) -> None:
+        """One after the other."""
+        execute(self.session, *statements)
+
+    def value(self, query: str) -> str:
+        """The one value of a query, as text."""
+        return str(one_row(self.session, query)[0])
+
+    def fill(self) -> None:
+        """Every backlog, and a feed at its beginning."""
+        self.last: dict[str, str] = {}  # by form, the number of the last of many transactions
+        for form in self.plan.forms:
+            for step, words in BACKLOGS.items():
+                self.progress.step(f"Filling {self.plan.filled:,} rows: {FORMS[form][0]}, {words}")
+                self.fill_one(table_of(step, form), form, TRANSACTION if step == MANY else self.plan.filled)
+            self.last[form] = self.value("SELECT next_transaction()")
+            self.execute(insert(table_of(MANY, form), TRANSACTION))
+        self.target.checkpoint(self.session)
+
+    def fill_one(self, table: str, form: str, each: int) -> None:
+        """In transactions of so many rows, one after the other."""
+        _, key, index = FORMS[form]
+        order = ", order_column => 'seq'" if form == ORDERED else ""
+        self.execute(
+            f"CREATE TABLE {table} ({key}, body text NOT NULL DEFAULT 'twenty bytes of text')",
+            *([f"CREATE INDEX ON {table} {index}"] if index else []),
+            f"SELECT feed_create('{table}', '{table}'{order})",
+            f"DO $$BEGIN FOR n IN 1 .. {self.plan.filled // each} LOOP {insert(table, each)}; COMMIT; END LOOP; END$$",
+            f"VACUUM ANALYZE {table}",
+        )
+
+    def stages(self) -> list[Stage]:
+        """Every backlog of every form, and the last rows of many transactions."""
+        turns: list[Turn] = []
+        for form in self.plan.forms:
+            turns += [
+                single(step, form, self.plan.filled, f"{FORMS[form][0]}, {words}", partial(self.read, step, form))
+                for step, words in BACKLOGS.items()
+            ]
+            turns.append(single(LAST, form, TRANSACTION, f"{FORMS[form][0]}, last rows", partial(self.look, form)))
+        return [Stage(every_round(turns), self.plan.rounds, begin=self.fill)]
+
+    def outcome(self, metrics: Metrics) -> str:
+        """How long it took."""
+        return f"{metrics['seconds']:.2f} s" if "pieces" in metrics else f"{1000 * metrics['seconds']:.2f} ms"
+
+    def read(self, step: str, form: str, _seed: int) -> Measured:
+        """All pieces, each in a transaction of its own; an error if one has other rows than it should."""
+        table = table_of(step, form)
+        self.execute(f"SELECT feed_seek('{table}', 'beginning')")
+        found: list[Metrics] = []
+        with Prepared(self.session, read_of(table, self.plan.piece_rows)) as piece:
+            for place in range(self.plan.pieces):
+                found.append(self.target.timed(self.session, piece))
+                if piece.answer != str(self.plan.piece_rows):
+                    raise InorderError(f"piece {place + 1} of {table} has {piece.answer} rows")
+        tenth = max(1, len(found) // 10)
+        metrics = {"pieces": len(found), "seconds": sum(one["seconds"] for one in found)}
+        series = {"ms": [1e3 * one["seconds"] for one in found]}
+        if "cpu_seconds" in found[0]:
+            series["cpu_ms"] = [1e3 * one["cpu_seconds"] for one in found]
+            metrics["cpu_seconds"] = sum(one["cpu_seconds"] for one in found)
+            metrics["first_ms"], metrics["last_ms"] = mean(series["cpu_ms"][:tenth]), mean(series["cpu_ms"][-tenth:])
+        return Measured(metrics, series)
+
+    def look(self, form: str, _seed: int) -> Metrics:
+        """The rows of the last of many transactions, again and again: one call and its answer."""
+        table = table_of(MANY, form)
+
+        def set_back() -> None:
+            self.execute(f"SELECT feed_seek('{table}', ended_transactions() * '{{[0,{self.last[form]})}}')")
+
+        with Prepared(self.session, read_of(table, self.plan.piece_rows)) as ask:
+            seconds = ask.latencies(LOOKS, set_back)
+            if ask.answer != str(TRANSACTION):
+                raise InorderError(f"the last rows of {table} are {ask.answer} instead of {TRANSACTION}")
+        return {"seconds": median(seconds), "calls": len(seconds)}
+
+    @classmethod
+    def sections(cls, result: Result) -> Sequence[Section]:
+        """A table for each backlog, and the last rows."""
+        plan = cls.plan_in(result)
+        made = [backlog_section(result, plan, step) for step in BACKLOGS if result.select(step)]
+        return [*made, *([last_section(result, plan)] if result.select(LAST) else [])]
+
+    @classmethod
+    def verdicts(cls, result: Result) -> Sequence[Verdict]:
+        """The form whose pieces differ most, of either backlog."""
+        plan = cls.plan_in(result)
+        compared = [one for step in BACKLOGS if (one := steepest(result, plan, step))]
+        holds = (
+            f"{plan.filled:,} rows in pieces of {plan.piece_rows:,}, {len(plan.forms)} forms of table; of each backlog "
+            "the form with the largest ratio."
+        )
+        return costs(cls.question, compared, holds)
+
+
+def insert(table: str, rows: int) -> str:
+    """An INSERT of so many rows.
+
+    >>> insert("t", 3)
+    'INSERT INTO t SELECT FROM generate_series(1, 3)'
+    """
+    return f"INSERT INTO {table} SELECT FROM generate_series(1, {rows})"
+
+
+def read_of(table: str, rows: int) -> str:
+    """The statement that reads a piece."""
+    return f"SELECT count(*) FROM feed_read('{table}', null::{table}, {rows})"
+
+
+def slopes(result: Result, step: str, form: str) -> dict[int, float]:
+    """The CPU time of a piece of the last tenth to that of the first, in each round."""
+    runs = (run for run in result.select(step, form) if run.metrics.get("first_ms"))
+    return {run.round: run.metrics["last_ms"] / run.metrics["first_ms"] for run in runs}
+
+
+def steepest(result: Result, plan: PiecesPlan, step: str) -> Compared | None:
+    """The form whose last pieces take longest, to its first ones."""
+    found = {form: slopes(result, step, form) for form in plan.forms}
+    known = {form: ratios for form, ratios in found.items() if ratios}
+    if not known:
+        return None
+    form = max(known, key=lambda one: median(known[one].values()))
+    return Compared(f"CPU time of the last tenth ({BACKLOGS[step]}, {FORMS[form][0]})", "the first", known[form])
+
+
+def micros(run: Run) -> float | None:
+    """CPU time of a row."""
+    return 1e6 * run.metrics["cpu_seconds"] / run.rows if "cpu_seconds" in run.metrics else None
+
+
+FORM = Column("form", "The key or number of the transaction, and the index that has it.")
+TO_PLAIN = f"Ratio of that to the {FORMS[PLAIN][0]}'s in the same round."
+BACKLOG_COLUMNS = (
+    FORM,
+    Column("CPU µs", "CPU µs of the server for a row, by feed_read and count(*); median of the rounds.", figures,
+           "cpu_us", bar=True),
+    Column("to uuid", TO_PLAIN, to_base, "ratio"),
+    Column("first", "CPU ms of a piece, mean of the first tenth.", figures, "first_ms"),
+    Column("last", "CPU ms of a piece, mean of the last tenth.", figures, "last_ms"),
+    Column("last to first", "Ratio of these in the same round; aimed at: 0.8 to 1.2.", to_base, "slope"),
+    Column("s", "Seconds by the clock for the whole backlog.", number(2), "seconds"),
+)  # fmt: skip
+LAST_COLUMNS = (
+    FORM,
+    Column("ms", f"Milliseconds of a call that reads them, the middle one of {LOOKS}; aimed at, with an order "
+           "column: 1.", number(3, interval=True), "ms", bar=True),
+    Column("to uuid", TO_PLAIN, to_base, "ratio"),
+)  # fmt: skip
+
+
+def backlog_section(result: Result, plan: PiecesPlan, step: str) -> Section:
+    """A line for each form."""
+    rows: list[list[Value]] = [
+        [
+            FORMS[form][0],
+            median_of(result, step, form, micros),
+            ratio_of(result, step, form, PLAIN, micros),
+            median_of(result, step, form, "first_ms"),
+            median_of(result, step, form, "last_ms"),
+            estimated(slopes(result, step, form).values()),
+            median_of(result, step, form, "seconds"),
+        ]
+        for form in plan.forms if result.select(step, form)
+    ]  # fmt: skip
+    title = f"{plan.filled:,} rows of {BACKLOGS[step]}, in {plan.pieces:,} pieces of {plan.piece_rows:,}"
+    shown = ((FORMS[form][0], median_of(result, step, form, micros), charts.series(0)) for form in plan.forms)
+    caption = f"Of many: {TRANSACTION} rows each. Each piece is a feed_read in a transaction of its own."
+    return Section(
+        f"pieces_{step}", title, BACKLOG_COLUMNS, rows, caption,
+        [charts.bars_chart("CPU µs a row", title, shown, number(2))],
+    )  # fmt: skip
+
+
+def last_section(result: Result, plan: PiecesPlan) -> Section:
+    """The rows of one transaction at the end of many."""
+    rows: list[list[Value]] = [
+        [
+            FORMS[form][0],
+            median_of(result, LAST, form, "seconds", scale=1e3),
+            ratio_of(result, LAST, form, PLAIN, "seconds"),
+        ]
+        for form in plan.forms if result.select(LAST, form)
+    ]  # fmt: skip
+    title = f"The last {TRANSACTION} rows of {plan.filled + TRANSACTION:,}, milliseconds of a call"
+    return Section("pieces_last", title, LAST_COLUMNS, rows, "One transaction, all others being read.")
