@@ -78,6 +78,12 @@ AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION inorder_internal.numbers_text(int8multirange) IS
 'Internal function. A set as text.';
 
+CREATE FUNCTION inorder_internal.bounds_text(numbers int8multirange)
+RETURNS text
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION inorder_internal.bounds_text(int8multirange) IS
+'Internal function. Both bounds of each range of a set, as text of an array of bigint.';
+
 CREATE FUNCTION inorder_internal.text_numbers(written text)
 RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

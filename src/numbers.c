@@ -189,7 +189,8 @@ numbers_common(PG_FUNCTION_ARGS)
 	return combine_arguments(fcinfo, in_both, F_MULTIRANGE_INTERSECT);
 }
 
-static Numbers
+/* The first argument, which must be bounded */
+Numbers
 bounded_argument(FunctionCallInfo fcinfo)
 {
 	MultirangeType *set = PG_GETARG_MULTIRANGE_P(0);

@@ -23,6 +23,7 @@ typedef struct Numbers
 
 extern bool is_bounded(const MultirangeType *set);
 extern Numbers numbers_of(const MultirangeType *set);
+extern Numbers bounded_argument(FunctionCallInfo fcinfo);
 extern Datum numbers_datum(Numbers set);
 
 #endif							/* INORDER_NUMBERS_H */

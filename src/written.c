@@ -24,6 +24,7 @@
 #include "numbers.h"
 
 PG_FUNCTION_INFO_V1(numbers_text);
+PG_FUNCTION_INFO_V1(bounds_text);
 PG_FUNCTION_INFO_V1(text_numbers);
 PG_FUNCTION_INFO_V1(written_text);
 PG_FUNCTION_INFO_V1(text_written);
@@ -132,6 +133,28 @@ numbers_text(PG_FUNCTION_ARGS)
 	set = numbers_of(numbers);
 	text = palloc(text_size(set));
 	PG_RETURN_TEXT_P(cstring_to_text_with_len(text, write_numbers(text, set) - text));
+}
+
+/* bounds_text(numbers int8multirange) -> text: of an array of both bounds of each range */
+Datum
+bounds_text(PG_FUNCTION_ARGS)
+{
+	Numbers		set = bounded_argument(fcinfo);
+	char	   *written = palloc(text_size(set));
+	char	   *at = written;
+
+	*at++ = '{';
+	for (int i = 0; i < set.count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (i > 0)
+			*at++ = ',';
+		at += pg_lltoa(set.ranges[i].low, at);
+		*at++ = ',';
+		at += pg_lltoa(set.ranges[i].high, at);
+	}
+	*at++ = '}';
+	PG_RETURN_TEXT_P(cstring_to_text_with_len(written, at - written));
 }
 
 /* text_numbers(written text) -> int8multirange */
