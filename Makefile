@@ -30,6 +30,7 @@ SQL_SOURCES = \
     next_batch.sql \
     feed.sql \
     workers.sql \
+    shares.sql \
     batches.sql \
     reader.sql \
     split.sql \
@@ -77,6 +78,7 @@ REGRESS = \
     feed_notify \
     feed_retention \
     feed_batches \
+    feed_shares \
     feed_split \
     feed_lag \
     feeds \
@@ -94,6 +96,7 @@ ISOLATION = \
     feed_two_readers \
     feed_batch_holder \
     feed_workers \
+    feed_worker_order \
     feed_roles \
     feed_table_changes \
     feed_failing_consumer \

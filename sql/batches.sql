@@ -1,16 +1,20 @@
 -- Unfinished batches of workers: what becomes of them when their feed changes, and the view feed_batches.
 
-CREATE FUNCTION inorder_internal.batch_of(feed bigint, number bigint)
-RETURNS @extschema@.feed_batch
+CREATE FUNCTION inorder_internal.batch_of(
+    feed bigint, number bigint, OUT batch @extschema@.feed_batch, OUT share int
+)
 LANGUAGE sql STABLE
-RETURN (SELECT b.batch FROM inorder_internal.worker_batch AS b
-        WHERE b.feed = batch_of.feed AND b.number = batch_of.number AND b.written_here);
+BEGIN ATOMIC
+    SELECT b.batch, b.share FROM inorder_internal.worker_batch AS b
+    WHERE b.feed = batch_of.feed AND b.number = batch_of.number AND b.written_here;
+END;
 COMMENT ON FUNCTION inorder_internal.batch_of(bigint, bigint) IS
-'Internal function. An unfinished batch of workers, set aside or not; null if there is none with this number.';
+'Internal function. An unfinished batch of workers, set aside or not, and its share; nulls if there is none with this '
+'number.';
 
 CREATE FUNCTION inorder_internal.unfinished(
     feed bigint, OUT amount bigint, OUT first_number bigint, OUT first_pid int, OUT transactions int8multirange,
-    OUT aside bigint, OUT aside_transactions int8multirange
+    OUT aside bigint, OUT aside_transactions int8multirange, OUT blocked bigint
 )
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -19,12 +23,13 @@ BEGIN ATOMIC
                 FILTER (WHERE b.set_aside IS NULL))[1],
            coalesce(range_agg((b.batch).transactions) FILTER (WHERE b.set_aside IS NULL), '{}'::int8multirange),
            count(*) FILTER (WHERE b.set_aside IS NOT NULL),
-           coalesce(range_agg((b.batch).transactions) FILTER (WHERE b.set_aside IS NOT NULL), '{}'::int8multirange)
+           coalesce(range_agg((b.batch).transactions) FILTER (WHERE b.set_aside IS NOT NULL), '{}'::int8multirange),
+           count(DISTINCT b.share) FILTER (WHERE b.set_aside IS NOT NULL)
     FROM inorder_internal.worker_batch AS b WHERE b.feed = unfinished.feed AND b.written_here;
 END;
 COMMENT ON FUNCTION inorder_internal.unfinished(bigint) IS
 'Internal function. The unfinished batches of workers: how many, the first one and the process that has it, and their '
-'transactions, at least parts of which are not read; and those that are set aside.';
+'transactions, at least parts of which are not read; those that are set aside, and how many shares these hold back.';
 
 CREATE FUNCTION inorder_internal.without(p @extschema@.feed_position, unread int8multirange)
 RETURNS @extschema@.feed_position
@@ -114,7 +119,8 @@ COMMENT ON FUNCTION inorder_internal.shown_owner(inorder_internal.feed) IS
 
 CREATE TYPE inorder_internal.seen_batch AS (
     name text, owner name, relation regclass, batch bigint, worker text, pid int, tries int, max_tries int,
-    lease_end timestamptz, failed timestamptz, reason text, set_aside timestamptz, transactions int8multirange
+    lease_end timestamptz, failed timestamptz, reason text, set_aside timestamptz, transactions int8multirange,
+    share int, rows bigint
 );
 COMMENT ON TYPE inorder_internal.seen_batch IS 'Internal type. What the view feed_batches shows for a batch.';
 
@@ -128,7 +134,7 @@ BEGIN ATOMIC
            -- It may quote rows.
            CASE WHEN inorder_internal.may_move(caller, s.f) OR inorder_internal.may_read(caller, (s.f).relation)
                 THEN b.reason END,
-           b.set_aside, (b.batch).transactions
+           b.set_aside, (b.batch).transactions, b.share, b.rows
     FROM (SELECT k FROM inorder_internal.feed AS k
           WHERE EXISTS (SELECT FROM inorder_internal.worker_batch AS w WHERE w.feed = k.id)
             AND EXISTS (SELECT FROM pg_class AS c WHERE c.oid = k.relation)
@@ -148,7 +154,7 @@ COMMENT ON FUNCTION inorder_internal.seen_batches() IS
 
 CREATE VIEW @extschema@.feed_batches WITH (security_barrier = true) AS
 SELECT b.name, b.owner, b.relation, b.batch, b.worker, b.pid, b.tries, b.max_tries, b.lease_end, b.failed, b.reason,
-       b.set_aside, b.transactions
+       b.set_aside, b.transactions, b.share, b.rows
 FROM inorder_internal.seen_batches() AS b;
 COMMENT ON VIEW @extschema@.feed_batches IS
 'Unfinished batches of workers, also those that are set aside. Shows those of the feeds that the view feeds shows.';
@@ -164,3 +170,7 @@ COMMENT ON COLUMN @extschema@.feed_batches.reason IS
 'why, by feed_fail_batch; null for roles that can neither move the feed nor read its table';
 COMMENT ON COLUMN @extschema@.feed_batches.set_aside IS 'when it was set aside; null if it was not';
 COMMENT ON COLUMN @extschema@.feed_batches.transactions IS 'transactions, of which it has all rows or some';
+COMMENT ON COLUMN @extschema@.feed_batches.share IS
+'share of a feed with partition_by whose rows it has, from 0; the batch with the lowest number holds back the others '
+'of its share';
+COMMENT ON COLUMN @extschema@.feed_batches.rows IS 'number of its rows; null without partition_by';

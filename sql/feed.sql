@@ -90,7 +90,8 @@ COMMENT ON FUNCTION inorder_internal.say_restored(inorder_internal.feed) IS
 CREATE FUNCTION inorder_internal.is_poll_due(f inorder_internal.feed)
 RETURNS boolean
 LANGUAGE sql STABLE
-RETURN (f).caught_up_at IS DISTINCT FROM (f).polled OR (f).position.partial IS NOT NULL
+RETURN ((f).caught_up_at IS DISTINCT FROM (f).polled AND ((f).shared_by).shares IS NULL)
+    OR (f).position.partial IS NOT NULL
     OR coalesce((f).polled, (f).created) < clock_timestamp() - '1 minute'::interval;
 COMMENT ON FUNCTION inorder_internal.is_poll_due(inorder_internal.feed) IS
 'Internal function. Whether a poll that finds nothing is recorded: the first one after rows, and one a minute.';
@@ -99,7 +100,7 @@ CREATE FUNCTION inorder_internal.feed_state(
     feed bigint, caller oid, reads boolean, seeks boolean, OUT name text, OUT relation oid,
     OUT t inorder_internal.feed_table, OUT at_position @extschema@.feed_position, OUT batch bigint,
     OUT finished bigint, OUT pending @extschema@.feed_batch, OUT whole_transactions boolean,
-    OUT is_poll_due boolean, OUT shared boolean
+    OUT is_poll_due boolean, OUT shared boolean, OUT shared_by inorder_internal.share_key
 )
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -129,6 +130,7 @@ BEGIN
     is_poll_due := inorder_internal.is_poll_due(f);
     pending := CASE WHEN (f.pending).transactions IS NOT NULL THEN f.pending END;
     shared := inorder_internal.is_shared(feed);
+    shared_by := CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END;
 END $$;
 COMMENT ON FUNCTION inorder_internal.feed_state(bigint, oid, boolean, boolean) IS
 'Internal function. The state of a feed. If reads is true (or null, and no batch is unfinished), also the description '
@@ -179,7 +181,8 @@ COMMENT ON FUNCTION inorder_internal.say_exists(text, oid) IS
 'Internal function. The error about a name that the role has for another feed.';
 
 CREATE FUNCTION inorder_internal.create_feed(
-    feed_name text, caller oid, relation regclass, from_position @extschema@.feed_position, whole_transactions boolean
+    feed_name text, caller oid, relation regclass, from_position @extschema@.feed_position, whole_transactions boolean,
+    partition_by name, shares int
 )
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -187,14 +190,18 @@ AS $$
 BEGIN
     PERFORM inorder_internal.sweep();
     INSERT INTO inorder_internal.feed (id, name, owner, owner_name, system, relation, position, batch_origin,
-                                       whole_transactions)
+                                       whole_transactions, shared_by)
     VALUES (inorder_internal.new_id(), feed_name, caller, inorder_internal.role_name(caller),
             inorder_internal.server_system(), create_feed.relation, from_position, from_position.origin,
-            create_feed.whole_transactions);
+            create_feed.whole_transactions,
+            CASE WHEN partition_by IS NOT NULL
+                 THEN inorder_internal.new_share_key(create_feed.relation, partition_by::text,
+                                                     coalesce(shares, 16)) END);
 EXCEPTION WHEN unique_violation THEN
     PERFORM inorder_internal.say_exists(feed_name, caller);
 END $$;
-COMMENT ON FUNCTION inorder_internal.create_feed(text, oid, regclass, @extschema@.feed_position, boolean) IS
+COMMENT ON FUNCTION inorder_internal.create_feed(
+    text, oid, regclass, @extschema@.feed_position, boolean, name, int) IS
 'Internal function. Insert a new feed.';
 
 CREATE FUNCTION inorder_internal.given_feed(feed bigint, caller oid)
@@ -224,6 +231,7 @@ AS $$
 BEGIN
     PERFORM inorder_internal.warn_aside(inorder_internal.given_feed(feed, caller));
     DELETE FROM inorder_internal.worker_batch AS b WHERE b.feed = drop_feed.feed;
+    DELETE FROM inorder_internal.share_worker AS w WHERE w.feed = drop_feed.feed;
     DELETE FROM inorder_internal.feed AS known WHERE known.id = feed;
     PERFORM inorder_internal.sweep();
 END $$;
@@ -304,7 +312,11 @@ BEGIN ATOMIC
     UPDATE inorder_internal.feed AS f
     SET position = CASE WHEN past_batch IS NULL THEN f.position
                         ELSE inorder_internal.advance(f.position, past_batch) END,
-        polled = asked, caught_up_at = asked
+        polled = asked,
+        -- In a feed that is divided rows may wait for a worker.
+        caught_up_at = CASE WHEN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                                         WHERE b.feed = f.id AND b.is_open AND b.written_here)
+                            THEN f.caught_up_at ELSE asked END
     WHERE f.id = feed;
 END;
 COMMENT ON FUNCTION inorder_internal.note_poll(bigint, @extschema@.feed_batch, timestamptz) IS
@@ -412,7 +424,7 @@ BEGIN
         position.members = inorder_internal.members(t),
         position.origin = inorder_internal.server_origin(),
         batch_origin = CASE WHEN f.written_here THEN f.batch_origin END, pending = NULL, moved = clock_timestamp(),
-        caught_up_at = NULL
+        caught_up_at = NULL, shared_by = inorder_internal.renewed_share_key(t.relation, f.shared_by)
     WHERE f.id = feed;
 END $$;
 COMMENT ON FUNCTION inorder_internal.seek_to(bigint, inorder_internal.feed_table, int8multirange) IS
@@ -440,7 +452,10 @@ BEGIN
                 renewed := inorder_internal.renewed_order(t.relation, NULL, renewed);
             END IF;
             UPDATE inorder_internal.feed AS known
-            SET position.members = inorder_internal.members(t), position.last_key = renewed, pending = NULL
+            SET position.members = inorder_internal.members(t), position.last_key = renewed, pending = NULL,
+                shared_by = CASE WHEN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                                              WHERE b.feed = known.id AND b.written_here) THEN known.shared_by
+                                 ELSE inorder_internal.renewed_share_key(t.relation, known.shared_by) END
             WHERE known.id = feed;
             PERFORM inorder_internal.renew_batches(f, t);
         ELSE
@@ -457,11 +472,12 @@ COMMENT ON FUNCTION inorder_internal.seek_start(bigint, inorder_internal.feed_ta
 
 CREATE FUNCTION @extschema@.feed_create(
     name text, relation regclass, start text DEFAULT 'beginning', key_column name DEFAULT NULL,
-    order_column name DEFAULT NULL, whole_transactions boolean DEFAULT false
+    order_column name DEFAULT NULL, whole_transactions boolean DEFAULT false, partition_by name DEFAULT NULL,
+    shares int DEFAULT NULL
 )
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.feed_create(text, regclass, text, name, name, boolean) IS
+COMMENT ON FUNCTION @extschema@.feed_create(text, regclass, text, name, name, boolean, name, int) IS
 'Create a feed: a named position in an insert-only table, which feed_enable makes readable and guards. Start '
 '''beginning'' delivers existing rows too, ''now'' only rows of transactions that end later. A table may have any '
 'number of feeds. Different roles may use the same name.
@@ -472,10 +488,16 @@ With order_column, a feed delivers the rows of the transactions that have ended 
 '1. Its values must not be updated.
 With whole_transactions, a batch never ends inside a transaction: max_rows is rounded up to the end of the last one, '
 'so that all rows of a transaction are in one batch, however many they are. It excludes order_column.
+With partition_by, workers divide the feed by the hash of that column into shares: rows of one key are processed in '
+'the order of the feed, by one worker at a time, and a batch that is set aside holds back its share only. Such a feed '
+'is read by feed_take_batch. The column must be a smallint, integer, bigint, uuid, text or varchar, NOT NULL, not '
+'generated, and of a deterministic collation. Its values must not be updated. It excludes whole_transactions, whose '
+'rows may be of several keys.
 Requires SELECT on the table and USAGE on its schema; ownership if it is not enabled yet. The feed is owned by the '
-'role that creates it. Range: name 1 to 200 characters. Errors: duplicate_object, invalid_parameter_value (name, '
-'start), insufficient_privilege, undefined_column and object_not_in_prerequisite_state (order_column), '
-'feature_not_supported (order_column and whole_transactions), and those of feed_enable.';
+'role that creates it. Range: name 1 to 200 characters; shares 1 to 1024, 16 if null, only with partition_by. Errors: '
+'duplicate_object, invalid_parameter_value (name, start, shares), insufficient_privilege, undefined_column and '
+'object_not_in_prerequisite_state (order_column, partition_by), feature_not_supported (whole_transactions with '
+'order_column or partition_by), and those of feed_enable.';
 
 CREATE FUNCTION @extschema@.feed_drop(name text, owner regrole DEFAULT NULL)
 RETURNS void

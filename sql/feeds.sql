@@ -7,7 +7,8 @@ CREATE TYPE inorder_internal.seen_feed AS (
     name text, owner name, relation regclass, key_column name, order_column name, whole_transactions boolean,
     position int8multirange, partial bigint, unfinished_batch bigint, batch_pid int, created timestamptz,
     moved timestamptz, polled timestamptz, caught_up boolean, caught_up_at timestamptz, backlog_transactions bigint,
-    backlog_rows_estimated bigint, worker_batches bigint, set_aside bigint
+    backlog_rows_estimated bigint, worker_batches bigint, set_aside bigint, partition_by name, shares int,
+    blocked_shares bigint
 );
 COMMENT ON TYPE inorder_internal.seen_feed IS 'Internal type. What the view feeds shows for a feed.';
 
@@ -25,7 +26,8 @@ BEGIN ATOMIC
            f.created, f.moved, f.polled,
            CASE WHEN (f.pending).transactions IS NOT NULL OR u.amount > 0::bigint THEN false
                 WHEN f.written_here AND (t.written_here OR t.is_generated) THEN b.caught_up END, f.caught_up_at,
-           b.transactions, b.rows, u.amount, u.aside
+           b.transactions, b.rows, u.amount, u.aside, (f.shared_by).column_name::name, (f.shared_by).shares,
+           CASE WHEN (f.shared_by).shares IS NOT NULL THEN u.blocked END
     FROM inorder_internal.feed AS f
     JOIN pg_class AS c ON c.oid = f.relation
     LEFT JOIN inorder_internal.feed_table AS t ON t.relation = f.relation
@@ -91,7 +93,7 @@ SELECT f.name, f.owner, f.relation, f.key_column, f.order_column, f.whole_transa
             ELSE greatest(clock_timestamp() - coalesce(f.caught_up_at, f.created), '0'::interval) END AS lag,
        f.backlog_transactions, f.backlog_rows_estimated, h.writers,
        h.since AS held_since, h.pid AS holder_pid, h.application AS holder_application, h.gid AS holder_gid,
-       h.query AS holder_query, f.worker_batches, f.set_aside
+       h.query AS holder_query, f.worker_batches, f.set_aside, f.partition_by, f.shares, f.blocked_shares
 FROM inorder_internal.seen_feeds() AS f
 LEFT JOIN LATERAL (SELECT count(*) OVER () AS writers, o.since, o.pid, o.application, o.gid, o.query
                    FROM @extschema@.feed_holders(f.relation) AS o LIMIT 1) AS h ON true;
@@ -130,3 +132,7 @@ COMMENT ON COLUMN @extschema@.feeds.worker_batches IS
 'number of unfinished batches of workers, without those that are set aside: see feed_batches';
 COMMENT ON COLUMN @extschema@.feeds.set_aside IS
 'number of batches that are set aside; the backlog does not include them';
+COMMENT ON COLUMN @extschema@.feeds.partition_by IS 'column by which workers divide the feed; null if they do not';
+COMMENT ON COLUMN @extschema@.feeds.shares IS 'number of its shares';
+COMMENT ON COLUMN @extschema@.feeds.blocked_shares IS
+'number of shares that a batch that is set aside holds back; the backlog includes the batches after it';

@@ -340,8 +340,8 @@ COMMENT ON FUNCTION inorder_internal.lowest_query(
 CREATE FUNCTION inorder_internal.highest_query(t inorder_internal.feed_table, order_column text)
 RETURNS text
 LANGUAGE sql STABLE
-RETURN format('SELECT e.%1$I::pg_catalog.int8 FROM %2$strue ORDER BY e.%1$I DESC LIMIT 1', order_column,
-              inorder_internal.whole_table(t));
+-- Not of a share, which may have its last row anywhere.
+RETURN format('SELECT e.%1$I::pg_catalog.int8 FROM %2$s AS e ORDER BY e.%1$I DESC LIMIT 1', order_column, (t).relation);
 COMMENT ON FUNCTION inorder_internal.highest_query(inorder_internal.feed_table, text) IS
 'Internal function. The query for the highest value in a table, which no row of a set that has ended is above.';
 

@@ -164,9 +164,9 @@ COMMENT ON FUNCTION inorder_internal.from_ranges(inorder_internal.feed_table, te
 CREATE FUNCTION inorder_internal.whole_table(t inorder_internal.feed_table)
 RETURNS text
 LANGUAGE sql STABLE
-RETURN format('%s AS e WHERE ', (t).relation);
+RETURN concat((t).relation, ' AS e WHERE '::text, (t).share_condition);
 COMMENT ON FUNCTION inorder_internal.whole_table(inorder_internal.feed_table) IS
-'Internal function. The source of a query that reads the table with all its partitions.';
+'Internal function. The source of a query that reads the table with all its partitions, or one share of its rows.';
 
 CREATE FUNCTION inorder_internal.ranges(
     t inorder_internal.feed_table, numbers int8multirange, columns text, in_order boolean

@@ -98,8 +98,10 @@ LANGUAGE sql VOLATILE
 BEGIN ATOMIC
     -- First, since a feed counts as accepted when its position is written.
     UPDATE inorder_internal.worker_batch AS b
-    SET batch.members = inorder_internal.known_here(t, (b.batch).members), worker = NULL, token = NULL, holder = NULL,
-        holder_pid = NULL, lease_end = clock_timestamp()
+    SET batch.members = inorder_internal.known_here(t, (b.batch).members),
+        batch.resumed_after = inorder_internal.renumbered((t).relation, (b.batch).resumed, (b.batch).resumed_after),
+        batch.cut_after = inorder_internal.renumbered((t).relation, (b.batch).cut, (b.batch).cut_after),
+        worker = NULL, token = NULL, holder = NULL, holder_pid = NULL, lease_end = clock_timestamp()
     FROM inorder_internal.feed AS f
     WHERE f.id = b.feed AND f.relation = (t).relation AND b.relation = (t).relation
       AND f.written_here IS DISTINCT FROM true AND NOT (t).is_generated;
@@ -113,7 +115,8 @@ BEGIN ATOMIC
     UPDATE inorder_internal.feed AS f
     SET position.origin = inorder_internal.server_origin(), batch_origin = NULL,
         position.members = inorder_internal.known_here(t, (f.position).members),
-        position.last_key = inorder_internal.renumbered((t).relation, (f.position).partial, (f.position).last_key)
+        position.last_key = inorder_internal.renumbered((t).relation, (f.position).partial, (f.position).last_key),
+        shared_by = inorder_internal.restored_share_key((t).relation, f.shared_by)
     WHERE f.relation = (t).relation AND f.written_here IS DISTINCT FROM true AND NOT (t).is_generated;
 END;
 COMMENT ON FUNCTION inorder_internal.accept_feeds(inorder_internal.feed_table) IS

@@ -66,6 +66,7 @@ CREATE TABLE inorder_internal.feed_table (
     order_columns name[] NOT NULL CHECK (array_position(order_columns, NULL) IS NULL),
     base bigint NOT NULL CHECK (base BETWEEN 0 AND 281474976710655),
     ordered boolean NOT NULL,
+    share_condition text CHECK (share_condition IS NULL),
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(base)) STORED,
     CHECK (NOT is_uuid OR order_columns = ARRAY[key_column])
 );
@@ -77,10 +78,18 @@ COMMENT ON COLUMN inorder_internal.feed_table.order_columns IS
 COMMENT ON COLUMN inorder_internal.feed_table.base IS 'what is added to transaction ids, 0 to 281474976710655';
 COMMENT ON COLUMN inorder_internal.feed_table.ordered IS
 'whether a btree index returns rows in the order of the number; false for a BRIN index';
-
+COMMENT ON COLUMN inorder_internal.feed_table.share_condition IS
+'null; in the description of a table of which one share is read, the condition for its rows: see of_share()';
 COMMENT ON COLUMN inorder_internal.feed_table.written_here IS
 'whether feed_enable() or feed_rebase() wrote the base here; otherwise a restore did, and the table can be neither '
 'read nor written until feed_rebase()';
+
+CREATE TYPE inorder_internal.share_key AS (
+    column_name text, attnum smallint, kind text, shares int, fingerprint text
+);
+COMMENT ON TYPE inorder_internal.share_key IS
+'Internal type. How a feed is divided among workers: the column by name and number, which hash function of the server '
+'its type has, the number of shares, and what identifies the hash on this server: see new_share_key().';
 
 CREATE TABLE inorder_internal.feed (
     id bigint PRIMARY KEY CHECK (id BETWEEN 1 AND 4294967295),
@@ -114,6 +123,10 @@ CREATE TABLE inorder_internal.feed (
     holder oid,
     holder_pid int,
     whole_transactions boolean NOT NULL DEFAULT false,
+    shared_by inorder_internal.share_key
+        CHECK (shared_by IS NULL OR ((shared_by).shares BETWEEN 1 AND 1024 AND (shared_by).attnum >= 0
+                                     AND (shared_by).kind IN ('int8', 'text', 'uuid')
+                                     AND (shared_by).column_name <> '' AND (shared_by).fingerprint <> '') IS TRUE),
     created timestamptz NOT NULL DEFAULT now(),
     moved timestamptz,
     polled timestamptz,
@@ -138,6 +151,7 @@ COMMENT ON COLUMN inorder_internal.feed.holder IS
 'number of the session that has that batch: the session holds a lock on the number until it ends';
 COMMENT ON COLUMN inorder_internal.feed.holder_pid IS 'process id of that session';
 COMMENT ON COLUMN inorder_internal.feed.whole_transactions IS 'whether batches end with a transaction only';
+COMMENT ON COLUMN inorder_internal.feed.shared_by IS 'column by which workers share it; null if none: see shares.sql';
 COMMENT ON COLUMN inorder_internal.feed.moved IS 'when the position last moved';
 COMMENT ON COLUMN inorder_internal.feed.polled IS
 'when a reader last asked for rows, as far as that is recorded: see is_poll_due()';
@@ -163,10 +177,14 @@ CREATE TABLE inorder_internal.worker_batch (
     reason text CHECK (char_length(reason) <= 2000),
     failed timestamptz,
     set_aside timestamptz,
+    share int CHECK (share BETWEEN 0 AND 1023),
+    rows bigint CHECK (rows > 0),
+    is_open boolean NOT NULL DEFAULT false,
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(batch)) STORED,
     PRIMARY KEY (feed, number)
 ) WITH (fillfactor = 50);
 CREATE INDEX ON inorder_internal.worker_batch (feed, number) WHERE set_aside IS NULL;
+CREATE INDEX ON inorder_internal.worker_batch (feed, share, number) WHERE share IS NOT NULL;
 COMMENT ON TABLE inorder_internal.worker_batch IS
 'Unfinished batches of workers, which the position of the feed includes. The view feed_batches shows them.';
 COMMENT ON COLUMN inorder_internal.worker_batch.number IS 'number of the batch';
@@ -179,8 +197,25 @@ COMMENT ON COLUMN inorder_internal.worker_batch.lease_end IS 'when another worke
 COMMENT ON COLUMN inorder_internal.worker_batch.reason IS 'why it failed last, by feed_fail_batch()';
 COMMENT ON COLUMN inorder_internal.worker_batch.failed IS 'when it failed last';
 COMMENT ON COLUMN inorder_internal.worker_batch.set_aside IS 'when it was set aside; null if it was not';
+COMMENT ON COLUMN inorder_internal.worker_batch.share IS
+'share of the feed whose rows it has; null if the feed is not divided: see shares.sql';
+COMMENT ON COLUMN inorder_internal.worker_batch.rows IS 'number of its rows; null if the feed is not divided';
+COMMENT ON COLUMN inorder_internal.worker_batch.is_open IS
+'whether rows may still be added, since no worker has had it';
 COMMENT ON COLUMN inorder_internal.worker_batch.written_here IS
 'whether the extension wrote the batch here; others count only once feed_rebase() has accepted their feed';
+
+CREATE TABLE inorder_internal.share_worker (
+    feed bigint NOT NULL,
+    share int NOT NULL,
+    relation inorder_internal.table_ref NOT NULL,
+    worker text NOT NULL,
+    turn bigint NOT NULL,
+    PRIMARY KEY (feed, share)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE inorder_internal.share_worker IS
+'Which worker had a share last, for affinity. Not dumped: no guarantee depends on it.';
+COMMENT ON COLUMN inorder_internal.share_worker.turn IS 'number of the last give of the share, among all of the feed';
 
 CREATE TABLE inorder_internal.counted_table (
     relation inorder_internal.table_ref PRIMARY KEY
@@ -350,6 +385,9 @@ BEGIN
     DELETE FROM inorder_internal.worker_batch WHERE (feed, number) IN (
         SELECT b.feed, b.number FROM inorder_internal.worker_batch AS b
         WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = b.relation) FOR UPDATE SKIP LOCKED);
+    DELETE FROM inorder_internal.share_worker WHERE (feed, share) IN (
+        SELECT w.feed, w.share FROM inorder_internal.share_worker AS w
+        WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = w.relation) FOR UPDATE SKIP LOCKED);
     DELETE FROM inorder_internal.feed_table WHERE relation IN (
         SELECT t.relation FROM inorder_internal.feed_table AS t
         WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = t.relation) FOR UPDATE SKIP LOCKED);

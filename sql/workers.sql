@@ -51,11 +51,12 @@ BEGIN
         RAISE 'feed % has an order column, and cannot be shared by workers', quote_literal(feed_name)
         USING ERRCODE = 'feature_not_supported',
               DETAIL = 'Workers process batches at the same time, so rows would not be processed in that order.',
-              HINT = 'Call feed_next_batch() in one session.';
+              HINT = 'Call feed_next_batch() in one session. Or create a feed with partition_by, whose rows of one key '
+                     'are processed in order.';
     END IF;
 END $$;
 COMMENT ON FUNCTION inorder_internal.check_unordered(text, @extschema@.feed_position) IS
-'Internal function. Error if a feed has an order column.';
+'Internal function. Error if a feed that is not divided has an order column.';
 
 CREATE FUNCTION inorder_internal.say_shared(feed_name text, feed bigint)
 RETURNS void
@@ -147,13 +148,22 @@ COMMENT ON FUNCTION inorder_internal.is_free(inorder_internal.worker_batch) IS
 
 CREATE FUNCTION inorder_internal.has_free(feed bigint)
 RETURNS boolean
-LANGUAGE sql STABLE
-RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-               WHERE b.feed = has_free.feed AND b.set_aside IS NULL AND b.written_here AND inorder_internal.is_free(b));
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    shares int := ((SELECT f.shared_by FROM inorder_internal.feed AS f WHERE f.id = feed)).shares;
+BEGIN
+    IF shares IS NOT NULL THEN
+        RETURN EXISTS (SELECT FROM inorder_internal.free_shares(feed, shares));
+    END IF;
+    RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                   WHERE b.feed = has_free.feed AND b.set_aside IS NULL AND b.written_here
+                     AND inorder_internal.is_free(b));
+END $$;
 COMMENT ON FUNCTION inorder_internal.has_free(bigint) IS
-'Internal function. Whether a worker that asks would get a batch that another one had.';
+'Internal function. Whether a worker that asks would get a batch that another one had, or that waits for one.';
 
-CREATE FUNCTION inorder_internal.free_batch(feed bigint, worker text)
+CREATE FUNCTION inorder_internal.free_batch(feed bigint, worker text, least_rows bigint)
 RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -164,15 +174,18 @@ BEGIN
     SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
     WHERE b.feed = free_batch.feed AND b.set_aside IS NULL AND b.written_here AND b.worker = free_batch.worker
     ORDER BY b.number LIMIT 1 FOR UPDATE SKIP LOCKED;
-    IF NOT FOUND THEN
+    IF NOT FOUND AND least_rows IS NOT NULL THEN
+        found_batch := inorder_internal.share_batch(feed, worker, least_rows);
+    ELSIF NOT FOUND THEN
         SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
         WHERE b.feed = free_batch.feed AND b.set_aside IS NULL AND b.written_here AND inorder_internal.is_free(b)
         ORDER BY b.number LIMIT 1 FOR UPDATE SKIP LOCKED;
     END IF;
     RETURN found_batch;
 END $$;
-COMMENT ON FUNCTION inorder_internal.free_batch(bigint, text) IS
-'Internal function. The batch that a worker has, otherwise the first one that it may have; null if there is none.';
+COMMENT ON FUNCTION inorder_internal.free_batch(bigint, text, bigint) IS
+'Internal function. The batch that a worker has, otherwise the first one that it may have; null if there is none. Of a '
+'feed that is divided, see share_batch().';
 
 CREATE FUNCTION inorder_internal.give_batch(
     feed bigint, worker text, lease interval, max_tries int, holder oid, holder_pid int, number bigint
@@ -184,7 +197,7 @@ BEGIN ATOMIC
     SET worker = give_batch.worker, holder = give_batch.holder, holder_pid = give_batch.holder_pid,
         -- 60 random bits.
         token = concat('x'::text, right(replace(gen_random_uuid()::text, '-'::text, ''::text), 15))::bit(60)::bigint,
-        tries = w.tries + 1, max_tries = give_batch.max_tries, lease_end = clock_timestamp() + lease
+        tries = w.tries + 1, max_tries = give_batch.max_tries, lease_end = clock_timestamp() + lease, is_open = false
     WHERE w.feed = give_batch.feed AND w.number = give_batch.number
     RETURNING w.number, w.token, w.tries, w.lease_end;
 END;
@@ -192,7 +205,7 @@ COMMENT ON FUNCTION inorder_internal.give_batch(bigint, text, interval, int, oid
 'Internal function. Give a batch to a worker.';
 
 CREATE FUNCTION inorder_internal.take_batch(
-    feed bigint, worker text, lease interval, max_tries int, holder oid, holder_pid int
+    feed bigint, worker text, lease interval, max_tries int, holder oid, holder_pid int, least_rows bigint
 )
 RETURNS TABLE (batch bigint, token bigint, tries int, lease_end timestamptz)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -201,17 +214,20 @@ DECLARE
     b inorder_internal.worker_batch;
 BEGIN
     LOOP
-        b := inorder_internal.free_batch(feed, worker);
+        b := inorder_internal.free_batch(feed, worker, least_rows);
         EXIT WHEN b.number IS NULL OR b.tries >= max_tries IS NOT TRUE;
         UPDATE inorder_internal.worker_batch AS w
         SET set_aside = clock_timestamp(), worker = NULL, token = NULL, holder = NULL, holder_pid = NULL,
             max_tries = take_batch.max_tries
         WHERE w.feed = take_batch.feed AND w.number = b.number;
     END LOOP;
+    IF b.share IS NOT NULL THEN
+        PERFORM inorder_internal.note_turn(feed, b.number, worker);
+    END IF;
     RETURN QUERY SELECT * FROM inorder_internal.give_batch(feed, worker, lease, max_tries, holder, holder_pid,
                                                            b.number);
 END $$;
-COMMENT ON FUNCTION inorder_internal.take_batch(bigint, text, interval, int, oid, int) IS
+COMMENT ON FUNCTION inorder_internal.take_batch(bigint, text, interval, int, oid, int, bigint) IS
 'Internal function. Give an unfinished batch to a worker, which is one that it has or that is free; no row if there is '
 'none. Sets aside those that were tried too often.';
 
@@ -354,11 +370,14 @@ A worker that has a batch gets that again, with another token: after a crash, or
 'one. A worker loses its batch when the lease is over by the clock of the server, or the session that asked for it has '
 'ended, and another worker asks; its token is then an error. A batch that was given to workers max_tries times without '
 'being finished is set aside instead: see the view feed_batches.
+In a feed with partition_by each batch has rows of one share, and the next one of that share is given to a worker '
+'once it is finished; a worker gets the share that it had last, if that has rows. Nulls also mean that all rows that '
+'are left are of shares that others have, or that wait.
 Numbers are those of feed_next_batch, whose unfinished batch is given to the first worker.
 Requires the privileges to move the feed and to read its table. Range: worker 1 to 200 characters, lease 1 second to '
 '1 day, max_tries 1 to 2147483647 (null for no limit), max_rows 1 to 2147483647, ignored for a batch that exists. '
 'Errors as feed_read; and null_value_not_allowed (worker, lease), feature_not_supported for a feed with an order '
-'column, object_in_use if a session has an unfinished batch of feed_next_batch.';
+'column without partition_by, object_in_use if a session has an unfinished batch of feed_next_batch.';
 
 CREATE FUNCTION @extschema@.feed_renew_batch(
     name text, batch bigint, token bigint, lease interval DEFAULT '5 minutes', owner regrole DEFAULT NULL

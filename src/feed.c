@@ -23,6 +23,7 @@
 #include "feed.h"
 #include "ground.h"
 #include "next_batch.h"
+#include "shares.h"
 #include "wait.h"
 #include "wal.h"
 #include "workers.h"
@@ -56,18 +57,19 @@ static StateCall find = {
 };
 static StateCall own_state = {
 	"SELECT f.name, t, t.ordered, f.position, f.batch, f.finished, f.pending, f.whole_transactions,"
-	" inorder_internal.is_shared(f.id), inorder_internal.is_poll_due(f)"
+	" inorder_internal.is_shared(f.id), inorder_internal.is_poll_due(f),"
+	" CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END"
 	" FROM inorder_internal.feed AS f JOIN inorder_internal.feed_table AS t ON t.relation = f.relation"
 	" WHERE f.id = $1 AND (f.pending).transactions IS NULL AND f.written_here AND (t.written_here OR t.is_generated)"
 	" AND inorder_internal.may_move($2, f)"
 };
 static StateCall state = {
 	"SELECT s.name, s.t, (s.t).ordered, s.at_position, s.batch, s.finished, s.pending, s.whole_transactions, s.shared,"
-	" s.is_poll_due"
+	" s.is_poll_due, s.shared_by"
 	" FROM inorder_internal.feed_state($1, $2, $3, $4) AS s"
 };
 static StateCall check_name = {"SELECT inorder_internal.check_name($1)"};
-static StateCall create = {"SELECT inorder_internal.create_feed($1, $2, $3, $4, $5)"};
+static StateCall create = {"SELECT inorder_internal.create_feed($1, $2, $3, $4, $5, $6, $7)"};
 static StateCall drop = {"SELECT inorder_internal.drop_feed($1, $2)"};
 static StateCall rename_to = {"SELECT inorder_internal.rename_feed($1, $2, $3)"};
 static StateCall set_mover = {"SELECT inorder_internal.set_mover($1, $2, $3, $4)"};
@@ -104,11 +106,11 @@ look_at(Feed *feed, Need need)
 {
 	Value		reads = need == NEED_ROWS_UNLESS_PENDING ? null_of(BOOLOID) : value_of(BoolGetDatum(need != NEED_NOTHING), BOOLOID);
 	Value		seeks = value_of(BoolGetDatum(need == NEED_TABLE), BOOLOID);
-	Value		found[10];
+	Value		found[11];
 	bool		may_read = need != NEED_NOTHING && lock_readable(feed->table.oid);
 
-	if (!may_read || !state_look(&own_state, 2, (Value[]) {feed->id, caller_value()}, 10, found))
-		state_call(&state, 4, (Value[]) {feed->id, caller_value(), reads, seeks}, 10, found);
+	if (!may_read || !state_look(&own_state, 2, (Value[]) {feed->id, caller_value()}, 11, found))
+		state_call(&state, 4, (Value[]) {feed->id, caller_value(), reads, seeks}, 11, found);
 	feed->name = found[0];
 	feed->table.description = found[1];
 	feed->table.ordered = DatumGetBool(found[2].value);
@@ -119,6 +121,7 @@ look_at(Feed *feed, Need need)
 	feed->table.whole = DatumGetBool(found[7].value);
 	feed->shared = found[8];
 	feed->poll_due = DatumGetBool(found[9].value);
+	feed->share_key = found[10];
 	if (need == NEED_ROWS || need == NEED_TABLE || (need == NEED_ROWS_UNLESS_PENDING && feed->pending.null))
 		prove_ground(&feed->table);
 }
@@ -149,6 +152,7 @@ refuse_shared(const Feed *feed)
 {
 	Value		nothing;
 
+	refuse_divided(feed);
 	if (DatumGetBool(feed->shared.value))
 		state_call(&say_shared, 2, (Value[]) {feed->name, feed->id}, 1, &nothing);
 }
@@ -182,7 +186,7 @@ move_feed(const Feed *feed, Value batch)
  * writes nothing, or it would cost WAL: except now and then, so that the view
  * feeds knows of it.
  */
-static void
+void
 note_empty_poll(const Feed *feed, Value batch)
 {
 	Value		nothing;
@@ -191,7 +195,10 @@ note_empty_poll(const Feed *feed, Value batch)
 		state_call(&note_poll, 3, (Value[]) {feed->id, batch, feed->asked}, 1, &nothing);
 }
 
-/* feed_create(name text, relation regclass, start text, key_column name, order_column name, whole_transactions boolean) */
+/*
+ * feed_create(name text, relation regclass, start text, key_column name, order_column name, whole_transactions boolean,
+ *			   partition_by name, shares int)
+ */
 Datum
 feed_create(PG_FUNCTION_ARGS)
 {
@@ -201,16 +208,21 @@ feed_create(PG_FUNCTION_ARGS)
 	Value		nothing;
 	Table		table;
 	Oid			relation;
+	Value		column = argument_value(fcinfo, 6, NAMEOID);
+	Value		shares = argument_value(fcinfo, 7, INT4OID);
 	bool		whole = !PG_ARGISNULL(5) && PG_GETARG_BOOL(5);
 
 	refuse_whole(whole && !PG_ARGISNULL(4));
+	check_shares(shares, column, whole);
 	state_call(&check_name, 1, &name, 1, &nothing);
 	relation = readable_argument(fcinfo, 1);
 	ensure_enabled(relation, argument_value(fcinfo, 3, NAMEOID));
 	table = open_table(relation);
 	position = start_position(&table, start, argument_value(fcinfo, 4, NAMEOID));
-	state_call(&create, 5,
-			   (Value[]) {name, caller_value(), relation_value(relation), position, value_of(BoolGetDatum(whole), BOOLOID)},
+	if (!column.null)
+		prove_new_share_column(&table, column);
+	state_call(&create, 7,
+			   (Value[]) {name, caller_value(), relation_value(relation), position, value_of(BoolGetDatum(whole), BOOLOID), column, shares},
 			   1, &nothing);
 	PG_RETURN_VOID();
 }
@@ -310,7 +322,7 @@ feed_seek_start(PG_FUNCTION_ARGS)
 }
 
 /* The batch that comes next.  The rest of a set may have no rows any more: then the feed passes it, for good if it moves. */
-static bool
+bool
 find_batch(Feed *feed, Value max_rows, bool moves, Value *batch)
 {
 	Next		next;

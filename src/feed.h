@@ -17,6 +17,7 @@ typedef struct Feed
 	Value		finished;		/* number of the last one finished */
 	Value		pending;		/* the last one handed out, while it is not finished */
 	Value		shared;			/* workers have unfinished batches */
+	Value		share_key;		/* by which workers divide it; null if they do not */
 	bool		poll_due;		/* one that finds nothing is recorded */
 	Value		asked;			/* when the reader asked for rows */
 	bool		is_all;			/* the batch found has all rows that were committed then */
@@ -34,6 +35,8 @@ typedef enum Need
 extern Feed find_feed(FunctionCallInfo fcinfo, int owner);
 extern void look_at(Feed *feed, Need need);
 extern Feed take_feed(FunctionCallInfo fcinfo, int owner, Need need);
+extern bool find_batch(Feed *feed, Value max_rows, bool moves, Value *batch);
+extern void note_empty_poll(const Feed *feed, Value batch);
 extern bool find_rows(Feed *feed, Value max_rows, Value *batch);
 extern Value is_all_value(const Feed *feed);
 extern bool is_held_elsewhere(const Feed *feed, Value session, Value *pid);

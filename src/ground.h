@@ -52,6 +52,7 @@ typedef struct Ground
 	TransactionId next;			/* was the next one then: whoever made any of it is older */
 	AttrNumber	order_column;	/* by which rows were proved to have an order; 0 for none */
 	Oid			order_sequence; /* from which it is drawn, if any */
+	AttrNumber	share_column;	/* by which rows were proved to be in shares; 0 for none */
 } Ground;
 
 extern bool lock_readable(Oid relation);

@@ -13,10 +13,12 @@
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 
 #include "ground.h"
 #include "next_batch.h"
+#include "shares.h"
 #include "workers.h"
 
 PG_FUNCTION_INFO_V1(feed_take_batch);
@@ -26,19 +28,20 @@ PG_FUNCTION_INFO_V1(feed_retry_batch);
 PG_FUNCTION_INFO_V1(seen_batches);
 
 #define RESULTS 4				/* number, token, tries, end of the lease */
+#define PIECES_MAX 64			/* distributed by one call: some 5 ms each */
 
 static StateCall check_worker = {"SELECT inorder_internal.check_worker($1, $2, $3)"};
 static StateCall check_unordered = {"SELECT inorder_internal.check_unordered($1, $2)"};
 static StateCall say_held = {"SELECT inorder_internal.say_held($1, $2, $3)"};
 static StateCall share_pending = {"SELECT inorder_internal.share_pending($1)"};
 static StateCall take = {
-	"SELECT t.batch, t.token, t.tries, t.lease_end FROM inorder_internal.take_batch($1, $2, $3, $4, $5, $6) AS t"
+	"SELECT t.batch, t.token, t.tries, t.lease_end FROM inorder_internal.take_batch($1, $2, $3, $4, $5, $6, $7) AS t"
 };
 static StateCall give = {
 	"SELECT g.batch, g.token, g.tries, g.lease_end FROM inorder_internal.give_batch($1, $2, $3, $4, $5, $6, $7) AS g"
 };
 static StateCall add = {"SELECT inorder_internal.add_batch($1, $2, $3, $4)"};
-static StateCall batch_of = {"SELECT inorder_internal.batch_of($1, $2)"};
+static StateCall batch_of = {"SELECT b.batch, b.share FROM inorder_internal.batch_of($1, $2) AS b"};
 static StateCall has_free = {"SELECT inorder_internal.has_free($1)"};
 static StateCall finish = {"SELECT inorder_internal.finish_batch($1, $2, $3, $4)"};
 static StateCall renew = {"SELECT inorder_internal.renew_batch($1, $2, $3, $4, $5)"};
@@ -54,6 +57,11 @@ share(const Feed *feed)
 	Value		pid;
 	Value		nothing;
 
+	if (!feed->share_key.null)
+	{
+		prove_share_key(feed);
+		return;
+	}
 	state_call(&check_unordered, 2, (Value[]) {feed->name, feed->position}, 1, &nothing);
 	if (feed->pending.null)
 		return;
@@ -73,6 +81,44 @@ add_batch(Feed *feed, Value max_rows, Value *number)
 	check_ground(&feed->table);
 	state_call(&add, 4, (Value[]) {feed->id, batch, feed->asked, is_all_value(feed)}, 1, number);
 	return true;
+}
+
+/*
+ * A batch of a share, with at least half as many rows as are wanted if there
+ * are that many: until then the feed is distributed, piece by piece.  That ends
+ * after some pieces, since others who ask wait; the rest is for the next call.
+ */
+static bool
+take_share(Feed *feed, Value max_rows, Value *asked, Value *results)
+{
+	int64		enough = max_rows.null ? 0 : ((int64) DatumGetInt32(max_rows.value) + 1) / 2;
+	int			pieces = 0;
+	bool		more = true;
+	bool		found;
+
+	asked[6] = value_of(Int64GetDatum(enough), INT8OID);
+	while (!(found = state_look(&take, 7, asked, RESULTS, results)) && pieces < PIECES_MAX)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!(more = distribute(feed, max_rows)))
+			break;
+		pieces++;
+	}
+	asked[6] = value_of(Int64GetDatum(0), INT8OID);
+	if (!found && !state_look(&take, 7, asked, RESULTS, results))
+		return false;
+	if (pieces > 0 && (feed->is_all || !more))
+		note_caught_up(feed);
+	return true;
+}
+
+/* One that a worker has or had, or a new one */
+static bool
+take_any(Feed *feed, Value max_rows, Value *asked, Value *results)
+{
+	asked[6] = null_of(INT8OID);
+	return state_look(&take, 7, asked, RESULTS, results) ||
+		(add_batch(feed, max_rows, &asked[6]) && state_look(&give, 7, asked, RESULTS, results));
 }
 
 static Datum
@@ -108,8 +154,7 @@ feed_take_batch(PG_FUNCTION_ARGS)
 	feed = take_feed(fcinfo, 5, NEED_ROWS);
 	share(&feed);
 	memcpy(asked, (Value[]) {feed.id, worker, lease, max_tries, session_value(), pid_value()}, sizeof(Value) * 6);
-	if (state_look(&take, 6, asked, RESULTS, results) ||
-		(add_batch(&feed, argument_value(fcinfo, 2, INT4OID), &asked[6]) && state_look(&give, 7, asked, RESULTS, results)))
+	if ((feed.share_key.null ? take_any : take_share) (&feed, argument_value(fcinfo, 2, INT4OID), asked, results))
 		make_durable();
 	return row_of(fcinfo, results);
 }
@@ -179,14 +224,16 @@ drop_aside(const Feed *feed, Value number)
 	return DatumGetBool(dropped.value);
 }
 
-/* An unfinished batch by its number; null if workers have none of that number */
+/* An unfinished batch by its number, whose rows are read from now on; null if workers have none of that number */
 Value
-worker_batch(const Feed *feed, Value number)
+worker_batch(Feed *feed, Value number)
 {
-	Value		batch;
+	Value		found[2];
 
-	state_call(&batch_of, 2, (Value[]) {feed->id, number}, 1, &batch);
-	return batch;
+	state_call(&batch_of, 2, (Value[]) {feed->id, number}, 2, found);
+	if (!found[1].null && !feed->share_key.null)
+		read_share(feed, found[1]);
+	return found[0];
 }
 
 /* Whether a worker that asks would get one that another had */

@@ -1,0 +1,335 @@
+-- Shares: how workers divide a feed by a column, so that rows of one key are processed in order.
+--
+-- A key belongs to the share hash(key) mod shares. What comes next in the feed, a piece of at most max_rows rows, is
+-- distributed: each share that has rows in it gets a batch with these, after its other ones. So:
+--
+--  1. Pieces follow each other in the order of the feed, and the batches of a share have its rows of the pieces, in the
+--     order of their numbers. The rows of a key are all in one share, so they are in the order of the feed.
+--  2. A worker gets only the first unfinished batch of a share. The next one is given once that is finished, so at any
+--     time one batch of a share is being processed, and all rows before it are finished.
+--  3. A batch that is returned, lost or set aside stays the first of its share: it holds back its share, and no other.
+--
+-- A batch that no worker has had yet is open: rows of later pieces are added to it, up to max_rows, if one batch can
+-- have both in order. See joined(). Who gets a batch, and what a token is worth, is in workers.sql.
+
+CREATE FUNCTION inorder_internal.share_kind(type oid)
+RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN type IN ('int2'::regtype::oid, 'int4'::regtype::oid, 'int8'::regtype::oid) THEN 'int8'::text
+            WHEN type IN ('text'::regtype::oid, 'varchar'::regtype::oid) THEN 'text'::text
+            WHEN type = 'uuid'::regtype::oid THEN 'uuid'::text END;
+COMMENT ON FUNCTION inorder_internal.share_kind(oid) IS
+'Internal function. Which hash function of the server a key of this type has; null for types without one.';
+
+CREATE FUNCTION inorder_internal.fingerprint(kind text)
+RETURNS text
+LANGUAGE sql STABLE
+-- Integers are hashed by value, text by its bytes.
+RETURN CASE kind
+    WHEN 'int8'::text THEN hashint8extended(1::bigint, 0::bigint)::text
+    WHEN 'uuid'::text THEN uuid_hash_extended('00112233-4455-6677-8899-aabbccddeeff'::uuid, 0::bigint)::text
+    WHEN 'text'::text THEN concat(hashtextextended('inorder'::text COLLATE "C", 0::bigint), ' '::text,
+                                  getdatabaseencoding()) END;
+COMMENT ON FUNCTION inorder_internal.fingerprint(text) IS
+'Internal function. What differs if this server gives keys other hashes than the one that stored it: the hash of a '
+'value and, for text, the encoding of the database. Not the collation, nor its version.';
+
+CREATE FUNCTION inorder_internal.new_share_key(relation regclass, column_name text, shares int)
+RETURNS inorder_internal.share_key
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    attnum smallint;
+    kind text;
+BEGIN
+    SELECT a.attnum, inorder_internal.share_kind(a.atttypid) INTO attnum, kind FROM pg_attribute AS a
+    WHERE a.attrelid = relation AND a.attname = column_name::name AND a.attnum > 0 AND NOT a.attisdropped;
+    -- With an impossible number if there is no such column, or its type will not do: then each read says so.
+    RETURN ROW(column_name, CASE WHEN kind IS NULL THEN 0::smallint ELSE attnum END, coalesce(kind, 'text'), shares,
+               inorder_internal.fingerprint(coalesce(kind, 'text')));
+END $$;
+COMMENT ON FUNCTION inorder_internal.new_share_key(regclass, text, int) IS
+'Internal function. How a feed is divided by the column that has this name now.';
+
+CREATE FUNCTION inorder_internal.renewed_share_key(relation regclass, k inorder_internal.share_key)
+RETURNS inorder_internal.share_key
+LANGUAGE sql STABLE
+RETURN CASE WHEN (k).shares IS NOT NULL
+            THEN inorder_internal.new_share_key(relation, (k).column_name, (k).shares) END;
+COMMENT ON FUNCTION inorder_internal.renewed_share_key(regclass, inorder_internal.share_key) IS
+'Internal function. How a feed is divided by the column that has the name now, if no batch was made by another one.';
+
+CREATE FUNCTION inorder_internal.restored_share_key(relation regclass, k inorder_internal.share_key)
+RETURNS inorder_internal.share_key
+LANGUAGE sql STABLE
+RETURN CASE WHEN (k).shares IS NOT NULL
+            THEN ROW((k).column_name, (inorder_internal.new_share_key(relation, (k).column_name, (k).shares)).attnum,
+                     (k).kind, (k).shares, (k).fingerprint)::inorder_internal.share_key END;
+COMMENT ON FUNCTION inorder_internal.restored_share_key(regclass, inorder_internal.share_key) IS
+'Internal function. How a restored feed is divided, with the column of that name in this database.';
+
+CREATE FUNCTION inorder_internal.check_shares(shares int, is_divided boolean)
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF shares IS NOT NULL AND NOT is_divided THEN
+        RAISE 'shares requires partition_by' USING ERRCODE = 'invalid_parameter_value',
+              HINT = 'Pass the column by which workers divide the feed as partition_by.';
+    ELSIF shares NOT BETWEEN 1 AND 1024 THEN
+        RAISE 'shares must be between 1 and 1024, not %', shares USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.check_shares(int, boolean) IS
+'Internal function. Error unless a feed can be divided into so many shares.';
+
+CREATE FUNCTION inorder_internal.check_fingerprint(feed_name text, k inorder_internal.share_key)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF k.fingerprint IS DISTINCT FROM inorder_internal.fingerprint(k.kind) THEN
+        RAISE 'feed % was divided by another hash function than that of this server', quote_literal(feed_name)
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = format('The hash of a known key was %s, and is %s. Keys are in other shares than before, so '
+                              'unfinished batches would have other rows.', k.fingerprint,
+                              inorder_internal.fingerprint(k.kind)),
+              HINT = 'It was restored into a database of another encoding, or on another architecture. Divide it anew '
+                     'by feed_seek(), which discards unfinished batches.';
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.check_fingerprint(text, inorder_internal.share_key) IS
+'Internal function. Error if keys may belong to other shares than when the feed was divided.';
+
+CREATE FUNCTION inorder_internal.say_divided(feed_name text, k inorder_internal.share_key)
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'feed % is divided among workers by column %', quote_literal(feed_name), quote_ident(k.column_name)
+    USING ERRCODE = 'feature_not_supported',
+          DETAIL = 'A reader of all its rows would not know which of them workers have.',
+          HINT = 'Call feed_take_batch(), also if there is one worker. Or read another feed of the table, without '
+                 'partition_by.';
+END $$;
+COMMENT ON FUNCTION inorder_internal.say_divided(text, inorder_internal.share_key) IS
+'Internal function. The error about another form of reading a feed that workers divide.';
+
+---------------------------------------------------------------------------
+-- Rows of a share
+---------------------------------------------------------------------------
+
+CREATE FUNCTION inorder_internal.share_text(k inorder_internal.share_key)
+RETURNS text
+LANGUAGE sql STABLE
+-- By bytes, whatever the collation of the column or the database is: those of a library change with its version.
+RETURN format(CASE (k).kind
+    WHEN 'int8'::text THEN '((pg_catalog.hashint8extended(e.%I::pg_catalog.int8, 0::pg_catalog.int8)'
+    WHEN 'uuid'::text THEN '((pg_catalog.uuid_hash_extended(e.%I, 0::pg_catalog.int8)'
+    ELSE '((pg_catalog.hashtextextended(e.%I::pg_catalog.text COLLATE pg_catalog."C", 0::pg_catalog.int8)' END
+    || ' OPERATOR(pg_catalog.&) 9223372036854775807::pg_catalog.int8)'
+       ' OPERATOR(pg_catalog.%%) %s::pg_catalog.int8)'::text, (k).column_name, (k).shares);
+COMMENT ON FUNCTION inorder_internal.share_text(inorder_internal.share_key) IS
+'Internal function. The share of a row, from 0, as text of a query.';
+
+CREATE FUNCTION inorder_internal.of_share(t inorder_internal.feed_table, k inorder_internal.share_key, share int)
+RETURNS inorder_internal.feed_table
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    t.share_condition := format('%s OPERATOR(pg_catalog.=) %s::pg_catalog.int8 AND ', inorder_internal.share_text(k),
+                                share);
+    RETURN t;
+END $$;
+COMMENT ON FUNCTION inorder_internal.of_share(inorder_internal.feed_table, inorder_internal.share_key, int) IS
+'Internal function. The description of a table of which one share is read.';
+
+---------------------------------------------------------------------------
+-- Distribution
+---------------------------------------------------------------------------
+
+CREATE FUNCTION inorder_internal.by_number(b @extschema@.feed_batch)
+RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    c inorder_internal.feed_order := inorder_internal.order_of(b.cut, b.cut_after);
+BEGIN
+    IF c.walked_from IS NOT NULL AND NOT inorder_internal.in_set(c)
+       AND NOT inorder_internal.in_set(inorder_internal.order_of(b.resumed, b.resumed_after)) THEN
+        c.walked_from := NULL;
+        b.cut_after := inorder_internal.order_key(c);
+    END IF;
+    RETURN b;
+END $$;
+COMMENT ON FUNCTION inorder_internal.by_number(@extschema@.feed_batch) IS
+'Internal function. A batch that, if it is a whole set, is found by number. A share may be held back for long, and the '
+'index of the order column has no end there: all rows that came since would be walked over.';
+
+CREATE FUNCTION inorder_internal.joined_order(b @extschema@.feed_batch, more @extschema@.feed_batch)
+RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    r inorder_internal.feed_order := inorder_internal.order_of(b.resumed, b.resumed_after);
+    c inorder_internal.feed_order := inorder_internal.order_of(b.cut, b.cut_after);
+    more_r inorder_internal.feed_order := inorder_internal.order_of(more.resumed, more.resumed_after);
+    more_c inorder_internal.feed_order := inorder_internal.order_of(more.cut, more.cut_after);
+BEGIN
+    IF inorder_internal.in_set(c) AND c.frozen = more_r.frozen THEN
+        NULL;  -- the next piece of the same set
+    ELSIF inorder_internal.in_set(r) OR inorder_internal.in_set(c) OR inorder_internal.in_set(more_r)
+          OR inorder_internal.in_set(more_c) THEN
+        RETURN NULL;
+    ELSE
+        b.transactions := b.transactions + more.transactions;  -- two sets that have all of their rows
+    END IF;
+    more_c.walked_from := CASE WHEN c.walked_from IS NOT NULL THEN least(more_c.walked_from, c.walked_from) END;
+    b.cut_after := inorder_internal.order_key(more_c);
+    RETURN inorder_internal.by_number(b);
+END $$;
+COMMENT ON FUNCTION inorder_internal.joined_order(@extschema@.feed_batch, @extschema@.feed_batch) IS
+'Internal function. As joined(), for batches in the order of a column. Two whole sets are one: of a row and one '
+'written after its commit, the first is in an earlier set or the same, and comes first in the union, too.';
+
+CREATE FUNCTION inorder_internal.joined(b @extschema@.feed_batch, more @extschema@.feed_batch)
+RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF b.members IS DISTINCT FROM more.members OR b.origin IS DISTINCT FROM more.origin THEN
+        RETURN NULL;
+    ELSIF b.cut IS NULL AND b.cut_after IS NOT NULL THEN
+        RETURN inorder_internal.joined_order(b, more);
+    -- In a batch, the rest of a transaction comes first, and the first part of one last.
+    ELSIF more.resumed IS NOT NULL AND more.resumed IS DISTINCT FROM b.cut THEN
+        RETURN NULL;
+    END IF;
+    b.transactions := b.transactions + more.transactions;
+    b.cut := more.cut;
+    b.cut_after := more.cut_after;
+    RETURN b;
+END $$;
+COMMENT ON FUNCTION inorder_internal.joined(@extschema@.feed_batch, @extschema@.feed_batch) IS
+'Internal function. The batch of a share that has the rows of two, of which the second follows; null if none has them '
+'in order. If the first ends inside a transaction that the second does not continue, the rest of that has no rows of '
+'the share.';
+
+CREATE FUNCTION inorder_internal.add_part(
+    feed bigint, part @extschema@.feed_batch, share int, rows bigint, max_rows int
+)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    f inorder_internal.feed;
+    last inorder_internal.worker_batch;
+    united inorder_internal.worker_batch;
+BEGIN
+    SELECT * INTO last FROM inorder_internal.worker_batch AS b
+    WHERE b.feed = add_part.feed AND b.share = add_part.share AND b.written_here ORDER BY b.number DESC LIMIT 1;
+    IF last.is_open AND (last.rows + add_part.rows > max_rows) IS NOT TRUE THEN
+        united.batch := inorder_internal.joined(last.batch, part);
+    END IF;
+    IF united.batch IS DISTINCT FROM NULL THEN
+        UPDATE inorder_internal.worker_batch AS b SET batch = united.batch, rows = last.rows + add_part.rows
+        WHERE b.feed = add_part.feed AND b.number = last.number;
+        RETURN;
+    END IF;
+    UPDATE inorder_internal.feed AS known
+    SET batch = inorder_internal.next_number(known.batch, known.batch_origin), batch_origin = part.origin
+    WHERE known.id = feed RETURNING known.* INTO f;
+    PERFORM inorder_internal.keep_batch(feed, f.batch, f.relation, part);
+    UPDATE inorder_internal.worker_batch AS b SET share = add_part.share, rows = add_part.rows, is_open = true
+    WHERE b.feed = add_part.feed AND b.number = f.batch;
+END $$;
+COMMENT ON FUNCTION inorder_internal.add_part(bigint, @extschema@.feed_batch, int, bigint, int) IS
+'Internal function. Add the rows that a share has in a piece to its last batch, if no worker has had that and both '
+'have at most max_rows rows, otherwise as a batch of their own.';
+
+CREATE FUNCTION inorder_internal.distribute(
+    feed bigint, piece @extschema@.feed_batch, asked timestamptz, shares bigint[], rows bigint[], max_rows int
+)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.move_feed(feed, piece, asked, false);
+    FOR i IN 1 .. cardinality(shares) LOOP
+        PERFORM inorder_internal.add_part(feed, inorder_internal.by_number(piece), shares[i]::int, rows[i], max_rows);
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION inorder_internal.distribute(
+    bigint, @extschema@.feed_batch, timestamptz, bigint[], bigint[], int) IS
+'Internal function. Move a feed over a piece, and give each share the rows that it has in it.';
+
+---------------------------------------------------------------------------
+-- Who gets a share
+---------------------------------------------------------------------------
+
+CREATE FUNCTION inorder_internal.free_shares(feed bigint, shares int)
+RETURNS SETOF inorder_internal.worker_batch
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT f.*
+    FROM generate_series(0, shares - 1) AS s(share)
+    CROSS JOIN LATERAL (SELECT b.* FROM inorder_internal.worker_batch AS b
+                        WHERE b.feed = free_shares.feed AND b.share = s.share AND b.written_here
+                        ORDER BY b.number LIMIT 1::bigint) AS f
+    WHERE f.set_aside IS NULL AND inorder_internal.is_free(f);
+END;
+COMMENT ON FUNCTION inorder_internal.free_shares(bigint, int) IS
+'Internal function. The first unfinished batches of the shares of a feed, of those that a worker may have.';
+
+CREATE FUNCTION inorder_internal.share_batch(feed bigint, worker text, least_rows bigint)
+RETURNS inorder_internal.worker_batch
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    shares int := ((SELECT f.shared_by FROM inorder_internal.feed AS f WHERE f.id = feed)).shares;
+    candidate bigint;
+    found_batch inorder_internal.worker_batch;
+BEGIN
+    -- A share is its last worker's, until others have had twice as many turns as there are shares.
+    FOR candidate IN
+        SELECT b.number FROM inorder_internal.free_shares(feed, shares) AS b
+        LEFT JOIN inorder_internal.share_worker AS w ON w.feed = b.feed AND w.share = b.share
+        WHERE b.rows >= least_rows OR NOT b.is_open
+        ORDER BY coalesce(w.turn, 0) + CASE WHEN w.worker <> share_batch.worker THEN 2 * shares ELSE 0 END, b.number
+    LOOP
+        -- One that is locked is being finished, returned or prolonged at this moment.
+        SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
+        WHERE b.feed = share_batch.feed AND b.number = candidate AND b.set_aside IS NULL
+          AND inorder_internal.is_free(b) FOR UPDATE SKIP LOCKED;
+        EXIT WHEN FOUND;
+    END LOOP;
+    RETURN found_batch;
+END $$;
+COMMENT ON FUNCTION inorder_internal.share_batch(bigint, text, bigint) IS
+'Internal function. The batch of a share that a worker may have, of the share that it had last if possible; null if '
+'there is none. Of those to which rows may still be added, only with so many rows.';
+
+CREATE FUNCTION inorder_internal.note_turn(feed bigint, number bigint, worker text)
+RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    INSERT INTO inorder_internal.share_worker AS w (feed, share, relation, worker, turn)
+    SELECT b.feed, b.share, b.relation, note_turn.worker,
+           1 + coalesce((SELECT max(o.turn) FROM inorder_internal.share_worker AS o WHERE o.feed = b.feed), 0::bigint)
+    FROM inorder_internal.worker_batch AS b
+    WHERE b.feed = note_turn.feed AND b.number = note_turn.number AND b.share IS NOT NULL
+    ON CONFLICT (feed, share) DO UPDATE SET worker = excluded.worker, turn = excluded.turn;
+END;
+COMMENT ON FUNCTION inorder_internal.note_turn(bigint, bigint, text) IS
+'Internal function. Note which worker has the share of a batch.';
+
+CREATE FUNCTION inorder_internal.note_caught_up(feed bigint, asked timestamptz)
+RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    UPDATE inorder_internal.feed AS f SET caught_up_at = asked
+    WHERE f.id = feed AND NOT EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                                      WHERE b.feed = note_caught_up.feed AND b.is_open AND b.written_here);
+END;
+COMMENT ON FUNCTION inorder_internal.note_caught_up(bigint, timestamptz) IS
+'Internal function. Note that workers have been given all rows that were committed, unless batches wait for one.';

@@ -1,0 +1,232 @@
+"""Workers that divide a feed by a column: any course of events, and the rows of a key are processed in order."""
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+import pytest
+from inorder.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
+
+from conftest import scalar
+
+pytestmark = pytest.mark.server
+
+KEYS, WRITERS, WORKERS, STEPS = 6, 3, 4, 120
+# Ways in which a table has the number: with and without an index in its order, a key in a transaction, partitions.
+TABLES = {
+    "uuid": "CREATE TABLE shared (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), {}); CREATE INDEX ON shared (seq)",
+    "btree": "CREATE TABLE shared (xact bigint NOT NULL DEFAULT xact_id(), {}, PRIMARY KEY (seq));"
+    "CREATE INDEX ON shared (xact)",
+    "brin": "CREATE TABLE shared (xact bigint NOT NULL DEFAULT xact_id(), {}, PRIMARY KEY (seq));"
+    "CREATE INDEX ON shared USING brin (xact) WITH (pages_per_range = 1)",
+    "bare": "CREATE TABLE shared (xact bigint NOT NULL DEFAULT xact_id(), {}); CREATE INDEX ON shared (xact);"
+    "CREATE INDEX ON shared (seq)",
+    "parts": "CREATE TABLE shared (id uuid DEFAULT uuid_xact_nextval(), {}, PRIMARY KEY (id, seq))"
+    " PARTITION BY HASH (seq);"
+    "CREATE INDEX ON shared (seq); CREATE TABLE shared_0 PARTITION OF shared FOR VALUES WITH (MODULUS 2, REMAINDER 0);"
+    "CREATE TABLE shared_1 PARTITION OF shared FOR VALUES WITH (MODULUS 2, REMAINDER 1)",
+}
+COLUMNS = "seq bigint GENERATED ALWAYS AS IDENTITY, key {} NOT NULL, version int"
+TYPES = {"uuid": "text", "btree": "int", "brin": "varchar(40)", "bare": "uuid", "parts": "smallint"}
+TAKE = "SELECT batch, token FROM feed_take_batch('shared', %s, %s, '5 minutes', 3)"
+ROWS = "SELECT key::text, version FROM feed_batch_rows('shared', %s, null::shared)"
+FINISH = "SELECT feed_finish_batch('shared', %s, token => %s)"
+DONE = """SELECT NOT feed_wait('shared', '0') AND worker_batches = 0 AND set_aside = 0 FROM feeds
+          WHERE name = 'shared'"""
+EXPIRE = "UPDATE inorder_internal.worker_batch SET lease_end = now() WHERE number = %s"
+Row = tuple[str, int]
+
+
+@pytest.fixture
+def db(cluster: Cluster) -> Iterator[Connection]:
+    """A session; the table is dropped afterwards, with its feeds."""
+    with connect(cluster.dsn) as connection:
+        yield connection
+        connection.execute("DROP TABLE IF EXISTS shared")
+
+
+@pytest.fixture
+def writers(db: Connection, cluster: Cluster) -> Iterator[list[Connection]]:
+    """Other sessions, which are gone before the table is dropped."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(connect(cluster.dsn)) for _ in range(WRITERS)]
+
+
+def key_of(number: int, kind: str) -> str:
+    """A key as text, of the type of the column."""
+    return f"00000000-0000-0000-0000-{number:012}" if TYPES[kind] == "uuid" else str(number)
+
+
+@dataclass
+class Writer:
+    """A session that has a transaction open now and then, in which it holds the locks of some keys."""
+
+    session: Connection
+    keys: set[str] = field(default_factory=set)
+    rows: list[Row] = field(default_factory=list)
+    began: int = 0  # when it wrote first
+
+
+@dataclass
+class Held:
+    """A batch in the hands of a worker."""
+
+    number: int
+    token: int
+    rows: list[Row]
+
+
+class Course:
+    """Steps in an order that a seed gives: writers, workers, leases that end, batches that fail."""
+
+    def __init__(self, db: Connection, writers: list[Connection], kind: str, seed: int) -> None:
+        self.db, self.rng, self.kind = db, random.Random(seed), kind
+        self.writers = [Writer(session) for session in writers]
+        self.clock = 0
+        self.next_version = Counter[str]()
+        self.began: dict[Row, int] = {}
+        self.committed: dict[Row, int] = {}
+        self.held: dict[str, Held] = {}
+        self.late: set[int] = set()  # tokens whose lease was over
+        self.known: dict[int, list[Row]] = {}  # batches that a worker has had: they stay as they are
+        self.processed: dict[str, list[Row]] = defaultdict(list)
+
+    def write(self) -> None:
+        """Begin, write versions of keys whose locks are free, or end."""
+        writer = self.rng.choice(self.writers)
+        self.clock += 1
+        if writer.began and self.rng.random() < 0.3:
+            return self.end(writer, commits=self.rng.random() < 0.8)
+        if not writer.began:
+            writer.session.execute("BEGIN")
+            writer.session.execute("SELECT pg_current_xact_id()")  # numbered before it has the locks
+            writer.began = self.clock
+            return None
+        taken = set[str]().union(*(other.keys for other in self.writers if other is not writer))
+        free = [key for key in (key_of(n, self.kind) for n in range(KEYS)) if key not in taken]
+        for key in self.rng.sample(free, min(2, len(free))):
+            writer.keys.add(key)
+            for _ in range(self.rng.choice((1, 1, 3, 12))):
+                self.next_version[key] += 1
+                writer.rows.append((key, self.next_version[key]))
+                writer.session.execute("INSERT INTO shared (key, version) VALUES (%s, %s)", writer.rows[-1])
+        return None
+
+    def end(self, writer: Writer, commits: bool = True) -> None:
+        """Commit or roll back, and let go of the locks."""
+        writer.session.execute("COMMIT" if commits else "ROLLBACK")
+        for row in writer.rows if commits else ():
+            self.began[row], self.committed[row] = writer.began, self.clock
+        writer.keys, writer.rows, writer.began = set(), [], 0
+
+    def work(self) -> None:
+        """A worker goes on with its batch, or asks for one."""
+        worker = f"worker {self.rng.randrange(WORKERS)}"
+        held = self.held.get(worker)
+        if held is None or self.rng.random() < 0.1:  # the other process of that name
+            return self.take(worker)
+        way = self.rng.random()
+        if way < 0.2:  # it hangs until its lease is over
+            self.db.execute(EXPIRE, [held.number])
+            self.late.add(held.token)
+            return None
+        del self.held[worker]
+        try:
+            if way < 0.4:
+                self.db.execute("SELECT feed_fail_batch('shared', %s, %s, 'bad')", [held.number, held.token])
+            else:
+                assert scalar(self.db, FINISH, held.number, held.token) is True
+                self.process(held)
+        except psycopg.errors.InvalidParameterValue:
+            assert held.token in self.late
+        return None
+
+    def take(self, worker: str) -> None:
+        """At most so many rows, of keys that nobody has."""
+        limit = self.rng.choice((None, 1, 4, 4, 10, 50))
+        row: Any = self.db.execute(TAKE, [worker, limit]).fetchone()
+        assert row is not None
+        if row[0] is None:
+            if worker in self.held:  # it was tried too often
+                self.lose(self.held.pop(worker), by_name=True)
+            return
+        rows: list[Any] = self.db.execute(ROWS, [row[0]]).fetchall()
+        assert self.known.setdefault(row[0], rows) == rows != []
+        for name, other in list(self.held.items()):
+            if name == worker or other.number == row[0]:
+                self.lose(self.held.pop(name), by_name=name == worker)
+        kept = [held for held in self.held.values() if held.token not in self.late]
+        assert not {key for key, _ in rows} & {key for held in kept for key, _ in held.rows}
+        self.held[worker] = Held(row[0], row[1], rows)
+
+    def lose(self, held: Held, by_name: bool) -> None:
+        """It was given away: to a process of the same name, or after the lease. It cannot be finished by that token."""
+        assert by_name or held.token in self.late
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="does not belong to the worker"):
+            self.db.execute(FINISH, [held.number, held.token])
+
+    def process(self, held: Held) -> None:
+        """Done with these rows."""
+        for row in held.rows:
+            self.processed[row[0]].append(row)
+
+    def clear(self) -> None:
+        """A batch that is set aside: again, or by hand; the others of its share wait until then."""
+        row: Any = self.db.execute("SELECT batch FROM feed_batches WHERE set_aside IS NOT NULL LIMIT 1").fetchone()
+        if row is None:
+            return
+        rows: list[Any] = self.db.execute(ROWS, [row[0]]).fetchall()
+        if self.rng.random() < 0.5:
+            self.db.execute("SELECT feed_retry_batch('shared', %s)", [row[0]])
+        else:
+            self.db.execute("SELECT feed_finish_batch('shared', %s)", [row[0]])
+            self.process(Held(row[0], 0, rows))
+
+    def run(self) -> None:
+        """Steps at random; then all transactions end, and everything is processed."""
+        for _ in range(STEPS):
+            self.rng.choices((self.write, self.work, self.clear), (5, 5, 1))[0]()
+        for writer in self.writers:
+            if writer.began:
+                self.end(writer)
+        for _ in range(400 * KEYS):
+            self.work()
+            self.clear()
+            if scalar(self.db, DONE):
+                return
+        raise AssertionError(self.db.execute("SELECT * FROM feed_batches").fetchall())
+
+    def disordered(self, by_column: bool) -> list[tuple[Row, Row]]:
+        """Pairs of rows of a key, of which the later one was processed first."""
+        return [
+            (first, later)
+            for rows in self.processed.values()
+            for place, first in enumerate(rows)
+            for later in rows[place + 1 :]
+            if (later[1] < first[1] if by_column else self.committed[later] < self.began[first])
+        ]
+
+
+@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("by_column", [True, False], ids=["ordered", "plain"])
+def test_rows_of_a_key_are_processed_once_and_in_order(
+    db: Connection, writers: list[Connection], kind: str, by_column: bool
+) -> None:
+    """Whatever workers and writers do."""
+    for shares in (4, 1) if kind == "uuid" else (4,):
+        db.execute(TABLES[kind].format(COLUMNS.format(TYPES[kind])).encode())
+        db.execute(
+            "SELECT feed_create('shared', 'shared', order_column => %s, partition_by => 'key', shares => %s)",
+            ["seq" if by_column else None, shares],
+        )
+        course = Course(db, writers, kind, shares)
+        course.run()
+        done = [row for rows in course.processed.values() for row in rows]
+        assert Counter(done) == Counter(course.committed.keys())
+        assert course.disordered(by_column) == []
+        db.execute("DROP TABLE shared")

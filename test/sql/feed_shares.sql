@@ -1,0 +1,156 @@
+-- Workers that divide a feed by a column: shares, their order, what holds one back, and what such a feed refuses.
+\set SHOW_CONTEXT never
+CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), seq bigint GENERATED ALWAYS AS IDENTITY, stream text NOT NULL, version int, note text, made text GENERATED ALWAYS AS ('x') STORED NOT NULL);
+CREATE INDEX ON events (seq);
+CREATE VIEW queued AS
+SELECT batch, share, rows, worker, tries, set_aside IS NOT NULL AS aside FROM feed_batches WHERE name = 'f' ORDER BY batch;
+CREATE FUNCTION rows_of(number bigint) RETURNS text LANGUAGE sql AS
+    $$SELECT string_agg(concat(stream, version), ' ') FROM feed_batch_rows('f', number, null::events)$$;
+-- Refused.
+SELECT feed_create('f', 'events', partition_by => 'nothing');
+SELECT feed_create('f', 'events', partition_by => 'version');
+SELECT feed_create('f', 'events', partition_by => 'note');
+SELECT feed_create('f', 'events', partition_by => 'made');
+SELECT feed_create('f', 'events', partition_by => 'stream', shares => 0);
+SELECT feed_create('f', 'events', partition_by => 'stream', shares => 1025);
+SELECT feed_create('f', 'events', shares => 4);
+SELECT feed_create('f', 'events', partition_by => 'stream', whole_transactions => true);
+CREATE TABLE doubles (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), amount numeric NOT NULL);
+SELECT feed_create('f', 'doubles', partition_by => 'amount');
+DROP TABLE doubles;
+-- Sixteen shares, unless another number is given.
+SELECT feed_create('f', 'events', partition_by => 'stream');
+SELECT partition_by, shares, blocked_shares FROM feeds;
+SELECT feed_drop('f');
+SELECT feed_create('f', 'events', order_column => 'seq', partition_by => 'stream', shares => 2);
+SELECT order_column, partition_by, shares, blocked_shares FROM feeds;
+-- Two streams of one share, one of the other. No batch has rows of both shares, nor more than were asked for.
+INSERT INTO events (stream, version) SELECT s, v FROM generate_series(1, 4) AS v, unnest('{a,b,c}'::text[]) AS s ORDER BY v, s;
+SELECT batch AS one, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
+SELECT rows_of(:one);
+SELECT batch AS two, token AS two_token FROM feed_take_batch('f', 'v', 6) \gset
+SELECT rows_of(:two);
+-- All that is left waits for these two.
+SELECT * FROM feed_take_batch('f', 'u', 6);
+SELECT * FROM queued;
+SELECT feed_wait('f', '0');
+-- Rows that come later are added to a batch that no worker has had, up to the number of rows.
+INSERT INTO events (stream, version) VALUES ('a', 5);
+INSERT INTO events (stream, version) VALUES ('b', 5);
+INSERT INTO events (stream, version) VALUES ('c', 5);
+SELECT * FROM feed_take_batch('f', 'u', 6);
+SELECT * FROM queued;
+-- A worker keeps its share, as long as that has rows.
+SELECT feed_finish_batch('f', :one, token => :one_token);
+SELECT feed_finish_batch('f', :two, token => :two_token);
+SELECT batch AS two, token AS two_token FROM feed_take_batch('f', 'v', 6) \gset
+SELECT rows_of(:two);
+SELECT batch AS one, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
+SELECT rows_of(:one);
+-- A batch that is returned holds back its share, also while it waits.
+INSERT INTO events (stream, version) SELECT s, 6 FROM unnest('{a,b,c}'::text[]) AS s;
+SELECT feed_fail_batch('f', :one, :one_token, 'later', retry_after => '1 h');
+SELECT * FROM feed_take_batch('f', 'w', 6);
+SELECT * FROM queued;
+UPDATE inorder_internal.worker_batch SET lease_end = now() WHERE number = :one;
+SELECT feed_wait('f', '0');
+-- One that is set aside, too. The other share goes on.
+SELECT b.batch = :one AS same, feed_fail_batch('f', b.batch, b.token, 'poison') FROM feed_take_batch('f', 'w', 6, max_tries => 2) AS b;
+SELECT batch, tries FROM feed_take_batch('f', 'w', 6);
+SELECT * FROM queued;
+SELECT worker_batches, set_aside, blocked_shares, caught_up FROM feeds;
+SELECT feed_finish_batch('f', :two, token => :two_token);
+SELECT batch AS two, token AS two_token FROM feed_take_batch('f', 'v', 6) \gset
+SELECT rows_of(:two);
+SELECT feed_finish_batch('f', :two, token => :two_token);
+SELECT * FROM feed_take_batch('f', 'v', 6);
+SELECT feed_wait('f', '0');
+-- Until it is finished by hand, or tried again.
+SELECT rows_of(:one);
+SELECT feed_retry_batch('f', :one);
+SELECT * FROM queued;
+SELECT batch = :one AS same, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
+SELECT feed_finish_batch('f', :one, token => :one_token);
+SELECT feed_passed('events') <= (SELECT uuid_xact_id(id) FROM events WHERE stream = 'c' AND version = 6) AS waits;
+SELECT rows_of(batch), feed_finish_batch('f', batch, token => token) FROM feed_take_batch('f', 'w', 6);
+SELECT * FROM feed_take_batch('f', 'w', 6);
+SELECT worker_batches, set_aside, blocked_shares, caught_up, feed_passed('events') > (SELECT max(uuid_xact_id(id)) FROM events) AS passed FROM feeds;
+-- The other forms of reading are refused.
+SELECT * FROM feed_read('f', null::events);
+SELECT * FROM feed_peek('f', null::events);
+SELECT feed_apply('f', 'SELECT FROM batch');
+SELECT feed_next_batch('f');
+SELECT feed_finish_batch('f', 1);
+-- Renamed, and from the beginning: what workers have is discarded, and they get other numbers.
+SELECT feed_rename('f', 'g');
+SELECT feed_rename('g', 'f');
+INSERT INTO events (stream, version) SELECT s, 7 FROM unnest('{a,b,c}'::text[]) AS s;
+SELECT batch AS one, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
+SELECT feed_seek('f', 'here');
+SELECT feed_finish_batch('f', :one, token => :one_token);
+SELECT rows_of(batch) FROM queued;
+SELECT feed_seek('f', 'beginning');
+SELECT * FROM queued;
+-- With no limit, a share's rows are one batch.
+SELECT rows_of(batch), feed_finish_batch('f', batch, token => token) FROM feed_take_batch('f', 'w');
+SELECT rows_of(batch), feed_finish_batch('f', batch, token => token) FROM feed_take_batch('f', 'w');
+-- A column that is another one now.
+INSERT INTO events (stream, version) SELECT s, 8 FROM unnest('{a,b,c}'::text[]) AS s;
+SELECT batch AS one, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
+ALTER TABLE events RENAME stream TO key;
+SELECT rows_of(:one);
+SELECT * FROM feed_take_batch('f', 'v', 6);
+ALTER TABLE events RENAME key TO stream;
+ALTER TABLE events ALTER stream DROP NOT NULL;
+SELECT rows_of(:one);
+ALTER TABLE events ALTER stream SET NOT NULL;
+SELECT rows_of(:one);
+-- Varchar has the hashes of text; another type has others, so batches would have other rows.
+ALTER TABLE events ALTER stream TYPE varchar(10);
+SELECT rows_of(:one);
+ALTER TABLE events DROP stream;
+ALTER TABLE events ADD stream int NOT NULL DEFAULT 7;
+SELECT rows_of(:one);
+SELECT feed_seek('f', 'here');
+SELECT * FROM feed_take_batch('f', 'v', 6);
+SELECT feed_seek('f', 'beginning');
+SELECT batch IS NOT NULL AS taken FROM feed_take_batch('f', 'v');
+SELECT rows FROM queued;
+-- A server with another hash.
+UPDATE inorder_internal.feed SET shared_by.fingerprint = '0';
+SELECT * FROM feed_take_batch('f', 'v', 6);
+SELECT feed_seek('f', 'now');
+SELECT * FROM feed_take_batch('f', 'v', 6);
+SELECT feed_drop('f');
+SELECT count(*) FROM inorder_internal.share_worker;
+DROP VIEW queued;
+-- One transaction, whose rows are in many pieces: in the order of its key, and none twice.
+CREATE TABLE numbered (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id(), n int NOT NULL);
+CREATE INDEX ON numbered (xact);
+SELECT feed_create('n', 'numbered', partition_by => 'n', shares => 3);
+INSERT INTO numbered (n) SELECT i % 5 FROM generate_series(1, 40) AS i;
+CREATE FUNCTION all_rows() RETURNS TABLE (keys text, most bigint, amount bigint) LANGUAGE plpgsql AS $$
+DECLARE
+    b record;
+    found int[];
+    longest bigint := 0;
+    done int[] := '{}';
+BEGIN
+    LOOP
+        SELECT * INTO b FROM feed_take_batch('n', 'w', 7);
+        EXIT WHEN b.batch IS NULL;
+        found := ARRAY(SELECT id::int FROM feed_batch_rows('n', b.batch, null::numbered));
+        longest := greatest(longest, cardinality(found));
+        done := done || found;
+        PERFORM feed_finish_batch('n', b.batch, token => b.token);
+    END LOOP;
+    RETURN QUERY SELECT string_agg(k.ids, ' | ' ORDER BY k.ids), longest, cardinality(done)::bigint
+    FROM (SELECT string_agg(d.id::text, ' ' ORDER BY d.place) AS ids
+          FROM unnest(done) WITH ORDINALITY AS d(id, place) GROUP BY d.id % 5) AS k;
+END $$;
+SELECT * FROM all_rows();
+DROP FUNCTION all_rows;
+SELECT worker_batches, partial IS NULL AS whole FROM feeds;
+DROP TABLE numbered, events;
+DROP FUNCTION rows_of;
+SELECT count(*) FROM feeds;
