@@ -31,6 +31,11 @@ MOST_ROWS = 2**31 - 1
     "--format", "output", type=click.Choice(list(FORMATS)), default="json", show_default=True, help="Output format."
 )
 @click.option(
+    "--directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="With --format parquet: where the files are, one for each batch; made if it does not exist.",
+)
+@click.option(
     "--follow", is_flag=True, help="Wait for new rows until interrupted, and reconnect when the server restarts."
 )
 @click.option(
@@ -101,9 +106,18 @@ def check_order(feed: str | None, order_by: str | None, whole: bool) -> None:
         raise InputError("--whole-transactions excludes --order-by")
 
 
+def check_directory(output: str, directory: Path | None, command: str | None, frame: bool) -> None:
+    """Parquet files are in a directory, and nothing else is."""
+    if (output == "parquet") != (directory is not None):
+        raise InputError("--format parquet and --directory require each other")
+    if directory is not None and (command is not None or frame):
+        raise InputError("--format parquet writes files: it excludes --exec and --frame")
+
+
 def plan_of(
     table: str | None, position: Path | None, feed: str | None, owner: str | None, dsn: str, output: str,
-    follow: bool, interval: str | None, batch_rows: str, start: str | None, order_by: str | None, whole: bool,
+    directory: Path | None, follow: bool, interval: str | None, batch_rows: str, start: str | None,
+    order_by: str | None, whole: bool,
     command: str | None, retries: str | None, frame: bool, accept_origin: bool, accept_output: bool,
 ) -> Plan:  # fmt: skip
     """The plan from the options, or an error in one sentence."""
@@ -113,6 +127,7 @@ def plan_of(
         raise InputError("--feed has its table and its position in the database: give no TABLE, --position, "
                          "--start, --accept-origin or --accept-output")  # fmt: skip
     check_order(feed, order_by, whole)
+    check_directory(output, directory, command, frame)
     if owner is not None and feed is None:
         raise InputError("--owner requires --feed")
     if frame and command is not None:
@@ -128,6 +143,7 @@ def plan_of(
         feed=feed,
         owner=owner,
         output=output,
+        directory=directory,
         batch_rows=parse_count(batch_rows, "--batch-rows", 1, MOST_ROWS),
         start=start or "beginning",
         order_by=order_by,

@@ -14,6 +14,7 @@ class Plan:
     feed: str | None
     owner: str | None = None  # of the feed
     output: str = "json"
+    directory: Path | None = None  # of Parquet files
     batch_rows: int = 10_000
     start: str = "beginning"
     order_by: str | None = None  # of a new position

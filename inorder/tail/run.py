@@ -29,7 +29,7 @@ def run(plan: Plan, report: Callable[[int], None]) -> None:
         stack.callback(settle, source)
         sink.settle(source.output, source.begun, plan.accept_output)
         if isinstance(sink, WholeBatches):
-            sink.lock = source.lock
+            sink.connect(source)
 
         def work() -> None:
             sink.check()
@@ -61,6 +61,10 @@ def pause_for(interval: float | None, source: Source) -> Callable[[], None]:
 
 def sink_for(plan: Plan, report: Callable[[int], None]) -> Sink:
     """A command if there is one, or else what standard output is."""
+    if plan.directory is not None:
+        from inorder.tail.parquet import ParquetSink  # noqa: PLC0415  # pyarrow is for who asks for it
+
+        return ParquetSink(report, plan)
     if plan.command is not None:
         return CommandSink(report, plan.command, plan.retries)
     if is_file() or is_device():

@@ -53,6 +53,8 @@ class Source(Protocol):
 
     form: Format
     session: Session
+    table: Table
+    is_new: bool  # whether this run begins to read
     output: Mark | None  # where the rows of the last run ended, if it was in a file
     begun: str | None  # how the batch begins that is half in that file
 
@@ -101,6 +103,7 @@ class TableSource:
         self.whole, self.start, self.order_by = whole, start, order_by
         self.sync_output = sync_output
         self.saved = file.read()
+        self.is_new = self.saved is None
         self.state = self.saved.without_origin() if self.saved and accept else self.saved
         self.output = self.saved.output if self.saved else None
         self.begun = self.saved.pending.start if self.saved and self.saved.pending else None
@@ -268,6 +271,7 @@ class FeedSource:
         self.name, self.owner, self.form, self.max_rows = name, owner, form, max_rows
         self.output: Mark | None = None
         self.begun: str | None = None
+        self.is_new = False
         self.delivered: int | None = None
         self.held: socket | None = None
 

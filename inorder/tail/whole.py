@@ -29,6 +29,7 @@ from inorder.patience import pauses
 from inorder.reconnect import report
 from inorder.tail.output_file import OutputFile
 from inorder.tail.sinks import STANDARD_OUTPUT, Output, Report, put_all
+from inorder.tail.sources import Source
 
 DRAIN_MS = 5
 LONGEST_NAP = 0.1  # seconds
@@ -44,6 +45,10 @@ class WholeBatches(Output):
         # The lock of this run: a process that works on a batch has it, too, and keeps it if this process is killed.
         self.lock: Callable[[], int] | None = None
         self.batch: IO[bytes] | None = None
+
+    def connect(self, source: Source) -> None:
+        """Where batches come from."""
+        self.lock = source.lock
 
     def held(self) -> list[int]:
         """What those who work on a batch have open besides it."""

@@ -1,0 +1,167 @@
+"""Batches as Parquet files in a directory: a file for each batch, named by it, complete or not there."""
+
+import os
+from collections.abc import Sequence
+from typing import IO, Any
+
+from inorder.database import query
+from inorder.errors import InorderError, InputError
+from inorder.files import sync_folder
+from inorder.reading import Column, columns_of
+from inorder.tail.plan import Plan
+from inorder.tail.sinks import Report
+from inorder.tail.sources import Source
+from inorder.tail.whole import WholeBatches
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import csv, parquet
+except ImportError as error:
+    raise InputError(f"--format parquet requires pyarrow ({error})\nHINT:  pip install 'inorder[parquet]'") from None
+
+CLAIM = ".inorder"  # the file that says whose directory it is
+MOST_BYTES = 2**31 - 1  # of the text of a batch, for Arrow
+
+KINDS: dict[str, pa.DataType] = {
+    "bool": pa.bool_(), "int2": pa.int16(), "int4": pa.int32(), "int8": pa.int64(), "oid": pa.int64(),
+    "float4": pa.float32(), "float8": pa.float64(), "date": pa.date32(), "bytea": pa.binary(),
+    "timestamp": pa.timestamp("us"), "timestamptz": pa.timestamp("us", "UTC"),
+}  # fmt: skip
+MOST_DIGITS = 38  # of a decimal
+
+
+class ParquetSink(WholeBatches):
+    """A directory. A batch that comes again replaces its file by the same rows."""
+
+    def __init__(self, report: Report, plan: Plan) -> None:
+        super().__init__(report)
+        assert plan.directory is not None
+        self.plan, self.directory = plan, plan.directory
+        self.source: Source | None = None
+        self.columns: list[Column] | None = None
+        try:
+            self.directory.mkdir(exist_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot make the directory {self.directory}: {error.strerror}") from error
+
+    def connect(self, source: Source) -> None:
+        """Whose files they are."""
+        super().connect(source)
+        self.source = source
+
+    def claim(self, source: Source) -> None:
+        """An error if the directory has files of another reader, or this one begins anew beside its files."""
+        claim, reader = self.directory / CLAIM, self.reader(source)
+        try:
+            other = claim.read_text(encoding="utf-8").strip() if claim.exists() else reader
+            if other != reader:
+                raise InputError(
+                    f"{self.directory} has the files of the {other}, not of the {reader}\n"
+                    f"HINT:  Give each a directory of its own; or change {claim}, if it is the same under another name."
+                )
+            if source.is_new and any(self.directory.glob("*.parquet")):
+                raise InputError(
+                    f"{self.directory} has Parquet files, and the {reader} is new: rows would be in it twice\n"
+                    "HINT:  Give an empty directory."
+                )
+            claim.write_text(f"{reader}\n", encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"cannot use the directory {self.directory}: {error.strerror}") from error
+
+    def reader(self, source: Source) -> str:
+        """Its name."""
+        if self.plan.position is not None:
+            return f"position file {self.plan.position.resolve()}"
+        owner = self.plan.owner or source.session.connection.info.user
+        return f"feed '{self.plan.feed}' of role '{owner}' in database '{source.table.database}'"
+
+    def at_start(self) -> bool:
+        """Each file is complete; the names of the columns are not in its text."""
+        return True
+
+    def check(self) -> None:
+        """Between batches: what columns there are."""
+        assert self.source is not None
+        if self.columns is None:
+            self.claim(self.source)
+        self.columns = self.described(self.source)
+
+    def described(self, source: Source) -> list[Column]:
+        """The columns of the table, as they are now."""
+        return columns_of(source.session.rows(query("reader_columns"), table=source.table.oid))
+
+    def give(self, batch: IO[bytes], size: int) -> None:
+        """Write the file beside, and put it in its place when it is on the disk."""
+        assert self.source is not None and self.columns is not None
+        if self.described(self.source) != self.columns:
+            raise InorderError("the columns of the table were changed; run it again, which repeats the batch")
+        with open(f"/proc/self/fd/{batch.fileno()}", "rb") as text:
+            table = table_of(text, size, self.columns)
+        partial = self.directory / f".{self.name}.partial"
+        try:
+            with partial.open("wb") as file:
+                parquet.write_table(table, file, compression="zstd")
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, self.directory / f"{self.name}.parquet")
+            sync_folder(self.directory)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise InorderError(f"cannot write {self.directory / self.name}.parquet: {error}") from error
+
+
+def kind_of(column: Column) -> pa.DataType:
+    """The type in Parquet: that with the same values, or else text, as the server writes it.
+
+    >>> kind_of(Column("n", "numeric(12,2)", "numeric", (12 << 16 | 2) + 4)), kind_of(Column("i", "inet", "inet"))
+    (Decimal128Type(decimal128(12, 2)), DataType(string))
+    """
+    if column.type == "numeric" and column.modifier >= 0:
+        digits, scale = (column.modifier - 4) >> 16 & 0xFFFF, (column.modifier - 4) & 0x7FF
+        if scale <= digits <= MOST_DIGITS:
+            return pa.decimal128(digits, scale)
+    return KINDS.get(column.type or "", pa.string())
+
+
+def table_of(text: IO[bytes], size: int, columns: Sequence[Column]) -> pa.Table:
+    """The rows of a batch, from CSV without a header."""
+    if size > MOST_BYTES:
+        raise InorderError(f"a batch of {size:,} bytes of text is too large for Parquet; --batch-rows makes it smaller")
+    names = [str(place) for place in range(len(columns))]
+    read = csv.read_csv(
+        text,
+        csv.ReadOptions(use_threads=False, block_size=size, column_names=names),
+        csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+        csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False,
+        ),
+    )  # fmt: skip
+    arrays = [column_as(read.column(name), column) for name, column in zip(names, columns, strict=True)]
+    return pa.table(arrays, names=[column.name for column in columns])
+
+
+def column_as(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray | pa.Array:
+    """A column in its type; an error that names it if a value has none there."""
+    kind = kind_of(column)
+    try:
+        if pa.types.is_boolean(kind):
+            return pc.equal(values, "t")
+        if pa.types.is_binary(kind):
+            return pa.array([bytes_of(value.as_py()) for value in values], pa.binary())
+        return values.cast(kind)
+    except pa.ArrowInvalid as error:
+        raise InputError(
+            f"column '{column.name}' of type {column.written} has a value that {kind} has not: {error}\n"
+            "HINT:  --format json and csv have all values. Where a time zone's offset had seconds, set PGTZ=UTC."
+        ) from error
+
+
+def bytes_of(text: Any) -> bytes | None:
+    """A bytea in hex.
+
+    >>> bytes_of(r"\\x00ff"), bytes_of(None)
+    (b'\\x00\\xff', None)
+    """
+    return None if text is None else bytes.fromhex(text[2:])

@@ -1,0 +1,186 @@
+"""inorder tail --format parquet: a file for each batch, with the values that the server has."""
+
+import datetime
+import os
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+
+import pytest
+from inorder.database import Connection
+from pyarrow import parquet
+
+from tail_runs import Tail, insert
+from waiting import wait_for
+
+pytestmark = pytest.mark.server
+
+RUN = ("events", "--position", "p", "--format", "parquet", "--directory", "out")
+FILES = "*.parquet"
+
+
+def rows(folder: Path) -> list[int]:
+    """The numbers in all files."""
+    return sorted(n for path in (folder / "out").glob(FILES) for n in parquet.read_table(path).column("n").to_pylist())
+
+
+def has_files(folder: Path, least: int) -> bool:
+    """Whether there are so many."""
+    return len(list((folder / "out").glob(FILES))) >= least
+
+
+def test_a_file_for_each_batch(fresh: Connection, tail: Tail) -> None:
+    """And none without rows; nothing else stays in the directory."""
+    insert(fresh, 25)
+    assert tail(*RUN, "--batch-rows", "10") == ""
+    assert rows(tail.folder) == list(range(1, 26))
+    insert(fresh, 2, 26)
+    tail(*RUN)
+    tail(*RUN)
+    assert rows(tail.folder) == list(range(1, 28))
+    assert sorted(parquet.read_metadata(path).num_rows for path in (tail.folder / "out").glob(FILES)) == [2, 5, 10, 10]
+    assert {path.name for path in (tail.folder / "out").iterdir() if path.suffix != ".parquet"} == {".inorder"}
+
+
+def test_a_feed(fresh: Connection, tail: Tail) -> None:
+    """The name is the number of the batch."""
+    fresh.execute("SELECT feed_create('f', 'events')")
+    insert(fresh, 3)
+    run = ("--feed", "f", "--format", "parquet", "--directory", "out")
+    tail(*run, "--batch-rows", "2")
+    assert {path.name for path in (tail.folder / "out").glob(FILES)} == {"1.parquet", "2.parquet"}
+    assert rows(tail.folder) == [1, 2, 3]
+    assert "has the files of the feed 'f' of role 'postgres' in database 'tail'" in tail(*RUN, code=2)
+
+
+def test_a_repeated_batch_replaces_its_file(fresh: Connection, tail: Tail) -> None:
+    """It was written, and the position could not be moved."""
+    fresh.execute("SELECT feed_create('f', 'events')")
+    insert(fresh, 3)
+    run = ("--feed", "f", "--format", "parquet", "--directory", "out")
+    fresh.execute("ALTER FUNCTION feed_finish_batch RENAME TO away")
+    assert "feed_finish_batch" in tail(*run, code=2)
+    fresh.execute("ALTER FUNCTION away RENAME TO feed_finish_batch")
+    (path,) = (tail.folder / "out").glob(FILES)
+    assert rows(tail.folder) == [1, 2, 3]
+    with path.open() as before:
+        tail(*run)
+        assert not os.path.samestat(os.fstat(before.fileno()), path.stat())
+    assert rows(tail.folder) == [1, 2, 3]
+
+
+def test_killed_at_any_moment_each_row_is_in_one_file(fresh: Connection, tail: Tail) -> None:
+    """While rows come."""
+    for first in range(1, 2000, 100):
+        insert(fresh, 100, first)
+    for kills in range(1, 5):
+        with tail.started(*RUN, "--follow", "--batch-rows", "50") as running:
+            wait_for(partial(has_files, tail.folder, 4 * kills))
+            running.kill()
+            running.wait()
+    assert len(rows(tail.folder)) < 2000
+    tail(*RUN, "--batch-rows", "50")
+    assert rows(tail.folder) == list(range(1, 2001))
+    assert not [path for path in (tail.folder / "out").iterdir() if path.name.endswith(".partial")]
+
+
+LONG = "123456789012345678901234567890123456.78"
+VALUES = {
+    "b": ("bool", "'t'", True), "i": ("int2", "-7", -7), "l": ("int8", "-9223372036854775808", -(2**63)),
+    "r": ("float4", "'0.5'", 0.5), "d": ("float8", "'-Infinity'", float("-inf")), "f": ("float8", "0.1", 0.1),
+    "n": ("numeric(38,2)", LONG, Decimal(LONG)),
+    "free": ("numeric", "1e200", "1" + "0" * 200), "t": ("text", r"E'a\"b,\n\\N'", 'a"b,\n\\N'),
+    "empty": ("text", "''", ""), "none": ("text", "null", None), "x": ("bytea", r"'\x00ff'", b"\x00\xff"),
+    "day": ("date", "'0001-01-01'", datetime.date(1, 1, 1)),
+    "at": ("timestamp", "'2024-02-29 23:59:59.999999'", datetime.datetime(2024, 2, 29, 23, 59, 59, 999999)),
+    "tz": ("timestamptz", "'2024-01-01 00:00:00+05:30'",
+           datetime.datetime(2023, 12, 31, 18, 30, tzinfo=datetime.UTC)),
+    "u": ("uuid", "'00000000-0000-0000-0000-000000000001'", "00000000-0000-0000-0000-000000000001"),
+    "j": ("jsonb", """'{"a": [1, null]}'""", '{"a": [1, null]}'), "a": ("int[]", "'{1,null}'", "{1,NULL}"),
+    "o": ("oid", "4294967295", 2**32 - 1),
+}  # fmt: skip
+
+
+def test_values(fresh: Connection, tail: Tail) -> None:
+    """Each as it was, in the type that Parquet has for it, or as text."""
+    columns = ", ".join(f'"{name}" {kind}' for name, (kind, _, _) in VALUES.items())
+    fresh.execute(f"CREATE TABLE v (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), {columns})".encode())
+    fresh.execute("SELECT feed_enable('v')")
+    names = ", ".join(f'"{name}"' for name in VALUES)
+    fresh.execute(f"INSERT INTO v ({names}) SELECT {', '.join(sql for _, sql, _ in VALUES.values())}".encode())
+    fresh.execute("INSERT INTO v DEFAULT VALUES")
+    tail("v", *RUN[1:])
+    (path,) = (tail.folder / "out").glob(FILES)
+    first, second = (row for row in parquet.read_table(path).drop(["id"]).to_pylist())
+    assert first == {name: value for name, (_, _, value) in VALUES.items()}
+    assert second == dict.fromkeys(VALUES)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("date", "0044-03-15 BC"),
+        ("timestamp with time zone", "-infinity"),
+        ("timestamp without time zone", "10000-01-01"),
+        ("numeric(4,1)", "NaN"),
+    ],
+)
+def test_a_value_that_parquet_has_not(fresh: Connection, tail: Tail, kind: str, value: str) -> None:
+    """Names its column, and nothing is written."""
+    fresh.execute(f"CREATE TABLE v (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), odd {kind})".encode())
+    fresh.execute("SELECT feed_enable('v')")
+    fresh.execute("INSERT INTO v (odd) VALUES (%s)", [value])
+    assert f"column 'odd' of type {kind} has a value that" in tail("v", *RUN[1:], code=2)
+    assert list((tail.folder / "out").glob(FILES)) == []
+
+
+def test_a_table_of_one_column(fresh: Connection, tail: Tail) -> None:
+    """Whose null is an empty line in CSV."""
+    fresh.execute("CREATE TABLE v (t text, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED)")
+    fresh.execute("CREATE INDEX ON v (xact)")
+    fresh.execute("SELECT feed_enable('v')")
+    fresh.execute("INSERT INTO v VALUES (null), (''), (E'\\n')")
+    tail("v", *RUN[1:])
+    (path,) = (tail.folder / "out").glob(FILES)
+    assert parquet.read_table(path).column("t").to_pylist() == [None, "", "\n"]
+
+
+def test_another_reader_is_refused(fresh: Connection, tail: Tail) -> None:
+    """Its files would be mixed; and one that begins anew would write rows twice."""
+    insert(fresh, 3)
+    tail(*RUN)
+    assert f"not of the position file {tail.folder.resolve() / 'q'}" in tail(*RUN[:2], "q", *RUN[3:], code=2)
+    (tail.folder / "p").unlink()
+    assert "rows would be in it twice" in tail(*RUN, code=2)
+    assert rows(tail.folder) == [1, 2, 3]
+
+
+def test_columns_may_change(fresh: Connection, tail: Tail) -> None:
+    """Between two runs, and while it waits."""
+    insert(fresh, 1)
+    with tail.started(*RUN, "--follow") as running:
+        wait_for(lambda: (tail.folder / "out").exists() and rows(tail.folder) == [1])
+        fresh.execute("ALTER TABLE events ADD COLUMN more text DEFAULT 'm'")
+        insert(fresh, 1, 2)
+        wait_for(lambda: running.poll() is not None or rows(tail.folder) == [1, 2])
+    tail(*RUN)
+    tables = [parquet.read_table(path) for path in (tail.folder / "out").glob(FILES)]
+    assert sorted(table.column_names for table in tables) == [["id", "n"], ["id", "n", "more"]]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [(["--format", "parquet"], "require each other"), (["--directory", "d"], "require each other"),
+     ([*RUN[3:], "--exec", "cat"], "excludes --exec"), ([*RUN[3:], "--frame"], "excludes --exec and --frame"),
+     (["--format", "parquet", "--directory", "no/where"], "cannot make the directory no/where: No such file")],
+)  # fmt: skip
+def test_usage(fresh: Connection, tail: Tail, options: list[str], says: str) -> None:
+    """What excludes what."""
+    assert says in tail("events", "--position", "p", *options, code=2)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_directory_that_cannot_be_written(fresh: Connection, tail: Tail) -> None:
+    """The position stays."""
+    (tail.folder / "out").mkdir(mode=0o500)
+    assert "cannot use the directory out: Permission denied" in tail(*RUN, code=2)
