@@ -114,6 +114,14 @@ def check_directory(output: str, directory: Path | None, command: str | None, fr
         raise InputError("--format parquet writes files: it excludes --exec and --frame")
 
 
+def check_command(command: str | None, frame: bool, retries: str | None) -> None:
+    """What is for commands, and what is not."""
+    if frame and command is not None:
+        raise InputError("--frame is for a pipe and excludes --exec: a command has a whole batch as its input")
+    if retries is not None and command is None:
+        raise InputError("--retries requires --exec")
+
+
 def plan_of(
     table: str | None, position: Path | None, feed: str | None, owner: str | None, dsn: str, output: str,
     directory: Path | None, follow: bool, interval: str | None, batch_rows: str, start: str | None,
@@ -130,10 +138,7 @@ def plan_of(
     check_directory(output, directory, command, frame)
     if owner is not None and feed is None:
         raise InputError("--owner requires --feed")
-    if frame and command is not None:
-        raise InputError("--frame is for a pipe and excludes --exec: a command has a whole batch as its input")
-    if retries is not None and command is None:
-        raise InputError("--retries requires --exec")
+    check_command(command, frame, retries)
     if interval is not None and not follow:
         raise InputError("--interval requires --follow")
     return Plan(
