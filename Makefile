@@ -73,6 +73,7 @@ REGRESS = \
     feed_order \
     feed_whole \
     feed_rows_query \
+    feed_large \
     feed_gaps \
     feed_wait \
     feed_notify \

@@ -357,6 +357,20 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.in_window(@extschema@.feed_batch, bigint) IS
 'Internal function. A batch reduced to the given number of smallest whole transactions.';
 
+CREATE FUNCTION inorder_internal.rest_of_one(b @extschema@.feed_batch, number bigint)
+RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    b.resumed_after := CASE WHEN b.resumed = number THEN b.resumed_after END;
+    b.resumed := number;
+    b.transactions := inorder_internal.one(number);
+    RETURN b;
+END $$;
+COMMENT ON FUNCTION inorder_internal.rest_of_one(@extschema@.feed_batch, bigint) IS
+'Internal function. A batch reduced to one of its transactions, as if a batch had ended inside of it, or just before '
+'it: its query then reads by the key.';
+
 CREATE FUNCTION inorder_internal.restricted(b @extschema@.feed_batch, numbers int8multirange)
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp

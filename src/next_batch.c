@@ -41,6 +41,10 @@ static StateCall joined_text = {"SELECT inorder_internal.joined_query($1, $2, $3
 static StateCall complaint = {"SELECT inorder_internal.complain($1, $2, $3)"};
 static StateCall window_text = {"SELECT inorder_internal.window_query($1, $2, $3, $4)"};
 static StateCall narrowed = {"SELECT inorder_internal.in_window($1, $2)"};
+static StateCall last_of_narrowed = {
+	"SELECT inorder_internal.rest_of_one(w, pg_catalog.upper(w.transactions) - 1) FROM inorder_internal.in_window($1, $2) AS w"
+};
+static StateCall one_of = {"SELECT inorder_internal.rest_of_one($1, $2)"};
 static StateCall restricted = {"SELECT inorder_internal.restricted($1, $2)"};
 static StateCall cut_text = {"SELECT inorder_internal.cut_query($1, $2, $3)"};
 static StateCall cut = {"SELECT inorder_internal.cut_batch($1, $2, $3, $4)"};
@@ -57,6 +61,9 @@ probe_table(const Table *table, const char *probe, bool stable)
 	if (query_row(table, probe, stable, 2, fault))
 		state_call(&complaint, 3, (Value[]) {table->description, fault[0], fault[1]}, 1, &nothing);
 }
+
+/* A transaction of so many rows, and of several batches, is read by its key: sorting a smaller one takes no longer. */
+#define LARGE_ROWS 1000
 
 /* How many rows the smallest so many transactions have, as far as it matters */
 static int64
@@ -87,15 +94,17 @@ more_than(int64 amount, int64 found, int64 wanted, int64 too_many, int64 total)
  * Where the index gives no order, what is looked at has to be sorted, so it
  * should be little more than is wanted: try one transaction, then as many as
  * its rows suggest.  The right amount is between two bounds, and every try
- * moves one: it ends when they meet.
+ * moves one: it ends when they meet.  If all rows are then of one large
+ * transaction, the first of a batch, that one is read by its key.
  */
 static void
-narrow(const Table *table, Value *batch, Value max_rows, int64 total)
+narrow(const Table *table, Value *batch, Value max_rows, int64 total, bool is_first)
 {
 	int64		wanted = DatumGetInt32(max_rows.value);
 	int64		amount = Min(1, total);
 	int64		too_few = 0;
 	int64		too_many = total + 1;
+	bool		alone = is_first && wanted * 4 >= LARGE_ROWS;
 
 	for (;;)
 	{
@@ -104,6 +113,7 @@ narrow(const Table *table, Value *batch, Value max_rows, int64 total)
 		CHECK_FOR_INTERRUPTS();
 		if (found < wanted)
 		{
+			alone = alone && found == 0 && amount < total;
 			if (amount >= total)
 				break;
 			too_few = amount;
@@ -111,13 +121,14 @@ narrow(const Table *table, Value *batch, Value max_rows, int64 total)
 		}
 		else
 		{
+			alone = alone && found == wanted * 4;
 			if (found < wanted * 4 || amount - too_few <= 1)
 				break;
 			too_many = amount;
 			amount = Max(amount / 4, too_few + 1);
 		}
 	}
-	state_call(&narrowed, 2, (Value[]) {*batch, number_value(amount)}, 1, batch);
+	state_call(alone ? &last_of_narrowed : &narrowed, 2, (Value[]) {*batch, number_value(amount)}, 1, batch);
 }
 
 static Value
@@ -219,23 +230,43 @@ cut_in(const Table *table, Value window, Value *batch, Value max_rows)
 	return true;
 }
 
+/*
+ * Whether a batch begins with a large transaction, which the window then is.
+ * By number the planner would sort all of it.
+ */
+static bool
+begins_large(const Table *table, const Candidate *candidate, int64 wanted, Value *window)
+{
+	int64		number;
+
+	if (table->ground->reading.is_uuid || !candidate->resumed.null ||
+		!first_is_large(table, candidate->transactions, Max(wanted * 4, LARGE_ROWS), &number))
+		return false;
+	state_call(&one_of, 2, (Value[]) {*window, value_of(Int64GetDatum(number), INT8OID)}, 1, window);
+	return true;
+}
+
 /* Stop after so many rows; false if there are fewer */
 static bool
 cut_after(const Table *table, const Candidate *candidate, Value *batch, Value max_rows)
 {
 	Value		window = *batch;
 
+	if (begins_large(table, candidate, DatumGetInt32(max_rows.value), &window) &&
+		cut_in(table, window, batch, max_rows))
+		return true;
+	window = *batch;
 	if (!table->ordered)
 	{
 		/* A large transaction is read piece by piece, whatever comes after it. */
 		if (!candidate->resumed.null)
 		{
-			state_call(&narrowed, 2, (Value[]) {*batch, number_value(0)}, 1, &window);
+			state_call(&narrowed, 2, (Value[]) {*batch, value_of(Int64GetDatum(0), INT8OID)}, 1, &window);
 			if (cut_in(table, window, batch, max_rows))
 				return true;
 			window = *batch;
 		}
-		narrow(table, &window, max_rows, DatumGetInt64(candidate->total.value));
+		narrow(table, &window, max_rows, DatumGetInt64(candidate->total.value), candidate->resumed.null);
 	}
 	return cut_in(table, window, batch, max_rows);
 }

@@ -311,3 +311,48 @@ probe_count(const Table *table, Value numbers, int64 most)
 	PopActiveSnapshot();
 	return found;
 }
+
+/* The first number of a set in the index of a leaf, of rows that are visible or not; or one above all */
+static int64
+first_number(Opened leaf, Numbers set)
+{
+	int64		found = PG_INT64_MAX;
+
+	for (int i = 0; i < set.count && found == PG_INT64_MAX; i++)
+	{
+		IndexScanDesc scan = scan_numbers(leaf, set.ranges[i], true);
+
+		CHECK_FOR_INTERRUPTS();
+		if (index_getnext_tid(scan, ForwardScanDirection) != NULL)
+			found = entry_number(scan);
+		index_endscan(scan);
+	}
+	return found;
+}
+
+/*
+ * Whether the first of these transactions that has rows has so many; which one
+ * that is.  False where it would take long to find out.
+ */
+bool
+first_is_large(const Table *table, Value numbers, int64 rows, int64 *number)
+{
+	Range		first;
+
+	if (!can_count(table, numbers))
+		return false;
+	*number = PG_INT64_MAX;
+	PushActiveSnapshot(GetTransactionSnapshot());
+	for (int i = 0; i < table->ground->leaf_count; i++)
+	{
+		Opened		leaf = open_leaf(&table->ground->leaves[i]);
+
+		*number = Min(*number, first_number(leaf, value_numbers(numbers)));
+		close_leaf(leaf);
+	}
+	PopActiveSnapshot();
+	if (*number == PG_INT64_MAX)
+		return false;
+	first = (Range) {*number, *number + 1};
+	return probe_count(table, value_of(numbers_datum((Numbers) {1, &first}), INT8MULTIRANGEOID), rows) == rows;
+}

@@ -36,6 +36,7 @@ extern int64 entry_number(IndexScanDesc scan);
 extern Found probe(const Table *table, Value numbers);
 extern bool find_ranges(const Table *table, Value numbers, int64 most, Value *found);
 extern bool can_count(const Table *table, Value numbers);
+extern bool first_is_large(const Table *table, Value numbers, int64 rows, int64 *number);
 extern int64 probe_count(const Table *table, Value numbers, int64 most);
 
 #endif							/* INORDER_PROBE_H */

@@ -1,0 +1,62 @@
+-- Transactions of many batches: each row once, in order, from wherever a batch begins. They are read by the key, not sorted whole.
+CREATE TABLE b (k int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, size int, xact bigint NOT NULL DEFAULT xact_id());
+CREATE INDEX ON b USING brin (xact);
+CREATE TABLE n (k int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, size int, xact bigint NOT NULL DEFAULT xact_id());
+CREATE INDEX ON n (xact);
+CREATE TABLE p (k int GENERATED ALWAYS AS IDENTITY, size int, xact bigint NOT NULL DEFAULT xact_id(), part int GENERATED ALWAYS AS (1) STORED) PARTITION BY HASH (k);
+ALTER TABLE p ADD PRIMARY KEY (k);
+CREATE INDEX ON p (xact);
+CREATE TABLE p0 PARTITION OF p FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE p1 PARTITION OF p FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+SELECT feed_enable(t) FROM unnest('{b,n,p}'::regclass[]) AS t;
+\set ECHO none
+SELECT format('INSERT INTO %s (size) SELECT %s FROM generate_series(1, %2$s)', t, s) FROM unnest('{3,5000,3,2,1500,4000}'::int[]) WITH ORDINALITY AS s(s, place), unnest('{b,n,p}'::text[]) AS t ORDER BY place \gexec
+\set ECHO all
+ANALYZE b, n, p;
+-- Batches of so many rows from the start of a transaction on: how many there are, their rows, and whether these are all, in order.
+CREATE FUNCTION read(t regclass, max_rows int, whole boolean, first_size int, OUT batches int, OUT read int, OUT in_order boolean, OUT sizes text) LANGUAGE plpgsql AS $$
+DECLARE
+    position feed_position := feed_start(t);
+    batch feed_batch;
+    got int[] := '{}';
+    piece int[];
+    every int[];
+    first bigint;
+BEGIN
+    EXECUTE format('SELECT min(xact) FROM %s WHERE size = $1', t) INTO first USING first_size;
+    position.transactions := int8multirange(int8range(0, first));
+    EXECUTE format('SELECT array_agg(k ORDER BY xact, k) FROM %s WHERE xact >= $1', t) INTO every USING first;
+    batches := 0;
+    LOOP
+        batch := feed_batch_after(t, position, max_rows, whole);
+        EXIT WHEN isempty(batch.transactions);
+        EXECUTE format('SELECT array_agg(r.k ORDER BY place) FROM feed_rows($1, $2, null::%s) WITH ORDINALITY AS r(k, size, xact%s, place)', t, CASE t WHEN 'p'::regclass THEN ', part' ELSE '' END)
+        INTO piece USING t, batch;
+        IF cardinality(piece) > 0 THEN
+            batches := batches + 1;
+            sizes := CASE WHEN batches <= 8 THEN concat_ws(' ', sizes, cardinality(piece)) ELSE sizes END;
+        END IF;
+        got := got || piece;
+        position := feed_advance(position, batch);
+    END LOOP;
+    read := cardinality(got);
+    in_order := got = every;
+END $$;
+SELECT t, max_rows, whole, first, (read(t, max_rows, whole, first)).*
+FROM unnest('{b,n,p}'::regclass[]) AS t, (VALUES (300, false, 3), (300, false, 5000), (1000, false, 5000), (250, false, 4000), (5000, false, 5000), (300, true, 3), (300, true, 5000)) AS c(max_rows, whole, first) ORDER BY t, whole, first, max_rows;
+-- The first piece reads by the key, too: it does not sort the transaction.
+CREATE FUNCTION scans_of_key(t regclass) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    position feed_position := feed_start(t);
+    key regclass := (SELECT indexrelid FROM pg_index WHERE indrelid = t AND indisprimary);
+    before bigint;
+BEGIN
+    EXECUTE format('SELECT int8multirange(int8range(0, min(xact))) FROM %s WHERE size = 5000', t) INTO position.transactions;
+    before := pg_stat_get_xact_numscans(key);
+    PERFORM feed_batch_after(t, position, 300);
+    RETURN pg_stat_get_xact_numscans(key) > before;
+END $$;
+SELECT t, scans_of_key(t) FROM unnest('{b,n}'::regclass[]) AS t;
+DROP FUNCTION scans_of_key(regclass);
+DROP FUNCTION read(regclass, int, boolean, int);
+DROP TABLE b, n, p;
