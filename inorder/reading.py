@@ -12,11 +12,15 @@ from itertools import islice
 from typing import TypeVar
 
 import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
 
 from inorder.database import query
 from inorder.errors import InorderError
 from inorder.patience import TRIES, pauses
 from inorder.session import Session, Table, explained, may_pass
+
+ACCEPTANCE = "the option accept_origin"
 
 Result = TypeVar("Result")
 
@@ -65,7 +69,7 @@ class Reader:
             except psycopg.Error as error:
                 self.close()
                 if self.found is None or not may_pass(error):
-                    raise explained(error, "the option accept_origin") from error
+                    raise explained(error, ACCEPTANCE) from error
                 reason = error
             time.sleep(pause)
         raise InorderError(f"the server did not answer in {TRIES} tries: {reason}") from reason
@@ -132,6 +136,36 @@ class Reader:
             )
         )
         return [Slice(str(batch), str(lsn)) for batch, lsn in rows]
+
+    def rows(self, part: Slice, at_once: int = 1000) -> Iterator[list[dict[str, object]]]:
+        """The rows of a batch, some at a time, by a cursor; an error after the last if they are none of this batch."""
+        session, table = self.opened()
+        question = session.statement(query("reader_rows"), table=table.oid, batch=part.batch)
+        with explained_here(), in_one_snapshot(session), session.connection.transaction():
+            session.connection.execute(session.statement(query("hold_tree"), table=table.identifier))
+            session.connection.execute(query("session_settings"))
+            text = one_value(session, question)
+            with session.connection.cursor("inorder_rows", row_factory=dict_row) as cursor:
+                cursor.execute(text.encode())
+                while found := cursor.fetchmany(at_once):
+                    yield found
+            if one_value(session, question) != text:
+                raise InorderError(f"table {table.quoted} was changed while a batch of it was read: run it again")
+
+
+@contextmanager
+def explained_here() -> Iterator[None]:
+    """Errors of the server in its own words."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise explained(error, ACCEPTANCE) from error
+
+
+def one_value(session: Session, question: sql.Composed) -> str:
+    """The text that a query returns."""
+    (row,) = session.connection.execute(question).fetchall()
+    return str(row[0])
 
 
 @contextmanager

@@ -87,7 +87,7 @@ def test_what_an_operator_runs_is_not_of_the_laboratory(name: str) -> None:
     assert not [other for other in reached(name) if is_in(other, *laboratory)]
 
 
-ENGINES = ("inorder.spark",)
+ENGINES = ("inorder.dlt", "inorder.spark")
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -1,0 +1,120 @@
+"""Sessions that write in every way there is, on any of the servers."""
+
+import random
+import threading
+from collections.abc import Callable
+
+import psycopg
+from inorder.database import connect
+
+TABLES = (
+    # The three forms of the number, and partitions.
+    ("CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), writer int, token bigint, body text)",),
+    (
+        "CREATE TABLE events (token bigint, writer int, PRIMARY KEY (token, writer), body text, more int, "
+        "xact bigint NOT NULL DEFAULT xact_id())",
+        "CREATE INDEX ON events USING brin (xact)",
+    ),
+    (
+        "CREATE TABLE events (writer int, token bigint, body text, PRIMARY KEY (token, writer), "
+        "xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED) PARTITION BY HASH (token, writer)",
+        "CREATE INDEX ON events (xact)",
+        "CREATE TABLE events_0 PARTITION OF events FOR VALUES WITH (MODULUS 2, REMAINDER 0)",
+        "CREATE TABLE events_1 PARTITION OF events FOR VALUES WITH (MODULUS 2, REMAINDER 1)",
+    ),
+)
+INSERT = "INSERT INTO events (writer, token, body) SELECT %s, t, 'row ' || t FROM generate_series(%s::bigint, %s) AS t"
+LARGE = 1_000_000
+PAUSE = 0.1
+
+
+class Writer(threading.Thread):
+    """One session: transactions of random kinds, until it is told to stop."""
+
+    def __init__(self, dsn: str, number: int, seed: int, stop: threading.Event) -> None:
+        super().__init__(name=f"writer {number}")
+        self.dsn, self.number, self.stop = dsn, number, stop
+        self.rng = random.Random(seed)
+        self.used = 0
+        self.prepared: list[str] = []
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Write; at the end no transaction is left prepared."""
+        kinds: list[Callable[[], None]] = [
+            self.row, self.row, self.several, self.undone, self.savepoints, self.two_phase, self.finish, self.long,
+        ]  # fmt: skip
+        try:
+            with connect(self.dsn) as self.connection:
+                while not self.stop.is_set():
+                    self.rng.choice(kinds)()
+                    self.stop.wait(self.rng.random() * PAUSE)
+                while self.prepared:
+                    self.finish()
+        except psycopg.Error as error:
+            self.error = error
+
+    def insert(self, rows: int) -> None:
+        """So many rows, with tokens that were never used."""
+        self.connection.execute(INSERT.encode(), [self.number, self.used + 1, self.used + rows])
+        self.used += rows
+
+    def row(self) -> None:
+        """One row."""
+        self.insert(1)
+
+    def several(self) -> None:
+        """A statement of many."""
+        self.insert(self.rng.randint(2, 300))
+
+    def undone(self) -> None:
+        """Rolled back."""
+        self.connection.execute("BEGIN")
+        self.insert(self.rng.randint(1, 100))
+        self.connection.execute("ROLLBACK")
+
+    def savepoints(self) -> None:
+        """Some rolled back, more than 64 now and then."""
+        self.connection.execute("BEGIN")
+        for _ in range(self.rng.choice((3, 70))):
+            self.connection.execute("SAVEPOINT s")
+            self.insert(self.rng.randint(1, 5))
+            if self.rng.random() < 0.4:
+                self.connection.execute("ROLLBACK TO s")
+        self.connection.execute("COMMIT")
+
+    def two_phase(self) -> None:
+        """The first phase."""
+        gid = f"{self.name} {self.used}"
+        self.connection.execute("BEGIN")
+        self.insert(self.rng.randint(1, 50))
+        self.connection.execute(f"PREPARE TRANSACTION '{gid}'".encode())
+        self.prepared.append(gid)
+
+    def finish(self) -> None:
+        """The second phase of one of them."""
+        if self.prepared:
+            gid = self.prepared.pop(self.rng.randrange(len(self.prepared)))
+            how = "COMMIT" if self.rng.random() < 0.7 else "ROLLBACK"
+            self.connection.execute(f"{how} PREPARED '{gid}'".encode())
+
+    def long(self) -> None:
+        """Open for seconds, writing at both ends."""
+        self.connection.execute("BEGIN")
+        self.insert(5)
+        self.stop.wait(self.rng.random() * 8)
+        self.insert(5)
+        self.connection.execute("COMMIT")
+
+
+def write_large(dsn: str, number: int) -> None:
+    """One transaction of a million rows."""
+    with connect(dsn) as connection:
+        connection.execute(INSERT.encode(), [number, 1, LARGE])
+
+
+def committed(dsn: str) -> set[tuple[int, int]]:
+    """What is in the table."""
+    with connect(dsn) as connection:
+        rows = connection.execute("SELECT writer, token FROM events").fetchall()
+    return {(int(str(writer)), int(str(token))) for writer, token in rows}

@@ -1,0 +1,125 @@
+"""The resource of dlt, loaded into DuckDB: each row once, wherever the run is killed between extraction and load."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from inorder.database import Connection
+from inorder.errors import InputError
+from inorder.lab.server.cluster import Cluster
+
+from tail_runs import insert
+
+NEEDED = "the extra 'dlt' is not installed: script/engines installs it, and runs this"
+duckdb = pytest.importorskip("duckdb", reason=NEEDED)
+pytest.importorskip("dlt", reason=NEEDED)
+source = pytest.importorskip("inorder.dlt.source", reason=NEEDED)
+
+pytestmark = [pytest.mark.server, pytest.mark.filterwarnings("ignore")]
+
+RUN = """
+import os, signal, sys
+import dlt
+from inorder.dlt.source import feed_table
+
+dsn, folder, how = sys.argv[1:]
+pipeline = dlt.pipeline("shop", pipelines_dir=folder, dataset_name="shop",
+                        destination=dlt.destinations.duckdb(folder + "/lake.duckdb"))
+events = feed_table(dsn, "events", max_rows=4)
+die = lambda row=None: os.kill(os.getpid(), signal.SIGKILL)
+if how == "killed while extracting":
+    pipeline.extract(events.add_map(lambda row: die() if row["n"] == 6 else row))
+elif how == "killed before normalize":
+    pipeline.extract(events)
+    die()
+elif how == "killed before load":
+    pipeline.extract(events)
+    pipeline.normalize()
+    die()
+else:
+    pipeline.run(events)
+"""
+
+
+class Pipeline:
+    """Runs of a pipeline, each in a process of its own."""
+
+    def __init__(self, dsn: str, folder: Path) -> None:
+        self.dsn, self.folder = dsn, folder
+
+    def run(self, how: str = "") -> int:
+        """Run it; the exit code."""
+        environment = os.environ | {"RUNTIME__DLTHUB_TELEMETRY": "false"}
+        done = subprocess.run(
+            [sys.executable, "-c", RUN, self.dsn, str(self.folder), how],
+            env=environment, cwd=self.folder, check=False, capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+        assert done.returncode in (0, -signal.SIGKILL), done.stderr
+        return done.returncode
+
+    def loaded(self, column: str = "n") -> list[object]:
+        """A column of what is in DuckDB."""
+        with duckdb.connect(str(self.folder / "lake.duckdb"), read_only=True) as connection:
+            rows = connection.execute(f"SELECT {column} FROM shop.events ORDER BY n").fetchall()
+        return [value for (value,) in rows]
+
+
+@pytest.fixture
+def pipeline(cluster: Cluster, fresh: Connection, tmp_path: Path) -> Pipeline:
+    """With ten events."""
+    insert(fresh, 10)
+    return Pipeline(f"{cluster.dsn} dbname=tail", tmp_path)
+
+
+def test_each_run_loads_what_is_new(pipeline: Pipeline, fresh: Connection) -> None:
+    """Also after the working folder was lost: the state comes back from where the rows are."""
+    fresh.execute("ALTER TABLE events ADD price numeric(5,2) DEFAULT 1.5, ADD body jsonb DEFAULT '{\"a\": 1}'")
+    pipeline.run()
+    assert pipeline.loaded() == list(range(1, 11))
+    assert pipeline.loaded("body__a") == [1] * 10 and str(pipeline.loaded("price")[0]).startswith("1.5")
+    insert(fresh, 3, 11)
+    shutil.rmtree(pipeline.folder / "shop")
+    pipeline.run()
+    pipeline.run()
+    assert pipeline.loaded() == list(range(1, 14))
+
+
+@pytest.mark.parametrize("when", ["killed while extracting", "killed before normalize", "killed before load"])
+def test_a_run_that_was_killed_is_resumed(pipeline: Pipeline, fresh: Connection, when: str) -> None:
+    """Rows and position were both kept, or neither."""
+    assert pipeline.run(when) == -signal.SIGKILL
+    insert(fresh, 3, 11)
+    pipeline.run()
+    pipeline.run()
+    assert pipeline.loaded() == list(range(1, 14))
+
+
+def test_a_run_has_at_most_so_many_batches(cluster: Cluster, fresh: Connection) -> None:
+    """And ends with what was there when it began."""
+    insert(fresh, 10)
+    dsn = f"{cluster.dsn} dbname=tail"
+    reader = source.Reader(dsn, "events")
+    state: dict[str, object] = {}
+    first = [row["n"] for rows in source.batches(reader, state, "beginning", 4, 2) for row in rows]
+    rest = []
+    for rows in source.batches(reader, state, "beginning", 4, None):
+        rest += [row["n"] for row in rows]
+        insert(fresh, 1, 100)
+    reader.close()
+    assert (first, rest) == (list(range(1, 9)), [9, 10])
+    with pytest.raises(InputError, match="a position in the database 'other', this is 'tail'"):
+        next(source.batches(source.Reader(dsn, "events"), {"database": "other"}, "now", 4, 1))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({"max_rows": 0}, "max_rows is 0"), ({"max_batches": 0}, "max_batches is 0"), ({"start": "x"}, "start is 'x'")],
+)
+def test_wrong_arguments_are_named(options: dict[str, int], said: str) -> None:
+    """With the value and what it may be."""
+    with pytest.raises(InputError, match=said):
+        source.feed_table("service=shop", "events", **options)
