@@ -1,0 +1,206 @@
+"""The recipes of docs/recipes.md, each beside the usual way, which loses rows where the recipe does not."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from inorder.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
+from psycopg import sql
+from pyarrow import parquet
+
+from conftest import scalar, text
+from tail_runs import Tail
+
+pytestmark = pytest.mark.server
+
+BLOCKS: dict[str, str] = dict(
+    re.findall(r"```(?:sql|python)\n(?:--|#) (\w+: [\w ]+)\n(.*?)```", text("docs/recipes.md"), re.DOTALL)
+)
+(EXPORT,) = re.findall(r"^inorder tail (clicks .*)$", text("docs/recipes.md"), re.M)
+DAY = "2024-05-01"
+
+
+@pytest.fixture
+def shop(cluster: Cluster, template: str) -> Iterator[Connection]:
+    """A database with the extension."""
+    with connect(cluster.dsn) as admin:
+        admin.execute("DROP DATABASE IF EXISTS recipes WITH (FORCE)")
+        admin.execute(f"CREATE DATABASE recipes TEMPLATE {template}".encode())
+    with connect(f"{cluster.dsn} dbname=recipes") as connection:
+        yield connection
+    with connect(cluster.dsn) as admin:
+        admin.execute("DROP DATABASE recipes WITH (FORCE)")
+
+
+@pytest.fixture
+def other(shop: Connection, cluster: Cluster) -> Iterator[Connection]:
+    """Another session, whose transaction stays open."""
+    with connect(f"{cluster.dsn} dbname=recipes") as connection:
+        yield connection
+
+
+def run(connection: Connection, name: str, **values: object) -> list[tuple[Any, ...]]:
+    """The statements of a block, with the values of its parameters; the rows of the last one."""
+    statement = re.sub(r"(?<!:):(\w+)", lambda found: sql.Literal(values[found[1]]).as_string(connection), BLOCKS[name])
+    cursor = connection.execute(statement.encode())
+    while cursor.nextset():
+        pass
+    return cursor.fetchall() if cursor.description else []
+
+
+def function(name: str) -> Callable[..., Any]:
+    """The function in a block."""
+    defined: dict[str, Any] = {}
+    exec(BLOCKS[name], defined)
+    return defined[name.split(": ")[1]]  # type: ignore[no-any-return]
+
+
+def test_the_outbox(shop: Connection, other: Connection) -> None:
+    """Order 1 commits after order 2 was read: id > last never sees it; and what fails to be sent comes again."""
+    run(shop, "outbox: tables")
+    relay = function("outbox: relay")
+    sent: list[int] = []
+    usual: list[tuple[Any, ...]] = []
+
+    def publish(_batch: int, rows: list[tuple[Any, ...]]) -> None:
+        sent.extend(row[2]["id"] for row in rows)
+
+    with other.transaction():
+        run(other, "outbox: order", total=1)
+        run(shop, "outbox: order", total=2)
+        usual += run(shop, "outbox: usual way", last=0)
+        relay(shop, publish)
+    assert [payload["id"] for _, payload in usual] == sent == [2]
+    usual += run(shop, "outbox: usual way", last=usual[-1][0])
+    relay(shop, publish)
+    assert [payload["id"] for _, payload in usual] == [2]
+    assert sent == [2, 1]
+    with other.transaction(force_rollback=True):
+        run(other, "outbox: order", total=3)
+    run(shop, "outbox: order", total=4)
+    batches: list[int] = []
+
+    def failing(batch: int, _rows: list[tuple[Any, ...]]) -> None:
+        batches.append(batch)
+        raise ConnectionError
+
+    for _ in range(2):
+        with pytest.raises(ConnectionError):
+            relay(shop, failing)
+    relay(shop, publish)
+    assert len(set(batches)) == 1 and len(batches) == 2
+    assert sent == [2, 1, 4]
+
+
+def test_the_subscription_to_an_event_store(shop: Connection, other: Connection) -> None:
+    """seq > last loses an event; a feed without an order column gives version 2 first; the recipe does neither."""
+    run(shop, "events: tables")
+    shop.execute("SELECT feed_create('unordered', 'events')")
+    project = function("events: project")
+    with other.transaction():
+        run(other, "events: append", stream="a", amount=1)
+        run(shop, "events: append", stream="b", amount=10)
+        usual = run(shop, "events: usual way", last=0)
+        assert project(shop) == 1
+        run(other, "events: append", stream="c", amount=5)
+        run(shop, "events: append", stream="d", amount=100)
+        run(other, "events: append", stream="d", amount=200)
+    usual += run(shop, "events: usual way", last=usual[-1][0])
+    assert ("a", 1) not in [(stream, version) for _, stream, version in usual]
+    unordered = shop.execute("SELECT stream, version FROM feed_read('unordered', null::events)").fetchall()
+    assert [row for row in unordered if row[0] == "d"] == [("d", 2), ("d", 1)]
+    while project(shop, 1):
+        pass
+    balances = shop.execute("SELECT stream, version, balance FROM balances ORDER BY stream").fetchall()
+    assert balances == [("a", 1, 1), ("b", 1, 10), ("c", 1, 5), ("d", 2, 300)]
+
+
+def test_the_projection_notices_what_is_out_of_order(shop: Connection, other: Connection) -> None:
+    """On a feed without an order column it fails, and nothing moves."""
+    run(shop, "events: tables")
+    shop.execute("SELECT feed_drop('balances'), feed_create('balances', 'events')")
+    with other.transaction():
+        run(other, "events: append", stream="a", amount=1)
+        run(shop, "events: append", stream="d", amount=100)
+        run(other, "events: append", stream="d", amount=200)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="version 2 of stream d is out of order"):
+            function("events: project")(shop)
+
+
+@pytest.mark.parametrize("overlap", ["0", "1 hour"])
+def test_the_incremental_model(shop: Connection, other: Connection, overlap: str) -> None:
+    """A transaction that was open for longer than the overlap is not in the model of the usual way."""
+    run(shop, "model: tables")
+    run(shop, "model: sums")
+    shop.execute("CREATE TABLE usual (LIKE sales INCLUDING ALL)")
+
+    def models() -> None:
+        with shop.transaction():
+            run_as_usual(shop, overlap)
+        with shop.transaction():
+            run(shop, "model: run")
+        run(shop, "model: run sums")
+
+    with other.transaction():
+        # What now() would have been: the transaction began at ten, the next one at noon.
+        insert(other, f"{DAY} 10:00", 1)
+        insert(shop, f"{DAY} 12:00", 2)
+        models()
+    models()
+    insert(shop, f"{DAY} 13:00", 4)
+    models()
+    amounts = {
+        name: scalar(shop, f"SELECT array_agg(amount ORDER BY amount) FROM {name}") for name in ("usual", "sales")
+    }
+    assert amounts == {"usual": [2, 4], "sales": [1, 2, 4]}
+    assert shop.execute("SELECT orders, amount FROM daily").fetchall() == [(3, 7)]
+
+
+def insert(connection: Connection, at: str, amount: int) -> None:
+    """An order of that time."""
+    connection.execute("INSERT INTO orders (at, amount) VALUES (%s, %s)", [at, amount])
+
+
+def run_as_usual(connection: Connection, overlap: str) -> None:
+    """The usual way, into a model of its own."""
+    statement = BLOCKS["model: usual way"].replace("sales", "usual").replace(":overlap", f"'{overlap}'")
+    connection.execute(statement.encode())
+
+
+def test_a_run_of_the_model_that_fails_moves_nothing(shop: Connection) -> None:
+    """Neither the model nor the position."""
+    run(shop, "model: tables")
+    insert(shop, f"{DAY} 10:00", 1)
+    with pytest.raises(psycopg.errors.DivisionByZero), shop.transaction():
+        run(shop, "model: run")
+        shop.execute("SELECT 1 / 0")
+    with shop.transaction():
+        run(shop, "model: run")
+    assert scalar(shop, "SELECT count(*) FROM sales") == 1
+
+
+def test_the_export(shop: Connection, other: Connection, cluster: Cluster, tmp_path: Path) -> None:
+    """A row that commits after its hour was exported is in no file of the usual way."""
+    run(shop, "export: tables")
+    tail = Tail(cluster, tmp_path, "recipes")
+    statement = "INSERT INTO clicks (at, body) VALUES (%s, %s)"
+    with closing(other), other.transaction():
+        other.execute(statement, [f"{DAY} 10:30", "late"])
+        shop.execute(statement, [f"{DAY} 10:31", "early"])
+        usual = run(shop, "export: usual way", hour=f"{DAY} 10:00")
+        assert tail(*EXPORT.split()) == ""
+    shop.execute(statement, [f"{DAY} 11:30", "next"])
+    usual += run(shop, "export: usual way", hour=f"{DAY} 11:00")
+    before = {path: path.read_bytes() for path in (tmp_path / "clicks").glob("*.parquet")}
+    assert tail(*EXPORT.split()) == ""
+    files = list((tmp_path / "clicks").glob("*.parquet"))
+    assert len(before) == 1 and {path: path.read_bytes() for path in before} == before
+    exported = [body for path in files for body in parquet.read_table(path).column("body").to_pylist()]
+    assert [row[2] for row in usual] == ["early", "next"]
+    assert sorted(exported) == ["early", "late", "next"]
