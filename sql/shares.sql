@@ -201,19 +201,17 @@ BEGIN
         RETURN NULL;
     ELSIF b.cut IS NULL AND b.cut_after IS NOT NULL THEN
         RETURN inorder_internal.joined_order(b, more);
-    -- In a batch, the rest of a transaction comes first, and the first part of one last.
-    ELSIF more.resumed IS NOT NULL AND more.resumed IS DISTINCT FROM b.cut THEN
-        RETURN NULL;
     END IF;
+    -- A transaction in which the first one ends, or the second begins, has its other rows of the share in the other
+    -- one, or none: if a piece between them had any, it would be the first one.
     b.transactions := b.transactions + more.transactions;
     b.cut := more.cut;
     b.cut_after := more.cut_after;
     RETURN b;
 END $$;
 COMMENT ON FUNCTION inorder_internal.joined(@extschema@.feed_batch, @extschema@.feed_batch) IS
-'Internal function. The batch of a share that has the rows of two, of which the second follows; null if none has them '
-'in order. If the first ends inside a transaction that the second does not continue, the rest of that has no rows of '
-'the share.';
+'Internal function. The batch of a share that has the rows of two, of which the second follows and no worker has had '
+'the first; null if none has them in order.';
 
 CREATE FUNCTION inorder_internal.add_part(
     feed bigint, part @extschema@.feed_batch, share int, rows bigint, max_rows int

@@ -42,6 +42,7 @@ class Delivery:
     whole: bool = False  # all rows of a transaction come in one batch
     by_column: bool = False  # in the order of a column, where a table has one
     ordered: bool = True  # not where two readers share it, nor where a statement takes rows as they come
+    keys: dict[int, int] = field(default_factory=dict)  # of tokens, where workers divide a feed by it
     longest: float = 0.0
     polls: int = 0
     retries: Counter[str] = field(default_factory=Counter)
@@ -62,7 +63,7 @@ class Delivery:
 
         In the order of a column also: before an earlier one of its stream.
         """
-        found = 0
+        found = self.disordered_keys(versions) if self.keys else 0
         for table in self.tables if self.ordered else ():
             last: dict[int, int] = {}
             for token in self.tokens(table):
@@ -81,6 +82,17 @@ class Delivery:
                 found += len(numbers & seen)
                 seen |= numbers
         return found
+
+    def disordered_keys(self, versions: dict[int, tuple[int, int]]) -> int:
+        """The same where workers divide the feed: of the rows of each key."""
+        found = 0
+        for table in self.tables:
+            last: dict[tuple[int, int], int] = {}
+            for token in self.tokens(table):
+                lane, number = (token >> TRANSACTION_BITS + ROW_BITS, self.keys[token]), token >> ROW_BITS
+                found += number < last.get(lane, 0)
+                last[lane] = number
+        return found + self.disordered_streams(versions)
 
     def disordered_streams(self, versions: dict[int, tuple[int, int]]) -> int:
         """How often a version of a stream came after a later one."""

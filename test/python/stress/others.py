@@ -188,7 +188,9 @@ class Watcher(Role):
 
 
 OBSERVED = 8  # feeds in one snapshot
-KNOWN = "SELECT name, owner, relation::oid::regclass::text, caught_up FROM feeds WHERE caught_up IS NOT NULL"
+# Not of feeds that workers divide, which nobody else may read.
+KNOWN = """SELECT name, owner, relation::oid::regclass::text, caught_up FROM feeds
+           WHERE caught_up IS NOT NULL AND partition_by IS NULL"""
 
 
 class Observer(Role):

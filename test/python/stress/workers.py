@@ -3,6 +3,7 @@
 import time
 
 import psycopg
+from inorder.database import Connection
 from psycopg import sql
 
 from stress.delivery import Event
@@ -160,7 +161,31 @@ class Worker(Plain):
             events[:] = [event for event in events if (event.table, event.batch) not in lost]
 
 
+class Divided(Worker):
+    """Of feeds that are divided by the region, in one the stream; in the order of a column where there is one."""
+
+    def make_feeds(self, connection: Connection) -> None:
+        """Of fewer shares than there are workers, and more; with regions that share one."""
+        self.in_order()
+        for table in () if self.joins else self.tables:
+            connection.execute(
+                "SELECT feed_create(%s, %s, order_column => %s, partition_by => 'region', shares => %s)",
+                [self.feed(table), table, self.order(table), self.rng.choice((2, 4, 16))],
+            )
+
+    def rows(self, table: str, number: int) -> list[int]:
+        """Of a batch, each with its key."""
+        statement = sql.SQL("SELECT token, region FROM feed_batch_rows(%s, %s, null::{})").format(sql.Identifier(table))
+        found = self.connection.execute(statement, [self.feed(table), number]).fetchall()
+        keys = {int(str(token)): int(str(region)) for token, region in found}
+        self.delivery.keys.update(keys)
+        return list(keys)
+
+
 def workers(world: World) -> list[Plain]:
-    """Three of one feed on each table."""
-    first = Worker(world, "at once")
-    return [first, Worker(world, first.kind, first), Worker(world, first.kind, first)]
+    """Three of one feed on each table, and three of one that is divided."""
+    found: list[Plain] = []
+    for kind, name in ((Worker, "at once"), (Divided, "divided")):
+        first = kind(world, name)
+        found += [first, kind(world, name, first), kind(world, name, first)]
+    return found

@@ -216,7 +216,7 @@ class Writer(Role):
             stream, version = int(str(found[0])), int(str(found[1])) + 1
             token = draft.take(1)[0]
             self.connection.execute("UPDATE s_streams SET version = %s WHERE stream = %s", [version, stream])
-            self.connection.execute(f"INSERT INTO {STREAMED} (region, token) VALUES (0, {token})".encode())
+            self.connection.execute(f"INSERT INTO {STREAMED} (region, token) VALUES ({stream}, {token})".encode())
             draft.keep(STREAMED, [token])
             versions[token] = (stream, version)
 
