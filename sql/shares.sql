@@ -279,15 +279,41 @@ END;
 COMMENT ON FUNCTION inorder_internal.free_shares(bigint, int) IS
 'Internal function. The first unfinished batches of the shares of a feed, of those that a worker may have.';
 
+CREATE FUNCTION inorder_internal.renumber_open(f inorder_internal.feed)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    b inorder_internal.worker_batch;
+BEGIN
+    -- Those that a worker has had are the first of their shares, and keep their numbers.
+    FOR b IN SELECT * FROM inorder_internal.worker_batch AS w
+             WHERE w.feed = f.id AND w.is_open AND w.written_here ORDER BY w.number FOR UPDATE LOOP
+        f.batch := inorder_internal.next_number(f.batch, f.batch_origin);
+        f.batch_origin := inorder_internal.server_origin();
+        UPDATE inorder_internal.worker_batch AS w SET number = f.batch WHERE w.feed = f.id AND w.number = b.number;
+    END LOOP;
+    UPDATE inorder_internal.feed AS known SET batch = f.batch, batch_origin = f.batch_origin WHERE known.id = f.id;
+END $$;
+COMMENT ON FUNCTION inorder_internal.renumber_open(inorder_internal.feed) IS
+'Internal function. Give new numbers to the batches that no worker has had, on another server or timeline than that of '
+'the last number: there, workers may have had them, with rows that were added after this server got its copy.';
+
 CREATE FUNCTION inorder_internal.share_batch(feed bigint, worker text, least_rows bigint)
 RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    shares int := ((SELECT f.shared_by FROM inorder_internal.feed AS f WHERE f.id = feed)).shares;
+    known inorder_internal.feed;
+    shares int;
     candidate bigint;
     found_batch inorder_internal.worker_batch;
 BEGIN
+    SELECT * INTO known FROM inorder_internal.feed AS f WHERE f.id = feed;
+    shares := (known.shared_by).shares;
+    IF known.batch_origin IS DISTINCT FROM inorder_internal.server_origin() THEN
+        PERFORM inorder_internal.renumber_open(known);
+    END IF;
     -- A share is its last worker's, until others have had twice as many turns as there are shares.
     FOR candidate IN
         SELECT b.number FROM inorder_internal.free_shares(feed, shares) AS b

@@ -25,6 +25,7 @@ GAUGES = {
     "unfinished_batch": "Number of the unfinished batch, of several workers the first.",
     "worker_batches": "Unfinished batches of workers.",
     "set_aside_batches": "Batches that were set aside after too many tries.",
+    "blocked_shares": "Shares that wait for a batch that was set aside; no sample for feeds without partition_by.",
     "writers": "Transactions in progress that delay rows of the table.",
     "held_seconds": "Seconds since the start of the oldest transaction that delays rows.",
 }
@@ -115,12 +116,16 @@ def unfinished(row: Row) -> str:
 
     >>> unfinished({"unfinished_batch": 17, "batch_pid": 812, "worker_batches": 3, "set_aside_batches": 1})
     '17 (pid 812) and 2 more, 1 set aside'
+    >>> unfinished({"unfinished_batch": 17, "batch_pid": None, "worker_batches": 1, "set_aside_batches": 2,
+    ...             "shares": 16, "blocked_shares": 1})
+    '17, 2 set aside, 1 of 16 shares blocked'
     """
     batch = "" if row["unfinished_batch"] is None else str(row["unfinished_batch"])
     batch += f" (pid {row['batch_pid']})" if row["batch_pid"] else ""
     batch += f" and {row['worker_batches'] - 1} more" if (row["worker_batches"] or 0) > 1 else ""
     aside = f"{row['set_aside_batches']} set aside" if row["set_aside_batches"] else ""
-    return ", ".join(filter(None, (batch, aside)))
+    blocked = f"{row['blocked_shares']} of {row['shares']} shares blocked" if row.get("blocked_shares") else ""
+    return ", ".join(filter(None, (batch, aside, blocked)))
 
 
 def holder(row: Row) -> str:

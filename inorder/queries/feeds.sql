@@ -8,7 +8,8 @@ FROM (SELECT name AS feed, owner, relation::pg_catalog.text AS table, pg_catalog
              greatest(extract(epoch FROM clock.now OPERATOR(pg_catalog.-) coalesce(moved, created)),
                       '0'::pg_catalog.numeric) AS moved_seconds,
              backlog_rows_estimated, backlog_transactions, unfinished_batch, batch_pid, worker_batches,
-             set_aside AS set_aside_batches, coalesce(writers, '0'::pg_catalog.int8) AS writers,
+             set_aside AS set_aside_batches, partition_by, shares, blocked_shares,
+             coalesce(writers, '0'::pg_catalog.int8) AS writers,
              CASE WHEN held_since IS NOT NULL
                   THEN greatest(extract(epoch FROM clock.now OPERATOR(pg_catalog.-) held_since),
                                 '0'::pg_catalog.numeric) END AS held_seconds,

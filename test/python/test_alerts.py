@@ -43,6 +43,6 @@ def test_the_documentation_names_every_gauge_and_panels_of_no_other() -> None:
     for gauge, meaning in GAUGES.items():
         assert f"| `{gauge}` | {meaning[0].lower()}{meaning[1:-1]} |" in page
     panels = re.findall(r"^\| \w+(?: \w+)? \*.*\* \| `(.*?)` \|", page, re.MULTILINE)
-    assert len(panels) == 5
+    assert len(panels) == 6
     for panel in panels:
         assert metrics_of(panel) <= {f"inorder_feed_{gauge}" for gauge in GAUGES}

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -13,6 +14,7 @@ from inorder.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 from conftest import scalar
+from restoring import copy, dsn_of
 
 pytestmark = pytest.mark.server
 
@@ -230,3 +232,68 @@ def test_rows_of_a_key_are_processed_once_and_in_order(
         assert Counter(done) == Counter(course.committed.keys())
         assert course.disordered(by_column) == []
         db.execute("DROP TABLE shared")
+
+
+@pytest.mark.parametrize("same_hashes", [True, False])
+def test_shares_after_a_restore(db: Connection, cluster: Cluster, tmp_path: Path, same_hashes: bool) -> None:
+    """Batches that workers had keep their numbers; others get new ones: later, rows may have been added to them."""
+    db.execute("CREATE DATABASE shares")
+    try:
+        with connect(dsn_of(cluster, "shares")) as old:
+            old.execute("CREATE EXTENSION inorder")
+            old.execute(TABLES["uuid"].format(COLUMNS.format("text")).encode())
+            old.execute(
+                "SELECT feed_create('shared', 'shared', order_column => 'seq', partition_by => 'key', shares => 2)"
+            )
+            old.execute(
+                "INSERT INTO shared (key, version) SELECT k, v FROM generate_series(1, 6) v, unnest('{a,c}'::text[]) k"
+            )
+            first: Any = old.execute(TAKE, ["one", 4]).fetchone()
+            second: Any = old.execute(TAKE, ["two", 4]).fetchone()
+            old.execute(TAKE, ["three", 4])  # distributes the rest
+            rows = {number: old.execute(ROWS, [number]).fetchall() for number in (first[0], second[0])}
+        copy(cluster, "shares", cluster, "shares_again", "custom", tmp_path)
+        with connect(dsn_of(cluster, "shares_again")) as new:
+            new.execute("SELECT feed_rebase('shared')")
+            if not same_hashes:
+                new.execute("UPDATE inorder_internal.feed SET shared_by.fingerprint = 'other'")
+                for call in (TAKE, ROWS):
+                    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another hash function"):
+                        new.execute(call, ["one", 4] if call is TAKE else first[:1])
+                new.execute("SELECT feed_seek('shared', 'beginning')")
+                assert scalar(new, "SELECT count(*) FROM feed_batches") == 0
+            done: dict[str, list[int]] = defaultdict(list)
+            numbers: list[int] = []
+            taken: Any
+            while (taken := new.execute(TAKE, ["one", 4]).fetchone()) != (None, None):
+                found: list[Any] = new.execute(ROWS, [taken[0]]).fetchall()
+                numbers.append(taken[0])
+                assert rows.get(taken[0], found) == found
+                for key, version in found:
+                    done[key].append(version)
+                new.execute(FINISH, [taken[0], taken[1]])
+            assert done == {"a": [1, 2, 3, 4, 5, 6], "c": [1, 2, 3, 4, 5, 6]}
+            if same_hashes:
+                assert set(rows) < set(numbers) and all(number > 1 << 40 for number in set(numbers) - set(rows))
+    finally:
+        for name in ("shares", "shares_again"):
+            db.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
+
+
+def test_a_share_that_is_blocked_for_long(db: Connection) -> None:
+    """Rows of thousands of transactions wait in batches of the wanted size, and the other share goes on."""
+    db.execute(TABLES["uuid"].format(COLUMNS.format("int")).encode())
+    db.execute("SELECT feed_create('shared', 'shared', order_column => 'seq', partition_by => 'key', shares => 2)")
+    keys = {scalar(db, "SELECT (hashint8extended(%s, 0) & 1)::int", n): n for n in range(9)}
+    aside = "SELECT feed_fail_batch('shared', batch, token, '') FROM feed_take_batch('shared', 'w', 10, max_tries => 1)"
+    db.execute("INSERT INTO shared (key, version) VALUES (%s, 0)", [keys[0]])
+    assert scalar(db, aside) is True
+    finished = 0
+    for n in range(1, 61):
+        db.execute("INSERT INTO shared (key, version) VALUES (%s, %s), (%s, %s)", [keys[0], n, keys[1], n])
+        row: Any = db.execute(TAKE, ["w", 10]).fetchone()
+        finished += scalar(db, FINISH, *row) is True
+    assert finished == 60
+    waiting = db.execute("SELECT rows FROM feed_batches WHERE set_aside IS NULL ORDER BY batch").fetchall()
+    assert waiting == [(10,)] * 6
+    assert scalar(db, "SELECT blocked_shares FROM feeds WHERE name = 'shared'") == 1
