@@ -61,6 +61,7 @@ REGRESS = \
     feed \
     guard \
     feed_partitions \
+    feed_parts \
     feed_prepare \
     feed_changes \
     exact_count \

@@ -384,7 +384,7 @@ COMMENT ON FUNCTION inorder_internal.restricted(@extschema@.feed_batch, int8mult
 'Internal function. A batch with only these of its transactions, and those of which it has a part.';
 
 CREATE FUNCTION inorder_internal.cut_query(
-    t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int
+    t inorder_internal.feed_table, parts text, b @extschema@.feed_batch, max_rows int
 )
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -397,10 +397,11 @@ BEGIN
         inorder_internal.number_text(t),
         (SELECT string_agg(format('pg_catalog.concat(e.%I)', c.name), ', ' ORDER BY c.place)
          FROM unnest(t.order_columns) WITH ORDINALITY AS c(name, place)),
-        inorder_internal.batch_query(t, b, inorder_internal.column_list(inorder_internal.known_columns(t)), true),
+        inorder_internal.batch_query(t, parts, b, inorder_internal.column_list(inorder_internal.known_columns(t)),
+                                     true),
         max_rows - 1);
 END $$;
-COMMENT ON FUNCTION inorder_internal.cut_query(inorder_internal.feed_table, @extschema@.feed_batch, int) IS
+COMMENT ON FUNCTION inorder_internal.cut_query(inorder_internal.feed_table, text, @extschema@.feed_batch, int) IS
 'Internal function. The query for transaction number and key of the n-th row of a batch.';
 
 CREATE FUNCTION inorder_internal.cut_batch(

@@ -92,7 +92,8 @@ COMMENT ON FUNCTION inorder_internal.of_number(inorder_internal.feed_table, bigi
 'Internal function. The condition that rows are of one transaction.';
 
 CREATE FUNCTION inorder_internal.slice(
-    t inorder_internal.feed_table, number bigint, above text[], up_to text[], columns text, in_order boolean
+    t inorder_internal.feed_table, source text, number bigint, above text[], up_to text[], columns text,
+    in_order boolean
 )
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -100,15 +101,15 @@ AS $$
 DECLARE
     key text := inorder_internal.column_list(t.order_columns);
 BEGIN
-    RETURN format('(SELECT %s FROM %s%s', columns, inorder_internal.whole_table(t),
-                  inorder_internal.of_number(t, number))
+    RETURN format('(SELECT %s FROM %s%s', columns, source, inorder_internal.of_number(t, number))
         || CASE WHEN above IS NULL THEN '' ELSE format(' AND (%s) OPERATOR(pg_catalog.>) (%s)', key,
                   inorder_internal.literal_list(t, above)) END
         || CASE WHEN up_to IS NULL THEN '' ELSE format(' AND (%s) OPERATOR(pg_catalog.<=) (%s)', key,
                   inorder_internal.literal_list(t, up_to)) END
         || inorder_internal.order_by(t.order_columns, in_order) || ')';
 END $$;
-COMMENT ON FUNCTION inorder_internal.slice(inorder_internal.feed_table, bigint, text[], text[], text, boolean) IS
+COMMENT ON FUNCTION inorder_internal.slice(
+    inorder_internal.feed_table, text, bigint, text[], text[], text, boolean) IS
 'Internal function. The query for rows of one transaction above one key and up to another; null means no bound.';
 
 CREATE FUNCTION inorder_internal.bounds_table(t inorder_internal.feed_table, numbers int8multirange)
@@ -168,8 +169,16 @@ RETURN concat((t).relation, ' AS e WHERE '::text, (t).share_condition);
 COMMENT ON FUNCTION inorder_internal.whole_table(inorder_internal.feed_table) IS
 'Internal function. The source of a query that reads the table with all its partitions, or one share of its rows.';
 
+CREATE FUNCTION inorder_internal.source(t inorder_internal.feed_table, parts text)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN inorder_internal.whole_table(t) || coalesce('('::text || parts || ') AND '::text, ''::text);
+COMMENT ON FUNCTION inorder_internal.source(inorder_internal.feed_table, text) IS
+'Internal function. The source of a query that reads the partitions of which all rows satisfy a condition '
+'(src/parts.c); null for all.';
+
 CREATE FUNCTION inorder_internal.ranges(
-    t inorder_internal.feed_table, numbers int8multirange, columns text, in_order boolean
+    t inorder_internal.feed_table, source text, numbers int8multirange, columns text, in_order boolean
 )
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -181,47 +190,47 @@ BEGIN
         RETURN NULL;
     -- The rows from before feed_prepare, perhaps the whole table: by the primary key, whatever the index on numbers is.
     ELSIF in_order AND NOT t.is_uuid AND numbers @> 0::bigint THEN
-        RETURN concat_ws(' UNION ALL ', inorder_internal.slice(t, 0, NULL, NULL, columns, true),
-                         inorder_internal.ranges(t, inorder_internal.minus(numbers, inorder_internal.one(0)), columns,
-                                                 true));
+        RETURN concat_ws(' UNION ALL ', inorder_internal.slice(t, source, 0, NULL, NULL, columns, true),
+                         inorder_internal.ranges(t, source, inorder_internal.minus(numbers, inorder_internal.one(0)),
+                                                 columns, true));
     -- A BRIN index is read by a bitmap scan, which the planner estimates to cost as much as reading the whole table. It
     -- uses one only if sequential scans are disabled, or in a join without alternatives.
     ELSIF numbers = int8multirange(range_merge(numbers)) AND (in_order OR t.ordered) THEN
-        RETURN format('(SELECT %s FROM %s%s%s)', columns, inorder_internal.whole_table(t),
-                      inorder_internal.in_range(t, numbers), ending);
+        RETURN format('(SELECT %s FROM %s%s%s)', columns, source, inorder_internal.in_range(t, numbers), ending);
     END IF;
     RETURN format('(SELECT %s %s)', columns,
-                  inorder_internal.from_ranges(t, inorder_internal.whole_table(t), numbers, ending));
+                  inorder_internal.from_ranges(t, source, numbers, ending));
 END $$;
-COMMENT ON FUNCTION inorder_internal.ranges(inorder_internal.feed_table, int8multirange, text, boolean) IS
+COMMENT ON FUNCTION inorder_internal.ranges(inorder_internal.feed_table, text, int8multirange, text, boolean) IS
 'Internal function. The query for all rows of a set of transactions, by number if in order; null for none.';
 
 CREATE FUNCTION inorder_internal.batch_query(
-    t inorder_internal.feed_table, b @extschema@.feed_batch, columns text, in_order boolean
+    t inorder_internal.feed_table, parts text, b @extschema@.feed_batch, columns text, in_order boolean
 )
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+    source text := inorder_internal.source(t, parts);
     query text;
 BEGIN
     IF b.cut IS NULL AND b.cut_after IS NOT NULL AND NOT isempty(b.transactions) THEN
         RETURN inorder_internal.ordered_query(t, b, columns, in_order);
     ELSIF b.resumed IS NULL AND b.cut IS NULL THEN
-        query := inorder_internal.ranges(t, b.transactions, columns, in_order);
+        query := inorder_internal.ranges(t, source, b.transactions, columns, in_order);
     ELSE
         query := concat_ws(' UNION ALL ',
             CASE WHEN b.resumed IS NOT NULL
-                 THEN inorder_internal.slice(t, b.resumed, b.resumed_after,
+                 THEN inorder_internal.slice(t, source, b.resumed, b.resumed_after,
                                              CASE WHEN b.cut = b.resumed THEN b.cut_after END, columns, in_order) END,
-            inorder_internal.ranges(t, inorder_internal.minus(
+            inorder_internal.ranges(t, source, inorder_internal.minus(
                 b.transactions, inorder_internal.one(b.resumed) + inorder_internal.one(b.cut)), columns, in_order),
             CASE WHEN b.cut IS NOT NULL AND b.cut IS DISTINCT FROM b.resumed
-                 THEN inorder_internal.slice(t, b.cut, NULL, b.cut_after, columns, in_order) END);
+                 THEN inorder_internal.slice(t, source, b.cut, NULL, b.cut_after, columns, in_order) END);
     END IF;
     RETURN coalesce(query, format('SELECT %s FROM %sfalse', columns, inorder_internal.whole_table(t)));
 END $$;
 COMMENT ON FUNCTION inorder_internal.batch_query(
-    inorder_internal.feed_table, @extschema@.feed_batch, text, boolean) IS
+    inorder_internal.feed_table, text, @extschema@.feed_batch, text, boolean) IS
 'Internal function. The query for the rows of a batch, ordered or not: the rest of the transaction in which the last '
 'batch ended, whole transactions, the first part of one.';

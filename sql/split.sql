@@ -120,7 +120,8 @@ CREATE FUNCTION inorder_internal.count_query(
 RETURNS text
 LANGUAGE sql STABLE
 RETURN format('SELECT pg_catalog.count(*) FROM (%s) AS e',
-              inorder_internal.batch_query(t, inorder_internal.of_batch(b, numbers), '1::pg_catalog.int4', false));
+              inorder_internal.batch_query(t, NULL::text, inorder_internal.of_batch(b, numbers), '1::pg_catalog.int4',
+                                           false));
 COMMENT ON FUNCTION inorder_internal.count_query(
     inorder_internal.feed_table, @extschema@.feed_batch, int8multirange) IS
 'Internal function. The query for the number of rows of a batch that are of certain transactions.';
@@ -134,8 +135,8 @@ RETURN format('SELECT pg_catalog.array_agg(s.number ORDER BY s.number) '
               'FROM (SELECT %s AS number, pg_catalog.row_number() OVER () AS place FROM (%s) AS e) AS s '
               'WHERE s.place OPERATOR(pg_catalog.%%) %s::pg_catalog.int8 OPERATOR(pg_catalog.=) 0::pg_catalog.int8',
               inorder_internal.number_text(t),
-              inorder_internal.batch_query(t, inorder_internal.of_batch(b, numbers), format('e.%I', (t).key_column),
-                                           false),
+              inorder_internal.batch_query(t, NULL::text, inorder_internal.of_batch(b, numbers),
+                                           format('e.%I', (t).key_column), false),
               stride);
 COMMENT ON FUNCTION inorder_internal.numbers_query(
     inorder_internal.feed_table, @extschema@.feed_batch, int8multirange, bigint) IS
@@ -147,7 +148,7 @@ CREATE FUNCTION inorder_internal.inside_query(
 RETURNS text
 LANGUAGE sql STABLE
 RETURN CASE WHEN (t).order_columns <> '{}'::name[]
-            THEN inorder_internal.cut_query(t, inorder_internal.of_batch(b, inorder_internal.one(number)),
+            THEN inorder_internal.cut_query(t, NULL::text, inorder_internal.of_batch(b, inorder_internal.one(number)),
                                             least(amount, 2147483647)::int) END;
 COMMENT ON FUNCTION inorder_internal.inside_query(
     inorder_internal.feed_table, @extschema@.feed_batch, bigint, bigint) IS

@@ -38,6 +38,7 @@
 #include "citus.h"
 #include "ground.h"
 #include "guard.h"
+#include "parts.h"
 #include "rights.h"
 
 static StateCall check_table = {"SELECT inorder_internal.check_table($1, $2)"};
@@ -417,6 +418,8 @@ prove_ground(Table *table)
 	table->members = ground->members;
 	table->members.value = datumCopy(ground->members.value, false, -1);
 	table->ground = ground;
+	table->parts = palloc(sizeof(Parts));
+	*table->parts = (Parts) {null_of(INT8MULTIRANGEOID), null_of(TEXTOID)};
 	if (IsolationUsesXactSnapshot())
 		check_files(ground, GetTransactionSnapshot());
 }

@@ -29,6 +29,7 @@
  *	  ground.c		what a read stands on, proved before it
  *	  leaf.c		what is proved of a table that holds rows
  *	  files.c		whether a snapshot sees the files that are read
+ *	  parts.c		queries over those partitions only that have rows
  *	  probe.c		whether a table has rows of some numbers, by its indexes
  *	  order.c		delivery in the order of a column
  *	  next_batch.c	what follows a position in a table

@@ -21,6 +21,7 @@
 #include "ground.h"
 #include "next_batch.h"
 #include "order.h"
+#include "parts.h"
 #include "probe.h"
 
 static StateCall everything = {
@@ -46,10 +47,10 @@ static StateCall last_of_narrowed = {
 };
 static StateCall one_of = {"SELECT inorder_internal.rest_of_one($1, $2)"};
 static StateCall restricted = {"SELECT inorder_internal.restricted($1, $2)"};
-static StateCall cut_text = {"SELECT inorder_internal.cut_query($1, $2, $3)"};
+static StateCall cut_text = {"SELECT inorder_internal.cut_query($1, $2, $3, $4)"};
 static StateCall cut = {"SELECT inorder_internal.cut_batch($1, $2, $3, $4)"};
 static StateCall advance = {"SELECT inorder_internal.advance($1, $2)"};
-static StateCall select_text = {"SELECT inorder_internal.batch_query($1, $2, $3, $4)"};
+static StateCall select_text = {"SELECT inorder_internal.batch_query($1, $2, $3, $4, $5)"};
 
 /* Error if the probe finds a fault of the table */
 void
@@ -222,7 +223,8 @@ cut_in(const Table *table, Value window, Value *batch, Value max_rows)
 
 	/* The rest of a transaction that was read in part may have no rows. */
 	window = without_empty(table, window, (int64) DatumGetInt32(max_rows.value) + 1);
-	state_call(&cut_text, 3, (Value[]) {table->description, window, max_rows}, 1, &query);
+	state_call(&cut_text, 4, (Value[]) {table->description, parts_of(table, transactions_of(window)), window, max_rows}, 1,
+			   &query);
 	if (!query_row(table, text_of(query), false, 2, last))
 		return false;
 	state_call(&cut, 4, (Value[]) {table->description, *batch, last[0], table->whole ? null_of(TEXTARRAYOID) : last[1]}, 1,
@@ -363,9 +365,9 @@ batch_query(const Table *table, Value batch, const char *columns, bool in_order)
 {
 	Value		query;
 
-	state_call(&select_text, 4,
-			   (Value[]) {table->description, without_empty(table, batch, PG_INT64_MAX), value_of(CStringGetTextDatum(columns), TEXTOID),
-			   value_of(BoolGetDatum(in_order), BOOLOID)}, 1, &query);
+	state_call(&select_text, 5,
+			   (Value[]) {table->description, parts_of(table, transactions_of(batch)), without_empty(table, batch, PG_INT64_MAX),
+			   value_of(CStringGetTextDatum(columns), TEXTOID), value_of(BoolGetDatum(in_order), BOOLOID)}, 1, &query);
 	return text_of(query);
 }
 

@@ -156,6 +156,13 @@ combine(Numbers first, Numbers second, Holds holds)
 	return result;
 }
 
+/* Whether all numbers of a set are in another */
+bool
+is_within(Numbers set, Numbers other)
+{
+	return combine(set, other, in_first_only).count == 0;
+}
+
 /* By the server, where one of them has no bound */
 static Datum
 combine_arguments(FunctionCallInfo fcinfo, Holds holds, Oid server)

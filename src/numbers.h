@@ -25,5 +25,6 @@ extern bool is_bounded(const MultirangeType *set);
 extern Numbers numbers_of(const MultirangeType *set);
 extern Numbers bounded_argument(FunctionCallInfo fcinfo);
 extern Datum numbers_datum(Numbers set);
+extern bool is_within(Numbers set, Numbers other);
 
 #endif							/* INORDER_NUMBERS_H */

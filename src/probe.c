@@ -25,6 +25,7 @@
 #include "compat.h"
 #include "ground.h"
 #include "numbers.h"
+#include "parts.h"
 #include "probe.h"
 #include "uuid_datum.h"
 #include "uuid_layout.h"
@@ -240,14 +241,47 @@ can_count(const Table *table, Value numbers)
 	return table->ordered && (ranges + 1) * table->ground->leaf_count <= PROBES_MAX;
 }
 
-/* Whether there are rows of these transactions, and rows beyond all */
+static bool
+has_any(Opened leaf, Numbers set)
+{
+	bool	   *has = palloc0(sizeof(bool) * (set.count + 1));
+	bool		result = mark_leaf(leaf, set, has, 1) > 0;
+
+	pfree(has);
+	return result;
+}
+
+/* Which leaves have rows of these transactions */
+bool *
+leaves_with(const Table *table, Value numbers)
+{
+	Numbers		set = value_numbers(numbers);
+	bool	   *has = palloc0(sizeof(bool) * table->ground->leaf_count);
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	for (int i = 0; i < table->ground->leaf_count; i++)
+	{
+		Opened		leaf;
+
+		CHECK_FOR_INTERRUPTS();
+		leaf = open_leaf(&table->ground->leaves[i]);
+		has[i] = has_any(leaf, set);
+		close_leaf(leaf);
+	}
+	PopActiveSnapshot();
+	return has;
+}
+
+/* Whether there are rows of these transactions, in which partitions if there are many, and rows beyond all */
 Found
 probe(const Table *table, Value numbers)
 {
-	Known		known = nothing_known(value_numbers(numbers), 1);
+	Numbers		set = value_numbers(numbers);
 	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
 	Range		beyond = {(int64) xact_plus_base(next, table->ground->reading.base), PG_INT64_MAX};
 	Found		found = {false, false};
+	bool		all = table->parts != NULL && table->ground->leaf_count >= MANY_LEAVES;
+	bool	   *has = palloc0(sizeof(bool) * table->ground->leaf_count);
 
 	for (int i = 0; i < table->ground->leaf_count; i++)
 	{
@@ -255,12 +289,13 @@ probe(const Table *table, Value numbers)
 
 		CHECK_FOR_INTERRUPTS();
 		leaf = open_leaf(&table->ground->leaves[i]);
-		if (known.count == 0)
-			learn(&known, leaf);
+		has[i] = (all || !found.rows) && has_any(leaf, set);
+		found.rows = found.rows || has[i];
 		found.beyond = found.beyond || index_count(leaf, beyond, 1) > 0;
 		close_leaf(leaf);
 	}
-	found.rows = known.count > 0;
+	if (all && found.rows)
+		note_parts(table, numbers, has);
 	return found;
 }
 

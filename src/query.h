@@ -16,6 +16,7 @@ typedef struct Table
 	Value		description;	/* inorder_internal.feed_table */
 	struct Ground *ground;		/* what reads of it stand on (ground.h) */
 	Value		members;		/* feed_member[]: its partitions as they were proved */
+	struct Parts *parts;		/* which of them have rows, once that is known (parts.h) */
 } Table;
 
 extern bool query_row(const Table *table, const char *query, bool stable, int wanted, Value *results);

@@ -38,9 +38,9 @@ BATCHES = (
 # What makes text, for a table t whose key is in key; and whether it is a query over the table.
 QUERIES = (
     "inorder_internal.beyond_query(t)", "inorder_internal.unnumbered_query(t)",
-    *(f"inorder_internal.batch_query(t, {b}::feed_batch, '''1''::pg_catalog.int4', {order})"
+    *(f"inorder_internal.batch_query(t, NULL, {b}::feed_batch, '''1''::pg_catalog.int4', {order})"
       for b in BATCHES for order in ("true", "false")),
-    *(f"inorder_internal.cut_query(t, {b}::feed_batch, 7)" for b in BATCHES),
+    *(f"inorder_internal.cut_query(t, NULL, {b}::feed_batch, 7)" for b in BATCHES),
     *(f"inorder_internal.window_query(t, {b}::feed_batch, 5, 7)" for b in BATCHES[:2]),
     f"inorder_internal.passed_query(t, {GAPS}, 5, key, t.relation, 10, 'passed')",
     f"inorder_internal.joined_query(t, ROW({GAPS}, NULL, NULL, NULL, NULL, '{{}}', NULL)::feed_batch, "
