@@ -13,6 +13,29 @@ EPOCH = datetime.date(1970, 1, 1)
 FIRST_DAY = (datetime.date(1, 1, 1) - EPOCH).days
 LAST_DAY = (datetime.date(9999, 12, 31) - EPOCH).days
 MICROSECONDS = 86_400_000_000  # of a day
+TYPES = {
+    "boolean": pa.bool_(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(), "float": pa.float32(),
+    "double": pa.float64(), "string": pa.string(), "binary": pa.binary(), "date": pa.date32(),
+    "timestamp_ntz": pa.timestamp("us"), "timestamp": pa.timestamp("us", "UTC"),
+}  # fmt: skip
+
+
+def schema_of(fields: Sequence[Field]) -> pa.Schema:
+    """What Spark takes for columns of these types.
+
+    >>> schema_of([Field("a", "array<decimal(5,2)>", "")]).field(0).type
+    ListType(list<element: decimal128(5, 2)>)
+    """
+    return pa.schema([(field.name, type_of(field.type)) for field in fields])
+
+
+def type_of(kind: str) -> pa.DataType:
+    """What Arrow calls a type of Spark's."""
+    if kind.startswith("array<"):
+        return pa.list_(pa.field("element", type_of(kind.removeprefix("array<").removesuffix(">"))))
+    if kind.startswith("decimal("):
+        return pa.decimal128(*map(int, kind.removeprefix("decimal(").removesuffix(")").split(",")))
+    return TYPES[kind]
 
 
 def converted(batch: pa.RecordBatch, fields: Sequence[Field], schema: pa.Schema) -> pa.RecordBatch:

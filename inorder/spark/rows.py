@@ -18,7 +18,7 @@ from inorder.database import APPLICATION_NAME, query
 from inorder.errors import InorderError, InputError
 from inorder.patience import CONFLICTS, TRIES, pauses
 from inorder.reading import columns_of
-from inorder.spark.arrow import converted
+from inorder.spark.arrow import converted, schema_of
 from inorder.spark.columns import select_list, wanted
 from inorder.spark.plan import Task
 
@@ -75,14 +75,14 @@ class Connection:
         self.connection.close()
 
 
-def read(dsn: str, task: Task, schema: dict[str, str], target: pa.Schema, wait: int) -> Iterator[pa.RecordBatch]:
+def read(dsn: str, task: Task, schema: dict[str, str], wait: int) -> Iterator[pa.RecordBatch]:
     """The rows of a part. What the server refuses for a moment before the first of them is asked again."""
     for pause in islice(pauses(), TRIES):
         began = False
         try:
             with closing(Connection(dsn)) as connection:
                 wait_for(connection, task.slice.lsn, wait)
-                for batch in batches(connection, task, schema, target):
+                for batch in batches(connection, task, schema):
                     began = True
                     yield batch
         except adbc_driver_manager.Error as error:
@@ -95,13 +95,14 @@ def read(dsn: str, task: Task, schema: dict[str, str], target: pa.Schema, wait: 
     raise explained(reason) from reason
 
 
-def batches(connection: Connection, task: Task, schema: dict[str, str], target: pa.Schema) -> Iterator[pa.RecordBatch]:
+def batches(connection: Connection, task: Task, schema: dict[str, str]) -> Iterator[pa.RecordBatch]:
     """The rows of a part as the server finds them; an error after the last if they are none of this batch."""
     source = task.source
     check_database(connection, source.database)
     connection.begin(sql.Identifier(source.schema, source.table))
     columns = columns_of(connection.rows(query("reader_columns"), table=source.oid))
     fields = wanted(columns, schema, f"{source.schema}.{source.table}")
+    target = schema_of(fields)
     text = rows_query(connection, task)
     connection.run("SELECT {columns} FROM ({rows}) AS e", columns=select_list(fields), rows=sql.SQL(text))
     for batch in connection.cursor.fetch_record_batch():

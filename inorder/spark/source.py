@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from inorder.errors import InputError
@@ -71,8 +70,7 @@ class Parts:
             return  # of a batch read without parts
         task, server = partition.task, self.options.servers[partition.task.server]
         names = {field.name: field.dataType.simpleString() for field in self.schema.fields}
-        target = to_arrow_schema(self.schema, timezone="UTC")
-        yield from read(server.read.dsn(), task, names, target, self.options.wait)
+        yield from read(server.read.dsn(), task, names, self.options.wait)
 
 
 class BatchReader(Parts, DataSourceReader):

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from inorder.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
+from inorder.spark.columns import Field
 
 from tail_runs import insert
 
@@ -175,6 +176,16 @@ def test_no_password_is_written_down(shop: Shop, events: Path) -> None:
     files = [path for folder in (shop.folder, events) for path in folder.rglob("*") if path.is_file()]
     assert len(files) > 5
     assert [path for path in files if SECRET.encode() in path.read_bytes()] == []
+
+
+def test_arrow_batches_have_the_types_that_spark_takes() -> None:
+    """Of every type that a column may have."""
+    arrow, types = pytest.importorskip("inorder.spark.arrow"), pytest.importorskip("pyspark.sql.pandas.types")
+    kinds = [*arrow.TYPES, "decimal(38,10)"]
+    fields = [Field(f"c{n}", kind, "") for n, kind in enumerate([*kinds, *(f"array<{kind}>" for kind in kinds)])]
+    schema = sessions.types.StructType.fromDDL(", ".join(field.ddl for field in fields))
+    assert arrow.schema_of(fields).equals(types.to_arrow_schema(schema, timezone="UTC"))
+    assert [field.dataType.simpleString() for field in schema] == [field.type for field in fields]
 
 
 def test_an_error_is_the_one_of_inorder(shop: Shop) -> None:
