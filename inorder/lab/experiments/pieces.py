@@ -14,7 +14,6 @@ from inorder.database import Connection, execute, one_row
 from inorder.errors import InorderError
 from inorder.lab import setting
 from inorder.lab.analysis.figures import estimated, median_of, ratio_of
-from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.timing import Prepared
 from inorder.lab.keys import SCHEMA
@@ -97,11 +96,6 @@ class PiecesExperiment(Experiment[PiecesPlan]):
         return plan.rows * len(
             plan.forms
         ) * BYTES_PER_ROW + 2**20, f"{plan.rows:,} rows of {2 * len(plan.forms)} tables"
-
-    @classmethod
-    def adapt(cls, plan: PiecesPlan, can: Capabilities) -> Adapted[PiecesPlan]:
-        """The CPU time of its processes is not to be seen."""
-        return adapted(plan, can, unseen="CPU time")
 
     def prepare(self) -> None:
         """All tables are in memory."""

@@ -29,7 +29,7 @@ PERCENTILES = {"p50_ms": 50.0, "p90_ms": 90.0, "p95_ms": 95.0, "p99_ms": 99.0, "
 class Load:
     """How hard to push: clients, threads, either seconds or transactions per client, the query protocol.
 
-    ``options`` are of its sessions, as PGOPTIONS has them.
+    ``options`` are of its sessions, as PGOPTIONS has them. ``rate`` is of all, in transactions a second.
     """
 
     clients: int
@@ -38,6 +38,7 @@ class Load:
     transactions: int | None = None
     protocol: str = "prepared"
     options: str = ""
+    rate: int | None = None
 
     def arguments(self) -> list[str]:
         """As pgbench takes them.
@@ -46,10 +47,13 @@ class Load:
         ['-M', 'prepared', '-c', '8', '-j', '2', '-T', '3']
         >>> Load(8, 2, transactions=1000, protocol="simple").arguments()
         ['-M', 'simple', '-c', '8', '-j', '2', '-t', '1000']
+        >>> Load(8, 2, seconds=3, rate=1000).arguments()[-2:]
+        ['-R', '1000']
         """
         length = ["-T", str(self.seconds)] if self.transactions is None else ["-t", str(self.transactions)]
         threads = str(min(self.threads, self.clients))
-        return ["-M", self.protocol, "-c", str(self.clients), "-j", threads, *length]
+        rate = [] if self.rate is None else ["-R", str(self.rate)]
+        return ["-M", self.protocol, "-c", str(self.clients), "-j", threads, *length, *rate]
 
 
 @dataclass(frozen=True)

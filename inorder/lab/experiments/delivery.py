@@ -1,0 +1,277 @@
+"""How long after its commit a row is delivered by a feed, and what waiting for it costs, by the way of waiting.
+
+``feed_wait``, and polls at several intervals, under a load of so many commits a second and without any.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+
+from inorder.database import Connection, execute, one_row
+from inorder.errors import InorderError
+from inorder.lab import setting
+from inorder.lab.analysis.figures import median_of, ratios_of
+from inorder.lab.experiment import Experiment
+from inorder.lab.instruments import pgbench
+from inorder.lab.instruments.machine import available_cores
+from inorder.lab.keys import SCHEMA
+from inorder.lab.plan import Plan
+from inorder.lab.results import Result
+from inorder.lab.turn import Metrics, Stage, every_round, single
+from inorder.report import charts
+from inorder.report.section import Column, Section, Value, figures, number
+from inorder.report.verdict import Compared, Verdict, costs
+
+LOADED, IDLE = "loaded", "idle"
+WAIT = "wait"
+TABLE, FEED = f"{SCHEMA}.signals", "inorder lab delivery"
+QUIET = 1.0  # seconds that are left to deliver the last rows
+TARGETS_MS = {"p50_ms": 5, "p99_ms": 25}
+MOST_IDLE_PERCENT = 1
+LOOKS_MS = 5  # between two looks of feed_wait at the counter of transactions
+
+READ = f"SELECT n FROM feed_read('{FEED}', null::{TABLE}, 10000)".encode()
+WAITING = f"SELECT feed_wait('{FEED}', '100ms')".encode()
+MOMENTS = f"SELECT n, extract(epoch FROM pg_xact_commit_timestamp(xmin))::float8 FROM {TABLE} WHERE n > %s".encode()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeliveryPlan(Plan):
+    """The load, and the intervals."""
+
+    rate: int = setting.count("Commits a second, each of one row.", 1, 10**5, 1000)
+    writers: int = setting.count("Sessions of pgbench.", 1, 100, 4)
+    intervals: tuple[float, ...] = setting.durations(
+        "Intervals of polls.", (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
+    )
+    seconds: int = setting.count("Seconds of each measurement.", 1, 300, 5, quick=2, full=20)
+    rounds: int = setting.rounds(6, quick=3, full=9)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Ways of waiting.
+
+        >>> DeliveryPlan(intervals=(0.005,)).kinds
+        ('wait', 'poll_5')
+        """
+        return (WAIT, *map(kind_of, self.intervals))
+
+
+def kind_of(interval: float) -> str:
+    """A poll at this interval.
+
+    >>> kind_of(0.0005)
+    'poll_0.5'
+    """
+    return f"poll_{1000 * interval:g}"
+
+
+def label_of(kind: str) -> str:
+    """In words.
+
+    >>> label_of("wait"), label_of("poll_5")
+    ('feed_wait', 'every 5 ms')
+    """
+    return "feed_wait" if kind == WAIT else f"every {kind.removeprefix('poll_')} ms"
+
+
+def pause_of(kind: str, session: Connection) -> Callable[[], object]:
+    """What a reader does between two reads."""
+    if kind == WAIT:
+        return lambda: session.execute(WAITING)
+    return partial(time.sleep, float(kind.removeprefix("poll_")) / 1000)
+
+
+@dataclass
+class Followed:
+    """What a reader was given: the moment of each read that found rows, and these; how often it read, and its CPU."""
+
+    deliveries: list[tuple[float, list[int]]] = field(default_factory=list)
+    reads: int = 0
+    cpu_seconds: float = 0.0
+
+    def follow(self, session: Connection, pause: Callable[[], object], stopped: threading.Event) -> None:
+        """Read and wait until stopped."""
+        before = time.thread_time()
+        while not stopped.is_set():
+            rows = [int(str(n)) for (n,) in session.execute(READ).fetchall()]
+            if rows:
+                self.deliveries.append((time.time(), rows))
+            self.reads += 1
+            pause()
+        self.cpu_seconds = time.thread_time() - before
+
+
+def delays_ms(committed: Mapping[int, float], deliveries: Sequence[tuple[float, Sequence[int]]]) -> list[float]:
+    """Of each row the time from its commit to its delivery; an error if it was not delivered exactly once.
+
+    >>> delays_ms({1: 10.0, 2: 10.5}, [(10.5, [1]), (11.0, [2])])
+    [500.0, 500.0]
+    """
+    delivered = [row for _, rows in deliveries for row in rows]
+    if sorted(delivered) != sorted(committed):
+        raise InorderError(f"{len(delivered):,} rows were delivered of {len(committed):,}")
+    return [1000 * (moment - committed[row]) for moment, rows in deliveries for row in rows]
+
+
+class DeliveryExperiment(Experiment[DeliveryPlan]):
+    """pgbench writes at a fixed rate, and one reader follows in a thread."""
+
+    name = "delivery"
+    summary = "Time from commit to delivery by a feed, and CPU of the reader, by the way of waiting."
+    question = "Is a row delivered later by feed_wait than by polling?"
+    alone = True
+    method = "commit timestamps and CPU time"
+    Plan: ClassVar = DeliveryPlan
+    session: Connection
+
+    @classmethod
+    def room(cls, plan: DeliveryPlan) -> tuple[int, str]:
+        """All rows."""
+        rows = plan.rate * plan.seconds * plan.rounds * len(plan.kinds)
+        return rows * 300 + 2**24, f"{rows:,} rows"
+
+    def prepare(self) -> None:
+        """The server as it comes, with the moment of each commit; commits wait for the disk."""
+        self.target.serve({"track_commit_timestamp": "on", "max_connections": str(self.plan.writers + 20)})
+        self.session = self.open_session()
+        self.target.create_schema(self.session)
+        columns = "id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigint GENERATED ALWAYS AS IDENTITY UNIQUE"
+        execute(self.session, f"CREATE TABLE {TABLE} ({columns})", f"SELECT feed_create('{FEED}', '{TABLE}')")
+        self.script = self.target.folder / "delivery.sql"
+        self.script.write_text(f"INSERT INTO {TABLE} DEFAULT VALUES;\n", encoding="utf-8")
+
+    def stages(self) -> list[Stage]:
+        """Each way of waiting, with the load and without, once a round."""
+        turns = [
+            single(step, kind, 0, f"{label_of(kind)}, {step}", partial(measure, kind))
+            for kind in self.plan.kinds
+            for step, measure in ((LOADED, self.load), (IDLE, self.idle))
+        ]
+        return [Stage(every_round(turns), self.plan.rounds)]
+
+    def outcome(self, metrics: Metrics) -> str:
+        """The delay, or what an idle reader costs."""
+        if "p99_ms" in metrics:
+            return f"p50 {metrics['p50_ms']:.1f} ms, p99 {metrics['p99_ms']:.1f} ms"
+        return f"{metrics['server_percent']:.2f} % of a core"
+
+    @contextmanager
+    def following(self, kind: str, found: Metrics) -> Iterator[Followed]:
+        """A reader that waits for what comes from now on; it has a second for the last rows."""
+        execute(self.session, f"SELECT feed_seek('{FEED}', 'now')")
+        stopped, reader = threading.Event(), Followed()
+        with self.target.connect() as session, ThreadPoolExecutor(1) as thread:
+            pause = pause_of(kind, session)
+            for _ in range(2):  # the first ones of a session plan their queries
+                session.execute(READ)
+                pause()
+            job = thread.submit(self.target.timed, session, partial(reader.follow, session, pause, stopped))
+            try:
+                yield reader
+                time.sleep(QUIET)
+            finally:
+                stopped.set()
+            done = job.result()
+        found["reads"] = reader.reads / done["seconds"]
+        found["client_percent"] = 100 * reader.cpu_seconds / done["seconds"]
+        found["server_percent"] = 100 * done["cpu_seconds"] / done["seconds"]
+
+    def load(self, kind: str, seed: int) -> Metrics:
+        """Delays of the rows that came meanwhile."""
+        (last,) = one_row(self.session, f"SELECT coalesce(max(n), 0) FROM {TABLE}")
+        found: Metrics = {}
+        with self.following(kind, found) as reader:
+            load = pgbench.Load(self.plan.writers, available_cores(), self.plan.seconds, rate=self.plan.rate)
+            done = self.target.pgbench(self.script, load, seed)
+        rows = self.session.execute(MOMENTS, (last,)).fetchall()
+        delays = delays_ms({int(str(n)): float(str(moment)) for n, moment in rows}, reader.deliveries)
+        if not delays:
+            raise InorderError(f"pgbench did nothing in {self.plan.seconds} s")
+        p50, p99 = np.percentile(delays, [50, 99])
+        return found | {"p50_ms": float(p50), "p99_ms": float(p99), "most_ms": max(delays), "tps": done.tps}
+
+    def idle(self, kind: str, _seed: int) -> Metrics:
+        """What the reader takes while nothing is committed."""
+        found: Metrics = {}
+        with self.following(kind, found):
+            time.sleep(self.plan.seconds)
+        return found
+
+    @classmethod
+    def sections(cls, result: Result) -> Sequence[Section]:
+        """The curve: a line for each way of waiting."""
+        plan = cls.plan_in(result)
+        kinds = [kind for kind in plan.kinds if result.select(LOADED, kind) or result.select(IDLE, kind)]
+        title = f"From commit to delivery at {plan.rate:,} commits a second, and the reader's CPU"
+        shown = ((label_of(kind), median_of(result, LOADED, kind, "p50_ms"), charts.series(0)) for kind in kinds)
+        return [
+            Section(
+                "delivery", title, COLUMNS, [row_of(result, kind) for kind in kinds],
+                f"Aimed at: p50 {TARGETS_MS['p50_ms']} ms, p99 {TARGETS_MS['p99_ms']} ms, idle {MOST_IDLE_PERCENT} % "
+                "of a core. Commits wait for the disk, also those of the reader, which move the feed.",
+                [charts.bars_chart("p50, milliseconds", title, shown, number(1))],
+            )
+        ]  # fmt: skip
+
+    @classmethod
+    def verdicts(cls, result: Result) -> Sequence[Verdict]:
+        """feed_wait, to polls at about the interval at which it looks."""
+        plan = cls.plan_in(result)
+        base = min(plan.kinds[1:], key=lambda kind: abs(interval_of(kind) - LOOKS_MS))
+        compared = [
+            Compared(metric, f"a poll {label_of(base)}", ratios_of(result, step, WAIT, base, values))
+            for metric, step, values in (("p50", LOADED, "p50_ms"), ("idle CPU time", IDLE, "server_percent"))
+        ]
+        shown = ((label_of(kind), median_of(result, LOADED, kind, "p50_ms"), charts.series(0)) for kind in (WAIT, base))
+        return costs(cls.question, compared, holds_text(result, plan), charts.bars_of(shown, number(1, "ms")))
+
+
+def holds_text(result: Result, plan: DeliveryPlan) -> str:
+    """The load, and the figures of feed_wait."""
+    p50, p99 = (median_of(result, LOADED, WAIT, name) for name in TARGETS_MS)
+    load = f"{plan.rate:,} commits a second by {plan.writers} sessions."
+    return f"{load} By feed_wait p50 {p50.median:.1f} ms, p99 {p99.median:.1f} ms." if p50 and p99 else load
+
+
+def interval_of(kind: str) -> float:
+    """Milliseconds between two polls."""
+    return float(kind.removeprefix("poll_"))
+
+
+COLUMNS = (
+    Column("waiting", "What the reader does between two reads: feed_wait, or sleep."),
+    Column("p50 ms", "Median of the rows of a measurement, from commit to the answer; median of the rounds.", figures,
+           "p50_ms", bar=True),
+    Column("p99 ms", "The same, 99 of 100 rows.", figures, "p99_ms", bar=True),
+    Column("reads/s", "Reads in a second under the load.", number(), "reads"),
+    Column("server %", "CPU of the reader's server process under the load, percent of a core.", figures,
+           "server_percent"),
+    Column("idle %", "The same while nothing is committed.", figures, "idle_percent"),
+    Column("client %", "CPU of the reader, a thread in Python, under the load.", figures, "client_percent",
+           terminal=False),
+    Column("client idle %", "The same while nothing is committed.", figures, "client_idle_percent", terminal=False),
+    Column("TPS", "Commits in a second, as pgbench counts them.", number(), "tps"),
+)  # fmt: skip
+
+
+def row_of(result: Result, kind: str) -> list[Value]:
+    """A way of waiting."""
+    return [
+        label_of(kind),
+        median_of(result, LOADED, kind, "p50_ms"),
+        median_of(result, LOADED, kind, "p99_ms"),
+        median_of(result, LOADED, kind, "reads"),
+        median_of(result, LOADED, kind, "server_percent"),
+        median_of(result, IDLE, kind, "server_percent"),
+        median_of(result, LOADED, kind, "client_percent"),
+        median_of(result, IDLE, kind, "client_percent"),
+        median_of(result, LOADED, kind, "tps"),
+    ]

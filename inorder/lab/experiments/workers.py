@@ -1,0 +1,196 @@
+"""How many rows several workers of a feed process, where each row is a call that takes a while.
+
+The work is a wait, as of a request to another server: workers differ in what the feed costs, not in cores.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+from inorder.database import Connection, execute, one_row
+from inorder.errors import InorderError
+from inorder.lab import setting
+from inorder.lab.analysis.figures import median_of, per, ratio_of, ratios_of
+from inorder.lab.experiment import Experiment
+from inorder.lab.keys import SCHEMA
+from inorder.lab.plan import Plan
+from inorder.lab.results import Result, Run
+from inorder.lab.turn import Metrics, Stage, every_round, single
+from inorder.report import charts
+from inorder.report.section import Column, Section, Value, number, to_base
+from inorder.report.verdict import Compared, Verdict, costs
+
+WORK = "work"
+TABLE, FEED = f"{SCHEMA}.jobs", "inorder lab workers"
+TARGET = {4: 2.5}  # times the speed of one
+
+TAKE = f"SELECT batch, token FROM feed_take_batch('{FEED}', %s, %s)"
+ROWS = f"SELECT id FROM feed_batch_rows('{FEED}', %s, null::{TABLE})"
+FINISH = f"SELECT feed_finish_batch('{FEED}', %s, token => %s)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkersPlan(Plan):
+    """How many workers, and what they do."""
+
+    workers: tuple[int, ...] = setting.counts(
+        "Workers of one feed, several comma-separated.", 1, 64, (1, 2, 4), full=(1, 2, 4, 8), sessions=True
+    )
+    rows: int = setting.count("Rows of each measurement.", 10, 10**6, 2000, quick=400, full=10_000)
+    batch_rows: int = setting.count("Rows of a batch.", 1, 10_000, 20)
+    call_us: int = setting.count("Microseconds of the call for a row.", 1, 10**6, 1000)
+    rounds: int = setting.rounds(6, quick=3, full=9)
+
+
+def kind_of(workers: int) -> str:
+    """So many workers.
+
+    >>> kind_of(4)
+    'workers_4'
+    """
+    return f"workers_{workers}"
+
+
+class WorkersExperiment(Experiment[WorkersPlan]):
+    """A thread and a session for each worker; the feed is set back before each measurement."""
+
+    name = "workers"
+    summary = "Rows a second that several workers of one feed process, where each row is a call of a millisecond."
+    question = "Is one worker of a feed slower than several?"
+    programs = ()
+    alone = True
+    method = "rows a second"
+    Plan: ClassVar = WorkersPlan
+    session: Connection
+
+    @classmethod
+    def room(cls, plan: WorkersPlan) -> tuple[int, str]:
+        """Little."""
+        return plan.rows * 400 + 2**24, f"{plan.rows:,} rows"
+
+    def prepare(self) -> None:
+        """A table of rows, each in a transaction of its own, and a feed."""
+        self.target.serve({"max_connections": str(max(self.plan.workers) + 20)})
+        self.session = self.open_session()
+        self.target.create_schema(self.session)
+        execute(
+            self.session,
+            f"CREATE TABLE {TABLE} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), body text DEFAULT 'a job')",
+            f"SELECT feed_create('{FEED}', '{TABLE}')",
+            f"DO $$BEGIN FOR n IN 1 .. {self.plan.rows} LOOP INSERT INTO {TABLE} DEFAULT VALUES; COMMIT; END LOOP; "
+            "END$$",
+        )
+
+    def stages(self) -> list[Stage]:
+        """Each number of workers, once a round."""
+        turns = [
+            single(WORK, kind_of(many), self.plan.rows, workers_text(many), partial(self.work, many))
+            for many in self.plan.workers
+        ]
+        return [Stage(every_round(turns), self.plan.rounds)]
+
+    def outcome(self, metrics: Metrics) -> str:
+        """How long it took."""
+        return f"{metrics['seconds']:.2f} s"
+
+    def work(self, many: int, _seed: int) -> Metrics:
+        """All rows, until no worker gets a batch; an error unless each was processed once."""
+        execute(self.session, f"SELECT feed_seek('{FEED}', 'beginning')")
+        sessions = [self.target.connect() for _ in range(many)]
+        try:
+            with ThreadPoolExecutor(many) as threads:
+                started = time.perf_counter()
+                shares = list(threads.map(self.process, sessions, range(many)))
+                seconds = time.perf_counter() - started
+        finally:
+            for session in sessions:
+                session.close()
+        processed = Counter(row for share in shares for row in share)
+        (expected,) = one_row(self.session, f"SELECT count(*) FROM {TABLE}")
+        if len(processed) != expected or max(processed.values(), default=0) > 1:
+            raise InorderError(
+                f"{workers_text(many)} processed {len(processed):,} rows of {expected:,}, "
+                f"{sum(processed.values()) - len(processed):,} again"
+            )
+        least = min(len(share) for share in shares)
+        return {"seconds": seconds, "least_share": least / (len(processed) / many)}
+
+    def process(self, session: Connection, number: int) -> list[str]:
+        """Batch after batch; the rows."""
+        done: list[str] = []
+        while True:
+            batch, token = one_row(session, TAKE, (f"worker {number}", self.plan.batch_rows))
+            if batch is None:
+                return done
+            for (row,) in session.execute(ROWS.encode(), (batch,)).fetchall():
+                time.sleep(self.plan.call_us / 1e6)
+                done.append(str(row))
+            session.execute(FINISH.encode(), (batch, token))
+
+    @classmethod
+    def sections(cls, result: Result) -> Sequence[Section]:
+        """A line for each number of workers."""
+        plan = cls.plan_in(result)
+        shown = ((workers_text(many), median_of(result, WORK, kind_of(many), speed_of), charts.series(0))
+                 for many in plan.workers)  # fmt: skip
+        title = f"{plan.rows:,} rows in batches of {plan.batch_rows:,}, a call of {plan.call_us:,} µs for each"
+        return [
+            Section(
+                "workers",
+                title,
+                COLUMNS,
+                [row_of(result, plan, many) for many in plan.workers if result.select(WORK, kind_of(many))],
+                "feed_take_batch, feed_batch_rows, the calls, feed_finish_batch; each a transaction.",
+                [charts.bars_chart("Rows a second", title, shown, number())],
+            )
+        ]
+
+    @classmethod
+    def verdicts(cls, result: Result) -> Sequence[Verdict]:
+        """One worker, to the most."""
+        plan = cls.plan_in(result)
+        one, most = min(plan.workers), max(plan.workers)
+        ratios = ratios_of(result, WORK, kind_of(one), kind_of(most), speed_of)
+        holds = f"Calls of {plan.call_us:,} µs for a row, batches of {plan.batch_rows:,} rows."
+        return costs(cls.question, [Compared("speed", workers_text(most), ratios, speed=True)], holds)
+
+
+def workers_text(many: int) -> str:
+    """So many of them.
+
+    >>> workers_text(1), workers_text(4)
+    ('1 worker', '4 workers')
+    """
+    return f"{many} worker{'s' * (many > 1)}"
+
+
+def speed_of(run: Run) -> float:
+    """Rows in a second."""
+    return run.rows / run.metrics["seconds"]
+
+
+COLUMNS = (
+    Column("workers", "Sessions that take batches of one feed at once."),
+    Column("rows/s", "Rows in a second, median of the rounds.", number(), "rows_per_second", bar=True),
+    Column("to the fewest", "Ratio to that of the smallest number of workers in the same round.", to_base, "ratio"),
+    Column("target", "What was aimed at, to one worker; nothing fails when it is missed."),
+    Column("ms", "Milliseconds for a row by one worker, the call included.", number(3), "row_ms"),
+    Column("least", "Rows of the worker that had least, to an equal share.", number(2), "least_share"),
+)
+
+
+def row_of(result: Result, plan: WorkersPlan, many: int) -> list[Value]:
+    """A number of workers."""
+    kind, target = kind_of(many), TARGET.get(many)
+    return [
+        workers_text(many),
+        median_of(result, WORK, kind, speed_of),
+        ratio_of(result, WORK, kind, kind_of(min(plan.workers)), speed_of),
+        f"{target:g}" if target else None,
+        median_of(result, WORK, kind, per("seconds", plan.rows / many, 1e3)),
+        median_of(result, WORK, kind, "least_share"),
+    ]
