@@ -29,6 +29,7 @@ MODULES = {
     "count": "inorder.count.command",
     "feeds": "inorder.feeds.command",
     "prepare": "inorder.prepare.command",
+    "citus": "inorder.citus.command",
 }
 UNLOADED = click.Command("unloaded")
 

@@ -23,9 +23,12 @@ def report(text: str) -> None:
     print(f"inorder: {text}", file=sys.stderr, flush=True)
 
 
-def once(dsn: str, attach: Callable[[Session], None], work: Callable[[], Result], *, writes: bool = False) -> Result:
+def once(
+    dsn: str, attach: Callable[[Session], None], work: Callable[[], Result], *, writes: bool = False,
+    kind: type[Session] = Session,
+) -> Result:  # fmt: skip
     """Do some work in a session; errors of the server are explained."""
-    session = Session(dsn, writes)
+    session = kind(dsn, writes)
     try:
         attach(session)
         return work()

@@ -50,7 +50,10 @@ class Session:
     snapshot of its own; and settings for the transaction only, so that a pooler may stand in between.
     """
 
+    first = sql.SQL("")  # of each transaction: statements that take no snapshot
+
     def __init__(self, dsn: str, writes: bool = False) -> None:
+        self.dsn = dsn
         self.connection = connect_as_user(dsn)
         try:
             self.connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
@@ -80,7 +83,7 @@ class Session:
     def transaction(self) -> Iterator[None]:
         """A transaction under settings that are the same everywhere."""
         with self.connection.transaction():
-            self.connection.execute(query("session_settings"))
+            self.connection.execute(sql.Composed([self.first, query("session_settings")]))
             yield
 
     def statement(self, text: sql.SQL, **parts: object) -> sql.Composed:
@@ -127,9 +130,10 @@ class Session:
         hold = self.statement(query("hold_tree"), table=table.identifier)
         return self.sent(self.begin("REPEATABLE READ"), hold, query("session_settings"), question)
 
-    def begin(self, isolation: str) -> sql.SQL:
+    def begin(self, isolation: str) -> sql.Composed:
         """The first statement of a transaction of which nothing is left to defaults."""
-        return sql.SQL(f"BEGIN ISOLATION LEVEL {isolation} NOT DEFERRABLE{ACCESS[self.connection.read_only]}")
+        begin = f"BEGIN ISOLATION LEVEL {isolation} NOT DEFERRABLE{ACCESS[self.connection.read_only]};\n"
+        return sql.SQL(begin) + self.first
 
     def sent(self, *statements: sql.Composable) -> Stream:
         """Several statements in one message."""

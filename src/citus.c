@@ -110,7 +110,7 @@ refuse_distributed(Oid relation)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("table %s is distributed by Citus: its shards can be read, not the table", relation_name(relation)),
 				 errdetail("The snapshot of this node does not cover the transactions of other nodes, so that rows would be lost."),
-				 errhint("Make its shards readable, each on its node, and read those.")));
+				 errhint("inorder citus makes its shards readable, each on its node; inorder tail --shards and inorder count --shards read all of them.")));
 }
 
 /* check_local(relation regclass): error if Citus has distributed a table or a partition of it */

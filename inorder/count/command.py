@@ -22,6 +22,7 @@ EVERY_MINUTE = "* * * * *"
 @click.option("--stop", is_flag=True, help="Drop the exact count.")
 @click.option("--fold", is_flag=True, help="Add the rows since the last fold to the stored number.")
 @click.option("--every", metavar="DURATION", help="Fold at this interval until Ctrl-C: 500ms, 5s, 2m.")
+@click.option("--shards", is_flag=True, help="Add up the shards of a TABLE that Citus has distributed.")
 @click.option("--cron", is_flag=True, help="Print the statement that schedules the fold by pg_cron.")
 @click.option("--schedule", metavar="CRON", help=f"Schedule for --cron.  [default: '{EVERY_MINUTE}']")
 @click.option(
@@ -32,7 +33,8 @@ EVERY_MINUTE = "* * * * *"
     help="Output format.",
 )  # fmt: skip
 def count(
-    table: str, start: bool, stop: bool, fold: bool, every: str | None, cron: bool, schedule: str | None, dsn: str,
+    table: str, start: bool, stop: bool, fold: bool, every: str | None, shards: bool, cron: bool,
+    schedule: str | None, dsn: str,
     output: str,
 ) -> None:  # fmt: skip
     """Print the exact number of rows of an insert-only TABLE, or start, fold or stop its count.
@@ -42,13 +44,16 @@ def count(
     """
     if sum((start, stop, fold, every is not None, cron)) > 1:
         raise InputError("--start, --stop, --fold, --every and --cron exclude each other")
+    if cron and shards:
+        raise InputError("--cron excludes --shards: pg_cron folds each shard on its node")
     if schedule is not None and not cron:
         raise InputError("--schedule requires --cron")
     # Loads the driver, which the help does not need.
     from inorder.count.counter import FOLD, SHOW, START, STOP, Counter  # noqa: PLC0415
+    from inorder.count.shards import ShardsCounter  # noqa: PLC0415
     from inorder.reconnect import forever, once  # noqa: PLC0415
 
-    counter = Counter(table)
+    counter = ShardsCounter(table) if shards else Counter(table)
     if every is not None:
         seconds = parse_duration(every, "--every")
         forever(dsn, counter.attach, counter.fold, lambda: time.sleep(seconds), writes=True)

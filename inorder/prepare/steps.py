@@ -135,13 +135,13 @@ class Preparation:
                 watcher.join()
 
 
-def prepare(plan: Plan, say: Callable[[str], None]) -> None:
+def prepare(plan: Plan, say: Callable[[str], None], kind: type[Session] = Session) -> None:
     """In a session of its own."""
     preparation = Preparation(plan, say)
-    once(plan.dsn, preparation.attach, preparation.run, writes=True)
+    once(plan.dsn, preparation.attach, preparation.run, writes=True, kind=kind)
 
 
-def listed(plan: Plan) -> list[str]:
+def listed(plan: Plan, kind: type[Session] = Session) -> list[str]:
     """The statements, without running them."""
     preparation = Preparation(plan, lambda _text: None)
-    return once(plan.dsn, preparation.attach, preparation.statements)
+    return once(plan.dsn, preparation.attach, preparation.statements, kind=kind)

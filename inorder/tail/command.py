@@ -62,6 +62,10 @@ MOST_ROWS = 2**31 - 1
     help="End no batch inside a transaction: a batch has more rows than --batch-rows if the last transaction has them.",
 )  # fmt: skip
 @click.option(
+    "--shards", is_flag=True,
+    help="Read all shards of a TABLE that Citus has distributed, from the coordinator; FILE has a position in each.",
+)  # fmt: skip
+@click.option(
     "--exec", "command", metavar="COMMAND",
     help="Run a shell command for each batch, with the whole batch as its input; exit code 0 means delivered.",
 )  # fmt: skip
@@ -96,14 +100,18 @@ def tail(**options: Any) -> None:
         run(plan, written.add)
 
 
-def check_order(feed: str | None, order_by: str | None, whole: bool) -> None:
-    """What rows come together, and in which order, is for a table only."""
+def check_order(feed: str | None, order_by: str | None, whole: bool, shards: bool) -> None:
+    """What rows come together, and in which order, is for a table only; what is of several nodes has no order."""
     if feed is not None and order_by is not None:
         raise InputError("--order-by is for a TABLE: a feed has the order column that it was created with")
     if feed is not None and whole:
         raise InputError("--whole-transactions is for a TABLE: a feed has the whole_transactions it was created with")
     if order_by is not None and whole:
         raise InputError("--whole-transactions excludes --order-by")
+    if shards and feed is not None:
+        raise InputError("--shards is for a TABLE and --position: a feed is in one database, of one shard")
+    if shards and order_by is not None:
+        raise InputError("--shards excludes --order-by: the values of several nodes have no common order")
 
 
 def check_directory(output: str, directory: Path | None, command: str | None, frame: bool) -> None:
@@ -125,7 +133,7 @@ def check_command(command: str | None, frame: bool, retries: str | None) -> None
 def plan_of(
     table: str | None, position: Path | None, feed: str | None, owner: str | None, dsn: str, output: str,
     directory: Path | None, follow: bool, interval: str | None, batch_rows: str, start: str | None,
-    order_by: str | None, whole: bool,
+    order_by: str | None, whole: bool, shards: bool,
     command: str | None, retries: str | None, frame: bool, accept_origin: bool, accept_output: bool,
 ) -> Plan:  # fmt: skip
     """The plan from the options, or an error in one sentence."""
@@ -134,7 +142,7 @@ def plan_of(
     if feed is not None and (table is not None or position is not None or start or accept_origin or accept_output):
         raise InputError("--feed has its table and its position in the database: give no TABLE, --position, "
                          "--start, --accept-origin or --accept-output")  # fmt: skip
-    check_order(feed, order_by, whole)
+    check_order(feed, order_by, whole, shards)
     check_directory(output, directory, command, frame)
     if owner is not None and feed is None:
         raise InputError("--owner requires --feed")
@@ -153,6 +161,7 @@ def plan_of(
         start=start or "beginning",
         order_by=order_by,
         whole=whole,
+        shards=shards,
         accept_origin=accept_origin,
         accept_output=accept_output,
         follow=follow,

@@ -17,6 +17,7 @@ class Plan:
     directory: Path | None = None  # of Parquet files
     batch_rows: int = 10_000
     start: str = "beginning"
+    shards: bool = False  # of a table that Citus has distributed
     order_by: str | None = None  # of a new position
     whole: bool = False  # transactions, in batches of a table
     accept_origin: bool = False

@@ -3,15 +3,19 @@
 import fcntl
 import os
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 
 from inorder.errors import InorderError, InputError
 from inorder.files import awaited, sync_folder
 from inorder.tail.state import NEW, State, decode, encode
 
 MOST_BYTES = 2**30  # a million ranges take 30 MB
+
+Kept = TypeVar("Kept")  # what a file holds: a state, or those of several tables
 
 
 class PositionFile:
@@ -47,10 +51,14 @@ class PositionFile:
 
     def read(self) -> State | None:
         """What it says; None if it is new."""
+        return self.read_as(decode)
+
+    def read_as(self, decoded: Callable[[bytes], Kept]) -> Kept | None:
+        """The same, of whatever it holds."""
         try:
             content = self.content()
             self.is_new = content == NEW
-            return None if self.is_new else decode(content)
+            return None if self.is_new else decoded(content)
         except ValueError as error:
             raise InputError(f"cannot use {self.asked}: {error}") from error
 
@@ -71,8 +79,12 @@ class PositionFile:
 
         If it need not be lasting, a crash of the host may bring back one of the states before, whole.
         """
+        self.save_bytes(encode(state), lasting)
+
+    def save_bytes(self, content: bytes, lasting: bool = True) -> None:
+        """The same, of whatever it holds."""
         try:
-            replacement = self.put(encode(state))
+            replacement = self.put(content)
             if lasting:
                 sync_folder(self.path.parent)
         except OSError as error:

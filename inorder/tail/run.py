@@ -15,6 +15,7 @@ from inorder.tail.formats import FORMATS
 from inorder.tail.output_file import FIRST_BYTES, FileSink, is_file
 from inorder.tail.plan import Plan
 from inorder.tail.position import PositionFile
+from inorder.tail.shards import ShardsSource
 from inorder.tail.sinks import DeviceSink, Sink, is_device
 from inorder.tail.sources import Batch, FeedSource, Source, TableSource
 from inorder.tail.whole import CommandSink, FeedFileSink, PipeSink, WholeBatches
@@ -81,6 +82,8 @@ def source_for(plan: Plan, stack: ExitStack, sink: Sink) -> Source:
         return stack.enter_context(closing(FeedSource(plan.feed, plan.owner, form, plan.batch_rows)))
     assert plan.table is not None and plan.position is not None
     file = stack.enter_context(PositionFile(plan.position))
+    if plan.shards:
+        return stack.enter_context(closing(ShardsSource(plan, file, sink.keep)))
     return TableSource(
         plan.table, file, form, plan.batch_rows, plan.start, plan.order_by, plan.accept_origin, sink.keep, plan.whole
     )

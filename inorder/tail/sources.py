@@ -19,8 +19,7 @@ from inorder.reconnect import InUseError
 from inorder.session import Session, Table, explained, rows_of
 from inorder.stream import Rows, Stream
 from inorder.tail.formats import Format
-from inorder.tail.position import PositionFile
-from inorder.tail.state import Json, Mark, Pending, State, is_in_set, name_of, order_of
+from inorder.tail.state import Json, Keeper, Mark, Pending, State, is_in_set, name_of, order_of
 
 # Small batches into a file, where nobody sees them, are joined up to so many rows, bytes, and batches of the last size.
 JOINED_ROWS, JOINED_BYTES, JOINED_BATCHES = 100_000, 10_000_000, 10
@@ -96,7 +95,7 @@ class TableSource:
     """A table, read without any state in the database."""
 
     def __init__(
-        self, name: str, file: PositionFile, form: Format, max_rows: int, start: str, order_by: str | None,
+        self, name: str, file: Keeper, form: Format, max_rows: int, start: str, order_by: str | None,
         accept: bool, sync_output: Callable[[], None], whole: bool = False,
     ) -> None:  # fmt: skip
         self.name, self.file, self.form, self.max_rows = name, file, form, max_rows

@@ -3,8 +3,10 @@
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 FORMAT = 1
 NEW = b'{"format": 1, "new": true}\n'  # a file that was made, and whose first run did not come to read
@@ -16,6 +18,7 @@ VALUE = re.compile(r"-?\d{1,19}", re.ASCII)
 DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 Json = dict[str, Any]  # a position or a batch, as the server wrote it
+Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,19 @@ class State:
         return replace(self, position=position, pending=replace(self.pending, batch=batch, after=after))
 
 
+class Keeper(Protocol):
+    """What keeps the position in a table: a file, or a part of one."""
+
+    asked: Path
+    descriptor: int
+
+    def read(self) -> State | None:
+        """What it says; None if it is new."""
+
+    def save(self, state: State, lasting: bool = True) -> None:
+        """Keep this instead."""
+
+
 def encode(state: State) -> bytes:
     """The text of the file.
 
@@ -78,12 +94,17 @@ def decode(content: bytes) -> State:
     Traceback (most recent call last):
     ValueError: its format is 2, this inorder knows 1
     """
+    return decode_as(content, state_of)
+
+
+def decode_as(content: bytes, made_of: Callable[[Json], Kept]) -> Kept:
+    """The same, of whatever is made of its fields."""
     try:
         fields = json.loads(content, object_pairs_hook=without_repeats, parse_constant=refused)
         json.dumps(fields, ensure_ascii=False).encode()  # half of a surrogate pair is no text
         if (version := fields.pop("format")) != FORMAT:
             raise ValueError(f"its format is {version!r}, this inorder knows {FORMAT}")
-        return checked(state_of(fields))
+        return made_of(fields)
     except RecursionError:
         raise ValueError("it is damaged, or no position file: it is nested too deeply") from None
     except (KeyError, TypeError, AttributeError, UnicodeError, json.JSONDecodeError) as error:
@@ -104,13 +125,21 @@ def refused(constant: str) -> None:
 
 
 def state_of(fields: Json) -> State:
-    """The parts as objects of ours; TypeError if one is too many or missing."""
+    """The parts as objects of ours, checked; TypeError if one is too many or missing."""
+    if "shards" in fields:
+        raise ValueError("it is a position in the shards of a table: give --shards")
     pending, output = fields.pop("pending"), fields.pop("output", None)
-    return State(
-        **fields,
-        pending=None if pending is None else Pending(**pending),
-        output=None if output is None else Mark(**output),
-    )
+    return checked(State(**fields, pending=pending_of(pending), output=mark_of(output)))
+
+
+def pending_of(fields: Json | None) -> Pending | None:
+    """A batch that is being written, if there is one."""
+    return None if fields is None else Pending(**fields)
+
+
+def mark_of(fields: Json | None) -> Mark | None:
+    """Where the output ends, if it is a file."""
+    return None if fields is None else Mark(**fields)
 
 
 def checked(state: State) -> State:

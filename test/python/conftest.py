@@ -15,6 +15,7 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server, find_server
 from inorder.lab.server.temporary import service_account, temporary_folder
 
+from citus_nodes import Nodes, make_distributed, three_nodes
 from ground import Place, run
 from tail_runs import Tail, make_table
 from tool import LabRun, run_experiment
@@ -144,6 +145,29 @@ def shared_folder() -> Iterator[Path]:
 def lab_run(tmp_path: Path, server: Server, shared_folder: Path) -> LabRun:
     """Runs of experiments by their name and options, in an empty folder."""
     return partial(run_experiment, tmp_path, server, shared_folder)
+
+
+@pytest.fixture(scope="session")
+def nodes() -> Iterator[Nodes]:
+    """A coordinator of Citus and two workers, for the tests that script/citus runs."""
+    with three_nodes() as running:
+        yield running
+
+
+@pytest.fixture
+def coordinator(nodes: Nodes) -> Iterator[Connection]:
+    """A session there."""
+    with connect(nodes.dsn) as connection:
+        yield connection
+
+
+@pytest.fixture
+def events(coordinator: Connection) -> Iterator[str]:
+    """The name of a distributed table of four shards, which are not readable yet."""
+    name = f"t{next(SCHEMAS)}"
+    make_distributed(coordinator, name)
+    yield name
+    run(coordinator, f"DROP TABLE {name}", "CALL citus_cleanup_orphaned_resources()")
 
 
 @pytest.hookimpl(wrapper=True)

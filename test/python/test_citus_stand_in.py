@@ -4,15 +4,24 @@ The extension reads one table of Citus and calls nothing of it. So an extension 
 these tests need; test_citus.py has the real one.
 """
 
+import json
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
 
 import psycopg
 import pytest
+from inorder.citus.shards import COORDINATOR, Shard, node_dsn
 from inorder.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
+from inorder.session import Session
+from inorder.tail import shards_state, state
+from psycopg.conninfo import conninfo_to_dict
 
 from conftest import scalar
+from tail_runs import Tail
 
 pytestmark = pytest.mark.server
 
@@ -143,6 +152,81 @@ def test_another_form_of_the_catalog_is_refused(database: Connection) -> None:
     database.execute("ALTER TABLE pg_catalog.pg_dist_partition ALTER logicalrelid TYPE text")
     with pytest.raises(psycopg.errors.FeatureNotSupported, match="has another form"):
         database.execute("SELECT feed_create('f', 'events')")
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (("citus", "events"), "has no extension citus"),
+    (("citus", "nothing"), 'relation "nothing" does not exist'),
+    (("citus", "events", "--every", "5s", "--undo"), "--every excludes"),
+    (("citus", "events", "--column", "x", "--undo"), "--column excludes"),
+    (("tail", "events", "--position", "p", "--shards"), "has no extension citus"),
+    (("tail", "--feed", "f", "--shards"), "--shards is for a TABLE"),
+    (("tail", "events", "--position", "p", "--shards", "--order-by", "n"), "--shards excludes --order-by"),
+    (("count", "events", "--shards"), "has no extension citus"),
+    (("count", "events", "--shards", "--cron"), "--cron excludes --shards"),
+])  # fmt: skip
+def test_the_tool_without_citus(
+    cluster: Cluster, fresh: Connection, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    """One clear sentence; a position file that was not needed is not left."""
+    command, *rest = arguments
+    assert message in Tail(cluster, tmp_path, command=command)(*rest, code=2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def entry(**changes: object) -> dict[str, object]:
+    """A shard in a position file."""
+    position = {"transactions": "{[0,9)}", "partial": None, "last_key": None, "members": None, "origin": None}
+    place = {"id": 7, "table": "public.t_7", "group": 1, "host": "w1", "port": 5432, "low": 0, "high": 9}
+    return place | {"position": position} | changes
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"shards": []}, "shards or table"),
+    ({"shards": [entry(id="7")]}, "id of a shard"),
+    ({"shards": [entry(low="0")]}, "low of a shard"),
+    ({"shards": [entry(host=None)]}, "table or host"),
+    ({"shards": [entry(extra=1)]}, "extra"),
+    ({"shards": [entry(position={"transactions": "{[5,1)}"})]}, "transactions of the position"),
+    ({"pending": {"shard": "8@1", "batch": {}, "after": {}, "start": None}}, "shard of the pending batch"),
+    ({"pending": {"shard": "7@1", "batch": {}, "after": {}, "start": None}}, "transactions of the pending batch"),
+    ({"output": {"size": -1, "last": "0" * 64}}, "size of the output"),
+    ({"table": None}, "shards or table"),
+])  # fmt: skip
+def test_damaged_positions_are_refused(changes: dict[str, object], message: str) -> None:
+    """Whatever is read is checked before it is used."""
+    whole = {"format": 1, "database": "d", "table": "public.t", "shards": [entry()], "pending": None, "output": None}
+    assert list(shards_state.decode(json.dumps(whole).encode()).entries) == ["7@1"]
+    with pytest.raises(ValueError, match=message):
+        shards_state.decode(json.dumps(whole | changes).encode())
+
+
+def test_positions_are_not_taken_for_each_other() -> None:
+    """Those of a table, and those in shards."""
+    whole = {"format": 1, "database": "d", "table": "public.t", "shards": [entry()], "pending": None, "output": None}
+    with pytest.raises(ValueError, match="give --shards"):
+        state.decode(json.dumps(whole).encode())
+    one = {"format": 1, "database": "d", "table": "t", "position": {"transactions": "{}"}, "pending": None}
+    with pytest.raises(ValueError, match="leave out --shards"):
+        shards_state.decode(json.dumps(one).encode())
+
+
+def test_a_node_is_reached_as_the_coordinator_is() -> None:
+    """But for host and port; the coordinator's own shards in the same way."""
+    shard = Shard(7, "public.t_7", 2, "w2", 6543)
+
+    class Info:
+        dbname, user = "shop", "reader"
+
+    class At:
+        dsn = "postgresql://reader@c:5432/shop?hostaddr=10.0.0.1&sslmode=prefer"
+        connection = type("Connection", (), {"info": Info})
+
+    session = cast(Session, At())
+    assert conninfo_to_dict(node_dsn(session, shard)) == {
+        "host": "w2", "port": "6543", "hostaddr": "", "dbname": "shop", "user": "reader", "sslmode": "prefer",
+    }  # fmt: skip
+    assert node_dsn(session, replace(shard, group=COORDINATOR)) == At.dsn
 
 
 def test_other_access_methods_are_refused(database: Connection) -> None:

@@ -1,0 +1,1 @@
+"""Tables that Citus has distributed: where their shards are, and ``inorder citus``, which makes these readable."""

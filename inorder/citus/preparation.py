@@ -1,0 +1,141 @@
+"""The preparation of all shards of a table, one after the other, each on its node."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+import psycopg
+
+from inorder.citus.shards import Distributed, Shard, ShardSession, node_dsn, on_node
+from inorder.database import query
+from inorder.errors import InputError
+from inorder.prepare import steps
+from inorder.reconnect import forever, once, report
+from inorder.session import Session, first_line
+
+Say = Callable[[str], None]
+
+GENERATED = "bigint GENERATED ALWAYS AS (xact_id_generated()) STORED"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done to the shards of a table."""
+
+    table: str
+    column: str | None
+    lock_timeout: float  # seconds
+    tries: int
+    undo: bool
+    dry_run: bool
+    dsn: str
+
+    def of_shard(self, dsn: str, shard: Shard, column: str) -> steps.Plan:
+        """The same for one of them. Its index is that of the table, which Citus makes on each shard."""
+        return steps.Plan(shard.table, column, "btree", self.lock_timeout, self.tries, self.undo, False, dsn)
+
+
+class Preparation:
+    """The shards of one table, in a session on the coordinator."""
+
+    def __init__(self, plan: Plan, say: Say) -> None:
+        self.plan, self.say = plan, say
+
+    def attach(self, session: Session) -> None:
+        """Find the table."""
+        self.session = session
+        self.distributed = Distributed(session, self.plan.table)
+
+    def run(self) -> int:
+        """All of them, also those that are moved meanwhile; returns how many there are."""
+        shards = self.distributed.shards()
+        column = "" if self.plan.undo else self.column()
+        self.check_nodes(shards)
+        seen: set[Shard] = set()
+        while waiting := [shard for shard in shards if shard not in seen]:
+            for place, shard in enumerate(waiting, 1):
+                self.one(shard, column, f"{place} of {len(waiting)}")
+            seen.update(waiting)
+            shards = self.distributed.shards()
+        return len(shards)
+
+    def one(self, shard: Shard, column: str, place: str) -> None:
+        """Prepare one shard, unless it is readable."""
+        plan = self.plan.of_shard(node_dsn(self.session, shard), shard, column)
+        if not self.plan.undo and self.is_readable(shard):
+            self.say(f"{shard.place} ({place}) is readable")
+        elif self.plan.dry_run:
+            for statement in steps.listed(plan, ShardSession):
+                self.say(f"{statement};  -- {shard.host}:{shard.port}")
+        else:
+            self.say(f"{shard.place} ({place})")
+            steps.prepare(plan, lambda text: self.say(f"  {text}"), ShardSession)
+
+    def is_readable(self, shard: Shard) -> bool:
+        """Whether a reader could begin there."""
+        session = on_node(self.session, shard)
+        try:
+            session.row(query("citus_is_readable"), table=session.table(shard.table).oid)
+        except psycopg.errors.ObjectNotInPrerequisiteState:
+            return False
+        finally:
+            session.close()
+        return True
+
+    def check_nodes(self, shards: list[Shard]) -> None:
+        """Error if a node has no extension, before anything is done."""
+        for shard in {(shard.host, shard.port): shard for shard in shards}.values():
+            on_node(self.session, shard).close()
+
+    def column(self) -> str:
+        """The column with the number; an error if nodes would not compute it themselves, or it has no index."""
+        table = self.distributed.table
+        rows = self.session.rows(
+            query("citus_column"), table=table.oid, schema=self.session.schema_name, column=self.plan.column
+        )
+        generated = [(str(name), indexed) for name, is_generated, indexed in rows if is_generated]
+        if len(generated) > 1:
+            raise InputError(f"table {table.quoted} has several columns with transaction numbers: give one by --column")
+        if not generated:
+            raise InputError(missing(table.quoted, str(rows[0][0]) if rows else None, self.plan.column or "xact"))
+        ((name, indexed),) = generated
+        if not indexed:
+            raise InputError(
+                f"table {table.quoted} has no index that begins with column {name}\n"
+                f"HINT:  On the coordinator: CREATE INDEX CONCURRENTLY ON {table.quoted} ({name})"
+            )
+        return name
+
+
+def missing(table: str, other: str | None, name: str) -> str:
+    """The error about a table whose nodes do not compute the number."""
+    if other is not None:
+        return (
+            f"column {other} of {table} has a default, which the coordinator evaluates: its number is that of another "
+            f"node's transaction\nHINT:  Add a column of its own: {GENERATED}. It rewrites the shards."
+        )
+    return (
+        f"table {table} has no column {name} with the transaction number\n"
+        f"HINT:  On the coordinator: ALTER TABLE {table} ADD COLUMN {name} {GENERATED}, which rewrites the shards; "
+        f"then CREATE INDEX CONCURRENTLY ON {table} ({name})"
+    )
+
+
+def run(plan: Plan, say: Say) -> int:
+    """In a session of its own; returns how many shards there are."""
+    preparation = Preparation(plan, say)
+    return once(plan.dsn, preparation.attach, preparation.run)
+
+
+def repeat(plan: Plan, seconds: float) -> NoReturn:
+    """At an interval, over restarts of the coordinator; says only what it does."""
+    preparation = Preparation(plan, lambda text: None if text.endswith("is readable") else report(text))
+
+    def work() -> None:
+        try:
+            preparation.run()
+        except psycopg.errors.UndefinedTable as error:
+            report(f"trying again: {first_line(error)}")  # a shard that was moved in this moment
+
+    forever(plan.dsn, preparation.attach, work, lambda: time.sleep(seconds))

@@ -1,0 +1,46 @@
+"""The counts of all shards of a table that Citus has distributed, added up."""
+
+from contextlib import closing
+
+import psycopg
+from psycopg import sql
+
+from inorder.citus.shards import Distributed, Shard, on_node
+from inorder.count.counter import SHOW, STOP, Counter
+from inorder.errors import InorderError, InputError
+from inorder.session import Session, explained
+
+TRIES = 5
+
+
+class ShardsCounter(Counter):
+    """The count of one table, in a session on the coordinator: each shard is counted on its node."""
+
+    def attach(self, session: Session) -> None:
+        """Find the table."""
+        self.session = session
+        self.distributed = Distributed(session, self.name)
+        self.table = self.distributed.table
+
+    def ask(self, statement: sql.SQL) -> int:
+        """The sum over all shards, if they were the same before and afterwards: a copy of a row is none of its own."""
+        for _ in range(TRIES):
+            shards = self.distributed.shards()
+            total = sum(self.ask_shard(shard, statement) for shard in shards)
+            if self.distributed.shards() == shards:
+                return total
+        raise InorderError(f"the shards of {self.table.quoted} were moved during each of {TRIES} counts: try again")
+
+    def ask_shard(self, shard: Shard, statement: sql.SQL) -> int:
+        """The number of one of them."""
+        with closing(on_node(self.session, shard, writes=statement is not SHOW)) as node:
+            try:
+                (number,) = node.row(statement, table=node.table(shard.table).oid)
+            except psycopg.errors.ObjectNotInPrerequisiteState as error:
+                if statement is STOP:
+                    return 0  # of one that was moved, and has none
+                raise InputError(
+                    f"{shard.place}: {explained(error)}\n"
+                    f"HINT:  After a shard was moved or split: inorder citus {self.name}, and count --shards --start."
+                ) from error
+        return int(str(number)) if number else 0

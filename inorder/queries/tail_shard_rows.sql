@@ -1,0 +1,2 @@
+-- The rows of a table.
+SELECT pg_catalog.count(*) FROM {relation}

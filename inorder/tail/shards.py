@@ -1,0 +1,372 @@
+"""All shards of a table that Citus has distributed, read as one stream: batches of single shards, in turn."""
+
+import collections
+import time
+from collections.abc import Callable, Generator
+from dataclasses import replace
+
+import psycopg
+
+from inorder.citus.shards import Distributed, Shard, ShardSession, on_node
+from inorder.database import query
+from inorder.errors import InorderError, InputError
+from inorder.reconnect import report
+from inorder.session import Session
+from inorder.stream import Rows
+from inorder.tail.formats import FORMATS
+from inorder.tail.handover import handed_over, is_frozen
+from inorder.tail.plan import Plan
+from inorder.tail.position import PositionFile
+from inorder.tail.shards_state import Entry, ShardsState, decode, encode, key_of
+from inorder.tail.sources import Batch, TableSource, as_json
+from inorder.tail.state import Mark, State
+
+LOOK_SECONDS = 0.1  # between two looks for transactions that have ended on a node
+LOOKS = 10
+
+
+class Part:
+    """The part of a position file that is of one shard, in the place of a file of its own."""
+
+    def __init__(self, whole: "ShardsFile", key: str) -> None:
+        self.whole, self.key = whole, key
+        self.asked, self.descriptor = whole.file.asked, whole.file.descriptor
+
+    def read(self) -> State:
+        """What it says of the shard."""
+        return self.whole.present.of(self.key)
+
+    def save(self, state: State, lasting: bool = True) -> None:
+        """Save all of the file, with this."""
+        self.whole.save_part(self.key, state, lasting)
+
+
+class ShardsFile:
+    """A position file with a position in each shard.
+
+    A save has the positions of all shards as they are now: those of the other shards may have moved since the last one,
+    and so has the end of the output.
+    """
+
+    def __init__(self, file: PositionFile) -> None:
+        self.file = file
+        self.state = file.read_as(decode)
+        self.output = self.state.output if self.state else None
+        self.readers: dict[str, TableSource] = {}
+
+    @property
+    def present(self) -> ShardsState:
+        """The state, once there is one."""
+        assert self.state is not None
+        return self.state
+
+    def now(self, states: dict[str, State] | None = None) -> ShardsState:
+        """Where the readers are, but for some of which it is given. A batch is pending in one of them at most."""
+        all_states = {key: reader.present for key, reader in self.readers.items()} | (states or {})
+        pending = {key: state.pending for key, state in all_states.items() if state.pending}
+        (pending_in, batch) = next(iter(pending.items()), (None, None))
+        moved = self.present.moved({key: state.position for key, state in all_states.items()})
+        return replace(moved, pending_in=pending_in, pending=batch)
+
+    def save_part(self, key: str, state: State, lasting: bool) -> None:
+        """All shards, with this state of one."""
+        self.save(self.now({key: state}), lasting)
+
+    def save(self, state: ShardsState, lasting: bool = True) -> None:
+        """All of it. What a reader takes for saved decides whether it saves its next batch before that is written."""
+        state = replace(state, output=self.output)
+        self.file.save_bytes(encode(state), lasting)
+        self.state = state
+        for key, reader in self.readers.items():
+            reader.saved, reader.unsettled = state.of(key), False
+
+
+class ShardsSource:
+    """The shards of a table, each read as a table of its node. A round asks each in turn, until it has no more."""
+
+    def __init__(self, plan: Plan, file: PositionFile, sync_output: Callable[[], None]) -> None:
+        assert plan.table is not None
+        self.plan, self.name, self.form, self.sync_output = plan, plan.table, FORMATS[plan.output], sync_output
+        self.file = ShardsFile(file)
+        state = self.file.state
+        self.output = state.output if state else None
+        self.begun = state.pending.start if state and state.pending else None
+        self.nodes: dict[int, ShardSession] = {}
+        self.round: collections.deque[str] = collections.deque()
+        self.is_new = state is None
+        self.current: str | None = None  # the shard whose batch was handed out last
+        self.is_idle = True  # the last round found nothing more
+        self.count = self.full = 0  # rows of that batch, and with how many there is more
+        self.ended: dict[int, object] = {}  # of each node, before the round
+        self.held: dict[str, ShardSession] = {}  # where shards were, so that they stay until they are read
+        self.frozen: set[str] = set()  # shards that nobody writes to any more, where they were
+        self.reported: set[str] = set()
+
+    @property
+    def readers(self) -> dict[str, TableSource]:
+        """Of each shard."""
+        return self.file.readers
+
+    def lock(self) -> int:
+        """The position file's."""
+        return self.file.file.descriptor
+
+    # --- sessions ---------------------------------------------------------------
+
+    def attach(self, session: Session) -> None:
+        """Find the table, its shards, and the place in each."""
+        self.close()
+        self.session = self.coordinator = session
+        self.distributed = Distributed(session, self.name)
+        self.table = self.distributed.table
+        shards = self.distributed.shards()
+        self.places = {shard.group: shard for shard in shards}
+        if self.file.state is None:
+            self.begin_file(shards)
+        self.check_table(self.file.present)
+        for key, entry in self.file.present.entries.items():
+            self.attach_shard(key, entry.shard)
+        self.round.clear()
+        self.current, self.is_idle = None, True
+
+    def close(self) -> None:
+        """Leave the nodes."""
+        for node in (*self.nodes.values(), *self.held.values()):
+            node.close()
+        self.nodes.clear()
+        self.held.clear()
+
+    def node(self, shard: Shard) -> ShardSession:
+        """A session on the node of a shard, wherever that is now."""
+        if shard.group not in self.nodes:
+            self.nodes[shard.group] = on_node(self.coordinator, self.places.get(shard.group, shard))
+        return self.nodes[shard.group]
+
+    def begin_file(self, shards: list[Shard]) -> None:
+        """A position in each shard, all in one file from the beginning."""
+        table = self.distributed.table
+        entries = {key_of(shard): Entry(shard, self.start(shard)) for shard in shards}
+        self.file.save(ShardsState(table.database, table.quoted, entries))
+
+    def start(self, shard: Shard) -> dict[str, object]:
+        """A position to begin with."""
+        node = self.node(shard)
+        try:
+            (position,) = node.row(
+                query("tail_start"), table=node.table(shard.table).oid, start=self.plan.start, order_by=None
+            )
+        except psycopg.errors.ObjectNotInPrerequisiteState as error:
+            raise unreadable(shard, self.name) from error
+        return as_json(position)
+
+    def check_table(self, state: ShardsState) -> None:
+        """A file is of one table."""
+        table = self.distributed.table
+        if (state.database, state.table) != (table.database, table.quoted):
+            kept = f"{state.table} in the database '{state.database}'"
+            raise InputError(
+                f"{self.file.file.asked} is the position in {kept}, not in {table.quoted} in '{table.database}'"
+            )
+
+    def attach_shard(self, key: str, shard: Shard) -> None:
+        """Read it on its node."""
+        if key not in self.readers:
+            self.readers[key] = TableSource(
+                shard.table, Part(self.file, key), self.form, self.plan.batch_rows, self.plan.start, None,
+                self.plan.accept_origin, self.sync_output, self.plan.whole,
+            )  # fmt: skip
+        try:
+            self.readers[key].attach(self.node(shard))
+        except psycopg.errors.UndefinedTable as error:
+            raise gone(shard) from error
+
+    # --- batches ----------------------------------------------------------------
+
+    @property
+    def reader(self) -> TableSource:
+        """That of the batch."""
+        assert self.current is not None
+        return self.readers[self.current]
+
+    def next(self) -> Batch | None:
+        """The one that was begun, or the next of the round; none at its end, unless shards were moved meanwhile."""
+        if self.is_idle:
+            self.begin_round()
+        while True:
+            self.pass_on()
+            if self.round:
+                self.current = self.round[0]
+                self.session, self.table = self.reader.session, self.reader.table
+                batch = self.asked(self.current)
+                self.count, self.full = 0, batch.full if batch else 1
+                if batch is not None:
+                    return replace(batch, is_part=True)  # what follows it is for us to know
+            elif not self.renew():
+                self.is_idle = True
+                return None
+
+    def begin_round(self) -> None:
+        """All shards, the one with an unfinished batch first."""
+        self.is_idle = False
+        self.ended = self.ended_now()
+        self.round = collections.deque(sorted(self.readers, key=lambda key: self.readers[key].present.pending is None))
+        self.current = None
+
+    def pass_on(self) -> None:
+        """From the shard whose turn it was: it comes again in this round if its batch was full."""
+        if self.current is not None and self.round:
+            self.round.popleft()
+            if self.count >= self.full:
+                self.round.append(self.current)
+        self.current = None
+
+    def asked(self, key: str) -> Batch | None:
+        """The next batch of a shard; an error that explains it if the shard is gone."""
+        try:
+            return self.readers[key].next()
+        except psycopg.errors.UndefinedTable as error:
+            raise gone(self.file.present.entries[key].shard) from error
+
+    def rows(self, batch: Batch) -> Generator[Rows, None, None]:
+        """Its rows, counted."""
+        self.count = 0
+        for rows in self.reader.rows(batch):
+            self.count += len(rows)
+            yield rows
+        self.count -= self.form.has_header
+
+    def expect(self, batch: Batch, size: int) -> None:
+        """The next batch is of another shard, perhaps of the same session."""
+
+    def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
+        """Remember it."""
+        self.file.output = output or self.file.output
+        self.reader.begin(batch, start, output)
+
+    def finish(self, batch: Batch, output: Mark | None) -> None:
+        """Move the position of its shard."""
+        self.file.output = output or self.file.output
+        self.reader.finish(batch, output)
+
+    def skip(self, batch: Batch) -> None:
+        """Move the position of its shard."""
+        self.reader.skip(batch)
+
+    def settle(self) -> None:
+        """One save is for all shards."""
+        for reader in self.readers.values():
+            reader.settle()
+
+    def keep(self) -> None:
+        """One save is for all shards, too."""
+        if any(reader.state != reader.saved for reader in self.readers.values()):
+            self.sync_output()
+            self.file.save(self.file.now())
+
+    # --- waiting ----------------------------------------------------------------
+
+    def ended_now(self) -> dict[int, object]:
+        """The transactions that have ended, of each node."""
+        return {group: node.row(query("tail_ended")) for group, node in self.nodes.items()}
+
+    def wait(self) -> None:
+        """Until transactions have ended on a node since the last round began, or for a second."""
+        for _ in range(LOOKS):
+            if self.ended_now() != self.ended:
+                return
+            time.sleep(LOOK_SECONDS)
+
+    # --- shards that move and are split -----------------------------------------
+
+    def renew(self) -> bool:
+        """Look where the shards are now; true if another round has to be read."""
+        shards = self.distributed.shards()
+        self.places = {shard.group: shard for shard in shards}
+        now = {key_of(shard) for shard in shards}
+        moved = [key for key in self.readers if key not in now]
+        come = [shard for shard in shards if key_of(shard) not in self.readers]
+        places = [self.file.present.entries[key].shard for key in moved]
+        unknown = [shard for shard in come if not any(place.holds(shard) for place in places)]
+        if unknown:
+            raise InputError(
+                f"{unknown[0].place} is not a part of a shard that was read: the table was distributed anew\n"
+                "HINT:  Start with a new position."
+            )
+        again = [self.follow(key, [shard for shard in come if place.holds(shard)])
+                 for key, place in zip(moved, places, strict=True)]  # fmt: skip
+        if any(again):
+            self.begin_round()
+        return any(again)
+
+    def follow(self, key: str, shards: list[Shard]) -> bool:
+        """Go on where a shard was moved to, or split into, once all of it has been read; true if there is more."""
+        shard = self.file.present.entries[key].shard
+        if not shards:
+            raise InputError(f"{shard.place} is no shard of the table any more\nHINT:  Start with a new position.")
+        self.hold(key, shard)
+        if key not in self.frozen:
+            if is_frozen(self.node(shard), shard):
+                self.frozen.add(key)
+                return True
+            return self.later(key, InorderError(f"{shard.place} was moved, and is still written to: try again"))
+        try:
+            positions = handed_over(self.coordinator, self.distributed.table, self.node(shard), shard,
+                                    [(one, self.node(one)) for one in shards])  # fmt: skip
+        except psycopg.errors.UndefinedTable as error:
+            raise gone(shard) from error
+        except psycopg.errors.ObjectNotInPrerequisiteState:
+            return self.later(key, unreadable(shards[0], self.name))
+        self.take(key, shards, positions)
+        return True
+
+    def hold(self, key: str, shard: Shard) -> None:
+        """Keep Citus from removing the old place, which it would do before it moves the next shard."""
+        if key in self.held:
+            return
+        self.held[key] = node = on_node(self.coordinator, shard)
+        try:
+            table = node.table(shard.table)
+            hold = node.statement(query("hold_type"), table=table.identifier)
+            node.connection.execute(node.message(node.begin("READ COMMITTED"), query("session_settings"), hold))
+        except psycopg.errors.UndefinedTable as error:
+            raise gone(shard) from error
+
+    def take(self, key: str, shards: list[Shard], positions: list[dict[str, object]]) -> None:
+        """The new shards in the place of the old one, in one save."""
+        self.sync_output()
+        state = self.file.now()
+        entries = dict(state.entries)
+        was = entries.pop(key)
+        del self.readers[key]
+        self.held.pop(key).close()
+        for shard, position in zip(shards, positions, strict=True):
+            entries[key_of(shard)] = Entry(shard, position)
+        self.file.save(replace(state, entries=entries))
+        for shard in shards:
+            self.attach_shard(key_of(shard), shard)
+        report(f"{was.shard.place} is read; going on with {', '.join(shard.place for shard in shards)}")
+
+    def later(self, key: str, error: InorderError) -> bool:
+        """What cannot go on now is reported once by a run that stays, and ends another; other shards are read."""
+        if not self.plan.follow:
+            raise error
+        if key not in self.reported:
+            report(str(error))
+            self.reported.add(key)
+        return False
+
+
+def unreadable(shard: Shard, table: str) -> InputError:
+    """The error about a shard that was not prepared."""
+    return InputError(
+        f"{shard.place} is not readable\nHINT:  Run inorder citus {table}: shards that were moved need it again."
+    )
+
+
+def gone(shard: Shard) -> InputError:
+    """The error about a shard that was removed before it was read."""
+    return InputError(
+        f"{shard.place} is gone, and not all of its rows may have been read\n"
+        "HINT:  Start with a new position. To keep shards that were moved until they are read, set "
+        "citus.defer_shard_delete_interval to -1, and call citus_cleanup_orphaned_resources() afterwards."
+    )

@@ -1,0 +1,98 @@
+"""What a position file says of a table that Citus has distributed: a position in each shard, and one output."""
+
+import json
+from dataclasses import asdict, dataclass, replace
+
+from inorder.citus.shards import Shard
+from inorder.tail.state import FORMAT, Json, Mark, Pending, State, checked, decode_as, mark_of, pending_of, require
+
+NUMBERS = ("id", "group", "port", "low", "high")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A shard on a node, and how far it is read."""
+
+    shard: Shard
+    position: Json
+
+
+@dataclass(frozen=True)
+class ShardsState:
+    """What the file says. A batch is pending in one shard at most."""
+
+    database: str
+    table: str
+    entries: dict[str, Entry]
+    pending_in: str | None = None
+    pending: Pending | None = None
+    output: Mark | None = None
+
+    def of(self, key: str) -> State:
+        """The part of one shard."""
+        pending = self.pending if key == self.pending_in else None
+        entry = self.entries[key]
+        return State(self.database, entry.shard.table, entry.position, pending, self.output)
+
+    def moved(self, positions: dict[str, Json]) -> "ShardsState":
+        """The same with other positions."""
+        entries = {key: replace(entry, position=positions[key]) for key, entry in self.entries.items()}
+        return replace(self, entries=entries)
+
+
+def key_of(shard: Shard) -> str:
+    """A shard on a node: moved, it is another. The node stays itself if another server takes its place.
+
+    >>> key_of(Shard(102008, "public.t_102008", 2, "w2", 5432))
+    '102008@2'
+    """
+    return f"{shard.id}@{shard.group}"
+
+
+def encode(state: ShardsState) -> bytes:
+    """The text of the file.
+
+    >>> entry = Entry(Shard(7, "public.t_7", 1, "w", 5432, 0, 9), {"transactions": "{[0,9)}"})
+    >>> state = ShardsState("shop", "public.t", {"7@1": entry}, "7@1", Pending({"transactions": "{}"}, entry.position))
+    >>> decode(encode(state)) == state
+    True
+    """
+    shards = [asdict(entry.shard) | {"position": entry.position} for entry in state.entries.values()]
+    pending = None if state.pending is None else {"shard": state.pending_in} | asdict(state.pending)
+    output = None if state.output is None else asdict(state.output)
+    whole = {
+        "format": FORMAT, "database": state.database, "table": state.table, "shards": shards, "pending": pending,
+        "output": output,
+    }  # fmt: skip
+    return (json.dumps(whole, indent=1) + "\n").encode()
+
+
+def decode(content: bytes) -> ShardsState:
+    """The state in the text of a file; ValueError says why there is none."""
+    return decode_as(content, state_of)
+
+
+def state_of(whole: Json) -> ShardsState:
+    """The parts as objects of ours, checked as those of one table are."""
+    if "shards" not in whole:
+        raise ValueError("it is a position in one table, not in shards: leave out --shards")
+    entries = {key_of(entry.shard): entry for entry in map(entry_of, whole.pop("shards"))}
+    pending, output = whole.pop("pending"), whole.pop("output", None)
+    pending_in = None if pending is None else pending.pop("shard")
+    require(pending_in is None or pending_in in entries, "shard of the pending batch")
+    state = ShardsState(
+        **whole, entries=entries, pending_in=pending_in, pending=pending_of(pending), output=mark_of(output)
+    )
+    require(len(entries) > 0 and isinstance(state.table, str), "shards or table")
+    for key in entries:
+        checked(state.of(key))
+    return state
+
+
+def entry_of(fields: Json) -> Entry:
+    """One of the shards."""
+    position = fields.pop("position")
+    for name in NUMBERS:
+        require(fields[name] is None or type(fields[name]) is int, f"{name} of a shard")
+    require(isinstance(fields["table"], str) and isinstance(fields["host"], str), "table or host of a shard")
+    return Entry(Shard(**fields), position)

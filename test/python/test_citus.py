@@ -1,0 +1,184 @@
+"""Tables that Citus has distributed, on three nodes: numbers, what is refused, and preparation.
+
+script/citus runs these on a server that has Citus; elsewhere they are skipped.
+"""
+
+from pathlib import Path
+
+import psycopg
+import pytest
+from inorder.database import Connection, connect
+
+from citus_nodes import NUMBER, PG_CONFIG, Nodes, on_each_shard, prepare, run, shards, tool
+from conftest import scalar
+
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.citus,
+    pytest.mark.skipif(not PG_CONFIG, reason="no server with Citus: script/citus PG_CONFIG"),
+]
+
+# Of a row in a shard: the transaction that inserted it there, as the header of the row says.
+WRONG = "SELECT count(*) FROM {} WHERE xact <> xmin::text::bigint"
+TRIGGERS = "SELECT count(*) FROM pg_trigger WHERE tgrelid = '{}'::regclass AND tgname LIKE 'zz_inorder_%'"
+
+
+# --- numbers --------------------------------------------------------------------
+
+
+def insert_in_every_way(connection: Connection, table: str) -> int:
+    """Rows by each way in which numbers could be made elsewhere, or too early; returns how many."""
+    run(
+        connection, f"INSERT INTO {table} (tenant, n) VALUES (1, 'a')",
+        f"INSERT INTO {table} (tenant, n) SELECT g, 'b' FROM generate_series(1, 20) AS g",
+        f"CREATE FUNCTION add_{table}(tenant int) RETURNS void LANGUAGE plpgsql AS "
+        f"$$BEGIN INSERT INTO {table} (tenant, n) VALUES (tenant, 'c'); END$$",
+    )  # fmt: skip
+    with connection.cursor().copy(f"COPY {table} (tenant, n) FROM STDIN".encode()) as copy:
+        for tenant in range(20):
+            copy.write_row((tenant, "d"))
+    run(connection, f"PREPARE p(int) AS INSERT INTO {table} (tenant, n) VALUES ($1, 'e')")
+    for plans in ("force_custom_plan", "force_generic_plan"):
+        run(connection, f"SET plan_cache_mode = {plans}", *[f"EXECUTE p({n})" for n in range(10)])
+        run(connection, *[f"SELECT add_{table}({n})" for n in range(10)])
+    # Pushed down to the shards; then by way of the coordinator.
+    run(connection, f"INSERT INTO {table} (tenant, n) SELECT tenant, 'f' FROM {table} WHERE n = 'b'")
+    run(connection, f"INSERT INTO {table} (tenant, n) SELECT tenant, 'g' FROM {table} WHERE n = 'b' LIMIT 10")
+    run(connection, "BEGIN", *[f"INSERT INTO {table} (tenant, n) VALUES ({n}, 'h')" for n in range(10)], "COMMIT")
+    return 1 + 20 + 20 + 2 * 20 + 20 + 10 + 10
+
+
+def test_each_node_numbers_its_rows(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+    """By the generated form, whatever way they come; rows of one transaction have the same number on a node."""
+    prepare(nodes, tmp_path, events)
+    rows = insert_in_every_way(coordinator, events)
+    assert scalar(coordinator, f"SELECT count(*) FROM {events}") == rows
+    assert on_each_shard(nodes, coordinator, events, WRONG) == [0] * 4
+    assert sum(int(str(n)) for n in on_each_shard(nodes, coordinator, events, "SELECT count(*) FROM {}")) == rows
+
+
+def test_a_savepoint_has_no_number_of_its_own(nodes: Nodes, coordinator: Connection, events: str) -> None:
+    """All rows of a transaction have one, those after a rollback too."""
+    run(
+        coordinator, "BEGIN", f"INSERT INTO {events} (tenant, n) VALUES (7, 'a')", "SAVEPOINT s",
+        f"INSERT INTO {events} (tenant, n) VALUES (7, 'b')", "ROLLBACK TO s",
+        f"INSERT INTO {events} (tenant, n) VALUES (7, 'c')", "COMMIT",
+    )  # fmt: skip
+    assert scalar(coordinator, f"SELECT count(DISTINCT xact) || '/' || count(*) FROM {events}") == "1/2"
+
+
+def test_a_default_has_the_number_of_another_node(nodes: Nodes, coordinator: Connection, tmp_path: Path) -> None:
+    """Hence it is refused; the guard of a shard refuses its rows."""
+    run(
+        coordinator, "DROP TABLE IF EXISTS defaults",
+        "CREATE TABLE defaults (id int PRIMARY KEY, xact bigint DEFAULT xact_id())", "CREATE INDEX ON defaults (xact)",
+        "SELECT create_distributed_table('defaults', 'id', colocate_with => 'none')",
+        "INSERT INTO defaults SELECT generate_series(1, 100)",
+    )  # fmt: skip
+    assert sum(int(str(n)) for n in on_each_shard(nodes, coordinator, "defaults", WRONG)) > 0
+    assert "which the coordinator evaluates" in tool(nodes, tmp_path, "citus")("defaults", code=2)
+
+
+# --- the coordinator ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("statement", [
+    "SELECT feed_enable('{}')", "SELECT feed_create('f', '{}')", "SELECT feed_start('{}')",
+    "SELECT exact_count_start('{}')",
+])  # fmt: skip
+def test_the_table_itself_is_refused(nodes: Nodes, coordinator: Connection, events: str, statement: str) -> None:
+    """On the coordinator, and on a worker, which has its name, too; before and after its shards are readable."""
+    for dsn in (nodes.dsn, nodes.workers[0].dsn):
+        with (
+            connect(dsn) as connection,
+            pytest.raises(psycopg.errors.FeatureNotSupported, match="distributed by Citus"),
+        ):
+            connection.execute(statement.format(events).encode())
+
+
+@pytest.mark.parametrize(("distribute", "refusal"), [
+    ("SELECT create_reference_table('late')", "distributed by Citus"),
+    ("SELECT create_distributed_table('late', 'id', colocate_with => 'none')", "distributed by Citus"),
+    # The table becomes the shard, and its triggers go to another one, which has its name.
+    ("SELECT citus_add_local_table_to_metadata('late')", "has lost the guard"),
+])  # fmt: skip
+def test_one_that_is_distributed_later_is_refused(coordinator: Connection, distribute: str, refusal: str) -> None:
+    """Citus itself refuses triggers on it, unless it is told not to."""
+    run(
+        coordinator, "DROP TABLE IF EXISTS late", f"CREATE TABLE late (id int PRIMARY KEY, {NUMBER})",
+        "CREATE INDEX ON late (xact)", "SELECT feed_create('late', 'late')",
+    )  # fmt: skip
+    assert coordinator.execute("SELECT * FROM feed_read('late', null::late)").fetchall() == []
+    run(coordinator, "SET citus.enable_unsafe_triggers = on", distribute)
+    try:
+        with pytest.raises(psycopg.Error, match=refusal):
+            coordinator.execute("SELECT * FROM feed_read('late', null::late)")
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="distributed by Citus"):
+            coordinator.execute("SELECT feed_enable('late')")
+    finally:
+        run(coordinator, "SELECT feed_drop('late')", "DROP TABLE late")
+
+
+def test_columnar_tables_are_refused(coordinator: Connection) -> None:
+    """They are no heaps."""
+    run(
+        coordinator, "CREATE EXTENSION IF NOT EXISTS citus_columnar",
+        f"CREATE TABLE col (id int, {NUMBER}) USING columnar", "CREATE INDEX ON col (xact)",
+    )  # fmt: skip
+    with pytest.raises(psycopg.errors.WrongObjectType, match="not stored in a heap"):
+        coordinator.execute("SELECT feed_enable('col')")
+    run(coordinator, "DROP TABLE col", "DROP EXTENSION citus_columnar")
+
+
+# --- the shards -----------------------------------------------------------------
+
+
+def test_a_shard_is_a_table(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+    """On its node: a feed, a count and the guard, although Citus hides it from queries on pg_class."""
+    prepare(nodes, tmp_path, events)
+    run(coordinator, f"INSERT INTO {events} (tenant, n) SELECT g, 'a' FROM generate_series(1, 100) AS g")
+    _, name, node = shards(coordinator, events)[0]
+    with connect(nodes.worker(node).dsn) as worker:
+        run(worker, f"SELECT feed_create('f', '{name}')", f"SELECT exact_count_start('{name}')")
+        rows = scalar(worker, f"SELECT count(*) FROM {name}")
+        assert worker.execute(f"SELECT * FROM feed_read('f', null::{name})".encode()).rowcount == rows
+        assert scalar(worker, f"SELECT exact_count('{name}')") == rows
+        assert scalar(worker, "SELECT backlog_transactions > 0 FROM feeds WHERE name = 'f'") is not None
+        run(worker, "SELECT feed_drop('f')", f"SELECT exact_count_stop('{name}')")
+    for change in ("DELETE FROM {}", "TRUNCATE {}"):
+        with pytest.raises(psycopg.Error, match="it is insert-only"):
+            coordinator.execute(change.format(events).encode())
+
+
+def test_preparation_and_back(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+    """Each shard once; what is readable is left alone; --undo takes the guards away."""
+    citus = tool(nodes, tmp_path, "citus")
+    assert citus(events, "--dry-run").count("feed_enable") == 4
+    assert on_each_shard(nodes, coordinator, events, TRIGGERS) == [0] * 4
+    assert prepare(nodes, tmp_path, events).count("feed_enable") == 4
+    assert on_each_shard(nodes, coordinator, events, TRIGGERS) == [3] * 4
+    assert prepare(nodes, tmp_path, events).count("is readable") == 4
+    prepare(nodes, tmp_path, events, "--undo")
+    assert on_each_shard(nodes, coordinator, events, TRIGGERS) == [0] * 4
+    run(coordinator, f"DELETE FROM {events}")
+
+
+def test_what_cannot_be_prepared(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+    """Is one sentence, with what to do."""
+    citus, tail, count = (tool(nodes, tmp_path, command) for command in ("citus", "tail", "count"))
+    run(
+        coordinator, "DROP TABLE IF EXISTS plain, bare, ref, two", "CREATE TABLE plain (id int)",
+        "CREATE TABLE bare (id int)", "SELECT create_distributed_table('bare', 'id')",
+        "CREATE TABLE ref (id int)", "SELECT create_reference_table('ref')",
+        f"CREATE TABLE two (id int, {NUMBER}, {NUMBER.replace('xact', 'x', 1)})",
+        "SELECT create_distributed_table('two', 'id')",
+    )  # fmt: skip
+    assert "is not distributed" in citus("plain", code=2)
+    assert "ADD COLUMN xact bigint GENERATED ALWAYS" in citus("bare", code=2)
+    assert "on several nodes at once" in citus("ref", code=2)
+    assert "give one by --column" in citus("two", code=2)
+    assert "CREATE INDEX CONCURRENTLY ON public.two (x)" in citus("two", "--column", "x", code=2)
+    assert "excludes" in citus("two", "--column", "x", "--undo", code=2)
+    assert f"inorder citus {events}" in tail(events, "--shards", "--position", "p", code=2)
+    assert f"inorder citus {events}" in count(events, "--shards", code=2)
+    assert "give --shards" not in tail(events, "--position", "p", code=2)

@@ -1,0 +1,239 @@
+"""The shards of a table that Citus has distributed, as one stream and one count, also while they are moved and split.
+
+script/citus runs these on a server that has Citus; elsewhere they are skipped.
+"""
+
+import itertools
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+
+import psycopg
+import pytest
+from inorder.database import Connection, connect
+
+import preloaded
+from citus_nodes import PG_CONFIG, Nodes, delivered, move, prepare, run, shards, split, stored, tool
+from tail_runs import read_until
+from waiting import PATIENCE, wait_for
+
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.citus,
+    pytest.mark.skipif(not PG_CONFIG, reason="no server with Citus: script/citus PG_CONFIG"),
+]
+
+WRITERS = 4
+
+
+def test_all_shards_are_one_stream(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+    """Each row once, in a file whose position is in all shards; batches of shards take turns."""
+    prepare(nodes, tmp_path, events)
+    tail = tool(nodes, tmp_path, "tail")
+    run(coordinator, f"INSERT INTO {events} (tenant, n) SELECT g, g FROM generate_series(1, 1000) AS g")
+    tail.appended(events, "--shards", "--position", "p", "--batch-rows", "50")
+    assert delivered(tmp_path) == stored(coordinator, events)
+    run(coordinator, f"INSERT INTO {events} (tenant, n) SELECT g, 1000 + g FROM generate_series(1, 100) AS g")
+    tail.appended(events, "--shards", "--position", "p")
+    tail.appended(events, "--shards", "--position", "p")
+    assert delivered(tmp_path) == stored(coordinator, events)
+    hosts = [tenant_shards(coordinator, events)[json.loads(line)["tenant"]]
+             for line in (tmp_path / "out").read_text().splitlines()[:200]]  # fmt: skip
+    assert [len(set(hosts[turn * 50 : turn * 50 + 50])) for turn in range(4)] == [1] * 4
+    assert len(set(hosts)) == 4
+    assert "give --shards" in tail(events, "--position", "p", code=2)
+
+
+def tenant_shards(coordinator: Connection, table: str) -> dict[int, int]:
+    """The shard of each tenant."""
+    rows = coordinator.execute(
+        "SELECT g, get_shard_id_for_distribution_column(%s, g) FROM generate_series(0, 1000) AS g", [table]
+    )
+    return {int(str(tenant)): int(str(shard)) for tenant, shard in rows}
+
+
+def test_commands_and_formats(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+    """A batch has a name of its own, also among those of other shards; with CSV, too."""
+    prepare(nodes, tmp_path, events)
+    run(coordinator, f"INSERT INTO {events} (tenant, n) SELECT g, g FROM generate_series(1, 400) AS g")
+    command = 'cat >> out.csv; echo "$INORDER_BATCH $INORDER_ROWS" >> names'
+    tool(nodes, tmp_path, "tail")(events, "--shards", "--position", "p", "--exec", command, "--format", "csv",
+                                  "--batch-rows", "40")  # fmt: skip
+    names = [line.split() for line in (tmp_path / "names").read_text().splitlines()]
+    assert len({name for name, _ in names}) == len(names) >= 10
+    assert sum(int(rows) for _, rows in names) == 400
+    lines = (tmp_path / "out.csv").read_text().splitlines()
+    assert len([line for line in lines if line.startswith("tenant,")]) == len(names)
+    assert len(lines) == 400 + len(names)
+
+
+def test_the_sum_of_counts(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+    """Of all shards; after one was moved, its count is started anew."""
+    prepare(nodes, tmp_path, events)
+    count = tool(nodes, tmp_path, "count")
+    insert = f"INSERT INTO {events} (tenant, n) SELECT g, g FROM generate_series(1, 400) AS g"
+    run(coordinator, insert)
+    assert count(events, "--shards", "--start") == "400\n"
+    run(coordinator, insert)
+    assert (count(events, "--shards"), count(events, "--shards", "--fold")) == ("800\n", "400\n")
+    move(coordinator, events)
+    assert "count --shards --start" in count(events, "--shards", code=2)
+    prepare(nodes, tmp_path, events)
+    assert count(events, "--shards", "--start")
+    assert count(events, "--shards") == "800\n"
+    count(events, "--shards", "--stop")
+
+
+# --- shards that are moved and split --------------------------------------------
+
+
+@pytest.mark.parametrize("change", [move, split])
+def test_a_reader_goes_on_elsewhere(
+    nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path, change: Callable[[Connection, str], None]
+) -> None:
+    """With rows of the old place that it has not read, and rows that came to the new one before and after its guard."""
+    prepare(nodes, tmp_path, events)
+    tail = tool(nodes, tmp_path, "tail")
+    insert = f"INSERT INTO {events} (tenant, n) SELECT g, %s || g FROM generate_series(1, 200) AS g"
+    coordinator.execute(insert, ["read"])
+    tail.appended(events, "--shards", "--position", "p")
+    coordinator.execute(insert, ["moved unread"])
+    change(coordinator, events)
+    coordinator.execute(insert, ["before the guard"])
+    with tail.started(events, "--shards", "--position", "p", to="out") as running:
+        assert running.wait(PATIENCE) == 2
+        assert running.stderr and f"inorder citus {events}".encode() in running.stderr.read()
+    prepare(nodes, tmp_path, events)
+    coordinator.execute(insert, ["after the guard"])
+    for _ in range(2):
+        with tail.started(events, "--shards", "--position", "p", to="out") as running:
+            assert running.wait(PATIENCE) == 0
+    assert delivered(tmp_path) == stored(coordinator, events)
+
+
+def test_a_shard_that_is_gone(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+    """Before it was read: refused, with what to do the next time."""
+    prepare(nodes, tmp_path, events)
+    tail = tool(nodes, tmp_path, "tail")
+    run(coordinator, f"INSERT INTO {events} (tenant, n) SELECT g, g FROM generate_series(1, 100) AS g")
+    tail.appended(events, "--shards", "--position", "p")
+    move(coordinator, events)
+    run(coordinator, "CALL citus_cleanup_orphaned_resources()")
+    prepare(nodes, tmp_path, events)
+    assert "citus.defer_shard_delete_interval" in tail(events, "--shards", "--position", "p", code=2)
+
+
+def test_a_shard_that_was_moved_twice(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+    """With rows that the reader never saw among those that were copied: refused, nothing is lost in silence.
+
+    The reader keeps the first place, which Citus would remove before it moves a shard again.
+    """
+    prepare(nodes, tmp_path, events)
+    tail = tool(nodes, tmp_path, "tail")
+    insert = f"INSERT INTO {events} (tenant, n) SELECT g, %s || g FROM generate_series(1, 200) AS g"
+    coordinator.execute(insert, ["a"])
+    with tail.started(events, "--shards", "--position", "p", "--follow", to="out") as running:
+        wait_for(lambda: delivered(tmp_path) == stored(coordinator, events))
+        move(coordinator, events)
+        read_until(running, b"is not readable")
+        coordinator.execute(insert, ["b"])
+        split(coordinator, events)
+        prepare(nodes, tmp_path, events)
+        read_until(running, b"it was moved again")
+        assert running.wait(PATIENCE) == 2
+    assert delivered(tmp_path) - stored(coordinator, events) == Counter()
+
+
+def test_preparation_goes_on(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+    """Beside a reader: shards are moved one after the other, and each row comes once."""
+    insert = f"INSERT INTO {events} (tenant, n) SELECT g, %s || g FROM generate_series(1, 200) AS g"
+    prepare(nodes, tmp_path, events)
+    with (
+        tool(nodes, tmp_path, "citus").started(events, "--every", "200ms") as citus,
+        tool(nodes, tmp_path, "tail").started(events, "--shards", "--position", "p", "--follow", to="out") as running,
+    ):
+        for which, (number, _, _) in enumerate(shards(coordinator, events)):
+            coordinator.execute(insert, [f"{which}-"])
+            move(coordinator, events, which=which)
+            read_until(running, f"going on with shard {number} ".encode())
+        wait_for(lambda: delivered(tmp_path) == stored(coordinator, events))
+        assert citus.poll() is None
+
+
+class Writers:
+    """Sessions that insert until they are stopped: several rows a transaction, into several shards; some roll back."""
+
+    def __init__(self, dsn: str, table: str, seed: int) -> None:
+        self.dsn, self.table, self.seed = dsn, table, seed
+        self.stop = Event()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """While the block lasts; an error of theirs is one of the test."""
+        with ThreadPoolExecutor(WRITERS) as pool:
+            futures: list[Future[None]] = [pool.submit(self.write, number) for number in range(WRITERS)]
+            try:
+                yield
+            finally:
+                self.stop.set()
+            for future in futures:
+                future.result()
+
+    def write(self, number: int) -> None:
+        """One of them. A statement that was planned for a shard that has gone is an error of Citus, and rolled back."""
+        chance = random.Random(self.seed + number)
+        with connect(self.dsn) as connection:
+            for turn in itertools.count():
+                if self.stop.is_set():
+                    return
+                try:
+                    with connection.transaction(force_rollback=chance.random() < 0.1):
+                        self.insert(connection, chance, f"{number}-{turn}")
+                except psycopg.errors.InternalError_ as error:
+                    assert "could not find valid entry for shard" in str(error)
+
+    def insert(self, connection: Connection, chance: random.Random, token: str) -> None:
+        """The rows of a transaction, each with a token of its own."""
+        one = f"INSERT INTO {self.table} (tenant, n) VALUES (%s, %s)"
+        many = f"INSERT INTO {self.table} (tenant, n) SELECT g, %s || g FROM generate_series(1, 50) AS g"
+        for row in range(chance.randint(1, 5)):
+            connection.execute(one.encode(), [chance.randint(0, 1000), f"{token}-{row}"])
+        if chance.random() < 0.1:
+            connection.execute(many.encode(), [f"{token}-many-"])
+
+
+def test_stress(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+    """Under load shards are moved and split, with writers blocked and not, and the tool is killed: each row once."""
+    prepare(nodes, tmp_path, events)
+    tail = tool(nodes, tmp_path, "tail")
+    arguments = (events, "--shards", "--position", "p", "--follow")
+    with Writers(nodes.dsn, events, seed=random.randrange(10**6)).running():
+        for which, (change, mode) in enumerate(itertools.product((move, split), ("force_logical", "block_writes"))):
+            with tail.started(*arguments, to="out") as running:
+                change(coordinator, events, mode, which)
+                prepare(nodes, tmp_path, events)
+                wait_until_read(coordinator, events, tmp_path, running)
+                running.kill()
+    tail.appended(events, "--shards", "--position", "p")
+    found, there = delivered(tmp_path), stored(coordinator, events)
+    assert (found - there, there - found) == (Counter(), Counter())
+    assert sum(there.values()) > 100
+
+
+def wait_until_read(coordinator: Connection, table: str, folder: Path, running: preloaded.Run) -> None:
+    """Until the position file knows the shards as they are now."""
+    now = {number for number, _, _ in shards(coordinator, table)}
+    places = {(number, node) for number, _, node in shards(coordinator, table)}
+
+    def is_there() -> bool:
+        assert running.poll() is None, running.stderr and running.stderr.read()
+        kept = json.loads((folder / "p").read_text())["shards"]
+        return {(entry["id"], entry["host"]) for entry in kept} == places
+
+    wait_for(is_there)
+    assert {number for number, _, _ in shards(coordinator, table)} == now
