@@ -37,6 +37,7 @@
  *	  feed.c		feeds whose position the database keeps
  *	  reader.c		feeds whose position the reader keeps
  *	  workers.c		batches of workers, of which a feed may have several at once
+ *	  shares.c		how workers divide a feed by a column
  *	  split.c		batches for readers in parallel
  *	  sample.c		how the rows of a table are distributed over transactions
  *	  wait.c		waiting for rows that others commit
