@@ -1,5 +1,7 @@
--- Which of these primary keys a table has, by their places in the list.
-SELECT v.place
-FROM pg_catalog.jsonb_array_elements({keys}::pg_catalog.jsonb) WITH ORDINALITY AS v(key, place)
-CROSS JOIN LATERAL pg_catalog.jsonb_populate_record(NULL::{relation}, v.key) AS r
-JOIN {relation} AS e ON {same}
+-- Which of these primary keys a table has.
+SELECT k.key
+FROM (SELECT pg_catalog.jsonb_build_object({key})::pg_catalog.text AS key
+      FROM {inorder}.feed_start({table}::pg_catalog.oid::pg_catalog.regclass, 'beginning') AS p
+      CROSS JOIN LATERAL {inorder}.feed_batch_after({table}::pg_catalog.oid::pg_catalog.regclass, p) AS b
+      CROSS JOIN LATERAL {inorder}.feed_rows({table}::pg_catalog.oid::pg_catalog.regclass, b, NULL::{row_type}) AS e) AS k
+JOIN pg_catalog.unnest({keys}::pg_catalog.text[]) AS v(key) ON v.key OPERATOR(pg_catalog.=) k.key COLLATE pg_catalog."C"

@@ -1,8 +1,8 @@
--- The transactions of a set that have rows in a table, how many, and the primary key of one of them; each partition for itself.
-SELECT n.number, n.amount, pg_catalog.jsonb_build_object({key})::pg_catalog.text
-FROM (SELECT tableoid AS part, {column} AS number, pg_catalog.count(*) AS amount, pg_catalog.min(ctid) AS place
-      FROM {relation}
-      WHERE {column} OPERATOR(pg_catalog.<@) {transactions}::pg_catalog.int8multirange
-      GROUP BY 1, 2) AS n
-JOIN {relation} AS e ON e.ctid OPERATOR(pg_catalog.=) n.place AND e.tableoid OPERATOR(pg_catalog.=) n.part
-ORDER BY n.number
+-- The transactions of a set that have rows in a table, how many, and the primary key of one of them. The extension reads the
+-- rows, so that nothing runs that the owner of the table has put in its place.
+SELECT e.{column}, pg_catalog.count(*), pg_catalog.min(pg_catalog.jsonb_build_object({key})::pg_catalog.text COLLATE pg_catalog."C")
+FROM {inorder}.feed_start({table}::pg_catalog.oid::pg_catalog.regclass, 'beginning') AS p
+CROSS JOIN LATERAL {inorder}.feed_batch_after({table}::pg_catalog.oid::pg_catalog.regclass, p) AS b
+CROSS JOIN LATERAL {inorder}.feed_rows({table}::pg_catalog.oid::pg_catalog.regclass, b, NULL::{row_type}) AS e
+WHERE e.{column} OPERATOR(pg_catalog.<@) {transactions}::pg_catalog.int8multirange
+GROUP BY e.{column}

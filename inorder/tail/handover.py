@@ -6,7 +6,7 @@ transaction either copies rows, or inserts rows that are only there. One row of 
 primary key, shows which. All others have not been read.
 """
 
-import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -15,18 +15,42 @@ from psycopg import sql
 from inorder.citus.shards import Shard, ShardSession
 from inorder.database import query
 from inorder.errors import InputError
+from inorder.patience import patiently
 from inorder.session import Session, Table
 
-LOOKED_UP = 1000  # rows in one query
+LOOKED_UP = 100_000  # transactions in one query, which reads the old table
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A transaction that has rows in a shard, how many, and the primary key of one of them, as JSON."""
+    """A transaction that has rows in a shard, how many, and the primary key of one of them, as text."""
 
     number: int
     rows: int
     key: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """A shard that is read: by the extension, which looks that the name leads to the table that it has proved."""
+
+    node: ShardSession
+    table: Table
+    key: list[str]
+
+    def rows(self, name: str, **parts: object) -> list[tuple[object, ...]]:
+        """What a query returns. Keys are compared as text, which must not depend on the time zone of a server."""
+        key = sql.SQL(", ").join(sql.SQL("{}, e.{}").format(one, sql.Identifier(one)) for one in self.key)
+        statement = self.node.statement(
+            query(name), table=self.table.oid, row_type=self.table.identifier, key=key, **parts
+        )
+
+        def once() -> list[tuple[object, ...]]:
+            with self.node.transaction():
+                self.node.connection.execute("SET LOCAL timezone = 'UTC'")
+                return self.node.connection.execute(statement).fetchall()
+
+        return patiently(self.node.connection, once)
 
 
 def is_frozen(node: ShardSession, shard: Shard) -> bool:
@@ -40,26 +64,26 @@ def handed_over(
 ) -> list[dict[str, object]]:
     """Positions in the new shards after which nothing comes that was in the old one, all of which was read."""
     column = number_column(coordinator, table)
-    place = old.table(was.table)
-    key = key_columns(old, place)
+    key = key_columns(old, old.table(was.table))
     if not key:
         raise InputError(
             f"{was.place} was moved or split, and has no primary key by which rows that were read are known\n"
             "HINT:  Start with a new position."
         )
+    before = Place(old, old.table(was.table), key)
     positions, copied = [], 0
     for shard, node in new:
-        found = node.table(shard.table)
-        (position,) = node.row(query("tail_start"), table=found.oid, start="now", order_by=None)
+        after = Place(node, node.table(shard.table), key)
+        (position,) = node.row(query("tail_start"), table=after.table.oid, start="now", order_by=None)
         assert isinstance(position, dict)
-        seen = transactions(node, found, column, key, position["transactions"])
-        fresh = not_in(old, place, key, seen)
+        seen = transactions(after, column, position["transactions"])
+        fresh = list(not_in(before, seen))
         copied += sum(one.rows for one in seen) - sum(one.rows for one in fresh)
         (left,) = node.row(
             query("tail_without"), transactions=position["transactions"], numbers=[one.number for one in fresh]
         )
         positions.append(position | {"transactions": left})
-    check_copied(old, place, was, copied)
+    check_copied(before, was, copied)
     return positions
 
 
@@ -77,31 +101,23 @@ def key_columns(node: ShardSession, table: Table) -> list[str]:
     return [str(name) for (name,) in node.rows(query("tail_key_columns"), table=table.oid)]
 
 
-def transactions(node: ShardSession, table: Table, column: str, key: list[str], ended: object) -> list[Seen]:
+def transactions(place: Place, column: str, ended: object) -> list[Seen]:
     """Those of a set that have rows in a shard."""
-    rows = node.rows(
-        query("tail_shard_numbers"), relation=table.identifier, column=sql.Identifier(column), transactions=ended,
-        key=sql.SQL(", ").join(sql.SQL("{}, e.{}").format(name, sql.Identifier(name)) for name in key),
-    )  # fmt: skip
-    return [Seen(int(str(number)), int(str(amount)), str(one)) for number, amount, one in rows]
+    rows = place.rows("tail_shard_numbers", column=sql.Identifier(column), transactions=ended)
+    return [Seen(int(str(number)), int(str(amount)), str(key)) for number, amount, key in rows]
 
 
-def not_in(old: ShardSession, table: Table, key: list[str], seen: list[Seen]) -> list[Seen]:
+def not_in(old: Place, seen: list[Seen]) -> Iterator[Seen]:
     """Those whose row is not in the old table."""
-    same = sql.SQL(" AND ").join(sql.SQL("e.{0} = r.{0}").format(sql.Identifier(name)) for name in key)
-    fresh: list[Seen] = []
     rest = iter(seen)
     while some := list(islice(rest, LOOKED_UP)):
-        keys = json.dumps([json.loads(one.key) for one in some])
-        rows = old.rows(query("tail_shard_has"), relation=table.identifier, keys=keys, same=same)
-        there = {int(str(place)) for (place,) in rows}
-        fresh += [one for place, one in enumerate(some, 1) if place not in there]
-    return fresh
+        found = {str(key) for (key,) in old.rows("tail_shard_has", keys=[one.key for one in some])}
+        yield from (one for one in some if one.key not in found)
 
 
-def check_copied(old: ShardSession, table: Table, was: Shard, copied: int) -> None:
+def check_copied(old: Place, was: Shard, copied: int) -> None:
     """Error unless the transactions that have copied rows have these rows and no other."""
-    (rows,) = old.row(query("tail_shard_rows"), relation=table.identifier)
+    ((rows,),) = old.rows("tail_shard_rows")
     if rows != copied:
         raise InputError(
             f"{was.place} has {rows:,} rows, and the transactions that have copied them have {copied:,}: it was moved "

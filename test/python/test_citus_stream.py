@@ -18,7 +18,7 @@ import pytest
 from inorder.database import Connection, connect
 
 import preloaded
-from citus_nodes import PG_CONFIG, Nodes, delivered, move, prepare, run, shards, split, stored, tool
+from citus_nodes import NUMBER, PG_CONFIG, Nodes, delivered, move, prepare, run, shards, split, stored, tool
 from tail_runs import read_until
 from waiting import PATIENCE, wait_for
 
@@ -126,6 +126,58 @@ def test_a_shard_that_is_gone(nodes: Nodes, coordinator: Connection, events: str
     run(coordinator, "CALL citus_cleanup_orphaned_resources()")
     prepare(nodes, tmp_path, events)
     assert "citus.defer_shard_delete_interval" in tail(events, "--shards", "--position", "p", code=2)
+
+
+def test_one_who_still_writes_to_the_old_place(
+    nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path
+) -> None:
+    """Is waited for: the rows are read there, since the place is left for good afterwards."""
+    prepare(nodes, tmp_path, events)
+    tail = tool(nodes, tmp_path, "tail")
+    insert = f"INSERT INTO {events} (tenant, n) SELECT g, %s || g FROM generate_series(1, 100) AS g"
+    coordinator.execute(insert, ["a"])
+    tail.appended(events, "--shards", "--position", "p")
+    _, name, node = shards(coordinator, events)[0]
+    move(coordinator, events)
+    prepare(nodes, tmp_path, events)
+    with connect(nodes.worker(node).dsn) as late:
+        run(late, "SET citus.enable_manual_changes_to_shards = on", "BEGIN", f"LOCK TABLE {name} IN ROW EXCLUSIVE MODE")
+        with tail.started(events, "--shards", "--position", "p", to="out") as running:
+            assert running.wait(PATIENCE) == 1
+            assert running.stderr and b"is still written to" in running.stderr.read()
+    with tail.started(events, "--shards", "--position", "p", to="out") as running:
+        assert running.wait(PATIENCE) == 0
+    assert delivered(tmp_path) == stored(coordinator, events)
+
+
+def test_keys_of_every_kind(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+    """Rows are known by their text, whatever the time zone of a node."""
+    run(coordinator, f"ALTER TABLE {events} RENAME TO was_{events}")
+    run(
+        coordinator, f"CREATE TABLE {events} (n text, at timestamptz, f float8, u uuid, "
+        f"\"Odd \"\"'{{k}}\" numeric(20, 3), {NUMBER}, PRIMARY KEY (n, at, f, u, \"Odd \"\"'{{k}}\"))",
+        f"CREATE INDEX ON {events} (xact)",
+        f"SELECT create_distributed_table('{events}', 'n', colocate_with => 'none')",
+    )  # fmt: skip
+    insert = (
+        f"INSERT INTO {events} SELECT %s || g, now(), random(), gen_random_uuid(), g FROM generate_series(1, 100) AS g"
+    )
+    try:
+        for worker, zone in zip(nodes.workers, ("Asia/Kolkata", "America/New_York"), strict=True):
+            with connect(worker.dsn) as connection:
+                run(connection, f"ALTER SYSTEM SET timezone = '{zone}'", "SELECT pg_reload_conf()")
+        prepare(nodes, tmp_path, events)
+        tail = tool(nodes, tmp_path, "tail")
+        coordinator.execute(insert, ["a"])
+        tail.appended(events, "--shards", "--position", "p")
+        move(coordinator, events)
+        coordinator.execute(insert, ["b"])
+        prepare(nodes, tmp_path, events)
+        with tail.started(events, "--shards", "--position", "p", to="out") as running:
+            assert running.wait(PATIENCE) == 0
+        assert delivered(tmp_path) == stored(coordinator, events)
+    finally:
+        run(coordinator, f"DROP TABLE {events}", f"ALTER TABLE was_{events} RENAME TO {events}")
 
 
 def test_a_shard_that_was_moved_twice(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
