@@ -6,7 +6,7 @@ from typing import IO, Any
 
 from inorder.database import query
 from inorder.errors import InorderError, InputError
-from inorder.files import sync_folder
+from inorder.files import sync_folder, write_whole
 from inorder.reading import Column, columns_of
 from inorder.tail.plan import Plan
 from inorder.tail.sinks import Report
@@ -65,9 +65,9 @@ class ParquetSink(WholeBatches):
                     f"{self.directory} has Parquet files, and the {reader} is new: rows would be in it twice\n"
                     "HINT:  Give an empty directory."
                 )
-            claim.write_text(f"{reader}\n", encoding="utf-8")
         except OSError as error:
             raise InputError(f"cannot use the directory {self.directory}: {error.strerror}") from error
+        write_whole(claim, f"{reader}\n")
 
     def reader(self, source: Source) -> str:
         """Its name."""
@@ -100,7 +100,8 @@ class ParquetSink(WholeBatches):
             table = table_of(text, size, self.columns)
         partial = self.directory / f".{self.name}.partial"
         try:
-            with partial.open("wb") as file:
+            partial.unlink(missing_ok=True)  # of a run that was killed
+            with partial.open("xb") as file:
                 parquet.write_table(table, file, compression="zstd")
                 file.flush()
                 os.fsync(file.fileno())
