@@ -68,18 +68,22 @@ class Stream:
         self.begin()
         rows: Rows = []
         size = 0
+        get = self.server.get_copy_data  # looked up once: this loop is most of what a client does for a row
         try:
-            while (length := (found := self.server.get_copy_data(1))[0]) >= 0:
-                if length == 0:
+            while True:
+                length, row = get(1)
+                if length <= 0:
+                    if length < 0:
+                        break
                     self.wait()
                     continue
-                if rows and size + length > BLOCK_BYTES:
+                if size + length > BLOCK_BYTES and rows:
                     yield rows
                     rows, size = [], 0
                 # A small row is copied: many views at a time are much to do for the garbage collector.
-                rows.append(found[1] if length > BLOCK_BYTES else bytes(found[1]))
+                rows.append(row if length > BLOCK_BYTES else bytes(row))
                 size += length
-                del found  # it may be large: not two at a time
+                del row  # it may be large: not two at a time
         except psycopg.Error:
             raise
         except BaseException:  # an interrupt, or nobody wants the rest
