@@ -105,31 +105,53 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.count_of_table(regclass, oid) IS
 'Internal function. How a table with an exact count is read, or an error.';
 
-CREATE FUNCTION inorder_internal.count_query(t inorder_internal.feed_table, caller oid)
+CREATE FUNCTION inorder_internal.known_parts(
+    t inorder_internal.feed_table, OUT leaves oid[], OUT others int8multirange[], OUT stored bigint
+)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    known inorder_internal.count_part;
+BEGIN
+    leaves := inorder_internal.leaves(t.relation);
+    others := '{}';
+    stored := 0;
+    FOR i IN 1 .. cardinality(leaves) LOOP
+        known := inorder_internal.known_part(t, leaves[i]);
+        others[i] := CASE WHEN known.part IS NOT NULL THEN inorder_internal.others(known.counted) END;
+        stored := stored + coalesce(known.rows, 0);
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION inorder_internal.known_parts(inorder_internal.feed_table) IS
+'Internal function. The tables that contain the rows; for each the transactions that are not counted, null if there is '
+'no valid stored number; and the sum of the stored numbers.';
+
+CREATE FUNCTION inorder_internal.count_query(
+    t inorder_internal.feed_table, caller oid, leaves oid[], others int8multirange[], stored bigint, wanted boolean[]
+)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    leaf regclass;
-    known inorder_internal.count_part;
-    stored numeric := 0;
     sums text[];
 BEGIN
-    FOREACH leaf IN ARRAY inorder_internal.leaves(t.relation) LOOP
-        known := inorder_internal.known_part(t, leaf);
-        IF known.part IS NULL THEN
+    FOR i IN 1 .. cardinality(leaves) LOOP
+        IF NOT wanted[i] THEN
+            CONTINUE;
+        ELSIF others[i] IS NULL THEN
             sums := sums || format('(SELECT pg_catalog.count(*) FROM %strue)',
-                                   inorder_internal.part(t.relation, leaf, caller));
+                                   inorder_internal.part(t.relation, leaves[i], caller));
         ELSE
-            stored := stored + known.rows;
-            sums := sums || inorder_internal.count_of(t, leaf, inorder_internal.others(known.counted), caller);
+            sums := sums || inorder_internal.count_of(t, leaves[i], others[i], caller);
         END IF;
     END LOOP;
     RETURN format('SELECT %L::pg_catalog.int8', stored)
         || coalesce(' OPERATOR(pg_catalog.+) ' || array_to_string(sums, ' OPERATOR(pg_catalog.+) '), '');
 END $$;
-COMMENT ON FUNCTION inorder_internal.count_query(inorder_internal.feed_table, oid) IS
-'Internal function. The query that counts a table: the stored number, and the rows of all other transactions.';
+COMMENT ON FUNCTION inorder_internal.count_query(
+    inorder_internal.feed_table, oid, oid[], int8multirange[], bigint, boolean[]) IS
+'Internal function. The query that counts a table: the stored number, and the rows of all other transactions in the '
+'wanted ones of the tables that known_parts() returns.';
 
 CREATE TYPE inorder_internal.fold_step AS (
     part regclass, storage text, counted int8multirange, rows bigint, query text, fewer_gaps boolean

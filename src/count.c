@@ -13,6 +13,7 @@
 
 #include "feed.h"
 #include "ground.h"
+#include "probe.h"
 
 PG_FUNCTION_INFO_V1(exact_count);
 PG_FUNCTION_INFO_V1(exact_count_fold);
@@ -22,7 +23,10 @@ PG_FUNCTION_INFO_V1(exact_count_stop);
 static StateCall counted = {
 	"SELECT s.t, (s.t).ordered FROM (SELECT inorder_internal.count_of_table($1, $2) AS t OFFSET 0) AS s"
 };
-static StateCall count_text = {"SELECT inorder_internal.count_query($1, $2)", .stable = true};
+static StateCall known_parts = {
+	"SELECT k.leaves, k.others, k.stored FROM inorder_internal.known_parts($1) AS k", .stable = true
+};
+static StateCall count_text = {"SELECT inorder_internal.count_query($1, $2, $3, $4, $5, $6)", .stable = true};
 static StateCall steps = {
 	"SELECT pg_catalog.array_agg(s ORDER BY s.part), pg_catalog.array_agg(s.query ORDER BY s.part),"
 	" pg_catalog.array_agg(s.fewer_gaps ORDER BY s.part)"
@@ -47,17 +51,52 @@ open_counted(Oid relation)
 	return table;
 }
 
+/* Of some leaves, those that may have rows of transactions that were not counted: most of many have none */
+static Value
+wanted_parts(const Table *table, Value leaves, Value others)
+{
+	Datum	   *oids;
+	Datum	   *sets;
+	bool	   *unknown;
+	int			count;
+	int			at = 0;
+
+	deconstruct_array(DatumGetArrayTypeP(leaves.value), OIDOID, sizeof(Oid), true, TYPALIGN_INT, &oids, NULL, &count);
+	deconstruct_array(DatumGetArrayTypeP(others.value), INT8MULTIRANGEOID, -1, false, TYPALIGN_DOUBLE, &sets, &unknown, &count);
+	for (int i = 0; i < count; i++)
+	{
+		bool		wanted;
+
+		CHECK_FOR_INTERRUPTS();
+		wanted = unknown[i] || !table->ordered || leaf_has(table->ground, DatumGetObjectId(oids[i]), &at, sets[i]);
+		oids[i] = BoolGetDatum(wanted);
+	}
+	return value_of(PointerGetDatum(construct_array(oids, count, BOOLOID, 1, true, TYPALIGN_CHAR)), BOOLARRAYOID);
+}
+
+/* The query that counts a table in the active snapshot */
+static char *
+count_query(const Table *table)
+{
+	Value		known[3];
+	Value		query;
+
+	state_call(&known_parts, 1, &table->description, 3, known);
+	state_call(&count_text, 6,
+			   (Value[]) {table->description, caller_value(), known[0], known[1], known[2],
+			   wanted_parts(table, known[0], known[1])}, 1, &query);
+	return text_of(query);
+}
+
 /* exact_count(relation regclass) -> bigint; in the snapshot of the calling statement, which may be older than our lock */
 Datum
 exact_count(PG_FUNCTION_ARGS)
 {
 	Table		table = open_counted(PG_GETARG_OID(0));
-	Value		query;
 	int64		rows;
 
 	check_files(table.ground, GetActiveSnapshot());
-	state_call(&count_text, 2, (Value[]) {table.description, caller_value()}, 1, &query);
-	rows = query_count(&table, text_of(query), false);
+	rows = query_count(&table, count_query(&table), false);
 	check_ground(&table);
 	PG_RETURN_INT64(rows);
 }

@@ -251,6 +251,32 @@ has_any(Opened leaf, Numbers set)
 	return result;
 }
 
+/*
+ * Whether one leaf has rows of these transactions that the active snapshot sees.
+ * Leaves are looked up one after the other, about in the order of the ground;
+ * one that is not there may have any.
+ */
+bool
+leaf_has(const Ground *ground, Oid oid, int *at, Datum numbers)
+{
+	MultirangeType *set = DatumGetMultirangeTypeP(numbers);
+
+	for (int i = 0; i < ground->leaf_count; i++)
+	{
+		Opened		leaf;
+		bool		result;
+
+		*at = (*at + 1) % ground->leaf_count;
+		if (ground->leaves[*at].oid != oid)
+			continue;
+		leaf = open_leaf(&ground->leaves[*at]);
+		result = !is_bounded(set) || has_any(leaf, numbers_of(set));
+		close_leaf(leaf);
+		return result;
+	}
+	return true;
+}
+
 /* Which leaves have rows of these transactions */
 bool *
 leaves_with(const Table *table, Value numbers)

@@ -33,6 +33,7 @@ extern void close_leaf(Opened leaf);
 extern IndexScanDesc scan_numbers(Opened leaf, Range numbers, bool keys_only);
 extern int64 entry_number(IndexScanDesc scan);
 
+extern bool leaf_has(const struct Ground *ground, Oid oid, int *at, Datum numbers);
 extern bool *leaves_with(const Table *table, Value numbers);
 extern Found probe(const Table *table, Value numbers);
 extern bool find_ranges(const Table *table, Value numbers, int64 most, Value *found);
