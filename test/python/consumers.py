@@ -136,8 +136,8 @@ class Shop:
 class Consumer:
     """Runs of one program, under the name of one worker."""
 
-    def __init__(self, language: str, source: str, sink: str, log: Path) -> None:
-        self.command = [*map(str, COMMANDS[language]), "worker 1"]
+    def __init__(self, language: str, source: str, sink: str, log: Path, name: str = "worker 1") -> None:
+        self.command = [*map(str, COMMANDS[language]), name]
         self.environment = os.environ | {"SOURCE": source, "SINK": sink}
         self.stopped = 143 if language == "java" else 0  # exit code after SIGTERM: the JVM's
         self.log = log

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,46 @@ def test_a_consumer_behind_pgbouncer(shop: Shop, pooler: int, language: str, tmp
             for address in (source, sink)
         )
     check(shop, Consumer(language, source, sink, tmp_path / "log"))
+
+
+@pytest.mark.parametrize("key", [None, "stream"])
+def test_several_consumers(shop: Shop, key: str | None, tmp_path: Path) -> None:
+    """Each has batches, and the others get those of one that is gone; also of a feed with a key."""
+    if key is not None:
+        shop.source.execute("ALTER TABLE events ADD COLUMN stream int NOT NULL DEFAULT floor(random() * 50)")
+        shop.source.execute("SELECT feed_drop('mailer'), feed_create('mailer', 'events', partition_by => 'stream')")
+    source, sink = (uri(str(shop.cluster.folder / "run"), 5432, name) for name in ("shop", "mail"))
+    workers = [Consumer("python", source, sink, tmp_path / name, name) for name in ("one", "two", "three")]
+    try:
+        with shop.load():
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                wait_for(partial(has_had_a_batch, shop, worker.command[-1]))
+            with shop.sink.transaction():
+                shop.sink.execute("LOCK TABLE batches IN SHARE MODE")
+                wait_for(lambda: shop.waiting("mail"))
+                (gone,) = (one for one in workers if one.command[-1] == holder(shop))
+                gone.kill()
+                shop.end_sessions(shop.waiting("mail"))
+            shop.wait_for_more()
+        wait_for(lambda: len(shop.arrived()) == len(shop.committed))
+        assert [worker.stop() for worker in workers if worker is not gone] == [0, 0]
+    finally:
+        for worker in workers:
+            worker.kill()
+    assert shop.arrived() == Counter(shop.committed)
+    assert scalar(shop.source, "SELECT count(*) FROM feed_batches") == 0
+
+
+def holder(shop: Shop) -> object:
+    """The worker that has the oldest batch."""
+    return scalar(shop.source, "SELECT worker FROM feed_batches WHERE worker IS NOT NULL ORDER BY batch LIMIT 1")
+
+
+def has_had_a_batch(shop: Shop, name: str) -> bool:
+    """Whether this worker has one now."""
+    return scalar(shop.source, "SELECT count(*) FROM feed_batches WHERE worker = %s", name) != 0
 
 
 def check(shop: Shop, consumer: Consumer) -> None:
