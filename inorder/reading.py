@@ -100,10 +100,12 @@ class Reader:
         """A position as it is used: without its origin, if another one is accepted."""
         return json.dumps(json.loads(position) | {"origin": None}) if self.accept_origin else position
 
-    def has_rows(self, position: str) -> bool:
-        """Whether rows follow; an error if the position is none of this table."""
+    def has_rows(self, position: str, wait: float = 0) -> bool:
+        """Whether rows follow, after a wait of at most a second; an error if the position is none of this table."""
         (found,) = self.ask(
-            lambda session, table: session.row(query("reader_has_rows"), table=table.oid, position=self.kept(position))
+            lambda session, table: session.row(
+                query("reader_has_rows"), table=table.oid, position=self.kept(position), wait=f"{wait} s"
+            )
         )
         return bool(found)
 

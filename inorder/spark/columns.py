@@ -3,7 +3,6 @@
 A type that Spark has is itself; every other one is its text, as the server writes it, which loses nothing.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,7 +18,6 @@ NATIVE = {
 }  # fmt: skip
 WIDER = {"oid": ("bigint", "int8")}  # which Arrow would take for signed
 MOST_DIGITS = 38  # of a decimal
-DECIMAL = re.compile(r"decimal\(\d+,\d+\)")
 CHECKED = ("date", "timestamp", "timestamp_ntz")  # PostgreSQL has values beyond the years 1 to 9999
 
 

@@ -87,7 +87,7 @@ def parsed(given: Mapping[str, str]) -> Options:
         servers=servers_of(options),
         max_rows=rows_of(options.get("max_rows")),
         parts=number(options, "parts", 1, 1, MOST_PARTS),
-        start=place_in(options, "start", ("beginning", "now"), "beginning") or "",
+        start=place_in(options, "start", ("beginning", "now"), "beginning"),
         end=None if end is None else place_in(options, "end", (), ""),
         whole_transactions=flag(options, "whole_transactions"),
         wait=number(options, "wait", DEFAULT_WAIT, 0, LONGEST_WAIT),

@@ -115,12 +115,12 @@ class Plan:
         """With the servers that were added: they begin here, and their first rows are in the next batch."""
         return encoded(self.each(lambda server: kept.get(server.name) or self.started(server)))
 
-    def next(self, start: Offset, max_rows: int | None) -> Offset:
-        """The offset after the next batch, which has at most so many rows; the same if there are none."""
+    def next(self, start: Offset, max_rows: int | None, wait: float = 0) -> Offset:
+        """The offset after the next batch, which has at most so many rows; the same if none come in a time."""
         kept = self.read(start)
         if len(kept) < len(self.options.servers):
             return self.complete(kept)
-        have_rows = self.each(lambda server: self.reader(server).has_rows(kept[server.name].position))
+        have_rows = self.each(lambda server: self.reader(server).has_rows(kept[server.name].position, wait))
         share = None if max_rows is None else max(max_rows // max(sum(have_rows.values()), 1), 1)
 
         def advanced(server: Server) -> Kept:

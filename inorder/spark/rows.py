@@ -69,6 +69,14 @@ class Connection:
         self.run(query("session_settings"))
         self.run("SET LOCAL timezone = 'UTC'")
 
+    def wait_for_lsn(self, lsn: str, seconds: int) -> bool:
+        """Wait until a standby of version 19 or later has replayed so much. A COPY of that statement is an error."""
+        options = self.cursor.adbc_statement.set_options
+        options(**{StatementOptions.USE_COPY.value: "false"})
+        (status,) = self.row("WAIT FOR LSN {lsn} WITH (TIMEOUT {time}, NO_THROW)", lsn=lsn, time=f"{seconds}s")
+        options(**{StatementOptions.USE_COPY.value: "true"})
+        return status in ("success", "not in recovery")
+
     def close(self) -> None:
         """Leave the server."""
         self.cursor.close()
@@ -132,10 +140,7 @@ def wait_for(connection: Connection, lsn: str, seconds: int) -> None:
         return
     (version,) = connection.row("SELECT pg_catalog.current_setting('server_version_num')::pg_catalog.int4")
     if int(str(version)) >= HAS_WAIT_FOR_LSN:
-        (status,) = connection.row(
-            "WAIT FOR LSN {lsn} WITH (TIMEOUT {timeout}, NO_THROW)", lsn=lsn, timeout=f"{seconds}s"
-        )
-        reached = status in ("success", "not in recovery")
+        reached = connection.wait_for_lsn(lsn, seconds)
     else:
         reached = looked_for(connection, lsn, seconds)
     if not reached:

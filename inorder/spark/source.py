@@ -29,6 +29,9 @@ except ImportError:  # PySpark 4.1 has no limits, and AvailableNow is one batch
         """Nothing."""
 
 
+IDLE_SECONDS = 0.1  # Spark asks a hundred times a second, without a trigger
+
+
 @dataclass(frozen=True)
 class Part(InputPartition):
     """What one task reads."""
@@ -94,9 +97,12 @@ class StreamReader(Parts, DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.last: Offset | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802
-        """Where a new query begins."""
-        self.last = self.plan.start()
-        return self.last
+        """Where a new query begins. PySpark 4.1 asks for the end of its first batch before."""
+        if self.last is not None and self.options.start == "now":
+            return self.last
+        start = self.plan.start()
+        self.last = self.last or (start if SAYS_START else None)
+        return start
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
         """Of a batch, if the trigger has none."""
@@ -105,11 +111,11 @@ class StreamReader(Parts, DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Offset | None = None, limit: Any = None) -> Offset:  # noqa: N802
         """Where the next batch ends. PySpark 4.1 does not say where it begins, nor how large it may be."""
         start = start or self.last
-        if start is None:  # after a restart of PySpark 4.1
+        if start is None:  # the first batch of a run of PySpark 4.1, perhaps after a checkpoint
             self.last = self.plan.now()
             return self.last
         max_rows = self.options.max_rows if limit is None else getattr(limit, "max_rows", None)
-        self.last = self.plan.next(start, max_rows)
+        self.last = self.plan.next(start, max_rows, 0 if self.plan.targets else IDLE_SECONDS)
         return self.last
 
     def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:  # noqa: N802

@@ -12,6 +12,7 @@ import pytest
 from inorder.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from inorder.spark.columns import Field
+from inorder.spark.options import parsed
 
 from tail_runs import insert
 
@@ -176,6 +177,32 @@ def test_no_password_is_written_down(shop: Shop, events: Path) -> None:
     files = [path for folder in (shop.folder, events) for path in folder.rglob("*") if path.is_file()]
     assert len(files) > 5
     assert [path for path in files if SECRET.encode() in path.read_bytes()] == []
+
+
+@pytest.mark.parametrize("start", ["beginning", "now"])
+def test_the_calls_of_pyspark_4_1_leave_nothing_out(
+    shop: Shop, fresh: Connection, monkeypatch: pytest.MonkeyPatch, start: str
+) -> None:
+    """It asks for the end of the first batch before its start, and does not say where the next one begins."""
+    source = pytest.importorskip("inorder.spark.source")
+    monkeypatch.setattr(source, "SAYS_START", False)
+    options = parsed({"dsn": shop.dsn, "table": "events", "start": start})
+    before, after = (source.StreamReader(options, sessions.types.StructType()) for _ in range(2))
+    ends = [before.latestOffset()]
+    insert(fresh, 2, 11)
+    first = before.initialOffset()
+    ends.append(before.latestOffset())
+    insert(fresh, 2, 13)
+    ends += [after.latestOffset(), after.latestOffset()]
+    found = []
+    for one, next_one in zip([first, *ends], ends, strict=False):
+        for part in after.partitions(one, next_one):
+            rows = fresh.execute(
+                "SELECT n FROM feed_rows('events', %s::jsonb::feed_batch, null::events)", [part.task.slice.batch]
+            ).fetchall()
+            found += [n for (n,) in rows]
+    before.stop(), after.stop()
+    assert sorted(map(int, map(str, found))) == list(range(1 if start == "beginning" else 11, 15))
 
 
 def test_arrow_batches_have_the_types_that_spark_takes() -> None:

@@ -288,12 +288,13 @@ def test_the_backlog_is_shown(shop: Shop) -> None:
 
 
 @pytest.mark.server
-def test_a_lost_session_is_opened_again(shop: Shop) -> None:
+def test_a_lost_session_is_opened_again(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """But a server that never was there is an error at once."""
     plan = shop.plan()
     start = plan.start()
     shop.connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'inorder' "
                             "AND pid <> pg_backend_pid() AND datname = current_database()")  # fmt: skip
     assert shop.read(plan.tasks(start, plan.next(start, None))) == list(range(1, 11))
+    monkeypatch.setattr("time.sleep", pytest.fail)
     with pytest.raises(InorderError, match="No such file"):
         Reader("host=/nowhere", "events").table()

@@ -32,9 +32,18 @@ class Driver:
 
     def __init__(self, folder: Path, dsns: Sequence[str], *options: str) -> None:
         command = [sys.executable, "-m", "engines.stream", str(folder), *dsns, *options]
+        # Nothing of a killed Spark stays: it writes below the folder only.
+        places = {"SPARK_LOCAL_DIRS": folder / "local", "SPARK_WORKER_DIR": folder / "work", "TMPDIR": folder}
+        environment = os.environ | {name: str(place) for name, place in places.items()}
+        environment["JAVA_TOOL_OPTIONS"] = f"-Djava.io.tmpdir={folder}"
         self.log = (folder / "spark.log").open("ab")
         self.process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=self.log,
+            start_new_session=True,
+            env=environment,
         )
 
     def kill(self) -> None:

@@ -24,11 +24,11 @@ SETTINGS = {
 }  # fmt: skip
 
 
-def session(master: str) -> SparkSession:
+def session(master: str, **more: str) -> SparkSession:
     """A Spark on this machine, with the source."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(master).appName("inorder")
-    for name, value in SETTINGS.items():
+    for name, value in (SETTINGS | more).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
