@@ -265,19 +265,20 @@ COMMENT ON FUNCTION inorder_internal.distribute(
 -- Who gets a share
 ---------------------------------------------------------------------------
 
-CREATE FUNCTION inorder_internal.free_shares(feed bigint, shares int)
+CREATE FUNCTION inorder_internal.first_batches(feed bigint, shares int)
 RETURNS SETOF inorder_internal.worker_batch
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT f.*
     FROM generate_series(0, shares - 1) AS s(share)
     CROSS JOIN LATERAL (SELECT b.* FROM inorder_internal.worker_batch AS b
-                        WHERE b.feed = free_shares.feed AND b.share = s.share AND b.written_here
+                        WHERE b.feed = first_batches.feed AND b.share = s.share AND b.written_here
                         ORDER BY b.number LIMIT 1::bigint) AS f
-    WHERE f.set_aside IS NULL AND inorder_internal.is_free(f);
+    WHERE f.set_aside IS NULL;
 END;
-COMMENT ON FUNCTION inorder_internal.free_shares(bigint, int) IS
-'Internal function. The first unfinished batches of the shares of a feed, of those that a worker may have.';
+COMMENT ON FUNCTION inorder_internal.first_batches(bigint, int) IS
+'Internal function. The first unfinished batch of each share of a feed, which no other may go before, without those '
+'that are set aside.';
 
 CREATE FUNCTION inorder_internal.renumber_open(f inorder_internal.feed)
 RETURNS void
@@ -301,7 +302,8 @@ COMMENT ON FUNCTION inorder_internal.renumber_open(inorder_internal.feed) IS
 
 CREATE FUNCTION inorder_internal.share_batch(feed bigint, worker text, least_rows bigint)
 RETURNS inorder_internal.worker_batch
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+-- Otherwise each call would be planned anew, since it seems to be cheaper if the number of shares is known.
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
     known inorder_internal.feed;
@@ -316,22 +318,24 @@ BEGIN
     END IF;
     -- A share is its last worker's, until others have had twice as many turns as there are shares.
     FOR candidate IN
-        SELECT b.number FROM inorder_internal.free_shares(feed, shares) AS b
+        SELECT b.number FROM inorder_internal.first_batches(feed, shares) AS b
         LEFT JOIN inorder_internal.share_worker AS w ON w.feed = b.feed AND w.share = b.share
-        WHERE b.rows >= least_rows OR NOT b.is_open
-        ORDER BY coalesce(w.turn, 0) + CASE WHEN w.worker <> share_batch.worker THEN 2 * shares ELSE 0 END, b.number
+        WHERE b.worker = share_batch.worker
+           OR (b.rows >= least_rows OR NOT b.is_open) AND inorder_internal.is_free(b)
+        ORDER BY coalesce(b.worker = share_batch.worker, false) DESC,
+                 coalesce(w.turn, 0) + CASE WHEN w.worker <> share_batch.worker THEN 2 * shares ELSE 0 END, b.number
     LOOP
         -- One that is locked is being finished, returned or prolonged at this moment.
         SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
         WHERE b.feed = share_batch.feed AND b.number = candidate AND b.set_aside IS NULL
-          AND inorder_internal.is_free(b) FOR UPDATE SKIP LOCKED;
+          AND (b.worker = share_batch.worker OR inorder_internal.is_free(b)) FOR UPDATE SKIP LOCKED;
         EXIT WHEN FOUND;
     END LOOP;
     RETURN found_batch;
 END $$;
 COMMENT ON FUNCTION inorder_internal.share_batch(bigint, text, bigint) IS
-'Internal function. The batch of a share that a worker may have, of the share that it had last if possible; null if '
-'there is none. Of those to which rows may still be added, only with so many rows.';
+'Internal function. The batch of a share that a worker has, otherwise one that it may have, of the share that it had '
+'last if possible; null if there is none. Of those to which rows may still be added, only with so many rows.';
 
 CREATE FUNCTION inorder_internal.note_turn(feed bigint, number bigint, worker text)
 RETURNS void

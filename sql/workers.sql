@@ -148,13 +148,13 @@ COMMENT ON FUNCTION inorder_internal.is_free(inorder_internal.worker_batch) IS
 
 CREATE FUNCTION inorder_internal.has_free(feed bigint)
 RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
     shares int := ((SELECT f.shared_by FROM inorder_internal.feed AS f WHERE f.id = feed)).shares;
 BEGIN
     IF shares IS NOT NULL THEN
-        RETURN EXISTS (SELECT FROM inorder_internal.free_shares(feed, shares));
+        RETURN EXISTS (SELECT FROM inorder_internal.first_batches(feed, shares) AS b WHERE inorder_internal.is_free(b));
     END IF;
     RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
                    WHERE b.feed = has_free.feed AND b.set_aside IS NULL AND b.written_here
@@ -170,13 +170,14 @@ AS $$
 DECLARE
     found_batch inorder_internal.worker_batch;
 BEGIN
+    IF least_rows IS NOT NULL THEN
+        RETURN inorder_internal.share_batch(feed, worker, least_rows);
+    END IF;
     -- One that is locked is being finished or returned at this moment.
     SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
     WHERE b.feed = free_batch.feed AND b.set_aside IS NULL AND b.written_here AND b.worker = free_batch.worker
     ORDER BY b.number LIMIT 1 FOR UPDATE SKIP LOCKED;
-    IF NOT FOUND AND least_rows IS NOT NULL THEN
-        found_batch := inorder_internal.share_batch(feed, worker, least_rows);
-    ELSIF NOT FOUND THEN
+    IF NOT FOUND THEN
         SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
         WHERE b.feed = free_batch.feed AND b.set_aside IS NULL AND b.written_here AND inorder_internal.is_free(b)
         ORDER BY b.number LIMIT 1 FOR UPDATE SKIP LOCKED;

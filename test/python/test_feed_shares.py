@@ -297,3 +297,24 @@ def test_a_share_that_is_blocked_for_long(db: Connection) -> None:
     waiting = db.execute("SELECT rows FROM feed_batches WHERE set_aside IS NULL ORDER BY batch").fetchall()
     assert waiting == [(10,)] * 6
     assert scalar(db, "SELECT blocked_shares FROM feeds WHERE name = 'shared'") == 1
+
+
+def test_a_worker_keeps_its_share_and_takes_that_of_one_that_is_gone(db: Connection) -> None:
+    """Its own first, as long as that has rows; the other has its turn all the same."""
+    db.execute(TABLES["uuid"].format(COLUMNS.format("int")).encode())
+    db.execute("SELECT feed_create('shared', 'shared', partition_by => 'key', shares => 2)")
+    db.execute(
+        "INSERT INTO shared (key, version) SELECT k, v FROM generate_series(1, 9) AS v, generate_series(0, 9) AS k"
+    )
+    first: list[Any] = [db.execute(TAKE, [worker, 4]).fetchone() for worker in ("gone", "stays", "late")]
+    assert first[2] == (None, None)  # all rows are in batches now, which wait for these two
+    share_of = "SELECT share FROM feed_batches WHERE batch = %s"
+    other, own = (scalar(db, share_of, batch) for batch, _ in first[:2])
+    for row in first[:2]:
+        db.execute(FINISH, row)
+    turns = []
+    for _ in range(8):
+        taken: Any = db.execute(TAKE, ["stays", 4]).fetchone()
+        turns.append(scalar(db, share_of, taken[0]))
+        db.execute(FINISH, taken)
+    assert turns[:3] == [own] * 3 and other in turns
