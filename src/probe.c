@@ -152,15 +152,17 @@ descend(IndexScanDesc scan, int64 number)
 /*
  * Which ranges have rows, so many of those that were not known to.  An entry of
  * the index, visible or not, says that there is none below it: most ranges of a
- * set of thousands are passed without a look.
+ * set of thousands are passed without a look.  *ended: there is no entry above
+ * those that were looked at.
  */
 static int64
-mark_ranges(IndexScanDesc scan, TupleTableSlot *slot, Numbers set, bool *has, int64 most)
+mark_ranges(IndexScanDesc scan, TupleTableSlot *slot, Numbers set, bool *has, int64 most, bool *ended)
 {
 	int			at = next_range(set, has, 0, PG_INT64_MIN);
 	int			steps = STEPS_MAX;
 	int64		marked = 0;
 
+	*ended = false;
 	while (at < set.count && marked < most)
 	{
 		int64		number;
@@ -172,7 +174,10 @@ mark_ranges(IndexScanDesc scan, TupleTableSlot *slot, Numbers set, bool *has, in
 			steps = 1;
 		}
 		if (index_getnext_tid(scan, ForwardScanDirection) == NULL)
+		{
+			*ended = true;
 			break;
+		}
 		number = entry_number(scan);
 		at = next_range(set, has, at, number);
 		if (at == set.count || number < set.ranges[at].low)
@@ -185,13 +190,13 @@ mark_ranges(IndexScanDesc scan, TupleTableSlot *slot, Numbers set, bool *has, in
 }
 
 static int64
-mark_leaf(Opened leaf, Numbers set, bool *has, int64 most)
+mark_leaf(Opened leaf, Numbers set, bool *has, int64 most, bool *ended)
 {
 	int64		marked;
 	IndexScanDesc scan = begin_index_scan(leaf.table, leaf.index, GetActiveSnapshot(), 1);
 
 	scan->xs_want_itup = true;
-	marked = mark_ranges(scan, leaf.slot, set, has, most);
+	marked = mark_ranges(scan, leaf.slot, set, has, most, ended);
 	index_endscan(scan);
 	return marked;
 }
@@ -216,8 +221,9 @@ static void
 learn(Known *known, Opened leaf)
 {
 	int			enough = 0;
+	bool		ended;
 
-	known->count += mark_leaf(leaf, known->set, known->has, known->most);
+	known->count += mark_leaf(leaf, known->set, known->has, known->most, &ended);
 	if (known->count < known->most)
 		return;
 	known->count = 0;
@@ -242,10 +248,10 @@ can_count(const Table *table, Value numbers)
 }
 
 static bool
-has_any(Opened leaf, Numbers set)
+has_any(Opened leaf, Numbers set, bool *ended)
 {
 	bool	   *has = palloc0(sizeof(bool) * (set.count + 1));
-	bool		result = mark_leaf(leaf, set, has, 1) > 0;
+	bool		result = mark_leaf(leaf, set, has, 1, ended) > 0;
 
 	pfree(has);
 	return result;
@@ -265,12 +271,13 @@ leaf_has(const Ground *ground, Oid oid, int *at, Datum numbers)
 	{
 		Opened		leaf;
 		bool		result;
+		bool		ended;
 
 		*at = (*at + 1) % ground->leaf_count;
 		if (ground->leaves[*at].oid != oid)
 			continue;
 		leaf = open_leaf(&ground->leaves[*at]);
-		result = !is_bounded(set) || has_any(leaf, numbers_of(set));
+		result = !is_bounded(set) || has_any(leaf, numbers_of(set), &ended);
 		close_leaf(leaf);
 		return result;
 	}
@@ -288,10 +295,11 @@ leaves_with(const Table *table, Value numbers)
 	for (int i = 0; i < table->ground->leaf_count; i++)
 	{
 		Opened		leaf;
+		bool		ended;
 
 		CHECK_FOR_INTERRUPTS();
 		leaf = open_leaf(&table->ground->leaves[i]);
-		has[i] = has_any(leaf, set);
+		has[i] = has_any(leaf, set, &ended);
 		close_leaf(leaf);
 	}
 	PopActiveSnapshot();
@@ -312,12 +320,14 @@ probe(const Table *table, Value numbers)
 	for (int i = 0; i < table->ground->leaf_count; i++)
 	{
 		Opened		leaf;
+		bool		ended = false;
 
 		CHECK_FOR_INTERRUPTS();
 		leaf = open_leaf(&table->ground->leaves[i]);
-		has[i] = (all || !found.rows) && has_any(leaf, set);
+		has[i] = (all || !found.rows) && has_any(leaf, set, &ended);
 		found.rows = found.rows || has[i];
-		found.beyond = found.beyond || index_count(leaf, beyond, 1) > 0;
+		/* All numbers of the set are below those. */
+		found.beyond = found.beyond || (!ended && index_count(leaf, beyond, 1) > 0);
 		close_leaf(leaf);
 	}
 	if (all && found.rows)
