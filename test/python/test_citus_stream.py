@@ -180,6 +180,34 @@ def test_keys_of_every_kind(nodes: Nodes, coordinator: Connection, events: str, 
         run(coordinator, f"DROP TABLE {events}", f"ALTER TABLE was_{events} RENAME TO {events}")
 
 
+def test_partitions(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+    """A shard of a partitioned table is one, too; a partition that is new is read, also after a move."""
+    name = f"p_{events}"
+    run(
+        coordinator, f"CREATE TABLE {name} (n text, k int, {NUMBER}, PRIMARY KEY (n, k)) PARTITION BY RANGE (k)",
+        f"CREATE INDEX ON {name} (xact)", f"CREATE TABLE {name}_1 PARTITION OF {name} FOR VALUES FROM (0) TO (50)",
+        f"SELECT create_distributed_table('{name}', 'n', colocate_with => 'none')",
+    )  # fmt: skip
+    try:
+        prepare(nodes, tmp_path, name)
+        tail = tool(nodes, tmp_path, "tail")
+        insert = f"INSERT INTO {name} SELECT %s || g, g %% %s FROM generate_series(1, 100) AS g"
+        coordinator.execute(insert, ["a", 50])
+        tail.appended(name, "--shards", "--position", "p")
+        run(coordinator, f"CREATE TABLE {name}_2 PARTITION OF {name} FOR VALUES FROM (50) TO (100)")
+        coordinator.execute(insert, ["b", 100])
+        tail.appended(name, "--shards", "--position", "p")
+        assert delivered(tmp_path) == stored(coordinator, name)
+        move(coordinator, name)
+        prepare(nodes, tmp_path, name)
+        coordinator.execute(insert, ["c", 100])
+        with tail.started(name, "--shards", "--position", "p", to="out") as running:
+            assert running.wait(PATIENCE) == 0
+        assert delivered(tmp_path) == stored(coordinator, name)
+    finally:
+        run(coordinator, f"DROP TABLE {name}")
+
+
 def test_a_shard_that_was_moved_twice(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
     """With rows that the reader never saw among those that were copied: refused, nothing is lost in silence.
 
