@@ -63,6 +63,11 @@ def host(cluster: Cluster) -> str:
     return str(cluster.folder / "run")
 
 
+def start(cluster: Cluster) -> None:
+    """Start a node, which calls itself as the others do."""
+    cluster.start(SETTINGS | {"citus.local_hostname": host(cluster)})
+
+
 def run(connection: Connection, *statements: str) -> None:
     """One statement after the other."""
     for statement in statements:
@@ -92,7 +97,7 @@ def three_nodes() -> Iterator[Nodes]:
     with ExitStack() as stack:
         clusters = [stack.enter_context(Cluster(server)) for _ in range(3)]
         for cluster in clusters:
-            cluster.start(SETTINGS | {"citus.local_hostname": host(cluster)})
+            start(cluster)
             with connect(cluster.dsn) as connection:
                 run(connection, "CREATE EXTENSION citus")
                 allow_output_plugin(connection)

@@ -162,12 +162,13 @@ def coordinator(nodes: Nodes) -> Iterator[Connection]:
 
 
 @pytest.fixture
-def events(coordinator: Connection) -> Iterator[str]:
+def events(nodes: Nodes, coordinator: Connection) -> Iterator[str]:
     """The name of a distributed table of four shards, which are not readable yet."""
     name = f"t{next(SCHEMAS)}"
     make_distributed(coordinator, name)
     yield name
-    run(coordinator, f"DROP TABLE {name}", "CALL citus_cleanup_orphaned_resources()")
+    with connect(nodes.dsn) as last:  # the test may have restarted the coordinator
+        run(last, f"DROP TABLE {name}", "CALL citus_cleanup_orphaned_resources()")
 
 
 @pytest.hookimpl(wrapper=True)

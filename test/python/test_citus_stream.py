@@ -18,7 +18,7 @@ import pytest
 from inorder.database import Connection, connect
 
 import preloaded
-from citus_nodes import NUMBER, PG_CONFIG, Nodes, delivered, move, prepare, run, shards, split, stored, tool
+from citus_nodes import NUMBER, PG_CONFIG, Nodes, delivered, move, prepare, run, shards, split, start, stored, tool
 from tail_runs import read_until
 from waiting import PATIENCE, wait_for
 
@@ -55,6 +55,28 @@ def tenant_shards(coordinator: Connection, table: str) -> dict[int, int]:
         "SELECT g, get_shard_id_for_distribution_column(%s, g) FROM generate_series(0, 1000) AS g", [table]
     )
     return {int(str(tenant)): int(str(shard)) for tenant, shard in rows}
+
+
+def test_a_node_that_restarts(nodes: Nodes, events: str, tmp_path: Path) -> None:
+    """Is waited for, worker or coordinator."""
+    prepare(nodes, tmp_path, events)
+    with tool(nodes, tmp_path, "tail").started(events, "--shards", "--position", "p", "--follow", to="out") as running:
+        insert_and_wait(nodes, events, tmp_path, "before")
+        for place, node in enumerate((nodes.workers[0], nodes.coordinator)):
+            node.stop()
+            read_until(running, b"trying again")
+            start(node)
+            read_until(running, b"reconnected")
+            insert_and_wait(nodes, events, tmp_path, f"{place}-")
+
+
+def insert_and_wait(nodes: Nodes, table: str, folder: Path, token: str) -> None:
+    """Rows into all shards, until they are in the output."""
+    insert = f"INSERT INTO {table} (tenant, n) SELECT g, %s || g FROM generate_series(1, 100) AS g"
+    with connect(nodes.dsn) as connection:
+        connection.execute(insert.encode(), [token])
+        there = stored(connection, table)
+    wait_for(lambda: delivered(folder) == there)
 
 
 def test_commands_and_formats(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
