@@ -16,6 +16,7 @@ from threading import Event
 import psycopg
 import pytest
 from inorder.database import Connection, connect
+from psycopg.conninfo import make_conninfo
 
 import preloaded
 from citus_nodes import NUMBER, PG_CONFIG, Nodes, delivered, move, prepare, run, shards, split, start, stored, tool
@@ -55,6 +56,18 @@ def tenant_shards(coordinator: Connection, table: str) -> dict[int, int]:
         "SELECT g, get_shard_id_for_distribution_column(%s, g) FROM generate_series(0, 1000) AS g", [table]
     )
     return {int(str(tenant)): int(str(shard)) for tenant, shard in rows}
+
+
+def test_a_shard_as_a_table_of_its_node(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+    """With the settings that show it; they are those of any reader."""
+    prepare(nodes, tmp_path, events)
+    run(coordinator, f"INSERT INTO {events} (tenant, n) SELECT g, g FROM generate_series(1, 100) AS g")
+    _, name, node = shards(coordinator, events)[0]
+    shown = "-c citus.override_table_visibility=off -c citus.enable_manual_changes_to_shards=on"
+    dsn = make_conninfo(nodes.worker(node).dsn, options=shown)
+    tool(nodes, tmp_path, "tail").appended(name, "--position", "p", "--dsn", dsn)
+    with connect(dsn) as worker:
+        assert delivered(tmp_path) == stored(worker, name)
 
 
 def test_a_node_that_restarts(nodes: Nodes, events: str, tmp_path: Path) -> None:
