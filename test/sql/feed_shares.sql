@@ -158,5 +158,18 @@ SELECT * FROM all_rows();
 DROP FUNCTION all_rows;
 SELECT worker_batches, partial IS NULL AS whole FROM feeds;
 DROP TABLE numbered, events;
+-- Equal keys of different bytes, where the server has such collations.
+CREATE FUNCTION divide_by_equal_keys() RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    CREATE COLLATION any_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+    CREATE TABLE named (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), key text COLLATE any_case NOT NULL);
+    PERFORM feed_create('f', 'named', partition_by => 'key');
+    RETURN 'divided';
+EXCEPTION
+    WHEN feature_not_supported THEN RETURN 'column key of table public.named has a nondeterministic collation';
+    WHEN object_not_in_prerequisite_state THEN RETURN SQLERRM;
+END $$;
+SELECT divide_by_equal_keys();
+DROP FUNCTION divide_by_equal_keys;
 DROP FUNCTION rows_of;
 SELECT count(*) FROM feeds;
