@@ -23,7 +23,9 @@ SQL_SOURCES = \
     uuid_extras.sql \
     snapshot.sql \
     position.sql \
+    table_ref.sql \
     state.sql \
+    dump.sql \
     table.sql \
     query.sql \
     order.sql \
@@ -44,6 +46,7 @@ SQL_SOURCES = \
     backlog.sql \
     feeds.sql \
     index_pages.sql \
+    revoke.sql \
     rights.sql
 DATA_built  = inorder--$(EXTVERSION).sql
 
@@ -111,7 +114,7 @@ ISOLATION_OPTS = --inputdir=$(HERE)test
 # Out of tree the folder of the objects does not exist yet; as a target it would
 # be taken for the one of the sources.
 $(shell mkdir -p src)
-EXTRA_CLEAN = src/*.o src/*.bc output_regress
+EXTRA_CLEAN = src/*.o src/*.bc output_regress inorder-sql--$(EXTVERSION).sql
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
@@ -134,3 +137,9 @@ src/inorder.o: $(HERE)inorder.control
 
 inorder--$(EXTVERSION).sql: $(addprefix $(HERE)sql/,$(SQL_SOURCES)) $(HERE)inorder.control
 	cat $(addprefix $(HERE)sql/,$(SQL_SOURCES)) > $@
+
+# For servers on which C cannot be installed: docs/hosted.md. Needs Python 3.
+.PHONY: sql-edition
+sql-edition: inorder-sql--$(EXTVERSION).sql
+inorder-sql--$(EXTVERSION).sql: $(wildcard $(HERE)sql/*.sql $(HERE)sql/plain/*.sql) $(HERE)script/sql-edition $(HERE)Makefile $(HERE)inorder.control
+	python3 $(HERE)script/sql-edition > $@.new && mv $@.new $@

@@ -67,9 +67,11 @@ class Session:
         self.schema = sql.Identifier(self.schema_name)
 
     def extension(self) -> tuple[str, bool]:
-        """The schema of the extension, and whether the server is a standby."""
+        """The schema of the extension, or of its SQL edition, and whether the server is a standby."""
         with self.transaction():
             row = self.connection.execute(query("extension_schema")).fetchone()
+            if row is None:
+                row = self.connection.execute(query("sql_edition_schema")).fetchone()
         if row is None:
             name = self.connection.info.dbname
             raise InputError(f"the database '{name}' has no extension inorder; CREATE EXTENSION inorder makes it")

@@ -1,35 +1,5 @@
 -- Last: privileges on the objects of the internal schema.
 
--- Default privileges of the superuser who runs this script may have granted privileges on each object above.
-DO $$
-DECLARE
-    object record;
-BEGIN
-    FOR object IN
-        SELECT format('SCHEMA %I', n.nspname) AS named, a.grantee
-        FROM pg_namespace AS n CROSS JOIN LATERAL aclexplode(n.nspacl) AS a
-        WHERE n.nspname = 'inorder_internal' AND a.grantee <> n.nspowner
-        UNION ALL
-        SELECT format('TABLE %s', c.oid::regclass), a.grantee
-        FROM pg_class AS c CROSS JOIN LATERAL aclexplode(c.relacl) AS a
-        WHERE c.relnamespace = 'inorder_internal'::regnamespace AND c.relkind = 'r' AND a.grantee <> c.relowner
-        UNION ALL
-        SELECT format('FUNCTION %s', p.oid::regprocedure), a.grantee
-        FROM pg_proc AS p CROSS JOIN LATERAL aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) AS a
-        WHERE p.pronamespace = 'inorder_internal'::regnamespace AND a.grantee <> p.proowner
-        UNION ALL
-        SELECT format('TYPE %s', t.oid::regtype), a.grantee
-        FROM pg_type AS t CROSS JOIN LATERAL aclexplode(coalesce(t.typacl, acldefault('T', t.typowner))) AS a
-        WHERE t.typnamespace = 'inorder_internal'::regnamespace AND a.grantee <> t.typowner
-          -- Array types and row types of tables have no privileges of their own.
-          AND NOT EXISTS (SELECT FROM pg_type AS e WHERE e.typarray = t.oid)
-          AND NOT EXISTS (SELECT FROM pg_class AS c WHERE c.reltype = t.oid AND c.relkind = 'r')
-    LOOP
-        EXECUTE format('REVOKE ALL ON %s FROM %s', object.named,
-                       CASE object.grantee WHEN 0 THEN 'PUBLIC' ELSE object.grantee::regrole::text END);
-    END LOOP;
-END $$;
-
 -- For pg_dump and pg_restore by the role that installs the extension, and by the owner of the database.
 GRANT USAGE ON SCHEMA inorder_internal TO @extowner@, pg_database_owner;
 GRANT SELECT, INSERT ON inorder_internal.feed_table, inorder_internal.feed, inorder_internal.worker_batch,

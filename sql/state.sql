@@ -9,32 +9,6 @@ COMMENT ON TYPE inorder_internal.role_ref IS
 'Internal type. A role, by oid and name on the server that stored it. On another server both must match, so that no '
 'other role takes its place after a restore.';
 
--- A dump may name tables that do not exist in the database into which it is restored.
-CREATE TYPE inorder_internal.table_ref;
-
-CREATE FUNCTION inorder_internal.table_ref_in(cstring) RETURNS inorder_internal.table_ref
-AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION inorder_internal.table_ref_in(cstring) IS 'Internal function. I/O';
-
-CREATE FUNCTION inorder_internal.table_ref_out(inorder_internal.table_ref) RETURNS cstring
-AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION inorder_internal.table_ref_out(inorder_internal.table_ref) IS 'Internal function. I/O';
-
-CREATE TYPE inorder_internal.table_ref (
-    INPUT = inorder_internal.table_ref_in, OUTPUT = inorder_internal.table_ref_out,
-    INTERNALLENGTH = 4, PASSEDBYVALUE, ALIGNMENT = int4, STORAGE = plain
-);
-COMMENT ON TYPE inorder_internal.table_ref IS
-'Internal type. A table, as regclass: its oid, in a dump its name. The name of a table that does not exist is read as '
-'0, not as an error.';
-
-CREATE CAST (inorder_internal.table_ref AS regclass) WITHOUT FUNCTION AS IMPLICIT;
-COMMENT ON CAST (inorder_internal.table_ref AS regclass) IS 'the same table';
-CREATE CAST (inorder_internal.table_ref AS oid) WITHOUT FUNCTION AS IMPLICIT;
-COMMENT ON CAST (inorder_internal.table_ref AS oid) IS 'its oid';
-CREATE CAST (regclass AS inorder_internal.table_ref) WITHOUT FUNCTION AS ASSIGNMENT;
-COMMENT ON CAST (regclass AS inorder_internal.table_ref) IS 'the same table';
-
 CREATE FUNCTION inorder_internal.leave_out_missing()
 RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -264,16 +238,6 @@ CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.worker_batch
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
 CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.counted_table
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
-
--- A dropped table would be dumped as an oid, which may belong to another table in the restored database.
-SELECT pg_catalog.pg_extension_config_dump('inorder_internal.feed_table'::pg_catalog.regclass,
-    'WHERE EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid = relation)'::pg_catalog.text);
-SELECT pg_catalog.pg_extension_config_dump('inorder_internal.feed'::pg_catalog.regclass,
-    'WHERE EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid = relation)'::pg_catalog.text);
-SELECT pg_catalog.pg_extension_config_dump('inorder_internal.worker_batch'::pg_catalog.regclass,
-    'WHERE EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid = relation)'::pg_catalog.text);
-SELECT pg_catalog.pg_extension_config_dump('inorder_internal.counted_table'::pg_catalog.regclass,
-    'WHERE EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid = relation)'::pg_catalog.text);
 
 ---------------------------------------------------------------------------
 -- Privileges

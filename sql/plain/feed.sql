@@ -1,0 +1,446 @@
+CREATE FUNCTION inorder_internal.open_feed(name text, owner oid, OUT feed bigint, OUT caller oid)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    caller := inorder_internal.caller();
+    feed := inorder_internal.find_feed(name, coalesce(owner, caller), caller);
+END $$;
+COMMENT ON FUNCTION inorder_internal.open_feed(text, oid) IS
+'Internal function. A feed that the caller may move, and the caller.';
+
+CREATE FUNCTION inorder_internal.lock_feed(feed bigint)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- A row lock, which only those can take who may move the feed; any role could take an advisory lock. It writes, so it
+    -- is taken when there is something to write.
+    PERFORM FROM inorder_internal.feed AS f WHERE f.id = feed FOR NO KEY UPDATE;
+END $$;
+COMMENT ON FUNCTION inorder_internal.lock_feed(bigint) IS
+'Internal function. Make readers of one feed take turns, until the transaction ends.';
+
+CREATE FUNCTION inorder_internal.session_key(number oid)
+RETURNS bigint
+LANGUAGE sql IMMUTABLE
+-- The first 32 bits are ''inor'' in ASCII.
+RETURN 1768845170::bigint << 32 | number::bigint;
+COMMENT ON FUNCTION inorder_internal.session_key(oid) IS
+'Internal function. The advisory lock that a session holds on its number.';
+
+CREATE FUNCTION inorder_internal.this_session()
+RETURNS oid
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    number oid := nullif(current_setting('inorder.session', true), '')::oid;
+BEGIN
+    -- The lock may be gone: after DISCARD ALL, or in another session of a pooler.
+    IF number IS NULL OR NOT EXISTS (
+        SELECT FROM pg_locks AS l WHERE l.locktype = 'advisory' AND l.pid = pg_backend_pid() AND l.objsubid = 1
+          AND l.mode = 'ExclusiveLock' AND l.granted
+          AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+          AND l.classid::bigint << 32 | l.objid::bigint = inorder_internal.session_key(number)) THEN
+        LOOP
+            number := (inorder_internal.random_bits(31) + 1)::oid;
+            EXIT WHEN pg_try_advisory_lock(inorder_internal.session_key(number));
+        END LOOP;
+        PERFORM set_config('inorder.session', number::text, false);
+    END IF;
+    RETURN number;
+END $$;
+COMMENT ON FUNCTION inorder_internal.this_session() IS
+'Internal function. A number by which this session is known while it lives, by an advisory lock on it.';
+
+CREATE FUNCTION inorder_internal.refuse_pending(
+    feed bigint, name text, batch bigint, pending @extschema@.feed_batch, shared boolean
+)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF (pending).transactions IS NOT NULL THEN
+        PERFORM inorder_internal.say_pending(name, batch);
+    ELSIF shared THEN
+        PERFORM inorder_internal.say_shared(name, feed);
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.refuse_pending(bigint, text, bigint, @extschema@.feed_batch, boolean) IS
+'Internal function. Error if a feed has an unfinished batch.';
+
+CREATE FUNCTION inorder_internal.note_empty_poll(
+    feed bigint, is_due boolean, past_batch @extschema@.feed_batch, asked timestamptz
+)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET @writes@
+AS $$
+BEGIN
+    IF is_due AND current_setting('transaction_read_only') = 'off'
+       AND current_setting('transaction_isolation') = 'read committed' THEN
+        PERFORM inorder_internal.lock_feed(feed);
+        -- Only the rest of one transaction is passed: who has moved the feed meanwhile has passed it, too.
+        PERFORM inorder_internal.note_poll(feed, CASE
+            WHEN (SELECT (f.position).partial = past_batch.resumed
+                         AND (f.position).last_key = past_batch.resumed_after
+                         AND NOT (f.position).transactions && past_batch.transactions
+                  FROM inorder_internal.feed AS f WHERE f.id = feed) THEN past_batch END, asked);
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.note_empty_poll(bigint, boolean, @extschema@.feed_batch, timestamptz) IS
+'Internal function. Record now and then that a poll found nothing.';
+
+CREATE TYPE inorder_internal.taken AS (
+    feed bigint, caller oid, name text, relation oid, t inorder_internal.feed_table,
+    at_position @extschema@.feed_position, batch bigint, pending @extschema@.feed_batch, is_poll_due boolean,
+    asked timestamptz, next inorder_internal.next_found
+);
+COMMENT ON TYPE inorder_internal.taken IS
+'Internal type. A feed, locked if there is something new, and what follows its position.';
+
+CREATE FUNCTION inorder_internal.look_at(feed bigint, caller oid, reads boolean)
+RETURNS inorder_internal.taken
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    s record;
+    result inorder_internal.taken;
+BEGIN
+    SELECT * INTO s FROM inorder_internal.feed_state(feed, caller, reads, false);
+    IF reads THEN
+        PERFORM inorder_internal.refuse_pending(feed, s.name, s.batch, s.pending, s.shared);
+    ELSIF s.shared THEN
+        PERFORM inorder_internal.say_shared(s.name, feed);
+    END IF;
+    result.feed := feed;
+    result.caller := caller;
+    result.name := s.name;
+    result.relation := s.relation;
+    result.t := s.t;
+    result.at_position := s.at_position;
+    result.batch := s.batch;
+    result.pending := s.pending;
+    result.is_poll_due := s.is_poll_due;
+    RETURN result;
+END $$;
+COMMENT ON FUNCTION inorder_internal.look_at(bigint, oid, boolean) IS
+'Internal function. A feed as it is now. If reads is true, an unfinished batch is an error.';
+
+CREATE FUNCTION inorder_internal.take_next(
+    name text, owner oid, max_rows int, reads boolean, moves boolean, row_type regtype
+)
+RETURNS inorder_internal.taken
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    o record;
+    k inorder_internal.taken;
+    whole boolean;
+    locked boolean := false;
+BEGIN
+    SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
+    LOOP
+        k := inorder_internal.look_at(o.feed, o.caller, reads);
+        IF row_type IS NOT NULL THEN
+            PERFORM inorder_internal.check_row_type((k.t).relation, row_type);
+        END IF;
+        IF (k.pending).transactions IS NOT NULL THEN
+            EXIT WHEN locked OR NOT moves;
+        ELSE
+            whole := (SELECT f.whole_transactions FROM inorder_internal.feed AS f WHERE f.id = o.feed);
+            -- Not after the snapshot in which rows are looked for.
+            k.asked := CASE current_setting('transaction_isolation') WHEN 'read committed' THEN clock_timestamp()
+                            ELSE now() END;
+            k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, whole, k.caller);
+            EXIT WHEN locked OR NOT moves OR NOT (k.next).has_rows;
+        END IF;
+        -- There is something to move over, so writing is due: what another reader has left is looked at again.
+        PERFORM inorder_internal.lock_feed(o.feed);
+        locked := true;
+    END LOOP;
+    RETURN k;
+END $$;
+COMMENT ON FUNCTION inorder_internal.take_next(text, oid, int, boolean, boolean, regtype) IS
+'Internal function. What follows the position of a feed. If the caller is to move it, and there are rows, the feed is '
+'locked, and this is what follows under the lock.';
+
+CREATE FUNCTION inorder_internal.has_limit(statement text)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+    line record;
+BEGIN
+    -- With the search_path of the caller, which the statement is for. A loop is a cursor, which refuses several statements
+    -- before it executes one.
+    FOR line IN EXECUTE 'EXPLAIN (FORMAT JSON) ' OPERATOR(pg_catalog.||) statement LOOP
+        RETURN pg_catalog.jsonb_path_exists(pg_catalog.to_jsonb(line), 'strict $.**."Node Type" ? (@ == "Limit")', '{}', true);
+    END LOOP;
+EXCEPTION WHEN invalid_cursor_definition THEN
+    RAISE 'cannot run several statements over one batch' USING ERRCODE = 'syntax_error',
+          HINT = 'Further statements can follow in the same transaction.';
+END $$;
+COMMENT ON FUNCTION inorder_internal.has_limit(text) IS
+'Internal function. Whether the plan of a statement ends something after some rows.';
+
+CREATE FUNCTION inorder_internal.apply_batch(
+    name text, statement text, max_rows int, owner regrole, path text, hides text
+)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = on SET @writes@
+AS $$
+DECLARE
+    k inorder_internal.taken;
+    b @extschema@.feed_batch;
+    text_over_batch text;
+    processed bigint;
+BEGIN
+    IF statement IS NULL THEN
+        RAISE 'statement must not be null' USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    k := inorder_internal.take_next(name, owner, max_rows, true, true, NULL);
+    b := (k.next).batch;
+    IF NOT (k.next).has_rows THEN
+        PERFORM inorder_internal.note_empty_poll(k.feed, k.is_poll_due, b, k.asked);
+        RETURN NULL;
+    END IF;
+    PERFORM inorder_internal.move_feed(k.feed, b, k.asked, (k.next).is_all);
+    text_over_batch := format('WITH batch AS MATERIALIZED (%s) %s', inorder_internal.batch_query(k.t, NULL, b, 'e.*', false),
+                              statement);
+    PERFORM set_config('geqo_seed', '0', true), set_config('constraint_exclusion', 'off', true),
+            set_config('row_security', hides, true), set_config('search_path', path, true);
+    -- From here on names are found by the path of the caller.
+    IF inorder_internal.has_limit(text_over_batch) THEN
+        RAISE 'the statement has LIMIT, OFFSET or FETCH FIRST, or is planned as if it had' USING
+            ERRCODE = 'feature_not_supported',
+            DETAIL = 'The position moves over the whole batch, also over the rows that are left out.',
+            HINT = 'Limit the rows by max_rows, as in feed_apply(name, statement, 10).';
+    END IF;
+    EXECUTE text_over_batch;
+    GET DIAGNOSTICS processed = ROW_COUNT;
+    PERFORM inorder_internal.check_members(k.t, (k.next).members);
+    RETURN processed;
+END $$;
+COMMENT ON FUNCTION inorder_internal.apply_batch(text, text, int, regrole, text, text) IS
+'Internal function. feed_apply(), with the search_path and the row_security of the caller.';
+
+---- feed_apply: sql
+BEGIN ATOMIC
+    SELECT inorder_internal.apply_batch(name, statement, max_rows, owner, current_setting('search_path'::text),
+                                        current_setting('row_security'::text));
+END;
+---- feed_create: plpgsql writes
+DECLARE
+    caller oid := inorder_internal.caller();
+    t inorder_internal.feed_table;
+BEGIN
+    IF partition_by IS NOT NULL OR shares IS NOT NULL THEN
+        RAISE 'partition_by is not in the SQL edition of inorder' USING ERRCODE = 'feature_not_supported',
+              HINT = 'The C extension has it.';
+    END IF;
+    PERFORM inorder_internal.refuse_whole(whole_transactions, order_column), inorder_internal.check_name(name),
+            inorder_internal.check_reader(caller, relation),
+            inorder_internal.ensure_enabled(relation, key_column);
+    t := inorder_internal.table_of(relation);
+    PERFORM inorder_internal.lock_tree(relation, 'ACCESS SHARE'), inorder_internal.prove_ground(t, caller);
+    PERFORM inorder_internal.create_feed(name, caller, relation, inorder_internal.start_position(
+                                             t, coalesce(start, 'beginning'), NULL), coalesce(whole_transactions, false),
+                                         NULL, NULL);
+END
+---- feed_drop: plpgsql writes
+DECLARE
+    o record;
+BEGIN
+    SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
+    PERFORM inorder_internal.lock_feed(o.feed);
+    PERFORM inorder_internal.drop_feed(o.feed, o.caller);
+END
+---- feed_rename: plpgsql writes
+DECLARE
+    o record;
+BEGIN
+    SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
+    PERFORM inorder_internal.check_name(new_name);
+    PERFORM inorder_internal.lock_feed(o.feed);
+    PERFORM inorder_internal.rename_feed(o.feed, o.caller, new_name);
+END
+---- feed_grant: plpgsql writes
+DECLARE
+    o record;
+BEGIN
+    SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
+    IF to_role IS NULL THEN
+        RAISE 'the role must not be null' USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    PERFORM inorder_internal.lock_feed(o.feed);
+    PERFORM inorder_internal.set_mover(o.feed, o.caller, to_role, true);
+END
+---- feed_revoke: plpgsql writes
+DECLARE
+    o record;
+BEGIN
+    SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
+    IF from_role IS NULL THEN
+        RAISE 'the role must not be null' USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    PERFORM inorder_internal.lock_feed(o.feed);
+    PERFORM inorder_internal.set_mover(o.feed, o.caller, from_role, false);
+END
+---- feed_claim: plpgsql
+DECLARE
+    o record;
+    key bigint;
+BEGIN
+    SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
+    -- The first 32 bits are ''feed'' in ASCII.
+    key := 1717921124::bigint << 32 | o.feed;
+    RETURN EXISTS (SELECT FROM pg_locks AS l WHERE l.locktype = 'advisory' AND l.pid = pg_backend_pid()
+                   AND l.objsubid = 1 AND l.mode = 'ExclusiveLock' AND l.granted
+                   AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+                   AND l.classid::bigint << 32 | l.objid::bigint = key)
+        OR pg_try_advisory_lock(key);
+END
+---- feed_seek_to: plpgsql writes
+DECLARE
+    o record;
+    s record;
+BEGIN
+    IF transactions IS NULL THEN
+        RAISE 'transactions must not be null' USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
+    PERFORM inorder_internal.lock_feed(o.feed);
+    SELECT * INTO s FROM inorder_internal.feed_state(o.feed, o.caller, true, true);
+    PERFORM inorder_internal.lock_tree(s.relation, 'ACCESS SHARE'), inorder_internal.prove_ground(s.t, o.caller);
+    PERFORM inorder_internal.seek_to(o.feed, s.t, transactions);
+END
+---- feed_seek_start: plpgsql writes
+DECLARE
+    o record;
+    s record;
+BEGIN
+    IF start IS NULL THEN
+        RAISE 'start must not be null' USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
+    PERFORM inorder_internal.lock_feed(o.feed);
+    SELECT * INTO s FROM inorder_internal.feed_state(o.feed, o.caller, true, true);
+    PERFORM inorder_internal.lock_tree(s.relation, 'ACCESS SHARE'), inorder_internal.prove_ground(s.t, o.caller);
+    PERFORM inorder_internal.seek_start(o.feed, s.t, start);
+END
+---- feed_read: plpgsql reads writes
+DECLARE
+    k inorder_internal.taken := inorder_internal.take_next(name, owner, max_rows, true, true, pg_typeof(row_type));
+    b @extschema@.feed_batch := (k.next).batch;
+BEGIN
+    IF NOT (k.next).has_rows THEN
+        PERFORM inorder_internal.note_empty_poll(k.feed, k.is_poll_due, b, k.asked);
+        RETURN;
+    END IF;
+    PERFORM inorder_internal.allow_bitmaps(k.t);
+    RETURN QUERY EXECUTE inorder_internal.batch_query(k.t, NULL, b, 'e.*', true);
+    PERFORM inorder_internal.check_members(k.t, (k.next).members);
+    PERFORM inorder_internal.move_feed(k.feed, b, k.asked, (k.next).is_all);
+END
+---- feed_peek: plpgsql reads
+DECLARE
+    k inorder_internal.taken := inorder_internal.take_next(name, owner, max_rows, true, false, pg_typeof(row_type));
+BEGIN
+    IF (k.next).has_rows THEN
+        PERFORM inorder_internal.allow_bitmaps(k.t);
+        RETURN QUERY EXECUTE inorder_internal.batch_query(k.t, NULL, (k.next).batch, 'e.*', true);
+        PERFORM inorder_internal.check_members(k.t, (k.next).members);
+    END IF;
+END
+---- feed_next_batch: plpgsql writes
+DECLARE
+    k inorder_internal.taken := inorder_internal.take_next(name, owner, max_rows, NULL, true, NULL);
+    b @extschema@.feed_batch := (k.next).batch;
+    held record;
+    session oid;
+BEGIN
+    IF (k.pending).transactions IS NOT NULL THEN
+        session := inorder_internal.this_session();
+        SELECT f.holder, f.holder_pid INTO held FROM inorder_internal.feed AS f WHERE f.id = k.feed;
+        IF held.holder <> session AND inorder_internal.session_lives(held.holder) THEN
+            PERFORM inorder_internal.say_held(k.name, k.batch, held.holder_pid);
+        END IF;
+        PERFORM inorder_internal.hand_over(k.feed, session, pg_backend_pid());
+    ELSIF NOT (k.next).has_rows THEN
+        PERFORM inorder_internal.note_empty_poll(k.feed, k.is_poll_due, b, k.asked);
+        RETURN NULL;
+    ELSE
+        PERFORM inorder_internal.check_members(k.t, (k.next).members);
+        k.batch := inorder_internal.keep_pending(k.feed, b, inorder_internal.this_session(), pg_backend_pid(), k.asked,
+                                                 (k.next).is_all);
+    END IF;
+    -- A crash must take back neither the rows nor the batch: this transaction writes, and its commit is flushed.
+    PERFORM inorder_internal.make_durable();
+    IF current_setting('synchronous_commit') = 'off' THEN
+        PERFORM set_config('synchronous_commit', 'local', true);
+    END IF;
+    RETURN k.batch;
+END
+---- feed_batch_rows: plpgsql reads
+DECLARE
+    o record;
+    s record;
+    b @extschema@.feed_batch;
+    members @extschema@.feed_member[];
+    query text;
+BEGIN
+    SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
+    SELECT * INTO s FROM inorder_internal.feed_state(o.feed, o.caller, true, false);
+    PERFORM inorder_internal.check_pending(s.name, batch, s.batch, s.finished, s.pending);
+    PERFORM inorder_internal.check_row_type((s.t).relation, pg_typeof(row_type)),
+            inorder_internal.lock_tree((s.t).relation, 'ACCESS SHARE');
+    b := s.pending;
+    members := inorder_internal.members(s.t);
+    query := inorder_internal.batch_text(s.t, b, members, o.caller);
+    PERFORM inorder_internal.allow_bitmaps(s.t);
+    RETURN QUERY EXECUTE query;
+    PERFORM inorder_internal.check_members(s.t, members);
+END
+---- feed_finish_batch: plpgsql writes
+DECLARE
+    o record;
+    s record;
+BEGIN
+    IF token IS NOT NULL THEN
+        RAISE 'workers are not in the SQL edition of inorder' USING ERRCODE = 'feature_not_supported',
+              HINT = 'Let one session read the feed, by feed_next_batch.';
+    END IF;
+    SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
+    PERFORM inorder_internal.lock_feed(o.feed);
+    SELECT * INTO s FROM inorder_internal.feed_state(o.feed, o.caller, false, false);
+    -- Its answer was lost, perhaps.
+    IF batch <> 0 AND batch = s.finished THEN
+        RETURN false;
+    END IF;
+    PERFORM inorder_internal.check_pending(s.name, batch, s.batch, s.finished, s.pending);
+    PERFORM inorder_internal.move_feed(o.feed, s.pending, NULL, false);
+    RETURN true;
+END
+---- feed_wait: plpgsql
+DECLARE
+    ends timestamptz := clock_timestamp() + inorder_internal.checked_timeout(timeout);
+    k inorder_internal.taken;
+BEGIN
+    LOOP
+        -- An error takes back the locks of the look, and this one is no error of the caller's.
+        BEGIN
+            k := inorder_internal.take_next(name, owner, NULL, NULL, false, NULL);
+            RAISE SQLSTATE 'IOLOK';
+        EXCEPTION WHEN SQLSTATE 'IOLOK' THEN
+            IF (k.next).has_rows OR (k.pending).transactions IS NOT NULL AND NOT EXISTS (
+                   SELECT FROM inorder_internal.feed AS f
+                   WHERE f.id = k.feed AND f.holder::text <> coalesce(current_setting('inorder.session', true), '')
+                     AND inorder_internal.session_lives(f.holder)) THEN
+                RETURN true;
+            END IF;
+        END;
+        IF clock_timestamp() >= ends THEN
+            RETURN false;
+        END IF;
+        PERFORM pg_sleep(least(0.01, extract(epoch FROM ends - clock_timestamp())));
+    END LOOP;
+END

@@ -1,0 +1,297 @@
+-- What a read stands on, in the SQL edition: the proofs of src/ground.c, src/leaf.c and src/files.c.
+--
+-- Everything is read from the catalog in the snapshot in which rows are looked for, under locks on the table and all of
+-- its partitions, and is not kept: so each proof costs what it costs, for each read that finds something new.
+
+CREATE FUNCTION inorder_internal.run_all(statements text[])
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
+AS $$
+DECLARE
+    statement text;
+BEGIN
+    FOREACH statement IN ARRAY statements LOOP
+        EXECUTE statement;
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION inorder_internal.run_all(text[]) IS
+'Internal function. Execute statements that functions of inorder have made, with the privileges of the caller.';
+
+CREATE FUNCTION inorder_internal.lock_tree(relation regclass, mode text)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- By name, and so perhaps another table that has this name now.
+    EXECUTE format('LOCK TABLE %s IN %s MODE', relation, mode);
+    IF to_regclass(relation::text) IS DISTINCT FROM relation THEN
+        RAISE 'table % was renamed while it was locked', relation USING ERRCODE = 'serialization_failure',
+              HINT = 'Try again.';
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.lock_tree(regclass, text) IS
+'Internal function. Lock a table with all its partitions, for which privileges on the table suffice.';
+
+CREATE FUNCTION inorder_internal.lock_owned(relation regclass, mode text)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    caller oid := inorder_internal.caller();
+BEGIN
+    PERFORM inorder_internal.check_owner(caller, relation);
+    PERFORM inorder_internal.lock_tree(relation, mode);
+    PERFORM inorder_internal.check_owner(caller, relation);
+END $$;
+COMMENT ON FUNCTION inorder_internal.lock_owned(regclass, text) IS
+'Internal function. Lock a table of the caller''s.';
+
+CREATE FUNCTION inorder_internal.refuse_leaf(root regclass, leaf regclass, fault text, detail text)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'table % %', leaf, fault
+    USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = detail,
+          HINT = format('Let the owner call feed_enable(%L).', root);
+END $$;
+COMMENT ON FUNCTION inorder_internal.refuse_leaf(regclass, regclass, text, text) IS
+'Internal function. The error about a table, or a partition of it, that cannot be read as it was made readable.';
+
+CREATE FUNCTION inorder_internal.index_rank(index oid, attnum smallint)
+RETURNS int
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- Of all rows, and compared as the server does: its own classes have oids below 16384. In a btree and in BRIN >= is
+    -- strategy number 4; a bloom filter supports equality only.
+    RETURN coalesce((
+        SELECT CASE m.amname WHEN 'btree' THEN 2 WHEN 'brin' THEN 1 ELSE 0 END
+        FROM pg_index AS i JOIN pg_opclass AS o ON o.oid = i.indclass[0] JOIN pg_am AS m ON m.oid = o.opcmethod
+        WHERE i.indexrelid = index AND i.indisvalid AND i.indkey[0] = attnum AND i.indpred IS NULL AND o.oid < 16384
+          AND EXISTS (SELECT FROM pg_amop AS s
+                      WHERE s.amopfamily = o.opcfamily AND s.amopstrategy = 4 AND s.amoplefttype = o.opcintype
+                        AND s.amoprighttype = o.opcintype)), 0);
+END $$;
+COMMENT ON FUNCTION inorder_internal.index_rank(oid, smallint) IS
+'Internal function. How well an index finds rows by a column: 2 for a btree, 1 for BRIN, 0 not at all.';
+
+CREATE FUNCTION inorder_internal.prove_leaf(t inorder_internal.feed_table, leaf regclass)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    key smallint := (SELECT a.attnum FROM pg_attribute AS a WHERE a.attrelid = leaf AND a.attname = t.key_column
+                     AND NOT a.attisdropped);
+BEGIN
+    IF t.is_generated
+       AND (SELECT inorder_internal.key_base(d.adbin, ARRAY[inorder_internal.generator()]) FROM pg_attrdef AS d
+            WHERE d.adrelid = leaf AND d.adnum = key) IS DISTINCT FROM t.base THEN
+        PERFORM inorder_internal.refuse_leaf(t.relation, leaf, format(
+            'has another expression in column %I than xact_id_generated() with the base of its feed', t.key_column),
+            'Rows of it may have numbers of other transactions.');
+    ELSIF NOT EXISTS (SELECT FROM pg_index AS i WHERE i.indrelid = leaf
+                      AND inorder_internal.index_rank(i.indexrelid, key) >= CASE WHEN t.ordered THEN 2 ELSE 1 END) THEN
+        PERFORM inorder_internal.refuse_leaf(t.relation, leaf, format(
+            CASE WHEN t.ordered THEN 'has no valid btree index any more that begins with column %I'
+                 ELSE 'has no valid index any more that begins with column %I' END, t.key_column),
+            'Each read would look at all of its rows.');
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.prove_leaf(inorder_internal.feed_table, regclass) IS
+'Internal function. Error unless a table that holds rows has an index for them, and the known expression.';
+
+CREATE FUNCTION inorder_internal.prove_order(t inorder_internal.feed_table)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- The owner of a table may write its row of the state. Types of others would be compared by functions of others, with
+    -- the privileges of the reader.
+    IF EXISTS (SELECT FROM unnest(t.order_columns) AS c
+               WHERE NOT EXISTS (SELECT FROM pg_attribute AS a
+                                 WHERE a.attrelid = t.relation AND a.attname = c AND NOT a.attisdropped
+                                   AND a.atttypid = ANY (inorder_internal.order_types()))) THEN
+        PERFORM inorder_internal.refuse_leaf(t.relation, t.relation, 'has a key of other types than when it was made '
+                                             'readable', 'Rows of one transaction are not told apart by it.');
+    ELSIF t.is_uuid OR t.order_columns = '{}'
+       OR t.order_columns = (SELECT array_agg(a.attname ORDER BY k.place) FROM pg_index AS i
+                             CROSS JOIN LATERAL unnest(i.indkey::smallint[]) WITH ORDINALITY AS k(attnum, place)
+                             JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+                             WHERE i.indrelid = t.relation AND i.indisprimary AND i.indisvalid
+                               AND k.place <= i.indnkeyatts AND a.attname <> t.key_column) THEN
+        RETURN;
+    END IF;
+    PERFORM inorder_internal.refuse_leaf(t.relation, t.relation, 'has another primary key than when it was made readable',
+                                         'Its feeds read the rows of one transaction in the order of that key.');
+END $$;
+COMMENT ON FUNCTION inorder_internal.prove_order(inorder_internal.feed_table) IS
+'Internal function. Error unless the primary key is the one by which rows of one transaction are told apart.';
+
+CREATE FUNCTION inorder_internal.unguarded_member(t inorder_internal.feed_table)
+RETURNS regclass
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT m FROM unnest(inorder_internal.tree(t.relation)) AS m
+            WHERE NOT inorder_internal.guard_stands(m, t.relation, inorder_internal.known_columns(t), t.is_uuid,
+                                                    t.is_generated, t.base, inorder_internal.guard_function()) LIMIT 1);
+END $$;
+COMMENT ON FUNCTION inorder_internal.unguarded_member(inorder_internal.feed_table) IS
+'Internal function. A table of the tree without the guard, or null.';
+
+CREATE FUNCTION inorder_internal.prove_ground(t inorder_internal.feed_table, caller oid)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    unguarded regclass;
+BEGIN
+    -- First, since not all that is asked of a partition is answered for the snapshot.
+    IF NOT inorder_internal.is_plain(t.relation) THEN
+        PERFORM inorder_internal.check_files(t.relation);
+    END IF;
+    PERFORM inorder_internal.check_table(t, caller);
+    IF NOT inorder_internal.is_plain(t.relation) THEN
+        unguarded := inorder_internal.unguarded_member(t);
+    END IF;
+    IF unguarded IS NOT NULL THEN
+        PERFORM inorder_internal.refuse_leaf(t.relation, unguarded, format('has lost the guard of column %I',
+                                                                           t.key_column),
+            'Its triggers were disabled, dropped or changed. Rows that came meanwhile may have numbers that readers have '
+            'passed.');
+    END IF;
+    PERFORM inorder_internal.prove_order(t);
+    PERFORM inorder_internal.prove_leaf(t, leaf) FROM unnest(inorder_internal.leaves(t.relation)) AS leaf;
+END $$;
+COMMENT ON FUNCTION inorder_internal.prove_ground(inorder_internal.feed_table, oid) IS
+'Internal function. Error unless the caller''s read of a table would be right, by what the snapshot sees.';
+
+CREATE FUNCTION inorder_internal.check_files(relation regclass)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    -- The tables as the snapshot sees them, each with its file then and now.
+    seen regclass[] := inorder_internal.tree(relation);
+    fault text := (SELECT format('table %s was written anew', c.oid::regclass) FROM pg_class AS c
+                   WHERE c.oid = ANY (seen) AND c.relkind = 'r'
+                     AND (c.relfilenode IS DISTINCT FROM pg_relation_filenode(c.oid)
+                          -- What this transaction did to it hides what others did since an older snapshot.
+                          OR current_setting('transaction_isolation') <> 'read committed'
+                             AND c.xmin = pg_current_xact_id_if_assigned()::xid) LIMIT 1);
+BEGIN
+    IF fault IS NULL AND (SELECT c.relkind = 'p' FROM pg_class AS c WHERE c.oid = relation)
+       AND seen <> ARRAY(SELECT p.relid FROM pg_partition_tree(relation) AS p ORDER BY p.relid) THEN
+        fault := format('partitions of %s were attached, detached or dropped', relation);
+    END IF;
+    IF fault IS NOT NULL THEN
+        RAISE '% after the snapshot of this transaction was taken', fault USING ERRCODE = 'serialization_failure',
+              DETAIL = 'The snapshot does not see the rows where they are now.',
+              HINT = 'Try again in a new transaction.';
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.check_files(regclass) IS
+'Internal function. Error unless the snapshot sees the files and partitions that are read. Of tables that are locked, '
+'which those of a query are after it.';
+
+CREATE FUNCTION inorder_internal.check_members(
+    t inorder_internal.feed_table, known @extschema@.feed_member[]
+)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF inorder_internal.members(t) IS DISTINCT FROM known THEN
+        RAISE 'partitions of % were attached, detached or changed while it was read', t.relation
+        USING ERRCODE = 'serialization_failure', HINT = 'Try again.';
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.check_members(inorder_internal.feed_table, @extschema@.feed_member[]) IS
+'Internal function. Error unless the tables of a tree and their guards are those that were proved.';
+
+CREATE FUNCTION inorder_internal.probe_table(t inorder_internal.feed_table, query text)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off
+    SET max_parallel_workers_per_gather = 0 SET constraint_exclusion = off
+AS $$
+DECLARE
+    fault text;
+    member oid;
+BEGIN
+    EXECUTE query INTO fault, member;
+    IF fault IS NOT NULL THEN
+        PERFORM inorder_internal.complain(t, fault, member);
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.probe_table(inorder_internal.feed_table, text) IS
+'Internal function. Error if a probe finds a fault of the table.';
+
+CREATE FUNCTION inorder_internal.make_guard(t inorder_internal.feed_table)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    was inorder_internal.feed_table;
+    stood boolean;
+    before @extschema@.feed_member[];
+BEGIN
+    SELECT * INTO was FROM inorder_internal.feed_table AS f WHERE f.relation = t.relation;
+    stood := was.relation IS NOT NULL AND inorder_internal.unguarded_member(was) IS NULL;
+    -- Nobody else had the table since: feeds may know the new triggers for the old.
+    IF stood THEN
+        before := inorder_internal.members(was);
+    END IF;
+    PERFORM inorder_internal.run_all(ARRAY(SELECT s FROM inorder_internal.unguard_statements(t.relation) AS s));
+    PERFORM inorder_internal.run_all(ARRAY(SELECT s FROM inorder_internal.guard_statements(t) AS s));
+    IF stood THEN
+        PERFORM inorder_internal.renew_members(t.relation, before, inorder_internal.members(t));
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.make_guard(inorder_internal.feed_table) IS
+'Internal function. Make the triggers of the guard anew.';
+
+CREATE FUNCTION inorder_internal.enable_table(relation regclass, key_column name)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    t inorder_internal.feed_table;
+    described record;
+BEGIN
+    PERFORM inorder_internal.check_owner(inorder_internal.caller(), relation);
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE 'feed_enable needs READ COMMITTED, not %', upper(current_setting('transaction_isolation'))
+        USING ERRCODE = 'active_sql_transaction',
+              DETAIL = 'Rows that came without the guard since this transaction began would not be looked at.';
+    END IF;
+    PERFORM inorder_internal.lock_owned(relation, CASE
+        WHEN EXISTS (SELECT FROM inorder_internal.unguard_statements(relation)) THEN 'ACCESS EXCLUSIVE'
+        ELSE 'SHARE ROW EXCLUSIVE' END);
+    SELECT * INTO described FROM inorder_internal.describe_new(relation, key_column);
+    t := described.t;
+    PERFORM inorder_internal.probe_table(t, described.probe);
+    IF inorder_internal.unguarded_member(t) IS NOT NULL THEN
+        PERFORM inorder_internal.make_guard(t);
+    END IF;
+    PERFORM inorder_internal.run_all(ARRAY(SELECT s FROM inorder_internal.truncate_statements(t) AS s));
+    PERFORM inorder_internal.run_all(ARRAY(SELECT s FROM inorder_internal.spread_statements(relation) AS s));
+    PERFORM inorder_internal.check_local(relation), inorder_internal.keep_table(t);
+END $$;
+COMMENT ON FUNCTION inorder_internal.enable_table(regclass, name) IS
+'Internal function. What feed_enable() does with a table that is not a restored one.';
+
+CREATE FUNCTION inorder_internal.ensure_enabled(relation regclass, key_column name)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF inorder_internal.is_enabled(relation, key_column) THEN
+        RETURN;
+    END IF;
+    PERFORM inorder_internal.check_accepted(t) FROM inorder_internal.feed_table AS t
+    WHERE t.relation = ensure_enabled.relation;
+    PERFORM inorder_internal.enable_table(relation, key_column);
+END $$;
+COMMENT ON FUNCTION inorder_internal.ensure_enabled(regclass, name) IS
+'Internal function. Call feed_enable() unless that was done.';

@@ -1,0 +1,196 @@
+-- The guard without a call for each row: the server evaluates the WHEN clauses of its triggers, in which these functions
+-- are inlined, and calls feed_guard() only for what it refuses. The triggers fire AFTER, so no other trigger changes a row
+-- that they have looked at.
+--
+-- A WHEN clause has the table both by name and by number. After a restore the name leads to a table of another number, and
+-- the trigger fires for each row until feed_rebase() makes it anew.
+
+CREATE FUNCTION inorder_internal.is_foreign(key uuid, base bigint, root regclass, root_id oid)
+RETURNS boolean
+LANGUAGE sql STABLE
+RETURN key IS NULL OR root::oid <> root_id
+    OR substring(uuid_send(key), 1, 6)
+       <> substring(int8send(pg_current_xact_id()::text::bigint + base), 3)
+    OR get_byte(uuid_send(key), 6) >> 4 <> 8 OR get_byte(uuid_send(key), 8) >> 6 <> 2;
+COMMENT ON FUNCTION inorder_internal.is_foreign(uuid, bigint, regclass, oid) IS
+'Internal function. Whether a key was not made by this transaction, or the table was restored.';
+
+CREATE FUNCTION inorder_internal.is_foreign(key bigint, base bigint, root regclass, root_id oid)
+RETURNS boolean
+LANGUAGE sql STABLE
+RETURN key IS NULL OR root::oid <> root_id OR key <> pg_current_xact_id()::text::bigint + base;
+COMMENT ON FUNCTION inorder_internal.is_foreign(bigint, bigint, regclass, oid) IS
+'Internal function. Whether a number is not that of this transaction, or the table was restored.';
+
+CREATE FUNCTION inorder_internal.guard_definitions(
+    relation regclass, root regclass, columns name[], is_generated boolean, base bigint
+)
+RETURNS TABLE (name name, definition text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    key text := quote_ident(columns[1]);
+    list text := (SELECT string_agg(quote_ident(c), ', ') FROM unnest(columns) AS c);
+    old_row text := (SELECT string_agg('old.' || quote_ident(c), ', ') FROM unnest(columns) AS c);
+    new_row text := (SELECT string_agg('new.' || quote_ident(c), ', ') FROM unnest(columns) AS c);
+    call text := format('EXECUTE FUNCTION %s.feed_guard(%L)', inorder_internal.public_schema(), base);
+BEGIN
+    -- A generated column has the number of its transaction by itself; the columns are named all the same.
+    RETURN QUERY VALUES
+        ('zz_inorder_guard'::name, format(
+            'CREATE TRIGGER zz_inorder_guard AFTER %s OF %s ON %s FOR EACH ROW WHEN (%s) %s',
+            CASE WHEN is_generated THEN 'UPDATE' ELSE 'INSERT OR UPDATE' END, list, relation,
+            CASE WHEN is_generated THEN 'false'
+                 ELSE format('inorder_internal.is_foreign(new.%s, %L::bigint, ''%s''::regclass, %L::oid)', key, base,
+                             replace(root::text, '''', ''''''), root::oid) END, call)),
+        ('zz_inorder_update', format(
+            'CREATE TRIGGER zz_inorder_update AFTER UPDATE ON %s FOR EACH ROW '
+            'WHEN (record_image_ne(ROW(%s), ROW(%s))) %s', relation, old_row, new_row, call)),
+        ('zz_inorder_delete', format('CREATE TRIGGER zz_inorder_delete AFTER DELETE ON %s FOR EACH ROW %s', relation,
+                                     call));
+END $$;
+COMMENT ON FUNCTION inorder_internal.guard_definitions(regclass, regclass, name[], boolean, bigint) IS
+'Internal function. The triggers of the guard of a table, or of a partition of root, as pg_get_triggerdef() writes '
+'them.';
+
+CREATE FUNCTION inorder_internal.guard_stands(
+    relation regclass, root regclass, columns name[], is_uuid boolean, is_generated boolean, base bigint, guard oid
+)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
+AS $$
+BEGIN
+    -- bool_and() leaves out nulls, which are those of triggers that are not there.
+    RETURN (SELECT bool_and((g.tgfoid = guard AND g.tgenabled = 'A'
+                             AND pg_get_triggerdef(g.oid) = w.definition) IS TRUE)
+            FROM inorder_internal.guard_definitions(relation, root, columns, is_generated, base) AS w
+            LEFT JOIN pg_trigger AS g ON g.tgrelid = relation AND g.tgname = w.name)
+       AND EXISTS (SELECT FROM pg_attribute AS a
+                   WHERE a.attrelid = relation AND a.attname = columns[1] AND NOT a.attisdropped
+                     AND a.atttypid = CASE WHEN is_uuid THEN 'uuid'::regtype ELSE 'bigint'::regtype END
+                     AND (a.attgenerated <> '') = is_generated);
+END $$;
+COMMENT ON FUNCTION inorder_internal.guard_stands(regclass, regclass, name[], boolean, boolean, bigint, oid) IS
+'Internal function. Whether a table, or a partition of root, has the triggers of the guard as feed_enable() makes them.';
+
+CREATE FUNCTION inorder_internal.say_restored_table(relation regclass)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'table % was restored from a dump, and takes no rows yet', relation
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = 'Its feeds may have passed the numbers that new rows would get.',
+          HINT = format('Let its owner call feed_rebase(%L).', relation);
+END $$;
+COMMENT ON FUNCTION inorder_internal.say_restored_table(regclass) IS
+'Internal function. The error about a restored table that takes no rows.';
+
+CREATE FUNCTION inorder_internal.say_foreign(
+    relation regclass, relation_name name, key_column name, is_uuid boolean, key text, number bigint
+)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE '% % was not made by this transaction', CASE WHEN is_uuid THEN 'key' ELSE 'number' END, coalesce(key, 'NULL')
+    USING ERRCODE = 'check_violation',
+          DETAIL = format('The feed on "%s" delivers rows by the transaction number in column "%s"; this one says %s, '
+                          'the current one is %s.', relation_name, key_column,
+                          CASE WHEN key IS NULL OR is_uuid AND (substr(key, 15, 1) <> '8'
+                                                                OR substr(key, 20, 1) !~ '[89ab]') THEN 'none'
+                               WHEN is_uuid THEN inorder_internal.uuid_xact_id(key::uuid)::text ELSE key END, number),
+          HINT = format('Leave the column to its default, %s().', CASE WHEN is_uuid THEN 'uuid_xact_nextval'
+                                                                      ELSE 'xact_id' END),
+          SCHEMA = (SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = relation),
+          TABLE = relation_name, COLUMN = key_column;
+END $$;
+COMMENT ON FUNCTION inorder_internal.say_foreign(regclass, name, name, boolean, text, bigint) IS
+'Internal function. The error about a row with the number of another transaction.';
+
+CREATE FUNCTION inorder_internal.uuid_xact_id(id uuid)
+RETURNS bigint
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN concat('x'::text, left(replace(id::text, '-'::text, ''::text), 12))::bit(48)::bigint;
+COMMENT ON FUNCTION inorder_internal.uuid_xact_id(uuid) IS
+'Internal function. The first 48 bits of a uuid.';
+
+---- feed_guard: plpgsql
+DECLARE
+    attnums smallint[];
+    names name[];
+    is_uuid boolean;
+    changed name;
+BEGIN
+    IF TG_OP IN ('DELETE', 'TRUNCATE') THEN
+        RAISE 'cannot % "%": it is insert-only', CASE TG_OP WHEN 'DELETE' THEN 'delete from' ELSE 'truncate' END,
+              TG_TABLE_NAME
+        USING ERRCODE = 'restrict_violation', DETAIL = 'A feed or an exact count relies on its rows.',
+              HINT = 'Moving a row to another partition deletes it from this one. Detach or drop whole partitions, or '
+                     'call feed_disable() first.', SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME;
+    ELSIF TG_LEVEL <> 'ROW' OR TG_NARGS < 1 THEN
+        RAISE 'trigger "%" %', TG_NAME, CASE WHEN TG_NARGS < 1 THEN 'has no base among its arguments'
+                                             ELSE 'is not for each row' END
+        USING ERRCODE = 'trigger_protocol_violated', HINT = 'feed_enable() makes the right ones.';
+    END IF;
+    SELECT array_agg(a.attname ORDER BY k.place), (array_agg(a.atttypid ORDER BY k.place))[1] = 'uuid'::regtype
+    INTO names, is_uuid
+    FROM pg_trigger AS g CROSS JOIN LATERAL unnest(g.tgattr::smallint[]) WITH ORDINALITY AS k(attnum, place)
+    JOIN pg_attribute AS a ON a.attrelid = g.tgrelid AND a.attnum = k.attnum
+    WHERE g.tgrelid = TG_RELID AND g.tgname = 'zz_inorder_guard';
+    IF names IS NULL THEN
+        RAISE 'trigger "%" names no column', TG_NAME
+        USING ERRCODE = 'trigger_protocol_violated', HINT = 'feed_enable() makes the right ones.';
+    ELSIF TG_OP = 'INSERT' THEN
+        PERFORM inorder_internal.say_restored_table(t.relation)
+        FROM inorder_internal.feed_table AS t
+        WHERE t.relation = ANY (TG_RELID::regclass || ARRAY(SELECT a.relid FROM pg_partition_ancestors(TG_RELID) AS a(relid)))
+          AND t.written_here IS NOT TRUE;
+        PERFORM inorder_internal.say_foreign(TG_RELID, TG_TABLE_NAME, names[1], is_uuid, to_jsonb(NEW) ->> names[1],
+            inorder_internal.plus_base(pg_current_xact_id()::text::bigint, TG_ARGV[0]::bigint));
+    ELSIF TG_NAME = 'zz_inorder_guard' THEN
+        RETURN NULL;  -- zz_inorder_update looks at what has changed
+    END IF;
+    changed := coalesce((SELECT n FROM unnest(names) AS n
+                         WHERE to_jsonb(OLD) -> n::text IS DISTINCT FROM to_jsonb(NEW) -> n::text LIMIT 1), names[1]);
+    RAISE 'column "%" of "%" must not change', changed, TG_TABLE_NAME
+    USING ERRCODE = 'restrict_violation', DETAIL = 'A feed or an exact count has passed over this row by its value.',
+          HINT = 'Other columns may change. A BEFORE UPDATE trigger makes the server compute generated columns anew: such '
+                 'a table must not be updated.', SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME, COLUMN = changed;
+END
+---- is_guarded: plpgsql keys
+BEGIN
+    RETURN inorder_internal.guard_stands(relation, relation, columns, is_uuid, is_generated, base, guard);
+END
+---- guard_statements: plpgsql keys
+BEGIN
+    RETURN QUERY SELECT d.definition
+    FROM inorder_internal.guard_definitions(t.relation, t.relation, inorder_internal.known_columns(t), t.is_generated,
+                                            t.base) AS d;
+    RETURN NEXT format('ALTER TABLE %s ENABLE ALWAYS TRIGGER zz_inorder_guard, ENABLE ALWAYS TRIGGER zz_inorder_update, '
+                       'ENABLE ALWAYS TRIGGER zz_inorder_delete', t.relation);
+END
+---- unguard_statements: sql
+BEGIN ATOMIC
+    SELECT format('DROP TRIGGER %I ON %s'::text, g.tgname, g.tgrelid::regclass)
+    FROM pg_trigger AS g
+    WHERE g.tgrelid = ANY (inorder_internal.tree(relation)::oid[]) AND g.tgparentid = 0::oid
+      AND (g.tgname = 'zz_inorder_truncate'
+           OR g.tgrelid = relation AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_update', 'zz_inorder_delete'));
+END;
+---- feed_enable: plpgsql writes
+DECLARE
+    caller oid := inorder_internal.caller();
+BEGIN
+    PERFORM inorder_internal.check_owner(caller, relation);
+    PERFORM inorder_internal.check_accepted(t) FROM inorder_internal.feed_table AS t
+    WHERE t.relation = feed_enable.relation;
+    PERFORM inorder_internal.enable_table(relation, key_column);
+END
+---- feed_disable: plpgsql writes
+BEGIN
+    PERFORM inorder_internal.lock_owned(relation, 'ACCESS EXCLUSIVE');
+    PERFORM inorder_internal.forget_table(relation);
+    PERFORM inorder_internal.run_all(ARRAY(SELECT s FROM inorder_internal.unguard_statements(relation) AS s
+                                           UNION ALL SELECT s FROM inorder_internal.unnotify_statements(relation) AS s));
+END

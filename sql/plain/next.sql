@@ -1,0 +1,223 @@
+-- What follows a position, in the SQL edition: src/next_batch.c.
+--
+-- look() is STABLE: what it calls sees the snapshot of the statement that called it. So the set of transactions that have
+-- ended, the proofs of the table, and the rows by which a batch is limited are of one snapshot.
+
+CREATE FUNCTION inorder_internal.check_max_rows(max_rows int)
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF max_rows < 1 THEN
+        RAISE 'max_rows must be 1 or more, not %', max_rows USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.check_max_rows(int) IS
+'Internal function. Error unless a limit of rows is one.';
+
+CREATE FUNCTION inorder_internal.check_row_type(relation regclass, row_type regtype)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF row_type IS DISTINCT FROM (SELECT c.reltype FROM pg_class AS c WHERE c.oid = relation)::regtype THEN
+        RAISE 'row_type must be null::%, not of type %', relation, row_type USING ERRCODE = 'datatype_mismatch';
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.check_row_type(regclass, regtype) IS
+'Internal function. Error unless rows are of the type of the table.';
+
+CREATE FUNCTION inorder_internal.refuse_whole(whole boolean, order_column text)
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF whole AND order_column IS NOT NULL THEN
+        RAISE 'whole_transactions and an order column exclude each other' USING ERRCODE = 'feature_not_supported',
+              DETAIL = 'In the order of a column the rows of a transaction need not follow each other.';
+    ELSIF order_column IS NOT NULL THEN
+        RAISE 'order_column is not in the SQL edition of inorder' USING ERRCODE = 'feature_not_supported',
+              HINT = 'The C extension has it.';
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.refuse_whole(boolean, text) IS
+'Internal function. Error about orders of delivery that are not possible.';
+
+CREATE FUNCTION inorder_internal.allow_bitmaps(t inorder_internal.feed_table)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- A BRIN index is read in no other way. The functions that read restore the setting when they end.
+    IF NOT t.ordered THEN
+        PERFORM set_config('enable_bitmapscan', 'on', true);
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.allow_bitmaps(inorder_internal.feed_table) IS
+'Internal function. Let queries use a BRIN index.';
+
+CREATE FUNCTION inorder_internal.has_row(query text)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    found int;
+BEGIN
+    EXECUTE query || ' LIMIT 1' INTO found;
+    RETURN found IS NOT NULL;
+END $$;
+COMMENT ON FUNCTION inorder_internal.has_row(text) IS
+'Internal function. Whether a query has a row, whose first column is not null.';
+
+CREATE FUNCTION inorder_internal.narrowed(t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int)
+RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    total bigint := inorder_internal.total(inorder_internal.window_numbers(b));
+    amount bigint := least(1, total);
+    too_few bigint := 0;
+    too_many bigint := total + 1;
+    found bigint;
+BEGIN
+    -- As narrow() in src/next_batch.c: what an index without an order gives has to be sorted, so look at few rows.
+    LOOP
+        found := 0;
+        IF amount > 0 THEN
+            EXECUTE inorder_internal.window_query(t, b, amount, max_rows) INTO found;
+        END IF;
+        IF found < max_rows THEN
+            EXIT WHEN amount >= total;
+            too_few := amount;
+            amount := least(greatest(least(
+                CASE found WHEN 0 THEN amount * 32.0 ELSE 1 + amount * 1.25 * max_rows / found END,
+                CASE WHEN too_many > total THEN total ELSE amount / 2 + too_many / 2 + 1 END)::bigint, amount + 1), total);
+        ELSE
+            EXIT WHEN found < max_rows * 4::bigint OR amount - too_few <= 1;
+            too_many := amount;
+            amount := greatest(amount / 4, too_few + 1);
+        END IF;
+    END LOOP;
+    RETURN inorder_internal.in_window(b, amount);
+END $$;
+COMMENT ON FUNCTION inorder_internal.narrowed(inorder_internal.feed_table, @extschema@.feed_batch, int) IS
+'Internal function. A batch reduced to little more than the transactions that have so many rows.';
+
+CREATE FUNCTION inorder_internal.last_within(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, OUT number bigint, OUT last_key text[]
+)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT t.ordered THEN
+        -- A large transaction is read piece by piece, whatever comes after it.
+        IF b.resumed IS NOT NULL THEN
+            EXECUTE inorder_internal.cut_query(t, NULL, inorder_internal.in_window(b, 0), max_rows) INTO number, last_key;
+            IF number IS NOT NULL THEN
+                RETURN;
+            END IF;
+        END IF;
+        b := inorder_internal.narrowed(t, b, max_rows);
+    END IF;
+    EXECUTE inorder_internal.cut_query(t, NULL, b, max_rows) INTO number, last_key;
+END $$;
+COMMENT ON FUNCTION inorder_internal.last_within(inorder_internal.feed_table, @extschema@.feed_batch, int) IS
+'Internal function. The last row within the limit; null if the batch has fewer rows.';
+
+CREATE TYPE inorder_internal.next_found AS (
+    batch @extschema@.feed_batch, has_rows boolean, is_all boolean, members @extschema@.feed_member[]
+);
+COMMENT ON TYPE inorder_internal.next_found IS
+'Internal type. What follows a position: the batch, null if no transaction has ended; whether it has rows, and all that '
+'were committed; and the tables that were proved.';
+
+CREATE FUNCTION inorder_internal.look(
+    t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, caller oid
+)
+RETURNS inorder_internal.next_found
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off SET enable_memoize = off
+    SET constraint_exclusion = off SET max_parallel_workers_per_gather = 0 SET enable_seqscan = off
+    SET enable_bitmapscan = off SET datestyle = 'ISO' SET timezone = 'UTC' SET intervalstyle = 'iso_8601'
+    SET extra_float_digits = 1 SET bytea_output = 'hex'
+AS $$
+DECLARE
+    n inorder_internal.next_found;
+    b @extschema@.feed_batch;
+    number bigint;
+    last_key text[];
+BEGIN
+    PERFORM inorder_internal.check_max_rows(max_rows), inorder_internal.prove_ground(t, caller),
+            inorder_internal.allow_bitmaps(t);
+    n.members := inorder_internal.members(t);
+    b := inorder_internal.next_batch(t, p, n.members);
+    n.has_rows := false;
+    n.is_all := true;
+    IF b.transactions IS NULL THEN
+        RETURN n;
+    END IF;
+    PERFORM inorder_internal.refuse_whole(whole, b.cut_after[1]),
+            inorder_internal.probe_table(t, inorder_internal.probe_query(t, p, b, caller));
+    IF max_rows IS NOT NULL THEN
+        SELECT l.number, l.last_key INTO number, last_key FROM inorder_internal.last_within(t, b, max_rows) AS l;
+    END IF;
+    IF number IS NOT NULL THEN
+        b := inorder_internal.cut_batch(t, b, number, CASE WHEN NOT whole THEN last_key END);
+        n.is_all := false;
+        n.has_rows := true;
+    ELSE
+        n.has_rows := inorder_internal.has_row(inorder_internal.batch_query(t, NULL, b, '1', false));
+    END IF;
+    PERFORM inorder_internal.check_files(t.relation);
+    n.batch := b;
+    RETURN n;
+END $$;
+COMMENT ON FUNCTION inorder_internal.look(
+    inorder_internal.feed_table, @extschema@.feed_position, int, boolean, oid) IS
+'Internal function. What follows a position, in the snapshot of the calling statement, of a table that is locked.';
+
+CREATE FUNCTION inorder_internal.find_next(
+    t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, caller oid
+)
+RETURNS inorder_internal.next_found
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    n inorder_internal.next_found;
+BEGIN
+    PERFORM inorder_internal.check_max_rows(max_rows);
+    -- Most looks find nothing: without a transaction that has ended there is no row to prove anything for.
+    IF inorder_internal.is_idle(t, p) THEN
+        n.has_rows := false;
+        n.is_all := true;
+        RETURN n;
+    END IF;
+    PERFORM inorder_internal.lock_tree(t.relation, 'ACCESS SHARE');
+    n := inorder_internal.look(t, p, max_rows, whole, caller);
+    RETURN n;
+END $$;
+COMMENT ON FUNCTION inorder_internal.find_next(
+    inorder_internal.feed_table, @extschema@.feed_position, int, boolean, oid) IS
+'Internal function. What follows a position now.';
+
+CREATE FUNCTION inorder_internal.batch_text(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, members @extschema@.feed_member[], caller oid
+)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off
+    SET enable_bitmapscan = off SET max_parallel_workers_per_gather = 0 SET constraint_exclusion = off
+AS $$
+DECLARE
+    joined text;
+BEGIN
+    PERFORM inorder_internal.refuse_whole(false, CASE WHEN b.cut IS NULL THEN b.cut_after[1] END),
+            inorder_internal.prove_ground(t, caller), inorder_internal.check_batch(t, b);
+    joined := inorder_internal.joined_query(t, b, members, caller);
+    IF joined IS NOT NULL THEN
+        PERFORM inorder_internal.allow_bitmaps(t), inorder_internal.probe_table(t, joined);
+    END IF;
+    PERFORM inorder_internal.check_files(t.relation);
+    RETURN inorder_internal.batch_query(t, NULL, b, 'e.*', true);
+END $$;
+COMMENT ON FUNCTION inorder_internal.batch_text(
+    inorder_internal.feed_table, @extschema@.feed_batch, @extschema@.feed_member[], oid) IS
+'Internal function. The query for the rows of a batch that was made before, of a table that is locked.';

@@ -1,0 +1,139 @@
+-- Last: who may do what.
+--
+-- Each role reads and writes the state by itself, with its own privileges: row security says which rows. So nothing that
+-- a third party makes runs as the role that installed this, and a role that writes to the state without the functions can
+-- change only what these would let it change: its own feeds, and what it may move.
+
+DO $$
+DECLARE
+    grantee oid;
+BEGIN
+    -- Whatever default privileges gave away: a role that can create functions there could overload ours.
+    FOR grantee IN SELECT a.grantee FROM pg_namespace AS n CROSS JOIN LATERAL aclexplode(n.nspacl) AS a
+                   WHERE n.nspname = '@extschema@' AND n.nspname <> 'public' AND a.grantee <> n.nspowner LOOP
+        EXECUTE format('REVOKE ALL ON SCHEMA %I FROM %s', '@extschema@',
+                       CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END);
+    END LOOP;
+END $$;
+
+GRANT USAGE ON SCHEMA @extschema@ TO PUBLIC;
+GRANT USAGE ON SCHEMA inorder_internal TO PUBLIC;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA inorder_internal TO PUBLIC;
+
+DO $$
+DECLARE
+    type regtype;
+BEGIN
+    FOR type IN SELECT t.oid FROM pg_type AS t WHERE t.typnamespace = 'inorder_internal'::regnamespace
+                AND t.typtype IN ('c', 'd') AND NOT EXISTS (SELECT FROM pg_class AS c WHERE c.reltype = t.oid
+                                                            AND c.relkind <> 'c') LOOP
+        EXECUTE format('GRANT USAGE ON TYPE %s TO PUBLIC', type);
+    END LOOP;
+END $$;
+
+CREATE FUNCTION inorder_internal.is_gone(relation regclass)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation);
+END $$;
+COMMENT ON FUNCTION inorder_internal.is_gone(regclass) IS
+'Internal function. Whether a table was dropped: then any role may delete what the state has of it, as sweep() does.';
+
+CREATE FUNCTION inorder_internal.keep_given()
+RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    caller oid := inorder_internal.caller();
+BEGIN
+    IF (OLD.id, OLD.relation, OLD.created, OLD.whole_transactions)
+       IS DISTINCT FROM (NEW.id, NEW.relation, NEW.created, NEW.whole_transactions) THEN
+        RAISE 'a feed keeps its id and its table' USING ERRCODE = 'insufficient_privilege';
+    ELSIF (OLD.name, OLD.owner, OLD.movers, OLD.system) IS DISTINCT FROM (NEW.name, NEW.owner, NEW.movers, NEW.system)
+          AND NOT inorder_internal.is_role(caller, OLD.owner, OLD.owner_name, OLD.system)
+          AND NOT inorder_internal.owns(caller, OLD.relation) THEN
+        RAISE 'must be owner of feed % or of its table', quote_literal(OLD.name)
+        USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN NEW;
+END $$;
+COMMENT ON FUNCTION inorder_internal.keep_given() IS
+'Internal function. Trigger on feeds: roles that may move a feed may not give it away.';
+CREATE TRIGGER keep_given BEFORE UPDATE ON inorder_internal.feed
+FOR EACH ROW EXECUTE FUNCTION inorder_internal.keep_given();
+REVOKE EXECUTE ON FUNCTION inorder_internal.keep_given() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.is_gone(regclass) TO PUBLIC;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON inorder_internal.feed_table, inorder_internal.feed,
+    inorder_internal.worker_batch, inorder_internal.share_worker, inorder_internal.counted_table, inorder_internal.count_part TO PUBLIC;
+ALTER TABLE inorder_internal.feed_table ENABLE ROW LEVEL SECURITY;
+ALTER TABLE inorder_internal.feed ENABLE ROW LEVEL SECURITY;
+ALTER TABLE inorder_internal.worker_batch ENABLE ROW LEVEL SECURITY;
+ALTER TABLE inorder_internal.share_worker ENABLE ROW LEVEL SECURITY;
+ALTER TABLE inorder_internal.counted_table ENABLE ROW LEVEL SECURITY;
+ALTER TABLE inorder_internal.count_part ENABLE ROW LEVEL SECURITY;
+
+-- How a table is read shows in the catalog, too.
+CREATE POLICY look ON inorder_internal.feed_table FOR SELECT USING (true);
+CREATE POLICY look ON inorder_internal.counted_table FOR SELECT USING (true);
+CREATE POLICY look ON inorder_internal.count_part FOR SELECT
+    USING (inorder_internal.may_read(inorder_internal.caller(), relation) OR inorder_internal.is_gone(relation));
+CREATE POLICY own ON inorder_internal.feed_table
+    USING (inorder_internal.owns(inorder_internal.caller(), relation) OR inorder_internal.is_gone(relation))
+    WITH CHECK (inorder_internal.owns(inorder_internal.caller(), relation));
+CREATE POLICY own ON inorder_internal.counted_table
+    USING (inorder_internal.owns(inorder_internal.caller(), relation) OR inorder_internal.is_gone(relation))
+    WITH CHECK (inorder_internal.owns(inorder_internal.caller(), relation));
+CREATE POLICY own ON inorder_internal.count_part
+    USING (inorder_internal.owns(inorder_internal.caller(), relation) OR inorder_internal.is_gone(relation))
+    WITH CHECK (inorder_internal.owns(inorder_internal.caller(), relation));
+
+CREATE POLICY look ON inorder_internal.feed FOR SELECT
+    USING (inorder_internal.may_move(inorder_internal.caller(), feed)
+           OR inorder_internal.may_read(inorder_internal.caller(), relation) OR inorder_internal.is_gone(relation));
+CREATE POLICY make ON inorder_internal.feed FOR INSERT
+    WITH CHECK (pg_has_role(inorder_internal.caller(), owner, 'USAGE')
+                AND owner_name = pg_get_userbyid(owner) AND system = inorder_internal.server_system()
+                AND inorder_internal.may_read(inorder_internal.caller(), relation));
+CREATE POLICY move ON inorder_internal.feed FOR UPDATE
+    USING (inorder_internal.may_move(inorder_internal.caller(), feed) OR inorder_internal.is_gone(relation))
+    WITH CHECK (inorder_internal.may_move(inorder_internal.caller(), feed));
+CREATE POLICY remove ON inorder_internal.feed FOR DELETE
+    USING (inorder_internal.is_role(inorder_internal.caller(), owner, owner_name, system)
+           OR inorder_internal.owns(inorder_internal.caller(), relation) OR inorder_internal.is_gone(relation));
+
+CREATE POLICY own ON inorder_internal.worker_batch
+    USING (inorder_internal.is_gone(relation)
+           OR EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = worker_batch.feed
+                      AND inorder_internal.may_move(inorder_internal.caller(), f)));
+
+CREATE POLICY own ON inorder_internal.share_worker
+    USING (inorder_internal.is_gone(relation)
+           OR EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = share_worker.feed
+                      AND inorder_internal.may_move(inorder_internal.caller(), f)));
+
+-- Who owns the schema of a table may put a view in the place of the table while a query is planned. Since 15.8 and 16.4
+-- the server can refuse views.
+DO $$
+DECLARE
+    function regprocedure;
+BEGIN
+    IF current_setting('restrict_nonsystem_relation_kind', true) IS NULL THEN
+        RETURN;
+    END IF;
+    FOR function IN SELECT p.oid FROM pg_proc AS p
+                    WHERE p.pronamespace::regnamespace::text = ANY (ARRAY['@extschema@', 'inorder_internal'])
+                      AND (p.proconfig @> '{enable_seqscan=off}' OR p.proname IN ('exact_count', 'fold_counts')) LOOP
+        EXECUTE format('ALTER FUNCTION %s SET restrict_nonsystem_relation_kind = %L', function, 'view');
+    END LOOP;
+END $$;
+
+REVOKE ALL ON @extschema@.feeds, @extschema@.feed_batches FROM PUBLIC;
+GRANT SELECT ON @extschema@.feeds, @extschema@.feed_batches TO PUBLIC;
+
+DO $$
+BEGIN
+    PERFORM pg_catalog.set_config('search_path', pg_catalog.current_setting('inorder.search_path'), false);
+END $$;

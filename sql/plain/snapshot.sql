@@ -1,0 +1,124 @@
+-- What the database says of transactions.
+
+CREATE FUNCTION inorder_internal.make_durable()
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF pg_is_in_recovery() THEN
+        RETURN;
+    ELSIF current_setting('server_version_num')::int >= 170000 THEN
+        EXECUTE 'SELECT pg_catalog.pg_logical_emit_message(false, ''inorder'', ''''::pg_catalog.text, true)';
+        RETURN;
+    END IF;
+    -- Before 17 only a commit flushes: that of this transaction then waits for all that came before.
+    PERFORM pg_current_xact_id(), pg_logical_emit_message(false, 'inorder', ''::text);
+    IF current_setting('synchronous_commit') = 'off' THEN
+        PERFORM set_config('synchronous_commit', 'local', true);
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.make_durable() IS
+'Internal function. Flush the WAL, at once from version 17 on, before that when this transaction commits.';
+
+CREATE FUNCTION inorder_internal.check_bounded(numbers int8multirange)
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF lower_inf(numbers) OR upper_inf(numbers) THEN
+        RAISE 'a set of transactions must have a lowest and a highest number'
+        USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.check_bounded(int8multirange) IS
+'Internal function. Error if a set of numbers has no bound.';
+
+---- xact_id_generated: plpgsql keys
+BEGIN
+    RETURN inorder_internal.plus_base(pg_current_xact_id()::text::bigint, base);
+END
+---- ended_transactions: plpgsql keys
+DECLARE
+    s pg_snapshot := pg_current_snapshot();
+    -- A transaction that asks for its rows is in progress, though it is not among those of its snapshot.
+    own xid8 := pg_current_xact_id_if_assigned();
+    result int8multirange;
+BEGIN
+    -- There a snapshot lists no transaction in progress.
+    IF pg_is_in_recovery() THEN
+        RAISE 'the SQL edition of inorder does not know on a standby which transactions have ended'
+        USING ERRCODE = 'feature_not_supported', HINT = 'Read on the primary, or install the C extension.';
+    END IF;
+    result := int8multirange(int8range(0, inorder_internal.plus_base(pg_snapshot_xmax(s)::text::bigint, base)));
+    IF own < pg_snapshot_xmax(s) THEN
+        result := result - int8multirange(int8range(own::text::bigint + base, own::text::bigint + base + 1));
+    END IF;
+    IF pg_snapshot_xmin(s) = pg_snapshot_xmax(s) THEN
+        RETURN result;
+    END IF;
+    RETURN result - coalesce((SELECT range_agg(int8range(x::text::bigint + base, x::text::bigint + base + 1))
+                              FROM pg_snapshot_xip(s) AS x), '{}');
+END
+---- next_transaction: plpgsql keys
+BEGIN
+    -- Not the next one to be assigned, which SQL does not show: but no row that the snapshot sees has a higher number.
+    RETURN inorder_internal.plus_base(greatest(pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
+                                               pg_current_xact_id_if_assigned()::text::bigint + 1), base);
+END
+---- flush_wal: plpgsql keys
+BEGIN
+    PERFORM inorder_internal.make_durable();
+END
+---- server_origin: plpgsql keys
+BEGIN
+    IF pg_is_in_recovery() THEN
+        RAISE 'the SQL edition of inorder does not know on a standby which timeline it follows'
+        USING ERRCODE = 'feature_not_supported', HINT = 'Read on the primary, or install the C extension.';
+    END IF;
+    RETURN concat((SELECT s.system_identifier FROM pg_control_system() AS s), '/',
+                  concat('x', left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint);
+END
+---- server_system: plpgsql keys
+BEGIN
+    RETURN (SELECT s.system_identifier FROM pg_control_system() AS s);
+END
+---- numbers_minus: sql
+RETURN numbers - others;
+---- numbers_plus: sql
+RETURN numbers + others;
+---- numbers_common: sql
+RETURN numbers * others;
+---- numbers_total: plpgsql keys
+BEGIN
+    PERFORM inorder_internal.check_bounded(numbers);
+    RETURN (SELECT coalesce(sum(upper(r) - lower(r)), 0) FROM unnest(numbers) AS r);
+END
+---- numbers_smallest: plpgsql keys
+BEGIN
+    PERFORM inorder_internal.check_bounded(numbers);
+    RETURN (SELECT coalesce(range_agg(int8range(lower(s.r), least(upper(s.r), lower(s.r) + amount - s.before))), '{}')
+            FROM (SELECT r, coalesce(sum(upper(r) - lower(r)) OVER (ORDER BY r ROWS BETWEEN UNBOUNDED PRECEDING
+                                                                   AND 1 PRECEDING), 0)::bigint AS before
+                  FROM unnest(numbers) AS r) AS s WHERE s.before < amount);
+END
+---- numbers_near: plpgsql keys
+BEGIN
+    PERFORM inorder_internal.check_bounded(numbers);
+    RETURN (SELECT coalesce(range_agg(int8range(lower(s.r), CASE WHEN s.next - upper(s.r) <= distance THEN s.next
+                                                                 ELSE upper(s.r) END)), '{}')
+            FROM (SELECT r, lead(lower(r)) OVER (ORDER BY r) AS next FROM unnest(numbers) AS r) AS s);
+END
+---- uuid_xact_floor: plpgsql keys
+BEGIN
+    PERFORM inorder_internal.check_number('transaction number', number);
+    RETURN concat(lpad(to_hex(number), 12, '0'), '80008000000000000000')::uuid;
+END
+---- numbers_text: sql
+RETURN numbers::text;
+---- text_numbers: sql
+RETURN written::int8multirange;
+---- bounds_text: plpgsql keys
+BEGIN
+    RETURN (SELECT array_agg(b.n ORDER BY r.place, b.n)::text
+            FROM unnest(numbers) WITH ORDINALITY AS r(r, place), LATERAL (VALUES (lower(r.r)), (upper(r.r))) AS b(n));
+END

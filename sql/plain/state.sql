@@ -1,0 +1,24 @@
+CREATE FUNCTION inorder_internal.caller()
+RETURNS oid
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN quote_ident(current_user)::regrole::oid;
+COMMENT ON FUNCTION inorder_internal.caller() IS
+'Internal function. The role whose privileges count: the one that SET ROLE chose or, in a SECURITY DEFINER function of '
+'somebody else, its owner.';
+
+---- is_written_here: plpgsql keys
+BEGIN
+    -- Functions that write have this setting while they run; pg_restore and COPY do not. It is a setting of the server's
+    -- that matters to nobody: a role without privileges cannot attach one of ours to a function.
+    RETURN concat('geqo_seed = ', current_setting('geqo_seed')) = '@writes@';
+END
+---- owns: plpgsql keys
+BEGIN
+    RETURN coalesce((SELECT pg_has_role(caller, c.relowner, 'USAGE') FROM pg_class AS c WHERE c.oid = relation), false);
+END
+---- may_read: plpgsql keys
+BEGIN
+    RETURN coalesce((SELECT has_table_privilege(caller, c.oid, 'SELECT')
+                            AND has_schema_privilege(caller, c.relnamespace, 'USAGE')
+                     FROM pg_class AS c WHERE c.oid = relation), false);
+END

@@ -1,0 +1,27 @@
+-- The type by which the state names a table.
+--
+-- A dump may name tables that do not exist in the database into which it is restored.
+CREATE TYPE inorder_internal.table_ref;
+
+CREATE FUNCTION inorder_internal.table_ref_in(cstring) RETURNS inorder_internal.table_ref
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION inorder_internal.table_ref_in(cstring) IS 'Internal function. I/O';
+
+CREATE FUNCTION inorder_internal.table_ref_out(inorder_internal.table_ref) RETURNS cstring
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION inorder_internal.table_ref_out(inorder_internal.table_ref) IS 'Internal function. I/O';
+
+CREATE TYPE inorder_internal.table_ref (
+    INPUT = inorder_internal.table_ref_in, OUTPUT = inorder_internal.table_ref_out,
+    INTERNALLENGTH = 4, PASSEDBYVALUE, ALIGNMENT = int4, STORAGE = plain
+);
+COMMENT ON TYPE inorder_internal.table_ref IS
+'Internal type. A table, as regclass: its oid, in a dump its name. The name of a table that does not exist is read as '
+'0, not as an error.';
+
+CREATE CAST (inorder_internal.table_ref AS regclass) WITHOUT FUNCTION AS IMPLICIT;
+COMMENT ON CAST (inorder_internal.table_ref AS regclass) IS 'the same table';
+CREATE CAST (inorder_internal.table_ref AS oid) WITHOUT FUNCTION AS IMPLICIT;
+COMMENT ON CAST (inorder_internal.table_ref AS oid) IS 'its oid';
+CREATE CAST (regclass AS inorder_internal.table_ref) WITHOUT FUNCTION AS ASSIGNMENT;
+COMMENT ON CAST (regclass AS inorder_internal.table_ref) IS 'the same table';

@@ -1,0 +1,170 @@
+"""The tests of the C extension on the SQL edition: what differs is in test/sql_edition, a file for each test.
+
+``python test/python/sql_edition.py NAME ...`` writes these files.
+"""
+
+import difflib
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from inorder.database import connect
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server, find_server
+
+ROOT = Path(__file__).resolve().parents[2]
+TEST = ROOT / "test"
+DIFFERENCES = TEST / "sql_edition"
+
+REGRESS = (
+    "sequence_keys", "time_keys", "v7", "xact", "snapshot", "feed", "guard", "feed_partitions", "feed_prepare",
+    "feed_changes", "exact_count", "feed_rights", "feed_owner", "feed_path", "feed_hidden", "feed_state", "feed_whole",
+    "feed_gaps", "feed_wait", "feed_retention", "feed_lag", "feeds",
+)  # fmt: skip
+# Of what the SQL edition does not have.
+NOT_RUN = {
+    "install": "the extension: its members, and which function may run in a parallel worker",
+    "uuid_v1": "the type uuid_v1",
+    "time_bounds": "the operators of uuid_v1 and uuid with timestamptz",
+    "uuid_extras": "min(uuid), max(uuid) and partitions by time",
+    "index_pages": "what an index looks like",
+    "feed_limit": "callers that do not take all rows, whom the SQL edition does not know",
+    "feed_order": "delivery in the order of a column",
+    "feed_batches": "workers",
+    "feed_split": "parts of batches",
+    "feed_workers": "workers",
+    "feed_order_of_cause": "delivery in the order of a column",
+}
+ISOLATION = (
+    "xact_order", "shared_sequence", "feed_own_rows", "feed_gap_uuid", "feed_gap_default", "feed_gap_generated",
+    "feed_isolation", "feed_two_readers", "feed_batch_holder", "feed_roles", "feed_table_changes",
+    "feed_failing_consumer", "feed_nobody_waits", "feed_detach", "exact_count_fold",
+)  # fmt: skip
+SETTINGS = (
+    "timezone = 'PST8PDT'", "datestyle = Postgres, MDY", "bytea_output = 'hex'", "intervalstyle = 'postgres_verbose'",
+    "lc_messages = 'C'", "jit = off",
+)  # fmt: skip
+# Statements that say what only holds for the C extension: there no other role may use the internal schema.
+LEFT_OUT = {"feed_rights": "CROSS JOIN LATERAL denied("}
+QUIET = "\\set SHOW_CONTEXT never"
+
+
+def write_edition(folder: Path, schema: str = "public") -> Path:
+    """The SQL edition, in a file that everybody may read."""
+    done = subprocess.run([ROOT / "script" / "sql-edition", "--schema", schema], check=True, capture_output=True)
+    path = folder / "inorder-sql.sql"
+    path.write_bytes(done.stdout)
+    return path
+
+
+def install(server: Server, cluster: Cluster, script: Path, database: str, role: str = "") -> None:
+    """Run the script as a role that owns nothing but the database, or as the superuser."""
+    command: list[str | Path] = [
+        server.program("psql"),
+        "-X",
+        "-q",
+        "-1",
+        "-v",
+        "ON_ERROR_STOP=1",
+        "-d",
+        database,
+        "-f",
+        script,
+    ]
+    environment = cluster.environment() | ({"PGUSER": role} if role else {})
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+
+
+def prepare(folder: Path, kind: str) -> Path:
+    """The tests as the SQL edition needs them: without CREATE EXTENSION, and without the context of errors."""
+    for name in (kind, "expected"):
+        shutil.copytree(TEST / name, folder / name)
+    for path in (folder / "sql").glob("*.sql"):
+        lines = [line for line in path.read_text().splitlines() if LEFT_OUT.get(path.stem, QUIET) not in line]
+        path.write_text("\n".join([QUIET, *lines, ""]))
+    for path in (folder / "specs").glob("*.spec"):
+        path.write_text(re.sub(r"^\s*CREATE EXTENSION .*\n", "", path.read_text(), flags=re.M))
+    if kind == "sql":
+        # The functions that install.sql makes for the tests after it.
+        made = (TEST / "sql" / "install.sql").read_text()
+        (folder / "sql" / "helpers.sql").write_text(made[made.index("CREATE FUNCTION prefix") :])
+        (folder / "expected" / "helpers.out").touch()
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o777 if path.is_dir() else 0o666)
+    return folder
+
+
+def without_context(text: str) -> list[str]:
+    """The lines of an output, without where an error came from."""
+    lines = []
+    inside = False
+    for line in text.splitlines():
+        inside = line.startswith("CONTEXT:") or (inside and re.match(r"(PL/pgSQL|SQL|COPY) ", line) is not None)
+        if not inside and line != QUIET:
+            lines.append(line)
+    return lines
+
+
+def difference(expected: Path, found: Path) -> str:
+    """What differs, in a form that stays as it is when lines before it change."""
+    wanted, got = (without_context(path.read_text()) for path in (expected, found))
+    lines = difflib.unified_diff(wanted, got, n=1, lineterm="")
+    return "".join(f"{'@@' if line.startswith('@@') else line}\n" for line in list(lines)[2:])
+
+
+def run(server: Server, cluster: Cluster, folder: Path, kind: str, tests: Iterable[str]) -> dict[str, str]:
+    """What differs for each test, on a database with the SQL edition."""
+    database = f"sql_edition_{kind}"
+    # As pg_regress makes one.
+    with connect(cluster.dsn) as admin:
+        admin.execute(f"DROP DATABASE IF EXISTS {database}".encode())
+        admin.execute(f"CREATE DATABASE {database} TEMPLATE template0".encode())
+        for setting in SETTINGS:
+            admin.execute(f"ALTER DATABASE {database} SET {setting}".encode())
+    install(server, cluster, write_edition(folder), database)
+    source = prepare(folder / "input", kind)
+    program = {"sql": "regress/pg_regress", "specs": "isolation/pg_isolation_regress"}[kind]
+    # Its own verdict is that of the C extension.
+    done = subprocess.run(
+        [server.pgxs.parents[1] / "test" / program, f"--inputdir={source}", f"--outputdir={folder / 'output'}",
+         f"--bindir={server.bindir}", f"--dbname={database}", "--use-existing", *(["helpers"] if kind == "sql" else []),
+         *tests],
+        check=False, capture_output=True, text=True, cwd=folder, env=cluster.environment(),
+    )  # fmt: skip
+    results = folder / "output" / "results"
+    assert all((results / f"{name}.out").exists() for name in tests), done.stdout + done.stderr
+    return {name: difference(source / "expected" / f"{name}.out", results / f"{name}.out") for name in tests}
+
+
+def known(name: str) -> str:
+    """What is known to differ."""
+    path = DIFFERENCES / f"{name}.diff"
+    return path.read_text() if path.exists() else ""
+
+
+def main() -> None:
+    """Write what differs."""
+    import tempfile  # noqa: PLC0415
+
+    server = find_server()
+    names = sys.argv[1:]
+    with Cluster(server) as cluster, tempfile.TemporaryDirectory() as made:
+        cluster.start({"max_prepared_transactions": "10", "fsync": "off"})
+        for kind, tests in {"sql": REGRESS, "specs": ISOLATION}.items():
+            folder = Path(made) / kind
+            folder.mkdir()
+            for name, text in run(server, cluster, folder, kind, tests).items():
+                path = DIFFERENCES / f"{name}.diff"
+                if names and name not in names:
+                    continue
+                path.unlink(missing_ok=True)
+                if text:
+                    path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

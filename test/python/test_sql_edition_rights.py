@@ -1,0 +1,236 @@
+"""The SQL edition in the hands of roles without privileges: who installs it, uses it, attacks it, restores it."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from inorder.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
+from psycopg import errors
+
+from sql_edition import install, write_edition
+
+ROLES = ("plain_installer", "plain_owner", "plain_reader", "plain_stranger")
+# What a server may take from PUBLIC: nothing of it is needed. Of pg_catalog.
+REVOKED = (
+    "pg_control_checkpoint()", "pg_control_init()", "pg_control_recovery()", "pg_current_logfile()",
+    "pg_export_snapshot()", "pg_relation_filepath(regclass)", "pg_ls_waldir()", "pg_stat_get_wal_senders()",
+    "pg_read_file(text)", "lo_import(text)", "lo_export(oid, text)", "pg_log_backend_memory_contexts(integer)",
+)  # fmt: skip
+
+
+def run(connection: Connection, *statements: str) -> list[tuple[object, ...]]:
+    """The rows of the last one."""
+    for statement in statements[:-1]:
+        connection.execute(statement.encode())
+    cursor = connection.execute(statements[-1].encode())
+    return cursor.fetchall() if cursor.description else []
+
+
+def as_role(connection: Connection, role: str) -> None:
+    """Be this role from now on, with the functions on the path."""
+    run(connection, "RESET ROLE", f"SET ROLE {role}", "SET search_path = inorder, app")
+
+
+@pytest.fixture
+def edition(server: Server, cluster: Cluster, shared_folder: Path) -> Iterator[Connection]:
+    """A database with the SQL edition, installed by a role that only owns the database; a table with a feed."""
+    with connect(cluster.dsn) as admin:
+        run(admin, "DROP DATABASE IF EXISTS plain WITH (FORCE)")
+        for role in ROLES:
+            run(admin, f"DROP ROLE IF EXISTS {role}", f"CREATE ROLE {role} LOGIN")
+        run(admin, "CREATE DATABASE plain OWNER plain_installer")
+    with connect(f"{cluster.dsn} dbname=plain") as connection:
+        for function in REVOKED:
+            if run(connection, f"SELECT to_regprocedure('pg_catalog.{function}') IS NOT NULL") == [(True,)]:
+                run(connection, f"REVOKE EXECUTE ON FUNCTION pg_catalog.{function} FROM PUBLIC")
+        # What a provider's role may give away by default.
+        kinds = ("SCHEMAS", "TABLES", "FUNCTIONS", "TYPES")
+        given = [f"ALTER DEFAULT PRIVILEGES GRANT ALL ON {kind} TO PUBLIC" for kind in kinds]
+        run(connection, "SET ROLE plain_installer", *given)
+        install(server, cluster, write_edition(shared_folder, "inorder"), "plain", role="plain_installer")
+        run(
+            connection, "RESET ROLE", "CREATE SCHEMA app AUTHORIZATION plain_owner",
+            "GRANT USAGE ON SCHEMA app TO plain_reader", "SET ROLE plain_owner", "SET search_path = inorder, app",
+            "CREATE TABLE app.events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)",
+            "GRANT SELECT ON app.events TO plain_reader", "SELECT feed_create('f', 'events')",
+            "INSERT INTO events (n) SELECT generate_series(1, 5)", "SELECT exact_count_start('events')",
+        )  # fmt: skip
+        yield connection
+    with connect(cluster.dsn) as admin:
+        run(admin, "DROP DATABASE plain WITH (FORCE)", *(f"DROP ROLE {role}" for role in ROLES))
+
+
+@pytest.mark.server
+def test_roles_use_it(edition: Connection) -> None:
+    """The owner of the table, and a reader with a feed of its own."""
+    assert run(edition, "SELECT n FROM feed_read('f', null::events, 2)") == [(1,), (2,)]
+    assert run(edition, "SELECT exact_count('events')") == [(5,)]
+    as_role(edition, "plain_reader")
+    everything = [(n,) for n in range(1, 6)]
+    assert (
+        run(edition, "SELECT feed_create('own', 'events')", "SELECT n FROM feed_read('own', null::events)")
+        == everything
+    )
+    seen = [("f", "plain_owner"), ("own", "plain_reader")]
+    assert run(edition, "SELECT name, owner FROM feeds ORDER BY name") == seen
+    with pytest.raises(errors.InsufficientPrivilege, match="feed 'f'"):
+        run(edition, "SELECT feed_read('f', null::events, owner => 'plain_owner')")
+    as_role(edition, "plain_stranger")
+    assert run(edition, "SELECT * FROM feeds") == []
+    with pytest.raises(errors.UndefinedObject):
+        run(edition, "SELECT feed_seek('f', 'now', owner => 'plain_owner')")
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("role", ["plain_reader", "plain_stranger"])
+def test_the_state_is_not_for_others(edition: Connection, role: str) -> None:
+    """Not by SQL without the functions, either: statements find no row, or are refused."""
+    before = "SELECT f::text, t::text FROM inorder_internal.feed AS f, inorder_internal.feed_table AS t"
+    run(edition, "RESET ROLE")
+    was = run(edition, before)
+    as_role(edition, role)
+    for statement in (
+        "UPDATE inorder_internal.feed SET position.transactions = '{}'", "DELETE FROM inorder_internal.feed",
+        "UPDATE inorder_internal.feed_table SET base = 7", "DELETE FROM inorder_internal.feed_table",
+        "DELETE FROM inorder_internal.counted_table", "DELETE FROM inorder_internal.count_part",
+        "UPDATE inorder_internal.count_part SET rows = 0",
+    ):  # fmt: skip
+        assert edition.execute(statement.encode()).rowcount == 0, statement
+    for statement in (
+        "INSERT INTO inorder_internal.feed_table "
+        "SELECT c.oid, 'id', true, false, '{id}', 9, true FROM pg_class AS c WHERE relname = 'events'",
+        "INSERT INTO inorder_internal.counted_table SELECT oid FROM pg_class WHERE relname = 'events'",
+        "INSERT INTO inorder_internal.feed (id, name, owner, owner_name, system, relation, position) SELECT 7, 'x', "
+        "'plain_owner'::regrole, 'plain_owner', inorder_internal.server_system(), oid, '({},,,,)' "
+        "FROM pg_class WHERE relname = 'events'",
+        "TRUNCATE inorder_internal.feed",
+        "CREATE TRIGGER x BEFORE UPDATE ON inorder_internal.feed EXECUTE FUNCTION inorder_internal.keep_given()",
+        "CREATE FUNCTION inorder.feed_drop(text) RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "CREATE FUNCTION inorder_internal.x() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+    ):
+        with pytest.raises(errors.InsufficientPrivilege):
+            run(edition, statement)
+    run(edition, "RESET ROLE")
+    assert run(edition, before) == was
+
+
+@pytest.mark.server
+def test_who_may_move_a_feed_does_not_own_it(edition: Connection) -> None:
+    """A role of feed_grant moves it, and cannot give it away, rename it, or point it at another table."""
+    run(edition, "SELECT feed_grant('f', 'plain_reader')")
+    as_role(edition, "plain_reader")
+    assert run(edition, "SELECT n FROM feed_read('f', null::events, 1, 'plain_owner')") == [(1,)]
+    for change in (
+        "owner = 'plain_reader'::regrole", "movers = '{}'", "name = 'mine'", "relation = 'pg_class'", "id = 9",
+        "system = 'x'", "whole_transactions = true",
+    ):  # fmt: skip
+        with pytest.raises(errors.InsufficientPrivilege):
+            run(edition, f"UPDATE inorder_internal.feed SET {change}")
+    with pytest.raises(errors.InsufficientPrivilege):
+        run(edition, "SELECT feed_drop('f', 'plain_owner')")
+
+
+@pytest.mark.server
+def test_the_caller_is_the_current_role(edition: Connection) -> None:
+    """Not the session's: what a table's owner makes a superuser run does not act for the superuser."""
+    run(
+        edition, "RESET ROLE", "GRANT CREATE ON SCHEMA app TO plain_stranger", "SET ROLE plain_stranger",
+        "CREATE FUNCTION app.steal() RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS "
+        "'BEGIN PERFORM inorder.feed_seek(''f'', ''now'', ''plain_owner''); END'", "RESET ROLE",
+    )  # fmt: skip
+    with pytest.raises(errors.UndefinedObject):
+        run(edition, "SELECT app.steal()")
+
+
+@pytest.mark.server
+def test_a_forged_row_runs_nothing(edition: Connection) -> None:
+    """The owner of a table may write its row of the state: a key of a type of his own is not compared as a reader."""
+    run(
+        edition, "CREATE DOMAIN app.odd AS int", "ALTER TABLE events ADD COLUMN k app.odd",
+        "UPDATE inorder_internal.feed_table SET order_columns = '{id}'",
+    )  # fmt: skip
+    with pytest.raises(errors.CheckViolation):
+        run(edition, "UPDATE inorder_internal.feed_table SET order_columns = '{k}'")
+    run(
+        edition, "CREATE TABLE app.numbers (xact bigint DEFAULT xact_id(), k app.odd, PRIMARY KEY (k))",
+        "CREATE INDEX ON app.numbers (xact)", "SELECT feed_create('g', 'numbers')",
+        "INSERT INTO numbers (k) VALUES (1), (2)",
+        "UPDATE inorder_internal.feed_table SET order_columns = '{k}' WHERE key_column = 'xact'",
+    )  # fmt: skip
+    with pytest.raises(errors.ObjectNotInPrerequisiteState):
+        run(edition, "SELECT * FROM feed_read('g', null::numbers, 1)")
+
+
+@pytest.mark.server
+def test_every_function_has_its_path(edition: Connection) -> None:
+    """Or is bound when it is created; one executes a statement of its caller's, by the caller's path."""
+    assert run(
+        edition,
+        "SELECT p.proname, l.lanname, p.prosecdef FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang "
+        "WHERE p.pronamespace::regnamespace::text IN ('inorder', 'inorder_internal') AND (p.prosecdef OR NOT ("
+        "l.lanname = 'plpgsql' AND (p.proconfig @> '{\"search_path=pg_catalog, pg_temp\"}') IS TRUE "
+        "OR p.prosqlbody IS NOT NULL))",
+    ) == [("has_limit", "plpgsql", False)]
+
+
+@pytest.mark.server
+def test_a_restored_table_waits_for_feed_rebase(
+    server: Server, cluster: Cluster, edition: Connection, shared_folder: Path
+) -> None:
+    """Neither its feed nor its guard takes what the dump says for what is here."""
+    assert run(edition, "SELECT n FROM feed_read('f', null::events, 2)") == [(1,), (2,)]
+    dump = shared_folder / "dump.sql"
+    environment = cluster.environment()
+    subprocess.run([server.program("pg_dump"), "-d", "plain", "-f", dump], check=True, env=environment)
+    with connect(cluster.dsn) as admin:
+        run(admin, "DROP DATABASE IF EXISTS plain2", "CREATE DATABASE plain2")
+    done = subprocess.run(
+        [server.program("psql"), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", "plain2", "-f", dump],
+        check=False, capture_output=True, text=True, env=environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    with connect(f"{cluster.dsn} dbname=plain2") as connection:
+        as_role(connection, "plain_owner")
+        with pytest.raises(errors.ObjectNotInPrerequisiteState, match="restored"):
+            run(connection, "SELECT * FROM feed_read('f', null::events)")
+        with pytest.raises(errors.ObjectNotInPrerequisiteState, match="restored"):
+            run(connection, "INSERT INTO events (n) VALUES (6)")
+        run(connection, "SELECT feed_rebase('events')", "INSERT INTO events (n) VALUES (6)")
+        assert run(connection, "SELECT n FROM feed_read('f', null::events)") == [(3,), (4,), (5,), (6,)]
+        assert run(connection, "SELECT exact_count('events')") == [(6,)]
+    with connect(cluster.dsn) as admin:
+        run(admin, "DROP DATABASE plain2 WITH (FORCE)")
+
+
+@pytest.mark.server
+def test_keys_are_those_of_the_extension(cluster: Cluster, edition: Connection) -> None:
+    """Each edition reads what the other one makes: the same layouts and bounds."""
+    with connect(cluster.dsn) as extension:
+        pairs = [(edition, extension), (extension, edition)]
+        for maker, reader in pairs:
+            ((xact, v7, number),) = run(maker, "SELECT uuid_xact_nextval(5), uuid_v7_nextval(), xact_id(5)")
+            ((read, time),) = reader.execute("SELECT uuid_xact_id(%s), uuid_v7_time(%s)", [xact, v7]).fetchall()
+            assert read == number
+            assert maker.execute("SELECT uuid_v7_time(%s)", [v7]).fetchall() == [(time,)]
+        for bound in (
+            "uuid_xact_floor(0)", "uuid_xact_floor(281474976710655)", "uuid_xact_floor(123456789012)",
+            "uuid_v7_floor('1970-01-01 00:00:00+00')", "uuid_v7_floor('2026-11-22 18:00:00.123457+00')",
+            "uuid_v7_floor('10889-08-02 05:31:50.655999+00')",
+        ):  # fmt: skip
+            assert run(edition, f"SELECT {bound}") == run(extension, f"SELECT {bound}"), bound
+
+
+@pytest.mark.server
+def test_a_standby_and_what_is_missing_are_refused(edition: Connection) -> None:
+    """With what to do instead."""
+    for statement in (
+        "SELECT feed_create('o', 'events', order_column => 'n')", "SELECT * FROM feed_take_batch('f', 'w')",
+        "SELECT feed_split('events', null, 2)", "SELECT feed_apply('f', 'SELECT * FROM batch LIMIT 1')",
+    ):  # fmt: skip
+        with pytest.raises(psycopg.errors.FeatureNotSupported) as caught:
+            run(edition, statement)
+        assert caught.value.diag.message_hint, statement
