@@ -192,7 +192,7 @@ BEGIN
             END IF;
             tail := to_hex(('x' || tail)::bit(16)::int + 1);
         END IF;
-        tail := tail || to_hex(low | '-9223372036854775808'::bigint);
+        tail := tail || to_hex((low & 4611686018427387903) | '-9223372036854775808'::bigint);
     ELSE
         -- Of a version-4 uuid all but the first 48 bits and the version; of the 12 bits the first is 0.
         tail := concat('8', substr('0123456701234567', ('x' || substr(random, 1, 1))::bit(4)::int + 1, 1),

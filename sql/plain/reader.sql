@@ -140,7 +140,7 @@ BEGIN
     END IF;
     SELECT * INTO found FROM inorder_internal.rows_query(relation, batch);
     PERFORM set_config(s.name, s.value, true)
-    FROM (VALUES ('restrict_nonsystem_relation_kind', 'view'), ('jit', 'off'), ('enable_memoize', 'off'),
+    FROM (VALUES ('restrict_nonsystem_relation_kind', 'view, foreign-table'), ('jit', 'off'), ('enable_memoize', 'off'),
                  ('constraint_exclusion', 'off'), ('max_parallel_workers_per_gather', '0'), ('enable_seqscan', 'off'),
                  ('enable_bitmapscan', CASE WHEN found.ordered THEN 'off' ELSE 'on' END)) AS s(name, value);
     RETURN found.query;

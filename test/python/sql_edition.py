@@ -22,7 +22,7 @@ DIFFERENCES = TEST / "sql_edition"
 REGRESS = (
     "sequence_keys", "time_keys", "v7", "xact", "snapshot", "feed", "guard", "feed_partitions", "feed_prepare",
     "feed_changes", "exact_count", "feed_rights", "feed_owner", "feed_path", "feed_hidden", "feed_state", "feed_whole",
-    "feed_gaps", "feed_wait", "feed_retention", "feed_lag", "feeds",
+    "feed_rows_query", "feed_large", "feed_gaps", "feed_wait", "feed_notify", "feed_retention", "feed_lag", "feeds",
 )  # fmt: skip
 # Of what the SQL edition does not have.
 NOT_RUN = {
@@ -35,6 +35,9 @@ NOT_RUN = {
     "feed_order": "delivery in the order of a column",
     "feed_batches": "workers",
     "feed_split": "parts of batches",
+    "feed_shares": "feeds divided among workers",
+    "feed_parts": "which partitions a query is planned over",
+    "feed_worker_order": "feeds divided among workers",
     "feed_workers": "workers",
     "feed_order_of_cause": "delivery in the order of a column",
 }

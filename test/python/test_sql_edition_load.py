@@ -114,7 +114,7 @@ class Load:
             limit = chance.choice(("NULL", "1", "7", "100"))
             connection.execute(f"BEGIN ISOLATION LEVEL {isolation}".encode())
             rows = connection.execute(f"SELECT token FROM feed_read('{table}', null::{table}, {limit})".encode())
-            found = [row[0] for row in rows]
+            found: list[Any] = [token for (token,) in rows]
             if chance.random() < 0.1:
                 connection.execute("ROLLBACK")
                 return
@@ -135,7 +135,7 @@ class Load:
                 time.sleep(0.001)
                 return
             rows = connection.execute(f"SELECT token FROM feed_batch_rows('{name}', {number}, null::{table})".encode())
-            found = [row[0] for row in rows]
+            found: list[Any] = [token for (token,) in rows]
             if number > stored[0]:
                 got.update(found)
                 stored[0] = number
@@ -153,15 +153,16 @@ class Load:
             if not position:
                 position.append(one(connection, f"SELECT feed_start('{table}')::text"))
             limit = chance.choice(("NULL", "3", "60"))
-            batch, after = connection.execute(
+            batch, after = row(
+                connection,
                 f"SELECT b::text, feed_advance(p, b)::text FROM (SELECT %s::feed_position AS p) AS p, "
-                f"LATERAL feed_batch_after('{table}', p, {limit}) AS b".encode(),
+                f"LATERAL feed_batch_after('{table}', p, {limit}) AS b",
                 position,
-            ).fetchall()[0]
+            )
             rows = connection.execute(
                 f"SELECT token FROM feed_rows('{table}', %s::feed_batch, null::{table})".encode(), [batch]
             )
-            found = [row[0] for row in rows]
+            found: list[Any] = [token for (token,) in rows]
             got.update(found)
             position[0] = after
             one(connection, f"SELECT feed_wait_after('{table}', %s::feed_position, '0.01 s')", [after])
@@ -194,9 +195,14 @@ class Load:
 
 def one(connection: Connection, statement: str, values: list[str] | None = None) -> Any:
     """The value of a query of one."""
-    row = connection.execute(statement.encode(), values).fetchone()
-    assert row is not None
-    return row[0]
+    return row(connection, statement, values)[0]
+
+
+def row(connection: Connection, statement: str, values: list[str] | None = None) -> Any:
+    """The row of a query of one."""
+    found = connection.execute(statement.encode(), values).fetchone()
+    assert found is not None
+    return found
 
 
 @pytest.mark.server

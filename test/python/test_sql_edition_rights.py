@@ -225,6 +225,22 @@ def test_keys_are_those_of_the_extension(cluster: Cluster, edition: Connection) 
 
 
 @pytest.mark.server
+def test_a_key_that_carries(edition: Connection) -> None:
+    """From the 62 bits into the 12, with version and variant as they were; and not beyond these."""
+    last = (
+        "SELECT set_config('inorder.last_key', lpad(pg_current_xact_id()::text, 16, '0') || '{}bfffffffffffffff', true)"
+    )
+    with edition.transaction():
+        run(edition, last.format("87ff"))
+        keys = [str(key) for ((key,),) in (run(edition, "SELECT uuid_xact_nextval()") for _ in range(3))]
+        assert [key[14:20] for key in keys] == ["8800-8"] * 3 and keys == sorted(keys), keys
+        run(edition, "INSERT INTO events (n) VALUES (1)")
+    with pytest.raises(errors.ProgramLimitExceeded), edition.transaction():
+        run(edition, last.format("8fff"))
+        run(edition, "SELECT uuid_xact_nextval()")
+
+
+@pytest.mark.server
 def test_a_standby_and_what_is_missing_are_refused(edition: Connection) -> None:
     """With what to do instead."""
     for statement in (
