@@ -2,11 +2,14 @@
 DECLARE
     caller oid := inorder_internal.caller();
     t inorder_internal.feed_table := inorder_internal.count_of_table(relation, caller);
+    k record;
     amount bigint;
 BEGIN
     -- STABLE: all is read in the snapshot of the calling statement, which may be older than the locks of the count.
     PERFORM inorder_internal.prove_ground(t, caller);
-    EXECUTE inorder_internal.count_query(t, caller) INTO amount;
+    SELECT * INTO k FROM inorder_internal.known_parts(t);
+    EXECUTE inorder_internal.count_query(t, caller, k.leaves, k.others, k.stored,
+                                         array_fill(true, ARRAY[cardinality(k.leaves)])) INTO amount;
     PERFORM inorder_internal.check_files(relation);
     RETURN amount;
 END
