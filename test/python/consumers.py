@@ -101,6 +101,10 @@ class Shop:
         """The number of batches in the sink."""
         return int(str(scalar(self.sink, "SELECT count(*) FROM batches")))
 
+    def unfinished(self) -> int:
+        """The number of batches that are not finished."""
+        return int(str(scalar(self.source, "SELECT count(*) FROM feed_batches")))
+
     def wait_for_more(self) -> None:
         """Until another batch has arrived."""
         before = self.stored()

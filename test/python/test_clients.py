@@ -117,13 +117,13 @@ def test_several_consumers(shop: Shop, key: str | None, tmp_path: Path) -> None:
                 gone.kill()
                 shop.end_sessions(shop.waiting("mail"))
             shop.wait_for_more()
-        wait_for(lambda: len(shop.arrived()) == len(shop.committed))
+        # A batch whose answer was lost is in the sink, and comes again.
+        wait_for(lambda: len(shop.arrived()) == len(shop.committed) and shop.unfinished() == 0)
         assert [worker.stop() for worker in workers if worker is not gone] == [0, 0]
     finally:
         for worker in workers:
             worker.kill()
     assert shop.arrived() == Counter(shop.committed)
-    assert scalar(shop.source, "SELECT count(*) FROM feed_batches") == 0
 
 
 def holder(shop: Shop) -> object:
@@ -223,10 +223,9 @@ def check_the_end(shop: Shop, consumer: Consumer, poisoned: list[str]) -> None:
     assert shop.arrived() == Counter(committed - aside)
     shop.sink.execute("ALTER TABLE mails DROP CONSTRAINT readable")
     shop.source.execute("SELECT feed_retry_batch('mailer', %s)", [batch])
-    wait_for(lambda: len(shop.arrived()) == len(committed))
+    wait_for(lambda: len(shop.arrived()) == len(committed) and shop.unfinished() == 0)
     assert consumer.stop() == consumer.stopped
     assert shop.arrived() == Counter(committed)
-    assert scalar(shop.source, "SELECT count(*) FROM feed_batches") == 0
 
 
 NO_CODE = re.compile(
