@@ -1,6 +1,7 @@
 """What a query says of its source: options as Spark passes them, text by name, checked before they are used.
 
-Connection strings with a password are refused: Spark shows options in its user interface and in the event log.
+Connection strings with a password are refused: options are part of a query's plan, which Spark sends to executors and
+may write into logs or a catalog.
 """
 
 import json
@@ -175,7 +176,7 @@ def without_secrets(dsn: str, option: str) -> str:
         raise InputError(f"the option {option} is no connection string of libpq") from None
     if secrets:
         raise InputError(
-            f"the option {option} has a {secrets[0]}, which Spark would show in its user interface and event log\n"
+            f"the option {option} has a {secrets[0]}: options are in plans, which Spark may log or store\n"
             f"HINT:  Put it into a password file or a service file of libpq, or give the name of an environment "
             f"variable that has the connection string as {option.replace('dsn', 'dsn_env', 1)}."
         )

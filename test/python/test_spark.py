@@ -42,7 +42,7 @@ def spark(events: Path, cluster: Cluster) -> Iterator[Any]:
     settings = {
         "spark.driver.memory": "1g", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "2",
-        "spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri(),
+        "spark.eventLog.enabled": "true", "spark.eventLog.compress": "false", "spark.eventLog.dir": events.as_uri(),
         "spark.sql.session.timeZone": "UTC",
     }  # fmt: skip
     builder = sessions.SparkSession.builder.master("local[2]").appName("inorder")
