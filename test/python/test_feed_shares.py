@@ -234,6 +234,31 @@ def test_rows_of_a_key_are_processed_once_and_in_order(
         db.execute("DROP TABLE shared")
 
 
+def divide_anew(db: Connection, batch: int) -> None:
+    """Where keys have other hashes, nothing is read before feed_seek(), which discards the batches."""
+    db.execute("UPDATE inorder_internal.feed SET shared_by.fingerprint = 'other'")
+    for call, arguments in ((TAKE, ["one", 4]), (ROWS, [batch])):
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another hash function"):
+            db.execute(call, arguments)
+    db.execute("SELECT feed_seek('shared', 'beginning')")
+    assert scalar(db, "SELECT count(*) FROM feed_batches") == 0
+
+
+def processed(db: Connection, rows: dict[int, list[Any]]) -> tuple[dict[str, list[int]], list[int]]:
+    """What one worker reads to the end, by key, and the batches, of which those known have the same rows."""
+    done: dict[str, list[int]] = defaultdict(list)
+    numbers: list[int] = []
+    taken: Any
+    while (taken := db.execute(TAKE, ["one", 4]).fetchone()) != (None, None):
+        found: list[Any] = db.execute(ROWS, [taken[0]]).fetchall()
+        numbers.append(taken[0])
+        assert rows.get(taken[0], found) == found
+        for key, version in found:
+            done[key].append(version)
+        db.execute(FINISH, [taken[0], taken[1]])
+    return done, numbers
+
+
 @pytest.mark.parametrize("same_hashes", [True, False])
 def test_shares_after_a_restore(db: Connection, cluster: Cluster, tmp_path: Path, same_hashes: bool) -> None:
     """Batches that workers had keep their numbers; others get new ones: later, rows may have been added to them."""
@@ -256,22 +281,8 @@ def test_shares_after_a_restore(db: Connection, cluster: Cluster, tmp_path: Path
         with connect(dsn_of(cluster, "shares_again")) as new:
             new.execute("SELECT feed_rebase('shared')")
             if not same_hashes:
-                new.execute("UPDATE inorder_internal.feed SET shared_by.fingerprint = 'other'")
-                for call in (TAKE, ROWS):
-                    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another hash function"):
-                        new.execute(call, ["one", 4] if call is TAKE else first[:1])
-                new.execute("SELECT feed_seek('shared', 'beginning')")
-                assert scalar(new, "SELECT count(*) FROM feed_batches") == 0
-            done: dict[str, list[int]] = defaultdict(list)
-            numbers: list[int] = []
-            taken: Any
-            while (taken := new.execute(TAKE, ["one", 4]).fetchone()) != (None, None):
-                found: list[Any] = new.execute(ROWS, [taken[0]]).fetchall()
-                numbers.append(taken[0])
-                assert rows.get(taken[0], found) == found
-                for key, version in found:
-                    done[key].append(version)
-                new.execute(FINISH, [taken[0], taken[1]])
+                divide_anew(new, first[0])
+            done, numbers = processed(new, rows)
             assert done == {"a": [1, 2, 3, 4, 5, 6], "c": [1, 2, 3, 4, 5, 6]}
             if same_hashes:
                 assert set(rows) < set(numbers) and all(number > 1 << 40 for number in set(numbers) - set(rows))
