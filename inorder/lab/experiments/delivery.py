@@ -38,7 +38,7 @@ MOST_IDLE_PERCENT = 1
 LOOKS_MS = 5  # between two looks of feed_wait at the counter of transactions
 
 READ = f"SELECT n FROM feed_read('{FEED}', null::{TABLE}, 10000)".encode()
-WAITING = f"SELECT feed_wait('{FEED}', '100ms')".encode()
+WAITING = f"SELECT feed_wait('{FEED}')".encode()
 MOMENTS = f"SELECT n, extract(epoch FROM pg_xact_commit_timestamp(xmin))::float8 FROM {TABLE} WHERE n > %s".encode()
 
 
