@@ -167,14 +167,14 @@ def test_a_forged_row_runs_nothing(edition: Connection) -> None:
 
 @pytest.mark.server
 def test_every_function_has_its_path(edition: Connection) -> None:
-    """Or is bound when it is created; one executes a statement of its caller's, by the caller's path."""
+    """Or is bound when it is created; or each of its names is qualified."""
     assert run(
         edition,
         "SELECT p.proname, l.lanname, p.prosecdef FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang "
         "WHERE p.pronamespace::regnamespace::text IN ('inorder', 'inorder_internal') AND (p.prosecdef OR NOT ("
         "l.lanname = 'plpgsql' AND (p.proconfig @> '{\"search_path=pg_catalog, pg_temp\"}') IS TRUE "
-        "OR p.prosqlbody IS NOT NULL))",
-    ) == [("has_limit", "plpgsql", False)]
+        "OR p.prosqlbody IS NOT NULL)) ORDER BY p.proname",
+    ) == [(name, "plpgsql", False) for name in ("has_limit", "is_foreign", "is_foreign")]
 
 
 @pytest.mark.server
