@@ -112,14 +112,17 @@ add_one(Rows *rows, const Table *table, Value batch, Value numbers, Value number
 		add_share(rows, (Share) {DatumGetInt64(number.value), count_rows(table, batch, numbers)});
 }
 
+/* For one part they need not be known. */
 static Rows
-rows_of_batch(const Table *table, Value batch)
+rows_of_batch(const Table *table, Value batch, int parts)
 {
 	Value		found[6];
 	Sample		whole = {NULL, 0};
 	Rows		rows = {NULL, 0, 0};
 
 	state_call(&take_apart, 1, &batch, 6, found);
+	if (parts == 1)
+		return rows;
 	if (!is_empty(found[2]))
 		whole = table->ordered ? sample_by_index(table, found[2]) : sample_by_rows(table, batch, found[2]);
 	rows.shares = palloc_extended(sizeof(Share) * ((Size) whole.count + 2), MCXT_ALLOC_HUGE);
@@ -202,7 +205,7 @@ divide(const Table *table, FunctionCallInfo fcinfo, const Rows *rows, Rest *rest
 static void
 split(const Table *table, FunctionCallInfo fcinfo, Value batch, int parts)
 {
-	Rows		rows = rows_of_batch(table, batch);
+	Rows		rows = rows_of_batch(table, batch, parts);
 	Rest		rest = {batch, 0, 0};
 	int			share = 0;
 	int64		before = 0;

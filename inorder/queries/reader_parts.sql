@@ -1,13 +1,9 @@
 -- The parts of the batch between two positions, and the WAL that a standby must have replayed to read them.
-SELECT {inorder}.feed_to_jsonb(d.part)::pg_catalog.text,
+SELECT {inorder}.feed_to_jsonb(part)::pg_catalog.text,
        CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn()
             ELSE pg_catalog.pg_current_wal_flush_lsn() END::pg_catalog.text
 FROM {inorder}.feed_batch_between({inorder}.feed_position_of({start}::pg_catalog.jsonb),
                                   {inorder}.feed_position_of({until}::pg_catalog.jsonb)) AS w
-CROSS JOIN LATERAL (
-    SELECT w AS part WHERE {parts}::pg_catalog.int4 OPERATOR(pg_catalog.=) 1
-    UNION ALL
-    SELECT s FROM {inorder}.feed_split({table}::pg_catalog.oid::pg_catalog.regclass, w, {parts}::pg_catalog.int4) AS s
-    WHERE {parts}::pg_catalog.int4 OPERATOR(pg_catalog.>) 1
-) AS d
-WHERE NOT pg_catalog.isempty((d.part).transactions)
+CROSS JOIN LATERAL {inorder}.feed_split({table}::pg_catalog.oid::pg_catalog.regclass, w,
+                                        {parts}::pg_catalog.int4) AS part
+WHERE NOT pg_catalog.isempty(part.transactions)
