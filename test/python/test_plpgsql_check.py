@@ -16,6 +16,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("inorder_internal.feed_state(bigint,oid,boolean,boolean)", 'composite OUT variable "t"'): BESIDE,
     ("inorder_internal.feed_state(bigint,oid,boolean,boolean)", 'composite OUT variable "at_position"'): BESIDE,
     ("inorder_internal.feed_state(bigint,oid,boolean,boolean)", 'composite OUT variable "pending"'): BESIDE,
+    ("inorder_internal.feed_state(bigint,oid,boolean,boolean)", 'composite OUT variable "shared_by"'): BESIDE,
 }
 
 DATABASE = "checked"
