@@ -6,11 +6,11 @@ CREATE FUNCTION inorder_internal.batch_of(
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT b.batch, b.share FROM inorder_internal.worker_batch AS b
-    WHERE b.feed = batch_of.feed AND b.number = batch_of.number AND b.written_here;
+    WHERE b.feed = batch_of.feed AND b.number = batch_of.number AND NOT b.is_open AND b.written_here;
 END;
 COMMENT ON FUNCTION inorder_internal.batch_of(bigint, bigint) IS
-'Internal function. An unfinished batch of workers, set aside or not, and its share; nulls if there is none with this '
-'number.';
+'Internal function. An unfinished batch that workers have or had, set aside or not, and its share; nulls if there is '
+'none with this number.';
 
 CREATE FUNCTION inorder_internal.unfinished(
     feed bigint, OUT amount bigint, OUT first_number bigint, OUT first_pid int, OUT transactions int8multirange,
@@ -18,7 +18,8 @@ CREATE FUNCTION inorder_internal.unfinished(
 )
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT count(*) FILTER (WHERE b.set_aside IS NULL), min(b.number) FILTER (WHERE b.set_aside IS NULL),
+    SELECT count(*) FILTER (WHERE b.set_aside IS NULL),
+           min(b.number) FILTER (WHERE b.set_aside IS NULL AND NOT b.is_open),
            (array_agg(CASE WHEN inorder_internal.session_lives(b.holder) THEN b.holder_pid END ORDER BY b.number)
                 FILTER (WHERE b.set_aside IS NULL))[1],
            coalesce(range_agg((b.batch).transactions) FILTER (WHERE b.set_aside IS NULL), '{}'::int8multirange),
@@ -93,11 +94,13 @@ BEGIN
             PERFORM inorder_internal.check_order(t, (b.batch).members,
                                                  coalesce((b.batch).resumed, (b.batch).cut));
         END IF;
-        f.batch := inorder_internal.next_number(f.batch, f.batch_origin);
-        f.batch_origin := inorder_internal.server_origin();
+        IF NOT b.is_open THEN
+            f.batch := inorder_internal.next_number(f.batch, f.batch_origin);
+            f.batch_origin := inorder_internal.server_origin();
+        END IF;
         UPDATE inorder_internal.worker_batch AS w
-        SET number = f.batch, batch.members = inorder_internal.members(t), worker = NULL, token = NULL, holder = NULL,
-            holder_pid = NULL, lease_end = clock_timestamp()
+        SET number = CASE WHEN b.is_open THEN b.number ELSE f.batch END, batch.members = inorder_internal.members(t),
+            worker = NULL, token = NULL, holder = NULL, holder_pid = NULL, lease_end = clock_timestamp()
         WHERE w.feed = f.id AND w.number = b.number;
     END LOOP;
     UPDATE inorder_internal.feed AS known SET batch = f.batch, batch_origin = f.batch_origin WHERE known.id = f.id;
@@ -128,7 +131,8 @@ CREATE FUNCTION inorder_internal.batches_of(caller oid)
 RETURNS SETOF inorder_internal.seen_batch
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT (s.f).name, inorder_internal.shown_owner(s.f), (s.f).relation, b.number, b.worker,
+    SELECT (s.f).name, inorder_internal.shown_owner(s.f), (s.f).relation,
+           CASE WHEN NOT b.is_open THEN b.number END, b.worker,
            CASE WHEN inorder_internal.session_lives(b.holder) THEN b.holder_pid END, b.tries, b.max_tries, b.lease_end,
            b.failed,
            -- It may quote rows.
@@ -158,7 +162,8 @@ SELECT b.name, b.owner, b.relation, b.batch, b.worker, b.pid, b.tries, b.max_tri
 FROM inorder_internal.seen_batches() AS b;
 COMMENT ON VIEW @extschema@.feed_batches IS
 'Unfinished batches of workers, also those that are set aside. Shows those of the feeds that the view feeds shows.';
-COMMENT ON COLUMN @extschema@.feed_batches.batch IS 'number of the batch';
+COMMENT ON COLUMN @extschema@.feed_batches.batch IS
+'number of the batch; null in a feed with partition_by while no worker has had it, since rows may be added';
 COMMENT ON COLUMN @extschema@.feed_batches.worker IS 'worker that has it; null if it was returned or set aside';
 COMMENT ON COLUMN @extschema@.feed_batches.pid IS
 'process ID of the session that asked for it; null if that session has ended, and on a standby';
@@ -171,6 +176,6 @@ COMMENT ON COLUMN @extschema@.feed_batches.reason IS
 COMMENT ON COLUMN @extschema@.feed_batches.set_aside IS 'when it was set aside; null if it was not';
 COMMENT ON COLUMN @extschema@.feed_batches.transactions IS 'transactions, of which it has all rows or some';
 COMMENT ON COLUMN @extschema@.feed_batches.share IS
-'share of a feed with partition_by whose rows it has, from 0; the batch with the lowest number holds back the others '
-'of its share';
+'share of a feed with partition_by whose rows it has, from 0; the batch that has a number holds back the others of its '
+'share';
 COMMENT ON COLUMN @extschema@.feed_batches.rows IS 'number of its rows; null without partition_by';

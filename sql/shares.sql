@@ -10,7 +10,8 @@
 --  3. A batch that is returned, lost or set aside stays the first of its share: it holds back its share, and no other.
 --
 -- A batch that no worker has had yet is open: rows of later pieces are added to it, up to max_rows, if one batch can
--- have both in order. See joined(). Who gets a batch, and what a token is worth, is in workers.sql.
+-- have both in order. It gets its number when a worker gets it; the one that is not open is the first of its share. See
+-- joined(). Who gets a batch, and what a token is worth, is in workers.sql.
 
 CREATE FUNCTION inorder_internal.share_kind(type oid)
 RETURNS text
@@ -220,12 +221,13 @@ RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    f inorder_internal.feed;
+    place bigint;
     last inorder_internal.worker_batch;
     united inorder_internal.worker_batch;
 BEGIN
     SELECT * INTO last FROM inorder_internal.worker_batch AS b
-    WHERE b.feed = add_part.feed AND b.share = add_part.share AND b.written_here ORDER BY b.number DESC LIMIT 1;
+    WHERE b.feed = add_part.feed AND b.share = add_part.share AND b.written_here
+    ORDER BY b.is_open DESC, b.number DESC LIMIT 1;
     IF last.is_open AND (last.rows + add_part.rows > max_rows) IS NOT TRUE THEN
         united.batch := inorder_internal.joined(last.batch, part);
     END IF;
@@ -234,16 +236,16 @@ BEGIN
         WHERE b.feed = add_part.feed AND b.number = last.number;
         RETURN;
     END IF;
-    UPDATE inorder_internal.feed AS known
-    SET batch = inorder_internal.next_number(known.batch, known.batch_origin), batch_origin = part.origin
-    WHERE known.id = feed RETURNING known.* INTO f;
-    PERFORM inorder_internal.keep_batch(feed, f.batch, f.relation, part);
-    UPDATE inorder_internal.worker_batch AS b SET share = add_part.share, rows = add_part.rows, is_open = true
-    WHERE b.feed = add_part.feed AND b.number = f.batch;
+    SELECT coalesce(max(b.number), -4611686018427387904) + 1 INTO place FROM inorder_internal.worker_batch AS b
+    WHERE b.feed = add_part.feed AND b.number < 0;
+    PERFORM inorder_internal.keep_batch(feed, place, f.relation, part)
+    FROM inorder_internal.feed AS f WHERE f.id = feed;
+    UPDATE inorder_internal.worker_batch AS b SET share = add_part.share, rows = add_part.rows
+    WHERE b.feed = add_part.feed AND b.number = place;
 END $$;
 COMMENT ON FUNCTION inorder_internal.add_part(bigint, @extschema@.feed_batch, int, bigint, int) IS
 'Internal function. Add the rows that a share has in a piece to its last batch, if no worker has had that and both '
-'have at most max_rows rows, otherwise as a batch of their own.';
+'have at most max_rows rows, otherwise as a batch of their own, which has a negative number until a worker gets it.';
 
 CREATE FUNCTION inorder_internal.distribute(
     feed bigint, piece @extschema@.feed_batch, asked timestamptz, shares bigint[], rows bigint[], max_rows int
@@ -273,32 +275,30 @@ BEGIN ATOMIC
     FROM generate_series(0, shares - 1) AS s(share)
     CROSS JOIN LATERAL (SELECT b.* FROM inorder_internal.worker_batch AS b
                         WHERE b.feed = first_batches.feed AND b.share = s.share AND b.written_here
-                        ORDER BY b.number LIMIT 1::bigint) AS f
+                        ORDER BY b.is_open, b.number LIMIT 1::bigint) AS f
     WHERE f.set_aside IS NULL;
 END;
 COMMENT ON FUNCTION inorder_internal.first_batches(bigint, int) IS
 'Internal function. The first unfinished batch of each share of a feed, which no other may go before, without those '
 'that are set aside.';
 
-CREATE FUNCTION inorder_internal.renumber_open(f inorder_internal.feed)
-RETURNS void
+CREATE FUNCTION inorder_internal.number_open(feed bigint, number bigint)
+RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    b inorder_internal.worker_batch;
+    new_number bigint;
 BEGIN
-    -- Those that a worker has had are the first of their shares, and keep their numbers.
-    FOR b IN SELECT * FROM inorder_internal.worker_batch AS w
-             WHERE w.feed = f.id AND w.is_open AND w.written_here ORDER BY w.number FOR UPDATE LOOP
-        f.batch := inorder_internal.next_number(f.batch, f.batch_origin);
-        f.batch_origin := inorder_internal.server_origin();
-        UPDATE inorder_internal.worker_batch AS w SET number = f.batch WHERE w.feed = f.id AND w.number = b.number;
-    END LOOP;
-    UPDATE inorder_internal.feed AS known SET batch = f.batch, batch_origin = f.batch_origin WHERE known.id = f.id;
+    UPDATE inorder_internal.feed AS f
+    SET batch = inorder_internal.next_number(f.batch, f.batch_origin), batch_origin = inorder_internal.server_origin()
+    WHERE f.id = feed RETURNING f.batch INTO new_number;
+    UPDATE inorder_internal.worker_batch AS b SET number = new_number
+    WHERE b.feed = number_open.feed AND b.number = number_open.number;
+    RETURN new_number;
 END $$;
-COMMENT ON FUNCTION inorder_internal.renumber_open(inorder_internal.feed) IS
-'Internal function. Give new numbers to the batches that no worker has had, on another server or timeline than that of '
-'the last number: there, workers may have had them, with rows that were added after this server got its copy.';
+COMMENT ON FUNCTION inorder_internal.number_open(bigint, bigint) IS
+'Internal function. Give a batch its number, when its first worker gets it. A copy of the server that was made before, '
+'and that takes its place, knows the batch without that number, perhaps with fewer rows: so it is not the same there.';
 
 CREATE FUNCTION inorder_internal.share_batch(feed bigint, worker text, least_rows bigint)
 RETURNS inorder_internal.worker_batch
@@ -306,16 +306,10 @@ RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
-    known inorder_internal.feed;
-    shares int;
+    shares int := ((SELECT f.shared_by FROM inorder_internal.feed AS f WHERE f.id = feed)).shares;
     candidate bigint;
     found_batch inorder_internal.worker_batch;
 BEGIN
-    SELECT * INTO known FROM inorder_internal.feed AS f WHERE f.id = feed;
-    shares := (known.shared_by).shares;
-    IF known.batch_origin IS DISTINCT FROM inorder_internal.server_origin() THEN
-        PERFORM inorder_internal.renumber_open(known);
-    END IF;
     -- A share is its last worker's, until others have had twice as many turns as there are shares.
     FOR candidate IN
         SELECT b.number FROM inorder_internal.first_batches(feed, shares) AS b
@@ -331,6 +325,9 @@ BEGIN
           AND (b.worker = share_batch.worker OR inorder_internal.is_free(b)) FOR UPDATE SKIP LOCKED;
         EXIT WHEN FOUND;
     END LOOP;
+    IF found_batch.is_open THEN
+        found_batch.number := inorder_internal.number_open(feed, found_batch.number);
+    END IF;
     RETURN found_batch;
 END $$;
 COMMENT ON FUNCTION inorder_internal.share_batch(bigint, text, bigint) IS

@@ -137,7 +137,7 @@ COMMENT ON COLUMN inorder_internal.feed.written_here IS
 
 CREATE TABLE inorder_internal.worker_batch (
     feed bigint NOT NULL,
-    number bigint NOT NULL CHECK (number > 0),
+    number bigint NOT NULL CHECK (number <> 0),
     relation inorder_internal.table_ref NOT NULL,
     batch @extschema@.feed_batch NOT NULL
         CHECK (((batch).transactions <@ '{[0,281474976710656)}') IS TRUE AND NOT isempty((batch).transactions)),
@@ -153,15 +153,16 @@ CREATE TABLE inorder_internal.worker_batch (
     set_aside timestamptz,
     share int CHECK (share BETWEEN 0 AND 1023),
     rows bigint CHECK (rows > 0),
-    is_open boolean NOT NULL DEFAULT false,
+    is_open boolean NOT NULL GENERATED ALWAYS AS (number < 0) STORED,
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(batch)) STORED,
     PRIMARY KEY (feed, number)
 ) WITH (fillfactor = 50);
 CREATE INDEX ON inorder_internal.worker_batch (feed, number) WHERE set_aside IS NULL;
-CREATE INDEX ON inorder_internal.worker_batch (feed, share, number) WHERE share IS NOT NULL;
+CREATE INDEX ON inorder_internal.worker_batch (feed, share, is_open, number) WHERE share IS NOT NULL;
 COMMENT ON TABLE inorder_internal.worker_batch IS
 'Unfinished batches of workers, which the position of the feed includes. The view feed_batches shows them.';
-COMMENT ON COLUMN inorder_internal.worker_batch.number IS 'number of the batch';
+COMMENT ON COLUMN inorder_internal.worker_batch.number IS
+'number of the batch; while it is open negative, only its place among those of its share';
 COMMENT ON COLUMN inorder_internal.worker_batch.worker IS 'worker that has it; null if none has';
 COMMENT ON COLUMN inorder_internal.worker_batch.token IS 'what that worker finishes it with: another one each time';
 COMMENT ON COLUMN inorder_internal.worker_batch.holder IS 'number of the session that asked for it: see feed.holder';

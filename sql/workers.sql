@@ -198,7 +198,7 @@ BEGIN ATOMIC
     SET worker = give_batch.worker, holder = give_batch.holder, holder_pid = give_batch.holder_pid,
         -- 60 random bits.
         token = concat('x'::text, right(replace(gen_random_uuid()::text, '-'::text, ''::text), 15))::bit(60)::bigint,
-        tries = w.tries + 1, max_tries = give_batch.max_tries, lease_end = clock_timestamp() + lease, is_open = false
+        tries = w.tries + 1, max_tries = give_batch.max_tries, lease_end = clock_timestamp() + lease
     WHERE w.feed = give_batch.feed AND w.number = give_batch.number
     RETURNING w.number, w.token, w.tries, w.lease_end;
 END;

@@ -94,7 +94,8 @@ INSERT INTO events (stream, version) SELECT s, 7 FROM unnest('{a,b,c}'::text[]) 
 SELECT batch AS one, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
 SELECT feed_seek('f', 'here');
 SELECT feed_finish_batch('f', :one, token => :one_token);
-SELECT rows_of(batch) FROM queued;
+SELECT rows_of(batch) FROM feed_take_batch('f', 'w', 6);
+SELECT rows_of(batch) FROM feed_take_batch('f', 'v', 6);
 SELECT feed_seek('f', 'beginning');
 SELECT * FROM queued;
 -- With no limit, a share's rows are one batch.

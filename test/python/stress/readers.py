@@ -222,6 +222,7 @@ class TwoStep(Plain):
         if self.rng.random() < 0.1:
             self.connection.close()
             self.connect()
+            self.recover()
             return True
         return False
 

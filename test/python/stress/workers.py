@@ -43,6 +43,7 @@ class Worker(Plain):
         if self.rng.random() < 0.05:
             self.connection.close()
             self.connect()
+            self.recover()
             return True
         return False
 
@@ -118,12 +119,15 @@ class Worker(Plain):
     def store(self, table: str, number: int, tokens: list[int]) -> None:
         """Into the sink: a batch that it has already must be the same."""
         with self.delivery.busy:
+            # From a worker that has not heard of the promotion, of which the sink knows: there is no such batch now.
+            if self.last and self.last[table] < number < NEW_TIMELINE and not self.was_promoted:
+                return
             had = self.sink.setdefault((table, number), tokens)
             if had is not tokens:
                 if sorted(had) != sorted(tokens):
                     self.world.problem(f"{self.name}: batch {number} of {table} came again with other rows")
                 return
-            if (table, number) in self.dropped:
+            if (table, number) in self.dropped and self.was_promoted:
                 self.world.problem(f"{self.name}: batch {number} of {table} was another one before the promotion")
             self.deliver(Event(self.name, None, table, tokens, batch=number))
 
@@ -152,7 +156,7 @@ class Worker(Plain):
             if not self.last:
                 query = "SELECT relation::regclass::text, batch FROM inorder_internal.feed WHERE name LIKE %s || ' %%'"
                 found = self.connection.execute(query.encode(), [self.kind])
-                self.last.update({str(table): int(str(number)) for table, number in found})
+                self.last.update({str(table): int(str(number or 0)) for table, number in found})
             lost = {key for key in self.sink if self.last[key[0]] < key[1] < NEW_TIMELINE}
             self.dropped |= lost
             for key in lost:
