@@ -3,7 +3,7 @@
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), seq bigint GENERATED ALWAYS AS IDENTITY, stream text NOT NULL, version int, note text, made text GENERATED ALWAYS AS ('x') STORED NOT NULL);
 CREATE INDEX ON events (seq);
 CREATE VIEW queued AS
-SELECT batch, share, rows, worker, tries, set_aside IS NOT NULL AS aside FROM feed_batches WHERE name = 'f' ORDER BY batch;
+SELECT batch, share, rows, worker, tries, set_aside IS NOT NULL AS aside FROM feed_batches WHERE name = 'f' ORDER BY batch, share, rows DESC;
 -- Planned at each call: a plan that is kept, as that of a function in SQL on 19, has the types of columns that were.
 CREATE FUNCTION rows_of(number bigint) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
