@@ -78,7 +78,7 @@ def stop_streaming(standby: Standby) -> None:
     with connect(standby.dsn) as connection:
         connection.execute("ALTER SYSTEM SET primary_conninfo = ''")
         connection.execute("SELECT pg_reload_conf()")
-        while connection.execute("SELECT FROM pg_stat_wal_receiver").fetchone():
+        while connection.execute("SELECT FROM pg_stat_wal_receiver").rowcount:
             time.sleep(0.02)
 
 

@@ -170,7 +170,7 @@ class Fickle(Plain):
 
     def recover(self) -> None:
         """Finish what was prepared when the server went away."""
-        if self.connection.execute("SELECT FROM pg_prepared_xacts WHERE gid = %s", [self.name]).fetchone():
+        if self.connection.execute("SELECT FROM pg_prepared_xacts WHERE gid = %s", [self.name]).rowcount:
             self.connection.execute(f"COMMIT PREPARED '{self.name}'".encode())
         super().recover()
         self.given_back = {table: set() for table in TABLES}
