@@ -31,6 +31,7 @@
  *	  files.c		whether a snapshot sees the files that are read
  *	  parts.c		queries over those partitions only that have rows
  *	  probe.c		whether a table has rows of some numbers, by its indexes
+ *	  column.c		a column that a feed depends on, besides that of the number
  *	  order.c		delivery in the order of a column
  *	  next_batch.c	what follows a position in a table
  *	  caller.c		who takes the rows of feed_read, and whether all of them

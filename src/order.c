@@ -24,7 +24,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-#include "compat.h"
+#include "column.h"
 #include "ground.h"
 #include "order.h"
 #include "probe.h"
@@ -40,15 +40,7 @@ static StateCall lowest_text = {"SELECT inorder_internal.lowest_query($1, $2, $3
 static StateCall highest_text = {"SELECT inorder_internal.highest_query($1, $2)"};
 static StateCall cut = {"SELECT inorder_internal.cut_ordered($1, $2, $3, $4)"};
 
-static void
-refuse_column(const char *column, Oid relation, const char *fault, const char *hint)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("column %s of table %s %s", quote_identifier(column), relation_name(relation), fault),
-			 errdetail("Its feed delivers rows in the order of that column."),
-			 errhint("%s", hint)));
-}
+#define USE "Its feed delivers rows in the order of that column."
 
 static bool
 has_btree(Relation leaf, AttrNumber column)
@@ -65,21 +57,18 @@ has_btree(Relation leaf, AttrNumber column)
 static void
 prove_column(Relation relation, AttrNumber number, const char *column, Oid root)
 {
-	TupleDesc	columns = RelationGetDescr(relation);
-	Form_pg_attribute attribute = TupleDescAttr(columns, number - 1);
+	Form_pg_attribute attribute = TupleDescAttr(RelationGetDescr(relation), number - 1);
 	Oid			oid = RelationGetRelid(relation);
-	const char *table = relation_name(root);
 
 	if (attribute->atttypid != INT8OID && attribute->atttypid != INT4OID && attribute->atttypid != INT2OID)
-		refuse_column(column, oid, "is not a smallint, integer or bigint", "Choose another column, or give it such a type.");
+		refuse_column(column, oid, "is not a smallint, integer or bigint", USE,
+					  "Choose another column, or give it such a type.");
 	if (attribute->attgenerated != '\0')
-		refuse_column(column, oid, "is generated", "Choose a column whose values are drawn from a sequence.");
-	if (!is_not_null(columns, number - 1))
-		refuse_column(column, oid, "may be null",
-					  psprintf("ALTER TABLE %s ALTER COLUMN %s SET NOT NULL", table, quote_identifier(column)));
+		refuse_column(column, oid, "is generated", USE, "Choose a column whose values are drawn from a sequence.");
+	prove_not_null(relation, number, column, root, USE);
 	if (relation->rd_rel->relkind == RELKIND_RELATION && !has_btree(relation, number))
-		refuse_column(column, oid, "is not the first one of a valid btree index",
-					  psprintf("CREATE INDEX ON %s (%s)", table, quote_identifier(column)));
+		refuse_column(column, oid, "is not the first one of a valid btree index", USE,
+					  psprintf("CREATE INDEX ON %s (%s)", relation_name(root), quote_identifier(column)));
 }
 
 /* Whether a sequence still gives values in the order in which they are drawn; there may be none */
@@ -99,20 +88,6 @@ is_right_sequence(Oid sequence)
 	return result;
 }
 
-static void
-prove_columns(const Table *table, const char *column)
-{
-	for (int i = 0; i < table->ground->tree_count; i++)
-	{
-		Oid			oid = table->ground->tree[i];
-		Relation	relation = relation_open(oid, NoLock);
-
-		CHECK_FOR_INTERRUPTS();
-		prove_column(relation, get_attnum(oid, column), column, table->oid);
-		relation_close(relation, NoLock);
-	}
-}
-
 /*
  * Error unless rows have an order by the column.  What is proved is kept with
  * the ground: the server tells of changes to the table and its indexes, and the
@@ -126,7 +101,7 @@ prove_column_order(const Table *table, Value column, AttrNumber number)
 
 	if (ground->stands && ground->order_column == number && is_right_sequence(ground->order_sequence))
 		return;
-	prove_columns(table, text_of(column));
+	prove_in_tree(table, text_of(column), prove_column);
 	state_call(&check_column, 2, (Value[]) {table->description, column}, 1, &sequence);
 	ground->order_column = number;
 	ground->order_sequence = sequence.null ? InvalidOid : DatumGetObjectId(sequence.value);
@@ -136,12 +111,8 @@ prove_column_order(const Table *table, Value column, AttrNumber number)
 void
 prove_new_order(const Table *table, const char *column)
 {
-	AttrNumber	number = get_attnum(table->oid, column);
+	AttrNumber	number = existing_column(table, column);
 
-	if (number <= 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_COLUMN),
-				 errmsg("column %s of table %s does not exist", quote_identifier(column), relation_name(table->oid))));
 	prove_column_order(table, value_of(CStringGetTextDatum(column), TEXTOID), number);
 }
 
@@ -152,7 +123,7 @@ prove_order_column(const Table *table, const Order *order)
 	AttrNumber	number = DatumGetInt16(order->number.value);
 
 	if (number <= 0 || get_attnum(table->oid, text_of(order->column)) != number)
-		refuse_column(text_of(order->column), table->oid, "is not the one by which its feed is ordered",
+		refuse_column(text_of(order->column), table->oid, "is not the one by which its feed is ordered", USE,
 					  "It was renamed, dropped or made anew: give the table that column back. Or go on by feed_seek(), which takes the column that has the name now.");
 	prove_column_order(table, order->column, number);
 }

@@ -8,14 +8,11 @@
  */
 #include "postgres.h"
 
-#include "access/relation.h"
 #include "catalog/pg_type_d.h"
-#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
 
-#include "compat.h"
+#include "column.h"
 #include "ground.h"
 #include "next_batch.h"
 #include "shares.h"
@@ -33,15 +30,7 @@ static StateCall share_text = {"SELECT inorder_internal.share_text($1)"};
 static StateCall add = {"SELECT inorder_internal.distribute($1, $2, $3, $4, $5, $6)"};
 static StateCall caught_up = {"SELECT inorder_internal.note_caught_up($1, $2)"};
 
-static void
-refuse_column(const char *column, Oid relation, const char *fault, const char *hint)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("column %s of table %s %s", quote_identifier(column), relation_name(relation), fault),
-			 errdetail("Workers divide its feed by the hash of that column."),
-			 errhint("%s", hint)));
-}
+#define USE "Workers divide its feed by the hash of that column."
 
 /* The hash function for a column; null if its type has none */
 static Value
@@ -58,32 +47,16 @@ kind_of_column(Oid relation, AttrNumber number)
 static void
 prove_column(Relation relation, AttrNumber number, const char *column, Oid root)
 {
-	TupleDesc	columns = RelationGetDescr(relation);
-	Form_pg_attribute attribute = TupleDescAttr(columns, number - 1);
+	Form_pg_attribute attribute = TupleDescAttr(RelationGetDescr(relation), number - 1);
 	Oid			oid = RelationGetRelid(relation);
 
 	if (attribute->attgenerated != '\0')
-		refuse_column(column, oid, "is generated", "Choose a column whose values are stored as they are inserted.");
-	if (!is_not_null(columns, number - 1))
-		refuse_column(column, oid, "may be null",
-					  psprintf("ALTER TABLE %s ALTER COLUMN %s SET NOT NULL", relation_name(root), quote_identifier(column)));
+		refuse_column(column, oid, "is generated", USE,
+					  "Choose a column whose values are stored as they are inserted.");
+	prove_not_null(relation, number, column, root, USE);
 	if (OidIsValid(attribute->attcollation) && !get_collation_isdeterministic(attribute->attcollation))
-		refuse_column(column, oid, "has a nondeterministic collation",
+		refuse_column(column, oid, "has a nondeterministic collation", USE,
 					  "Keys that are equal by it may be in different shares. Choose a column whose equal values have equal bytes.");
-}
-
-static void
-prove_columns(const Table *table, const char *column)
-{
-	for (int i = 0; i < table->ground->tree_count; i++)
-	{
-		Oid			oid = table->ground->tree[i];
-		Relation	relation = relation_open(oid, NoLock);
-
-		CHECK_FOR_INTERRUPTS();
-		prove_column(relation, get_attnum(oid, column), column, table->oid);
-		relation_close(relation, NoLock);
-	}
 }
 
 /* The column by which a new feed is to be divided */
@@ -91,15 +64,12 @@ void
 prove_new_share_column(const Table *table, Value column)
 {
 	const char *name = NameStr(*DatumGetName(column.value));
-	AttrNumber	number = get_attnum(table->oid, name);
+	AttrNumber	number = existing_column(table, name);
 
-	if (number <= 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_COLUMN),
-				 errmsg("column %s of table %s does not exist", quote_identifier(name), relation_name(table->oid))));
 	if (kind_of_column(table->oid, number).null)
-		refuse_column(name, table->oid, "is not a smallint, integer, bigint, uuid, text or varchar", "Choose another column.");
-	prove_columns(table, name);
+		refuse_column(name, table->oid, "is not a smallint, integer, bigint, uuid, text or varchar", USE,
+					  "Choose another column.");
+	prove_in_tree(table, name, prove_column);
 }
 
 /* Error unless a feed can be divided by a column, or is not to be */
@@ -147,11 +117,11 @@ prove_share_key(const Feed *feed)
 		state_call(&check_fingerprint, 2, (Value[]) {feed->name, feed->share_key}, 1, &kind);
 	kind = number > 0 && get_attnum(table->oid, column) == number ? kind_of_column(table->oid, number) : null_of(TEXTOID);
 	if (kind.null || strcmp(text_of(kind), text_of(key[2])) != 0)
-		refuse_column(column, table->oid, "is not the one by which its feed was divided",
+		refuse_column(column, table->oid, "is not the one by which its feed was divided", USE,
 					  "It was renamed, dropped or made anew, or its type was changed: give the table that column back. Or go on by feed_seek(), which takes the column that has the name now.");
 	if (table->ground->stands && table->ground->share_column == number)
 		return;
-	prove_columns(table, column);
+	prove_in_tree(table, column, prove_column);
 	table->ground->share_column = number;
 }
 
