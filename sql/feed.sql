@@ -277,13 +277,14 @@ COMMENT ON FUNCTION inorder_internal.set_mover(bigint, oid, oid, boolean) IS
 CREATE FUNCTION inorder_internal.next_number(batch bigint, origin text)
 RETURNS bigint
 LANGUAGE sql VOLATILE
--- Batches returned on another timeline, or before or after a dump was made, are unknown here. No feed returns 2^20
--- batches a second over its lifetime, so no batch returned anywhere has this number or a higher one.
+-- Batches returned on another timeline, or before or after a dump was made, are unknown here. No feed returns a
+-- batch each microsecond, so no batch returned anywhere has this number or a higher one, also if two promotions follow
+-- within a second. Up to the year 2255 the number is below 2^53, which a double, as of JavaScript, holds exactly.
 RETURN CASE WHEN origin = inorder_internal.server_origin() THEN batch + 1
-            ELSE greatest(batch + 1, extract(epoch FROM clock_timestamp())::bigint << 20) END;
+            ELSE greatest(batch + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) END;
 COMMENT ON FUNCTION inorder_internal.next_number(bigint, text) IS
 'Internal function. The number of the batch that follows the given one. Numbers count from 1 without gaps, as long as '
-'the server is the same, on the same timeline. Otherwise they continue at the seconds since 1970 times 1048576.';
+'the server is the same, on the same timeline. Otherwise they continue at the microseconds since 1970.';
 
 CREATE FUNCTION inorder_internal.move_feed(
     feed bigint, past_batch @extschema@.feed_batch, asked timestamptz, is_all boolean
@@ -612,9 +613,8 @@ COMMENT ON FUNCTION @extschema@.feed_next_batch(text, int, regrole) IS
 'sink that stores the last number receives every row exactly once. Other sessions get an error until the session that '
 'has the batch ends.
 Numbers count from 1 without gaps. After a promotion, a recovery to an earlier point, pg_upgrade or a restore they '
-'continue at the seconds since 1970 times 1048576, so that no number is used twice. Range: max_rows 1 to '
-'2147483647, ignored while a batch is unfinished. Errors as feed_read; and object_in_use if another session has the '
-'unfinished batch.';
+'continue at the microseconds since 1970, so that no number is used twice. Range: max_rows 1 to 2147483647, ignored '
+'while a batch is unfinished. Errors as feed_read; and object_in_use if another session has the unfinished batch.';
 
 CREATE FUNCTION @extschema@.feed_batch_rows(
     name text, batch bigint, row_type anyelement, owner regrole DEFAULT NULL

@@ -165,6 +165,14 @@ def test_a_second_promotion(pair: Pair) -> None:
                     last.execute("SELECT feed_batch_after('events', %s::feed_position)", [position])
 
 
+def test_numbers_of_promotions_within_a_second(pair: Pair) -> None:
+    """The lost timeline gave 100 numbers in a millisecond, beginning at its clock: the next promotion is past them."""
+    number = "SELECT inorder_internal.next_number(%s, %s)"
+    lost = int(str(scalar(pair.old, number, 1, "a lost timeline"))) + 100
+    time.sleep(0.001)
+    assert int(str(scalar(pair.old, number, 2, "another lost timeline"))) > lost
+
+
 # On a standby they wait for a lock, at the table itself or, in mid-query, at its partition.
 CALLS = {
     "feed_start": "SELECT feed_start('events', 'now')",
