@@ -3,4 +3,4 @@
 The extension's C and SQL live beside this package, in ``src`` and ``sql``.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

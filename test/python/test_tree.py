@@ -16,6 +16,7 @@ from conftest import ROOT, SLOWEST, text
 
 C_FILES = sorted((ROOT / "src").glob("*.[ch]"))
 PYTHON_FILES = sorted((ROOT / "inorder").rglob("*.py"))
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 TESTS = sorted((ROOT / "test" / "python").rglob("*.py"))
 PUBLIC, INTERNAL = "@extschema@", "inorder_internal"
 SQL_FUNCTION = re.compile(rf"^ *CREATE FUNCTION ({PUBLIC}|{INTERNAL})\.(\w+)\(", re.M)
@@ -42,13 +43,15 @@ def test_each_file_in_c_is_listed() -> None:
 
 
 def test_the_version_is_the_same_everywhere() -> None:
-    """Control file, package, META.json and the newest entry of the changelog."""
+    """Control file, package, META.json, the newest entry of the changelog, and the files that docs name."""
     control = re.search(r"default_version = '(.+)'", text("inorder.control"))
     newest = re.search(r"^## (\S+)", text("CHANGELOG.md"), re.M)
     meta = json.loads(text("META.json"))
     assert control and newest
     versions = {control[1], newest[1], inorder.__version__, meta["version"], meta["provides"]["inorder"]["version"]}
     assert versions == {inorder.__version__}
+    named = set(re.findall(r"\binorder(?:-sql)?--(\d[\d.]*\d)\.sql", "".join(path.read_text() for path in DOCUMENTS)))
+    assert named == {inorder.__version__}
 
 
 def test_every_sql_function_is_documented_and_commented() -> None:
@@ -177,7 +180,7 @@ def test_the_long_tests_are_there() -> None:
 
 def test_links_between_documents_lead_somewhere() -> None:
     """Relative links in every Markdown file."""
-    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+    for document in DOCUMENTS:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
             assert (document.parent / target).exists(), f"{document.name}: {target}"
 
