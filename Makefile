@@ -141,5 +141,5 @@ inorder--$(EXTVERSION).sql: $(addprefix $(HERE)sql/,$(SQL_SOURCES)) $(HERE)inord
 # For servers on which C cannot be installed: docs/hosted.md. Needs Python 3.
 .PHONY: sql-edition
 sql-edition: inorder-sql--$(EXTVERSION).sql
-inorder-sql--$(EXTVERSION).sql: $(wildcard $(HERE)sql/*.sql $(HERE)sql/plain/*.sql) $(HERE)script/sql-edition $(HERE)Makefile $(HERE)inorder.control
+inorder-sql--$(EXTVERSION).sql: $(wildcard $(HERE)sql/*.sql $(HERE)sql/plain/*.sql) $(HERE)script/sql-edition $(HERE)inorder/install/edition.py $(HERE)Makefile $(HERE)inorder.control
 	python3 $(HERE)script/sql-edition > $@.new && mv $@.new $@

@@ -1,7 +1,8 @@
 -- inorder @version@, the SQL edition: for servers on which no C extension can be installed.
 --
 -- Any role with CREATE on the database runs it, in one transaction: psql -1 -v ON_ERROR_STOP=1 -f this-file, or a tool
--- for migrations. Which functions it lacks, and what it cannot know, is in docs/hosted.md. script/sql-edition wrote it.
+-- for migrations. Which functions it lacks, and what it cannot know, is in docs/hosted.md. inorder/install/edition.py
+-- wrote it.
 --
 -- No function is SECURITY DEFINER: each runs with the privileges of its caller, and row security decides which rows of
 -- the state these may read and write (rights.sql, last).
@@ -34,3 +35,11 @@ COMMENT ON SCHEMA @extschema@ IS 'inorder @version@, SQL edition.';
 CREATE SCHEMA inorder_internal;
 COMMENT ON SCHEMA inorder_internal IS
 'State and internal functions of inorder. Its contents may change in any version.';
+
+CREATE FUNCTION inorder_internal.sql_edition()
+RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN '@version@'::text;
+COMMENT ON FUNCTION inorder_internal.sql_edition() IS
+'Internal function. The version of the SQL edition that is installed.';
+

@@ -1,0 +1,156 @@
+"""The SQL edition: the sources in sql/, with the bodies in sql/plain/ in the place of those in C.
+
+``make sql-edition`` and ``script/sql-edition`` call this with nothing but Python: it imports no package.
+
+A body in sql/plain/NAME.sql begins with a line
+
+    ---- function: language [keys] [reads] [writes]
+
+and has neither arguments nor a comment: these are those of the function in sql/NAME.sql. What stands above the first
+such line is put before the contents of sql/NAME.sql. ``keys`` has no settings but search_path, ``reads`` those of
+queries over tables, ``writes`` the one by which rows of the state are known to be written by inorder (see
+is_written_here). A function in C without a body is refused, and must be in REFUSED: this file is the list of what
+differs between the editions.
+"""
+
+import re
+from pathlib import Path
+
+from inorder.errors import InorderError
+
+# Sources of the C edition only. A file of the same name in sql/plain takes its place, if there is one.
+WITHOUT = {"header", "table_ref", "dump", "uuid_v1", "time_bounds", "uuid_extras", "index_pages", "rights"}
+# Read after these, there is more in sql/plain.
+AFTER = {"next_batch": ["ground", "next"], "count": ["fold"]}
+HINT = "The C extension has it."
+# Functions that raise feature_not_supported, and what to do instead.
+REFUSED = {
+    "feed_split": HINT,
+    "feed_batch_between": HINT,
+    "feed_take_batch": "Let one session read the feed, by feed_next_batch.",
+    "feed_renew_batch": HINT,
+    "feed_fail_batch": HINT,
+    "feed_retry_batch": HINT,
+}
+
+READS = (
+    "jit = off",
+    "enable_memoize = off",
+    "constraint_exclusion = off",
+    "max_parallel_workers_per_gather = 0",
+    "enable_seqscan = off",
+    "enable_bitmapscan = off",
+    "datestyle = 'ISO'",
+    "timezone = 'UTC'",
+    "intervalstyle = 'iso_8601'",
+    "extra_float_digits = 1",
+    "bytea_output = 'hex'",
+)
+# A setting of the server's that matters to nobody, since a role without privileges cannot attach one of ours to a
+# function.
+WRITES = "geqo_seed = 0.716284"
+OF_SCHEMA = ("CREATE SCHEMA", "COMMENT ON SCHEMA", "GRANT USAGE ON SCHEMA")
+HEADER = re.compile(r"^---- (\w+): (sql|plpgsql)((?: keys| reads| writes)*)$", re.M)
+FUNCTION = re.compile(
+    r"CREATE FUNCTION (?P<name>[@\w.]+)(?P<head>\((?:(?!CREATE FUNCTION).)*?)\n"
+    r"(?:AS 'MODULE_PATHNAME'(?:, '(?P<symbol>\w+)')? LANGUAGE C(?P<labels>[A-Z ]*);"
+    r"|LANGUAGE (?:sql|plpgsql)(?P<own>[A-Z ]*)(?:SET [^\n]*)?\n(?:(?!\nCOMMENT ON|\nCREATE ).)*?;(?=\nCOMMENT ON))",
+    re.S,
+)
+
+
+def bodies(sources: Path, name: str) -> tuple[str, dict[str, tuple[str, set[str], str]]]:
+    """What a file of sql/plain puts first, and its bodies: language, settings, text."""
+    path = sources / "sql" / "plain" / f"{name}.sql"
+    if not path.exists():
+        return "", {}
+    first, *parts = HEADER.split(path.read_text(encoding="utf-8"))
+    found = {}
+    for function, language, settings, text in zip(*[iter(parts)] * 4, strict=True):
+        found[function] = (language, set(settings.split()), text.strip())
+    return first, found
+
+
+def definition(head: str, labels: str, body: tuple[str, set[str], str]) -> str:
+    """A function of the SQL edition."""
+    language, settings, text = body
+    if language == "sql":
+        return f"CREATE FUNCTION {head}\nLANGUAGE sql{labels}\n{text}"
+    clauses = ["search_path = pg_catalog, pg_temp"]
+    # The state has row security. That of a table is looked at, whatever the setting is: see hides_rows().
+    clauses += [] if "keys" in settings else ["row_security = on"]
+    clauses += READS if "reads" in settings else ()
+    clauses += [WRITES] if "writes" in settings else []
+    sets = " ".join(f"SET {clause}" for clause in clauses)
+    return f"CREATE FUNCTION {head}\nLANGUAGE plpgsql{labels} {sets}\nAS $$\n{text}\n$$;"
+
+
+def refusal(symbol: str) -> tuple[str, set[str], str]:
+    """The body of a function that this edition lacks."""
+    return (
+        "plpgsql",
+        set(),
+        "BEGIN\n"
+        f"    RAISE '{symbol} is not in the SQL edition of inorder' USING ERRCODE = 'feature_not_supported',\n"
+        f"          HINT = '{REFUSED[symbol]}';\nEND",
+    )
+
+
+def joined(sources: Path, source: str) -> str:
+    """One source with the bodies of this edition."""
+    first, own = bodies(sources, source)
+    used = set()
+
+    def replace(match: re.Match[str]) -> str:
+        name = match["name"].rpartition(".")[2]
+        symbol = name if name in own else match["symbol"] or name
+        is_c = match["labels"] is not None
+        if symbol in own:
+            used.add(symbol)
+            body = own[symbol]
+        elif not is_c:
+            return match[0]
+        elif symbol in REFUSED:
+            body = refusal(symbol)
+        else:
+            raise InorderError(f"sql/{source}.sql: {symbol} is in C, has no body in sql/plain, and is not in REFUSED")
+        return definition(match["name"] + match["head"], match["labels"] if is_c else match["own"].rstrip(), body)
+
+    text = FUNCTION.sub(replace, (sources / "sql" / f"{source}.sql").read_text(encoding="utf-8"))
+    if missing := set(own) - used:
+        raise InorderError(f"sql/plain/{source}.sql: sql/{source}.sql has no function {', '.join(sorted(missing))}")
+    return first + text
+
+
+def plain(sources: Path, name: str) -> str:
+    """A source of this edition only."""
+    path = sources / "sql" / "plain" / f"{name}.sql"
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def version(sources: Path) -> str:
+    """The version of the extension that these are the sources of."""
+    found = re.search(r"^default_version *= *'(.*)'", (sources / "inorder.control").read_text(encoding="utf-8"), re.M)
+    assert found is not None
+    return found[1]
+
+
+def listed(sources: Path) -> list[str]:
+    """The sources of the extension, in the order of the Makefile."""
+    makefile = (sources / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
+    found = re.search(r"^SQL_SOURCES = (.*)$", makefile, re.M)
+    assert found is not None
+    return found[1].replace(".sql", "").split()
+
+
+def script(sources: Path, schema: str) -> str:
+    """The whole edition, with its public functions in a schema."""
+    parts = []
+    for name in listed(sources):
+        parts.append(plain(sources, name) if name in WITHOUT else joined(sources, name))
+        parts += [plain(sources, more) for more in AFTER.get(name, [])]
+    text = "".join(parts)
+    # The schema of the tests is there already.
+    if schema == "public":
+        text = re.sub(rf"^({'|'.join(OF_SCHEMA)}) @extschema@[^;]*;\n", "", text, flags=re.M)
+    return text.replace("@extschema@", schema).replace("@version@", version(sources)).replace("@writes@", WRITES)
