@@ -26,7 +26,8 @@ from inorder.report.section import Column, Section, Value, figures, number, to_b
 from inorder.report.verdict import Compared, Verdict, costs
 
 JSON, CSV, NOTHING = "json", "csv", "nothing_new"
-COPY = "copy"
+COPY, IN_ORDER = "copy", "copy_in_order"
+READERS = {COPY: "COPY by psql", IN_ORDER: "COPY in order of the key"}
 
 TABLE = f"{SCHEMA}.events"
 TRANSACTION = 100  # rows of one
@@ -42,9 +43,16 @@ BEGIN
         COMMIT;
     END LOOP;
 END $$"""
+# tail writes rows in the order of their keys, by the index: what that alone costs shows COPY in the same order.
 COPIES = {
-    JSON: f"COPY (SELECT row_to_json(e) FROM {TABLE} AS e) TO STDOUT",
-    CSV: f"COPY {TABLE} TO STDOUT (FORMAT csv, HEADER)",
+    JSON: {
+        COPY: f"COPY (SELECT row_to_json(e) FROM {TABLE} AS e) TO STDOUT",
+        IN_ORDER: f"COPY (SELECT row_to_json(e) FROM {TABLE} AS e ORDER BY id) TO STDOUT",
+    },
+    CSV: {
+        COPY: f"COPY {TABLE} TO STDOUT (FORMAT csv, HEADER)",
+        IN_ORDER: f"COPY (SELECT * FROM {TABLE} ORDER BY id) TO STDOUT (FORMAT csv, HEADER)",
+    },
 }
 TARGETS = {10_000: 0.8, 1000: 0.5}  # of the speed of COPY, by rows of a batch
 
@@ -88,7 +96,16 @@ def label_of(kind: str) -> str:
     >>> label_of("tail_10000"), label_of("copy")
     ('tail, batches of 10,000', 'COPY by psql')
     """
-    return "COPY by psql" if kind == COPY else f"tail, batches of {int(kind.removeprefix('tail_')):,}"
+    return READERS.get(kind) or f"tail, batches of {int(kind.removeprefix('tail_')):,}"
+
+
+def kinds_of(plan: TailPlan) -> list[str]:
+    """All of a run.
+
+    >>> kinds_of(TailPlan(batch_rows=(50,)))
+    ['copy', 'copy_in_order', 'tail_50']
+    """
+    return [*READERS, *map(kind_of, plan.batch_rows)]
 
 
 class TailExperiment(Experiment[TailPlan]):
@@ -125,10 +142,9 @@ class TailExperiment(Experiment[TailPlan]):
     def stages(self) -> list[Stage]:
         """Every format, by COPY and by tail; and a run that finds nothing."""
         rows = self.plan.written
-        kinds = [COPY, *map(kind_of, self.plan.batch_rows)]
         turns = [
             single(step, kind, rows, f"{step}, {label_of(kind)}", partial(self.write, step, kind))
-            for step in COPIES for kind in kinds
+            for step in COPIES for kind in kinds_of(self.plan)
         ]  # fmt: skip
         idle = single(NOTHING, kind_of(self.plan.batch_rows[0]), 0, "tail, nothing new", self.find_nothing)
         return [Stage(every_round([*turns, idle]), self.plan.rounds, begin=self.fill, warm_up=True)]
@@ -140,7 +156,7 @@ class TailExperiment(Experiment[TailPlan]):
     def write(self, step: str, kind: str, _seed: int) -> Metrics:
         """All rows into a new file; an error unless each is a line of it."""
         output, position = self.files / "rows", self.files / "position"
-        command = self.copy(step) if kind == COPY else self.tail(step, kind)
+        command = self.copy(step, kind) if kind in READERS else self.tail(step, kind)
         try:
             found = self.timed(command)
             lines = lines_of(output)
@@ -172,9 +188,9 @@ class TailExperiment(Experiment[TailPlan]):
         server = after - before
         return found | {"server_cpu_seconds": server, "cpu_seconds": server + found["client_cpu_seconds"]}
 
-    def copy(self, step: str) -> list[str]:
+    def copy(self, step: str, kind: str) -> list[str]:
         """psql's."""
-        return [str(self.target.program("psql")), "-XqAtc", COPIES[step]]
+        return [str(self.target.program("psql")), "-XqAtc", COPIES[step][kind]]
 
     def tail(self, step: str, kind: str, *start: str) -> list[str]:
         """The tool that is being run."""
@@ -225,7 +241,7 @@ def micros(metric: str) -> Metric:
 
 
 COLUMNS = (
-    Column("reader", "COPY of the table by psql, or inorder tail with --batch-rows."),
+    Column("reader", "COPY by psql, of the table as it is or in the order of its key; or inorder tail with --batch-rows."),
     Column("rows/s", "Rows in a second by the clock, start included; median of the rounds.", number(),
            "rows_per_second", bar=True),
     Column("vs COPY", "Ratio of that to COPY's in the same round.", to_base, "speed_ratio"),
@@ -233,7 +249,7 @@ COLUMNS = (
     Column("started", "The same, without the time of a run of tail that finds nothing new in this round.", to_base,
            "started_ratio"),
     Column("CPU µs", "CPU µs of client and server for a row.", figures, "cpu_us", bar=True),
-    Column("CPU vs COPY", "Ratio of COPY's CPU time to that in the same round, by which a busy machine can be told: "
+    Column("CPU vs COPY", "Ratio of COPY's CPU time to that in the same round, which shows a busy machine: "
            "client and server can work at the same time.", to_base, "cpu_ratio"),
     Column("server", "Of these, CPU µs of the server.", figures, "server_cpu_us"),
     Column("server vs COPY", "Ratio of COPY's CPU time of the server to that in the same round.", to_base,
@@ -250,14 +266,13 @@ def row_of(result: Result, step: str, kind: str) -> list[Value]:
     def rate(metric: str) -> Metric:
         return lambda run: 1 / run.metrics[metric] if run.metrics.get(metric) else None
 
-    batch_rows = 0 if kind == COPY else int(kind.removeprefix("tail_"))
-    target = TARGETS.get(batch_rows)
+    target = None if kind in READERS else TARGETS.get(int(kind.removeprefix("tail_")))
     return [
         label_of(kind),
         median_of(result, step, kind, speed_of),
         of_copy(speed_of),
         f"{target:g}" if target else None,
-        None if kind == COPY else estimated(started(result, step, kind).values()),
+        None if kind in READERS else estimated(started(result, step, kind).values()),
         median_of(result, step, kind, micros("cpu_seconds")),
         of_copy(rate("cpu_seconds")),
         median_of(result, step, kind, micros("server_cpu_seconds")),
@@ -275,7 +290,7 @@ def started(result: Result, step: str, kind: str) -> dict[int, float]:
 
 def section_of(result: Result, plan: TailPlan, step: str) -> Section:
     """A format."""
-    kinds = [kind for kind in (COPY, *map(kind_of, plan.batch_rows)) if result.select(step, kind)]
+    kinds = [kind for kind in kinds_of(plan) if result.select(step, kind)]
     title = f"{plan.written:,} rows of 60 bytes into a file, as {step.upper()}"
     shown = ((label_of(kind), median_of(result, step, kind, speed_of), charts.series(0)) for kind in kinds)
     return Section(
@@ -283,7 +298,7 @@ def section_of(result: Result, plan: TailPlan, step: str) -> Section:
         title,
         COLUMNS,
         [row_of(result, step, kind) for kind in kinds],
-        f"{COPIES[step]}, by psql. {idle_text(result, plan)}",
+        f"{COPIES[step][COPY]}, by psql. {idle_text(result, plan)}",
         [charts.bars_chart("Rows a second by the clock", title, shown, number())],
     )
 
