@@ -241,7 +241,7 @@ def micros(metric: str) -> Metric:
 
 
 COLUMNS = (
-    Column("reader", "COPY by psql, of the table as it is or in the order of its key; or inorder tail with --batch-rows."),
+    Column("reader", "COPY by psql, as the table is or in the order of its key; or inorder tail with --batch-rows."),
     Column("rows/s", "Rows in a second by the clock, start included; median of the rounds.", number(),
            "rows_per_second", bar=True),
     Column("vs COPY", "Ratio of that to COPY's in the same round.", to_base, "speed_ratio"),
