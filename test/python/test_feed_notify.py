@@ -131,7 +131,7 @@ def test_partitions_whichever_the_statement_names(writer: Connection, reader: Co
     writer.execute("INSERT INTO days (day) VALUES (3)")
     assert len(heard(reader)) == 1
     writer.execute("INSERT INTO day_3 (day) VALUES (3)")
-    assert heard(reader) == [], "docs/feed.md says otherwise"
+    assert heard(reader) == [], "docs/feed-waiting.md says otherwise"
     writer.execute("SELECT feed_enable('days')")
     writer.execute("INSERT INTO day_3 (day) VALUES (3)")
     assert len(heard(reader)) == 1
@@ -186,7 +186,7 @@ def test_another_trigger_in_its_place(writer: Connection) -> None:
 
 def test_the_example_of_the_docs(writer: Connection, reader: Connection) -> None:
     """Rows of before LISTEN and of while it waits, by notifications alone."""
-    page = (ROOT / "docs" / "feed.md").read_text()
+    page = (ROOT / "docs" / "feed-waiting.md").read_text()
     start = page.index("def follow(")
     scope: dict[str, Any] = {"psycopg": psycopg, "sql": sql}
     exec(page[start : page.index("```", start)], scope)
