@@ -61,7 +61,7 @@ def set_aside(connection: Connection, worker: str, rows: int | None = None) -> i
 
 def example() -> dict[str, Any]:
     """The code of the manual, with small batches that are tried again at once."""
-    (code,) = re.findall(r"```python\n([^`]*feed_take_batch.*?)```", text("docs/feed-workers.md"), re.DOTALL)
+    code = python_with("docs/feed-workers.md", "feed_take_batch")
     assert code.count("\n") < 40
     names: dict[str, Any] = {}
     exec(code.replace("1000, lease", "10, lease").replace("'30 seconds'", "'0'"), names)

@@ -186,10 +186,8 @@ def test_another_trigger_in_its_place(writer: Connection) -> None:
 
 def test_the_example_of_the_docs(writer: Connection, reader: Connection) -> None:
     """Rows of before LISTEN and of while it waits, by notifications alone."""
-    page = (ROOT / "docs" / "feed-waiting.md").read_text()
-    start = page.index("def follow(")
-    scope: dict[str, Any] = {"psycopg": psycopg, "sql": sql}
-    exec(page[start : page.index("```", start)], scope)
+    scope: dict[str, Any] = {}
+    exec(python_with("docs/feed-waiting.md", "def follow("), scope)
     make(writer)
     writer.execute("INSERT INTO told (n) VALUES (1)")
     seen: list[object] = []

@@ -12,10 +12,11 @@ from inorder.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 from conftest import scalar, text
+from examples import programs
 
 pytestmark = pytest.mark.server
 
-PROGRAMS = dict(re.findall(r"```python\n# (\w+: [\w./]+)\n(.*?)```", text("docs/clients/orm.md"), re.DOTALL))
+PROGRAMS = programs("docs/clients/orm.md")
 
 
 @pytest.fixture

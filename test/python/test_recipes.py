@@ -14,13 +14,12 @@ from psycopg import sql
 from pyarrow import parquet
 
 from conftest import scalar, text
+from examples import programs
 from tail_runs import Tail
 
 pytestmark = pytest.mark.server
 
-BLOCKS: dict[str, str] = dict(
-    re.findall(r"```(?:sql|python)\n(?:--|#) (\w+: [\w ]+)\n(.*?)```", text("docs/recipes.md"), re.DOTALL)
-)
+BLOCKS = programs("docs/recipes.md")
 (EXPORT,) = re.findall(r"^inorder tail (clicks .*)$", text("docs/recipes.md"), re.M)
 DAY = "2024-05-01"
 

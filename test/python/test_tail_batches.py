@@ -10,13 +10,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from inorder.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 from conftest import LONG_RUN, ROOT, scalar
+from examples import python_with
 from preloaded import Run
 from tail_runs import TOOL, Tail, insert, numbers, spooled
 from waiting import PATIENCE, wait_for, wait_for_more
@@ -160,6 +164,10 @@ def test_a_service_that_is_stopped_ends_no_batch_early(tail: Tail, fresh: Connec
     assert numbers(tail("events", "--position", "p")) == list(range(60_001, 100_001))
 
 
+# As the page shows it.
+EXAMPLE = python_with("docs/tail.md", "sys.stdin.buffer")
+
+
 class Frames:
     """A reader of frames that remembers the last name, as docs/tail.md shows it."""
 
@@ -169,18 +177,19 @@ class Frames:
 
     def read(self, stream: bytes) -> bool:
         """Take the batches of a stream; whether the last one was whole."""
-        while stream:
-            line, found, stream = stream.partition(b"\n")
-            if not found:
-                return False
-            frame = json.loads(line)
-            if len(stream) < frame["bytes"]:
-                return False
-            batch, stream = stream[: frame["bytes"]], stream[frame["bytes"] :]
-            assert batch.count(b"\n") == frame["rows"] + batch.startswith(b"id,n\n")
-            if frame["batch"] != self.last:
-                self.rows += [int(row.rpartition(",")[2]) for row in batch.decode().splitlines()[1:]]
-                self.last = frame["batch"]
+
+        def load(rows: bytes, batch: str) -> None:
+            lines = rows.decode().splitlines()
+            assert len(lines) == scope["frame"]["rows"] + (lines[:1] == ["id,n"])
+            self.rows += [int(row.rpartition(",")[2]) for row in lines[1:]]
+            self.last = batch
+
+        system = SimpleNamespace(stdin=SimpleNamespace(buffer=BytesIO(stream)), exit=sys.exit)
+        scope: dict[str, Any] = {"json": json, "sys": system, "load": load, "last_name": lambda: self.last}
+        try:
+            exec(EXAMPLE, scope)
+        except (SystemExit, json.JSONDecodeError):
+            return False
         return True
 
 

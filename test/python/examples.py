@@ -1,0 +1,94 @@
+"""The examples of README and docs: blocks of SQL and of shell, what runs each, and what it must print.
+
+A block ```` ```sql ```` is run by psql, a block ```` ```sh ```` by a shell, in the order of the page. What must be there
+first is in a comment, ``<!-- sql … -->`` or ``<!-- sh … -->``, which is run like a block; ``<!-- new database -->`` begins
+anew. A block ```` ```output ```` shows what the one before it prints: keys, times and ``…`` stand for any other.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+NEW_DATABASE = "new database"
+RUN_HERE = ("sql", "sh")
+OUTPUT = "output"
+
+BLOCK = re.compile(
+    r"^(?P<indent> *)```(?P<language>[^\n]*)\n(?P<text>.*?)^ *```$|^<!-- (?P<hidden>sql|sh|new database)(?P<setup>.*?)-->$",
+    re.MULTILINE | re.DOTALL,
+)
+KEY = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a page, or what a comment runs before one; ``prints`` is what it must print, if the page says so."""
+
+    document: str
+    line: int
+    language: str
+    text: str
+    hidden: bool = False
+    prints: str | None = None
+
+    @property
+    def name(self) -> str:
+        """By which it is listed: its first line that is no comment."""
+        lines = [line for line in self.text.splitlines() if line.strip() and not line.startswith(("#", "--"))]
+        return re.split(r"\s{2,}", (lines or [self.text])[0].strip())[0]
+
+
+def documents() -> list[str]:
+    """The pages that are written by hand, or have examples."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [str(path.relative_to(ROOT)) for path in pages]
+
+
+def blocks(document: str) -> list[Block]:
+    """The blocks of a page; an output belongs to the one that stands right before it."""
+    content = (ROOT / document).read_text(encoding="utf-8")
+    found: list[Block] = []
+    end = 0
+    for match in BLOCK.finditer(content):
+        line = content.count("\n", 0, match.start()) + 1
+        assert not match["indent"], f"{document}:{line}: a block is indented"
+        language, text = match["language"] or match["hidden"] or "", match["text"] or match["setup"] or ""
+        if language == OUTPUT and found and not content[end : match.start()].strip():
+            found[-1] = replace(found[-1], prints=text)
+        else:
+            found.append(Block(document, line, language, text, match["hidden"] is not None))
+        end = match.end()
+    return found
+
+
+def programs(document: str) -> dict[str, str]:
+    """The blocks of a page that begin with a comment that names them, by that name, without it."""
+    found = (re.match(r"(?:#|--) (\w+: [\w ./]+)\n(.*)", block.text, re.DOTALL) for block in blocks(document))
+    return {match[1]: match[2] for match in found if match}
+
+
+def python_with(document: str, words: str) -> str:
+    """The one block of Python in a page that has some words."""
+    (found,) = (block.text for block in blocks(document) if block.language == "python" and words in block.text)
+    return found
+
+
+def comparable(text: str) -> str:
+    """The text with all keys and all times alike, however wide its columns are."""
+    lines = (" ".join(re.sub(r"-{3,}", "-", line).split()) for line in text.strip().splitlines())
+    return re.sub(TIME, "TIME", re.sub(KEY, "KEY", "\n".join(lines)))
+
+
+def is_printed(expected: str, printed: str) -> bool:
+    """Whether that is what the page shows.
+
+    >>> is_printed("  n | at\\n----+----\\n  1 | …", " n  |  at\\n----+------\\n 1  | x"), is_printed("1", "2")
+    (True, False)
+    >>> is_printed("at 2026-01-01 00:00:00+00", "at 2030-12-31 01:02:03.456+01")
+    True
+    """
+    pattern = ".*?".join(map(re.escape, comparable(expected).split("…")))
+    return re.fullmatch(pattern, comparable(printed)) is not None

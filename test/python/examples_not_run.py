@@ -1,0 +1,49 @@
+"""The blocks of README and docs that test_examples.py does not run, by page and first line, each with its reason.
+
+Without a line: a whole page. Calls of the tool in them are parsed all the same. A reason that begins with the name of a
+test: that one runs the block.
+"""
+
+MINUTES = "takes minutes; the tests of the experiment run it in small"
+INSTALLS = "installs packages, or asks for sudo"
+CITUS = "needs Citus: script/citus"
+SPARK = "needs Spark: script/engines"
+
+NOT_RUN: dict[tuple[str, str], str] = {
+    ("README.md", "git clone <this repository> && cd inorder && script/demo"): INSTALLS,
+    ("README.md", "make && sudo make install"): INSTALLS,
+    ("README.md", "inorder demo"): MINUTES,
+    ("README.md", "script/test"): "it is what runs this",
+    ("docs/citus.md", "CREATE TABLE events ("): CITUS,
+    ("docs/citus.md", "inorder citus events"): CITUS,
+    ("docs/citus.md", 'inorder tail events_102008 --position p --dsn "host=worker1 dbname=shop \\'): CITUS,
+    ("docs/clients/README.md", "SOURCE='host=db1 dbname=shop' SINK='host=db2 dbname=mail' python3 consumer.py 'worker 1'"):
+        "test_clients",
+    ("docs/clients/README.md", "[Unit]"): "test_unit_file",
+    ("docs/clients/orm.md", ""): "test_orm",
+    ("docs/dlt.md", "pip install 'inorder[dlt]' 'dlt[duckdb]'"): INSTALLS,
+    ("docs/dlt.md", "import dlt"): "needs dlt: script/engines",
+    ("docs/feed-operations.md", "feed"): "test_feeds",
+    ("docs/feed-waiting.md", "while True:"): "a loop without end, of calls that other examples have",
+    ("docs/feed-waiting.md", "import psycopg"): "test_feed_notify",
+    ("docs/feed-workers.md", "import psycopg"): "test_feed_batches",
+    ("docs/generate.md", "inorder generate uuid-v1 --count 217M --until 2019-01-01 --out v1.txt"): MINUTES,
+    ("docs/hosted.md", "make sql-edition"): "writes into the checkout; what is below it is run",
+    ("docs/keys.md", "BEGIN;"): "needs the extension sequential_uuids",
+    ("docs/like.md", "inorder lab run insert --like orders --source service=prod"): MINUTES,
+    ("docs/like.md", "inorder lab run like --ddl orders.sql --script orders.bench --table orders --rows 200k"): MINUTES,
+    ("docs/lookup.md", "inorder lab run lookup"): MINUTES,
+    ("docs/recipes.md", ""): "test_recipes",
+    ("docs/several-nodes.md", "inorder lab run nodes"): MINUTES,
+    ("docs/spark.md", ""): SPARK,
+    ("docs/tail.md", "[Unit]"): "test_unit_file",
+    ("docs/tail.md", "/var/lib/export/events.jsonl {"): "a file of logrotate",
+    ("docs/tail.md", '{"batch": "5b1f60c0b0f9b0a7a4a1a3f3f4a1c9d2", "rows":'): "a line that test_tail_batches reads",
+    ("docs/tail.md", "for line in sys.stdin.buffer:"): "test_tail_batches",
+    ("docs/tail.md", "pip install '.[parquet]'"): INSTALLS,
+    ("docs/tail.md", "* * * * *"): "a line of cron, with the command of the first example",
+    ("docs/uuid_v1.md", "CREATE FUNCTION uuid_v1_skipsupport(internal) RETURNS void AS '$libdir/inorder' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;"):
+        "needs a cluster that pg_upgrade brought to 18",
+    ("docs/uuid_v1.md", "BEGIN;"): "needs the extension uuid_v1",
+    ("docs/waves.md", "inorder lab run waves"): MINUTES,
+}

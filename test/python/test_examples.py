@@ -1,0 +1,149 @@
+"""The examples of README and docs are run, in the order of each page, and print what the page shows."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from inorder.cli import cli
+from inorder.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
+from psycopg import sql
+
+from conftest import ROOT
+from examples import NEW_DATABASE, RUN_HERE, Block, blocks, documents, is_printed
+from examples_not_run import NOT_RUN
+from waiting import PATIENCE
+
+ALL = {document: blocks(document) for document in documents()}
+SERVICES = ("prod", "shop")  # which examples connect to
+# What runs until it is stopped is stopped as systemd does, and must end as documented: 0 or 143.
+TOOL = """#!/bin/sh
+case " $* " in
+    *" --follow "* | *" --every "* | *" --watch "*)
+        timeout --preserve-status --signal TERM 2 {python} -m inorder "$@"
+        code=$?
+        [ $code = 143 ] || exit $code ;;
+    *) exec {python} -m inorder "$@" ;;
+esac
+"""
+
+
+def entry(block: Block) -> tuple[str, str]:
+    """Where the reason not to run it stands."""
+    return (block.document, "" if (block.document, "") in NOT_RUN else block.name)
+
+
+def runs(block: Block) -> bool:
+    """Whether it is run here."""
+    return block.language in RUN_HERE and entry(block) not in NOT_RUN
+
+
+def test_every_block_is_run_or_says_why_not() -> None:
+    """And no reason is left of a block that is gone, or that is run."""
+    left_out = {entry(one) for page in ALL.values() for one in page if not runs(one) and one.language != NEW_DATABASE}
+    assert left_out - set(NOT_RUN) == set(), "neither run, nor in examples_not_run.py"
+    assert set(NOT_RUN) - left_out == set(), "not there any more"
+
+
+def test_what_tests_elsewhere_run_is_read_there() -> None:
+    """A reason that is the name of a test file: the test reads the page."""
+    for (document, _), reason in NOT_RUN.items():
+        for name in re.findall(r"^test_\w+", reason):
+            test = (ROOT / "test" / "python" / f"{name}.py").read_text()
+            folder = str(Path(document).parent)
+            assert document in test or (folder != "docs" and folder in test), f"{name} does not read {document}"
+
+
+def called(block: Block) -> Iterator[list[str]]:
+    """The calls of the tool in a block of shell, by their words."""
+    for line in block.text.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["inorder"]:
+            end = next((place for place, word in enumerate(words) if word in ("|", ">", ">>", ";", "&&")), len(words))
+            yield words[1:end]
+
+
+@pytest.mark.parametrize("document", [name for name, page in ALL.items() if any(one.language == "sh" for one in page)])
+def test_every_command_can_be_parsed(document: str) -> None:
+    """Also those that take minutes, or need a server of the reader's."""
+    for block in ALL[document]:
+        if block.language == "sh":
+            for words in called(block):
+                command: click.Command = cli
+                context = click.Context(cli, info_name="inorder")
+                while isinstance(command, click.Group):
+                    name, found, words = command.resolve_command(context, words)
+                    assert found, f"{document}:{block.line}: {name}"
+                    command, context = found, click.Context(found, parent=context, info_name=name)
+                command.make_context(command.name, words, parent=context.parent)
+
+
+class Page:
+    """What the blocks of a page are run on: a database after another, and a folder."""
+
+    def __init__(self, cluster: Cluster, template: str, folder: Path) -> None:
+        self.cluster, self.template, self.folder = cluster, template, folder
+        programs = folder / ".bin"
+        programs.mkdir()
+        (programs / "inorder").write_text(TOOL.format(python=shlex.quote(sys.executable)))
+        (programs / "inorder").chmod(0o755)
+        path = f"{programs}:{cluster.server.bindir}:{os.environ['PATH']}"
+        services = folder / ".pg_service.conf"
+        services.write_text("".join(f"[{name}]\ndbname=examples\n" for name in SERVICES))
+        self.environment = cluster.environment() | {
+            "PGDATABASE": "examples", "PATH": path, "PGTZ": "UTC", "PGSERVICEFILE": str(services), "CHECKOUT": str(ROOT)
+        }  # fmt: skip
+
+    def new_database(self) -> None:
+        """With the extension and nothing else."""
+        with connect(self.cluster.dsn) as admin:
+            admin.execute("DROP DATABASE IF EXISTS examples WITH (FORCE)")
+            admin.execute(f"CREATE DATABASE examples TEMPLATE {self.template}".encode())
+
+    def run(self, block: Block) -> None:
+        """One block: it must succeed, unless the page shows an error, and print what the page shows."""
+        fails = block.prints is not None and "ERROR:" in block.prints
+        if block.language == "sql":
+            program = ["psql", "-Xq", *([] if fails else ["-v", "ON_ERROR_STOP=1"]), "-f", "-"]
+        else:
+            program = ["bash", *([] if fails else ["-eo", "pipefail"])]
+        done = subprocess.run(
+            program, input=block.text, cwd=self.folder, env=self.environment, text=True, timeout=PATIENCE,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        where = f"{block.document}:{block.line}"
+        printed = re.sub(r"^psql:<stdin>:\d+: ", "", done.stdout, flags=re.MULTILINE)
+        assert fails or done.returncode == 0, f"{where}: {done.stdout}"
+        if block.prints is not None:
+            assert is_printed(block.prints, printed), f"{where} prints\n{printed}"
+
+
+def roles(admin: Connection) -> set[str]:
+    """The roles of the server, which has them for all databases."""
+    return {str(name) for (name,) in admin.execute("SELECT rolname FROM pg_roles").fetchall()}
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("document", [name for name, page in ALL.items() if any(map(runs, page))])
+def test_examples(document: str, cluster: Cluster, template: str, tmp_path: Path) -> None:
+    """Each page from its beginning to its end."""
+    page = Page(cluster, template, tmp_path)
+    with connect(cluster.dsn) as admin:
+        before = roles(admin)
+        try:
+            page.new_database()
+            for block in ALL[document]:
+                if block.language == NEW_DATABASE:
+                    page.new_database()
+                elif runs(block):
+                    page.run(block)
+        finally:
+            admin.execute("DROP DATABASE IF EXISTS examples WITH (FORCE)")
+            for role in roles(admin) - before:
+                admin.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(role)))
