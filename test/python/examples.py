@@ -1,12 +1,11 @@
 """The examples of README and docs: blocks of SQL and of shell, what runs each, and what it must print.
 
-A block ```` ```sql ```` is run by psql, a block ```` ```sh ```` by a shell, in the order of the page. What must be there
-first is in a comment, ``<!-- sql … -->`` or ``<!-- sh … -->``, which is run like a block; ``<!-- new database -->`` begins
-anew. A block ```` ```output ```` shows what the one before it prints: keys, times and ``…`` stand for any other.
+A block of ``sql`` is run by psql, a block of ``sh`` by a shell, in the order of the page. What must be there first is
+in a comment, ``<!-- sql … -->`` or ``<!-- sh … -->``, which is run like a block; ``<!-- new database -->`` begins anew.
+A block of ``output`` shows what the one before it prints: keys, times and ``…`` stand for any other.
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +15,8 @@ RUN_HERE = ("sql", "sh")
 OUTPUT = "output"
 
 BLOCK = re.compile(
-    r"^(?P<indent> *)```(?P<language>[^\n]*)\n(?P<text>.*?)^ *```$|^<!-- (?P<hidden>sql|sh|new database)(?P<setup>.*?)-->$",
+    r"^(?P<indent> *)```(?P<language>[^\n]*)\n(?P<text>.*?)^ *```$"
+    r"|^<!-- (?P<hidden>sql|sh|new database)(?P<setup>.*?)-->$",
     re.MULTILINE | re.DOTALL,
 )
 KEY = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"

@@ -1,6 +1,5 @@
 """Batches of workers: the example of the manual, workers that die, roles, restores, forged rows."""
 
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -13,7 +12,8 @@ import pytest
 from inorder.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
-from conftest import scalar, text
+from conftest import scalar
+from examples import python_with
 from restoring import copy, dsn_of
 
 pytestmark = pytest.mark.server

@@ -11,7 +11,8 @@ from inorder.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 
-from conftest import ROOT, scalar
+from conftest import scalar
+from examples import python_with
 from restoring import copy, dsn_of
 
 pytestmark = pytest.mark.server

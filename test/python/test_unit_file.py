@@ -1,13 +1,12 @@
 """The unit files of the documentation."""
 
-import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from conftest import text
+from examples import blocks
 
 UNITS = [
     ("docs/tail.md", "/usr/local/bin/inorder tail events --position"),
@@ -20,7 +19,7 @@ def test_a_unit_file_of_the_documentation(document: str, command: str, tmp_path:
     """systemd knows every key and value of it, and nothing in it is missing but the program."""
     if (verify := shutil.which("systemd-analyze")) is None:
         pytest.skip("this system has no systemd")
-    (unit,) = re.findall(r"```\n(\[Unit\]\n.*?)```", text(document), re.DOTALL)
+    (unit,) = (block.text for block in blocks(document) if block.language == "ini")
     assert f"ExecStart={command}" in unit and "KillMode=mixed\n" in unit and "Restart=on-failure\n" in unit
     path = tmp_path / "export@.service"
     path.write_text(unit.replace(command.split(maxsplit=1)[0], "/bin/true"))
