@@ -14,6 +14,10 @@
  * and databases, so after a check in vain the next one waits so long that all
  * of them together take a fiftieth of a core; at most 100 ms, since the first
  * one of a session has to plan its queries.
+ *
+ * Under load the next row comes soon: both pauses are shorter at the beginning
+ * of a call, that of the counter a quarter of what was waited, that of the
+ * checks as long as that.
  */
 #include "postgres.h"
 
@@ -32,8 +36,9 @@
 #include "compat.h"
 #include "wait.h"
 
-#define INTERVAL_MS 5
-#define LONGEST_INTERVAL_MS 100
+#define SHORTEST_MS 1
+#define LONGEST_COUNTER_MS 5
+#define LONGEST_CHECK_MS 100
 #define PAUSE_PER_CPU 50
 #define TIMEOUT_MAX_MS 1000
 
@@ -74,6 +79,20 @@ pause_ms(double duration)
 	CHECK_FOR_INTERRUPTS();
 }
 
+/* Between two looks at the counter, after a call has waited so long */
+static double
+counter_pause(double waited)
+{
+	return Min(Max(waited / 4, SHORTEST_MS), LONGEST_COUNTER_MS);
+}
+
+/* Between two checks, of which the last took so much CPU */
+static double
+check_pause(double used, double waited)
+{
+	return Min(Min(used * PAUSE_PER_CPU, LONGEST_CHECK_MS), Max(waited, SHORTEST_MS));
+}
+
 static double
 timeout_of(FunctionCallInfo fcinfo, int argument)
 {
@@ -108,25 +127,27 @@ check_isolation(void)
 bool
 wait_until(Look has_come, FunctionCallInfo fcinfo, int timeout_argument)
 {
-	double		end = now_ms() + timeout_of(fcinfo, timeout_argument);
+	double		start = now_ms();
+	double		end = start + timeout_of(fcinfo, timeout_argument);
 
 	check_isolation();
 	for (;;)
 	{
 		uint64		count = ended_count();
 		double		used = cpu_ms();
+		double		now;
 		double		next;
 
 		if (without_locks(has_come, fcinfo))
 			return true;
-		next = now_ms() + Min((cpu_ms() - used) * PAUSE_PER_CPU, LONGEST_INTERVAL_MS);
+		now = now_ms();
+		next = now + check_pause(cpu_ms() - used, now - start);
 		do
 		{
-			double		left = end - now_ms();
-
-			if (left <= 0)
+			if (now >= end)
 				return false;
-			pause_ms(Min(INTERVAL_MS, left));
-		} while (ended_count() == count || now_ms() < Min(next, end));
+			pause_ms(Min(counter_pause(now - start), end - now));
+			now = now_ms();
+		} while (ended_count() == count || now < Min(next, end));
 	}
 }
