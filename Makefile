@@ -101,6 +101,7 @@ ISOLATION = \
     feed_two_readers \
     feed_batch_holder \
     feed_workers \
+    feed_worker_levels \
     feed_worker_order \
     feed_roles \
     feed_table_changes \

@@ -27,10 +27,6 @@ HINT = "The C extension has it."
 REFUSED = {
     "feed_split": HINT,
     "feed_batch_between": HINT,
-    "feed_take_batch": "Let one session read the feed, by feed_next_batch.",
-    "feed_renew_batch": HINT,
-    "feed_fail_batch": HINT,
-    "feed_retry_batch": HINT,
 }
 
 READS = (

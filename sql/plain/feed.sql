@@ -28,6 +28,21 @@ RETURN 1768845170::bigint << 32 | number::bigint;
 COMMENT ON FUNCTION inorder_internal.session_key(oid) IS
 'Internal function. The advisory lock that a session holds on its number.';
 
+CREATE FUNCTION inorder_internal.holds_session(number oid)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN EXISTS (
+        SELECT FROM pg_locks AS l WHERE l.locktype = 'advisory' AND l.pid = pg_backend_pid() AND l.objsubid = 1
+          AND l.mode = 'ExclusiveLock' AND l.granted
+          AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+          AND l.classid::bigint << 32 | l.objid::bigint = inorder_internal.session_key(number));
+END $$;
+COMMENT ON FUNCTION inorder_internal.holds_session(oid) IS
+'Internal function. Whether a number is still that of this session: the lock on it may be gone, after DISCARD ALL, or in '
+'another session of a pooler.';
+
 CREATE FUNCTION inorder_internal.this_session()
 RETURNS oid
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -35,12 +50,7 @@ AS $$
 DECLARE
     number oid := nullif(current_setting('inorder.session', true), '')::oid;
 BEGIN
-    -- The lock may be gone: after DISCARD ALL, or in another session of a pooler.
-    IF number IS NULL OR NOT EXISTS (
-        SELECT FROM pg_locks AS l WHERE l.locktype = 'advisory' AND l.pid = pg_backend_pid() AND l.objsubid = 1
-          AND l.mode = 'ExclusiveLock' AND l.granted
-          AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
-          AND l.classid::bigint << 32 | l.objid::bigint = inorder_internal.session_key(number)) THEN
+    IF number IS NULL OR NOT inorder_internal.holds_session(number) THEN
         LOOP
             number := (inorder_internal.random_bits(31) + 1)::oid;
             EXIT WHEN pg_try_advisory_lock(inorder_internal.session_key(number));
@@ -52,21 +62,55 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.this_session() IS
 'Internal function. A number by which this session is known while it lives, by an advisory lock on it.';
 
-CREATE FUNCTION inorder_internal.refuse_pending(
-    feed bigint, name text, batch bigint, pending @extschema@.feed_batch, shared boolean
-)
+CREATE TYPE inorder_internal.taken AS (
+    feed bigint, caller oid, name text, relation oid, t inorder_internal.feed_table,
+    at_position @extschema@.feed_position, batch bigint, finished bigint, pending @extschema@.feed_batch,
+    whole boolean, shared boolean, shared_by inorder_internal.share_key, is_poll_due boolean, asked timestamptz, next inorder_internal.next_found
+);
+COMMENT ON TYPE inorder_internal.taken IS
+'Internal type. A feed as it is now, and what follows its position.';
+
+CREATE FUNCTION inorder_internal.refuse_shared(k inorder_internal.taken)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF (pending).transactions IS NOT NULL THEN
-        PERFORM inorder_internal.say_pending(name, batch);
-    ELSIF shared THEN
-        PERFORM inorder_internal.say_shared(name, feed);
+    IF (k.shared_by).shares IS NOT NULL THEN
+        PERFORM inorder_internal.say_divided(k.name, k.shared_by);
+    ELSIF k.shared THEN
+        PERFORM inorder_internal.say_shared(k.name, k.feed);
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.refuse_pending(bigint, text, bigint, @extschema@.feed_batch, boolean) IS
+COMMENT ON FUNCTION inorder_internal.refuse_shared(inorder_internal.taken) IS
+'Internal function. Error if workers have batches of a feed that is read without them: its order would be another.';
+
+CREATE FUNCTION inorder_internal.refuse_pending(k inorder_internal.taken)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF (k.pending).transactions IS NOT NULL THEN
+        PERFORM inorder_internal.say_pending(k.name, k.batch);
+    END IF;
+    PERFORM inorder_internal.refuse_shared(k);
+END $$;
+COMMENT ON FUNCTION inorder_internal.refuse_pending(inorder_internal.taken) IS
 'Internal function. Error if a feed has an unfinished batch.';
+
+CREATE FUNCTION inorder_internal.refuse_held(k inorder_internal.taken, session oid)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    held record;
+BEGIN
+    SELECT f.holder, f.holder_pid INTO held FROM inorder_internal.feed AS f WHERE f.id = k.feed;
+    IF held.holder <> session AND inorder_internal.session_lives(held.holder) THEN
+        PERFORM inorder_internal.say_held(k.name, k.batch, held.holder_pid);
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.refuse_held(inorder_internal.taken, oid) IS
+'Internal function. Error if another session that lives has the unfinished batch of a feed.';
 
 CREATE FUNCTION inorder_internal.note_empty_poll(
     feed bigint, is_due boolean, past_batch @extschema@.feed_batch, asked timestamptz
@@ -89,41 +133,45 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.note_empty_poll(bigint, boolean, @extschema@.feed_batch, timestamptz) IS
 'Internal function. Record now and then that a poll found nothing.';
 
-CREATE TYPE inorder_internal.taken AS (
-    feed bigint, caller oid, name text, relation oid, t inorder_internal.feed_table,
-    at_position @extschema@.feed_position, batch bigint, pending @extschema@.feed_batch, is_poll_due boolean,
-    asked timestamptz, next inorder_internal.next_found
-);
-COMMENT ON TYPE inorder_internal.taken IS
-'Internal type. A feed, locked if there is something new, and what follows its position.';
-
 CREATE FUNCTION inorder_internal.look_at(feed bigint, caller oid, reads boolean)
 RETURNS inorder_internal.taken
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     s record;
-    result inorder_internal.taken;
+    k inorder_internal.taken;
 BEGIN
     SELECT * INTO s FROM inorder_internal.feed_state(feed, caller, reads, false);
-    IF reads THEN
-        PERFORM inorder_internal.refuse_pending(feed, s.name, s.batch, s.pending, s.shared);
-    ELSIF s.shared THEN
-        PERFORM inorder_internal.say_shared(s.name, feed);
-    END IF;
-    result.feed := feed;
-    result.caller := caller;
-    result.name := s.name;
-    result.relation := s.relation;
-    result.t := s.t;
-    result.at_position := s.at_position;
-    result.batch := s.batch;
-    result.pending := s.pending;
-    result.is_poll_due := s.is_poll_due;
-    RETURN result;
+    k.feed := feed;
+    k.caller := caller;
+    k.name := s.name;
+    k.relation := s.relation;
+    k.t := s.t;
+    k.at_position := s.at_position;
+    k.batch := s.batch;
+    k.finished := s.finished;
+    k.pending := s.pending;
+    k.whole := s.whole_transactions;
+    k.shared := s.shared;
+    k.shared_by := s.shared_by;
+    k.is_poll_due := s.is_poll_due;
+    RETURN k;
 END $$;
 COMMENT ON FUNCTION inorder_internal.look_at(bigint, oid, boolean) IS
-'Internal function. A feed as it is now. If reads is true, an unfinished batch is an error.';
+'Internal function. A feed as it is now: see feed_state().';
+
+CREATE FUNCTION inorder_internal.find_after(k inorder_internal.taken, max_rows int)
+RETURNS inorder_internal.taken
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- Not after the snapshot in which rows are looked for.
+    k.asked := CASE current_setting('transaction_isolation') WHEN 'read committed' THEN clock_timestamp() ELSE now() END;
+    k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, k.caller);
+    RETURN k;
+END $$;
+COMMENT ON FUNCTION inorder_internal.find_after(inorder_internal.taken, int) IS
+'Internal function. A feed with what follows its position now, and when that was asked for.';
 
 CREATE FUNCTION inorder_internal.take_next(
     name text, owner oid, max_rows int, reads boolean, moves boolean, row_type regtype
@@ -134,23 +182,23 @@ AS $$
 DECLARE
     o record;
     k inorder_internal.taken;
-    whole boolean;
     locked boolean := false;
 BEGIN
     SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
     LOOP
         k := inorder_internal.look_at(o.feed, o.caller, reads);
+        IF reads THEN
+            PERFORM inorder_internal.refuse_pending(k);
+        ELSIF moves THEN
+            PERFORM inorder_internal.refuse_shared(k);
+        END IF;
         IF row_type IS NOT NULL THEN
             PERFORM inorder_internal.check_row_type((k.t).relation, row_type);
         END IF;
         IF (k.pending).transactions IS NOT NULL THEN
             EXIT WHEN locked OR NOT moves;
         ELSE
-            whole := (SELECT f.whole_transactions FROM inorder_internal.feed AS f WHERE f.id = o.feed);
-            -- Not after the snapshot in which rows are looked for.
-            k.asked := CASE current_setting('transaction_isolation') WHEN 'read committed' THEN clock_timestamp()
-                            ELSE now() END;
-            k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, whole, k.caller);
+            k := inorder_internal.find_after(k, max_rows);
             EXIT WHEN locked OR NOT moves OR NOT (k.next).has_rows;
         END IF;
         -- There is something to move over, so writing is due: what another reader has left is looked at again.
@@ -232,19 +280,20 @@ END;
 DECLARE
     caller oid := inorder_internal.caller();
     t inorder_internal.feed_table;
+    p @extschema@.feed_position;
 BEGIN
-    IF partition_by IS NOT NULL OR shares IS NOT NULL THEN
-        RAISE 'partition_by is not in the SQL edition of inorder' USING ERRCODE = 'feature_not_supported',
-              HINT = 'The C extension has it.';
-    END IF;
-    PERFORM inorder_internal.refuse_whole(whole_transactions, order_column), inorder_internal.check_name(name),
+    PERFORM inorder_internal.refuse_whole(whole_transactions, order_column),
+            inorder_internal.check_division(shares, partition_by, whole_transactions), inorder_internal.check_name(name),
             inorder_internal.check_reader(caller, relation),
             inorder_internal.ensure_enabled(relation, key_column);
     t := inorder_internal.table_of(relation);
     PERFORM inorder_internal.lock_tree(relation, 'ACCESS SHARE'), inorder_internal.prove_ground(t, caller);
-    PERFORM inorder_internal.create_feed(name, caller, relation, inorder_internal.start_position(
-                                             t, coalesce(start, 'beginning'), NULL), coalesce(whole_transactions, false),
-                                         NULL, NULL);
+    p := inorder_internal.start_position(t, coalesce(start, 'beginning'), NULL);
+    IF partition_by IS NOT NULL THEN
+        PERFORM inorder_internal.prove_new_share_column(t, partition_by);
+    END IF;
+    PERFORM inorder_internal.create_feed(name, caller, relation, p, coalesce(whole_transactions, false), partition_by,
+                                         shares);
 END
 ---- feed_drop: plpgsql writes
 DECLARE
@@ -355,16 +404,11 @@ END
 DECLARE
     k inorder_internal.taken := inorder_internal.take_next(name, owner, max_rows, NULL, true, NULL);
     b @extschema@.feed_batch := (k.next).batch;
-    held record;
     session oid;
 BEGIN
     IF (k.pending).transactions IS NOT NULL THEN
         session := inorder_internal.this_session();
-        SELECT f.holder, f.holder_pid INTO held FROM inorder_internal.feed AS f WHERE f.id = k.feed;
-        IF held.holder <> session AND inorder_internal.session_lives(held.holder) THEN
-            PERFORM inorder_internal.say_held(k.name, k.batch, held.holder_pid);
-        END IF;
-        PERFORM inorder_internal.hand_over(k.feed, session, pg_backend_pid());
+        PERFORM inorder_internal.refuse_held(k, session), inorder_internal.hand_over(k.feed, session, pg_backend_pid());
     ELSIF NOT (k.next).has_rows THEN
         PERFORM inorder_internal.note_empty_poll(k.feed, k.is_poll_due, b, k.asked);
         RETURN NULL;
@@ -373,51 +417,56 @@ BEGIN
         k.batch := inorder_internal.keep_pending(k.feed, b, inorder_internal.this_session(), pg_backend_pid(), k.asked,
                                                  (k.next).is_all);
     END IF;
-    -- A crash must take back neither the rows nor the batch: this transaction writes, and its commit is flushed.
-    PERFORM inorder_internal.make_durable();
-    IF current_setting('synchronous_commit') = 'off' THEN
-        PERFORM set_config('synchronous_commit', 'local', true);
-    END IF;
+    PERFORM inorder_internal.keep_commit();
     RETURN k.batch;
 END
 ---- feed_batch_rows: plpgsql reads
 DECLARE
     o record;
-    s record;
-    b @extschema@.feed_batch;
+    k inorder_internal.taken;
+    w record;
     members @extschema@.feed_member[];
     query text;
 BEGIN
     SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
-    SELECT * INTO s FROM inorder_internal.feed_state(o.feed, o.caller, true, false);
-    PERFORM inorder_internal.check_pending(s.name, batch, s.batch, s.finished, s.pending);
-    PERFORM inorder_internal.check_row_type((s.t).relation, pg_typeof(row_type)),
-            inorder_internal.lock_tree((s.t).relation, 'ACCESS SHARE');
-    b := s.pending;
-    members := inorder_internal.members(s.t);
-    query := inorder_internal.batch_text(s.t, b, members, o.caller);
-    PERFORM inorder_internal.allow_bitmaps(s.t);
+    k := inorder_internal.look_at(o.feed, o.caller, true);
+    PERFORM inorder_internal.lock_tree((k.t).relation, 'ACCESS SHARE');
+    SELECT * INTO w FROM inorder_internal.batch_of(o.feed, batch);
+    IF w.batch IS NULL THEN
+        PERFORM inorder_internal.check_pending(k.name, batch, k.batch, k.finished, k.pending);
+        w.batch := k.pending;
+    ELSIF w.share IS NOT NULL AND (k.shared_by).shares IS NOT NULL THEN
+        PERFORM inorder_internal.prove_share_key(k);
+        k.t := inorder_internal.of_share(k.t, k.shared_by, w.share);
+    END IF;
+    PERFORM inorder_internal.check_row_type((k.t).relation, pg_typeof(row_type));
+    members := inorder_internal.members(k.t);
+    query := inorder_internal.batch_text(k.t, w.batch, members, o.caller);
+    PERFORM inorder_internal.allow_bitmaps(k.t);
     RETURN QUERY EXECUTE query;
-    PERFORM inorder_internal.check_members(s.t, members);
+    PERFORM inorder_internal.check_members(k.t, members);
 END
 ---- feed_finish_batch: plpgsql writes
 DECLARE
     o record;
-    s record;
+    k inorder_internal.taken;
 BEGIN
-    IF token IS NOT NULL THEN
-        RAISE 'workers are not in the SQL edition of inorder' USING ERRCODE = 'feature_not_supported',
-              HINT = 'Let one session read the feed, by feed_next_batch.';
-    END IF;
     SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
-    PERFORM inorder_internal.lock_feed(o.feed);
-    SELECT * INTO s FROM inorder_internal.feed_state(o.feed, o.caller, false, false);
-    -- Its answer was lost, perhaps.
-    IF batch <> 0 AND batch = s.finished THEN
-        RETURN false;
+    IF token IS NOT NULL THEN
+        k := inorder_internal.look_at(o.feed, o.caller, false);
+        PERFORM inorder_internal.finish_batch(k.name, o.feed, batch, token);
+        RETURN true;
     END IF;
-    PERFORM inorder_internal.check_pending(s.name, batch, s.batch, s.finished, s.pending);
-    PERFORM inorder_internal.move_feed(o.feed, s.pending, NULL, false);
+    PERFORM inorder_internal.lock_feed(o.feed);
+    k := inorder_internal.look_at(o.feed, o.caller, false);
+    -- Its answer was lost, perhaps. No batch has the number 0, which a feed has finished that has finished none.
+    IF batch <> 0 AND batch = k.finished THEN
+        RETURN false;
+    ELSIF inorder_internal.drop_aside(k.name, o.feed, batch) THEN
+        RETURN true;
+    END IF;
+    PERFORM inorder_internal.check_pending(k.name, batch, k.batch, k.finished, k.pending);
+    PERFORM inorder_internal.move_feed(o.feed, k.pending, NULL, false);
     RETURN true;
 END
 ---- feed_wait: plpgsql
@@ -431,7 +480,8 @@ BEGIN
             k := inorder_internal.take_next(name, owner, NULL, NULL, false, NULL);
             RAISE SQLSTATE 'IOLOK';
         EXCEPTION WHEN SQLSTATE 'IOLOK' THEN
-            IF (k.next).has_rows OR (k.pending).transactions IS NOT NULL AND NOT EXISTS (
+            IF (k.next).has_rows OR (k.pending).transactions IS NULL AND inorder_internal.has_free(k.feed)
+               OR (k.pending).transactions IS NOT NULL AND NOT EXISTS (
                    SELECT FROM inorder_internal.feed AS f
                    WHERE f.id = k.feed AND f.holder::text <> coalesce(current_setting('inorder.session', true), '')
                      AND inorder_internal.session_lives(f.holder)) THEN

@@ -58,6 +58,50 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.refuse_leaf(regclass, regclass, text, text) IS
 'Internal function. The error about a table, or a partition of it, that cannot be read as it was made readable.';
 
+CREATE FUNCTION inorder_internal.refuse_column(
+    relation regclass, column_name name, fault text, use text, hint text
+)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'column % of table % %', quote_ident(column_name), relation, fault
+    USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = use, HINT = hint;
+END $$;
+COMMENT ON FUNCTION inorder_internal.refuse_column(regclass, name, text, text, text) IS
+'Internal function. The error about a column on which a feed depends, besides that of the number.';
+
+CREATE FUNCTION inorder_internal.type_of_column(relation regclass, column_name name)
+RETURNS oid
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    type oid := (SELECT a.atttypid FROM pg_attribute AS a
+                 WHERE a.attrelid = relation AND a.attname = column_name AND a.attnum > 0 AND NOT a.attisdropped);
+BEGIN
+    IF type IS NULL THEN
+        RAISE 'column % of table % does not exist', quote_ident(column_name), relation
+        USING ERRCODE = 'undefined_column';
+    END IF;
+    RETURN type;
+END $$;
+COMMENT ON FUNCTION inorder_internal.type_of_column(regclass, name) IS
+'Internal function. The type of a column; error if the table has none of this name.';
+
+CREATE FUNCTION inorder_internal.may_be_null(a pg_attribute)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- Since 18 a constraint may be there that existing rows need not satisfy.
+    RETURN NOT a.attnotnull
+        OR EXISTS (SELECT FROM pg_constraint AS c
+                   WHERE c.conrelid = a.attrelid AND c.contype = 'n' AND c.conkey = ARRAY[a.attnum]
+                     AND NOT c.convalidated);
+END $$;
+COMMENT ON FUNCTION inorder_internal.may_be_null(pg_attribute) IS
+'Internal function. Whether rows may have no value in a column.';
+
 CREATE FUNCTION inorder_internal.index_rank(index oid, attnum smallint)
 RETURNS int
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp

@@ -1,3 +1,86 @@
+-- Batches of workers, in the SQL edition: src/workers.c.
+--
+-- Who finishes, returns or keeps a batch changes nothing but the row of that batch. Who asks for one locks the feed, but
+-- looks first whether there is anything to take: a lock writes.
+
+CREATE FUNCTION inorder_internal.refuse_workers(k inorder_internal.taken)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF (k.shared_by).shares IS NULL THEN
+        PERFORM inorder_internal.check_unordered(k.name, k.at_position);
+    ELSE
+        PERFORM inorder_internal.lock_tree((k.t).relation, 'ACCESS SHARE');
+        PERFORM inorder_internal.prove_share_key(k);
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.refuse_workers(inorder_internal.taken) IS
+'Internal function. Error unless workers can share a feed.';
+
+CREATE FUNCTION inorder_internal.has_batch(feed bigint, worker text)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                   WHERE b.feed = has_batch.feed AND b.worker = has_batch.worker AND b.set_aside IS NULL
+                     AND b.written_here)
+        OR inorder_internal.has_free(feed);
+END $$;
+COMMENT ON FUNCTION inorder_internal.has_batch(bigint, text) IS
+'Internal function. Whether there is an unfinished batch for a worker: its own, or a free one.';
+
+CREATE FUNCTION inorder_internal.has_work(feed bigint, caller oid, worker text, max_rows int)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    k inorder_internal.taken := inorder_internal.look_at(feed, caller, true);
+BEGIN
+    PERFORM inorder_internal.refuse_workers(k);
+    IF (k.pending).transactions IS NOT NULL OR inorder_internal.has_batch(feed, worker) THEN
+        RETURN true;
+    END IF;
+    k := inorder_internal.find_after(k, max_rows);
+    IF NOT (k.next).has_rows THEN
+        PERFORM inorder_internal.note_empty_poll(feed, k.is_poll_due, (k.next).batch, k.asked);
+    END IF;
+    RETURN (k.next).has_rows;
+END $$;
+COMMENT ON FUNCTION inorder_internal.has_work(bigint, oid, text, int) IS
+'Internal function. Whether a worker that asks gets a batch, or would if others did not ask at the same time. A poll that '
+'finds nothing is noted.';
+
+CREATE FUNCTION inorder_internal.take_any(
+    k inorder_internal.taken, worker text, max_rows int, lease interval, max_tries int, session oid
+)
+RETURNS TABLE (batch bigint, token bigint, tries int, lease_end timestamptz)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    number bigint;
+BEGIN
+    RETURN QUERY SELECT * FROM inorder_internal.take_batch(k.feed, worker, lease, max_tries, session, pg_backend_pid(),
+                                                           NULL);
+    IF FOUND THEN
+        PERFORM inorder_internal.lock_tree((k.t).relation, 'ACCESS SHARE');
+        PERFORM inorder_internal.prove_ground(k.t, k.caller);
+        RETURN;
+    END IF;
+    k := inorder_internal.find_after(k, max_rows);
+    IF NOT (k.next).has_rows THEN
+        PERFORM inorder_internal.note_empty_poll(k.feed, k.is_poll_due, (k.next).batch, k.asked);
+        RETURN;
+    END IF;
+    PERFORM inorder_internal.check_members(k.t, (k.next).members);
+    number := inorder_internal.add_batch(k.feed, (k.next).batch, k.asked, (k.next).is_all);
+    RETURN QUERY SELECT * FROM inorder_internal.give_batch(k.feed, worker, lease, max_tries, session, pg_backend_pid(),
+                                                           number);
+END $$;
+COMMENT ON FUNCTION inorder_internal.take_any(inorder_internal.taken, text, int, interval, int, oid) IS
+'Internal function. Give a worker a batch of a feed that is locked: one that a worker has or had, or a new one.';
+
 ---- session_lives: plpgsql
 DECLARE
     key bigint := inorder_internal.session_key(number);
@@ -5,10 +88,68 @@ BEGIN
     IF pg_is_in_recovery() THEN
         RETURN false;
     ELSIF number::text = current_setting('inorder.session', true) THEN
-        RETURN true;
+        RETURN inorder_internal.holds_session(number);
     ELSIF pg_try_advisory_lock_shared(key) THEN
         PERFORM pg_advisory_unlock_shared(key);
         RETURN false;
     END IF;
     RETURN true;
+END
+---- feed_take_batch: plpgsql writes
+DECLARE
+    o record;
+    k inorder_internal.taken;
+    session oid;
+BEGIN
+    PERFORM inorder_internal.check_worker(worker, lease, max_tries);
+    SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
+    IF NOT inorder_internal.has_work(o.feed, o.caller, worker, max_rows) THEN
+        RETURN;
+    END IF;
+    PERFORM inorder_internal.lock_feed(o.feed);
+    k := inorder_internal.look_at(o.feed, o.caller, true);
+    PERFORM inorder_internal.refuse_workers(k);
+    session := inorder_internal.this_session();
+    IF (k.shared_by).shares IS NOT NULL THEN
+        SELECT g.* INTO batch, token, tries, lease_end
+        FROM inorder_internal.take_share(k, worker, max_rows, lease, max_tries, session) AS g;
+    ELSE
+        -- An unfinished batch of feed_next_batch() becomes theirs, unless a session has it.
+        IF (k.pending).transactions IS NOT NULL THEN
+            PERFORM inorder_internal.refuse_held(k, session), inorder_internal.share_pending(k.feed);
+        END IF;
+        SELECT g.* INTO batch, token, tries, lease_end
+        FROM inorder_internal.take_any(k, worker, max_rows, lease, max_tries, session) AS g;
+    END IF;
+    IF batch IS NOT NULL THEN
+        PERFORM inorder_internal.keep_commit();
+    END IF;
+END
+---- feed_renew_batch: plpgsql writes
+DECLARE
+    o record;
+    k inorder_internal.taken;
+BEGIN
+    SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
+    k := inorder_internal.look_at(o.feed, o.caller, false);
+    RETURN inorder_internal.renew_batch(k.name, k.feed, batch, token, lease);
+END
+---- feed_fail_batch: plpgsql writes
+DECLARE
+    o record;
+    k inorder_internal.taken;
+BEGIN
+    SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
+    k := inorder_internal.look_at(o.feed, o.caller, false);
+    RETURN inorder_internal.fail_batch(k.name, k.feed, batch, token, reason, retry_after);
+END
+---- feed_retry_batch: plpgsql writes
+DECLARE
+    o record;
+    k inorder_internal.taken;
+BEGIN
+    SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
+    PERFORM inorder_internal.lock_feed(o.feed);
+    k := inorder_internal.look_at(o.feed, o.caller, false);
+    PERFORM inorder_internal.retry_batch(k.name, k.feed, batch);
 END

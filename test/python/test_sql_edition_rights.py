@@ -135,6 +135,64 @@ def test_who_may_move_a_feed_does_not_own_it(edition: Connection) -> None:
 
 
 @pytest.mark.server
+def test_workers_have_the_rights_of_readers(edition: Connection) -> None:
+    """Who may move a feed works on it; who may read its table sees what is not finished; others see nothing."""
+    run(edition, "SELECT feed_grant('f', 'plain_reader')")
+    as_role(edition, "plain_reader")
+    ((batch, token),) = run(edition, "SELECT batch, token FROM feed_take_batch('f', 'w', 2, owner => 'plain_owner')")
+    run(edition, "RESET ROLE", "SET ROLE plain_owner", "SET search_path = inorder, app")
+    run(edition, "SELECT feed_revoke('f', 'plain_reader')", "SELECT feed_create('done', 'events', 'now')")
+    as_role(edition, "plain_reader")
+    # A reader who deletes partitions by feed_passed must not lose the rows of that batch.
+    assert run(edition, "SELECT batch, worker, set_aside IS NULL FROM feed_batches") == [(batch, "w", True)]
+    assert run(edition, "SELECT worker_batches, unfinished_batch FROM feeds WHERE name = 'f'") == [(1, batch)]
+    assert run(edition, "SELECT feed_passed('events') <= min(uuid_xact_id(id)) FROM events") == [(True,)]
+    for call in (
+        f"feed_finish_batch('f', {batch}, 'plain_owner', {token})", "feed_take_batch('f', 'w', owner => 'plain_owner')",
+        f"feed_fail_batch('f', {batch}, {token}, '', owner => 'plain_owner')",
+    ):  # fmt: skip
+        with pytest.raises(errors.InsufficientPrivilege):
+            run(edition, f"SELECT {call}")
+    as_role(edition, "plain_stranger")
+    assert (
+        run(edition, "SELECT * FROM feed_batches") == run(edition, "SELECT * FROM inorder_internal.worker_batch") == []
+    )
+    run(edition, "RESET ROLE", "SET ROLE plain_owner", "SET search_path = inorder, app")
+    assert run(edition, f"SELECT feed_finish_batch('f', {batch}, token => {token})") == [(True,)]
+
+
+@pytest.mark.server
+def test_batches_do_not_get_into_a_feed_of_others(edition: Connection) -> None:
+    """Neither new ones, nor those of a table that was dropped, which any role may delete."""
+    ((victim,),) = run(edition, "SELECT id FROM inorder_internal.feed")
+    run(
+        edition, "RESET ROLE", "CREATE SCHEMA theirs AUTHORIZATION plain_stranger", "SET ROLE plain_stranger",
+        "SET search_path = inorder, theirs",
+        "CREATE TABLE theirs.mine (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), key int NOT NULL)",
+        "SELECT feed_create('g', 'mine', partition_by => 'key')", "INSERT INTO mine (key) VALUES (1)",
+    )  # fmt: skip
+    assert run(edition, "SELECT batch FROM feed_take_batch('g', 'w')") == [(1,)]
+    # As the functions of the edition write.
+    run(edition, "SET geqo_seed = 0.716284")
+    moves = [f"UPDATE inorder_internal.{table} SET feed = {victim}" for table in ("worker_batch", "share_worker")]
+    new = (
+        "INSERT INTO inorder_internal.worker_batch (feed, number, relation, batch, lease_end) "
+        f"SELECT {victim}, 7, relation, batch, now() FROM inorder_internal.worker_batch"
+    )
+    for statement in (*moves, new):
+        with pytest.raises(errors.InsufficientPrivilege):
+            run(edition, statement)
+    # Who drops a table without inorder leaves its batches behind.
+    run(edition, "DROP TABLE mine")
+    assert run(edition, "SELECT count(*) FROM inorder_internal.worker_batch") == [(1,)]
+    for statement in (*moves, new):
+        with pytest.raises(errors.InsufficientPrivilege):
+            run(edition, statement)
+    run(edition, "RESET ROLE", "SET ROLE plain_owner", "SET search_path = inorder, app", "RESET geqo_seed")
+    assert run(edition, "SELECT count(*) FROM feed_read('f', null::events)") == [(5,)]
+
+
+@pytest.mark.server
 def test_the_caller_is_the_current_role(edition: Connection) -> None:
     """Not the session's: what a table's owner makes a superuser run does not act for the superuser."""
     run(
@@ -244,8 +302,8 @@ def test_a_key_that_carries(edition: Connection) -> None:
 def test_a_standby_and_what_is_missing_are_refused(edition: Connection) -> None:
     """With what to do instead."""
     for statement in (
-        "SELECT feed_create('o', 'events', order_column => 'n')", "SELECT * FROM feed_take_batch('f', 'w')",
-        "SELECT feed_split('events', null, 2)", "SELECT feed_apply('f', 'SELECT * FROM batch LIMIT 1')",
+        "SELECT feed_create('o', 'events', order_column => 'n')", "SELECT feed_split('events', null, 2)",
+        "SELECT feed_apply('f', 'SELECT * FROM batch LIMIT 1')",
     ):  # fmt: skip
         with pytest.raises(psycopg.errors.FeatureNotSupported) as caught:
             run(edition, statement)
