@@ -50,6 +50,12 @@ SQL_SOURCES = \
     rights.sql
 DATA_built  = inorder--$(EXTVERSION).sql
 
+# Updates from earlier versions. Those to this version end like the install script: with who may do what.
+UPDATES     = $(patsubst $(HERE)sql/update/%,%,$(wildcard $(HERE)sql/update/inorder--*.sql))
+NEW_UPDATES = $(filter inorder--%--$(EXTVERSION).sql,$(UPDATES))
+DATA        = $(addprefix sql/update/,$(filter-out $(NEW_UPDATES),$(UPDATES)))
+DATA_built += $(NEW_UPDATES)
+
 # In this order: some tests use what earlier ones have made.
 REGRESS = \
     install \
@@ -134,10 +140,13 @@ endif
 override CFLAGS := $(filter-out -Wmissing-variable-declarations,$(CFLAGS))
 
 $(OBJS): $(wildcard $(HERE)src/*.h)
-src/inorder.o: $(HERE)inorder.control
+src/inorder.o src/version.o: $(HERE)inorder.control
 
 inorder--$(EXTVERSION).sql: $(addprefix $(HERE)sql/,$(SQL_SOURCES)) $(HERE)inorder.control
 	cat $(addprefix $(HERE)sql/,$(SQL_SOURCES)) > $@
+
+$(NEW_UPDATES): %: $(HERE)sql/update/% $(addprefix $(HERE)sql/,revoke.sql rights.sql)
+	cat $^ > $@
 
 # For servers on which C cannot be installed: docs/hosted.md. Needs Python 3.
 .PHONY: sql-edition

@@ -11,3 +11,18 @@ SET LOCAL search_path TO pg_catalog, pg_temp;
 CREATE SCHEMA inorder_internal;
 COMMENT ON SCHEMA inorder_internal IS
 'State and internal functions of the extension inorder. Its contents may change in any version.';
+
+-- The library may be older than this script: a session keeps the one that it has loaded.
+CREATE FUNCTION inorder_internal.check_library()
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
+COMMENT ON FUNCTION inorder_internal.check_library() IS
+'Internal function. Error unless the library of this session is of the version of the extension, or later. The scripts '
+'of the extension call it first.';
+SELECT inorder_internal.check_library();
+
+-- src/version.c
+CREATE TYPE inorder_internal.interface_version AS ENUM ('1');
+COMMENT ON TYPE inorder_internal.interface_version IS
+'Internal type. Versions of the interface between library and SQL that this SQL serves. A library that needs another '
+'one refuses calls that need the state.';

@@ -1,12 +1,23 @@
 -- Last: privileges on the objects of the internal schema.
 
--- For pg_dump and pg_restore by the role that installs the extension, and by the owner of the database.
-GRANT USAGE ON SCHEMA inorder_internal TO @extowner@, pg_database_owner;
-GRANT SELECT, INSERT ON inorder_internal.feed_table, inorder_internal.feed, inorder_internal.worker_batch,
-    inorder_internal.counted_table TO @extowner@, pg_database_owner;
+-- For pg_dump and pg_restore by the role that owns the extension, and by the owner of the database. An update may be
+-- run by another role than the owner: not @extowner@, which is the role that runs the script.
+--
 -- COPY FROM evaluates CHECK constraints and input functions as the role that restores; these need no privilege. It
 -- also evaluates the generation expression of a column as that role, which does.
-GRANT EXECUTE ON FUNCTION inorder_internal.is_written_here(anyelement) TO @extowner@, pg_database_owner;
+DO $$
+DECLARE
+    owner regrole := (SELECT e.extowner FROM pg_extension AS e WHERE e.extname = 'inorder');
+    granted text;
+BEGIN
+    FOREACH granted IN ARRAY ARRAY[
+        'USAGE ON SCHEMA inorder_internal',
+        'SELECT, INSERT ON inorder_internal.feed_table, inorder_internal.feed, inorder_internal.worker_batch, '
+        'inorder_internal.counted_table',
+        'EXECUTE ON FUNCTION inorder_internal.is_written_here(anyelement)'] LOOP
+        EXECUTE format('GRANT %s TO %s, pg_database_owner', granted, owner);
+    END LOOP;
+END $$;
 
 -- Called by the public functions and the view: these functions read the catalog, and return nothing that it does not
 -- show.

@@ -22,6 +22,7 @@
  *	  key_base.c	what the default of a column says about its numbers
  *	  citus.c		tables that Citus has distributed, and shards that it hides
  *	  rights.c		what a role may do with a table
+ *	  version.c		whether this library and the SQL fit together
  *	  state.c		calls of internal functions, as the owner of the state
  *	  table_ref.c	how the state names a table
  *	  limit.c		LIMIT over the rows of feed_apply

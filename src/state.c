@@ -37,6 +37,7 @@
 #include "compat.h"
 #include "entropy.h"
 #include "state.h"
+#include "version.h"
 
 #define INTERNAL_SCHEMA "inorder_internal"
 
@@ -167,6 +168,7 @@ state_owner(void)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("schema \"%s\" does not belong to a superuser", INTERNAL_SCHEMA),
 				 errdetail("It is not the one that the extension made, or was given away.")));
+	check_interface(schema);
 	return owner;
 }
 

@@ -1,0 +1,10 @@
+/*
+ * version.h
+ *	  Whether this library and the SQL of the extension fit together.
+ */
+#ifndef INORDER_VERSION_H
+#define INORDER_VERSION_H
+
+extern void check_interface(Oid schema);
+
+#endif							/* INORDER_VERSION_H */
