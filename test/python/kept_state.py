@@ -1,0 +1,122 @@
+"""Feeds and a count in the middle of everything, which an update or pg_upgrade must keep; and that they go on rightly."""
+
+from typing import Any
+
+from inorder.database import Connection
+
+from conftest import scalar
+
+# Of which rows survive an update as they are.
+STATE_TABLES = ("feed_table", "feed", "worker_batch", "share_worker", "counted_table", "count_part")
+MADE = """
+CREATE TABLE events (
+    id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), seq bigint GENERATED ALWAYS AS IDENTITY UNIQUE, stream text, n int
+);
+SELECT feed_create(name, 'events') FROM unnest(ARRAY['read', 'pending', 'untouched']) AS name;
+SELECT exact_count_start('events');
+"""
+ORDERED = "SELECT feed_create('ordered', 'events', order_column => 'seq')"
+WORKERS = """
+SELECT feed_create('workers', 'events'),
+       feed_create('shares', 'events', partition_by => 'stream', shares => 4);
+"""
+TAKE = "SELECT batch, token FROM feed_take_batch(%s, %s, %s, '1 day', %s)"
+FINISH = "SELECT feed_finish_batch(%s, %s, token => %s)"
+ROWS = "SELECT n FROM feed_batch_rows(%s, %s, null::events) ORDER BY seq"
+
+
+class Kept:
+    """A table with feeds of every kind: some of the rows are read, some are out with a sink or a worker."""
+
+    def __init__(self, connection: Connection, ordered: bool = True, workers: bool = True) -> None:
+        self.ordered, self.workers, self.written = ordered, workers, 0
+        self.got: dict[str, list[int]] = {"read": [], "pending": [], "untouched": []}
+        connection.execute(MADE.encode())
+        if ordered:
+            connection.execute(ORDERED.encode())
+            self.got["ordered"] = []
+        self.insert(connection, 6)
+        self.read(connection, "read", 2)
+        if ordered:
+            self.read(connection, "ordered", 4)
+        self.pending = int(str(scalar(connection, "SELECT feed_next_batch('pending', 2)")))
+        self.pending_rows = self.rows(connection, "pending", self.pending)
+        if workers:
+            self.take_batches(connection)
+        connection.execute("SELECT exact_count_fold('events')")
+        self.insert(connection, 2)
+
+    def take_batches(self, connection: Connection) -> None:
+        """One is with a worker, one is set aside; and one share's."""
+        connection.execute(WORKERS.encode())
+        self.got |= {"workers": [], "shares": []}
+        self.taken = {feed: self.take(connection, feed, 2) for feed in ("workers", "shares")}
+        self.set_aside, token = self.take(connection, "workers", 1, worker="other", tries=1)
+        failed = "SELECT feed_fail_batch('workers', %s, %s, 'bad')"
+        assert scalar(connection, failed, self.set_aside, token) is True
+
+    def insert(self, connection: Connection, rows: int) -> None:
+        """Rows of several streams, each in a transaction of its own."""
+        for _ in range(rows):
+            self.written += 1
+            parameters = ["abc"[self.written % 3], self.written]
+            connection.execute("INSERT INTO events (stream, n) VALUES (%s, %s)", parameters)
+
+    def read(self, connection: Connection, feed: str, rows: int | None = None) -> None:
+        """By feed_read."""
+        found = connection.execute("SELECT n FROM feed_read(%s, null::events, %s)", [feed, rows])
+        self.got[feed] += [int(str(n)) for (n,) in found]
+
+    @staticmethod
+    def take(
+        connection: Connection, feed: str, rows: int | None, worker: str = "one", tries: int | None = None
+    ) -> tuple[int, int]:
+        """A batch and its token; zeros if there is none."""
+        (row,) = connection.execute(TAKE.encode(), [feed, worker, rows, tries]).fetchall()
+        return int(str(row[0] or 0)), int(str(row[1] or 0))
+
+    @staticmethod
+    def rows(connection: Connection, feed: str, batch: int) -> list[int]:
+        """Those of a batch."""
+        return [int(str(n)) for (n,) in connection.execute(ROWS.encode(), [feed, batch])]
+
+    def finish(self, connection: Connection, feed: str, batch: int, token: int | None = None) -> None:
+        """What a sink or worker does with a batch that it has."""
+        self.got[feed] += self.rows(connection, feed, batch)
+        assert scalar(connection, FINISH, feed, batch, token) is True
+
+    @staticmethod
+    def state(connection: Connection, without: str = "") -> dict[str, list[Any]]:
+        """The rows of the state, but for a column that came later."""
+        return {
+            name: connection.execute(
+                f"SELECT to_jsonb(t) - %s FROM inorder_internal.{name} AS t ORDER BY t::text".encode(), [without]
+            ).fetchall()
+            for name in STATE_TABLES
+        }
+
+    def goes_on(self, connection: Connection) -> None:
+        """Each feed returns what it owes, exactly once: what is out comes back with its number, and the rest after it."""
+        self.insert(connection, 1)
+        assert scalar(connection, "SELECT feed_next_batch('pending')") == self.pending
+        assert self.rows(connection, "pending", self.pending) == self.pending_rows
+        self.finish(connection, "pending", self.pending)
+        self.finish(connection, "pending", int(str(scalar(connection, "SELECT feed_next_batch('pending')"))))
+        for feed in {"read", "untouched", "ordered"} & set(self.got):
+            self.read(connection, feed)
+        if self.workers:
+            self.workers_go_on(connection)
+        everything = list(range(1, self.written + 1))
+        assert {feed: sorted(got) for feed, got in self.got.items()} == dict.fromkeys(self.got, everything)
+        assert self.got.get("ordered", everything) == everything
+        assert scalar(connection, "SELECT exact_count('events')") == self.written
+
+    def workers_go_on(self, connection: Connection) -> None:
+        """With the tokens that they have; and what was set aside is still that."""
+        aside = "SELECT batch, reason FROM feed_batches WHERE name = 'workers' AND set_aside"
+        assert connection.execute(aside.encode()).fetchall() == [(self.set_aside, "bad")]
+        connection.execute("SELECT feed_retry_batch('workers', %s)", [self.set_aside])
+        for feed, (batch, token) in self.taken.items():
+            self.finish(connection, feed, batch, token)
+            while (more := self.take(connection, feed, None)) != (0, 0):
+                self.finish(connection, feed, *more)
