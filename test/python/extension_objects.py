@@ -1,14 +1,21 @@
 """The objects of the extension, or of the SQL edition, by their definitions: what pg_dump writes of each."""
 
+import difflib
 import re
 import subprocess
+from pathlib import Path
 
 from inorder.database import connect
 from inorder.lab.server.cluster import Cluster
 
 ENTRY = re.compile(r"^-- Name: (?P<name>.*); Type: (?P<type>.*); Schema: (?P<schema>.*); Owner: .*$", re.M)
-# Numbers of this database only.
-NUMBERS = re.compile(r"^-- For binary upgrade, must preserve.*\n(?:SELECT pg_catalog\.binary_upgrade_set_next_.*\n)+", re.M)
+# Numbers of this database only, and what a column has in rows from before it was added.
+HERE_ONLY = re.compile(
+    r"^UPDATE pg_catalog\.pg_class\nSET relfrozenxid = .*\nWHERE .*;$|^SELECT .*set_missing_value.*$", re.M
+)
+NUMBERS = re.compile(
+    r"^-- For binary upgrade, must preserve.*\n(?:SELECT pg_catalog\.binary_upgrade_set_next_.*\n)+", re.M
+)
 OF_EXTENSION = """
 SELECT unnest(extconfig)::regclass::text, unnest(extcondition) FROM pg_extension WHERE extname = 'inorder' ORDER BY 1
 """
@@ -16,7 +23,7 @@ SELECT unnest(extconfig)::regclass::text, unnest(extcondition) FROM pg_extension
 
 def dumped(cluster: Cluster, database: str, *options: str) -> str:
     """The schema of a database."""
-    command = [cluster.original.program("pg_dump"), "--schema-only", *options, database]
+    command: list[str | Path] = [cluster.original.program("pg_dump"), "--schema-only", *options, database]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=cluster.environment())
     return done.stdout
 
@@ -24,17 +31,17 @@ def dumped(cluster: Cluster, database: str, *options: str) -> str:
 def entries(dump: str) -> dict[str, str]:
     """By name, type and schema: definition, owner, privileges and comment are entries of their own.
 
+    Operators of one name are one entry.
+
     >>> entries("-- Name: a; Type: TABLE; Schema: s; Owner: o\\n--\\n\\nCREATE TABLE s.a ();\\n\\n\\n--\\n")
     {'TABLE s a': 'CREATE TABLE s.a ();'}
     """
-    found: dict[str, str] = {}
-    parts = ENTRY.split(NUMBERS.sub("", dump))
+    found: dict[str, list[str]] = {}
+    parts = ENTRY.split(HERE_ONLY.sub("", NUMBERS.sub("", dump)))
     for name, kind, schema, text in zip(*[iter(parts[1:])] * 4, strict=True):
         lines = [line for line in text.splitlines() if line and not line.startswith(("--", "\\"))]
-        key = f"{kind} {schema} {name}"
-        assert key not in found, key
-        found[key] = "\n".join(lines)
-    return found
+        found.setdefault(f"{kind} {schema} {name}", []).append("\n".join(lines))
+    return {key: "\n".join(sorted(texts)) for key, texts in found.items()}
 
 
 def objects(cluster: Cluster, database: str) -> dict[str, str]:
@@ -48,13 +55,16 @@ def objects(cluster: Cluster, database: str) -> dict[str, str]:
 
 
 MEMBERS = """
-SELECT pg_describe_object(classid, objid, objsubid) FROM pg_depend
+SELECT pg_describe_object(classid, objid, objsubid) AS member FROM pg_depend
 WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
-  AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'inorder') ORDER BY 1 COLLATE "C"
+  AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'inorder') ORDER BY member
 """
 
 
 def difference(left: dict[str, str], right: dict[str, str]) -> str:
-    """What differs, an object a paragraph; empty if nothing does."""
-    keys = [key for key in sorted(left.keys() | right.keys()) if left.get(key) != right.get(key)]
-    return "\n\n".join(f"{key}\n{left.get(key, 'missing')}\n--\n{right.get(key, 'missing')}" for key in keys)
+    """What differs, line by line below the name of each object; empty if nothing does."""
+    found = []
+    for key in sorted(left.keys() | right.keys()):
+        lines = difflib.unified_diff(left.get(key, "").splitlines(), right.get(key, "").splitlines(), n=0, lineterm="")
+        found += [line for line in [key, *list(lines)[2:]] if left.get(key) != right.get(key)]
+    return "\n".join(found)

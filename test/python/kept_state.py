@@ -1,16 +1,18 @@
-"""Feeds and a count in the middle of everything, which an update or pg_upgrade must keep; and that they go on rightly."""
+"""Feeds and a count in the middle of everything, which an update or pg_upgrade must keep; and that they go on."""
 
 from typing import Any
 
 from inorder.database import Connection
 
 from conftest import scalar
+from waiting import wait_for
 
 # Of which rows survive an update as they are.
 STATE_TABLES = ("feed_table", "feed", "worker_batch", "share_worker", "counted_table", "count_part")
 MADE = """
 CREATE TABLE events (
-    id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), seq bigint GENERATED ALWAYS AS IDENTITY UNIQUE, stream text, n int
+    id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), seq bigint GENERATED ALWAYS AS IDENTITY UNIQUE,
+    stream text NOT NULL, n int
 );
 SELECT feed_create(name, 'events') FROM unnest(ARRAY['read', 'pending', 'untouched']) AS name;
 SELECT exact_count_start('events');
@@ -23,6 +25,12 @@ SELECT feed_create('workers', 'events'),
 TAKE = "SELECT batch, token FROM feed_take_batch(%s, %s, %s, '1 day', %s)"
 FINISH = "SELECT feed_finish_batch(%s, %s, token => %s)"
 ROWS = "SELECT n FROM feed_batch_rows(%s, %s, null::events) ORDER BY seq"
+
+
+def wait_until_alone(connection: Connection) -> None:
+    """Until the sessions that were closed have ended, one of which has the batch of a sink."""
+    others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    wait_for(lambda: scalar(connection, others) == 0)
 
 
 class Kept:
@@ -62,10 +70,11 @@ class Kept:
             parameters = ["abc"[self.written % 3], self.written]
             connection.execute("INSERT INTO events (stream, n) VALUES (%s, %s)", parameters)
 
-    def read(self, connection: Connection, feed: str, rows: int | None = None) -> None:
-        """By feed_read."""
-        found = connection.execute("SELECT n FROM feed_read(%s, null::events, %s)", [feed, rows])
+    def read(self, connection: Connection, feed: str, rows: int | None = None) -> int:
+        """By feed_read; how many there were."""
+        found = connection.execute("SELECT n FROM feed_read(%s, null::events, %s)", [feed, rows]).fetchall()
         self.got[feed] += [int(str(n)) for (n,) in found]
+        return len(found)
 
     @staticmethod
     def take(
@@ -96,14 +105,16 @@ class Kept:
         }
 
     def goes_on(self, connection: Connection) -> None:
-        """Each feed returns what it owes, exactly once: what is out comes back with its number, and the rest after it."""
+        """Each feed returns what it owes, exactly once: a batch that is out keeps number and rows."""
         self.insert(connection, 1)
+        wait_until_alone(connection)
         assert scalar(connection, "SELECT feed_next_batch('pending')") == self.pending
         assert self.rows(connection, "pending", self.pending) == self.pending_rows
         self.finish(connection, "pending", self.pending)
         self.finish(connection, "pending", int(str(scalar(connection, "SELECT feed_next_batch('pending')"))))
         for feed in {"read", "untouched", "ordered"} & set(self.got):
-            self.read(connection, feed)
+            while self.read(connection, feed):
+                pass
         if self.workers:
             self.workers_go_on(connection)
         everything = list(range(1, self.written + 1))
@@ -113,7 +124,7 @@ class Kept:
 
     def workers_go_on(self, connection: Connection) -> None:
         """With the tokens that they have; and what was set aside is still that."""
-        aside = "SELECT batch, reason FROM feed_batches WHERE name = 'workers' AND set_aside"
+        aside = "SELECT batch, reason FROM feed_batches WHERE name = 'workers' AND set_aside IS NOT NULL"
         assert connection.execute(aside.encode()).fetchall() == [(self.set_aside, "bad")]
         connection.execute("SELECT feed_retry_batch('workers', %s)", [self.set_aside])
         for feed, (batch, token) in self.taken.items():

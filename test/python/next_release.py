@@ -1,0 +1,128 @@
+"""A made-up next version, as a maintainer makes one: by script/release, in a copy of the tree.
+
+It adds a function in C, one in SQL and a column of the state, and changes a function.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from inorder import __version__
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.installation import build_folder, locked, make_readable, run_make
+from inorder.lab.server.servers import Server
+
+ROOT = Path(__file__).resolve().parents[2]
+MADE_UP = ROOT / "test" / "upgrade"
+COPIED = (
+    ".gitignore",
+    "src",
+    "sql",
+    "script",
+    "docs",
+    "inorder",
+    "Makefile",
+    "META.json",
+    "CHANGELOG.md",
+    "inorder.control",
+)
+NEXT = re.sub(r"\d+$", lambda last: str(int(last[0]) + 1), __version__)
+COLUMN = "times_renamed"
+# File, what is in it, and what the next version has there.
+CHANGES = (
+    ("Makefile", "    revoke.sql \\\n", "    added.sql \\\n    revoke.sql \\\n"),
+    (
+        "sql/state.sql",
+        "    UNIQUE (name, owner, system)\n",
+        f"    {COLUMN} int NOT NULL DEFAULT 0,\n    UNIQUE (name, owner, system)\n",
+    ),
+    ("sql/feed.sql", "SET name = new_name WHERE", f"SET name = new_name, {COLUMN} = known.{COLUMN} + 1 WHERE"),
+)
+CHANGED = re.compile(r"CREATE (FUNCTION inorder_internal\.rename_feed\(.*?\nEND \$\$;\n)", re.S)
+GRANT = "GRANT EXECUTE ON FUNCTION inorder_internal.added_in_c(bigint) TO PUBLIC;\n"
+
+
+def git(tree: Path, *arguments: str) -> str:
+    """Run git there, as nobody in particular."""
+    who = ["-c", "user.name=test", "-c", "user.email=test@localhost", "-c", f"safe.directory={tree}"]
+    return subprocess.run(["git", *who, *arguments], check=True, capture_output=True, text=True, cwd=tree).stdout
+
+
+def copy_tree(tree: Path) -> None:
+    """What a version is made of, committed."""
+    tree.mkdir()
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(source, tree / name)
+    git(tree, "init", "--quiet")
+    commit(tree)
+
+
+def commit(tree: Path) -> None:
+    """All changes."""
+    git(tree, "add", "--all")
+    git(tree, "commit", "--quiet", "--message", "all")
+
+
+def release(tree: Path, version: str) -> "subprocess.CompletedProcess[str]":
+    """Run script/release of that tree."""
+    return subprocess.run([tree / "script" / "release", version], check=False, capture_output=True, text=True, cwd=tree)
+
+
+def begin_next(tree: Path) -> None:
+    """Release the version of the tree, unless that was done, and begin the next one."""
+    if not (tree / "sql" / "released" / f"inorder--{__version__}.sql").exists():
+        done = release(tree, __version__)
+        assert done.returncode == 0, done.stderr
+        commit(tree)
+    done = release(tree, NEXT)
+    assert done.returncode == 0, done.stderr
+
+
+def make_changes(tree: Path) -> None:
+    """In the sources, and in the updates: what is new by CREATE, what has changed by OR REPLACE."""
+    for name, old, new in CHANGES:
+        text = (tree / name).read_text()
+        assert text.count(old) == 1, f"{name}: {old}"
+        (tree / name).write_text(text.replace(old, new))
+    comment = (MADE_UP / "state.sql").read_text().partition("\n")[2]
+    for name, added in (("sql/state.sql", comment), ("sql/rights.sql", GRANT)):
+        with (tree / name).open("a") as file:
+            file.write(added)
+    shutil.copy(MADE_UP / "added.c", tree / "src")
+    shutil.copy(MADE_UP / "added.sql", tree / "sql")
+    shutil.copy(MADE_UP / "added_plain.sql", tree / "sql" / "plain" / "added.sql")
+    state = (MADE_UP / "state.sql").read_text()
+    changed = CHANGED.search((tree / "sql" / "feed.sql").read_text())
+    assert changed
+    with (tree / "sql" / "update" / f"inorder--{__version__}--{NEXT}.sql").open("a") as file:
+        file.write(f"{state}CREATE OR REPLACE {changed[1]}{(MADE_UP / 'added.sql').read_text()}")
+    with (tree / "sql" / "update" / f"inorder-sql--{__version__}--{NEXT}.sql").open("a") as file:
+        file.write(state)
+
+
+def build(server: Server, tree: Path, folder: Path) -> Path:
+    """Compile what differs from the checkout, whose objects are taken; where it is installed to, as below a root."""
+    objects = build_folder(server, ROOT)
+    folder.mkdir()
+    with locked(objects):
+        shutil.copytree(objects / "src", folder / "src")
+    stage = folder / "stage"
+    run_make(server, tree / "Makefile", folder, "install", f"DESTDIR={stage}")
+    return stage
+
+
+def install(cluster: Cluster, stage: Path, *, library: bool = True, scripts: bool = True) -> None:
+    """Put one version in the place of another in a private server, file by file, as a package does."""
+    root = Path(str(cluster.server.pkglibdir).removesuffix(str(cluster.original.pkglibdir.resolve())))
+    for path in (path for path in stage.rglob("*") if path.is_file()):
+        if library if path.suffix == ".so" else scripts:
+            target = root / path.relative_to(stage)
+            shutil.copy(path, f"{target}.new")
+            os.replace(f"{target}.new", target)
+    make_readable(root)

@@ -1,0 +1,219 @@
+"""ALTER EXTENSION UPDATE, and the time around it: sessions with another library than the SQL is for."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import psycopg
+import pytest
+from inorder import __version__
+from inorder.database import Connection, connect, execute
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.installation import install_extension, run_make
+from inorder.lab.server.servers import Server
+
+import next_release
+from conftest import ROOT, SETTINGS, scalar
+from extension_objects import difference, objects
+from kept_state import Kept
+from next_release import COLUMN, NEXT
+
+pytestmark = pytest.mark.server
+
+RELEASED = {path.stem.removeprefix("inorder--") for path in (ROOT / "sql" / "released").glob("inorder--*.sql")}
+NUMBER = count(1)
+UPDATE = "ALTER EXTENSION inorder UPDATE"
+# Nobody but its owner and the superuser is to have more after an update than after an installation.
+LEAKS = (
+    "ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO leaked_to",
+    "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO leaked_to",
+    "ALTER DEFAULT PRIVILEGES GRANT ALL ON TYPES TO leaked_to",
+)
+READ = "SELECT count(*) FROM feed_read('read', null::events)"
+
+
+@dataclass
+class Place:
+    """A server on which the package can be replaced, as it is built from the checkout, and as from the next version."""
+
+    cluster: Cluster
+    stages: dict[str, Path]
+
+    def install(self, version: str) -> None:
+        """Put library and scripts of a version there."""
+        next_release.install(self.cluster, self.stages[version])
+
+    @contextmanager
+    def database(self, version: str = "") -> Iterator[str]:
+        """A database of a role of its own, which creates the extension there; the way to it."""
+        name = f"d{next(NUMBER)}"
+        with connect(self.cluster.dsn) as admin:
+            execute(admin, f"CREATE DATABASE {name} OWNER installer")
+        dsn = f"{self.cluster.dsn} dbname={name}"
+        with connect(dsn) as connection:
+            execute(connection, *LEAKS, "SET ROLE installer")
+            execute(connection, "CREATE EXTENSION inorder" + f" VERSION '{version}'" * bool(version))
+        yield dsn
+        with connect(self.cluster.dsn) as admin:
+            execute(admin, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(scope="module")
+def stages(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """What make installs, of the checkout and of the next version."""
+    folder = tmp_path_factory.mktemp("upgrade")
+    install_extension(server, folder / "current")
+    tree = folder / "tree"
+    next_release.copy_tree(tree)
+    next_release.begin_next(tree)
+    next_release.make_changes(tree)
+    return {__version__: folder / "current", NEXT: next_release.build(server, tree, folder / "next")}
+
+
+@pytest.fixture(scope="module")
+def running(server: Server) -> Iterator[Cluster]:
+    """A server for all tests here."""
+    with Cluster(server) as cluster:
+        cluster.start(SETTINGS)
+        with connect(cluster.dsn) as admin:
+            execute(admin, "CREATE ROLE installer", "CREATE ROLE leaked_to")
+        yield cluster
+
+
+@pytest.fixture
+def place(running: Cluster, stages: dict[str, Path]) -> Place:
+    """With the version of the checkout installed, and no other."""
+    for path in (running.server.sharedir / "extension").glob("inorder--*.sql"):
+        path.unlink()
+    made = Place(running, stages)
+    made.install(__version__)
+    return made
+
+
+def put_script(place: Place, version: str, text: str) -> None:
+    """An install script of another version, which a package no longer has."""
+    path = place.cluster.server.sharedir / "extension" / f"inorder--{version}.sql"
+    path.write_text(text)
+    path.chmod(0o644)
+
+
+def refusal(connection: Connection, statement: str) -> tuple[str, str]:
+    """What a statement is refused with: the message and the hint."""
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
+        connection.execute(statement.encode())
+    return str(refused.value.diag.message_primary), str(refused.value.diag.message_hint)
+
+
+def version(connection: Connection) -> object:
+    """That of the SQL."""
+    return scalar(connection, "SELECT extversion FROM pg_extension WHERE extname = 'inorder'")
+
+
+@pytest.mark.parametrize("released", sorted(RELEASED | {__version__}))
+def test_an_update_keeps_everything(place: Place, released: str) -> None:
+    """Before it, while sessions have different libraries, and after it; all objects are those of an installation."""
+    if released in RELEASED:
+        put_script(place, released, (ROOT / "sql" / "released" / f"inorder--{released}.sql").read_text())
+    with place.database(released) as dsn, connect(dsn) as before:
+        kept = Kept(before)
+        place.install(NEXT)
+        with connect(dsn) as new:  # a new library, with SQL of before
+            kept.read(new, "read", 1)
+            state = kept.state(new)
+            execute(new, UPDATE)
+            assert version(new) == NEXT
+            assert kept.state(new, without=COLUMN) == state
+            kept.read(before, "read", 1)  # an old library, with new SQL
+            kept.insert(before, 1)
+            before.close()
+            kept.goes_on(new)
+            assert scalar(new, "SELECT added(1)") == 2
+            execute(new, "SELECT feed_rename('read', 'renamed')", "SELECT feed_rename('renamed', 'read')")
+            assert scalar(new, f"SELECT {COLUMN} FROM inorder_internal.feed WHERE name = 'read'") == 2
+            execute(new, "SELECT feed_drop(name) FROM feeds", "DROP TABLE events")
+        with place.database() as fresh:
+            found = [objects(place.cluster, of.rpartition("=")[2]) for of in (dsn, fresh)]
+        different = difference(*found)
+        assert not different, different
+        assert len(found[0]) > 900
+
+
+def test_a_session_keeps_the_library_that_it_has_loaded(place: Place) -> None:
+    """It cannot update the extension, and is told to connect again."""
+    with place.database() as dsn, connect(dsn) as before:
+        kept = Kept(before)
+        place.install(NEXT)
+        message, hint = refusal(before, UPDATE)
+        assert message == f"library of inorder {__version__} is older than the SQL of inorder {NEXT}"
+        assert hint.startswith("Connect again.")
+        assert version(before) == __version__
+        before.close()
+        with connect(dsn) as again:
+            execute(again, UPDATE)
+        place.install(__version__)
+        with connect(dsn) as back:  # the package was put back, and the SQL was not
+            assert version(back) == NEXT
+            kept.goes_on(back)
+
+
+@pytest.mark.parametrize(("label", "library", "says", "hints"), [
+    ("2", __version__, f"library of inorder {__version__} is older than the SQL of inorder {NEXT}", "Connect again."),
+    ("0", NEXT, f"SQL of inorder {__version__} is too old for the library of inorder {NEXT}", f"Run {UPDATE}"),
+])  # fmt: skip
+def test_what_does_not_fit_is_refused(place: Place, label: str, library: str, says: str, hints: str) -> None:
+    """A library that needs another interface than the SQL serves: calls that need the state say what to do."""
+    with place.database() as dsn, connect(dsn) as session:
+        kept = Kept(session)
+        place.install(NEXT)
+        with connect(dsn) as other:
+            if library == __version__:
+                execute(other, UPDATE)
+            execute(other, f"ALTER TYPE inorder_internal.interface_version RENAME VALUE '1' TO '{label}'")
+        with connect(dsn) as new:
+            refused, unused = (session, new) if library == __version__ else (new, session)
+            message, hint = refusal(refused, READ)
+            assert message == says and hint.startswith(hints)
+            # Whoever writes is not stopped, not even under the guard.
+            kept.insert(refused, 1)
+            execute(new, f"ALTER TYPE inorder_internal.interface_version RENAME VALUE '{label}' TO '1'")
+            unused.close()
+            kept.goes_on(refused)
+
+
+def test_a_library_from_before_the_script_is_refused(place: Place) -> None:
+    """The scripts of a version came without its library, as from a package that was unpacked in part."""
+    next_release.install(place.cluster, place.stages[NEXT], library=False)
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="is older than the SQL"), place.database():
+        pass
+
+
+def test_what_was_never_released_is_not_updated(place: Place) -> None:
+    """To no version; and the library does not work with what it does not know."""
+    current = place.cluster.server.sharedir / "extension" / f"inorder--{__version__}.sql"
+    text = current.read_text().replace(
+        "CREATE TYPE inorder_internal.interface_version", "CREATE TYPE inorder_internal.other"
+    )
+    put_script(place, "0.1.0", text.replace("TYPE inorder_internal.interface_version", "TYPE inorder_internal.other"))
+    with place.database("0.1.0") as dsn, connect(dsn) as connection:
+        execute(connection, "CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())")
+        message, hint = refusal(connection, "SELECT feed_create('f', 'events')")
+        assert message.startswith("SQL of inorder 0.1.0 is too old") and UPDATE in hint
+        for to in (__version__, NEXT):
+            place.install(to)
+            with connect(dsn) as new, pytest.raises(psycopg.errors.FeatureNotSupported) as refused:
+                execute(new, UPDATE)
+            assert "docs/upgrading.md" in str(refused.value.diag.message_hint)
+        assert version(connection) == "0.1.0"
+
+
+def test_make_install_replaces_the_library(server: Server, stages: dict[str, Path]) -> None:
+    """It does not write into the file that sessions have mapped."""
+    stage = stages[NEXT]
+    (library,) = stage.rglob("inorder.so")
+    with library.open("rb") as mapped:
+        makefile = stage.parents[1] / "tree" / "Makefile"
+        run_make(server, makefile, stage.parent, "install", f"DESTDIR={stage}")
+        assert not os.path.samestat(os.fstat(mapped.fileno()), library.stat())

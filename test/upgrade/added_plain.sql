@@ -1,0 +1,2 @@
+---- added_in_c: sql
+RETURN number + 1;
