@@ -159,7 +159,8 @@ def test_every_dependency_has_its_reason() -> None:
     """Named in CONTRIBUTING, with a range in pyproject.toml."""
     project = tomllib.loads(text("pyproject.toml"))["project"]
     reasons = text("CONTRIBUTING.md")
-    for requirement in project["dependencies"] + project["optional-dependencies"]["test"]:
+    extras = project["optional-dependencies"]
+    for requirement in project["dependencies"] + extras["test"] + extras["docs"]:
         name = re.split(r"[\[<>=]", requirement)[0]
         assert ">=" in requirement and ",<" in requirement, requirement
         assert re.search(rf"^\|.*\b{name}\b", reasons, re.M), f"{name} has no reason"

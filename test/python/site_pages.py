@@ -1,0 +1,38 @@
+"""The docs as a site, as docs/conf.py says: ``script/site`` writes it into build/site."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FIRST = "README.html"
+
+
+def build(site: Path, source: Path = ROOT) -> str:
+    """Write all pages anew; what is wrong, empty if nothing is."""
+    shutil.rmtree(site, ignore_errors=True)
+    command = [sys.executable, "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-c", str(source / "docs")]
+    done = subprocess.run(
+        [*command, "-d", f"{site}.cache", str(source), str(site)], check=False, text=True, cwd=ROOT,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    shutil.rmtree(f"{site}.cache", ignore_errors=True)
+    if done.returncode == 0:
+        images = source / "docs" / "images"
+        if images.exists():
+            shutil.copytree(images, site / "docs" / "images")
+        shutil.copy(site / FIRST, site / "index.html")
+    return done.stdout if done.returncode else ""
+
+
+def main() -> None:
+    """The site, or an error."""
+    site = Path(sys.argv[1]).absolute()
+    if wrong := build(site):
+        sys.exit(wrong)
+    print(site / "index.html")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""The docs as a site: every link leads somewhere, every page can be found, and nothing comes from elsewhere."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+import site_pages
+from conftest import ROOT
+
+pytest.importorskip("furo", reason="the site of docs needs the extra `docs`: run script/site")
+pytest.importorskip("myst_parser", reason="the site of docs needs the extra `docs`: run script/site")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All pages; a link or an anchor that leads nowhere is an error."""
+    folder = tmp_path_factory.mktemp("site") / "site"
+    assert site_pages.build(folder) == ""
+    return folder
+
+
+def test_every_page_is_in_the_navigation(site: Path) -> None:
+    """Of the first page, which is the one that a browser opens."""
+    first = (site / "index.html").read_text()
+    for page in [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/clients/*.md"), ROOT / "CONTRIBUTING.md"]:
+        assert f'href="{page.relative_to(ROOT).with_suffix(".html")}"' in first, page
+    for part in ("Keys", "Lab", "Feed", "Reach"):
+        assert f'<span class="caption-text">{part}</span>' in first
+
+
+def test_it_needs_no_network(site: Path) -> None:
+    """No script, style, font or picture of another host."""
+    loaded = re.compile(
+        r"""<(?:script|img|source|iframe)[^>]*\bsrc(?:set)?=["'](?:https?:)?//|<link[^>]*href=["'](?:https?:)?//"""
+    )
+    for path in site.rglob("*.html"):
+        assert not loaded.search(path.read_text()), path
+    for path in site.rglob("*.css"):
+        assert not re.search(r"@import|url\(['\"]?(?:https?:)?//", path.read_text()), path
+
+
+def test_pages_can_be_searched(site: Path) -> None:
+    """By the words in them."""
+    index = (site / "searchindex.js").read_text()
+    assert all(f'"{word}":' in index or f"{word}:" in index for word in ("standbi", "tstzrang"))
+
+
+@pytest.mark.parametrize("link", ["other.md", "other.md#nowhere", "#nowhere", "b.md#nowhere"])
+def test_a_link_that_leads_nowhere_is_an_error(tmp_path: Path, link: str) -> None:
+    """Named, with its page."""
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    shutil.copy(ROOT / "docs" / "conf.py", docs)
+    (tmp_path / "README.md").write_text("# First\n")
+    (docs / "b.md").write_text("# B\n")
+    (docs / "a.md").write_text(f"# A\n\n[there](b.md#b), [here]({link})\n")
+    wrong = site_pages.build(tmp_path / "site", tmp_path)
+    assert "a.md:3" in wrong and link.partition("#")[2] in wrong
