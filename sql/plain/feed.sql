@@ -386,7 +386,11 @@ BEGIN
         RETURN;
     END IF;
     PERFORM inorder_internal.allow_bitmaps(k.t);
-    RETURN QUERY EXECUTE inorder_internal.batch_query(k.t, NULL, b, 'e.*', true);
+    BEGIN
+        RETURN QUERY EXECUTE inorder_internal.batch_query(k.t, NULL, b, 'e.*', true);
+    EXCEPTION WHEN datatype_mismatch THEN
+        PERFORM inorder_internal.say_columns_changed((k.t).relation, SQLERRM);
+    END;
     PERFORM inorder_internal.check_members(k.t, (k.next).members);
     PERFORM inorder_internal.move_feed(k.feed, b, k.asked, (k.next).is_all);
 END
@@ -396,7 +400,11 @@ DECLARE
 BEGIN
     IF (k.next).has_rows THEN
         PERFORM inorder_internal.allow_bitmaps(k.t);
-        RETURN QUERY EXECUTE inorder_internal.batch_query(k.t, NULL, (k.next).batch, 'e.*', true);
+        BEGIN
+            RETURN QUERY EXECUTE inorder_internal.batch_query(k.t, NULL, (k.next).batch, 'e.*', true);
+        EXCEPTION WHEN datatype_mismatch THEN
+            PERFORM inorder_internal.say_columns_changed((k.t).relation, SQLERRM);
+        END;
         PERFORM inorder_internal.check_members(k.t, (k.next).members);
     END IF;
 END
@@ -443,7 +451,11 @@ BEGIN
     members := inorder_internal.members(k.t);
     query := inorder_internal.batch_text(k.t, w.batch, members, o.caller);
     PERFORM inorder_internal.allow_bitmaps(k.t);
-    RETURN QUERY EXECUTE query;
+    BEGIN
+        RETURN QUERY EXECUTE query;
+    EXCEPTION WHEN datatype_mismatch THEN
+        PERFORM inorder_internal.say_columns_changed((k.t).relation, SQLERRM);
+    END;
     PERFORM inorder_internal.check_members(k.t, members);
 END
 ---- feed_finish_batch: plpgsql writes

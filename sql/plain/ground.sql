@@ -254,6 +254,18 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.check_members(inorder_internal.feed_table, @extschema@.feed_member[]) IS
 'Internal function. Error unless the tables of a tree and their guards are those that were proved.';
 
+CREATE FUNCTION inorder_internal.say_columns_changed(relation regclass, found text)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- The server noticed it: the result has the columns that the table had when the query of the caller was planned.
+    RAISE 'columns of % were changed after this query began', relation
+    USING ERRCODE = 'serialization_failure', DETAIL = found, HINT = 'Try again.';
+END $$;
+COMMENT ON FUNCTION inorder_internal.say_columns_changed(regclass, text) IS
+'Internal function. The error about rows that have other columns than the result of the query that asked for them.';
+
 CREATE FUNCTION inorder_internal.probe_table(t inorder_internal.feed_table, query text)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off

@@ -93,7 +93,11 @@ BEGIN
     members := inorder_internal.members(t);
     query := inorder_internal.batch_text(t, batch, members, caller);
     PERFORM inorder_internal.allow_bitmaps(t);
-    RETURN QUERY EXECUTE query;
+    BEGIN
+        RETURN QUERY EXECUTE query;
+    EXCEPTION WHEN datatype_mismatch THEN
+        PERFORM inorder_internal.say_columns_changed(t.relation, SQLERRM);
+    END;
     PERFORM inorder_internal.check_members(t, members);
 END
 ---- feed_wait_after: plpgsql
