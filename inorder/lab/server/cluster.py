@@ -77,14 +77,14 @@ class Limit(Protocol):
 
 
 class Cluster:
-    """A server that lives as long as the ``with`` block.
+    """A server that lives as long as the ``with`` block; without the extension if there are None extra sources.
 
     >>> with Cluster(find_server()) as cluster:      # doctest: +SKIP
     ...     cluster.start({"shared_buffers": "1GB"})
     ...     psycopg.connect(cluster.dsn)
     """
 
-    def __init__(self, server: Server, extra_sources: Sequence[Path] = ()) -> None:
+    def __init__(self, server: Server, extra_sources: Sequence[Path] | None = ()) -> None:
         self.original = server
         self.server = server
         self.extra_sources = extra_sources

@@ -113,10 +113,11 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def private_installation(server: Server, root: Path, sources: Sequence[Path] = ()) -> Server:
-    """A copy of the server below root, with the extension installed into it."""
+def private_installation(server: Server, root: Path, sources: Sequence[Path] | None = ()) -> Server:
+    """A copy of the server below root, with the extension installed into it, unless sources are None."""
     copy = copy_server(server, root)
-    install_extension(server, root, sources)
+    if sources is not None:
+        install_extension(server, root, sources)
     make_readable(root)
     return copy
 

@@ -7,6 +7,7 @@ import time
 import click
 from inorder.lab.server.servers import find_server
 
+from stress.edition import EDITIONS
 from stress.report import show
 from stress.round import run_round
 
@@ -18,16 +19,17 @@ from stress.round import run_round
 @click.option(
     "--rounds", default=3, show_default=True, type=click.IntRange(1, 1000), help="How many rounds, each on new servers."
 )
+@click.option("--edition", type=click.Choice(list(EDITIONS)), default="c", show_default=True, help="Which edition.")
 @click.option("--short", is_flag=True, help="No crash, no promotion, no restore.")
 @click.option("--seed", type=int, help="Of the first round's randomness; by default another one each time.")
-def main(seconds: float, rounds: int, short: bool, seed: int | None) -> None:
+def main(seconds: float, rounds: int, edition: str, short: bool, seed: int | None) -> None:
     """Writers, readers of every kind, counts and a standby at once. Exit code 1 if a row was lost or came twice."""
     first = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     failed = False
     for number in range(rounds):
         began = time.monotonic()
         click.echo(f"round {number + 1} of {rounds}, seed {first + number}", err=True)
-        result = run_round(find_server(), seconds, first + number, is_long=not short)
+        result = run_round(find_server(), seconds, first + number, not short, EDITIONS[edition])
         click.echo(show(result))
         click.echo(f"took {time.monotonic() - began:.0f} s", err=True)
         failed |= result.failed

@@ -14,11 +14,10 @@ from inorder.lab.server.cluster import Cluster
 from standby import Standby
 from stress.crash import kill_all
 from stress.delivery import Reader
-from stress.owners import SPACE
 from stress.readers import Applying, Plain, TwoStep
 from stress.stateless import Stateless
 from stress.tails import Tail
-from stress.world import CALM, TABLES, Phase, Prepared, World, token_of
+from stress.world import CALM, TABLES, Phase, Prepared, World, make_roles, token_of
 
 GENERATED = ("s_generated", "r_generated")
 UNREAD_ROWS = 400
@@ -29,14 +28,19 @@ class Stage:
     """The servers of a round."""
 
     primary: Cluster
-    standby: Standby
     young: Cluster
+    standby: Standby | None = None  # of an edition that has any
     is_later: bool = False
     is_promoted: bool = False
 
+    @property
+    def clusters(self) -> list[Cluster]:
+        """Those in which there was a load."""
+        return [self.primary, *([self.standby] if self.standby else [])]
+
     def catch_up(self) -> None:
         """Let the standby have everything, as long as it is one."""
-        if not self.is_promoted:
+        if self.standby and not self.is_promoted:
             with connect(self.primary.dsn) as connection:
                 connection.execute("CHECKPOINT")  # from which it knows what a crash has ended
             self.standby.catch_up()
@@ -52,6 +56,7 @@ class Stage:
 def promote(world: World, stage: Stage, seconds: float) -> None:
     """The primary dies with what it had not sent; the standby goes on in its place."""
     rng = world.randomness("promotion")
+    assert stage.standby is not None
     if world.broken.wait(seconds / 2):
         return
     safe = {table: set(world.ledger.committed[table]) for table in TABLES}
@@ -63,7 +68,7 @@ def promote(world: World, stage: Stage, seconds: float) -> None:
     world.was_promoted = stage.is_promoted = True
     stage.standby.promote()
     keep_prepared(world, stage.standby)
-    world.primary = stage.standby.dsn
+    world.superuser = stage.standby.dsn
     world.done["promotion"] += 1
     world.broken.wait(seconds / 2)
     with connect(world.primary) as connection:
@@ -95,7 +100,8 @@ def restore(world: World, stage: Stage, readers: list[Reader], settings: dict[st
     leave_unread(world, readers)
     stage.young.start(settings)
     copy_database(world, stage)
-    world.primary = world.standby = stage.young.dsn
+    world.superuser, world.was_restored = stage.young.dsn, True
+    world.standby = world.primary
     with connect(world.primary) as connection:
         for table in TABLES:
             expect_refusal(world, connection, table)
@@ -126,12 +132,11 @@ def leave_unread(world: World, readers: list[Reader]) -> None:
 
 def copy_database(world: World, stage: Stage) -> None:
     """pg_dump and pg_restore."""
-    with connect(stage.young.dsn) as connection:
-        connection.execute("CREATE ROLE s_owner LOGIN; CREATE ROLE s_mover LOGIN; CREATE ROLE s_other")
-        connection.execute(f"CREATE TABLESPACE {SPACE} LOCATION ''".encode())
+    world.edition.make_roles(stage.young.dsn)
+    make_roles(stage.young.dsn)
     with tempfile.TemporaryDirectory(prefix="inorder-stress-") as folder:
         dump = Path(folder) / "dump"
-        run(stage.standby, "pg_dump", "--format=custom", "--no-tablespaces", "-f", str(dump), "-d", world.primary)
+        run(stage.primary, "pg_dump", "--format=custom", "--no-tablespaces", "-f", str(dump), "-d", world.superuser)
         options = ["--exit-on-error", "--no-tablespaces", "-d", stage.young.dsn]
         run(stage.young, "pg_restore", *options, str(dump))
 

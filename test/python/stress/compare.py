@@ -134,11 +134,11 @@ def counted(things: Counter[str]) -> str:
 
 
 def read_again(world: World, readers: Sequence[Reader]) -> int:
-    """Batches of the past, chosen at random, on both servers. How many; not those that owners have made unreadable."""
+    """Batches of the past, chosen at random, on each server. How many; not those that owners have made unreadable."""
     past: list[PastBatch] = [batch for reader in readers if isinstance(reader, Stateless) for batch in reader.past]
     chosen = random.Random(world.seed).sample(past, min(REREAD, len(past)))
     read = 0
-    for dsn in (world.primary, world.standby):
+    for dsn in filter(None, (world.primary, world.standby)):
         with connect(dsn) as connection:
             for batch in chosen:
                 try:

@@ -10,6 +10,7 @@ from typing import Self
 import psycopg
 from inorder.database import Connection, connect
 
+from stress.edition import ORDER as BY_COLUMN
 from stress.refusals import GUARD, IN_USE, JOINED, KEY, ORIGIN, PASSED, cause_of, passes
 from stress.world import CALM, ORDER, ROW_BITS, STREAMED, TABLES, TRANSACTION_BITS, Role, World, is_lost, roll_back
 
@@ -139,6 +140,11 @@ class Reader(Role):
     def order(self, table: str) -> str | None:
         """The column by which it reads a table."""
         return ORDER.get(table) if self.delivery.by_column else None
+
+    @property
+    def needs(self) -> set[str]:
+        """What an edition must have."""
+        return {BY_COLUMN} if self.delivery.by_column else set()
 
     def feed(self, table: str) -> str:
         """The name of its feed on a table."""

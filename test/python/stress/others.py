@@ -82,7 +82,7 @@ class Vacuum(Role):
             "VACUUM (SKIP_LOCKED)", "VACUUM (SKIP_LOCKED, TRUNCATE false)",
             "VACUUM (FREEZE, ANALYZE, SKIP_LOCKED, TRUNCATE false)", "ANALYZE (SKIP_LOCKED)",
         )  # fmt: skip
-        with self.session(self.world.primary) as connection:
+        with self.session(self.world.superuser) as connection:
             connection.execute("SET client_min_messages = error")
             while not self.world.stop.is_set():
                 table = self.rng.choice((*TABLES, *STATE_TABLES, "pg_inherits", "pg_class"))
@@ -178,7 +178,7 @@ class Watcher(Role):
 
     def work(self) -> None:
         """A sample ten times a second."""
-        with self.session(self.world.primary) as connection:
+        with self.session(self.world.superuser) as connection:
             while not self.world.released.wait(0.1):
                 for waiting, holding, event, statement in connection.execute(WAITS):
                     taking_turns = str(waiting).rstrip(" 23") == str(holding).rstrip(" 23")
@@ -244,10 +244,11 @@ def others(world: World, later: bool) -> list[Role]:
     """All of them; in the later acts of the long form one that counts."""
     if later:
         return [Counter(world, "counter", "primary", ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"))]
+    on_standby = [Counter(world, "counter on the standby", "standby", ("READ COMMITTED", "REPEATABLE READ"))]
     return [
         Counter(world, "counter", "primary", ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")),
         Counter(world, "counter 2", "primary", ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")),
-        Counter(world, "counter on the standby", "standby", ("READ COMMITTED", "REPEATABLE READ")),
+        *(on_standby if world.standby else []),
         Folder(world, "folder"),
         Folder(world, "folder 2"),
         Vacuum(world, "vacuum"),

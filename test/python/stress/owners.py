@@ -8,12 +8,11 @@ from functools import partial
 import psycopg
 from inorder.database import Connection
 
-from stress.world import RESTLESS, Role, World, roll_back, transaction
+from stress.world import RESTLESS, SPACE, Role, World, roll_back, transaction
 
 # Nobody waits for ever; who gave up tries something else.
 LOCK_TIMEOUT = "700ms"
 PATIENCE = "20s"
-SPACE = "s_space"
 REPACK = 190000
 
 # Whole tables; a partition, where it says leaf.

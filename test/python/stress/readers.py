@@ -286,7 +286,8 @@ class TwoStep(Plain):
             if set(had) ^ set(tokens) > self.world.ledger.gone[table]:
                 self.world.problem(f"{self.name}: batch {number} of {table} came again with other rows")
             return
-        jumped = self.world.was_promoted and number > last
+        # On another timeline, or another server, they go on in a new range.
+        jumped = (self.world.was_promoted or self.world.was_restored) and number > last
         if (number < last or number > last + 1 + self.forgotten[table]) and not jumped:
             self.world.problem(f"{self.name}: batch {number} of {table} after {last}")
         if (table, number) in self.dropped:

@@ -31,7 +31,7 @@ def show(result: Result) -> str:
     shown = [
         f"{result.server}, {result.seconds:.0f} s, seed {result.seed}",
         table([head, *(astuple(line) for line in result.lines)]),
-        f"{result.checks} checks of exact_count, {result.reread} past batches read again on both servers, "
+        f"{result.checks} checks of exact_count, {result.reread} past batches read again on each server, "
         f"{result.partitions} partitions",
         f"meanwhile: {result.done}",
     ]

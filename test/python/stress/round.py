@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from inorder.database import connect
 from inorder.lab.server.cluster import Cluster
@@ -24,14 +24,15 @@ from stress.compare import (
 )
 from stress.crash import crash, other_crashes
 from stress.delivery import Reader
+from stress.edition import EDITIONS, STANDBY, Edition
 from stress.others import HELD, hold_open, others
-from stress.owners import SPACE, owners
+from stress.owners import owners
 from stress.partitions import Partitions
 from stress.readers import database_readers
 from stress.stateless import stateless_readers
 from stress.tails import Tail
 from stress.workers import workers
-from stress.world import ROWS_BEFORE, SETUP, STREAMS, TABLES, Phase, Role, World, token_of
+from stress.world import ROWS_BEFORE, SETUP, STREAMS, TABLES, Phase, Role, World, make_roles, token_of
 from stress.writers import WRITERS, Writer, finish_prepared
 
 SETTINGS = {
@@ -57,9 +58,10 @@ LATER_SECONDS = 5.0
 def prepare(world: World, readers: Sequence[Reader]) -> None:
     """Tables with some rows, counts and feeds."""
     lane = next(world.lanes)
+    world.edition.install(world.superuser)
+    make_roles(world.superuser)
     with connect(world.primary) as connection:
         connection.execute(SETUP.encode())
-        connection.execute(f"CREATE TABLESPACE {SPACE} LOCATION ''".encode())
         connection.execute("INSERT INTO s_streams SELECT generate_series(1::int, %s), 0", [STREAMS])
         for number, table in enumerate(TABLES):
             tokens = range(token_of(lane, number, 0), token_of(lane, number, ROWS_BEFORE))
@@ -171,51 +173,71 @@ def compare_all(world: World, readers: Sequence[Reader]) -> None:
 
 
 def later_acts(world: World, stage: Stage, readers: Sequence[Reader]) -> tuple[list[Reader], list[Line]]:
-    """A promotion in the midst of it all, and a restore into a younger server.
+    """A promotion in the midst of it all, if there is a standby, and a restore into a younger server.
 
     The readers as they are then, and what those got that end with the promoted server.
     """
     stage.is_later = True
     readers = [reader.again() for reader in readers]
-    play(world, stage, readers, lambda _: promote(world, stage, LATER_SECONDS))
-    if world.problems:
-        return readers, []
-    stage.check_promotion(world, readers)
-    compare_all(world, readers)
-    check_tables(world)
+    if stage.standby:
+        play(world, stage, readers, lambda _: promote(world, stage, LATER_SECONDS))
+        if world.problems:
+            return readers, []
+        stage.check_promotion(world, readers)
+        compare_all(world, readers)
+        check_tables(world)
     ended = [line_of(world, reader.delivery) for reader in readers if isinstance(reader, Tail)]
     readers = restore(world, stage, readers, SETTINGS)
     play(world, stage, readers, lambda _: time.sleep(LATER_SECONDS))
     return readers, ended
 
 
-def run_round(server: Server, seconds: float, seed: int, is_long: bool = False) -> Result:
-    """A round on a server and a standby of its own."""
-    with Cluster(server) as primary, Cluster(server) as young:
-        primary.start(SETTINGS)
-        with Standby(primary) as standby:
-            standby.start(SETTINGS | LAG)
-            world = World(primary.dsn, standby.dsn, seed, is_long=is_long)
-            stage = Stage(primary, standby, young)
-            readers: list[Reader] = [*database_readers(world), *workers(world), *stateless_readers(world)]
-            tails = [Tail(world, "primary", "r_uuid"), Tail(world, "standby", "s_parts")] if is_long else []
-            readers += tails
-            prepare(world, readers)
-            standby.catch_up()
-            play(world, stage, readers, lambda held: time_passes(world, stage, seconds, held))
-            reread, partitions, ended = 0, 0, list[Line]()
-            if not world.problems:
-                reread, partitions = read_again(world, readers), check_tables(world)
-            if is_long and not world.problems:
-                readers, ended = later_acts(world, stage, readers)
-                partitions = 0 if world.problems else check_tables(world)
-            for cluster in (primary, standby):
-                world.problems += other_crashes(cluster)
-            lines = [line_of(world, delivery) for delivery in deliveries(readers)] + ended
-            for delivery in deliveries(readers) if not world.problems else []:
-                if lost := missing(world, delivery):
-                    world.problem(f"{delivery.kind} lost {lost}")
-            done, checks = counted(world.done), next(world.checks)
-            for tail in tails:
-                tail.remove()
-            return Result(seed, seconds, server.name, lines, checks, reread, partitions, done, world.problems)
+def started(stack: ExitStack, server: Server, edition: Edition) -> Stage:
+    """The servers of a round."""
+    primary, young = (stack.enter_context(Cluster(server, () if edition.user is None else None)) for _ in range(2))
+    primary.start(SETTINGS)
+    if not edition.has(STANDBY):
+        return Stage(primary, young)
+    standby = stack.enter_context(Standby(primary))
+    standby.start(SETTINGS | LAG)
+    return Stage(primary, young, standby)
+
+
+def all_readers(world: World) -> list[Reader]:
+    """One of each kind that the edition has."""
+    readers: list[Reader] = [*database_readers(world), *workers(world), *stateless_readers(world)]
+    if world.is_long:
+        readers += [Tail(world, "primary", "r_uuid"), Tail(world, "standby" if world.standby else "primary", "s_parts")]
+    return [reader for reader in readers if world.edition.has(*reader.needs)]
+
+
+def run_round(
+    server: Server, seconds: float, seed: int, is_long: bool = False, edition: Edition = EDITIONS["c"]
+) -> Result:
+    """A round on a server, and a standby, of its own."""
+    with ExitStack() as stack:
+        stage = started(stack, server, edition)
+        standby = stage.standby.dsn if stage.standby else ""
+        world = World(stage.primary.dsn, seed, standby, edition, is_long=is_long)
+        readers = all_readers(world)
+        for reader in readers:
+            if isinstance(reader, Tail):
+                stack.callback(reader.remove)
+        prepare(world, readers)
+        stage.catch_up()
+        play(world, stage, readers, lambda held: time_passes(world, stage, seconds, held))
+        reread, partitions, ended = 0, 0, list[Line]()
+        if not world.problems:
+            reread, partitions = read_again(world, readers), check_tables(world)
+        if is_long and not world.problems:
+            readers, ended = later_acts(world, stage, readers)
+            partitions = 0 if world.problems else check_tables(world)
+        for cluster in stage.clusters:
+            world.problems += other_crashes(cluster)
+        lines = [line_of(world, delivery) for delivery in deliveries(readers)] + ended
+        for delivery in deliveries(readers) if not world.problems else []:
+            if lost := missing(world, delivery):
+                world.problem(f"{delivery.kind} lost {lost}")
+        done, checks = counted(world.done), next(world.checks)
+        name = f"{server.name}, edition {edition.name}"
+        return Result(seed, seconds, name, lines, checks, reread, partitions, done, world.problems)

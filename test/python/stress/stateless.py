@@ -7,6 +7,8 @@ from inorder.database import Connection
 from psycopg import sql
 
 from stress.delivery import KEYED, Event, Reader, of_transaction
+from stress.edition import PARTS
+from stress.edition import STANDBY as STANDBYS
 from stress.readers import OLD_SECONDS
 from stress.refusals import GUARD, ORIGIN
 from stress.world import OWNER, RESTLESS, TABLES, World, transaction
@@ -45,6 +47,11 @@ class Stateless(Reader):
         self.past: list[PastBatch] = []
         self.seen = 0
         self.asked = dict.fromkeys(TABLES, 0)  # how often it had to accept another server
+
+    @property
+    def needs(self) -> set[str]:
+        """A standby, if it reads on one."""
+        return super().needs | ({STANDBYS} if self.on_standby else set())
 
     def make_feeds(self, connection: Connection) -> None:
         """It needs none, just the beginning; the tables are guarded by the feeds of others."""
@@ -102,14 +109,15 @@ class Stateless(Reader):
             asked, "SELECT feed_batch_after(%s, %s::feed_position, %s, %s)::text", table, self.positions[table], limit,
             self.delivery.whole,
         )  # fmt: skip
-        if self.order(table) is None and self.rng.random() < 0.2:
+        has_parts = self.world.edition.has(PARTS)
+        if has_parts and self.order(table) is None and self.rng.random() < 0.2:
             tokens = self.read_parts(asked, table, batch)
         else:
             tokens = batch_rows(reading if self.rng.random() < 0.5 else asked, table, batch)
         position = self.text(
             moving, "SELECT feed_advance(%s::feed_position, %s::feed_batch)::text", self.positions[table], batch
         )
-        if self.rng.random() < 0.2:  # what is compared at the end is then the batch between the positions
+        if has_parts and self.rng.random() < 0.2:  # what is compared at the end is then the batch between the positions
             between = "SELECT feed_batch_between(%s::feed_position, %s::feed_position)::jsonb::feed_batch::text"
             batch = self.text(asked, between, self.positions[table], position)
         return batch, tokens, position
@@ -200,6 +208,7 @@ class Stateless(Reader):
 def stateless_readers(world: World) -> list[Stateless]:
     """On each server, on both; with all rows and with a few."""
     both = [PRIMARY, STANDBY]
+    there = both if world.standby else [PRIMARY]
     return [
         Stateless(world, "stateless", [PRIMARY], None),
         Stateless(world, "stateless, few rows", [PRIMARY], (1, 500)),
@@ -207,8 +216,8 @@ def stateless_readers(world: World) -> list[Stateless]:
         Stateless(world, "stateless, standby, few", [STANDBY], (1, 500)),
         Stateless(world, "stateless, hopping", both, None),
         Stateless(world, "stateless, hopping, few", both, (1, 500)),
-        Stateless(world, "stateless, plain role", both, (1, 500), OWNER),
-        Stateless(world, "whole, stateless, hopping", both, (1, 300)).by_transaction(),
+        Stateless(world, "stateless, plain role", there, (1, 500), OWNER),
+        Stateless(world, "whole, stateless", there, (1, 300)).by_transaction(),
         Stateless(world, "ordered, stateless", [PRIMARY], (1, 500)).in_order(),
         Stateless(world, "ordered, stateless, hopping", both, (1, 500)).in_order(),
     ]

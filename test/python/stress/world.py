@@ -12,6 +12,8 @@ import psycopg
 from inorder.database import Connection, connect
 from psycopg.conninfo import make_conninfo
 
+from stress.edition import EDITIONS, Edition
+
 # Every form of a number: in the key; generated, in order and not; a plain column with and without a key; partitions.
 CALM = ("s_uuid", "s_generated", "s_number", "s_bare", "s_parts")
 # To these their owner does whatever ALTER TABLE and its like can do.
@@ -27,8 +29,15 @@ STREAMED, STREAMS = "s_uuid", 5
 # Roles that may read the tables, and nothing else: one that has feeds, and one to which these are granted.
 OWNER, MOVER = "s_owner", "s_mover"
 
+SPACE = "s_space"
+# By the superuser; the rest by the role that has the tables.
+ROLES = f"""
+CREATE ROLE {OWNER} LOGIN;
+CREATE ROLE {MOVER} LOGIN;
+CREATE ROLE s_other;
+"""
+
 SETUP = """
-CREATE EXTENSION IF NOT EXISTS inorder;
 CREATE TABLE s_uuid (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), region int NOT NULL, token bigint NOT NULL,
                      seq bigserial UNIQUE);
 CREATE TABLE s_streams (stream int PRIMARY KEY, version int NOT NULL);
@@ -64,9 +73,6 @@ CREATE TABLE r_parts_1a PARTITION OF r_parts_1 FOR VALUES WITH (MODULUS 2, REMAI
 CREATE TABLE r_parts_1b PARTITION OF r_parts_1 FOR VALUES WITH (MODULUS 2, REMAINDER 1);
 -- What a reader has taken is sure once its row here is.
 CREATE TABLE s_polls (reader text, number bigint, PRIMARY KEY (reader, number));
-CREATE ROLE s_owner LOGIN;
-CREATE ROLE s_mover LOGIN;
-CREATE ROLE s_other;
 GRANT SELECT ON s_uuid, s_generated, s_number, s_bare, s_parts, r_uuid, r_generated, r_keyed, r_parts
     TO s_owner, s_mover;
 GRANT SELECT, INSERT ON s_polls TO s_owner, s_mover;
@@ -87,6 +93,15 @@ BEGIN
     END LOOP;
 END $$;
 """
+
+
+def make_roles(superuser: str) -> None:
+    """The roles of readers, and a tablespace, which belong to no database."""
+    with connect(superuser) as connection:
+        connection.execute(ROLES.encode())
+        connection.execute(f"CREATE TABLESPACE {SPACE} LOCATION ''".encode())
+        connection.execute(f"GRANT CREATE ON TABLESPACE {SPACE} TO PUBLIC".encode())
+
 
 # A token says who wrote it (a lane), in which of its transactions, and which row of that.
 TRANSACTION_BITS, ROW_BITS = 22, 14
@@ -192,10 +207,12 @@ class Phase:
 class World:
     """One round: where the servers are, how far it has come, and what everybody found."""
 
-    primary: str
-    standby: str
+    superuser: str  # the server's address, for its superuser
     seed: int
+    standby: str = ""
+    edition: Edition = EDITIONS["c"]
     was_promoted: bool = False
+    was_restored: bool = False
     is_long: bool = False  # servers are killed: a lost connection is to be expected, and to be survived
     ledger: Ledger = field(default_factory=Ledger)
     phase: Phase = field(default_factory=Phase)
@@ -209,6 +226,11 @@ class World:
     checks: Iterator[int] = field(default_factory=itertools.count)
     done: Counter[str] = field(default_factory=Counter)  # what owners did to their tables
     moves: int = 0  # odd while a partition of the restless table is being attached or detached
+
+    @property
+    def primary(self) -> str:
+        """Where sessions connect to."""
+        return self.edition.dsn(self.superuser)
 
     @property
     def stop(self) -> threading.Event:

@@ -1,0 +1,70 @@
+"""The editions of inorder, as a round knows them: how each is installed, and what the SQL edition lacks."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from inorder.database import connect
+from psycopg.conninfo import make_conninfo
+
+STANDBY = "hot standbys"
+ORDER = "order columns"
+WORKERS = "workers"
+SHARES = "shares"
+PARTS = "parts and differences of batches"
+
+SCRIPT = Path(__file__).resolve().parents[3] / "script" / "sql-edition"
+SCHEMA = "inorder"
+# Neither is a superuser. One owns the database, and has installed the edition; the other one has the tables.
+INSTALLER, USER = "s_installer", "s_user"
+ROLES = f"""
+CREATE ROLE {INSTALLER} LOGIN;
+CREATE ROLE {USER} LOGIN;
+ALTER DATABASE postgres OWNER TO {INSTALLER};
+ALTER DATABASE postgres SET search_path = public, {SCHEMA};
+"""
+
+
+@dataclass(frozen=True)
+class Edition:
+    """One of them. Readers, and steps of readers, that need what it lacks are left out."""
+
+    name: str
+    lacks: frozenset[str] = frozenset()
+    roles: str = ""  # statements that make the roles it needs
+    user: str | None = None  # who has the tables, and whose sessions these are; None: the superuser
+
+    def has(self, *needed: str) -> bool:
+        """Whether it has all of this."""
+        return self.lacks.isdisjoint(needed)
+
+    def dsn(self, superuser: str) -> str:
+        """Where sessions connect to, by the superuser's address."""
+        return make_conninfo(superuser, user=self.user) if self.user else superuser
+
+    def make_roles(self, superuser: str) -> None:
+        """On a new server, into which a dump may be restored then."""
+        with connect(superuser) as connection:
+            connection.execute(self.roles.encode())
+
+    def install(self, superuser: str) -> None:
+        """On a new server."""
+        self.make_roles(superuser)
+        if self.user is None:
+            with connect(superuser) as connection:
+                connection.execute("CREATE EXTENSION inorder")
+            return
+        script = subprocess.run([sys.executable, SCRIPT, "--schema", SCHEMA], check=True, capture_output=True).stdout
+        with connect(make_conninfo(superuser, user=INSTALLER)) as connection:
+            connection.execute(script)
+            connection.execute(f"GRANT CREATE ON SCHEMA public TO {USER}".encode())
+
+
+EDITIONS = {
+    edition.name: edition
+    for edition in (
+        Edition("c"),
+        Edition("sql", frozenset({STANDBY, ORDER, WORKERS, SHARES, PARTS}), ROLES, USER),
+    )
+}
