@@ -65,6 +65,6 @@ EDITIONS = {
     edition.name: edition
     for edition in (
         Edition("c"),
-        Edition("sql", frozenset({STANDBY, ORDER, WORKERS, SHARES, PARTS}), ROLES, USER),
+        Edition("sql", frozenset({STANDBY, ORDER, PARTS}), ROLES, USER),
     )
 }
