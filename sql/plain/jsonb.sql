@@ -3,10 +3,17 @@ BEGIN
     RETURN format('%s', $1);
 END
 ---- feed_position_of_text: plpgsql keys
+DECLARE
+    p @extschema@.feed_position;
 BEGIN
-    RETURN value;
+    -- A literal is read by the input function; a cast of the text would call this function.
+    EXECUTE format('SELECT (%L::@extschema@.feed_position).*', value) INTO p;
+    RETURN p;
 END
 ---- feed_batch_of_text: plpgsql keys
+DECLARE
+    b @extschema@.feed_batch;
 BEGIN
-    RETURN value;
+    EXECUTE format('SELECT (%L::@extschema@.feed_batch).*', value) INTO b;
+    RETURN b;
 END
