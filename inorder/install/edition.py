@@ -9,8 +9,7 @@ A body in sql/plain/NAME.sql begins with a line
 and has neither arguments nor a comment: these are those of the function in sql/NAME.sql. What stands above the first
 such line is put before the contents of sql/NAME.sql. ``keys`` has no settings but search_path, ``reads`` those of
 queries over tables, ``writes`` the one by which rows of the state are known to be written by inorder (see
-is_written_here). A function in C without a body is refused, and must be in REFUSED: this file is the list of what
-differs between the editions.
+is_written_here). A function in C without a body is an error.
 """
 
 import re
@@ -21,13 +20,7 @@ from inorder.errors import InorderError
 # Sources of the C edition only. A file of the same name in sql/plain takes its place, if there is one.
 WITHOUT = {"header", "table_ref", "dump", "uuid_v1", "time_bounds", "uuid_extras", "index_pages", "rights"}
 # Read after these, there is more in sql/plain.
-AFTER = {"next_batch": ["ground", "next"], "count": ["fold"]}
-HINT = "The C extension has it."
-# Functions that raise feature_not_supported, and what to do instead.
-REFUSED = {
-    "feed_split": HINT,
-    "feed_batch_between": HINT,
-}
+AFTER = {"next_batch": ["ground", "next", "piece"], "count": ["fold"]}
 
 READS = (
     "jit = off",
@@ -81,17 +74,6 @@ def definition(head: str, labels: str, body: tuple[str, set[str], str]) -> str:
     return f"CREATE FUNCTION {head}\nLANGUAGE plpgsql{labels} {sets}\nAS $$\n{text}\n$$;"
 
 
-def refusal(symbol: str) -> tuple[str, set[str], str]:
-    """The body of a function that this edition lacks."""
-    return (
-        "plpgsql",
-        set(),
-        "BEGIN\n"
-        f"    RAISE '{symbol} is not in the SQL edition of inorder' USING ERRCODE = 'feature_not_supported',\n"
-        f"          HINT = '{REFUSED[symbol]}';\nEND",
-    )
-
-
 def joined(sources: Path, source: str) -> str:
     """One source with the bodies of this edition."""
     first, own = bodies(sources, source)
@@ -106,10 +88,8 @@ def joined(sources: Path, source: str) -> str:
             body = own[symbol]
         elif not is_c:
             return match[0]
-        elif symbol in REFUSED:
-            body = refusal(symbol)
         else:
-            raise InorderError(f"sql/{source}.sql: {symbol} is in C, has no body in sql/plain, and is not in REFUSED")
+            raise InorderError(f"sql/{source}.sql: {symbol} is in C, and has no body in sql/plain")
         return definition(match["name"] + match["head"], match["labels"] if is_c else match["own"].rstrip(), body)
 
     text = FUNCTION.sub(replace, (sources / "sql" / f"{source}.sql").read_text(encoding="utf-8"))

@@ -122,10 +122,12 @@ BEGIN
     IF is_due AND current_setting('transaction_read_only') = 'off'
        AND current_setting('transaction_isolation') = 'read committed' THEN
         PERFORM inorder_internal.lock_feed(feed);
-        -- Only the rest of one transaction is passed: who has moved the feed meanwhile has passed it, too.
+        -- Only the rest of one transaction, or of an ordered set, is passed: who has moved the feed meanwhile has passed
+        -- it, too.
         PERFORM inorder_internal.note_poll(feed, CASE
-            WHEN (SELECT (f.position).partial = past_batch.resumed
+            WHEN (SELECT (f.position).partial IS NOT DISTINCT FROM past_batch.resumed
                          AND (f.position).last_key = past_batch.resumed_after
+                         AND (past_batch.resumed IS NOT NULL OR cardinality(past_batch.resumed_after) = 6)
                          AND NOT (f.position).transactions && past_batch.transactions
                   FROM inorder_internal.feed AS f WHERE f.id = feed) THEN past_batch END, asked);
     END IF;
@@ -173,6 +175,26 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.find_after(inorder_internal.taken, int) IS
 'Internal function. A feed with what follows its position now, and when that was asked for.';
 
+CREATE FUNCTION inorder_internal.pass_rest(k inorder_internal.taken)
+RETURNS inorder_internal.taken
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    rest @extschema@.feed_batch := (k.next).rest;
+BEGIN
+    IF rest.transactions IS NOT NULL AND (k.next).has_rows THEN
+        PERFORM inorder_internal.move_feed(k.feed, rest, k.asked, false);
+        k.at_position := inorder_internal.advance(k.at_position, rest);
+    ELSIF rest.transactions IS NOT NULL THEN
+        -- An empty poll passes it, if it writes.
+        k.next.batch := rest;
+    END IF;
+    RETURN k;
+END $$;
+COMMENT ON FUNCTION inorder_internal.pass_rest(inorder_internal.taken) IS
+'Internal function. Move a feed over what is left of a set and has no rows any more, before the batch that follows; the '
+'feed is locked if there is one.';
+
 CREATE FUNCTION inorder_internal.take_next(
     name text, owner oid, max_rows int, reads boolean, moves boolean, row_type regtype
 )
@@ -205,7 +227,7 @@ BEGIN
         PERFORM inorder_internal.lock_feed(o.feed);
         locked := true;
     END LOOP;
-    RETURN k;
+    RETURN CASE WHEN moves THEN inorder_internal.pass_rest(k) ELSE k END;
 END $$;
 COMMENT ON FUNCTION inorder_internal.take_next(text, oid, int, boolean, boolean, regtype) IS
 'Internal function. What follows the position of a feed. If the caller is to move it, and there are rows, the feed is '
@@ -288,7 +310,7 @@ BEGIN
             inorder_internal.ensure_enabled(relation, key_column);
     t := inorder_internal.table_of(relation);
     PERFORM inorder_internal.lock_tree(relation, 'ACCESS SHARE'), inorder_internal.prove_ground(t, caller);
-    p := inorder_internal.start_position(t, coalesce(start, 'beginning'), NULL);
+    p := inorder_internal.first_position(t, coalesce(start, 'beginning'), order_column);
     IF partition_by IS NOT NULL THEN
         PERFORM inorder_internal.prove_new_share_column(t, partition_by);
     END IF;

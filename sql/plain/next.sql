@@ -35,13 +35,10 @@ BEGIN
     IF whole AND order_column IS NOT NULL THEN
         RAISE 'whole_transactions and an order column exclude each other' USING ERRCODE = 'feature_not_supported',
               DETAIL = 'In the order of a column the rows of a transaction need not follow each other.';
-    ELSIF order_column IS NOT NULL THEN
-        RAISE 'order_column is not in the SQL edition of inorder' USING ERRCODE = 'feature_not_supported',
-              HINT = 'The C extension has it.';
     END IF;
 END $$;
 COMMENT ON FUNCTION inorder_internal.refuse_whole(boolean, text) IS
-'Internal function. Error about orders of delivery that are not possible.';
+'Internal function. Error if whole transactions are wanted in the order of a column.';
 
 CREATE FUNCTION inorder_internal.allow_bitmaps(t inorder_internal.feed_table)
 RETURNS void
@@ -125,11 +122,36 @@ COMMENT ON FUNCTION inorder_internal.last_within(inorder_internal.feed_table, @e
 'Internal function. The last row within the limit; null if the batch has fewer rows.';
 
 CREATE TYPE inorder_internal.next_found AS (
-    batch @extschema@.feed_batch, has_rows boolean, is_all boolean, members @extschema@.feed_member[]
+    batch @extschema@.feed_batch, has_rows boolean, is_all boolean, members @extschema@.feed_member[],
+    rest @extschema@.feed_batch
 );
 COMMENT ON TYPE inorder_internal.next_found IS
 'Internal type. What follows a position: the batch, null if no transaction has ended; whether it has rows, and all that '
-'were committed; and the tables that were proved.';
+'were committed; the tables that were proved; and the rest of a set that has no rows any more, which comes first.';
+
+CREATE FUNCTION inorder_internal.look_by_number(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, whole boolean
+)
+RETURNS inorder_internal.next_found
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    n inorder_internal.next_found;
+    number bigint;
+    last_key text[];
+BEGIN
+    IF max_rows IS NOT NULL THEN
+        SELECT l.number, l.last_key INTO number, last_key FROM inorder_internal.last_within(t, b, max_rows) AS l;
+    END IF;
+    n.is_all := number IS NULL;
+    n.batch := CASE WHEN n.is_all THEN b
+                    ELSE inorder_internal.cut_batch(t, b, number, CASE WHEN NOT whole THEN last_key END) END;
+    n.has_rows := NOT n.is_all OR inorder_internal.has_row(inorder_internal.batch_query(t, NULL, b, '1', false));
+    RETURN n;
+END $$;
+COMMENT ON FUNCTION inorder_internal.look_by_number(
+    inorder_internal.feed_table, @extschema@.feed_batch, int, boolean) IS
+'Internal function. A batch by transaction numbers, limited to so many rows, if any.';
 
 CREATE FUNCTION inorder_internal.look(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, caller oid
@@ -142,33 +164,29 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off SET 
 AS $$
 DECLARE
     n inorder_internal.next_found;
+    members @extschema@.feed_member[];
     b @extschema@.feed_batch;
-    number bigint;
-    last_key text[];
 BEGIN
     PERFORM inorder_internal.check_max_rows(max_rows), inorder_internal.prove_ground(t, caller),
             inorder_internal.allow_bitmaps(t);
-    n.members := inorder_internal.members(t);
-    b := inorder_internal.next_batch(t, p, n.members);
-    n.has_rows := false;
-    n.is_all := true;
+    members := inorder_internal.members(t);
+    b := inorder_internal.next_batch(t, p, members);
     IF b.transactions IS NULL THEN
+        n.has_rows := false;
+        n.is_all := true;
+        n.members := members;
         RETURN n;
     END IF;
-    PERFORM inorder_internal.refuse_whole(whole, b.cut_after[1]),
-            inorder_internal.probe_table(t, inorder_internal.probe_query(t, p, b, caller));
-    IF max_rows IS NOT NULL THEN
-        SELECT l.number, l.last_key INTO number, last_key FROM inorder_internal.last_within(t, b, max_rows) AS l;
-    END IF;
-    IF number IS NOT NULL THEN
-        b := inorder_internal.cut_batch(t, b, number, CASE WHEN NOT whole THEN last_key END);
-        n.is_all := false;
-        n.has_rows := true;
+    PERFORM inorder_internal.probe_table(t, inorder_internal.probe_query(t, p, b, caller));
+    IF b.cut_after IS NULL THEN
+        n := inorder_internal.look_by_number(t, b, max_rows, whole);
     ELSE
-        n.has_rows := inorder_internal.has_row(inorder_internal.batch_query(t, NULL, b, '1', false));
+        PERFORM inorder_internal.refuse_whole(whole, b.cut_after[1]),
+                inorder_internal.prove_order_of(t, b.cut_after[1], b.cut_after[2]::smallint);
+        n := inorder_internal.look_in_order(t, b, max_rows, isempty(p.transactions));
     END IF;
     PERFORM inorder_internal.check_files(t.relation);
-    n.batch := b;
+    n.members := members;
     RETURN n;
 END $$;
 COMMENT ON FUNCTION inorder_internal.look(
@@ -183,6 +201,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     n inorder_internal.next_found;
+    passed @extschema@.feed_batch;
 BEGIN
     PERFORM inorder_internal.check_max_rows(max_rows);
     -- Most looks find nothing: without a transaction that has ended there is no row to prove anything for.
@@ -193,11 +212,31 @@ BEGIN
     END IF;
     PERFORM inorder_internal.lock_tree(t.relation, 'ACCESS SHARE');
     n := inorder_internal.look(t, p, max_rows, whole, caller);
+    IF (n.rest).transactions IS NOT NULL THEN
+        passed := n.rest;
+        n := inorder_internal.look(t, inorder_internal.advance(p, passed), max_rows, whole, caller);
+        n.rest := passed;
+    END IF;
     RETURN n;
 END $$;
 COMMENT ON FUNCTION inorder_internal.find_next(
     inorder_internal.feed_table, @extschema@.feed_position, int, boolean, oid) IS
 'Internal function. What follows a position now.';
+
+CREATE FUNCTION inorder_internal.check_readable(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid
+)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.prove_ground(t, caller), inorder_internal.check_batch(t, b);
+    IF b.cut IS NULL AND b.cut_after IS NOT NULL THEN
+        PERFORM inorder_internal.prove_order_of(t, o.column_name, o.attnum) FROM inorder_internal.order_state(b) AS o;
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.check_readable(inorder_internal.feed_table, @extschema@.feed_batch, oid) IS
+'Internal function. Error unless a batch that was made before can be read, of a table that is locked.';
 
 CREATE FUNCTION inorder_internal.batch_text(
     t inorder_internal.feed_table, b @extschema@.feed_batch, members @extschema@.feed_member[], caller oid
@@ -209,8 +248,7 @@ AS $$
 DECLARE
     joined text;
 BEGIN
-    PERFORM inorder_internal.refuse_whole(false, CASE WHEN b.cut IS NULL THEN b.cut_after[1] END),
-            inorder_internal.prove_ground(t, caller), inorder_internal.check_batch(t, b);
+    PERFORM inorder_internal.check_readable(t, b, caller);
     joined := inorder_internal.joined_query(t, b, members, caller);
     IF joined IS NOT NULL THEN
         PERFORM inorder_internal.allow_bitmaps(t), inorder_internal.probe_table(t, joined);

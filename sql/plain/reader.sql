@@ -18,6 +18,22 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.checked_timeout(interval) IS
 'Internal function. A time to wait, or an error.';
 
+CREATE FUNCTION inorder_internal.first_position(
+    t inorder_internal.feed_table, start text, order_column name
+)
+RETURNS @extschema@.feed_position
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF order_column IS NOT NULL THEN
+        PERFORM inorder_internal.type_of_column(t.relation, order_column),
+                inorder_internal.prove_order_column(t, order_column);
+    END IF;
+    RETURN inorder_internal.start_position(t, start, order_column);
+END $$;
+COMMENT ON FUNCTION inorder_internal.first_position(inorder_internal.feed_table, text, name) IS
+'Internal function. A position to begin with, in the order of a column if one is given.';
+
 CREATE FUNCTION inorder_internal.next_after(
     relation regclass, from_position @extschema@.feed_position, max_rows int, whole boolean
 )
@@ -58,10 +74,10 @@ DECLARE
     t inorder_internal.feed_table;
     p @extschema@.feed_position;
 BEGIN
-    PERFORM inorder_internal.check_reader(caller, relation), inorder_internal.refuse_whole(false, order_column);
+    PERFORM inorder_internal.check_reader(caller, relation);
     t := inorder_internal.table_of(relation);
     PERFORM inorder_internal.lock_tree(relation, 'ACCESS SHARE'), inorder_internal.prove_ground(t, caller);
-    p := inorder_internal.start_position(t, start, NULL);
+    p := inorder_internal.first_position(t, start, order_column);
     PERFORM inorder_internal.make_durable();
     RETURN p;
 END
@@ -71,8 +87,11 @@ DECLARE
     n inorder_internal.next_found := inorder_internal.next_after(relation, from_position, max_rows,
                                                                  coalesce(whole_transactions, false));
 BEGIN
-    -- A batch without rows is not passed, so that a poll that finds nothing has nothing to flush.
-    IF NOT n.has_rows THEN
+    -- A batch without rows is not passed, so that a poll that finds nothing has nothing to flush; but what is left of a
+    -- set is, since the next batch follows it.
+    IF (n.rest).transactions IS NOT NULL THEN
+        n.batch := n.rest;
+    ELSIF NOT n.has_rows THEN
         RETURN inorder_internal.no_batch(from_position);
     END IF;
     t := inorder_internal.table_of(relation);

@@ -115,7 +115,7 @@ AS $$
 DECLARE
     c record;
 BEGIN
-    k := inorder_internal.find_after(k, max_rows);
+    k := inorder_internal.pass_rest(inorder_internal.find_after(k, max_rows));
     IF NOT (k.next).has_rows THEN
         PERFORM inorder_internal.note_empty_poll(k.feed, k.is_poll_due, (k.next).batch, k.asked);
         RETURN k;

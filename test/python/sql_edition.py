@@ -22,8 +22,8 @@ DIFFERENCES = TEST / "sql_edition"
 REGRESS = (
     "sequence_keys", "time_keys", "v7", "xact", "snapshot", "feed", "guard", "feed_partitions", "feed_prepare",
     "feed_changes", "exact_count", "feed_rights", "feed_owner", "feed_path", "feed_hidden", "feed_state", "feed_whole",
-    "feed_rows_query", "feed_batches", "feed_large", "feed_gaps", "feed_wait", "feed_notify", "feed_retention",
-    "feed_lag", "feeds",
+    "feed_rows_query", "feed_order", "feed_batches", "feed_split", "feed_shares", "feed_large", "feed_gaps",
+    "feed_wait", "feed_notify", "feed_retention", "feed_lag", "feeds",
 )  # fmt: skip
 # Of what the SQL edition does not have.
 NOT_RUN = {
@@ -33,17 +33,13 @@ NOT_RUN = {
     "uuid_extras": "min(uuid), max(uuid) and partitions by time",
     "index_pages": "what an index looks like",
     "feed_limit": "callers that do not take all rows, whom the SQL edition does not know",
-    "feed_order": "delivery in the order of a column",
-    "feed_split": "parts of batches",
-    "feed_shares": "delivery in the order of a column",
     "feed_parts": "which partitions a query is planned over",
-    "feed_worker_order": "delivery in the order of a column",
-    "feed_order_of_cause": "delivery in the order of a column",
 }
 ISOLATION = (
     "xact_order", "shared_sequence", "feed_own_rows", "feed_gap_uuid", "feed_gap_default", "feed_gap_generated",
-    "feed_isolation", "feed_two_readers", "feed_batch_holder", "feed_workers", "feed_worker_levels", "feed_roles",
-    "feed_table_changes", "feed_failing_consumer", "feed_nobody_waits", "feed_detach", "exact_count_fold",
+    "feed_isolation", "feed_two_readers", "feed_batch_holder", "feed_workers", "feed_worker_order",
+    "feed_worker_levels", "feed_roles", "feed_table_changes", "feed_failing_consumer", "feed_order_of_cause",
+    "feed_nobody_waits", "feed_detach", "exact_count_fold",
 )  # fmt: skip
 SETTINGS = (
     "timezone = 'PST8PDT'", "datestyle = Postgres, MDY", "bytea_output = 'hex'", "intervalstyle = 'postgres_verbose'",

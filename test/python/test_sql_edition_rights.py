@@ -302,7 +302,6 @@ def test_a_key_that_carries(edition: Connection) -> None:
 def test_a_standby_and_what_is_missing_are_refused(edition: Connection) -> None:
     """With what to do instead."""
     for statement in (
-        "SELECT feed_create('o', 'events', order_column => 'n')", "SELECT feed_split('events', null, 2)",
         "SELECT feed_apply('f', 'SELECT * FROM batch LIMIT 1')",
     ):  # fmt: skip
         with pytest.raises(psycopg.errors.FeatureNotSupported) as caught:
