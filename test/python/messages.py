@@ -1,0 +1,69 @@
+"""The errors that the sources raise, with … in the place of what each names."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LITERALS = r'((?:\s*(?:"(?:[^"\\]|\\.)*"|[A-Z_0-9]+))+)'
+IN_C = re.compile(rf"\berrmsg(?:_plural)?\({LITERALS}")
+# A level below ERROR is no error.
+IN_SQL = re.compile(r"\bRAISE (?:EXCEPTION )?'((?:[^']|'')*)'")
+
+
+def in_c(source: str) -> Iterator[str]:
+    """The messages of a file in C.
+
+    >>> list(in_c('ereport(ERROR, (errmsg("table %s has \\\\"%.*s\\\\" of %llu" " rows", a)));'))
+    ['table … has "…" of … rows']
+    """
+    for report in re.findall(r"ereport\(ERROR\b.*?\);(?:\n|$)", source, re.DOTALL):
+        for literals in IN_C.findall(report):
+            parts = re.findall(r'"((?:[^"\\]|\\.)*)"|([A-Z_0-9]{2,})', literals)
+            text = "".join("…" if constant else literal for literal, constant in parts)
+            yield re.sub(r"%[-.*0-9]*(?:ll|l)?[a-z]", "…", text).replace('\\"', '"')
+
+
+def in_sql(source: str) -> Iterator[str]:
+    """The messages of a file of SQL.
+
+    >>> list(in_sql("RAISE 'start must be ''now'', not %', x; RAISE WARNING 'no error';"))
+    ["start must be 'now', not …"]
+    """
+    for text in IN_SQL.findall(source):
+        yield text.replace("''", "'").replace("%", "…")
+
+
+# Messages that consist of what is wrong: where that stands, and what is around it.
+FAULT = r'"((?:has|is|was|may|names) [^"]*)"'
+FAULTS = (
+    ("src/leaf.c", FAULT, "table … {}"),
+    ("src/column.c", FAULT, "column … of table … {}"),
+    ("src/order.c", FAULT, "column … of table … {}"),
+    ("src/shares.c", FAULT, "column … of table … {}"),
+    ("src/files.c", FAULT, "table … {} after the snapshot of this transaction was taken"),
+    ("src/guard.c", FAULT, 'trigger "…" {}'),
+    ("src/notify.c", r'refuse\((?:psprintf\()?"(.*)"', "{}"),
+    ("sql/table.sql", r"THEN '(is [^;]*?|has [^;]*?)'\n", "cannot read … by transactions: it {}"),
+)
+AROUND = {
+    "…", "table … …", "column … of table … …", 'trigger "…" …', "cannot read … by transactions: it …",
+    "table … … after the snapshot of this transaction was taken", "… after the snapshot of this transaction was taken",
+}  # fmt: skip
+
+
+def messages() -> dict[str, str]:
+    """All of them, each with a file that raises it."""
+    found: dict[str, str] = {}
+    for path in sorted(ROOT.glob("src/*.c")):
+        found |= dict.fromkeys(in_c(path.read_text()), path.name)
+    for path in [*sorted(ROOT.glob("sql/*.sql")), *sorted(ROOT.glob("sql/plain/*.sql"))]:
+        found |= {text: found.get(text, path.name) for text in in_sql(path.read_text())}
+    assert set(found) >= AROUND
+    for name, pattern, around in FAULTS:
+        faults = re.findall(pattern, (ROOT / name).read_text())
+        assert faults, f"no fault in {name}"
+        for fault in faults:
+            says = re.sub(r"%[a-z]", "…", fault).replace("''", "'").replace('\\"', '"')
+            found[around.format(says)] = Path(name).name
+    return {text: name for text, name in found.items() if text not in AROUND}
