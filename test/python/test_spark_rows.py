@@ -2,6 +2,7 @@
 
 import datetime
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 
 import pytest
@@ -15,6 +16,7 @@ from inorder.spark.plan import Plan, Task
 from conftest import SETTINGS
 from standby import Standby
 from tail_runs import insert
+from waiting import PATIENCE, wait_for
 
 NEEDED = "the extra 'spark' is not installed: script/engines installs it, and runs this"
 rows = pytest.importorskip("inorder.spark.rows", reason=NEEDED)
@@ -201,3 +203,57 @@ def test_a_standby_is_waited_for(pair: tuple[Cluster, Standby]) -> None:
             rows_of(tasks, standby.dsn, {"n": "int"}, wait=1)
         other.execute("SELECT pg_wal_replay_resume()")
         assert [row["n"] for row in rows_of(tasks, standby.dsn, {"n": "int"})] == [1, 2, 3, 4, 5]
+
+
+@pytest.fixture
+def of_19(pair: tuple[Cluster, Standby]) -> tuple[Cluster, Standby]:
+    """Servers that have WAIT FOR LSN."""
+    with connect(pair[1].dsn) as connection:
+        if connection.info.server_version < rows.HAS_WAIT_FOR_LSN:
+            pytest.skip(f"WAIT FOR LSN is of PostgreSQL 19, this is {connection.info.server_version // 10000}")
+    return pair
+
+
+def test_from_19_on_the_server_itself_waits(of_19: tuple[Cluster, Standby], monkeypatch: pytest.MonkeyPatch) -> None:
+    """By WAIT FOR LSN, until the WAL is replayed or the time is over: nothing looks again and again."""
+    monkeypatch.setattr(rows, "looked_for", lambda *_: pytest.fail("the client looked"))
+    primary, standby = of_19
+    with (
+        connect(primary.dsn) as writer, connect(standby.dsn) as other, ThreadPoolExecutor(1) as pool,
+        Plan(parsed({"dsn": primary.dsn, "table": "events"})) as plan,
+    ):  # fmt: skip
+        start = plan.start()
+        seen = plan.next(start, None)
+        standby.catch_up()
+        other.execute("SELECT pg_wal_replay_pause()")
+        insert(writer, 3)
+        tasks = plan.tasks(seen, plan.next(seen, None))
+        with pytest.raises(InorderError, match=r"has not replayed the WAL up to .* in 1 s"):
+            rows_of(tasks, standby.dsn, {"n": "int"}, wait=1)
+        reader = pool.submit(rows_of, tasks, standby.dsn, {"n": "int"})
+        waiting = f"SELECT FROM pg_stat_activity WHERE query LIKE 'WAIT FOR LSN ''{tasks[0].slice.lsn}''%'"
+        wait_for(lambda: other.execute(f"{waiting} AND state = 'active'".encode()).rowcount)
+        assert not reader.done()
+        other.execute("SELECT pg_wal_replay_resume()")
+        assert [row["n"] for row in reader.result(PATIENCE)] == [1, 2, 3]
+
+
+def test_from_19_on_a_standby_that_is_promoted_meanwhile_is_refused(of_19: tuple[Cluster, Standby]) -> None:
+    """The wait ends at once, and the batch is of another timeline: its rows may be lost there."""
+    primary, _ = of_19
+    with Standby(primary) as standby, ThreadPoolExecutor(1) as pool:
+        standby.start(SETTINGS)
+        standby.catch_up()
+        with (
+            connect(primary.dsn) as writer, connect(standby.dsn) as other,
+            Plan(parsed({"dsn": primary.dsn, "table": "events"})) as plan,
+        ):  # fmt: skip
+            other.execute("SELECT pg_wal_replay_pause()")
+            seen = plan.next(plan.start(), None)
+            insert(writer, 3)
+            tasks = plan.tasks(seen, plan.next(seen, None))
+            reader = pool.submit(rows_of, tasks, standby.dsn, {"n": "int"})
+            wait_for(lambda: other.execute("SELECT FROM pg_stat_activity WHERE query LIKE 'WAIT FOR LSN%'").rowcount)
+            standby.promote()
+            with pytest.raises(InorderError, match="another server or timeline"):
+                reader.result(PATIENCE)
