@@ -4,6 +4,7 @@ A position is the text that the server wrote, and is passed back as it is.
 """
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -44,16 +45,19 @@ class Slice:
     lsn: str
 
 
-class Reader:
-    """A table on a server, in a session that is opened at the first question and again after it was lost.
+class Line:
+    """A session that is opened when it is needed, and again after it was lost. Threads take it in turn."""
 
-    Once it has been there, a server that restarts or resolves a conflict is asked again, ten times in most of a minute.
-    """
-
-    def __init__(self, dsn: str, table: str, accept_origin: bool = False) -> None:
-        self.dsn, self.name, self.accept_origin = dsn, table, accept_origin
+    def __init__(self, dsn: str, kind: type[Session] = Session) -> None:
+        self.dsn, self.kind = dsn, kind
         self.session: Session | None = None
-        self.found: Table | None = None
+        self.turn = threading.RLock()
+
+    def open(self) -> Session:
+        """The session."""
+        if self.session is None or self.session.connection.closed:
+            self.session = self.kind(self.dsn)
+        return self.session
 
     def close(self) -> None:
         """Leave the server."""
@@ -61,26 +65,43 @@ class Reader:
         if session is not None:
             session.close()
 
+
+class Reader:
+    """A table on a server, in a session that is opened at the first question and again after it was lost.
+
+    Once it has been there, a server that restarts or resolves a conflict is asked again, ten times in most of a minute.
+    Readers of several tables of a server may share a line.
+    """
+
+    def __init__(self, at: str | Line, table: str, accept_origin: bool = False) -> None:
+        self.line = at if isinstance(at, Line) else Line(at)
+        self.name, self.accept_origin = table, accept_origin
+        self.found: Table | None = None
+
+    def close(self) -> None:
+        """Leave the server."""
+        self.line.close()
+
     def ask(self, step: Callable[[Session, Table], Result]) -> Result:
         """What a step returns, in the session."""
         for pause in islice(pauses(), TRIES):
-            try:
-                return step(*self.opened())
-            except psycopg.Error as error:
-                self.close()
-                if self.found is None or not may_pass(error):
-                    raise explained(error, ACCEPTANCE) from error
-                reason = error
+            with self.line.turn:
+                try:
+                    return step(*self.opened())
+                except psycopg.Error as error:
+                    self.close()
+                    if self.found is None or not may_pass(error):
+                        raise explained(error, ACCEPTANCE) from error
+                    reason = error
             time.sleep(pause)
         raise InorderError(f"the server did not answer in {TRIES} tries: {reason}") from reason
 
     def opened(self) -> tuple[Session, Table]:
         """The session, and the table in it."""
-        if self.session is None:
-            self.session = Session(self.dsn)
+        session = self.line.open()
         if self.found is None:
-            self.found = self.session.table(self.name)
-        return self.session, self.found
+            self.found = session.table(self.name)
+        return session, self.found
 
     def table(self) -> Table:
         """The table, found by the user's search_path."""

@@ -1,6 +1,8 @@
 """The shards of a table that Citus has distributed, as the coordinator knows them, and sessions on their nodes."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import LiteralString
 
 import psycopg
 from psycopg import sql
@@ -11,10 +13,12 @@ from inorder.errors import InputError
 from inorder.session import Session, Table, explained
 
 COORDINATOR = 0  # its group; every other node has another
+ANEW = "HINT:  Start with a new position."
 HASH = "h"  # distributed by the hash of a column
 # Citus hides shards in pg_class from applications that it does not know, and takes LOCK TABLE for a change of a shard.
-SHOW_SHARDS = sql.SQL(
-    "SET LOCAL citus.override_table_visibility = off; SET LOCAL citus.enable_manual_changes_to_shards = on;\n"
+SETTINGS: tuple[LiteralString, ...] = (
+    "SET LOCAL citus.override_table_visibility = off",
+    "SET LOCAL citus.enable_manual_changes_to_shards = on",
 )
 
 
@@ -29,6 +33,15 @@ class Shard:
     port: int
     low: int | None = None  # of the hash; None where a shard is never split
     high: int | None = None
+
+    @property
+    def key(self) -> str:
+        """A shard on a node: moved, it is another. The node stays itself if another server takes its place.
+
+        >>> Shard(102008, "public.t_102008", 2, "w2", 5432).key
+        '102008@2'
+        """
+        return f"{self.id}@{self.group}"
 
     @property
     def place(self) -> str:
@@ -54,7 +67,7 @@ class Shard:
 class ShardSession(Session):
     """A session on the node of a shard, to which Citus shows it."""
 
-    first = SHOW_SHARDS
+    first = sql.SQL(f"{';'.join(SETTINGS)};\n")
 
 
 class Distributed:
@@ -66,6 +79,11 @@ class Distributed:
         (is_citus,) = session.row(query("citus_is_there"))
         if not is_citus:
             raise InputError(f"the database '{self.table.database}' has no extension citus: {name} has no shards")
+
+    def nodes(self) -> dict[int, tuple[str, int]]:
+        """Host and port of each node, by its group; also of those without a shard of the table."""
+        rows = self.session.rows(query("citus_nodes"))
+        return {int(str(group)): (str(host), int(str(port))) for group, host, port in rows}
 
     def shards(self) -> list[Shard]:
         """All of them, in the order of their ids."""
@@ -90,19 +108,60 @@ def shard_of(row: tuple[object, ...]) -> Shard:
     return Shard(int(str(number)), str(table), int(str(group)), str(host), int(str(port)), *bounds)
 
 
-def node_dsn(session: Session, shard: Shard) -> str:
-    """The connection string of a session on the coordinator, led to the node of a shard.
+def successors(known: Mapping[str, Shard], now: Sequence[Shard]) -> dict[str, list[Shard]]:
+    """Of the shards that are known by their keys, those that are not there any more, and what they have become.
 
-    An empty hostaddr keeps that of the environment away. What the string leaves out comes from libpq's environment and
-    files, for every node.
+    >>> whole, half = Shard(1, "t_1", 1, "a", 5432, 0, 9), Shard(2, "t_2", 2, "b", 5432, 0, 4)
+    >>> rest = Shard(3, "t_3", 1, "a", 5432, 5, 9)
+    >>> [shard.key for shard in successors({whole.key: whole}, [half, rest])["1@1"]]
+    ['2@2', '3@1']
     """
+    present = {shard.key for shard in now}
+    come = [shard for shard in now if shard.key not in known]
+    found = {key: [one for one in come if shard.holds(one)] for key, shard in known.items() if key not in present}
+    for shard in come:
+        if not any(shard in parts for parts in found.values()):
+            raise InputError(
+                f"{shard.place} is not a part of a shard that was read: the table was distributed anew\n{ANEW}"
+            )
+    for key, parts in found.items():
+        if not parts:
+            raise InputError(f"{known[key].place} is no shard of the table any more\n{ANEW}")
+    return found
+
+
+@dataclass(frozen=True)
+class Node:
+    """Where a node is, for a session like one on the coordinator; without a host it is the coordinator."""
+
+    host: str | None
+    port: int
+    database: str
+    user: str
+
+    def dsn(self, coordinator: str) -> str:
+        """The connection string of the coordinator, led to the node.
+
+        An empty hostaddr keeps that of the environment away. What the string leaves out comes from libpq's environment
+        and files, for every node.
+        """
+        if self.host is None:
+            return coordinator
+        given = {name: value for name, value in conninfo_to_dict(coordinator).items() if name != "hostaddr"}
+        return make_conninfo("", **given | {
+            "host": self.host, "port": self.port, "hostaddr": "", "dbname": self.database, "user": self.user,
+        })  # fmt: skip
+
+
+def node_of(session: Session, shard: Shard) -> Node:
+    """The node of a shard, for the role and the database of a session on the coordinator."""
     info = session.connection.info
-    if shard.group == COORDINATOR:
-        return session.dsn
-    given = {name: value for name, value in conninfo_to_dict(session.dsn).items() if name != "hostaddr"}
-    return make_conninfo("", **given | {
-        "host": shard.host, "port": shard.port, "hostaddr": "", "dbname": info.dbname, "user": info.user,
-    })  # fmt: skip
+    return Node(None if shard.group == COORDINATOR else shard.host, shard.port, info.dbname, info.user)
+
+
+def node_dsn(session: Session, shard: Shard) -> str:
+    """The connection string of a session on the coordinator, led to the node of a shard."""
+    return node_of(session, shard).dsn(session.dsn)
 
 
 def on_node(session: Session, shard: Shard, writes: bool = False) -> ShardSession:

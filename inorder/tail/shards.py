@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import psycopg
 
-from inorder.citus.shards import Distributed, Shard, ShardSession, on_node
+from inorder.citus.handover import NotReadableError, gone, handed_over, held, is_frozen, unreadable
+from inorder.citus.shards import Distributed, Shard, ShardSession, on_node, successors
 from inorder.database import query
 from inorder.errors import InorderError, InputError
 from inorder.reconnect import report
 from inorder.session import Session
 from inorder.stream import Rows
 from inorder.tail.formats import FORMATS
-from inorder.tail.handover import handed_over, is_frozen
 from inorder.tail.plan import Plan
 from inorder.tail.position import PositionFile
-from inorder.tail.shards_state import Entry, ShardsState, decode, encode, key_of
+from inorder.tail.shards_state import Entry, ShardsState, decode, encode
 from inorder.tail.sources import Batch, TableSource, as_json
 from inorder.tail.state import Mark, State
 
@@ -145,7 +145,7 @@ class ShardsSource:
     def begin_file(self, shards: list[Shard]) -> None:
         """A position in each shard, all in one file from the beginning."""
         table = self.distributed.table
-        entries = {key_of(shard): Entry(shard, self.start(shard)) for shard in shards}
+        entries = {shard.key: Entry(shard, self.start(shard)) for shard in shards}
         self.file.save(ShardsState(table.database, table.quoted, entries))
 
     def start(self, shard: Shard) -> dict[str, object]:
@@ -282,18 +282,8 @@ class ShardsSource:
         """Look where the shards are now; true if another round has to be read."""
         shards = self.distributed.shards()
         self.places = {shard.group: shard for shard in shards}
-        now = {key_of(shard) for shard in shards}
-        moved = [key for key in self.readers if key not in now]
-        come = [shard for shard in shards if key_of(shard) not in self.readers]
-        places = [self.file.present.entries[key].shard for key in moved]
-        unknown = [shard for shard in come if not any(place.holds(shard) for place in places)]
-        if unknown:
-            raise InputError(
-                f"{unknown[0].place} is not a part of a shard that was read: the table was distributed anew\n"
-                "HINT:  Start with a new position."
-            )
-        again = [self.follow(key, [shard for shard in come if place.holds(shard)])
-                 for key, place in zip(moved, places, strict=True)]  # fmt: skip
+        moved = successors({key: entry.shard for key, entry in self.file.present.entries.items()}, shards)
+        again = [self.follow(key, parts) for key, parts in moved.items()]
         if any(again):
             self.begin_round()
         return any(again)
@@ -301,9 +291,8 @@ class ShardsSource:
     def follow(self, key: str, shards: list[Shard]) -> bool:
         """Go on where a shard was moved to, or split into, once all of it has been read; true if there is more."""
         shard = self.file.present.entries[key].shard
-        if not shards:
-            raise InputError(f"{shard.place} is no shard of the table any more\nHINT:  Start with a new position.")
-        self.hold(key, shard)
+        if key not in self.held:
+            self.held[key] = held(self.coordinator, shard)
         if key not in self.frozen:
             if is_frozen(self.node(shard), shard):
                 self.frozen.add(key)
@@ -312,24 +301,10 @@ class ShardsSource:
         try:
             positions = handed_over(self.coordinator, self.distributed.table, self.node(shard), shard,
                                     [(one, self.node(one)) for one in shards])  # fmt: skip
-        except psycopg.errors.UndefinedTable as error:
-            raise gone(shard) from error
-        except psycopg.errors.ObjectNotInPrerequisiteState:
-            return self.later(key, unreadable(shards[0], self.name))
+        except NotReadableError as error:
+            return self.later(key, error)
         self.take(key, shards, positions)
         return True
-
-    def hold(self, key: str, shard: Shard) -> None:
-        """Keep Citus from removing the old place, which it would do before it moves the next shard."""
-        if key in self.held:
-            return
-        self.held[key] = node = on_node(self.coordinator, shard)
-        try:
-            table = node.table(shard.table)
-            hold = node.statement(query("hold_type"), table=table.identifier)
-            node.connection.execute(node.message(node.begin("READ COMMITTED"), query("session_settings"), hold))
-        except psycopg.errors.UndefinedTable as error:
-            raise gone(shard) from error
 
     def take(self, key: str, shards: list[Shard], positions: list[dict[str, object]]) -> None:
         """The new shards in the place of the old one, in one save."""
@@ -340,10 +315,10 @@ class ShardsSource:
         del self.readers[key]
         self.held.pop(key).close()
         for shard, position in zip(shards, positions, strict=True):
-            entries[key_of(shard)] = Entry(shard, position)
+            entries[shard.key] = Entry(shard, position)
         self.file.save(replace(state, entries=entries))
         for shard in shards:
-            self.attach_shard(key_of(shard), shard)
+            self.attach_shard(shard.key, shard)
         report(f"{was.shard.place} is read; going on with {', '.join(shard.place for shard in shards)}")
 
     def later(self, key: str, error: InorderError) -> bool:
@@ -354,19 +329,3 @@ class ShardsSource:
             report(str(error))
             self.reported.add(key)
         return False
-
-
-def unreadable(shard: Shard, table: str) -> InputError:
-    """The error about a shard that was not prepared."""
-    return InputError(
-        f"{shard.place} is not readable\nHINT:  Run inorder citus {table}: shards that were moved need it again."
-    )
-
-
-def gone(shard: Shard) -> InputError:
-    """The error about a shard that was removed before it was read."""
-    return InputError(
-        f"{shard.place} is gone, and not all of its rows may have been read\n"
-        "HINT:  Start with a new position. To keep shards that were moved until they are read, set "
-        "citus.defer_shard_delete_interval to -1, and call citus_cleanup_orphaned_resources() afterwards."
-    )

@@ -40,15 +40,6 @@ class ShardsState:
         return replace(self, entries=entries)
 
 
-def key_of(shard: Shard) -> str:
-    """A shard on a node: moved, it is another. The node stays itself if another server takes its place.
-
-    >>> key_of(Shard(102008, "public.t_102008", 2, "w2", 5432))
-    '102008@2'
-    """
-    return f"{shard.id}@{shard.group}"
-
-
 def encode(state: ShardsState) -> bytes:
     """The text of the file.
 
@@ -76,7 +67,7 @@ def state_of(whole: Json) -> ShardsState:
     """The parts as objects of ours, checked as those of one table are."""
     if "shards" not in whole:
         raise ValueError("it is a position in one table, not in shards: leave out --shards")
-    entries = {key_of(entry.shard): entry for entry in map(entry_of, whole.pop("shards"))}
+    entries = {entry.shard.key: entry for entry in map(entry_of, whole.pop("shards"))}
     pending, output = whole.pop("pending"), whole.pop("output", None)
     pending_in = None if pending is None else pending.pop("shard")
     require(pending_in is None or pending_in in entries, "shard of the pending batch")

@@ -7,19 +7,29 @@ import itertools
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from threading import Event
 
-import psycopg
 import pytest
 from inorder.database import Connection, connect
 from psycopg.conninfo import make_conninfo
 
 import preloaded
-from citus_nodes import NUMBER, PG_CONFIG, Nodes, delivered, move, prepare, run, shards, split, start, stored, tool
+from citus_nodes import (
+    NUMBER,
+    PG_CONFIG,
+    Nodes,
+    Writers,
+    delivered,
+    move,
+    prepare,
+    run,
+    shards,
+    split,
+    start,
+    stored,
+    tool,
+)  # fmt: skip
 from tail_runs import read_until
 from waiting import PATIENCE, wait_for
 
@@ -28,8 +38,6 @@ pytestmark = [
     pytest.mark.citus,
     pytest.mark.skipif(not PG_CONFIG, reason="no server with Citus: script/citus PG_CONFIG"),
 ]
-
-WRITERS = 4
 
 
 def test_all_shards_are_one_stream(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
@@ -142,7 +150,7 @@ def test_a_reader_goes_on_elsewhere(
     coordinator.execute(insert, ["before the guard"])
     with tail.started(events, "--shards", "--position", "p", to="out") as running:
         assert running.wait(PATIENCE) == 2
-        assert running.stderr and f"inorder citus {events}".encode() in running.stderr.read()
+        assert running.stderr and f"inorder citus public.{events}".encode() in running.stderr.read()
     prepare(nodes, tmp_path, events)
     coordinator.execute(insert, ["after the guard"])
     for _ in range(2):
@@ -278,48 +286,6 @@ def test_preparation_goes_on(nodes: Nodes, coordinator: Connection, events: str,
             read_until(running, f"going on with shard {number} ".encode())
         wait_for(lambda: delivered(tmp_path) == stored(coordinator, events))
         assert citus.poll() is None
-
-
-class Writers:
-    """Sessions that insert until they are stopped: several rows a transaction, into several shards; some roll back."""
-
-    def __init__(self, dsn: str, table: str, seed: int) -> None:
-        self.dsn, self.table, self.seed = dsn, table, seed
-        self.stop = Event()
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """While the block lasts; an error of theirs is one of the test."""
-        with ThreadPoolExecutor(WRITERS) as pool:
-            futures: list[Future[None]] = [pool.submit(self.write, number) for number in range(WRITERS)]
-            try:
-                yield
-            finally:
-                self.stop.set()
-            for future in futures:
-                future.result()
-
-    def write(self, number: int) -> None:
-        """One of them. A statement that was planned for a shard that has gone is an error of Citus, and rolled back."""
-        chance = random.Random(self.seed + number)
-        with connect(self.dsn) as connection:
-            for turn in itertools.count():
-                if self.stop.is_set():
-                    return
-                try:
-                    with connection.transaction(force_rollback=chance.random() < 0.1):
-                        self.insert(connection, chance, f"{number}-{turn}")
-                except psycopg.errors.InternalError_ as error:
-                    assert "could not find valid entry for shard" in str(error)
-
-    def insert(self, connection: Connection, chance: random.Random, token: str) -> None:
-        """The rows of a transaction, each with a token of its own."""
-        one = f"INSERT INTO {self.table} (tenant, n) VALUES (%s, %s)"
-        many = f"INSERT INTO {self.table} (tenant, n) SELECT g, %s || g FROM generate_series(1, 50) AS g"
-        for row in range(chance.randint(1, 5)):
-            connection.execute(one.encode(), [chance.randint(0, 1000), f"{token}-{row}"])
-        if chance.random() < 0.1:
-            connection.execute(many.encode(), [f"{token}-many-"])
 
 
 def test_stress(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:

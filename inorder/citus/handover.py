@@ -10,15 +10,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+import psycopg
 from psycopg import sql
 
-from inorder.citus.shards import Shard, ShardSession
+from inorder.citus.shards import ANEW, Shard, ShardSession, on_node
 from inorder.database import query
 from inorder.errors import InputError
 from inorder.patience import patiently
 from inorder.session import Session, Table
 
 LOOKED_UP = 100_000  # transactions in one query, which reads the old table
+
+
+class NotReadableError(InputError):
+    """A shard is not readable yet."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +58,24 @@ class Place:
         return patiently(self.node.connection, once)
 
 
-def is_frozen(node: ShardSession, shard: Shard) -> bool:
+def held(coordinator: Session, shard: Shard) -> ShardSession:
+    """A session that keeps Citus from removing an old place, which it would do before it moves the next shard."""
+    node = on_node(coordinator, shard)
+    try:
+        table = node.table(shard.table)
+        hold = node.statement(query("hold_type"), table=table.identifier)
+        node.connection.execute(node.message(node.begin("READ COMMITTED"), query("session_settings"), hold))
+    except BaseException as error:
+        node.close()
+        if isinstance(error, psycopg.errors.UndefinedTable):
+            raise gone(shard) from error
+        raise
+    return node
+
+
+def is_frozen(node: Session, shard: Shard) -> bool:
     """Whether nobody writes to a shard that Citus has moved away: what began before may still have to be committed."""
-    (writers,) = node.row(query("tail_shard_writers"), table=node.table(shard.table).oid)
+    (writers,) = node.row(query("shard_writers"), table=node.table(shard.table).oid)
     return not writers
 
 
@@ -63,12 +83,23 @@ def handed_over(
     coordinator: Session, table: Table, old: ShardSession, was: Shard, new: list[tuple[Shard, ShardSession]]
 ) -> list[dict[str, object]]:
     """Positions in the new shards after which nothing comes that was in the old one, all of which was read."""
+    try:
+        return positions_in(coordinator, table, old, was, new)
+    except psycopg.errors.UndefinedTable as error:
+        raise gone(was) from error
+    except psycopg.errors.ObjectNotInPrerequisiteState as error:
+        raise unreadable(new[0][0], table.quoted) from error
+
+
+def positions_in(
+    coordinator: Session, table: Table, old: ShardSession, was: Shard, new: list[tuple[Shard, ShardSession]]
+) -> list[dict[str, object]]:
+    """The same, with the errors of the server."""
     column = number_column(coordinator, table)
     key = key_columns(old, old.table(was.table))
     if not key:
         raise InputError(
-            f"{was.place} was moved or split, and has no primary key by which rows that were read are known\n"
-            "HINT:  Start with a new position."
+            f"{was.place} was moved or split, and has no primary key by which rows that were read are known\n{ANEW}"
         )
     before = Place(old, old.table(was.table), key)
     positions, copied = [], 0
@@ -80,7 +111,7 @@ def handed_over(
         fresh = list(not_in(before, seen))
         copied += sum(one.rows for one in seen) - sum(one.rows for one in fresh)
         (left,) = node.row(
-            query("tail_without"), transactions=position["transactions"], numbers=[one.number for one in fresh]
+            query("shard_without"), transactions=position["transactions"], numbers=[one.number for one in fresh]
         )
         positions.append(position | {"transactions": left})
     check_copied(before, was, copied)
@@ -98,12 +129,12 @@ def number_column(coordinator: Session, table: Table) -> str:
 
 def key_columns(node: ShardSession, table: Table) -> list[str]:
     """Those of the primary key."""
-    return [str(name) for (name,) in node.rows(query("tail_key_columns"), table=table.oid)]
+    return [str(name) for (name,) in node.rows(query("shard_key_columns"), table=table.oid)]
 
 
 def transactions(place: Place, column: str, ended: object) -> list[Seen]:
     """Those of a set that have rows in a shard."""
-    rows = place.rows("tail_shard_numbers", column=sql.Identifier(column), transactions=ended)
+    rows = place.rows("shard_numbers", column=sql.Identifier(column), transactions=ended)
     return [Seen(int(str(number)), int(str(amount)), str(key)) for number, amount, key in rows]
 
 
@@ -111,16 +142,32 @@ def not_in(old: Place, seen: list[Seen]) -> Iterator[Seen]:
     """Those whose row is not in the old table."""
     rest = iter(seen)
     while some := list(islice(rest, LOOKED_UP)):
-        found = {str(key) for (key,) in old.rows("tail_shard_has", keys=[one.key for one in some])}
+        found = {str(key) for (key,) in old.rows("shard_has", keys=[one.key for one in some])}
         yield from (one for one in some if one.key not in found)
 
 
 def check_copied(old: Place, was: Shard, copied: int) -> None:
     """Error unless the transactions that have copied rows have these rows and no other."""
-    ((rows,),) = old.rows("tail_shard_rows")
+    ((rows,),) = old.rows("shard_rows")
     if rows != copied:
         raise InputError(
             f"{was.place} has {rows:,} rows, and the transactions that have copied them have {copied:,}: it was moved "
             "again before it was read, or rows were deleted before the new place had a guard\n"
             "HINT:  Start with a new position, or read the shards as tables of their nodes."
         )
+
+
+def unreadable(shard: Shard, table: str) -> NotReadableError:
+    """The error about a shard that was not prepared."""
+    return NotReadableError(
+        f"{shard.place} is not readable\nHINT:  Run inorder citus {table}: shards that were moved need it again."
+    )
+
+
+def gone(shard: Shard) -> InputError:
+    """The error about a shard that was removed before it was read."""
+    return InputError(
+        f"{shard.place} is gone, and not all of its rows may have been read\n{ANEW} To keep shards that were moved "
+        "until they are read, set citus.defer_shard_delete_interval to -1, and call "
+        "citus_cleanup_orphaned_resources() afterwards."
+    )
