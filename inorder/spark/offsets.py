@@ -1,11 +1,12 @@
 """Offsets: a position of each server, by its name, as text. This is all that Spark keeps of the source.
 
-They have no connection string: whoever reads a checkpoint learns numbers, names of tables and server identifiers.
+They have no connection string: whoever reads a checkpoint learns numbers, names of tables and server identifiers. Of a
+table that Citus has distributed they have a position in each shard, by its id and the group of its node.
 """
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from inorder.errors import InputError
 
@@ -18,6 +19,13 @@ class Kept:
 
     database: str
     position: str
+    shard: str | None = None  # as JSON, if the table is one
+    follows: str | None = None  # what this is the continuation of: another shard, read to its end
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """As Spark stores it: without what there is not."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def encoded(kept: Mapping[str, Kept]) -> Offset:
@@ -26,32 +34,38 @@ def encoded(kept: Mapping[str, Kept]) -> Offset:
     >>> encoded({"a": Kept("shop", "{}")})
     {'a': {'database': 'shop', 'position': '{}'}}
     """
-    return {name: {"database": kept[name].database, "position": kept[name].position} for name in sorted(kept)}
+    return {name: kept[name].fields for name in sorted(kept)}
 
 
 def decoded(offset: object, names: tuple[str, ...]) -> dict[str, Kept]:
     """The positions of these servers; a server that was added has none yet.
 
-    >>> decoded({"a": {"database": "shop", "position": "{}"}}, ("a", "b"))
-    {'a': Kept(database='shop', position='{}')}
+    >>> decoded({"a": {"database": "shop", "position": "{}"}}, ("a", "b")) == {"a": Kept("shop", "{}")}
+    True
     """
-    if not isinstance(offset, dict) or not all(map(is_kept, offset.values())):
-        raise InputError(f"this is no offset of inorder: {str(offset)[:200]}")
-    for name in offset:
+    kept = parts_of(offset)
+    for name in kept:
         if name not in names:
             raise InputError(
                 f"the offset has a position of server {name!r}, which no option names: rows of it would be lost\n"
                 f"HINT:  The servers of this query are {', '.join(map(repr, names))}. Add dsn.{name}, or begin with a "
                 "new checkpoint."
             )
-    return {name: Kept(part["database"], part["position"]) for name, part in offset.items()}
+    return kept
+
+
+def parts_of(offset: object) -> dict[str, Kept]:
+    """The positions in an offset."""
+    if not isinstance(offset, dict) or not all(map(is_kept, offset.values())):
+        raise InputError(f"this is no offset of inorder: {str(offset)[:200]}")
+    return {name: Kept(**part) for name, part in offset.items()}
 
 
 def is_kept(part: object) -> bool:
     """Whether it is one server's part; of the position the server itself says what is wrong."""
     return (
         isinstance(part, dict)
-        and part.keys() == {"database", "position"}
+        and {"database", "position"} <= part.keys() <= {"database", "position", "shard", "follows"}
         and all(isinstance(value, str) for value in part.values())
         and is_object(part["position"])
     )

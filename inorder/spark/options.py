@@ -19,7 +19,7 @@ DEFAULT_NAME = "server"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 OF_A_SERVER = ("dsn", "dsn_env", "read_dsn", "read_dsn_env", "table")
-GENERAL = ("max_rows", "parts", "start", "end", "whole_transactions", "wait", "accept_origin")
+GENERAL = ("max_rows", "parts", "start", "end", "whole_transactions", "wait", "accept_origin", "shards")
 DEFAULT_ROWS, MOST_ROWS = 1_000_000, 2**31 - 1
 MOST_PARTS = 10_000  # of feed_split()
 DEFAULT_WAIT, LONGEST_WAIT = 60, 86_400
@@ -64,6 +64,7 @@ class Options:
     whole_transactions: bool
     wait: int  # seconds, for a standby
     accept_origin: bool
+    shards: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -84,7 +85,7 @@ def parsed(given: Mapping[str, str]) -> Options:
     options = {key.lower(): value for key, value in given.items()}
     check_known(options)
     end = options.get("end")
-    return Options(
+    return checked(Options(
         servers=servers_of(options),
         max_rows=rows_of(options.get("max_rows")),
         parts=number(options, "parts", 1, 1, MOST_PARTS),
@@ -93,7 +94,17 @@ def parsed(given: Mapping[str, str]) -> Options:
         whole_transactions=flag(options, "whole_transactions"),
         wait=number(options, "wait", DEFAULT_WAIT, 0, LONGEST_WAIT),
         accept_origin=flag(options, "accept_origin"),
-    )
+        shards=flag(options, "shards"),
+    ))  # fmt: skip
+
+
+def checked(options: Options) -> Options:
+    """What excludes each other: shards are read where they are, which the coordinator says."""
+    if options.shards and len(options.servers) > 1:
+        raise InputError("the option shards excludes several servers: give the coordinator as dsn (or dsn_env)")
+    if options.shards and options.servers[0].read != options.servers[0].plan:
+        raise InputError("the option shards excludes read_dsn: each shard is read on its node")
+    return options
 
 
 def check_known(options: Mapping[str, str]) -> None:

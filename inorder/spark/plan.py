@@ -1,17 +1,19 @@
 """What the driver asks the servers: where batches end, and how they are divided."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TypeVar
 
+from inorder.citus.shards import Node
 from inorder.errors import InputError
 from inorder.reading import Reader, Slice
-from inorder.session import Table
 from inorder.spark.columns import Field, fields_of
 from inorder.spark.offsets import Kept, Offset, decoded, encoded, from_text
-from inorder.spark.options import Options, Server
+from inorder.spark.options import Options
+
+THREADS = 16  # more servers than that wait for each other
 
 Result = TypeVar("Result")
 
@@ -28,11 +30,12 @@ class Source:
 
 @dataclass(frozen=True)
 class Task:
-    """What one task reads: a part of a batch, of the server at a place in the options."""
+    """What one task reads: a part of a batch, of the server at a place in the options, or of a node that it knows."""
 
     server: int
     source: Source
     slice: Slice
+    node: Node | None = None  # of a shard
 
 
 class Plan:
@@ -40,6 +43,7 @@ class Plan:
 
     def __init__(self, options: Options) -> None:
         self.options = options
+        self.servers = {server.name: server for server in options.servers}
         self.readers: dict[str, Reader] = {}
         self.targets: dict[str, str] | None = None  # where a run ends that reads what is available now
 
@@ -56,23 +60,28 @@ class Plan:
         for reader in self.readers.values():
             reader.close()
 
-    def reader(self, server: Server) -> Reader:
+    def reader(self, name: str) -> Reader:
         """The one of a server."""
-        if server.name not in self.readers:
-            self.readers[server.name] = Reader(server.plan.dsn(), server.table, self.options.accept_origin)
-        return self.readers[server.name]
+        if name not in self.readers:
+            server = self.servers[name]
+            self.readers[name] = Reader(server.plan.dsn(), server.table, self.options.accept_origin)
+        return self.readers[name]
 
-    def each(self, ask: Callable[[Server], Result]) -> dict[str, Result]:
-        """What all servers answer, at once."""
-        servers = self.options.servers
-        if len(servers) == 1:
-            return {servers[0].name: ask(servers[0])}
-        with ThreadPoolExecutor(len(servers)) as pool:
-            return dict(zip(self.options.names, pool.map(ask, servers), strict=True))
+    def all(self, ask: Callable[[str], Result]) -> dict[str, Result]:
+        """What all servers answer."""
+        return self.each(self.options.names, ask)
+
+    def each(self, names: Iterable[str], ask: Callable[[str], Result]) -> dict[str, Result]:
+        """What servers answer, at once."""
+        names = sorted(names)
+        if len(names) < 2:
+            return {name: ask(name) for name in names}
+        with ThreadPoolExecutor(min(len(names), THREADS)) as pool:
+            return dict(zip(names, pool.map(ask, names), strict=True))
 
     def fields(self) -> list[Field]:
         """The columns, which must be the same on all servers."""
-        found = self.each(lambda server: fields_of(self.reader(server).columns(), server.table))
+        found = self.all(lambda name: fields_of(self.reader(name).columns(), self.servers[name].table))
         (first, fields), *others = found.items()
         for name, other in others:
             if different := set(types(fields).items()) ^ set(types(other).items()):
@@ -84,63 +93,63 @@ class Plan:
                 )
         return fields
 
-    def table(self, server: Server) -> Table:
-        """The table of a server."""
-        return self.reader(server).table()
-
     def start(self) -> Offset:
         """Where a new query begins."""
         if not self.options.start.startswith("{"):
-            return encoded(self.each(self.started))
+            return encoded(self.all(self.started))
         return self.complete(self.read(from_text(self.options.start, "start")))
 
-    def started(self, server: Server) -> Kept:
+    def started(self, name: str) -> Kept:
         """Where a server without a position begins."""
         where = self.options.start if not self.options.start.startswith("{") else "beginning"
-        return Kept(self.table(server).database, self.reader(server).start(where))
+        return Kept(self.reader(name).table().database, self.reader(name).start(where))
 
     def read(self, offset: object) -> dict[str, Kept]:
         """The positions of an offset, if they are of these databases."""
         kept = decoded(offset, self.options.names)
-        for server in self.options.servers:
-            database = self.table(server).database
-            if server.name in kept and kept[server.name].database != database:
+        for name in self.options.names:
+            database = self.reader(name).table().database
+            if name in kept and kept[name].database != database:
                 raise InputError(
-                    f"the offset has a position in the database {kept[server.name].database!r} for server "
-                    f"{server.name!r}, which is in {database!r}"
+                    f"the offset has a position in the database {kept[name].database!r} for server {name!r}, which is "
+                    f"in {database!r}"
                 )
         return kept
 
     def complete(self, kept: Mapping[str, Kept]) -> Offset:
         """With the servers that were added: they begin here, and their first rows are in the next batch."""
-        return encoded(self.each(lambda server: kept.get(server.name) or self.started(server)))
+        return encoded(self.all(lambda name: kept.get(name) or self.started(name)))
 
     def next(self, start: Offset, max_rows: int | None, wait: float = 0) -> Offset:
         """The offset after the next batch, which has at most so many rows; the same if none come in a time."""
         kept = self.read(start)
-        if len(kept) < len(self.options.servers):
+        if len(kept) < len(self.servers):
             return self.complete(kept)
-        have_rows = self.each(lambda server: self.reader(server).has_rows(kept[server.name].position, wait))
+        have_rows = self.each(kept, lambda name: self.reader(name).has_rows(kept[name].position, wait))
+        return encoded(self.advanced(kept, have_rows, max_rows))
+
+    def advanced(
+        self, kept: Mapping[str, Kept], have_rows: Mapping[str, bool], max_rows: int | None
+    ) -> dict[str, Kept]:
+        """The positions after the next batch, divided among those that have rows."""
         share = None if max_rows is None else max(max_rows // max(sum(have_rows.values()), 1), 1)
 
-        def advanced(server: Server) -> Kept:
-            here = kept[server.name]
-            if not have_rows[server.name]:
-                return here
-            until = None if self.targets is None else self.targets[server.name]
-            reader, whole = self.reader(server), self.options.whole_transactions
-            return Kept(here.database, reader.next(here.position, share, whole, until) or here.position)
+        def after(name: str) -> Kept:
+            until = None if self.targets is None else self.targets.get(name)
+            whole = self.options.whole_transactions
+            position = self.reader(name).next(kept[name].position, share, whole, until) if have_rows[name] else None
+            return kept[name] if position is None else replace(kept[name], position=position, follows=None)
 
-        return encoded(self.each(advanced))
+        return self.each(kept, after)
 
     def now(self) -> Offset:
         """The offset of all that has ended."""
-        return encoded(self.each(lambda server: Kept(self.table(server).database, self.reader(server).start("now"))))
+        return encoded(self.all(lambda name: Kept(self.reader(name).table().database, self.reader(name).start("now"))))
 
     def check(self, offset: Offset) -> None:
         """Error unless reading can go on from an offset."""
         kept = self.read(offset)
-        self.each(lambda server: server.name in kept and self.reader(server).has_rows(kept[server.name].position))
+        self.each(kept, lambda name: self.reader(name).has_rows(kept[name].position))
 
     def end(self, start: Offset) -> Offset:
         """Where a batch read ends."""
@@ -150,34 +159,40 @@ class Plan:
 
     def stop_here(self) -> None:
         """Read nothing that commits from now on."""
-        self.targets = self.each(lambda server: self.reader(server).start("now"))
+        self.targets = self.all(lambda name: self.reader(name).start("now"))
 
     def backlog(self, offset: Offset) -> dict[str, dict[str, int]]:
         """What follows an offset, for the progress of a query."""
         kept = self.read(offset)
 
-        def of(server: Server) -> dict[str, int]:
-            transactions, rows = self.reader(server).backlog(kept[server.name].position)
+        def of(name: str) -> dict[str, int]:
+            transactions, rows = self.reader(name).backlog(kept[name].position)
             found = {"backlog_transactions": transactions}
             return found if rows is None else found | {"backlog_rows_estimated": rows}
 
-        return self.each(of)
+        return self.each(kept, of)
 
     def tasks(self, start: Offset, end: Offset) -> list[Task]:
         """The parts of the batch between two offsets."""
         first, last = self.read(start), self.read(end)
+        moved = [name for name in first if name in last and first[name].position != last[name].position]
+        found = self.each(moved, lambda name: self.tasks_of(name, first[name].position, last[name].position))
+        return [task for tasks in found.values() for task in tasks]
 
-        def parts_of(server: Server) -> list[Task]:
-            if server.name not in first or server.name not in last or first[server.name] == last[server.name]:
-                return []
-            table = self.table(server)
-            source = Source(table.database, table.oid, table.schema, table.name)
-            slices = self.reader(server).slices(
-                first[server.name].position, last[server.name].position, self.options.parts
-            )
-            return [Task(self.options.servers.index(server), source, part) for part in slices]
+    def tasks_of(self, name: str, start: str, end: str) -> list[Task]:
+        """Those of one server."""
+        table = self.reader(name).table()
+        source = Source(table.database, table.oid, table.schema, table.name)
+        slices = self.reader(name).slices(start, end, self.options.parts)
+        return [Task(self.place(name), source, part, self.node(name)) for part in slices]
 
-        return [task for tasks in self.each(parts_of).values() for task in tasks]
+    def place(self, name: str) -> int:
+        """Of a server in the options."""
+        return self.options.names.index(name)
+
+    def node(self, name: str) -> Node | None:
+        """Where executors read, if the options do not say it."""
+        return None
 
 
 def types(fields: list[Field]) -> dict[str, str]:

@@ -4,7 +4,7 @@ The driver is ADBC's: it makes Arrow of the binary COPY in C, at a third of the 
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from typing import LiteralString, cast
@@ -14,6 +14,7 @@ import pyarrow as pa
 from adbc_driver_postgresql import StatementOptions, dbapi
 from psycopg import sql
 
+from inorder.citus.shards import SETTINGS
 from inorder.database import APPLICATION_NAME, query
 from inorder.errors import InorderError, InputError
 from inorder.patience import CONFLICTS, TRIES, pauses
@@ -62,9 +63,11 @@ class Connection:
         (row,) = self.rows(text, **parts)
         return row
 
-    def begin(self, table: sql.Identifier) -> None:
+    def begin(self, table: sql.Identifier, settings: Sequence[str] = ()) -> None:
         """A transaction of one snapshot, in which nobody changes the table, under the same settings everywhere."""
         self.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY NOT DEFERRABLE")
+        for setting in settings:
+            self.run(setting)
         self.run(query("hold_tree"), table=table)
         self.run(query("session_settings"))
         self.run("SET LOCAL timezone = 'UTC'")
@@ -107,7 +110,7 @@ def batches(connection: Connection, task: Task, schema: dict[str, str]) -> Itera
     """The rows of a part as the server finds them; an error after the last if they are none of this batch."""
     source = task.source
     check_database(connection, source.database)
-    connection.begin(sql.Identifier(source.schema, source.table))
+    connection.begin(sql.Identifier(source.schema, source.table), SETTINGS if task.node else ())
     columns = columns_of(connection.rows(query("reader_columns"), table=source.oid))
     fields = wanted(columns, schema, f"{source.schema}.{source.table}")
     target = schema_of(fields)

@@ -16,6 +16,7 @@ from inorder.spark.offsets import Offset
 from inorder.spark.options import Options, parsed
 from inorder.spark.plan import Plan, Task
 from inorder.spark.rows import read
+from inorder.spark.shards import ShardsPlan
 
 try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -39,6 +40,15 @@ class Part(InputPartition):
     task: Task
 
 
+def plan_of(options: Options) -> Plan:
+    """What asks the servers, or the shards of a table."""
+    if not options.shards:
+        return Plan(options)
+    if not SAYS_START:
+        raise InputError("the option shards requires PySpark 4.2 or later")
+    return ShardsPlan(options)
+
+
 class InorderDataSource(DataSource):
     """``format("inorder")``: register it by ``spark.dataSource.register(InorderDataSource)``."""
 
@@ -49,7 +59,7 @@ class InorderDataSource(DataSource):
 
     def schema(self) -> str:
         """All columns of the table."""
-        with Plan(parsed(self.options)) as plan:
+        with plan_of(parsed(self.options)) as plan:
             return ", ".join(field.ddl for field in plan.fields())
 
     def reader(self, schema: StructType) -> "BatchReader":
@@ -67,13 +77,18 @@ class Parts:
     def __init__(self, options: Options, schema: StructType) -> None:
         self.options, self.schema = options, schema
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What goes to executors: they do not plan."""
+        return {"options": self.options, "schema": self.schema}
+
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The rows of a part."""
         if not isinstance(partition, Part):
             return  # of a batch read without parts
         task, server = partition.task, self.options.servers[partition.task.server]
         names = {field.name: field.dataType.simpleString() for field in self.schema.fields}
-        yield from read(server.read.dsn(), task, names, self.options.wait)
+        dsn = server.read.dsn()
+        yield from read(dsn if task.node is None else task.node.dsn(dsn), task, names, self.options.wait)
 
 
 class BatchReader(Parts, DataSourceReader):
@@ -81,7 +96,7 @@ class BatchReader(Parts, DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """The parts of all that is there."""
-        with Plan(self.options) as plan:
+        with plan_of(self.options) as plan:
             start = plan.start()
             return [Part(task) for task in plan.tasks(start, plan.end(start))]
 
@@ -93,7 +108,7 @@ class StreamReader(Parts, DataSourceStreamReader, SupportsTriggerAvailableNow):
         super().__init__(options, schema)
         if options.end is not None:
             raise InputError("the option end is for spark.read: a stream has no end")
-        self.plan = Plan(options)
+        self.plan = plan_of(options)
         self.last: Offset | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802

@@ -1,11 +1,12 @@
-"""The driver that is killed: a stream of several servers into Parquet; at the end what Spark finds there.
+"""The driver that is killed: a stream of what is written into Parquet; at the end what Spark finds there.
 
-python -m engines.stream FOLDER DSN… [--to-the-end]
+python -m engines.stream FOLDER STREAM [--to-the-end]
 """
 
 import json
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,6 @@ import pyarrow.parquet
 from inorder.spark.source import InorderDataSource
 from pyspark.sql import SparkSession
 
-SCHEMA = "writer int, token bigint, body string"
-MAX_ROWS, PARTS = 100_000, 2
 # Starts in half of the CPU time, and it is started often.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {
@@ -36,24 +35,31 @@ def session(master: str, **more: str) -> SparkSession:
     return spark
 
 
-def start(spark: SparkSession, folder: Path, dsns: list[str], **trigger: Any) -> Any:
-    """The query."""
-    options = {"dsn": json.dumps(dsns), "table": "events", "max_rows": MAX_ROWS, "parts": PARTS}
-    frame = spark.readStream.schema(SCHEMA).format("inorder").options(**options).load()
-    writer = frame.writeStream.format("parquet").option("path", str(folder / "out"))
-    return writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(**trigger).start()
+@dataclass(frozen=True)
+class Stream:
+    """What is read: options of the source, columns, and those by which a row is known."""
+
+    options: dict[str, object]
+    schema: str
+    key: list[str]
+
+    def start(self, spark: SparkSession, folder: Path, **trigger: Any) -> Any:
+        """The query."""
+        frame = spark.readStream.schema(self.schema).format("inorder").options(**self.options).load()
+        writer = frame.writeStream.format("parquet").option("path", str(folder / "out"))
+        return writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(**trigger).start()
 
 
 def main() -> None:
-    """Until it is killed; or to the end, and then the tokens that Spark finds into one file."""
-    folder, dsns = Path(sys.argv[1]), sys.argv[2:]
-    if "--to-the-end" not in dsns:
-        start(session("local-cluster[1,2,700]"), folder, dsns, processingTime="200 milliseconds").awaitTermination()
+    """Until it is killed; or to the end, and then the keys that Spark finds into one file."""
+    folder, stream = Path(sys.argv[1]), Stream(**json.loads(sys.argv[2]))
+    if "--to-the-end" not in sys.argv:
+        running = stream.start(session("local-cluster[1,2,700]"), folder, processingTime="200 milliseconds")
+        running.awaitTermination()
         return
-    dsns.remove("--to-the-end")
     spark = session("local[2]")
-    start(spark, folder, dsns, availableNow=True).awaitTermination()
-    found = spark.read.parquet(str(folder / "out")).select("writer", "token").toArrow()
+    stream.start(spark, folder, availableNow=True).awaitTermination()
+    found = spark.read.parquet(str(folder / "out")).select(*stream.key).toArrow()
     pyarrow.parquet.write_table(found, folder / "found.parquet")
 
 

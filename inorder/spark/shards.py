@@ -1,0 +1,331 @@
+"""The shards of a table that Citus has distributed, in the place of servers: found by the coordinator.
+
+An offset has a position in each shard. A shard that is moved or split is read to its end where it was. Then the next
+offset has its new places instead, and says what they continue: a batch from one offset to the other is complete.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, replace
+from typing import TypeVar
+
+import psycopg
+
+from inorder.citus.handover import NotReadableError, gone, handed_over, held, is_frozen, unreadable
+from inorder.citus.shards import Distributed, Node, Shard, ShardSession, node_of, successors
+from inorder.database import query
+from inorder.errors import InorderError, InputError
+from inorder.reading import Line, Reader
+from inorder.reconnect import report
+from inorder.session import Session
+from inorder.spark.columns import Field, fields_of
+from inorder.spark.offsets import Kept, Offset, encoded, parts_of
+from inorder.spark.options import Options
+from inorder.spark.plan import Plan, Task
+
+Result = TypeVar("Result")
+
+IN_OFFSETS = ("id", "table", "group", "low", "high")  # where the node is, only the coordinator says
+
+
+class ShardsPlan(Plan):
+    """The shards of a table, and the coordinator."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        (self.server,) = options.servers
+        self.coordinator = Reader(self.server.plan.dsn(), self.server.table)
+        self.known: Distributed | None = None
+        self.nodes: dict[int, tuple[str, int]] = {}
+        self.lines: dict[int, Line] = {}  # to each node, by its group
+        self.shards: dict[str, Shard] = {}
+        self.held: dict[str, ShardSession] = {}  # keep old places of shards until these are read
+        self.idle: tuple[Offset, object] | None = None  # where nothing followed, and what had ended then
+        self.reported: set[str] = set()
+
+    def close(self) -> None:
+        """Leave all nodes."""
+        for line in (*self.lines.values(), self.coordinator.line):
+            line.close()
+        for session in self.held.values():
+            session.close()
+        self.held.clear()
+
+    # --- where shards are -------------------------------------------------------
+
+    def ask(self, step: Callable[[Distributed], Result]) -> Result:
+        """What the coordinator answers."""
+
+        def asked(session: Session, _: object) -> Result:
+            if self.known is None or self.known.session is not session:
+                self.known = Distributed(session, self.server.table)
+            return step(self.known)
+
+        return self.coordinator.ask(asked)
+
+    def look(self) -> dict[str, Shard]:
+        """The shards as they are now, and their nodes."""
+        now, nodes = self.ask(lambda known: (known.shards(), known.nodes()))
+        for group in [group for group in self.lines if nodes.get(group) != self.nodes.get(group)]:
+            self.lines.pop(group).close()  # another server took the place of the node
+            self.readers = {key: one for key, one in self.readers.items() if self.shards[key].group != group}
+        self.nodes = nodes
+        self.shards |= {shard.key: shard for shard in now}
+        self.shards = {key: replace(one, host=nodes[one.group][0], port=nodes[one.group][1])
+                       for key, one in self.shards.items() if one.group in nodes}  # fmt: skip
+        return {shard.key: shard for shard in now}
+
+    def line(self, shard: Shard) -> Line:
+        """To the node of a shard."""
+        if shard.group not in self.lines:
+            dsn = self.ask(lambda known: node_of(known.session, shard)).dsn(self.server.plan.dsn())
+            self.lines[shard.group] = Line(dsn, ShardSession)
+        return self.lines[shard.group]
+
+    def session(self, shard: Shard) -> ShardSession:
+        """On its node."""
+        session = self.line(shard).open()
+        assert isinstance(session, ShardSession)
+        return session
+
+    def reader(self, name: str) -> Reader:
+        """The one of a shard."""
+        if name not in self.readers:
+            shard = self.shards[name]
+            self.readers[name] = Reader(self.line(shard), shard.table, self.options.accept_origin)
+        return self.readers[name]
+
+    def node(self, name: str) -> Node:
+        """Where executors read it."""
+        return self.ask(lambda known: node_of(known.session, self.shards[name]))
+
+    def place(self, name: str) -> int:
+        """Of the coordinator."""
+        return 0
+
+    def all(self, ask: Callable[[str], Result]) -> dict[str, Result]:
+        """What all shards answer, where they are now."""
+        return self.each(self.look(), ask)
+
+    def each(self, names: Iterable[str], ask: Callable[[str], Result]) -> dict[str, Result]:
+        """What shards answer; errors say which."""
+
+        def asked(name: str) -> Result:
+            shard = self.shards[name]
+            try:
+                return ask(name)
+            except NotReadableError:
+                raise
+            except InorderError as error:
+                if isinstance(error.__cause__, psycopg.errors.UndefinedTable):
+                    raise gone(shard) from error
+                raise type(error)(f"{shard.place}: {error}") from error
+
+        for shard in [self.shards[name] for name in names]:
+            self.line(shard)  # by one thread
+        return super().each(names, asked)
+
+    # --- offsets ----------------------------------------------------------------
+
+    def fields(self) -> list[Field]:
+        """The columns, as the coordinator knows them."""
+        return fields_of(self.coordinator.columns(), self.server.table)
+
+    def begin(self, name: str, where: str) -> str:
+        """A position in a shard to begin with."""
+        try:
+            return self.reader(name).start(where)
+        except InorderError as error:
+            if isinstance(error.__cause__, psycopg.errors.ObjectNotInPrerequisiteState):
+                raise unreadable(self.shards[name], self.coordinator.table().quoted) from error
+            raise
+
+    def started(self, name: str) -> Kept:
+        """Where a new query begins in a shard."""
+        return self.kept(self.shards[name], self.begin(name, self.options.start))
+
+    def kept(self, shard: Shard, position: str, follows: str | None = None) -> Kept:
+        """What an offset says of a shard."""
+        fields = asdict(shard)
+        text = json.dumps({name: fields[name] for name in IN_OFFSETS})
+        return Kept(self.coordinator.table().database, position, text, follows)
+
+    def read(self, offset: object) -> dict[str, Kept]:
+        """The positions of an offset, if they are in shards of this database."""
+        kept = parts_of(offset)
+        database = self.coordinator.table().database
+        for key, part in kept.items():
+            if part.database != database:
+                raise InputError(f"the offset has a position in the database {part.database!r}, this is {database!r}")
+            if key not in self.shards:
+                self.shards[key] = self.placed(shard_of(key, part))
+        return kept
+
+    def placed(self, shard: Shard) -> Shard:
+        """A shard, where its node is now."""
+        nodes = self.nodes or self.ask(Distributed.nodes)
+        if shard.group not in nodes:
+            raise gone(shard)
+        host, port = nodes[shard.group]
+        return replace(shard, host=host, port=port)
+
+    def complete(self, kept: Mapping[str, Kept]) -> Offset:
+        """An offset has all shards that there were."""
+        return encoded(kept)
+
+    def next(self, start: Offset, max_rows: int | None, wait: float = 0) -> Offset:
+        """The offset after the next batch; the same if none come in a time."""
+        kept = self.read(start)
+        moved = self.moved(kept)
+        ended = self.ended(kept)
+        if moved or self.idle != (start, ended):
+            found = encoded(self.found(kept, moved, max_rows))
+            if found != start:
+                return found
+            self.idle = (start, ended)
+        time.sleep(wait)
+        return start
+
+    def found(
+        self, kept: Mapping[str, Kept], moved: Mapping[str, list[Shard]], max_rows: int | None
+    ) -> dict[str, Kept]:
+        """The positions after the next batch. Where a shard was, it is read to its end, which no target is before."""
+        for key in moved:
+            self.hold(key)
+            (self.targets or {}).pop(key, None)
+        frozen = {key for key in moved if self.is_frozen(key)}  # before rows are looked for
+        have_rows = self.each(kept, lambda key: self.reader(key).has_rows(kept[key].position))
+        after = self.advanced(kept, have_rows, max_rows)
+        for key, parts in moved.items():
+            if not have_rows[key] and (entries := self.followed(key, kept[key], parts, key in frozen)):
+                del after[key]
+                after |= entries
+        return after
+
+    def ended(self, kept: Iterable[str]) -> dict[str, object]:
+        """The transactions that have ended on each node."""
+        one_of_each = {self.shards[key].group: key for key in kept}.values()
+        return self.each(
+            one_of_each, lambda key: self.reader(key).ask(lambda session, _: session.row(query("tail_ended")))
+        )
+
+    def stop_here(self) -> None:
+        """Read nothing that commits from now on."""
+        self.targets = self.all(lambda name: self.begin(name, "now"))
+
+    def end(self, start: Offset) -> Offset:
+        """Where a batch read ends. A shard that was moved since its start would end before its new place."""
+        for key in self.moved(self.read(start)):
+            raise InputError(
+                f"{self.shards[key].place} was moved or split since this offset\nHINT:  Go on by a stream, which "
+                "follows it, or begin anew."
+            )
+        return super().end(start)
+
+    def tasks(self, start: Offset, end: Offset) -> list[Task]:
+        """The parts of the batch between two offsets, also where shards were."""
+        first, last = self.read(start), self.read(end)
+        check_complete(first, last)
+        now = self.look()
+        for key in first:
+            if key in last and key not in now and first[key].position != last[key].position:
+                self.hold(key)
+        return super().tasks(start, end)
+
+    # --- shards that move and are split -----------------------------------------
+
+    def moved(self, kept: Mapping[str, Kept]) -> dict[str, list[Shard]]:
+        """Those that are not where they were, and what they have become."""
+        now = self.look()
+        return successors({key: self.shards[key] for key in kept}, list(now.values()))
+
+    def hold(self, key: str) -> None:
+        """Keep the old place of a shard until it is read."""
+        with suppress(psycopg.Error):
+            if key in self.held:
+                self.held[key].connection.execute("SELECT")
+                return
+        self.held[key] = self.ask(lambda known: held(known.session, self.shards[key]))
+
+    def is_frozen(self, key: str) -> bool:
+        """Whether nobody writes any more where a shard was."""
+        return self.reader(key).ask(lambda session, _: is_frozen(session, self.shards[key]))
+
+    def followed(self, key: str, kept: Kept, parts: list[Shard], frozen: bool) -> dict[str, Kept]:
+        """The positions where a shard was moved to or split into, once it has been read; none if it is too early."""
+        was = self.shards[key]
+        if not frozen:
+            return self.later(key, InorderError(f"{was.place} was moved, and is still written to: try again"))
+        try:
+            positions = self.ask(lambda known: handed_over(
+                known.session, known.table, self.session(was), was, [(one, self.session(one)) for one in parts]
+            ))  # fmt: skip
+        except NotReadableError as error:
+            return self.later(key, error)
+        self.held.pop(key).close()
+        report(f"{was.place} is read; going on with {', '.join(one.place for one in parts)}")
+        follows = mark(key, kept.position)
+        found = {one.key: self.kept(one, json.dumps(position), follows)
+                 for one, position in zip(parts, positions, strict=True)}  # fmt: skip
+        for name, entry in found.items():
+            if self.targets is not None:
+                self.targets.setdefault(name, entry.position)
+        return found
+
+    def later(self, key: str, error: InorderError) -> dict[str, Kept]:
+        """What cannot go on now is reported once by a stream, and ends a run that ends; other shards are read."""
+        if self.targets is not None:
+            raise error
+        if key not in self.reported:
+            report(str(error))
+            self.reported.add(key)
+        return {}
+
+
+def mark(key: str, position: str) -> str:
+    """What is continued: a shard, read up to a position.
+
+    >>> mark("7@1", "{}")
+    '7@1 44136fa355b3678a'
+    """
+    return f"{key} {hashlib.sha256(position.encode()).hexdigest()[:16]}"
+
+
+def check_complete(first: Mapping[str, Kept], last: Mapping[str, Kept]) -> None:
+    """A batch has all rows between its offsets: each shard is in both, or is read to its end in the first.
+
+    >>> old, new = Kept("d", "{}", "…"), Kept("d", "{1}", "…", mark("7@1", "{}"))
+    >>> check_complete({"7@1": old}, {"7@2": new})
+    >>> check_complete({"7@1": new}, {"7@2": new})
+    Traceback (most recent call last):
+    inorder.errors.InputError: shard 7@1 was moved or split between these offsets: read batches by offsets between
+    """
+    ends = {mark(key, first[key].position): key for key in first.keys() - last.keys()}
+    begins = {key: last[key].follows for key in last.keys() - first.keys()}
+    broken = [key for key, follows in begins.items() if follows not in ends]
+    broken += [key for follows, key in ends.items() if follows not in begins.values()]
+    if broken:
+        raise InputError(
+            f"shard {min(broken)} was moved or split between these offsets: read batches by offsets between"
+        )
+
+
+def shard_of(key: str, part: Kept) -> Shard:
+    """The shard of a part of an offset."""
+    try:
+        fields = json.loads(part.shard or "null")
+        shard = Shard(**fields, host="", port=0) if fields.keys() == set(IN_OFFSETS) else None
+    except (ValueError, AttributeError, RecursionError):
+        shard = None
+    if shard is None or shard.key != key or not isinstance(shard.table, str) or not has_bounds(shard):
+        raise InputError(f"the offset has a position of {key!r}, which is no shard: leave out the option shards")
+    return shard
+
+
+def has_bounds(shard: Shard) -> bool:
+    """Whether its bounds are numbers, or it has none."""
+    bounds = (shard.low, shard.high)
+    return bounds == (None, None) or all(type(bound) is int for bound in bounds)

@@ -1,0 +1,102 @@
+"""A driver of Spark and its executors, as processes that can be killed."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+
+import pyarrow.parquet
+
+from engines.stream import Stream
+
+PATIENCE = 600  # seconds, for a batch, with the start of Spark on a busy machine
+EXECUTOR = b"CoarseGrainedExecutorBackend"
+
+
+class Driver:
+    """The process with the driver of Spark, which starts executors."""
+
+    def __init__(self, folder: Path, stream: Stream, *options: str) -> None:
+        command = [sys.executable, "-m", "engines.stream", str(folder), json.dumps(asdict(stream)), *options]
+        # Nothing of a killed Spark stays: it writes below the folder only.
+        places = {"SPARK_LOCAL_DIRS": folder / "local", "SPARK_WORKER_DIR": folder / "work", "TMPDIR": folder}
+        environment = os.environ | {name: str(place) for name, place in places.items()}
+        environment["PYTHONPATH"] = str(Path(__file__).parents[1])
+        environment["JAVA_TOOL_OPTIONS"] = f"-Djava.io.tmpdir={folder}"
+        self.log = (folder / "spark.log").open("ab")
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=self.log,
+            start_new_session=True,
+            env=environment,
+        )
+
+    def kill(self) -> None:
+        """All of it: driver, executors and their workers."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def kill_executor(self, rng: random.Random) -> bool:
+        """One executor; whether there was one."""
+        executors = [pid for pid in processes_of(self.process.pid) if EXECUTOR in command_of(pid)]
+        if executors:
+            os.kill(rng.choice(executors), signal.SIGKILL)
+        return bool(executors)
+
+
+def processes_of(group: int) -> list[int]:
+    """The processes of a group."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.getpgid(int(path.name)) == group:
+                found.append(int(path.name))
+        except ProcessLookupError:
+            continue
+    return found
+
+
+def command_of(pid: int) -> bytes:
+    """The arguments of a process; nothing if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def batches(folder: Path) -> int:
+    """How many batches are committed."""
+    names = [path.name for path in (folder / "checkpoint" / "commits").glob("[0-9]*")]
+    return max((int(name) + 1 for name in names if name.isdecimal()), default=0)
+
+
+def await_batch(folder: Path, after: int, driver: Driver) -> None:
+    """Wait until one more is committed."""
+    deadline = time.monotonic() + PATIENCE
+    while batches(folder) <= after:
+        if driver.process.poll() is not None or time.monotonic() > deadline:
+            driver.log.flush()
+            raise RuntimeError(f"the stream stands still:\n{(folder / 'spark.log').read_text()[-5000:]}")
+        time.sleep(0.1)
+
+
+def read_to_the_end(folder: Path, stream: Stream) -> Counter[tuple[object, ...]]:
+    """What is in Parquet once the stream has read everything, and how often."""
+    driver = Driver(folder, stream, "--to-the-end")
+    try:
+        code = driver.process.wait(PATIENCE)
+    finally:
+        if driver.process.poll() is None:
+            driver.kill()
+    if code != 0:
+        raise RuntimeError(f"the stream failed:\n{(folder / 'spark.log').read_text()[-5000:]}")
+    found = pyarrow.parquet.read_table(folder / "found.parquet")
+    return Counter(zip(*(found[name].to_pylist() for name in stream.key), strict=True))

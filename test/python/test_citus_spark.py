@@ -1,0 +1,255 @@
+"""The shards of a table that Citus has distributed, in Spark: one stream, also while they are moved and split.
+
+script/citus runs these where script/engines has installed Spark; elsewhere they are skipped.
+"""
+
+import itertools
+import json
+import random
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from inorder.database import Connection
+from inorder.errors import InputError
+from inorder.spark.offsets import Offset
+from inorder.spark.options import parsed
+from inorder.spark.shards import ShardsPlan
+
+from citus_nodes import PG_CONFIG, Nodes, Writers, move, prepare, run, shards, split, stored
+
+if TYPE_CHECKING:
+    from engines.driver import Driver
+
+NEEDED = "the extra 'spark' is not installed: script/engines installs it"
+rows = pytest.importorskip("inorder.spark.rows", reason=NEEDED)
+
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.citus,
+    pytest.mark.skipif(not PG_CONFIG, reason="no server with Citus: script/citus PG_CONFIG"),
+]
+
+COLUMNS = {"tenant": "int", "n": "string"}
+INSERT = "INSERT INTO {} (tenant, n) SELECT g, %s || g FROM generate_series(1, 200) AS g"
+
+
+class Query:
+    """What Spark does with a source, batch by batch: offsets are written down before their batch is read."""
+
+    def __init__(self, nodes: Nodes, table: str) -> None:
+        self.options = parsed({"dsn": nodes.dsn, "table": table, "shards": "true", "parts": "2"})
+        self.table = table
+        self.plan = ShardsPlan(self.options)
+        self.offsets = [self.plan.start()]
+
+    def restart(self) -> None:
+        """The driver is another one, which knows what was written down."""
+        self.plan.close()
+        self.plan = ShardsPlan(self.options)
+        self.offsets = json.loads(json.dumps(self.offsets))
+
+    def batch(self, start: Offset, end: Offset) -> Counter[str]:
+        """The rows between two offsets, as executors read them."""
+        found = Counter[str]()
+        for task in self.plan.tasks(start, end):
+            assert task.node is not None
+            for part in rows.read(task.node.dsn(self.options.servers[0].read.dsn()), task, COLUMNS, 60):
+                found.update(part["n"].to_pylist())
+        return found
+
+    def run(self, max_rows: int | None = 150) -> None:
+        """Batch after batch, until nothing comes."""
+        while (after := self.plan.next(self.offsets[-1], max_rows)) != self.offsets[-1]:
+            self.offsets.append(after)
+
+    def delivered(self) -> Counter[str]:
+        """The rows of all batches, read now."""
+        return sum((self.batch(*ends) for ends in itertools.pairwise(self.offsets)), Counter[str]())
+
+
+@pytest.fixture
+def query(nodes: Nodes, events: str, tmp_path: Path) -> Iterator[Query]:
+    """Of a table whose shards are readable."""
+    prepare(nodes, tmp_path, events)
+    made = Query(nodes, events)
+    yield made
+    made.plan.close()
+
+
+def test_all_shards_are_one_stream(coordinator: Connection, query: Query) -> None:
+    """Each row once, in batches of a size; the same when they are read again, by another driver."""
+    coordinator.execute(INSERT.format(query.table).encode(), ["a"])
+    query.run()
+    assert len(query.offsets) > 2 and query.delivered() == stored(coordinator, query.table)
+    assert all(query.batch(*ends).total() <= 150 for ends in itertools.pairwise(query.offsets))
+    assert query.plan.next(query.offsets[-1], None) == query.offsets[-1]
+    query.restart()
+    coordinator.execute(INSERT.format(query.table).encode(), ["b"])
+    query.run()
+    assert query.delivered() == stored(coordinator, query.table)
+    assert [field.ddl for field in query.plan.fields()] == [
+        "`tenant` int",
+        "`id` bigint",
+        "`n` string",
+        "`xact` bigint",
+    ]
+    assert {key for part in query.plan.backlog(query.offsets[-1]).values() for key in part} >= {"backlog_transactions"}
+
+
+@pytest.mark.parametrize("change", [move, split])
+def test_a_query_goes_on_elsewhere(
+    nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path, change: Callable[[Connection, str], None]
+) -> None:
+    """With rows that it has not read where the shard was, and rows that came to the new place before its guard."""
+    insert = INSERT.format(query.table).encode()
+    coordinator.execute(insert, ["read"])
+    query.run()
+    coordinator.execute(insert, ["moved unread"])
+    change(coordinator, query.table)
+    coordinator.execute(insert, ["before the guard"])
+    query.run()
+    assert query.delivered() < stored(coordinator, query.table)
+    query.restart()
+    prepare(nodes, tmp_path, query.table)
+    coordinator.execute(insert, ["after the guard"])
+    query.run()
+    query.restart()
+    assert query.delivered() == stored(coordinator, query.table)
+    with pytest.raises(InputError, match="was moved or split between these offsets"):
+        query.batch(query.offsets[0], query.offsets[-1])
+    # What was handed over is complete also when the old place has gone.
+    run(coordinator, "CALL citus_cleanup_orphaned_resources()")
+    (handover,) = [ends for ends in itertools.pairwise(query.offsets) if ends[0].keys() != ends[1].keys()]
+    query.restart()
+    query.batch(*handover)
+
+
+def test_what_is_available_now(nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path) -> None:
+    """A run that ends says what is to be done, and ends where it began when it is done, whatever moves meanwhile."""
+    insert = INSERT.format(query.table).encode()
+    coordinator.execute(insert, ["a"])
+    query.plan.stop_here()
+    coordinator.execute(insert, ["too late"])
+    query.run(max_rows=None)
+    assert {name[0] for name in query.delivered()} == {"a"}
+    move(coordinator, query.table)
+    with pytest.raises(InputError, match=f"inorder citus public.{query.table}"):
+        query.run()
+    prepare(nodes, tmp_path, query.table)
+    coordinator.execute(insert, ["far too late"])
+    query.run()
+    kinds = Counter(name[0] for name in query.delivered())
+    assert (kinds["a"], kinds["f"]) == (200, 0) and 0 < kinds["t"] < 200  # the rows of the shard that was moved
+    query.restart()
+    query.run()
+    assert query.delivered() == stored(coordinator, query.table)
+
+
+def test_a_shard_that_is_gone(nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path) -> None:
+    """Before it was read: refused, with what to do the next time."""
+    coordinator.execute(INSERT.format(query.table).encode(), ["a"])
+    query.run()
+    query.plan.close()
+    move(coordinator, query.table)
+    run(coordinator, "CALL citus_cleanup_orphaned_resources()")
+    prepare(nodes, tmp_path, query.table)
+    query.restart()
+    with pytest.raises(InputError, match=r"citus\.defer_shard_delete_interval"):
+        query.run()
+
+
+def test_the_old_place_is_kept_until_it_is_read(
+    nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path
+) -> None:
+    """Citus, which would remove it, waits for a query that runs."""
+    insert = INSERT.format(query.table).encode()
+    coordinator.execute(insert, ["a"])
+    move(coordinator, query.table)
+    query.run(max_rows=20)  # not handed over: the new place is not readable
+    run(coordinator, "CALL citus_cleanup_orphaned_resources()")
+    prepare(nodes, tmp_path, query.table)
+    query.run()
+    assert query.offsets[-1].keys() == places(coordinator, query.table)
+
+
+def places(coordinator: Connection, table: str) -> set[str]:
+    """The shards as offsets name them."""
+    found = coordinator.execute(
+        "SELECT s.shardid, p.groupid FROM pg_dist_shard AS s JOIN pg_dist_placement AS p USING (shardid) "
+        "WHERE s.logicalrelid = %s::regclass",
+        [table],
+    )
+    return {f"{number}@{group}" for number, group in found}
+
+
+@pytest.mark.parametrize("offset", [
+    {"server": {"database": "d", "position": "{}"}},
+    {"7@1": {"database": "d", "position": "{}", "shard": "{}"}},
+    {"7@1": {"database": "d", "position": "{}", "shard": '{"id": 8, "table": "t", "group": 1, "low": 0, "high": 1}'}},
+    {"7@1": {"database": "d", "position": "{}", "shard": '{"id": 7, "table": "t", "group": 1, "low": "0", "high": 1}'}},
+])  # fmt: skip
+def test_other_offsets_are_refused(coordinator: Connection, query: Query, offset: Offset) -> None:
+    """Of a table that is none of shards, or damaged; of another table, or database."""
+    (database,) = {part["database"] for part in query.offsets[0].values()}
+    ours = {key: part | {"database": database} for key, part in offset.items()}
+    with pytest.raises(InputError, match="which is no shard"):
+        query.plan.next(ours, None)
+    with pytest.raises(InputError, match="in the database 'd'"):
+        query.plan.next(offset, None)
+    shard = {"id": 7, "table": "t", "group": 1, "low": 0, "high": 1}
+    other = {"7@1": {"database": database, "position": "{}", "shard": json.dumps(shard)}}
+    with pytest.raises(InputError, match="the table was distributed anew"):
+        query.plan.next(other, None)
+    assert shards(coordinator, query.table)
+
+
+def test_stress(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+    """Under load shards are moved and split, and the driver is killed: each row is in Parquet once."""
+    pytest.importorskip("pyspark", reason=NEEDED)
+    if shutil.which("java") is None:
+        pytest.skip("Spark requires Java: script/engines installs it")
+    from engines.driver import Driver, await_batch, batches, read_to_the_end  # noqa: PLC0415
+    from engines.stream import Stream  # noqa: PLC0415
+
+    prepare(nodes, tmp_path, events)
+    options: dict[str, object] = {"dsn": nodes.dsn, "table": events, "shards": "true", "parts": 2}
+    stream = Stream(options, "tenant int, id bigint, n string", ["n"])
+    chance = random.Random(seed := random.randrange(10**6))
+    with Writers(nodes.dsn, events, seed).running():
+        for which, (change, mode) in enumerate(((move, "force_logical"), (split, "block_writes"))):
+            with killed_afterwards(Driver(tmp_path, stream)) as driver:
+                await_batch(tmp_path, batches(tmp_path), driver)
+                change(coordinator, events, mode, which)
+                time.sleep(chance.random())
+            with killed_afterwards(Driver(tmp_path, stream)) as driver:
+                prepare(nodes, tmp_path, events)
+                while last_offset(tmp_path).keys() != places(coordinator, events):
+                    await_batch(tmp_path, batches(tmp_path), driver)
+                time.sleep(chance.random())
+    found, there = read_to_the_end(tmp_path, stream), stored(coordinator, events)
+    delivered = Counter({str(n): times for (n,), times in found.items()})
+    assert (delivered - there, there - delivered) == (Counter(), Counter())
+    assert there.total() > 100
+
+
+@contextmanager
+def killed_afterwards(driver: "Driver") -> Iterator["Driver"]:
+    """By SIGKILL, with its executors."""
+    try:
+        yield driver
+    finally:
+        driver.kill()
+
+
+def last_offset(folder: Path) -> Offset:
+    """What Spark has written down last, before the batch."""
+    logs = folder / "checkpoint" / "offsets"
+    last = max(int(path.name) for path in logs.iterdir() if path.name.isdecimal())
+    found: Offset = json.loads((logs / str(last)).read_text().splitlines()[-1])
+    return found
