@@ -3,9 +3,10 @@
 The driver is ADBC's: it makes Arrow of the binary COPY in C, at a third of the CPU time of rows of Python.
 """
 
+import atexit
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import LiteralString, cast
 
@@ -38,14 +39,14 @@ class Connection:
         )
         self.run("SET application_name = {name}", name=APPLICATION_NAME)
         self.run("SET client_encoding = 'UTF8'")
-        self.extension, self.is_standby = self.found(self.rows(query("extension_schema")))
 
-    def found(self, rows: list[tuple[object, ...]]) -> tuple[sql.Identifier, bool]:
-        """The schema of the extension, and whether the server is a standby."""
+    def look(self) -> None:
+        """Find the schema of the extension, and whether the server is a standby."""
+        rows = self.rows(query("extension_schema"))
         if not rows:
             raise InputError("the server of read_dsn has no extension inorder in this database")
         ((schema, is_standby),) = rows
-        return sql.Identifier(str(schema)), bool(is_standby)
+        self.extension, self.is_standby = sql.Identifier(str(schema)), bool(is_standby)
 
     def run(self, text: str | sql.SQL, **parts: object) -> None:
         """Execute a statement."""
@@ -82,8 +83,61 @@ class Connection:
 
     def close(self) -> None:
         """Leave the server."""
-        self.cursor.close()
-        self.connection.close()
+        with suppress(adbc_driver_manager.Error):
+            self.cursor.close()
+            self.connection.close()
+
+
+KEPT: dict[str, Connection] = {}  # the one that the last part was read by, in this process
+
+
+@contextmanager
+def connected(dsn: str) -> Iterator[Connection]:
+    """A connection: the one of the part before, if it still works.
+
+    To open one takes as much CPU as 100,000 rows, on both sides, since the driver asks for all types first.
+    """
+    connection = still_there(dsn) or opened(dsn)
+    try:
+        yield connection
+    except BaseException:
+        connection.close()
+        raise
+    close_kept()
+    with suppress(adbc_driver_manager.Error):  # all rows have been read
+        connection.run("COMMIT")
+    KEPT[dsn] = connection
+
+
+def still_there(dsn: str) -> Connection | None:
+    """The connection that was kept, if it is to this server and answers."""
+    connection = KEPT.pop(dsn, None)
+    try:
+        if connection is not None:
+            connection.look()
+    except (adbc_driver_manager.Error, InputError):
+        assert connection is not None
+        connection.close()
+        return None  # a new one fails in the same way, or does not
+    return connection
+
+
+def opened(dsn: str) -> Connection:
+    """A new one."""
+    connection = Connection(dsn)
+    try:
+        connection.look()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+@atexit.register
+def close_kept() -> None:
+    """Leave the server that a connection was kept to."""
+    while KEPT:
+        KEPT.popitem()[1].close()
 
 
 def read(dsn: str, task: Task, schema: dict[str, str], wait: int) -> Iterator[pa.RecordBatch]:
@@ -91,7 +145,7 @@ def read(dsn: str, task: Task, schema: dict[str, str], wait: int) -> Iterator[pa
     for pause in islice(pauses(), TRIES):
         began = False
         try:
-            with closing(Connection(dsn)) as connection:
+            with connected(dsn) as connection:
                 wait_for(connection, task.slice.lsn, wait)
                 for batch in batches(connection, task, schema):
                     began = True

@@ -257,3 +257,32 @@ def test_from_19_on_a_standby_that_is_promoted_meanwhile_is_refused(of_19: tuple
             standby.promote()
             with pytest.raises(InorderError, match="another server or timeline"):
                 reader.result(PATIENCE)
+
+
+def test_parts_are_read_by_one_connection(cluster: Cluster, fresh: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other in a process; not by one on which a part failed, nor by one that the server has ended."""
+    opened, made = [], rows.opened
+
+    def counted(dsn: str) -> object:
+        opened.append(dsn)
+        return made(dsn)
+
+    monkeypatch.setattr(rows, "opened", counted)
+    dsn, names = f"{cluster.dsn} dbname=tail", {"n": "int"}
+    insert(fresh, 10)
+    rows.close_kept()
+    with plan_of(cluster, parts="3") as plan:
+        start = plan.start()
+        tasks = plan.tasks(start, plan.next(start, None))
+        assert len(tasks) == 3
+        for attempts, ended in ((1, True), (2, False), (2, False)):
+            assert sorted(str(row["n"]) for row in rows_of(tasks, dsn, names)) == sorted(map(str, range(1, 11)))
+            assert len(opened) == attempts
+            assert fresh.execute("SELECT FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND pid <> "
+                                 "pg_backend_pid() AND datname = current_database()").rowcount == 0  # fmt: skip
+            if ended:
+                fresh.execute("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+                              "WHERE pid <> pg_backend_pid() AND datname = current_database()")  # fmt: skip
+        with pytest.raises(InputError, match="column 'm' is not in"):
+            rows_of(tasks, dsn, {"m": "int"})
+        assert rows.KEPT == {}
