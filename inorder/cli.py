@@ -117,7 +117,7 @@ def main() -> NoReturn:
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
         signal.signal(signal.SIGHUP, terminate)
     try:
-        cli(standalone_mode=False)
+        cli(prog_name="inorder", standalone_mode=False)  # not "python -m inorder", whose completion nobody asks for
     except InorderError as error:
         click.echo(f"inorder: {error}", err=True)
         sys.exit(error.exit_code)

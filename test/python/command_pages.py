@@ -1,0 +1,132 @@
+"""docs/commands.md and the man page docs/inorder.1: the help of every command. ``script/reference`` writes both."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from inorder.cli import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "commands.md"
+MAN = ROOT / "docs" / "inorder.1"
+WIDE = 10_000  # lines are broken by what shows them
+HEAD = """# Commands
+
+What `--help` of each command says, as does `man inorder`. This file is written by `script/reference`.
+
+What the commands are for: [tail and count](tail.md), [the lab](lab.md), [choosing a key](choose.md),
+[data sets](generate.md), [existing tables](feed.md#which-tables-can-it-read), [Citus](citus.md).
+
+## Completion in the shell
+
+The tool writes the script itself. For bash (4.4 or later), zsh and fish:
+
+```sh
+_INORDER_COMPLETE=bash_source inorder > inorder.bash      # source it in ~/.bashrc
+_INORDER_COMPLETE=zsh_source inorder > inorder.zsh        # source it in ~/.zshrc, after compinit
+_INORDER_COMPLETE=fish_source inorder > inorder.fish      # into ~/.config/fish/completions
+```
+"""
+CODES = "Exit codes: "
+SECTIONS = {
+    "ENVIRONMENT": "The variables of libpq say which server (PGHOST, PGDATABASE, PGSERVICE, PGPASSFILE and so on); "
+    "PG_CONFIG says which PostgreSQL the lab runs.",
+    "SEE ALSO": "psql(1), pgbench(1)",
+}
+
+
+def commands(command: click.Command, context: click.Context) -> Iterator[tuple[click.Command, click.Context]]:
+    """A command and all below it, in the order of their help."""
+    yield command, context
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below
+            yield from commands(below, click.Context(below, parent=context, info_name=name, max_content_width=WIDE))
+
+
+def every_command() -> Iterator[tuple[click.Command, click.Context]]:
+    """From ``inorder`` on."""
+    return commands(cli, click.Context(cli, info_name="inorder", max_content_width=WIDE))
+
+
+def usage(command: click.Command, context: click.Context) -> str:
+    """How it is called."""
+    return " ".join([context.command_path, *command.collect_usage_pieces(context)])
+
+
+def paragraphs(command: click.Command) -> list[str]:
+    """Its help; each paragraph is one line."""
+    text = (command.help or "").replace("\b\n", "")
+    return [" ".join(one.split()) for one in text.split("\n\n") if one.strip()]
+
+
+def options(command: click.Command, context: click.Context) -> list[tuple[str, str]]:
+    """Each option as it is written, and its help with range and default; not --help, which all have."""
+    own = [one for one in command.get_params(context) if isinstance(one, click.Option) and "--help" not in one.opts]
+    records = [one.get_help_record(context) for one in own]
+    return [(name, " ".join(says.split())) for name, says in filter(None, records)]
+
+
+def page() -> str:
+    """Everything in Markdown."""
+    parts = [HEAD]
+    for command, context in every_command():
+        parts += [f"## {context.command_path}\n", f"`{usage(command, context)}`\n"]
+        parts += [f"{escaped(text)}\n" for text in paragraphs(command)]
+        rows = [
+            "| `{}` | {} |".format(name.replace("|", "\\|"), escaped(says)) for name, says in options(command, context)
+        ]
+        if rows:
+            parts.append("\n".join(["| option | meaning |", "|---|---|", *rows]) + "\n")
+    return "\n".join(parts)
+
+
+def escaped(text: str) -> str:
+    """Text in which Markdown finds no markup.
+
+    >>> escaped("a | b_c *")
+    'a \\\\| b\\\\_c \\\\*'
+    """
+    return re.sub(r"([|_*<\[\]`])", r"\\\1", text)
+
+
+def roff(text: str) -> str:
+    """Text for a man page.
+
+    >>> roff(".a --b\\\\c")
+    '\\\\&.a \\\\-\\\\-b\\\\ec'
+    """
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    text = re.sub(r"([|,])(?=\S)", r"\1\\:", text)  # where a line may be broken
+    return f"\\&{text}" if text.startswith((".", "'")) else text
+
+
+def manual() -> str:
+    """Everything as a man page."""
+    lines = ['.TH INORDER 1 "" inorder "User Commands"', ".ad l", ".nh", ".SH NAME"]
+    lines += [roff("inorder - read, count and measure insert-only tables of PostgreSQL"), ".SH SYNOPSIS"]
+    lines += [".B inorder", roff("COMMAND [OPTIONS] [ARGS]..."), ".SH DESCRIPTION"]
+    for command, context in every_command():
+        below = context.parent is not None
+        lines += [f".SS {roff(context.command_path)}", roff(usage(command, context))] if below else []
+        for text in paragraphs(command):
+            lines += [".PP", roff(text)] if not text.startswith(CODES) else []
+        for name, says in options(command, context):
+            lines += [".TP", f".B {roff(name)}", roff(says)]
+        lines += [] if below else [".SH COMMANDS"]
+    (codes,) = (text.removeprefix(CODES) for text in paragraphs(cli) if text.startswith(CODES))
+    for name, text in {"EXIT STATUS": codes, **SECTIONS}.items():
+        lines += [f".SH {name}", roff(text)]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Write both."""
+    PAGE.write_text(page(), encoding="utf-8")
+    MAN.write_text(manual(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""docs/commands.md, the man page and the completion of shells are what the commands say of themselves."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+import command_pages
+from tool import inorder
+
+SHELLS = {"bash": "complete", "zsh": "compdef", "fish": "complete"}
+
+
+def test_the_pages_are_up_to_date() -> None:
+    """script/reference writes them."""
+    assert command_pages.page() == command_pages.PAGE.read_text(), "run script/reference"
+    assert command_pages.manual() == command_pages.MAN.read_text(), "run script/reference"
+
+
+def test_the_pages_have_every_command_and_option() -> None:
+    """Each option of each command, under its own heading."""
+    sections = command_pages.PAGE.read_text().split("\n## ")
+    headings = {section.partition("\n")[0]: section for section in sections}
+    for command, context in command_pages.every_command():
+        section = headings[context.command_path]
+        for option in (one for one in command.params if isinstance(one, click.Option) and not one.hidden):
+            for name in {*option.opts, *option.secondary_opts} - {"-h", "--help"}:
+                assert re.search(rf"^\| `[^`]*(?<![\w-]){name}(?![\w-])", section, re.MULTILINE), name
+
+
+def test_man_shows_it() -> None:
+    """Without a warning, and every line within a terminal."""
+    man = shutil.which("man")
+    if man is None or shutil.which("groff") is None:
+        pytest.skip("this system has no man with groff")
+    done = subprocess.run(
+        [man, "--warnings", "-P", "cat", "-l", command_pages.MAN], capture_output=True, text=True, check=True,
+        env=os.environ | {"MANWIDTH": "80", "LC_ALL": "C.UTF-8"},
+    )  # fmt: skip
+    assert done.stderr == "" and "NAME\n       inorder - read, count" in done.stdout
+    assert "inorder tail [OPTIONS] [TABLE]" in done.stdout and "--accept-output" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_completion_of_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
+    """Each script is printed, is one of that shell, and asks the tool."""
+    monkeypatch.setenv("_INORDER_COMPLETE", f"{shell}_source")
+    done = inorder(folder=tmp_path)
+    assert (
+        done.returncode == 0 and SHELLS[shell] in done.stdout and f"_INORDER_COMPLETE={shell}_complete" in done.stdout
+    )
+    script = tmp_path / f"inorder.{shell}"
+    script.write_text(done.stdout)
+    if program := shutil.which(shell):
+        subprocess.run([program, "-n", script], check=True)
+    if shell == "bash":
+        typed = "COMP_WORDS=(inorder t); COMP_CWORD=1; _inorder_completion inorder; echo ${COMPREPLY[@]}"
+        environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        del environment["_INORDER_COMPLETE"]
+        done_there = subprocess.check_output(["bash", "-c", f"source {script}; {typed}"], text=True, env=environment)
+        assert done_there == "tail\n"
