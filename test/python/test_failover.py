@@ -1,12 +1,8 @@
 """Promotion and pg_upgrade: what feeds and sinks know of before stays right, or is refused."""
 
-import os
-import shutil
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -15,6 +11,7 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
 
 from conftest import SETTINGS, scalar
+from pg_upgrading import upgrade
 from standby import Standby
 
 pytestmark = pytest.mark.server
@@ -261,27 +258,3 @@ def test_pg_upgrade_keeps_the_state(server: Server) -> None:
             assert "pg_upgrade" in str(refused.value.diag.message_hint)
             read = f"SELECT n FROM feed_rows('events', ({after_it}), null::events)"
             assert new.execute(read.encode(), [bare(position)]).fetchall() == [(4,)]
-
-
-# What a private server does not have otherwise.
-UPGRADING = (
-    "pg_ctl", "pg_controldata", "pg_resetwal", "pg_dump", "pg_dumpall", "pg_restore", "psql", "vacuumdb", "pg_upgrade",
-)  # fmt: skip
-
-
-def upgrade(before: Cluster, after: Cluster) -> None:
-    """Bring a cluster that is stopped into an empty one, by pg_upgrade."""
-    for cluster in (before, after):
-        for name in UPGRADING:
-            shutil.copy(cluster.original.program(name), cluster.server.bindir)
-    work = after.folder / "upgrade"
-    work.mkdir(mode=0o700)
-    if after.account:
-        shutil.chown(work, after.account.pw_name)
-    command: list[str | Path] = ["pg_upgrade", "-b", before.server.bindir, "-B", after.server.bindir]
-    command += ["-d", before.data, "-D", after.data, "-U", "postgres", "-s", work]
-    run_there = ["env", "-C", work, f"PATH={after.server.bindir}:{os.environ['PATH']}", *command]
-    done = subprocess.run(
-        run_there, check=False, capture_output=True, text=True, user=after.account and after.account.pw_uid
-    )
-    assert done.returncode == 0, done.stdout + done.stderr

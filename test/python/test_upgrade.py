@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -16,6 +17,8 @@ from inorder.lab.server.installation import install_extension, run_make
 from inorder.lab.server.servers import Server
 
 import next_release
+import pg_upgrading
+import sql_edition
 from conftest import ROOT, SETTINGS, scalar
 from extension_objects import difference, objects
 from kept_state import Kept
@@ -217,3 +220,70 @@ def test_make_install_replaces_the_library(server: Server, stages: dict[str, Pat
         makefile = stage.parents[1] / "tree" / "Makefile"
         run_make(server, makefile, stage.parent, "install", f"DESTDIR={stage}")
         assert not os.path.samestat(os.fstat(mapped.fileno()), library.stat())
+
+
+def test_pg_upgrade(server: Server, stages: dict[str, Path]) -> None:
+    """Into another major version, with both editions; also into a later library, whose SQL comes afterwards."""
+    others = pg_upgrading.other_majors(server)
+    if not others:
+        pytest.skip("pg_upgrade needs servers of two major versions")
+    old, new = sorted((server, others[0]), key=lambda each: each.major)
+    with Cluster(old) as before, Cluster(new) as after:
+        before.start(SETTINGS)
+        made = of_both_editions(old, before, new)
+        before.stop()
+        if new is server:
+            next_release.install(after, stages[NEXT])
+        work = pg_upgrading.upgrade(before, after)
+        after.start(SETTINGS)
+        for database, (kept, state) in made.items():
+            with connect(f"{after.dsn} dbname={database}") as connection:
+                assert kept.state(connection) == state
+                check_keys(connection, database)
+                kept.read(connection, "read", 1)
+                if new is server and database == "c":
+                    execute(connection, (work / "update_extensions.sql").read_text().rpartition("\\connect c\n")[2])
+                    assert version(connection) == NEXT
+                kept.goes_on(connection)
+                number = scalar(connection, "SELECT batch FROM inorder_internal.feed WHERE name = 'pending'")
+                assert int(str(number)) > 1 << 40
+
+
+OLD_KEYS = """
+CREATE EXTENSION amcheck;
+CREATE TABLE old_keys (id uuid_v1 NOT NULL);
+INSERT INTO old_keys SELECT uuid_v1_nextval() FROM generate_series(1, 300) ORDER BY random();
+CREATE INDEX old_keys_btree ON old_keys (id);
+CREATE INDEX old_keys_hash ON old_keys USING hash (id);
+CREATE INDEX old_keys_brin ON old_keys USING brin (id);
+INSERT INTO old_keys SELECT uuid_v1_nextval() FROM generate_series(1, 300);
+"""
+LOOKUPS = "SELECT count(*) FROM old_keys AS k WHERE EXISTS (SELECT FROM old_keys AS o WHERE o.id = k.id OFFSET 0)"
+
+
+def of_both_editions(server: Server, cluster: Cluster, new: Server) -> dict[str, tuple[Kept, dict[str, list[Any]]]]:
+    """A database with each edition, and what is in the middle of being read there."""
+    made = {}
+    for database in ("c", "sql"):
+        with connect(cluster.dsn) as admin:
+            execute(admin, f"CREATE DATABASE {database}")
+        if database == "sql":
+            sql_edition.install(server, cluster, sql_edition.write_edition(cluster.folder), database)
+        with connect(f"{cluster.dsn} dbname={database}") as connection:
+            if database == "c":
+                execute(connection, "CREATE EXTENSION inorder", OLD_KEYS)
+            kept = Kept(connection, ordered=database == "c")
+            made[database] = (kept, kept.state(connection))
+            pg_upgrading.adapt(connection, new)
+    return made
+
+
+def check_keys(connection: Connection, database: str) -> None:
+    """Each index on uuid_v1 finds every row."""
+    if database != "c":
+        return
+    execute(connection, "SELECT bt_index_check('old_keys_btree', true)", "SET enable_seqscan = off")
+    for other in ("btree, brin", "btree, hash", "hash, brin"):
+        execute(connection, "BEGIN", *(f"DROP INDEX old_keys_{name}" for name in other.split(", ")))
+        assert scalar(connection, LOOKUPS) == 600
+        execute(connection, "ROLLBACK")

@@ -1,0 +1,59 @@
+"""pg_upgrade from one throw-away server into another."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from inorder.database import Connection
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server, embedded_server, system_servers
+
+# What a private server does not have otherwise.
+PROGRAMS = (
+    "pg_ctl", "pg_controldata", "pg_resetwal", "pg_dump", "pg_dumpall", "pg_restore", "psql", "vacuumdb", "pg_upgrade",
+)  # fmt: skip
+
+
+def other_majors(server: Server) -> list[Server]:
+    """Servers of other major versions on this machine, which can do it."""
+    embedded = embedded_server()
+    found = [*system_servers(), *([embedded] if embedded else [])]
+    return [each for each in found if each.major != server.major and (each.bindir / "pg_upgrade").exists()]
+
+
+def run(cluster: Cluster, folder: Path, command: list[str | Path]) -> str:
+    """Run a program as the server's account, in a folder; what it printed."""
+    path = f"PATH={cluster.server.bindir}:{os.environ['PATH']}"
+    user = cluster.account and cluster.account.pw_uid
+    there: list[str | Path] = ["env", "-C", folder, path, *command]
+    done = subprocess.run(there, check=False, capture_output=True, text=True, user=user)
+    logs = [path.read_text()[-2000:] for path in sorted(cluster.data.glob("pg_upgrade_output.d/*/log/*_dump_*.log"))]
+    assert done.returncode == 0, "\n".join([done.stdout, done.stderr, *logs])
+    return done.stdout
+
+
+def adapt(connection: Connection, new: Server) -> None:
+    """Remove from a database what pg_upgrade into another server fails at, with or without inorder."""
+    # 15.20 writes it for each column; pg_dump of 18.6 dumps it, and 18.6 refuses it.
+    connection.execute("UPDATE pg_attribute SET attoptions = NULL WHERE attoptions[1] LIKE 'pg_attver=%'")
+    built = subprocess.run([new.program("pg_config"), "--configure"], check=True, capture_output=True, text=True)
+    if "--with-lz4" not in built.stdout:
+        connection.execute("UPDATE pg_attribute SET attcompression = '' WHERE attcompression = 'l'")
+
+
+def upgrade(before: Cluster, after: Cluster) -> Path:
+    """Bring a cluster that is stopped into an empty one; the folder in which pg_upgrade leaves its scripts."""
+    for cluster in (before, after):
+        for name in PROGRAMS:
+            shutil.copy(cluster.original.program(name), cluster.server.bindir)
+    work = after.folder / "upgrade"
+    work.mkdir(mode=0o700)
+    if after.account:
+        shutil.chown(work, after.account.pw_name)
+    if before.server.major < 18 <= after.server.major:  # whose initdb enables checksums, which both must have
+        run(before, work, [before.original.program("pg_checksums"), "--enable", "--no-sync", "-D", before.data])
+    command: list[str | Path] = ["pg_upgrade", "-b", before.server.bindir, "-B", after.server.bindir]
+    command += ["-d", before.data, "-D", after.data, "-U", "postgres", "-s", work, "--no-sync"]
+    run(after, work, command)
+    return work
