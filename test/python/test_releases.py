@@ -1,0 +1,152 @@
+"""What script/release writes; that what was released stays; and the rules of update scripts."""
+
+import hashlib
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from inorder import __version__
+
+import next_release
+import script_rules as rules
+from conftest import ROOT
+from install_script import language, made_by, option, statements
+from next_release import NEXT
+from script_rules import RULES, Found
+
+RELEASED, UPDATES = ROOT / "sql" / "released", ROOT / "sql" / "update"
+# Of what an update adds: each is commented there or was before, and what it calls is known from elsewhere.
+OF_UPDATES = tuple(rule for rule in RULES if rule not in {rules.made_anew, rules.commented})
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy in which the version of the checkout is released, and the made-up next one is written."""
+    made = tmp_path_factory.mktemp("releases") / "tree"
+    next_release.copy_tree(made)
+    next_release.begin_next(made)
+    next_release.make_changes(made)
+    return made
+
+
+def joined(folder: Path) -> str:
+    """The install script of the sources there."""
+    makefile = (folder / "Makefile").read_text().replace("\\\n", " ")
+    names = re.search(r"^SQL_SOURCES = (.*)$", makefile, re.M)
+    assert names
+    return "".join((folder / "sql" / name).read_text() for name in names[1].split())
+
+
+def versions(folder: Path) -> set[str]:
+    """Those of the scripts in sql/released."""
+    return {path.stem.removeprefix("inorder--") for path in folder.glob("inorder--*.sql")}
+
+
+def c_functions(script: str) -> dict[str, set[str]]:
+    """The forms in which a script declares functions of the library, by their symbols."""
+    found: dict[str, set[str]] = {}
+    for statement in statements(script):
+        if language(statement.node) == "c":
+            library = option(statement.node, "as")
+            name, _, arguments = (made_by(statement.node) or "").partition("(")
+            found.setdefault(library[1].sval if len(library) > 1 else name.rpartition(".")[2], set()).add(arguments)
+    return found
+
+
+def replaced(script: str) -> set[str]:
+    """The functions that a script makes by OR REPLACE."""
+    return {
+        made for each in statements(script) if getattr(each.node, "replace", False) and (made := made_by(each.node))
+    }
+
+
+def made(script: str) -> set[str]:
+    """All objects that a script makes."""
+    return {name for each in statements(script) if (name := made_by(each.node))}
+
+
+@pytest.mark.parametrize("of_checkout", [True, False])
+def test_what_was_released_stays(tree: Path, of_checkout: bool) -> None:
+    """By its hash; and the sources of a released version are its script: whoever changes them begins the next one."""
+    released = RELEASED if of_checkout else tree / "sql" / "released"
+    hashes = (released / "SHA256SUMS").read_text() if released.exists() else ""
+    listed = {name: digest for digest, name in (line.split("  ") for line in hashes.splitlines())}
+    assert listed == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in released.glob("*.sql")}
+    assert set(listed) == {f"{name}--{each}.sql" for each in versions(released) for name in ("inorder", "inorder-sql")}
+    if of_checkout and __version__ in versions(released):
+        assert joined(ROOT) == (released / f"inorder--{__version__}.sql").read_text(), "run script/release NEXT"
+    if not of_checkout:
+        assert (released / f"inorder--{__version__}.sql").read_text() == joined(ROOT)
+
+
+def test_every_release_can_be_updated() -> None:
+    """Each version has an update to the one after it, at last to this one."""
+    steps = dict(path.stem.removeprefix("inorder--").split("--") for path in UPDATES.glob("inorder--*.sql"))
+    later = sorted(versions(RELEASED) | {__version__}, key=lambda each: tuple(map(int, each.split("."))))
+    assert steps == {"0.1.0": "0.2.0", **dict(pairwise(later))}
+
+
+@pytest.mark.parametrize("folder", ["checkout", "made up"])
+def test_the_library_serves_what_was_released(tree: Path, folder: str) -> None:
+    """Each C function that a released script declares is still there, with the same arguments."""
+    now, released = (ROOT, RELEASED) if folder == "checkout" else (tree, tree / "sql" / "released")
+    declared = c_functions(joined(now))
+    symbols = set(
+        re.findall(r"PG_FUNCTION_INFO_V1\((\w+)\)", "".join(p.read_text() for p in (now / "src").glob("*.c")))
+    )
+    assert len(declared) > 100
+    for version in versions(released):
+        before = c_functions((released / f"inorder--{version}.sql").read_text())
+        assert set(before) <= symbols | set(declared), f"functions of {version} are not in the library"
+        changed = [name for name, forms in before.items() if not forms <= declared.get(name, forms)]
+        assert not changed, f"arguments differ from those in {version}: give the new form another symbol"
+
+
+@pytest.mark.parametrize("rule", OF_UPDATES, ids=lambda rule: rule.__name__)
+def test_updates_keep_the_rules_of_install_scripts(tree: Path, rule: Callable[[str], Found]) -> None:
+    """They run as a superuser, too, in a schema that others may have filled."""
+    for path in [*UPDATES.glob("inorder--*.sql"), *(tree / "sql" / "update").glob(f"inorder--*--{NEXT}.sql")]:
+        assert not rules.broken(path.read_text(), rule), path.name
+        assert not [each for each in rules.spotted(path.read_text()) if each.rule not in {"PS002"}], path.name
+
+
+def test_updates_replace_only_what_is_there(tree: Path) -> None:
+    """OR REPLACE of another object would keep the owner whom somebody gave it."""
+    for folder in (ROOT, tree):
+        for path in (folder / "sql" / "update").glob("inorder--*.sql"):
+            before, _, _ = path.stem.removeprefix("inorder--").partition("--")
+            script = folder / "sql" / "released" / f"inorder--{before}.sql"
+            there = made(script.read_text()) if script.exists() else set()
+            assert replaced(path.read_text()) <= there, path.name
+    assert replaced((tree / "sql" / "update" / f"inorder--{__version__}--{NEXT}.sql").read_text())
+
+
+def test_release_writes_the_version_everywhere(tree: Path) -> None:
+    """Where a test compares it; the changelog has a heading for each."""
+    assert f"default_version = '{NEXT}'" in (tree / "inorder.control").read_text()
+    assert f'__version__ = "{NEXT}"' in (tree / "inorder" / "__init__.py").read_text()
+    assert (tree / "META.json").read_text().count(f'"version": "{NEXT}"') == 2
+    assert f"inorder-sql--{NEXT}.sql" in (tree / "docs" / "hosted.md").read_text()
+    headings = re.findall(r"^## (.*)$", (tree / "CHANGELOG.md").read_text(), re.M)
+    assert headings[0] == f"{NEXT} (unreleased)"
+    assert re.fullmatch(rf"{re.escape(__version__)} \(\d{{4}}-\d\d-\d\d\)", headings[1])
+
+
+def test_release_refuses(tmp_path: Path) -> None:
+    """A tree with changes, a version before this one, one that is none, and the next one before this is released."""
+    folder = tmp_path / "tree"
+    next_release.copy_tree(folder)
+    for asked, said in (("0.1.9", "which is later"), ("1.0", "is no version"), ("v1.0.0", "is no version")):
+        assert said in next_release.release(folder, asked).stderr
+    if __version__ not in versions(RELEASED):
+        assert "is not released" in next_release.release(folder, NEXT).stderr
+        assert next_release.release(folder, __version__).returncode == 0
+        assert "sql/released/" in next_release.release(folder, NEXT).stderr
+        next_release.commit(folder)
+    assert "give the next version" in next_release.release(folder, __version__).stderr
+    (folder / "note").touch()
+    done = next_release.release(folder, NEXT)
+    assert done.returncode == 1 and "note" in done.stderr
+    assert not list((folder / "sql" / "update").glob(f"*{NEXT}.sql"))
