@@ -50,4 +50,6 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ): "needs a cluster that pg_upgrade brought to 18",
     ("docs/uuid_v1.md", "BEGIN;"): "needs the extension uuid_v1",
     ("docs/waves.md", "inorder lab run waves"): MINUTES,
+    ("docs/upgrading.md", "make && sudo make install"): INSTALLS,
+    ("docs/upgrading.md", "make sql-edition"): "writes into the checkout",
 }
