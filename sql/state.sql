@@ -247,7 +247,8 @@ FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
 CREATE FUNCTION inorder_internal.is_right(id oid, name name, system text)
 RETURNS boolean
 LANGUAGE sql STABLE
-RETURN system = inorder_internal.server_system() OR pg_get_userbyid(id) = name;
+-- The name first: the SQL edition reads a file to find out the system.
+RETURN pg_get_userbyid(id) = name OR system = inorder_internal.server_system();
 COMMENT ON FUNCTION inorder_internal.is_right(oid, name, text) IS
 'Internal function. Whether an oid is that of the stored role.';
 

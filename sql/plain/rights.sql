@@ -41,17 +41,6 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.is_gone(regclass) IS
 'Internal function. Whether a table was dropped: then any role may delete what the state has of it, as sweep() does.';
 
-CREATE FUNCTION inorder_internal.moves(feed bigint)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN EXISTS (SELECT FROM inorder_internal.feed AS f
-                   WHERE f.id = moves.feed AND inorder_internal.may_move(inorder_internal.caller(), f));
-END $$;
-COMMENT ON FUNCTION inorder_internal.moves(bigint) IS
-'Internal function. Whether the caller may move a feed.';
-
 CREATE FUNCTION inorder_internal.keep_given()
 RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -75,7 +64,7 @@ COMMENT ON FUNCTION inorder_internal.keep_given() IS
 CREATE TRIGGER keep_given BEFORE UPDATE ON inorder_internal.feed
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.keep_given();
 REVOKE EXECUTE ON FUNCTION inorder_internal.keep_given() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION inorder_internal.is_gone(regclass), inorder_internal.moves(bigint) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.is_gone(regclass) TO PUBLIC;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON inorder_internal.feed_table, inorder_internal.feed,
     inorder_internal.worker_batch, inorder_internal.share_worker, inorder_internal.counted_table, inorder_internal.count_part TO PUBLIC;
@@ -120,13 +109,17 @@ CREATE POLICY remove ON inorder_internal.feed FOR DELETE
 CREATE POLICY look ON inorder_internal.worker_batch FOR SELECT
     USING (EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = worker_batch.feed));
 CREATE POLICY own ON inorder_internal.worker_batch
-    USING (inorder_internal.moves(feed) OR inorder_internal.is_gone(relation))
-    WITH CHECK (inorder_internal.moves(feed));
+    USING (EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = worker_batch.feed
+                   AND inorder_internal.may_move(inorder_internal.caller(), f)) OR inorder_internal.is_gone(relation))
+    WITH CHECK (EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = worker_batch.feed
+                        AND inorder_internal.may_move(inorder_internal.caller(), f)));
 CREATE POLICY look ON inorder_internal.share_worker FOR SELECT
     USING (EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = share_worker.feed));
 CREATE POLICY own ON inorder_internal.share_worker
-    USING (inorder_internal.moves(feed) OR inorder_internal.is_gone(relation))
-    WITH CHECK (inorder_internal.moves(feed));
+    USING (EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = share_worker.feed
+                   AND inorder_internal.may_move(inorder_internal.caller(), f)) OR inorder_internal.is_gone(relation))
+    WITH CHECK (EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = share_worker.feed
+                        AND inorder_internal.may_move(inorder_internal.caller(), f)));
 
 -- Who owns the schema of a table may put a view in the place of the table while a query is planned. Since 15.8 and 16.4
 -- the server can refuse views.

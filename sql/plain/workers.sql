@@ -44,6 +44,7 @@ BEGIN
     END IF;
     k := inorder_internal.find_after(k, max_rows);
     IF NOT (k.next).has_rows THEN
+        k := inorder_internal.pass_rest(k);
         PERFORM inorder_internal.note_empty_poll(feed, k.is_poll_due, (k.next).batch, k.asked);
     END IF;
     RETURN (k.next).has_rows;
@@ -88,7 +89,8 @@ BEGIN
     IF pg_is_in_recovery() THEN
         RETURN false;
     ELSIF number::text = current_setting('inorder.session', true) THEN
-        RETURN inorder_internal.holds_session(number);
+        -- this_session() has looked at it, before a batch is given away.
+        RETURN true;
     ELSIF pg_try_advisory_lock_shared(key) THEN
         PERFORM pg_advisory_unlock_shared(key);
         RETURN false;
