@@ -16,6 +16,11 @@ HERE_ONLY = re.compile(
 NUMBERS = re.compile(
     r"^-- For binary upgrade, must preserve.*\n(?:SELECT pg_catalog\.binary_upgrade_set_next_.*\n)+", re.M
 )
+MEMBERS = """
+SELECT pg_describe_object(classid, objid, objsubid) AS member FROM pg_depend
+WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
+  AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'inorder') ORDER BY member
+"""
 OF_EXTENSION = """
 SELECT unnest(extconfig)::regclass::text, unnest(extcondition) FROM pg_extension WHERE extname = 'inorder' ORDER BY 1
 """
@@ -54,11 +59,9 @@ def objects(cluster: Cluster, database: str) -> dict[str, str]:
     return found
 
 
-MEMBERS = """
-SELECT pg_describe_object(classid, objid, objsubid) AS member FROM pg_depend
-WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
-  AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'inorder') ORDER BY member
-"""
+def objects_of_edition(cluster: Cluster, database: str) -> dict[str, str]:
+    """Everything in the schemas of the SQL edition."""
+    return entries(dumped(cluster, database, "--schema=inorder", "--schema=inorder_internal"))
 
 
 def difference(left: dict[str, str], right: dict[str, str]) -> str:

@@ -1,7 +1,8 @@
 """ALTER EXTENSION UPDATE, and the time around it: sessions with another library than the SQL is for."""
 
 import os
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -20,7 +21,7 @@ import next_release
 import pg_upgrading
 import sql_edition
 from conftest import ROOT, SETTINGS, scalar
-from extension_objects import difference, objects
+from extension_objects import difference, objects, objects_of_edition
 from kept_state import Kept
 from next_release import COLUMN, NEXT
 
@@ -220,6 +221,56 @@ def test_make_install_replaces_the_library(server: Server, stages: dict[str, Pat
         makefile = stage.parents[1] / "tree" / "Makefile"
         run_make(server, makefile, stage.parent, "install", f"DESTDIR={stage}")
         assert not os.path.samestat(os.fstat(mapped.fileno()), library.stat())
+
+
+def write(tree: Path, folder: Path, *options: str) -> Path:
+    """What script/sql-edition of a tree writes, where the server's account may read it."""
+    done = subprocess.run([tree / "script" / "sql-edition", *options], check=True, capture_output=True)
+    path = folder / f"edition{next(NUMBER)}.sql"
+    path.write_bytes(done.stdout)
+    return path
+
+
+@pytest.fixture
+def edition(place: Place) -> Callable[..., str]:
+    """Makes a database of a role without privileges, with scripts that this role runs; the way to it."""
+
+    def make(*scripts: Path) -> str:
+        name = f"d{next(NUMBER)}"
+        with connect(place.cluster.dsn) as admin:
+            execute(admin, f"CREATE DATABASE {name} OWNER installer", "ALTER ROLE installer LOGIN")
+            execute(admin, f"ALTER DATABASE {name} SET search_path = public, inorder")
+        for script in scripts:
+            sql_edition.install(place.cluster.original, place.cluster, script, name, "installer")
+        return f"{place.cluster.dsn} dbname={name}"
+
+    return make
+
+
+@pytest.mark.parametrize("released", sorted(RELEASED | {__version__}))
+def test_an_update_of_the_sql_edition_keeps_everything(
+    place: Place, stages: dict[str, Path], edition: Callable[..., str], tmp_path: Path, released: str
+) -> None:
+    """By the script that make sql-edition writes, twice refused; then all objects are those of an installation."""
+    tree = stages[NEXT].parents[1] / "tree"
+    before = tree / "sql" / "released" / f"inorder-sql--{released}.sql"
+    update = write(tree, tmp_path, "--update", released)
+    dsn = edition(before)
+    with connect(dsn) as connection:
+        kept = Kept(connection)
+        state = kept.state(connection)
+        sql_edition.install(place.cluster.original, place.cluster, update, dsn.rpartition("=")[2], "installer")
+        assert kept.state(connection, without=COLUMN) == state
+        kept.goes_on(connection)
+        assert scalar(connection, "SELECT added(1)") == 2
+        execute(connection, "SELECT feed_rename('read', 'renamed')")
+        assert scalar(connection, f"SELECT {COLUMN} FROM inorder_internal.feed WHERE name = 'renamed'") == 1
+        assert refusal(connection, update.read_text())[0].endswith(f"updates inorder {released}, and here is {NEXT}")
+    fresh = edition(write(tree, tmp_path))
+    found = [objects_of_edition(place.cluster, of.rpartition("=")[2]) for of in (dsn, fresh)]
+    different = difference(*found)
+    assert not different, different
+    assert len(found[0]) > 700
 
 
 def test_pg_upgrade(server: Server, stages: dict[str, Path]) -> None:

@@ -1,0 +1,127 @@
+"""Updates of the SQL edition: what a script of before lacks, made from the sources as the edition itself is.
+
+sql/update/inorder-sql--OLD--NEW.sql has what changes in tables and types. To that comes here what differs between the
+released script of OLD and this version: functions, views, comments, policies and privileges. Once NEW is released, its
+file has all of it. Like ``edition``, this imports no package.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from inorder.errors import InputError
+from inorder.install.edition import script, version
+
+SCHEMA = "inorder"  # of released scripts
+PLACE = "@extschema@"
+# What ends a statement, and what hides a semicolon.
+TOKEN = re.compile(r"--[^\n]*|'(?:[^']|'')*'|(\$\w*\$).*?\1|\bBEGIN ATOMIC\b.*?\nEND;|;", re.S)
+BLANK = re.compile(r"(?:\s|--[^\n]*\n)*")
+AGAIN = ("DO ", "GRANT ", "REVOKE ")  # may run twice, and privileges of new objects depend on them
+IDENTITY = re.compile(r"COMMENT ON FUNCTION (.*?\)) IS\b", re.S)
+STATE = re.compile(r"CREATE (?:TABLE|TYPE|SCHEMA) [^\s(;]+")
+VIEW = re.compile(r"CREATE VIEW \S+")
+POLICY = re.compile(r"CREATE POLICY (\w+ ON [\w.]+)")
+BEGINNING = """-- inorder, the SQL edition: from version {old} to {new}, in one transaction, by the role that installed it.
+"""
+CHECK = """DO $$
+BEGIN
+    IF to_regprocedure('inorder_internal.sql_edition()') IS NULL THEN
+        RAISE 'this database has no SQL edition of inorder' USING ERRCODE = 'object_not_in_prerequisite_state';
+    ELSIF inorder_internal.sql_edition() <> '{old}' THEN
+        RAISE 'this script updates inorder {old}, and here is %', inorder_internal.sql_edition()
+        USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+END $$;"""
+
+
+def statements(text: str) -> Iterator[str]:
+    """The statements of a script, without the comments before them.
+
+    >>> list(statements("-- so; it is\\nSELECT ';', $$;$$; CREATE FUNCTION f() BEGIN ATOMIC\\nSELECT 1;\\nEND;"))
+    ["SELECT ';', $$;$$;", 'CREATE FUNCTION f() BEGIN ATOMIC\\nSELECT 1;\\nEND;']
+    """
+    start = 0
+    for match in TOKEN.finditer(text):
+        if match[0] == ";" or match[0].startswith("BEGIN ATOMIC"):
+            blank = BLANK.match(text, start, match.start())
+            yield text[blank.end() if blank else start : match.end()]
+            start = match.end()
+
+
+def identities(script: list[str]) -> list[str]:
+    """For each statement that makes a function, what its comment, which follows, calls it; nothing for others."""
+    found = []
+    for one, after in zip(script, [*script[1:], ""], strict=True):
+        match = IDENTITY.match(after) if one.startswith("CREATE FUNCTION ") else None
+        found.append(" ".join(match[1].split()) if match else "")
+    return found
+
+
+def difference(before: list[str], after: list[str], templates: list[str]) -> Iterator[str]:
+    """What brings a database from one script to another; templates are the statements of after, in any schema."""
+    functions, known = set(identities(before)), set(before)
+    named = {match[0] for one in before for kind in (STATE, VIEW) if (match := kind.match(one))}
+    policies = {match[1] for one in before if (match := POLICY.match(one))}
+    for one, function, template in zip(after, identities(after), templates, strict=True):
+        state, view, policy = STATE.match(one), VIEW.match(one), POLICY.match(one)
+        if (one in known and not one.startswith(AGAIN)) or (state and state[0] in named):
+            continue
+        if policy and policy[1] in policies:
+            yield f"DROP POLICY {policy[1]};"
+        replaces = function in functions if function else view is not None and view[0] in named
+        yield template.replace("CREATE ", "CREATE OR REPLACE ", 1) if replaces else template
+
+
+def removed(before: list[str], after: list[str]) -> Iterator[str]:
+    """Functions and policies that are gone."""
+    kept = set(identities(after))
+    for function in identities(before):
+        if function not in kept:
+            yield "DROP FUNCTION " + re.sub(rf"(?<!\w){SCHEMA}\.", f"{PLACE}.", function) + ";"
+    policies = {match[1] for one in after if (match := POLICY.match(one))}
+    for one in before:
+        match = POLICY.match(one)
+        if match and match[1] not in policies:
+            yield f"DROP POLICY {match[1]};"
+
+
+def step(sources: Path, path: Path) -> str:
+    """The update that a file of sql/update makes, with @extschema@ in the place of the schema."""
+    text = path.read_text(encoding="utf-8")
+    _, old, new = path.stem.split("--")
+    if new != version(sources):
+        return text
+    released = sources / "sql" / "released" / f"inorder-sql--{old}.sql"
+    if not released.exists():
+        raise InputError(f"{path.name} needs {released.name} of sql/released, which is not there")
+    before = list(statements(released.read_text(encoding="utf-8")))
+    after, templates = (list(statements(script(sources, schema))) for schema in (SCHEMA, PLACE))
+    first, *rest, last = difference(before, after, templates)
+    made = [
+        BEGINNING.format(old=old, new=new),
+        first,
+        CHECK.format(old=old),
+        text,
+        *rest,
+        *removed(before, after),
+        last,
+    ]
+    return "\n".join(each.rstrip() + "\n" for each in made)
+
+
+def steps(sources: Path, old: str) -> list[Path]:
+    """The files that lead from a version to this one, each to the version after it."""
+    found, at = [], old
+    while at != version(sources):
+        following = sorted((sources / "sql" / "update").glob(f"inorder-sql--{at}--*.sql"))
+        if not following:
+            raise InputError(f"no update of the SQL edition begins with version {at}")
+        found.append(following[-1])
+        at = following[-1].stem.rpartition("--")[2]
+    return found
+
+
+def update(sources: Path, old: str, schema: str) -> str:
+    """A script that makes an installation of another version one of this."""
+    return "".join(step(sources, path) for path in steps(sources, old)).replace(PLACE, schema)
