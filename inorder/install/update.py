@@ -22,8 +22,7 @@ IDENTITY = re.compile(r"COMMENT ON FUNCTION (.*?\)) IS\b", re.S)
 STATE = re.compile(r"CREATE (?:TABLE|TYPE|SCHEMA) [^\s(;]+")
 VIEW = re.compile(r"CREATE VIEW \S+")
 POLICY = re.compile(r"CREATE POLICY (\w+ ON [\w.]+)")
-BEGINNING = """-- inorder, the SQL edition: from version {old} to {new}, in one transaction, by the role that installed it.
-"""
+BEGINNING = """-- inorder, the SQL edition: {old} to {new}, in one transaction, by the role that installed it."""
 CHECK = """DO $$
 BEGIN
     IF to_regprocedure('inorder_internal.sql_edition()') IS NULL THEN
