@@ -1,4 +1,7 @@
-"""Write docs/results/README.md and the report of each run, from the files there: python test/python/results_page.py."""
+"""Write docs/results/README.md, the report of each run and the picture of README, from the runs there.
+
+``python test/python/results_page.py``
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -16,6 +19,7 @@ from inorder.lab.setting import settings_of
 from inorder.report.catalogue import report_of
 from inorder.report.formats import as_markdown
 
+import pictures
 from claims import Answer, Claim, overall
 from study_claims import CLAIMS, STUDIES
 
@@ -159,5 +163,6 @@ def page(text: str, results: Results) -> str:
 if __name__ == "__main__":
     everything = read_results()
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), everything), encoding="utf-8")
+    pictures.write(everything[pictures.RUN])
     for each, its_result in everything.items():
         (RESULTS / f"{each}.md").write_text(report(each, its_result), encoding="utf-8")

@@ -14,6 +14,7 @@ from inorder.lab.setting import settings_of
 from inorder.report.catalogue import report_of
 from inorder.report.formats import as_markdown
 
+import pictures
 from results_page import ENDED_EARLY, ENDING, NAME, PAGE, PLACES, RESULTS, command, page, read_results
 from study_claims import CLAIMS
 from tool import inorder
@@ -42,6 +43,18 @@ def test_the_page_has_the_figures_of_its_files() -> None:
     written = PAGE.read_text(encoding="utf-8")
     assert page(written, RESULT) == written
     assert len(RESULT) >= 10
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_picture_of_readme(theme: str) -> None:
+    """It is that of the run, in the colours of its theme, and needs no style sheet."""
+    written = (pictures.IMAGES / f"inserts-{theme}.svg").read_text(encoding="utf-8")
+    shown = re.compile(r">([^<>]+)<| fill=\"([^\"]+)\"")
+    drawn = pictures.picture(RESULT[pictures.RUN], theme)
+    assert shown.findall(drawn) == shown.findall(written), "python test/python/results_page.py writes it"
+    assert "var(" not in written and "url(" not in written and "href" not in written
+    other = (pictures.IMAGES / f"inserts-{'dark' if theme == 'light' else 'light'}.svg").read_text(encoding="utf-8")
+    assert shown.findall(other) != shown.findall(written)
 
 
 def test_the_runs_are_reported(tmp_path: Path) -> None:
