@@ -10,10 +10,9 @@ CITUS = "needs Citus: script/citus"
 SPARK = "needs Spark: script/engines"
 
 NOT_RUN: dict[tuple[str, str], str] = {
-    ("README.md", "git clone <this repository> && cd inorder && script/demo"): INSTALLS,
+    ("README.md", "git clone <this repository> && cd inorder"): INSTALLS,
     ("README.md", "make && sudo make install"): INSTALLS,
-    ("README.md", "inorder demo"): MINUTES,
-    ("README.md", "script/test"): "it is what runs this",
+    ("README.md", "inorder lab run insert"): MINUTES,
     ("docs/citus.md", "CREATE TABLE events ("): CITUS,
     ("docs/citus.md", "inorder citus events"): CITUS,
     ("docs/citus.md", 'inorder tail events_102008 --position p --dsn "host=worker1 dbname=shop \\'): CITUS,
@@ -32,6 +31,7 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("docs/generate.md", "inorder generate uuid-v1 --count 217M --until 2019-01-01 --out v1.txt"): MINUTES,
     ("docs/hosted.md", "make sql-edition"): "writes into the checkout; what is below it is run",
     ("docs/keys.md", "BEGIN;"): "needs the extension sequential_uuids",
+    ("docs/lab.md", "inorder demo"): MINUTES,
     ("docs/like.md", "inorder lab run insert --like orders --source service=prod"): MINUTES,
     ("docs/like.md", "inorder lab run like --ddl orders.sql --script orders.bench --table orders --rows 200k"): MINUTES,
     ("docs/lookup.md", "inorder lab run lookup"): MINUTES,
