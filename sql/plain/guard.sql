@@ -2,12 +2,29 @@
 -- what it refuses. The triggers fire AFTER, so no other trigger changes a row that they have looked at.
 --
 -- A WHEN clause has the table both by name and by number. After a restore the name leads to a table of another number, and
--- the trigger fires for each row until feed_rebase() makes it anew.
+-- the trigger fires for each row until feed_rebase() makes it anew. If the number happens to be the same, the state tells:
+-- each session looks there once, and keeps in a setting that it has.
 --
 -- Not in SQL, which would be inlined: that takes 60 us for each statement. Without settings, which take 0.2 us for each
 -- row: so everything is qualified.
 
-CREATE FUNCTION inorder_internal.is_foreign(key uuid, base bigint, root regclass, root_id oid)
+CREATE FUNCTION inorder_internal.is_restored(root regclass, setting text)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET row_security = on
+AS $$
+DECLARE
+    is_here boolean := (SELECT t.written_here IS TRUE FROM inorder_internal.feed_table AS t WHERE t.relation = root);
+BEGIN
+    -- An older snapshot does not see a table that was enabled since: that was here.
+    IF is_here THEN
+        PERFORM set_config(setting, 'yes', false);
+    END IF;
+    RETURN is_here IS FALSE;
+END $$;
+COMMENT ON FUNCTION inorder_internal.is_restored(regclass, text) IS
+'Internal function. Whether a table was restored from a dump, and not accepted since; if not, the setting becomes yes.';
+
+CREATE FUNCTION inorder_internal.is_foreign(key uuid, base bigint, root regclass, root_id oid, setting text)
 RETURNS boolean
 LANGUAGE plpgsql STABLE
 AS $$
@@ -17,21 +34,25 @@ BEGIN
             pg_catalog.int8send(pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8
                                 OPERATOR(pg_catalog.+) base), 3)
         OR (pg_catalog.get_byte(pg_catalog.uuid_send(key), 6) OPERATOR(pg_catalog.>>) 4) OPERATOR(pg_catalog.<>) 8
-        OR (pg_catalog.get_byte(pg_catalog.uuid_send(key), 8) OPERATOR(pg_catalog.>>) 6) OPERATOR(pg_catalog.<>) 2;
+        OR (pg_catalog.get_byte(pg_catalog.uuid_send(key), 8) OPERATOR(pg_catalog.>>) 6) OPERATOR(pg_catalog.<>) 2
+        OR coalesce(pg_catalog.current_setting(setting, true), '') OPERATOR(pg_catalog.<>) 'yes'
+           AND inorder_internal.is_restored(root, setting);
 END $$;
-COMMENT ON FUNCTION inorder_internal.is_foreign(uuid, bigint, regclass, oid) IS
+COMMENT ON FUNCTION inorder_internal.is_foreign(uuid, bigint, regclass, oid, text) IS
 'Internal function. Whether a key was not made by this transaction, or the table was restored.';
 
-CREATE FUNCTION inorder_internal.is_foreign(key bigint, base bigint, root regclass, root_id oid)
+CREATE FUNCTION inorder_internal.is_foreign(key bigint, base bigint, root regclass, root_id oid, setting text)
 RETURNS boolean
 LANGUAGE plpgsql STABLE
 AS $$
 BEGIN
     RETURN key IS NULL OR root::pg_catalog.oid OPERATOR(pg_catalog.<>) root_id
         OR key OPERATOR(pg_catalog.<>) (pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8
-                                        OPERATOR(pg_catalog.+) base);
+                                        OPERATOR(pg_catalog.+) base)
+        OR coalesce(pg_catalog.current_setting(setting, true), '') OPERATOR(pg_catalog.<>) 'yes'
+           AND inorder_internal.is_restored(root, setting);
 END $$;
-COMMENT ON FUNCTION inorder_internal.is_foreign(bigint, bigint, regclass, oid) IS
+COMMENT ON FUNCTION inorder_internal.is_foreign(bigint, bigint, regclass, oid, text) IS
 'Internal function. Whether a number is not that of this transaction, or the table was restored.';
 
 CREATE FUNCTION inorder_internal.guard_definitions(
@@ -53,8 +74,9 @@ BEGIN
             'CREATE TRIGGER zz_inorder_guard AFTER %s OF %s ON %s FOR EACH ROW WHEN (%s) %s',
             CASE WHEN is_generated THEN 'UPDATE' ELSE 'INSERT OR UPDATE' END, list, relation,
             CASE WHEN is_generated THEN 'false'
-                 ELSE format('inorder_internal.is_foreign(new.%s, %L::bigint, ''%s''::regclass, %L::oid)', key, base,
-                             replace(root::text, '''', ''''''), root::oid) END, call)),
+                 ELSE format('inorder_internal.is_foreign(new.%s, %L::bigint, ''%s''::regclass, %L::oid, %L::text)', key,
+                             base, replace(root::text, '''', ''''''), root::oid,
+                             format('inorder.table_%s', root::oid)) END, call)),
         ('zz_inorder_update', format(
             'CREATE TRIGGER zz_inorder_update AFTER UPDATE ON %s FOR EACH ROW '
             'WHEN (record_image_ne(ROW(%s), ROW(%s))) %s', relation, old_row, new_row, call)),
