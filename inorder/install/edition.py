@@ -119,6 +119,16 @@ def listed(sources: Path) -> list[str]:
     return found[1].replace(".sql", "").split()
 
 
+def names(text: str) -> list[str]:
+    """What a script may use of the server that not every server lets every role use.
+
+    >>> names("SELECT pg_x(a.pg_y) FROM pg_z; -- pg_dump")
+    ['pg_x', 'pg_y', 'pg_z']
+    """
+    code = re.sub(r"--.*|^COMMENT ON (?:[^';]|'[^']*')*;", "", text, flags=re.M)
+    return sorted({name for name in re.findall(r"\bpg_\w+", code) if name not in ("pg_catalog", "pg_temp")})
+
+
 def script(sources: Path, schema: str) -> str:
     """The whole edition, with its public functions in a schema."""
     parts = []
@@ -129,4 +139,5 @@ def script(sources: Path, schema: str) -> str:
     # The schema of the tests is there already.
     if schema == "public":
         text = re.sub(rf"^({'|'.join(OF_SCHEMA)}) @extschema@[^;]*;\n", "", text, flags=re.M)
-    return text.replace("@extschema@", schema).replace("@version@", version(sources)).replace("@writes@", WRITES)
+    filled = {"extschema": schema, "version": version(sources), "writes": WRITES, "names": ",".join(names(text))}
+    return re.sub(rf"@({'|'.join(filled)})@", lambda match: filled[match[1]], text)

@@ -18,15 +18,24 @@ BEGIN
         RAISE 'inorder needs PostgreSQL 15 or later, not %', current_setting('server_version')
         USING ERRCODE = 'feature_not_supported';
     END IF;
-    SELECT string_agg(f, ', ') INTO missing
-    FROM unnest(ARRAY['pg_control_system()', 'pg_current_wal_insert_lsn()', 'pg_walfile_name(pg_lsn)',
-                      'pg_current_snapshot()', 'pg_current_xact_id()', 'pg_is_in_recovery()',
-                      'pg_try_advisory_lock(bigint)']) AS f
-    WHERE to_regprocedure(f) IS NULL OR NOT has_function_privilege('public', f, 'EXECUTE');
+    -- Names in this file: of functions, of tables and views, and of other things.
+    SELECT string_agg(u.name, ', ' ORDER BY u.name) INTO missing
+    FROM unnest('{@names@}'::name[]) AS u(name)
+    WHERE EXISTS (SELECT FROM pg_proc AS p WHERE p.proname = u.name AND p.pronamespace = 'pg_catalog'::regnamespace
+                                              AND NOT has_function_privilege('public', p.oid, 'EXECUTE'))
+       OR EXISTS (SELECT FROM pg_class AS c WHERE c.relname = u.name AND c.relnamespace = 'pg_catalog'::regnamespace
+                                              AND NOT has_table_privilege('public', c.oid, 'SELECT'));
     IF missing IS NOT NULL THEN
-        RAISE 'this server does not let every role call %', missing USING ERRCODE = 'feature_not_supported',
-              HINT = 'The SQL edition of inorder needs these functions of PostgreSQL, of which EXECUTE was revoked.';
+        RAISE 'this server does not let every role use %', missing USING ERRCODE = 'feature_not_supported',
+              HINT = 'The SQL edition of inorder needs these functions and views of PostgreSQL: let the administrator '
+                     'grant EXECUTE or SELECT to PUBLIC.';
     END IF;
+    BEGIN
+        PERFORM pg_walfile_name(pg_current_wal_insert_lsn());
+    EXCEPTION WHEN OTHERS THEN
+        RAISE 'this server does not show its position in the WAL: %', SQLERRM USING ERRCODE = 'feature_not_supported',
+              HINT = 'Aurora does if the parameter rds.logical_replication is 1.';
+    END;
 END $$;
 
 -- If one of these exists already, the script fails: what others have put there is not taken over.

@@ -1,0 +1,138 @@
+"""What hosted servers take away from roles: the SQL edition does without it, or says what it needs before it is there.
+
+What providers are known to revoke is in test/providers.csv, each with its source. The edition must not need it. The
+database of these tests revokes that, and all else in pg_catalog that could be revoked and that the edition does not
+name: so what it needs is what it names, and its script refuses servers that lack one of these.
+"""
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from inorder.database import Connection, connect
+from inorder.install.edition import names
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
+
+from sql_edition import ROOT, install, write_edition
+
+# Who owns the database and installs the edition, and who uses it.
+ROLES = ("hosted_owner", "hosted_user")
+# Functions that views call, and so whoever reads the view, are needed with the view.
+REVOKE_THE_REST = """
+DO $do$
+DECLARE
+    named name[] := '{%s}';
+    o text;
+BEGIN
+    FOR o IN SELECT 'FUNCTION ' || p.oid::regprocedure FROM pg_proc AS p
+             WHERE p.pronamespace = 'pg_catalog'::regnamespace AND p.proname ~ '^(pg_|lo_|txid_)'
+               AND p.proname <> ALL (named) AND p.prokind = 'f'
+               AND NOT EXISTS (SELECT FROM pg_views AS v
+                               WHERE v.viewname = ANY (named) AND v.definition ~ format('\\m%%s\\(', p.proname))
+             UNION ALL SELECT 'TABLE pg_catalog.' || c.relname FROM pg_class AS c
+             WHERE c.relnamespace = 'pg_catalog'::regnamespace AND c.relkind IN ('r', 'v') AND c.relname <> ALL (named)
+    LOOP
+        EXECUTE format('REVOKE ALL ON %%s FROM PUBLIC', o);
+    END LOOP;
+END $do$;
+"""
+AURORA = """
+ALTER FUNCTION pg_catalog.pg_current_wal_insert_lsn() RENAME TO pg_current_wal_insert_lsn_was;
+CREATE FUNCTION pg_catalog.pg_current_wal_insert_lsn() RETURNS pg_lsn LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE 'wal_level must be set to ''logical''' USING ERRCODE = 'object_not_in_prerequisite_state';
+END $$;
+"""
+
+
+@pytest.fixture
+def hosted(cluster: Cluster) -> Iterator[Connection]:
+    """A superuser's connection to a database of a role that owns nothing else."""
+    with connect(cluster.dsn) as admin:
+        admin.execute("DROP DATABASE IF EXISTS hosted WITH (FORCE)")
+        for role in ROLES:
+            admin.execute(f"DROP ROLE IF EXISTS {role}".encode())
+            admin.execute(f"CREATE ROLE {role} LOGIN".encode())
+        admin.execute("CREATE DATABASE hosted OWNER hosted_owner")
+    with connect(f"{cluster.dsn} dbname=hosted") as connection:
+        yield connection
+    with connect(cluster.dsn) as admin:
+        admin.execute("DROP DATABASE hosted WITH (FORCE)")
+        admin.execute(f"DROP ROLE {', '.join(ROLES)}".encode())
+
+
+def documented() -> list[dict[str, str]]:
+    """What is known of providers."""
+    with (ROOT / "test" / "providers.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def needed(folder: Path) -> list[str]:
+    """What the script names."""
+    return names(write_edition(folder, "inorder").read_text())
+
+
+def test_each_entry_has_its_source(shared_folder: Path) -> None:
+    """Of the providers for which the edition is, and nothing of it is needed."""
+    entries = documented()
+    assert {entry["provider"] for entry in entries} == {"Aurora", "Azure", "Cloud SQL", "Neon", "RDS", "Supabase"}
+    assert all(entry["privilege"] in ("execute", "select") for entry in entries)
+    assert all(entry["source"].startswith("https://") for entry in entries)
+    assert not {entry["object"].partition("(")[0] for entry in entries}.intersection(needed(shared_folder))
+
+
+@pytest.mark.server
+def test_it_works_with_what_it_names(server: Server, cluster: Cluster, hosted: Connection, shared_folder: Path) -> None:
+    """Keys, feeds, counts, guard and views, where all else of pg_catalog is revoked; for a role without privileges."""
+    hosted.execute((REVOKE_THE_REST % ",".join(needed(shared_folder))).encode())
+    for entry in documented():
+        kind, name = ("table", "regclass") if entry["privilege"] == "select" else ("function", "regprocedure")
+        left = hosted.execute(
+            f"SELECT has_{kind}_privilege('hosted_user', o, %s) FROM to_{name}(%s) AS o WHERE o IS NOT NULL".encode(),
+            [entry["privilege"], f"pg_catalog.{entry['object']}"],
+        )
+        assert left.fetchall() in ([], [(False,)]), entry
+    install(server, cluster, write_edition(shared_folder, "inorder"), "hosted", role="hosted_owner")
+    for statement in (
+        "SET ROLE hosted_owner", "GRANT CREATE ON SCHEMA public TO hosted_user", "SET ROLE hosted_user",
+        "SET search_path = public, inorder",
+        "CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int) PARTITION BY HASH (id)",
+        "CREATE TABLE events_0 PARTITION OF events FOR VALUES WITH (MODULUS 1, REMAINDER 0)",
+        "SELECT feed_create('f', 'events'), exact_count_start('events'), feed_notify('events')",
+        "INSERT INTO events (n) VALUES (1), (2)", "CREATE SEQUENCE s",
+        "SELECT uuid_v7_nextval(), uuid_time_nextval(), uuid_sequence_nextval('s')",
+    ):  # fmt: skip
+        hosted.execute(statement.encode())
+    for statement, expected in {
+        "SELECT n FROM feed_read('f', null::events, 1)": [(1,)],
+        "SELECT feed_wait('f', '0')": [(True,)],
+        "SELECT feed_next_batch('f')": [(1,)],
+        "SELECT n FROM feed_batch_rows('f', 1, null::events)": [(2,)],
+        "SELECT feed_finish_batch('f', 1)": [(True,)],
+        "SELECT count(*) FROM feed_rows('events', feed_batch_after('events', feed_start('events')), null::events)": [
+            (2,)
+        ],
+        "SELECT transactions FROM feed_backlog('events', feed_start('events', 'now'))": [(0,)],
+        "SELECT exact_count('events')": [(2,)],
+        "SELECT name, worker_batches FROM feeds": [("f", 0)],
+        "SELECT count(*) FROM feed_batches": [(0,)],
+    }.items():
+        assert hosted.execute(statement.encode()).fetchall() == expected, statement
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(("name", "statement"), [
+    ("pg_control_system", "REVOKE EXECUTE ON FUNCTION pg_catalog.pg_control_system() FROM PUBLIC"),
+    ("pg_locks, pg_notify", "REVOKE SELECT ON pg_locks FROM PUBLIC; REVOKE EXECUTE ON FUNCTION pg_notify FROM PUBLIC"),
+    ("wal_level must be set to 'logical'", AURORA),
+])  # fmt: skip
+def test_a_server_that_lacks_what_it_names_is_refused(
+    server: Server, cluster: Cluster, hosted: Connection, shared_folder: Path, name: str, statement: str
+) -> None:
+    """Before anything is there, with what is missing."""
+    hosted.execute(statement.encode())
+    with pytest.raises(AssertionError, match=rf"this server does not .* {name}\n"):
+        install(server, cluster, write_edition(shared_folder, "inorder"), "hosted", role="hosted_owner")
+    assert hosted.execute("SELECT FROM pg_namespace WHERE nspname ~ 'inorder'").rowcount == 0
