@@ -60,12 +60,12 @@ def server() -> Server:
 
 @pytest.fixture(scope="session")
 def cluster(server: Server) -> Iterator[Cluster]:
-    """A running server with the extension and the test module installed."""
-    with Cluster(server, extra_sources=[MODULE]) as running:
+    """A running server with the extension and the test module installed; without, where C cannot be built."""
+    with Cluster(server, [MODULE] if server.can_build() else None) as running:
         running.start(SETTINGS)
         with connect(running.dsn) as connection:
-            connection.execute("CREATE EXTENSION inorder")
-            connection.execute("CREATE EXTENSION inorder_test")
+            for extension in ("inorder", "inorder_test") if server.can_build() else ():
+                connection.execute(f"CREATE EXTENSION {extension}".encode())
         yield running
 
 

@@ -50,6 +50,14 @@ LEFT_OUT = {"feed_rights": "CROSS JOIN LATERAL denied("}
 QUIET = "\\set SHOW_CONTEXT never"
 
 
+PROGRAMS = {"sql": "regress/pg_regress", "specs": "isolation/pg_isolation_regress"}
+
+
+def program(server: Server, kind: str) -> Path:
+    """The program that runs tests of a kind, which few packages of servers have without headers."""
+    return server.pgxs.parents[1] / "test" / PROGRAMS[kind]
+
+
 def write_edition(folder: Path, schema: str = "public") -> Path:
     """The SQL edition, in a file that everybody may read."""
     done = subprocess.run([ROOT / "script" / "sql-edition", "--schema", schema], check=True, capture_output=True)
@@ -125,10 +133,9 @@ def run(server: Server, cluster: Cluster, folder: Path, kind: str, tests: Iterab
             admin.execute(f"ALTER DATABASE {database} SET {setting}".encode())
     install(server, cluster, write_edition(folder), database)
     source = prepare(folder / "input", kind)
-    program = {"sql": "regress/pg_regress", "specs": "isolation/pg_isolation_regress"}[kind]
     # Its own verdict is that of the C extension.
     done = subprocess.run(
-        [server.pgxs.parents[1] / "test" / program, f"--inputdir={source}", f"--outputdir={folder / 'output'}",
+        [program(server, kind), f"--inputdir={source}", f"--outputdir={folder / 'output'}",
          f"--bindir={server.bindir}", f"--dbname={database}", "--use-existing", *(["helpers"] if kind == "sql" else []),
          *tests],
         check=False, capture_output=True, text=True, cwd=folder, env=cluster.environment(),

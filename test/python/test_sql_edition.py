@@ -7,7 +7,7 @@ import pytest
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
 
-from sql_edition import DIFFERENCES, ISOLATION, NOT_RUN, REGRESS, ROOT, known, run, write_edition
+from sql_edition import DIFFERENCES, ISOLATION, NOT_RUN, REGRESS, ROOT, known, program, run, write_edition
 
 
 def listed(name: str) -> list[str]:
@@ -29,6 +29,8 @@ def test_every_test_is_run_or_not_with_a_reason() -> None:
 @pytest.mark.parametrize(("kind", "tests"), [("sql", REGRESS), ("specs", ISOLATION)])
 def test_installcheck(server: Server, cluster: Cluster, shared_folder: Path, kind: str, tests: tuple[str, ...]) -> None:
     """The outputs of the C extension, but for what is listed."""
+    if not program(server, kind).exists():
+        pytest.skip(f"{server.name} has no {program(server, kind).name}")
     shared_folder.chmod(0o777)
     found = run(server, cluster, shared_folder, kind, tests)
     wrong = {name: text for name, text in found.items() if text != known(name)}

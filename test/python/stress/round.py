@@ -184,8 +184,10 @@ def later_acts(world: World, stage: Stage, readers: Sequence[Reader]) -> tuple[l
         if world.problems:
             return readers, []
         stage.check_promotion(world, readers)
-        compare_all(world, readers)
         check_tables(world)
+    compare_all(world, readers)
+    if world.problems:
+        return readers, []
     ended = [line_of(world, reader.delivery) for reader in readers if isinstance(reader, Tail)]
     readers = restore(world, stage, readers, SETTINGS)
     play(world, stage, readers, lambda _: time.sleep(LATER_SECONDS))
