@@ -30,6 +30,7 @@ MODULES = {
     "feeds": "inorder.feeds.command",
     "prepare": "inorder.prepare.command",
     "citus": "inorder.citus.command",
+    "extension": "inorder.extension.command",
 }
 UNLOADED = click.Command("unloaded")
 

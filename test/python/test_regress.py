@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from inorder.extension.building import build_folder
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.installation import build_folder
 from inorder.lab.server.servers import Server
 
 from conftest import ROOT

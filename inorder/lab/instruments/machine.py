@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from inorder.database import Connection, connect, query
+from inorder.extension.building import checkout_folder
 from inorder.lab.results import Result
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.installation import source_folder
 from inorder.lab.server.servers import Server
 from inorder.lab.server.temporary import filesystem_of
 
@@ -32,7 +32,7 @@ def cpu_model(cpuinfo: str) -> str:
 
 def commit() -> str | None:
     """The commit of the checkout this runs from, with a + if it has uncommitted changes."""
-    source = source_folder()
+    source = checkout_folder()
     if source is None:
         return None
     git = ["git", "-c", f"safe.directory={source}", "-C", str(source)]

@@ -15,7 +15,7 @@ from shutil import which
 from inorder.errors import InputError
 
 OLDEST_MAJOR = 15
-PG_CONFIG_FACTS = ("BINDIR", "SHAREDIR", "PKGLIBDIR", "INCLUDEDIR-SERVER", "PGXS", "VERSION")
+PG_CONFIG_FACTS = ("BINDIR", "SHAREDIR", "PKGLIBDIR", "INCLUDEDIR-SERVER", "PGXS", "CC", "VERSION")
 DIRECT_IO_MAJOR = 16  # debug_io_direct came with 16
 
 # Where distributions put pg_config, one folder per major version.
@@ -31,6 +31,7 @@ class Server:
     pkglibdir: Path
     headers: Path
     pgxs: Path
+    compiler: str
     version: str
     origin: str
 
@@ -39,7 +40,7 @@ class Server:
         """The major version.
 
         >>> describe("BINDIR = /b\\nSHAREDIR = /s\\nPKGLIBDIR = /l\\nINCLUDEDIR-SERVER = /i\\n"
-        ...          "PGXS = /p\\nVERSION = PostgreSQL 18.6 (Debian)\\n", "a test").major
+        ...          "PGXS = /p\\nCC = gcc\\nVERSION = PostgreSQL 18.6 (Debian)\\n", "a test").major
         18
         """
         return int(re.split(r"\D", self.version, maxsplit=1)[0])
@@ -81,6 +82,7 @@ def describe(pg_config_output: str, origin: str) -> Server:
         pkglibdir=Path(facts["PKGLIBDIR"]),
         headers=Path(facts["INCLUDEDIR-SERVER"]),
         pgxs=Path(facts["PGXS"]),
+        compiler=facts["CC"],
         version=version.group(),
         origin=origin,
     )
@@ -100,19 +102,25 @@ def from_pg_config(pg_config: Path, origin: str) -> Server:
     return server
 
 
-def system_servers(root: Path = Path("/")) -> Iterator[Server]:
-    """System installations with headers, newest first."""
+def installed_servers(root: Path = Path("/")) -> list[Server]:
+    """System installations, newest first, whether or not an extension can be built against them."""
     candidates = [path for pattern in SYSTEM_PATTERNS for path in root.glob(pattern)]
     in_path = which("pg_config")
     if in_path:
         candidates.append(Path(in_path))
-    servers = []
+    servers: dict[Path, Server] = {}
     for candidate in candidates:
         try:
-            servers.append(from_pg_config(candidate, "system"))
+            server = from_pg_config(candidate, "system")
         except InputError:
             continue  # too old or broken: as good as not there
-    yield from sorted((s for s in servers if s.can_build()), key=lambda s: s.major, reverse=True)
+        servers.setdefault(server.bindir.resolve(), server)
+    return sorted(servers.values(), key=lambda server: server.major, reverse=True)
+
+
+def system_servers(root: Path = Path("/")) -> Iterator[Server]:
+    """System installations with headers, newest first."""
+    yield from (server for server in installed_servers(root) if server.can_build())
 
 
 def embedded_server() -> Server | None:

@@ -1,0 +1,103 @@
+"""``inorder extension``: build the extension's files, install and uninstall them."""
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from inorder import __version__
+from inorder.errors import InputError
+from inorder.extension.building import build_into, source_folder
+from inorder.extension.placing import place, removable_files, remove
+from inorder.extension.target import target_server
+from inorder.lab.server.servers import Server
+
+pg_config_option = click.option(
+    "--pg-config", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
+    help="pg_config of the server.  [default: PG_CONFIG, or that of the only PostgreSQL of the system]",
+)  # fmt: skip
+
+
+@click.group(short_help="Build and install the extension's files on a server.")
+def extension() -> None:
+    """Build the extension from the sources that this tool carries, and install its files on a server, or remove them.
+
+    The server must be on this machine, since a server loads an extension from its own folders. Then CREATE EXTENSION
+    inorder creates it in a database.
+    """
+
+
+@extension.command()
+@pg_config_option
+@click.option("--directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path),
+              default=f"inorder-{__version__}", show_default=True,
+              help="Folder for the files; new or empty.")  # fmt: skip
+def build(pg_config: Path | None, directory: Path) -> None:
+    """Compile the extension, and write its files into a folder.
+
+    Below that folder each file has the path that it has on the server. inorder extension install --directory copies
+    them there. Requires make, a C compiler and the headers of the server.
+    """
+    server = target_server(pg_config)
+    if directory.exists() and any(directory.iterdir()):
+        raise InputError(f"{directory} is not empty")
+    build_here(server, directory)
+    listed(path for path in sorted(directory.rglob("*")) if path.is_file())
+
+
+@extension.command()
+@pg_config_option
+@click.option("--directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path),
+              help="Install the files that inorder extension build has written there, without compiling.")  # fmt: skip
+def install(pg_config: Path | None, directory: Path | None) -> None:
+    """Compile the extension, and install its files on the server.
+
+    Compiles as the user who runs it. Only the copy is made by sudo, and only where the folders of the server cannot be
+    written to. Prints the files. A running server need not be restarted.
+    """
+    if directory is not None and pg_config is not None:
+        raise InputError("--directory excludes --pg-config: the files have the paths of the server they were built for")
+    if directory is not None:
+        listed(place(directory))
+    else:
+        with tempfile.TemporaryDirectory(prefix="inorder-build-") as folder:
+            build_here(target_server(pg_config), Path(folder) / "stage")
+            listed(place(Path(folder) / "stage"))
+    click.echo("Now run CREATE EXTENSION inorder, or ALTER EXTENSION inorder UPDATE, in each database.", err=True)
+
+
+@extension.command()
+@pg_config_option
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def uninstall(pg_config: Path | None, yes: bool) -> None:
+    """Remove the extension's files from the server's folders, by sudo where these cannot be written to.
+
+    Run DROP EXTENSION inorder in each database before: without the library, tables whose keys or guards call it take
+    no rows. Prints the files.
+    """
+    server = target_server(pg_config)
+    files = removable_files(server)
+    if not yes:
+        click.confirm(f"Remove inorder from {server.name}, {server.sharedir}?", abort=True, err=True)
+    remove(files)
+    listed(files)
+
+
+def build_here(server: Server, target: Path) -> None:
+    """Compile in a temporary folder; only the files that a server reads come into the target."""
+    source = source_folder()
+    if source is None:
+        raise InputError(
+            "this installation of the tool does not carry the sources of the extension\n"
+            f"HINT:  apt-get install postgresql-{server.major}-inorder   (Debian's name)"
+        )
+    click.echo(f"Building the extension for {server.name}", err=True)
+    with tempfile.TemporaryDirectory(prefix="inorder-build-") as folder:
+        build_into(server, source, Path(folder), target)
+
+
+def listed(paths: Iterable[Path]) -> None:
+    """One a line."""
+    for path in paths:
+        click.echo(path)

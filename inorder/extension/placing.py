@@ -1,0 +1,133 @@
+"""Copy the extension's files to a server's folders, and remove them: by sudo where the folders are another's."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from inorder.errors import InorderError, InputError
+from inorder.lab.server.servers import Server
+
+PACKAGE_MANAGERS = (("dpkg-query", "-S"), ("rpm", "-qf"))
+
+
+def built_files(stage: Path) -> list[tuple[Path, Path]]:
+    """The files below stage, each with its path on the server: the control file, which makes it visible, last."""
+    files = sorted((path for path in stage.rglob("*") if path.is_file()), key=lambda path: path.suffix == ".control")
+    return [(path, Path("/") / path.relative_to(stage)) for path in files]
+
+
+def installed_files(server: Server) -> list[Path]:
+    """The files of the extension in the server's folders, whoever put them there: the control file first."""
+    folder = server.sharedir / "extension"
+    found = [folder / "inorder.control", *sorted(folder.glob("inorder--*.sql"))]
+    found += [server.pkglibdir / f"inorder.{suffix}" for suffix in ("so", "dylib")]
+    # Bitcode, a file and a folder, which make installs where clang is.
+    found += [server.pkglibdir / "bitcode" / name for name in ("inorder.index.bc", "inorder")]
+    return [path for path in found if path.exists()]
+
+
+def package_of(path: Path) -> str | None:
+    """The package of the system that a file belongs to."""
+    for command in PACKAGE_MANAGERS:
+        if shutil.which(command[0]):
+            done = subprocess.run([*command, path], check=False, capture_output=True, text=True)
+            if done.returncode == 0:
+                return done.stdout.split(":")[0].strip()
+    return None
+
+
+def require_unpackaged(paths: Sequence[Path]) -> None:
+    """An error if one is a package's: the package manager must stay the only one to change it."""
+    for path in paths:
+        if path.exists() and (package := package_of(path)):
+            raise InputError(f"{path} belongs to the package {package}\nHINT:  upgrade or remove it by its manager")
+
+
+def require_control(stage: Path, targets: Sequence[Path]) -> None:
+    """An error if these are not files of the extension, or if there is no server to read them."""
+    if not any(target.name == "inorder.control" for target in targets):
+        raise InputError(f"{stage} has no inorder.control below it: no files of inorder extension build")
+    for target in targets:
+        if not target.parent.is_dir():
+            raise InputError(f"there is no folder {target.parent}: the PostgreSQL these files are for is not installed")
+
+
+def is_writable(paths: Sequence[Path]) -> bool:
+    """Whether files can be made and removed in the folders of all of them."""
+    return all(os.access(path.parent, os.W_OK | os.X_OK) for path in paths)
+
+
+def as_administrator(commands: Sequence[Sequence[str | Path]], folder: Path) -> None:
+    """Run commands by sudo, which asks for its password itself; an error where nobody can be asked."""
+    script = "\n".join(shlex.join(map(str, command)) for command in commands)
+    if shutil.which("sudo") is None or not (sys.stdin.isatty() or may_without_password()):
+        own = shlex.join(map(str, [Path(sys.argv[0]).resolve(), *sys.argv[1:]]))
+        raise InputError(f"{folder} can be written to by an administrator only\nHINT:  run as administrator: {own}")
+    print(f"As administrator:\n{script}", file=sys.stderr, flush=True)
+    done = subprocess.run(["sudo", "sh", "-ec", script], check=False)
+    if done.returncode != 0:
+        raise InorderError(f"sudo failed with status {done.returncode}")
+
+
+def may_without_password() -> bool:
+    """Whether sudo would not ask."""
+    return subprocess.run(["sudo", "-n", "true"], check=False, capture_output=True).returncode == 0
+
+
+def mode_of(path: Path) -> int:
+    """As make installs them: libraries can be executed."""
+    return 0o755 if path.suffix in {".so", ".dylib"} else 0o644
+
+
+def place(stage: Path) -> list[Path]:
+    """Copy the files below stage to their paths; the paths. A server that runs keeps the library it has loaded."""
+    files = built_files(stage)
+    targets = [target for _, target in files]
+    require_control(stage, targets)
+    require_unpackaged(targets)
+    if is_writable(targets):
+        for source, target in files:
+            replace_file(source, target)
+    else:
+        # install unlinks the old file first.
+        copies: list[list[str | Path]] = [
+            ["install", "-m", f"{mode_of(target):o}", source, target] for source, target in files
+        ]
+        as_administrator(copies, targets[0].parent)
+    return targets
+
+
+def replace_file(source: Path, target: Path) -> None:
+    """Copy beside the old file, then put the new one in its place."""
+    partial = target.with_name(target.name + ".partial")
+    try:
+        shutil.copyfile(source, partial)
+        partial.chmod(mode_of(target))
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def removable_files(server: Server) -> list[Path]:
+    """The extension's files in a server's folders; an error if there are none, or if a package brought them."""
+    files = installed_files(server)
+    if not files:
+        raise InputError(f"the extension is not installed in {server.name}: no inorder.control in {server.sharedir}")
+    require_unpackaged(files)
+    return files
+
+
+def remove(files: Sequence[Path]) -> None:
+    """Remove these files, and folders with all that is in them."""
+    if is_writable(files):
+        for path in files:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+    else:
+        as_administrator([["rm", "-r", *files]], files[0].parent)

@@ -1,0 +1,260 @@
+"""inorder extension: the files are built, installed and removed, and each reason why they cannot be is named."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from inorder.errors import InputError
+from inorder.extension import building, placing
+from inorder.extension.target import only_one, target_server
+from inorder.lab.server import cluster as cluster_module
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.installation import copy_server, make_readable
+from inorder.lab.server.servers import Server
+
+from first_use import REMOVAL, STATEMENTS, printed, script
+from tool import inorder
+
+pytestmark = pytest.mark.server
+
+
+def bare_installation(server: Server, root: Path, sources: object = ()) -> Server:
+    """A server without the extension."""
+    copy = copy_server(server, root)
+    for path in (*(copy.sharedir / "extension").glob("inorder*"), *copy.pkglibdir.glob("inorder*")):
+        path.unlink()
+    make_readable(root)
+    return copy
+
+
+@pytest.fixture
+def bare(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """A running server without the extension."""
+    monkeypatch.setattr(cluster_module, "private_installation", bare_installation)
+    with Cluster(server) as running:
+        running.start({"fsync": "off"})
+        yield running
+
+
+def pg_config_of(copy: Server, original: Server, folder: Path) -> Path:
+    """A pg_config that names the folders of a copy."""
+    program = folder / "pg_config"
+    program.write_text(
+        f"#!/bin/sh\ncase ${{1-}} in\n--sharedir) echo {copy.sharedir} ;;\n--pkglibdir) echo {copy.pkglibdir} ;;\n"
+        f'--*) exec {original.bindir}/pg_config "$@" ;;\n*) {original.bindir}/pg_config | sed -e '
+        f"'s#^SHAREDIR = .*#SHAREDIR = {copy.sharedir}#' -e 's#^PKGLIBDIR = .*#PKGLIBDIR = {copy.pkglibdir}#' "
+        f"-e 's#^BINDIR = .*#BINDIR = {folder}#' ;;\nesac\n"
+    )
+    program.chmod(0o755)
+    return program
+
+
+@pytest.fixture
+def pg_config(bare: Cluster, tmp_path: Path) -> str:
+    """The bare server's."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    return str(pg_config_of(bare.server, bare.original, folder))
+
+
+def psql(cluster: Cluster, statements: dict[str, str | None]) -> str:
+    """What psql prints for them."""
+    done = subprocess.run(
+        [cluster.original.program("psql"), "-XAtq", "-v", "ON_ERROR_STOP=1"], check=False, capture_output=True,
+        text=True, input=script(statements), env=cluster.environment(),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def installed_below(folder: Path) -> set[Path]:
+    """All files of an installation."""
+    return {path for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_extension_is_installed_used_and_removed(bare: Cluster, pg_config: str, tmp_path: Path) -> None:
+    """On a server that runs; nothing is left of it."""
+    before = installed_below(bare.folder / "server")
+    done = inorder("extension", "install", "--pg-config", pg_config, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    new = installed_below(bare.folder / "server") - before
+    assert done.stdout.splitlines() == [str(path) for path in sorted(new, key=lambda path: done.stdout.find(str(path)))]
+    assert {path.name for path in new} >= {"inorder.so", "inorder.control"} and "CREATE EXTENSION" in done.stderr
+    assert psql(bare, STATEMENTS) == printed(STATEMENTS)
+    assert psql(bare, REMOVAL) == printed(REMOVAL)
+    asked = inorder("extension", "uninstall", "--pg-config", pg_config, folder=tmp_path)
+    assert asked.returncode == 130 and installed_below(bare.folder / "server") == before | new
+    removed = inorder("extension", "uninstall", "--yes", "--pg-config", pg_config, folder=tmp_path)
+    assert removed.returncode == 0 and {Path(line) for line in removed.stdout.splitlines()} == new
+    assert installed_below(bare.folder / "server") == before
+    again = inorder("extension", "uninstall", "--yes", "--pg-config", pg_config, folder=tmp_path)
+    assert again.returncode == 2 and "is not installed" in again.stderr
+
+
+def test_files_are_built_in_a_folder_and_installed_from_it(bare: Cluster, pg_config: str, tmp_path: Path) -> None:
+    """So that a server needs no compiler."""
+    done = inorder("extension", "build", "--pg-config", pg_config, "--directory", "made", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert not list((bare.folder / "server").rglob("inorder.control"))
+    refused = inorder("extension", "build", "--pg-config", pg_config, "--directory", "made", folder=tmp_path)
+    assert refused.returncode == 2 and "made is not empty" in refused.stderr
+    done = inorder("extension", "install", "--directory", "made", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert psql(bare, STATEMENTS) == printed(STATEMENTS)
+    modes = {path.suffix: oct(path.stat().st_mode & 0o777) for path in map(Path, done.stdout.splitlines())}
+    assert modes == {".so": "0o755", ".sql": "0o644", ".control": "0o644"}
+    (tmp_path / "empty").mkdir()
+    empty = inorder("extension", "install", "--directory", "empty", folder=tmp_path)
+    assert empty.returncode == 2 and "no inorder.control below it" in empty.stderr
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Path:
+    """Files for a server in a folder of the test."""
+    stage, there = tmp_path / "stage", tmp_path / "there"
+    for name, text in (("inorder.so", "new"), ("inorder.control", "new"), ("inorder--1.sql", "new")):
+        path = stage / there.relative_to("/") / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return stage
+
+
+def programs(folder: Path, **scripts: str) -> str:
+    """A PATH of these programs, and of nothing but the shell's."""
+    folder.mkdir()
+    for name, text in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    for name in ("sh", "install", "rm", "cat"):
+        (folder / name).symlink_to(shutil.which(name) or "")
+    return str(folder)
+
+
+def test_only_the_copy_is_made_by_sudo(stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One call, whose commands are shown; and another one to remove the files."""
+    there = tmp_path / "there"
+    there.mkdir()
+    calls = tmp_path / "calls"
+    monkeypatch.setattr(placing, "is_writable", lambda _paths: False)
+    monkeypatch.setenv("PATH", programs(tmp_path / "bin", sudo=f'echo "$*" >>{calls}\n[ "$1" = -n ] || exec "$@"'))
+    assert placing.place(stage) == [there / name for name in ("inorder--1.sql", "inorder.so", "inorder.control")]
+    assert {path.name: path.read_text() for path in there.iterdir()}.keys() == {
+        "inorder.so", "inorder.control", "inorder--1.sql"
+    }  # fmt: skip
+    assert (there / "inorder.so").stat().st_mode & 0o777 == 0o755
+    placing.remove(sorted(there.iterdir()))
+    assert list(there.iterdir()) == []
+    assert [line.split()[0] for line in calls.read_text().splitlines()].count("sh") == 2
+
+
+def test_without_sudo_the_command_for_an_administrator_is_named(
+    stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is written."""
+    (tmp_path / "there").mkdir()
+    monkeypatch.setattr(placing, "is_writable", lambda _paths: False)
+    monkeypatch.setenv("PATH", programs(tmp_path / "bin"))
+    monkeypatch.setattr("sys.argv", ["/opt/tools/inorder", "extension", "install"])
+    with pytest.raises(InputError, match="run as administrator: /opt/tools/inorder extension install"):
+        placing.place(stage)
+    assert list((tmp_path / "there").iterdir()) == []
+
+
+@pytest.mark.parametrize("manager", ["dpkg-query", "rpm"])
+def test_files_of_a_package_are_left_alone(
+    stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Server, manager: str
+) -> None:
+    """Neither replaced nor removed."""
+    there = tmp_path / "there"
+    there.mkdir()
+    (there / "inorder.control").write_text("old")
+    answer = "postgresql-15-inorder: /x" if manager == "dpkg-query" else "inorder_15"
+    monkeypatch.setenv("PATH", programs(tmp_path / "bin", **{manager: f"echo {answer}"}))
+    with pytest.raises(InputError, match=f"belongs to the package {answer.split(':', maxsplit=1)[0]}"):
+        placing.place(stage)
+    (there / "extension").mkdir()
+    (there / "extension" / "inorder.control").write_text("old")
+    with pytest.raises(InputError, match="belongs to the package"):
+        placing.removable_files(replace(server, sharedir=there, pkglibdir=there))
+    assert (there / "inorder.control").read_text() == "old"
+
+
+def test_a_folder_that_is_not_there_is_not_made(stage: Path) -> None:
+    """The files are for a server that is not on this machine."""
+    with pytest.raises(InputError, match="there is no folder"):
+        placing.place(stage)
+
+
+def test_a_running_server_keeps_the_library_it_has_loaded(stage: Path, tmp_path: Path) -> None:
+    """The old file is replaced, not written into."""
+    there = tmp_path / "there"
+    there.mkdir()
+    old = there / "inorder.so"
+    old.write_text("old")
+    with old.open() as loaded:
+        placing.place(stage)
+        assert loaded.read() == "old" and old.read_text() == "new"
+    assert not list(there.glob("*.partial"))
+
+
+def test_bitcode_of_make_install_is_removed(server: Server, tmp_path: Path) -> None:
+    """Where clang is, make installs it."""
+    folder = tmp_path / "bitcode" / "inorder" / "src"
+    folder.mkdir(parents=True)
+    (folder / "v7.bc").touch()
+    (tmp_path / "bitcode" / "inorder.index.bc").touch()
+    (tmp_path / "bitcode" / "other").mkdir()
+    files = placing.removable_files(replace(server, sharedir=tmp_path, pkglibdir=tmp_path))
+    placing.remove(files)
+    assert [path.name for path in (tmp_path / "bitcode").iterdir()] == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("there", "packages"),
+    [
+        ({}, "make gcc libc6-dev postgresql-server-dev-99"),
+        ({"make": "", "gcc": "exit 1"}, "libc6-dev postgresql-server-dev-99"),
+        ({"make": "", "gcc": ""}, "postgresql-server-dev-99"),
+        ({"gcc": ""}, "make postgresql-server-dev-99"),
+    ],
+)
+def test_what_building_lacks_is_named(
+    there: dict[str, str], packages: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it at once, by the names of Debian's packages."""
+    monkeypatch.setenv("PATH", programs(tmp_path / "bin", **there))
+    other = replace(server, headers=tmp_path, compiler="gcc -std=gnu17", version="99.1")
+    with pytest.raises(InputError, match=rf"apt-get install {packages}   \(Debian"):
+        building.require_tools(other)
+
+
+def test_the_server_is_chosen_if_there_are_several(server: Server, tmp_path: Path) -> None:
+    """Never the newest: it might not be the one that runs."""
+    other = replace(server, bindir=tmp_path)
+    with pytest.raises(InputError, match=f"--pg-config {server.bindir}/pg_config or --pg-config {tmp_path}/pg_config"):
+        only_one([server, other])
+    with pytest.raises(InputError, match="postgresql-server-dev-NN"):
+        only_one([])
+    assert only_one([server]) == server
+    path = str(server.bindir / "pg_config")
+    assert target_server(None, {"PG_CONFIG": path}).origin == "PG_CONFIG"
+    assert target_server(Path(path), {"PG_CONFIG": "/nowhere"}).origin == "--pg-config"
+
+
+def test_a_tool_without_sources_says_so(server: Server, tmp_path: Path) -> None:
+    """As a package of a distribution has it, whose extension is another package."""
+    program = (
+        "from pathlib import Path; from inorder.extension import building; "
+        "building.checkout_folder = lambda: None; building.CARRIED = Path('/nowhere'); "
+        "from inorder.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "extension", "install", "--pg-config", server.bindir / "pg_config"],
+        check=False, capture_output=True, text=True, cwd=tmp_path, env=os.environ,
+    )  # fmt: skip
+    assert done.returncode == 2 and f"apt-get install postgresql-{server.major}-inorder" in done.stderr

@@ -1,0 +1,121 @@
+"""Pristine Debian systems in folders: overlays over what debootstrap makes, entered by chroot."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from conftest import ROOT
+
+KEPT = ROOT / "build" / "packages"
+SUITES = {"debian-12": "bookworm", "debian-13": "trixie", "debian-sid": "sid"}
+# How a system reaches its packages: what this machine's says.
+REACH = ("etc/apt/apt.conf.d", "etc/apt/auth.conf.d", "etc/pip.conf", "etc/resolv.conf", "etc/hosts", "etc/ssl/certs",
+         "usr/local/share/ca-certificates")  # fmt: skip
+# What is written there by packages and their managers, and is no part of what was installed.
+NOISE = ("/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp", "/var/cache", "/var/log", "/var/lib/apt", "/var/lib/dpkg",
+         "/var/lib/postgresql", "/etc/ssl", "/root/.cache", "/home/user/.cache")  # fmt: skip
+MOUNTS = """
+mount -t overlay overlay -o "lowerdir=$base,upperdir=$folder/changes,workdir=$folder/work" "$folder/root"
+mount -t proc proc "$folder/root/proc"
+mount --bind /dev "$folder/root/dev"
+mount -t tmpfs tmpfs "$folder/root/dev/shm"
+mount --bind "$archives" "$folder/root/var/cache/apt/archives"
+exec chroot "$folder/root" /bin/su - "$user" -c "$script"
+"""
+
+
+def missing() -> str:
+    """Why there can be no such system here; empty if there can."""
+    if os.geteuid() != 0:
+        return "a system in a folder needs root"
+    lacking = [name for name in ("debootstrap", "unshare", "apt-get") if shutil.which(name) is None]
+    return f"this system has no {lacking[0]}" if lacking else ""
+
+
+def call(*command: str | Path) -> str:
+    """Run a program of this machine; what it printed, an error with that if it fails."""
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+class Tree:
+    """A system whose changes go with its folder."""
+
+    def __init__(self, base: Path, folder: Path) -> None:
+        self.base, self.folder = base, folder
+        for name in ("changes", "work", "root"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+
+    def attempt(self, script: str, user: str = "root") -> subprocess.CompletedProcess[str]:
+        """Run a script there, in a login shell; all its processes end with it."""
+        archives = KEPT / "archives"
+        archives.mkdir(parents=True, exist_ok=True)
+        facts = {"base": self.base, "folder": self.folder, "archives": archives, "user": user}
+        environment = {name: str(value) for name, value in facts.items()} | {"script": f"set -eu\n{script}"}
+        return subprocess.run(
+            ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-euc", MOUNTS],
+            env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", **environment},
+            check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def run(self, script: str, user: str = "root") -> str:
+        """The same, and what it printed; an error with that if it fails."""
+        done = self.attempt(script, user)
+        assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def install(self, packages: str) -> None:
+        """Packages of Debian."""
+        self.run(f"export DEBIAN_FRONTEND=noninteractive; apt-get install -y -qq --no-install-recommends {packages}")
+
+    def files(self) -> set[str]:
+        """All paths, but for logs, caches and lists."""
+        pruned = " -o ".join(f"-path {name}" for name in NOISE)
+        return set(self.run(f"find / \\( {pruned} \\) -prune -o -print").splitlines())
+
+
+def base(name: str) -> Path:
+    """A system with a PostgreSQL server and a user who may sudo, made once."""
+    folder = KEPT / name
+    if not (folder / "made").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        make(folder / "tree", SUITES[name])
+        (folder / "made").touch()
+    return folder / "tree"
+
+
+def make(tree: Path, suite: str) -> None:
+    """From this machine's mirror of Debian, with what this machine says of how it is reached."""
+    mirror = call(
+        "apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Label: Debian"
+    ).split()[0]
+    call("debootstrap", "--variant=minbase", suite, tree, mirror)
+    for name in REACH:
+        source = Path("/") / name
+        if source.is_dir():
+            shutil.copytree(source, tree / name, dirs_exist_ok=True, symlinks=True)
+        elif source.exists():
+            shutil.copy(source, tree / name)
+    # What follows is written into the base itself.
+    made = Tree(tree, tree.parent / "making")
+    made.run("apt-get update -qq")
+    made.install("postgresql sudo ca-certificates")
+    made.run("useradd --create-home --shell /bin/bash user\necho 'user ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/user\n")
+    merge(made, tree)
+
+
+def merge(made: Tree, tree: Path) -> None:
+    """Make one system of a base and its changes."""
+    merged = tree.with_name("merged")
+    script = MOUNTS.split("mount -t proc", maxsplit=1)[0] + 'cp -a "$folder/root/." "$merged"'
+    merged.mkdir()
+    subprocess.run(
+        ["unshare", "--mount", "sh", "-euc", script], check=True,
+        env=os.environ | {"base": str(tree), "folder": str(made.folder), "merged": str(merged)},
+    )  # fmt: skip
+    shutil.rmtree(made.folder)
+    shutil.rmtree(tree)
+    merged.rename(tree)
