@@ -19,6 +19,7 @@ MOUNTS = """
 mount -t overlay overlay -o "lowerdir=$base,upperdir=$folder/changes,workdir=$folder/work" "$folder/root"
 mount -t proc proc "$folder/root/proc"
 mount --bind /dev "$folder/root/dev"
+mount --bind /dev/pts "$folder/root/dev/pts"
 mount -t tmpfs tmpfs "$folder/root/dev/shm"
 mount --bind "$archives" "$folder/root/var/cache/apt/archives"
 exec chroot "$folder/root" /bin/su - "$user" -c "$script"
@@ -68,7 +69,7 @@ class Tree:
 
     def install(self, packages: str) -> None:
         """Packages of Debian."""
-        self.run(f"export DEBIAN_FRONTEND=noninteractive; apt-get install -y -qq --no-install-recommends {packages}")
+        self.run(f"export DEBIAN_FRONTEND=noninteractive; apt-get install -y -qq -o Dpkg::Options::=--force-confold --no-install-recommends {packages}")
 
     def files(self) -> set[str]:
         """All paths, but for logs, caches and lists."""
