@@ -10,9 +10,9 @@ PACKAGE = Path(__file__).resolve().parent
 def folder() -> Path:
     """The folder with inorder.control, Makefile, sql/ and src/.
 
-    A package has a copy of them in ``extension/``. It imports nothing but Python, as ``make`` runs it too.
+    A wheel has a copy of them in ``extension/source``. This imports nothing but Python, as ``make`` runs it too.
     """
-    for place in (PACKAGE / "extension", PACKAGE.parent):
+    for place in (PACKAGE.parent, PACKAGE / "extension" / "source"):
         if (place / "inorder.control").exists():
             return place
-    raise InputError(f"the sources of the extension are neither in {PACKAGE / 'extension'} nor in {PACKAGE.parent}")
+    raise InputError("the sources of the extension are not installed with this tool")

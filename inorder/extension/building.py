@@ -9,29 +9,27 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from inorder import sources
 from inorder.errors import InorderError, InputError
 from inorder.lab.server.servers import Server
 
-# In a wheel: Makefile, inorder.control, src and sql.
-CARRIED = Path(__file__).resolve().parent / "source"
 # make knows no path with blanks or quotes, whatever they are escaped by.
 UNUSABLE = set("'\"$`\\#:;&|<>()*?")
 
 
-def is_source(folder: Path) -> bool:
-    """Whether the extension can be built from there."""
-    return (folder / "inorder.control").exists() and (folder / "Makefile").exists()
-
-
 def checkout_folder() -> Path | None:
     """The checkout this package runs from, if it does."""
-    folder = Path(__file__).resolve().parents[2]
-    return folder if is_source(folder) else None
+    folder = sources.PACKAGE.parent
+    return folder if (folder / "inorder.control").exists() else None
 
 
 def source_folder() -> Path | None:
-    """The checkout, else what the wheel carries. A package of a distribution may carry nothing."""
-    return checkout_folder() or (CARRIED if is_source(CARRIED) else None)
+    """The checkout, else what the wheel carries. The tool of a distribution may carry no C."""
+    try:
+        folder = sources.folder()
+    except InputError:
+        return None
+    return folder if (folder / "src").is_dir() else None
 
 
 def require_plain(*paths: Path) -> None:

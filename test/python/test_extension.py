@@ -247,8 +247,7 @@ def test_the_server_is_chosen_if_there_are_several(server: Server, tmp_path: Pat
 def test_a_tool_without_sources_says_so(server: Server, tmp_path: Path) -> None:
     """As a package of a distribution has it, whose extension is another package."""
     program = (
-        "from pathlib import Path; from inorder.extension import building; "
-        "building.checkout_folder = lambda: None; building.CARRIED = Path('/nowhere'); "
+        "from pathlib import Path; from inorder import sources; sources.PACKAGE = Path('/nowhere/inorder'); "
         "from inorder.cli import main; main()"
     )
     done = subprocess.run(

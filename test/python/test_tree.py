@@ -43,12 +43,20 @@ def test_each_file_in_c_is_listed() -> None:
 
 
 def test_the_version_is_the_same_everywhere() -> None:
-    """Control file, package, META.json, the newest entry of the changelog, and the files that docs name."""
+    """Control file, package, META.json, the newest entry of both changelogs, and the files that docs name."""
     control = re.search(r"default_version = '(.+)'", text("inorder.control"))
     newest = re.search(r"^## (\S+)", text("CHANGELOG.md"), re.M)
+    debian = re.search(r"^inorder \((.+)-\d+\)", text("debian/changelog"))
     meta = json.loads(text("META.json"))
-    assert control and newest
-    versions = {control[1], newest[1], inorder.__version__, meta["version"], meta["provides"]["inorder"]["version"]}
+    assert control and newest and debian
+    versions = {
+        control[1],
+        newest[1],
+        debian[1],
+        inorder.__version__,
+        meta["version"],
+        meta["provides"]["inorder"]["version"],
+    }
     assert versions == {inorder.__version__}
     named = set(re.findall(r"\binorder(?:-sql)?--(\d[\d.]*\d)\.sql", "".join(path.read_text() for path in DOCUMENTS)))
     assert named == {inorder.__version__}

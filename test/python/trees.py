@@ -3,6 +3,8 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from conftest import ROOT
@@ -44,10 +46,15 @@ def call(*command: str | Path) -> str:
 class Tree:
     """A system whose changes go with its folder."""
 
-    def __init__(self, base: Path, folder: Path) -> None:
-        self.base, self.folder = base, folder
-        for name in ("changes", "work", "root"):
-            (folder / name).mkdir(parents=True, exist_ok=True)
+    def __init__(self, name: str, base: Path, folder: Path) -> None:
+        self.name, self.base, self.folder = name, base, folder
+        self.changes = folder / "changes"
+        for made in ("changes", "work", "root"):
+            (folder / made).mkdir(parents=True, exist_ok=True)
+
+    def bring(self, folder: Path, place: str) -> None:
+        """Copy a folder of this machine into it."""
+        shutil.copytree(folder, self.changes / place.lstrip("/"), dirs_exist_ok=True)
 
     def attempt(self, script: str, user: str = "root") -> subprocess.CompletedProcess[str]:
         """Run a script there, in a login shell; all its processes end with it."""
@@ -69,12 +76,24 @@ class Tree:
 
     def install(self, packages: str) -> None:
         """Packages of Debian."""
-        self.run(f"export DEBIAN_FRONTEND=noninteractive; apt-get install -y -qq -o Dpkg::Options::=--force-confold --no-install-recommends {packages}")
+        options = "-y -qq -o Dpkg::Options::=--force-confold --no-install-recommends"
+        self.run(f"export DEBIAN_FRONTEND=noninteractive; apt-get install {options} {packages}")
 
     def files(self) -> set[str]:
         """All paths, but for logs, caches and lists."""
         pruned = " -o ".join(f"-path {name}" for name in NOISE)
         return set(self.run(f"find / \\( {pruned} \\) -prune -o -print").splitlines())
+
+
+@contextmanager
+def pristine(name: str, use: str = "system") -> Iterator[Tree]:
+    """A new one, which is removed afterwards."""
+    folder = KEPT / f"{name}-{use}"
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        yield Tree(name, base(name), folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def base(name: str) -> Path:
@@ -101,7 +120,7 @@ def make(tree: Path, suite: str) -> None:
         elif source.exists():
             shutil.copy(source, tree / name)
     # What follows is written into the base itself.
-    made = Tree(tree, tree.parent / "making")
+    made = Tree(suite, tree, tree.parent / "making")
     made.run("apt-get update -qq")
     made.install("postgresql sudo ca-certificates")
     made.run("useradd --create-home --shell /bin/bash user\necho 'user ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/user\n")

@@ -1,0 +1,54 @@
+"""The instructions of a Dockerfile, run in systems in folders: FROM, RUN and COPY, as far as ours has them."""
+
+import re
+import shutil
+from pathlib import Path
+
+import trees
+
+
+def instructions(dockerfile: Path) -> list[tuple[str, str]]:
+    """Each instruction with its arguments."""
+    text = dockerfile.read_text().replace("\\\n", " ")
+    return [(name, rest) for name, rest in re.findall(r"^([A-Z]+) (.+)$", text, re.MULTILINE)]
+
+
+def stages(dockerfile: Path) -> list[list[tuple[str, str]]]:
+    """The instructions of each stage, which begins with FROM."""
+    found: list[list[tuple[str, str]]] = []
+    for instruction in instructions(dockerfile):
+        if instruction[0] == "FROM":
+            found.append([])
+        found[-1].append(instruction)
+    return found
+
+
+def run_dockerfile(dockerfile: Path, image: trees.Tree, environment: dict[str, str]) -> None:
+    """All but the last stage in systems of their own, the last in the image."""
+    exports = "".join(f"export {name}={value}; " for name, value in environment.items())
+    built: dict[str, trees.Tree] = {}
+    *earlier, last = stages(dockerfile)
+    for stage in (*earlier, last):
+        (_, base), *rest = stage
+        name = base.partition(" AS ")[2]
+        tree = image if stage is last else trees.Tree(image.name, image.base, image.folder / "stages" / name)
+        built[name] = tree
+        for instruction, words in rest:
+            if instruction == "RUN":
+                tree.run(exports + words)
+            else:
+                assert instruction == "COPY", f"{instruction} is not known here"
+                copy(words, dockerfile.parent, tree, built)
+
+
+def copy(words: str, context: Path, tree: trees.Tree, built: dict[str, trees.Tree]) -> None:
+    """COPY SOURCE TARGET, or COPY --from=STAGE."""
+    match = re.fullmatch(r"(?:--from=(\S+) )?(\S+) (\S+)", words)
+    assert match, words
+    stage, source, target = match.groups()
+    folder = built[stage].changes / source.lstrip("/") if stage else context / source
+    ignored = () if stage else (context / ".dockerignore").read_text().split()
+    shutil.copytree(
+        folder, tree.changes / target.lstrip("/"), dirs_exist_ok=True, symlinks=True,
+        ignore=lambda place, names: {n for n in names if str((Path(place) / n).relative_to(folder)) in ignored},
+    )  # fmt: skip

@@ -1,0 +1,183 @@
+"""Each way of installing, on pristine systems: it ends with a key made, a feed read, a count right, and leaves nothing.
+
+script/packages runs these: they take minutes, root, and the packages of Debian and of Python.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from inorder import __version__
+
+import trees
+from conftest import ROOT
+from dockerfile import run_dockerfile
+from first_use import REMOVAL, STATEMENTS, printed, script
+
+ASKED = "INORDER_TEST_PACKAGES" in os.environ
+pytestmark = pytest.mark.skipif(not ASKED or bool(trees.missing()), reason=trees.missing() or "script/packages runs it")
+
+# The PostgreSQL of each system.
+SYSTEMS = {"debian-12": 15, "debian-13": 17, "debian-sid": 18}
+FILES = f"/srv/dist/inorder-{__version__}"
+
+
+@pytest.fixture(params=SYSTEMS)
+def system(request: pytest.FixtureRequest) -> Iterator[trees.Tree]:
+    """A pristine system with a PostgreSQL server, and its name."""
+    with trees.pristine(request.param) as tree:
+        yield tree
+
+
+@pytest.fixture(scope="session")
+def dist() -> Path:
+    """The folder with wheel, sdist and zip file."""
+    for what in ("wheel", "pgxn"):
+        trees.call(ROOT / "script" / "packages", what)
+    return ROOT / "build" / "dist"
+
+
+def version(tree: trees.Tree) -> int:
+    """The major version of its server."""
+    return SYSTEMS[tree.name]
+
+
+def use(tree: trees.Tree, statements: dict[str, str | None]) -> None:
+    """Run statements on the system's server, and compare what they print."""
+    psql = f"su - postgres -c 'psql -XAtq -v ON_ERROR_STOP=1' <<'END'\n{script(statements)}END\n"
+    cluster = f"pg_ctlcluster {version(tree)} main"
+    found = tree.run(f"{cluster} start >&2\n{psql}\n{cluster} stop >&2")
+    assert found == printed(statements)
+
+
+def use_and_remove(tree: trees.Tree) -> None:
+    """What each way must end with, and what comes before its removal."""
+    use(tree, STATEMENTS)
+    use(tree, REMOVAL)
+
+
+def outside_home(paths: set[str]) -> set[str]:
+    """Paths that are not the user's."""
+    return {path for path in paths if not path.startswith("/home/user")}
+
+
+def test_pipx_and_the_extension_by_sudo(system: trees.Tree, dist: Path) -> None:
+    """As a user who may sudo: what is missing is named, and enough; only the copy is root's."""
+    system.bring(dist, "/srv/dist")
+    system.install("pipx")
+    pipx, tool = f"pipx install -q {FILES}-py3-none-any.whl", "~/.local/bin/inorder"
+    system.run(f"{pipx}; {tool} tail --help; {tool} --version", user="user")
+    lacking = system.attempt(f"{tool} extension install", user="user")
+    named = re.search(r"apt-get install (.+?)   \(Debian", lacking.stderr)
+    assert lacking.returncode == 2 and named, lacking.stderr
+    system.install(named[1])
+    before = system.files()
+
+    done = system.attempt(f"{tool} extension install", user="user")
+    assert done.returncode == 0 and "As administrator:\ninstall -m 755" in done.stderr, done.stderr
+    new = system.files() - before
+    assert new == set(done.stdout.splitlines())
+    assert system.run(f"stat -c %U:%a {' '.join(new)}").split().count("root:644") == len(new) - 1
+    use_and_remove(system)
+    system.run(f"{tool} extension uninstall --yes; pipx uninstall inorder", user="user")
+    assert outside_home(system.files()) == outside_home(before)
+    assert not [path for path in system.files() if path.startswith("/home/user") and "inorder" in path]
+
+
+def test_pip_into_an_empty_environment_and_the_demo(dist: Path) -> None:
+    """On a system with a compiler and without PostgreSQL: all that the demo needs comes by pip."""
+    with trees.pristine("debian-13") as system:
+        system.bring(dist, "/srv/dist")
+        system.run("apt-get purge -y -qq 'postgresql*'")
+        system.install("python3-venv make gcc libc6-dev")
+        install = f"cd; python3 -m venv v; v/bin/pip install -q {FILES}-py3-none-any.whl"
+        system.run(f"{install}; v/bin/inorder tail --help", user="user")
+        lacking = system.attempt("v/bin/inorder demo", user="user")
+        assert lacking.returncode == 2 and "pip install 'inorder[demo]'" in lacking.stderr
+        system.run(f"cd; v/bin/pip install -q '{FILES}-py3-none-any.whl[demo]'", user="user")
+        small = "--rows 16000 --seconds 1 --rounds 1 --reading 1"
+        shown = system.run(f"cd; v/bin/inorder demo {small}; ls; ls /tmp", user="user")
+        assert "bigint" in shown and "inorder-report.html" in shown.split() and "inorder-demo.jsonl" in shown.split()
+        assert not re.search(r"^inorder-(?!demo|report)", shown, re.MULTILINE), "a folder is left in /tmp"
+
+
+def test_pgxn(system: trees.Tree, dist: Path) -> None:
+    """The client installs the file, and uninstalls it."""
+    system.bring(dist, "/srv/dist")
+    system.install(f"pgxnclient make gcc libc6-dev postgresql-server-dev-{version(system)}")
+    before = system.files()
+    system.run(f"pgxn install --nosudo {FILES}.zip")
+    assert any(path.endswith("/extension/inorder.control") for path in system.files() - before)
+    use_and_remove(system)
+    system.run(f"pgxn uninstall --nosudo --yes {FILES}.zip")
+    assert system.files() == before
+
+
+BUILD = """
+cd /srv/inorder
+export DEBIAN_FRONTEND=noninteractive
+apt-get build-dep -y -qq ./ >&2
+DIST=/srv/first script/packages debian >&2
+"""
+AGAIN = """
+cd /srv/inorder
+umask 077
+export TZ=Asia/Tokyo DEB_BUILD_OPTIONS=nocheck
+DIST=/srv/second script/packages debian >&2
+cd /srv/second
+for file in *.deb *.dsc *.tar.*; do cmp $file ../first/$file; echo $file; done
+"""
+
+
+@pytest.fixture
+def built(system: trees.Tree) -> Path:
+    """The Debian packages, built in the system with all tests; a tree of its own, so that the system stays pristine."""
+    with trees.pristine(system.name, "builder") as builder:
+        trees.call("git", "-c", f"safe.directory={ROOT}/.git", "clone", "-q", ROOT, builder.changes / "srv" / "inorder")
+        builder.install("git ca-certificates lintian autopkgtest")
+        builder.run(BUILD)
+        names = builder.run(AGAIN).split()
+        assert len([name for name in names if name.endswith(".deb")]) == 3, "the extension, its symbols, the tool"
+        builder.run(
+            "lintian --fail-on error,warning --suppress-tags bad-distribution-in-changes-file /srv/first/*.changes"
+        )
+        tools = "/srv/first/*.deb" if system.name != "debian-12" else "/srv/first/postgresql*.deb"
+        tested = "" if system.name != "debian-12" else "--test-name=installcheck"
+        builder.run(
+            f"cd /srv; autopkgtest {tested} {tools} /srv/inorder -- null >/tmp/log 2>&1 || {{ cat /tmp/log; exit 1; }}"
+        )
+        folder = trees.KEPT / f"{system.name}-packages"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(builder.changes / "srv" / "first", folder)
+    return folder
+
+
+def test_debian_packages(system: trees.Tree, built: Path) -> None:
+    """Built twice, checked, installed, used, purged."""
+    system.bring(built, "/srv/dist")
+    before, psycopg = system.files(), system.name != "debian-12"
+    extension, tool = f"/srv/dist/postgresql-{version(system)}-inorder_*.deb", "/srv/dist/inorder_*.deb"
+    system.install(extension + (f" {tool}" if psycopg else ""))
+    if psycopg:
+        system.run("inorder tail --help; inorder --version")
+        hint = system.attempt("inorder extension install")
+        assert f"apt-get install postgresql-{version(system)}-inorder" in hint.stderr
+    else:
+        assert "python3-psycopg (>= 3.2)" in system.attempt(f"apt-get install -y -qq {tool} 2>&1").stdout
+    use_and_remove(system)
+    system.run(f"apt-get purge -y -qq --autoremove postgresql-{version(system)}-inorder {'inorder' if psycopg else ''}")
+    assert {path for path in system.files() - before if "/__pycache__" not in path} == set()
+    assert before - system.files() == set()
+
+
+def test_dockerfile() -> None:
+    """Its instructions, in a system as that of the image: not run by Docker."""
+    with trees.pristine("debian-sid") as image:
+        before = image.files()
+        run_dockerfile(ROOT / "Dockerfile", image, {"PG_MAJOR": "18"})
+        new = image.files() - before
+        assert {Path(path).name for path in new} == {"inorder.so", "inorder.control", f"inorder--{__version__}.sql"}
+        use_and_remove(image)
