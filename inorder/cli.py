@@ -8,6 +8,7 @@ from collections import UserDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -35,15 +36,22 @@ MODULES = {
 UNLOADED = click.Command("unloaded")
 
 
+def installer(extra: str) -> str:
+    """The command that brings an extra into the environment this runs in: pipx leaves a file in those it makes."""
+    is_pipx = (Path(sys.prefix) / "pipx_metadata.json").exists()
+    return f"{'pipx install --force' if is_pipx else 'pip install'} 'inorder[{extra}]'"
+
+
 def missing(name: str, package: str) -> click.Command:
     """A stand-in for a command of the laboratory, which is not installed."""
+    hint = installer("demo" if name == "demo" else "lab")  # the demo must find a server, too
 
     def refuse(**_arguments: object) -> NoReturn:
-        raise InputError(f"inorder {name} needs {package}, which is not installed; HINT: pip install 'inorder[lab]'")
+        raise InputError(f"inorder {name} needs {package}, which is not installed; HINT: {hint}")
 
     return click.Command(
         name, callback=refuse, params=[click.Argument(["words"], nargs=-1)], add_help_option=False,
-        short_help="Not installed: pip install 'inorder[lab]'", context_settings={"ignore_unknown_options": True},
+        short_help=f"Not installed: {hint}", context_settings={"ignore_unknown_options": True},
     )  # fmt: skip
 
 

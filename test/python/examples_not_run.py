@@ -11,7 +11,7 @@ SPARK = "needs Spark: script/engines"
 
 NOT_RUN: dict[tuple[str, str], str] = {
     ("README.md", "git clone <this repository> && cd inorder"): INSTALLS,
-    ("README.md", "make && sudo make install"): INSTALLS,
+    ("README.md", "pipx install ."): INSTALLS,
     ("README.md", "inorder lab run insert"): MINUTES,
     ("docs/citus.md", "CREATE TABLE events ("): CITUS,
     ("docs/citus.md", "inorder citus events"): CITUS,
@@ -30,6 +30,12 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("docs/feed-workers.md", "import psycopg"): "test_feed_batches",
     ("docs/generate.md", "inorder generate uuid-v1 --count 217M --until 2019-01-01 --out v1.txt"): MINUTES,
     ("docs/hosted.md", "make sql-edition"): "writes into the checkout; what is below it is run",
+    ("docs/install.md", "pipx install inorder"): "test_packages",
+    ("docs/install.md", "inorder extension uninstall"): "test_packages",
+    ("docs/install.md", "apt-get build-dep"): "test_packages",
+    ("docs/install.md", "pgxn install"): "test_packages",
+    ("docs/install.md", "apt-get install make"): INSTALLS,
+    ("docs/install.md", "docker build"): "needs Docker; test_packages runs the instructions",
     ("docs/keys.md", "BEGIN;"): "needs the extension sequential_uuids",
     ("docs/lab.md", "inorder demo"): MINUTES,
     ("docs/like.md", "inorder lab run insert --like orders --source service=prod"): MINUTES,

@@ -10,8 +10,9 @@ import subprocess
 from pathlib import Path
 
 from inorder import __version__
-from inorder.extension.building import build_folder, locked, make_readable, run_make
+from inorder.extension.building import build_folder, locked, run_make
 from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.installation import make_readable
 from inorder.lab.server.servers import Server
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,8 +13,9 @@ import psycopg
 import pytest
 from inorder import __version__
 from inorder.database import Connection, connect, execute
-from inorder.extension.building import install_extension, run_make
+from inorder.extension.building import run_make
 from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.installation import install_extension
 from inorder.lab.server.servers import Server
 
 import next_release

