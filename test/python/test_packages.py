@@ -68,7 +68,7 @@ def test_pipx_and_the_extension_by_sudo(system: trees.Tree, dist: Path) -> None:
     """As a user who may sudo: what is missing is named, and enough; only the copy is root's."""
     system.bring(dist, "/srv/dist")
     system.install("pipx")
-    pipx, tool = f"pipx install -q {FILES}-py3-none-any.whl", "~/.local/bin/inorder"
+    pipx, tool = f"pipx install {FILES}-py3-none-any.whl", "~/.local/bin/inorder"
     system.run(f"{pipx}; {tool} tail --help; {tool} --version", user="user")
     lacking = system.attempt(f"{tool} extension install", user="user")
     named = re.search(r"apt-get install (.+?)   \(Debian", lacking.stderr)
