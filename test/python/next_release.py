@@ -22,6 +22,7 @@ COPIED = (
     "src",
     "sql",
     "script",
+    "debian",
     "docs",
     "inorder",
     "Makefile",

@@ -252,7 +252,7 @@ def test_a_damaged_plan_is_not_resumed(tmp_path: Path, server: Server, plan: dic
 
 
 PG_CONFIG = """#!/bin/sh
-printf '%s = %s\\n' BINDIR {folder} SHAREDIR /s PKGLIBDIR /l INCLUDEDIR-SERVER /i PGXS /p {version}
+printf '%s = %s\\n' BINDIR {folder} SHAREDIR /s PKGLIBDIR /l INCLUDEDIR-SERVER /i PGXS /p CC gcc {version}
 """
 
 

@@ -54,12 +54,12 @@ def test_without_the_laboratory_its_commands_say_what_is_missing() -> None:
         "import sys; sys.modules['numpy'] = sys.modules['rich'] = None; from inorder.cli import main; "
         "sys.argv = ['inorder', *sys.argv[1:]]; main()"
     )
-    for command in ("demo", "lab", "generate"):
+    for command, extra in (("demo", "demo"), ("lab", "lab"), ("generate", "lab")):
         done = subprocess.run(
             [sys.executable, "-c", program, command, "--help"], check=False, capture_output=True, text=True
         )
         assert done.returncode == 2 and done.stderr.count("\n") == 1
-        assert f"inorder {command} needs " in done.stderr and "pip install 'inorder[lab]'" in done.stderr
+        assert f"inorder {command} needs " in done.stderr and f"pip install 'inorder[{extra}]'" in done.stderr
     for arguments, told in ((["tail", "--help"], "--position"), (["--help"], "Not installed: pip install")):
         done = subprocess.run([sys.executable, "-c", program, *arguments], check=True, capture_output=True, text=True)
         assert told in done.stdout

@@ -198,7 +198,8 @@ def test_no_registry_host_is_named() -> None:
     """Lock files and scripts carry hashes, never index URLs."""
     git = ["git", "-c", f"safe.directory={ROOT}", "ls-files"]
     listed = subprocess.run(git, check=True, capture_output=True, text=True, cwd=ROOT)
-    hosts = re.compile(r"://[a-z.-]*(pyp|pythonh|npmj|crates|maven|debian)[a-z.-]*")
+    # But for the name of a format, which debian/copyright must have.
+    hosts = re.compile(r"://(?!www\.debian\.org/doc/)[a-z.-]*(pyp|pythonh|npmj|crates|maven|debian)[a-z.-]*")
     for name in listed.stdout.split():
         path = ROOT / name
         assert not hosts.search(path.read_text(errors="replace")), name
