@@ -145,6 +145,9 @@ src/inorder.o src/version.o: $(HERE)inorder.control
 inorder--$(EXTVERSION).sql: $(addprefix $(HERE)sql/,$(SQL_SOURCES)) $(HERE)inorder.control
 	cat $(addprefix $(HERE)sql/,$(SQL_SOURCES)) > $@
 
+# Sources: no pattern makes them.
+$(addprefix $(HERE)sql/update/,$(UPDATES)): ;
+
 $(NEW_UPDATES): %: $(HERE)sql/update/% $(addprefix $(HERE)sql/,revoke.sql rights.sql)
 	cat $^ > $@
 

@@ -34,7 +34,7 @@ SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers":
 # the order otherwise, many of them come last, and one core waits for the other.
 SLOWEST = (
     "test_tail_batches", "test_killed", "test_fuzz", "test_tail_output", "test_cli", "test_cluster",
-    "test_lab_own_experiments", "test_feed_forged", "test_uuid_v1", "test_regress", "test_tail",
+    "test_lab_own_experiments", "test_feed_forged", "test_uuid_v1", "test_regress", "test_upgrade", "test_tail",
     "test_tail_changes", "test_attacks_install", "test_tail_restart", "test_stress", "test_lab_model",
     "test_lab_uuid_v1", "test_clients", "test_keys", "test_lab_reader", "test_attacks_tables", "test_lab_insert",
     "test_lab_own_server", "test_ground", "test_generate", "test_lab_writers", "test_lab_feed", "test_experiments",

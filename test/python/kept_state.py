@@ -15,9 +15,9 @@ CREATE TABLE events (
     stream text NOT NULL, n int
 );
 SELECT feed_create(name, 'events') FROM unnest(ARRAY['read', 'pending', 'untouched']) AS name;
+SELECT feed_create('ordered', 'events', order_column => 'seq');
 SELECT exact_count_start('events');
 """
-ORDERED = "SELECT feed_create('ordered', 'events', order_column => 'seq')"
 WORKERS = """
 SELECT feed_create('workers', 'events'),
        feed_create('shares', 'events', partition_by => 'stream', shares => 4);
@@ -36,21 +36,16 @@ def wait_until_alone(connection: Connection) -> None:
 class Kept:
     """A table with feeds of every kind: some of the rows are read, some are out with a sink or a worker."""
 
-    def __init__(self, connection: Connection, ordered: bool = True, workers: bool = True) -> None:
-        self.ordered, self.workers, self.written = ordered, workers, 0
-        self.got: dict[str, list[int]] = {"read": [], "pending": [], "untouched": []}
+    def __init__(self, connection: Connection) -> None:
+        self.written = 0
+        self.got: dict[str, list[int]] = {"read": [], "pending": [], "untouched": [], "ordered": []}
         connection.execute(MADE.encode())
-        if ordered:
-            connection.execute(ORDERED.encode())
-            self.got["ordered"] = []
         self.insert(connection, 6)
         self.read(connection, "read", 2)
-        if ordered:
-            self.read(connection, "ordered", 4)
+        self.read(connection, "ordered", 4)
         self.pending = int(str(scalar(connection, "SELECT feed_next_batch('pending', 2)")))
         self.pending_rows = self.rows(connection, "pending", self.pending)
-        if workers:
-            self.take_batches(connection)
+        self.take_batches(connection)
         connection.execute("SELECT exact_count_fold('events')")
         self.insert(connection, 2)
 
@@ -112,14 +107,13 @@ class Kept:
         assert self.rows(connection, "pending", self.pending) == self.pending_rows
         self.finish(connection, "pending", self.pending)
         self.finish(connection, "pending", int(str(scalar(connection, "SELECT feed_next_batch('pending')"))))
-        for feed in {"read", "untouched", "ordered"} & set(self.got):
+        for feed in ("read", "untouched", "ordered"):
             while self.read(connection, feed):
                 pass
-        if self.workers:
-            self.workers_go_on(connection)
+        self.workers_go_on(connection)
         everything = list(range(1, self.written + 1))
         assert {feed: sorted(got) for feed, got in self.got.items()} == dict.fromkeys(self.got, everything)
-        assert self.got.get("ordered", everything) == everything
+        assert self.got["ordered"] == everything
         assert scalar(connection, "SELECT exact_count('events')") == self.written
 
     def workers_go_on(self, connection: Connection) -> None:

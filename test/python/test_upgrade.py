@@ -324,7 +324,7 @@ def of_both_editions(server: Server, cluster: Cluster, new: Server) -> dict[str,
         with connect(f"{cluster.dsn} dbname={database}") as connection:
             if database == "c":
                 execute(connection, "CREATE EXTENSION inorder", OLD_KEYS)
-            kept = Kept(connection, ordered=database == "c")
+            kept = Kept(connection)
             made[database] = (kept, kept.state(connection))
             pg_upgrading.adapt(connection, new)
     return made
