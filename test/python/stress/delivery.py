@@ -10,7 +10,6 @@ from typing import Self
 import psycopg
 from inorder.database import Connection, connect
 
-from stress.edition import ORDER as BY_COLUMN
 from stress.refusals import GUARD, IN_USE, JOINED, KEY, ORIGIN, PASSED, cause_of, passes
 from stress.world import CALM, ORDER, ROW_BITS, STREAMED, TABLES, TRANSACTION_BITS, Role, World, is_lost, roll_back
 
@@ -144,7 +143,7 @@ class Reader(Role):
     @property
     def needs(self) -> set[str]:
         """What an edition must have."""
-        return {BY_COLUMN} if self.delivery.by_column else set()
+        return set()
 
     def feed(self, table: str) -> str:
         """The name of its feed on a table."""

@@ -9,10 +9,6 @@ from inorder.database import connect
 from psycopg.conninfo import make_conninfo
 
 STANDBY = "hot standbys"
-ORDER = "order columns"
-WORKERS = "workers"
-SHARES = "shares"
-PARTS = "parts and differences of batches"
 
 SCRIPT = Path(__file__).resolve().parents[3] / "script" / "sql-edition"
 SCHEMA = "inorder"
@@ -28,7 +24,7 @@ ALTER DATABASE postgres SET search_path = public, {SCHEMA};
 
 @dataclass(frozen=True)
 class Edition:
-    """One of them. Readers, and steps of readers, that need what it lacks are left out."""
+    """One of them. Readers that need what it lacks are left out."""
 
     name: str
     lacks: frozenset[str] = frozenset()
@@ -65,6 +61,6 @@ EDITIONS = {
     edition.name: edition
     for edition in (
         Edition("c"),
-        Edition("sql", frozenset({STANDBY, ORDER, PARTS}), ROLES, USER),
+        Edition("sql", frozenset({STANDBY}), ROLES, USER),
     )
 }

@@ -7,7 +7,6 @@ from inorder.database import Connection
 from psycopg import sql
 
 from stress.delivery import KEYED, Event, Reader, of_transaction
-from stress.edition import PARTS
 from stress.edition import STANDBY as STANDBYS
 from stress.readers import OLD_SECONDS
 from stress.refusals import GUARD, ORIGIN
@@ -109,15 +108,14 @@ class Stateless(Reader):
             asked, "SELECT feed_batch_after(%s, %s::feed_position, %s, %s)::text", table, self.positions[table], limit,
             self.delivery.whole,
         )  # fmt: skip
-        has_parts = self.world.edition.has(PARTS)
-        if has_parts and self.order(table) is None and self.rng.random() < 0.2:
+        if self.order(table) is None and self.rng.random() < 0.2:
             tokens = self.read_parts(asked, table, batch)
         else:
             tokens = batch_rows(reading if self.rng.random() < 0.5 else asked, table, batch)
         position = self.text(
             moving, "SELECT feed_advance(%s::feed_position, %s::feed_batch)::text", self.positions[table], batch
         )
-        if has_parts and self.rng.random() < 0.2:  # what is compared at the end is then the batch between the positions
+        if self.rng.random() < 0.2:  # what is compared at the end is then the batch between the positions
             between = "SELECT feed_batch_between(%s::feed_position, %s::feed_position)::jsonb::feed_batch::text"
             batch = self.text(asked, between, self.positions[table], position)
         return batch, tokens, position

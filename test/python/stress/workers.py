@@ -7,8 +7,6 @@ from inorder.database import Connection
 from psycopg import sql
 
 from stress.delivery import Event
-from stress.edition import ORDER as BY_COLUMN
-from stress.edition import SHARES, WORKERS
 from stress.readers import ISOLATIONS, NEW_TIMELINE, Plain
 from stress.world import World
 
@@ -39,11 +37,6 @@ class Worker(Plain):
         if other:
             self.name = f"reader {kind} {len(self.workers)}"
             self.rng = world.randomness(self.name)
-
-    @property
-    def needs(self) -> set[str]:
-        """Workers."""
-        return super().needs | {WORKERS}
 
     def crash(self) -> bool:
         """Now and then the connection is gone."""
@@ -174,11 +167,6 @@ class Worker(Plain):
 
 class Divided(Worker):
     """Of feeds that are divided by the region, in one the stream; in the order of a column where there is one."""
-
-    @property
-    def needs(self) -> set[str]:
-        """Shares of a feed, which it reads in the order of a column."""
-        return super().needs | {SHARES, BY_COLUMN}
 
     def make_feeds(self, connection: Connection) -> None:
         """Of fewer shares than there are workers, and more; with regions that share one."""
