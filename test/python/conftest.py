@@ -15,6 +15,7 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server, find_server
 from inorder.lab.server.temporary import service_account, temporary_folder
 
+import sql_edition
 from citus_nodes import Nodes, make_distributed, three_nodes
 from ground import Place, run
 from tail_runs import Tail, make_table
@@ -28,6 +29,7 @@ MODULE = ROOT / "test" / "module"
 SCHEMAS = count(1)
 # Set by script/test --long: the tests marked long, and every point where others are taken at intervals.
 LONG_RUN = "INORDER_TEST_LONG" in os.environ
+EDITIONS = ("c", "sql")
 SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers": "256MB", "max_wal_size": "8GB"}
 
 # The files that take longest, in this order: script/test begins with them. By the number of their tests, which would be
@@ -69,14 +71,50 @@ def cluster(server: Server) -> Iterator[Cluster]:
         yield running
 
 
-@pytest.fixture(scope="session")
-def template(cluster: Cluster) -> str:
-    """A database with the extension, to be copied: half of the time of making both."""
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests that are marked run on both editions; those of inorder tail all, if the long ones are run, too."""
+    marker = metafunc.definition.get_closest_marker("editions")
+    is_long = LONG_RUN and metafunc.module.__name__.startswith("test_tail")
+    if "edition_name" in metafunc.fixturenames and (marker or is_long):
+        metafunc.parametrize("edition_name", (marker and marker.args) or EDITIONS, indirect=True)
+
+
+@pytest.fixture
+def edition_name(request: pytest.FixtureRequest) -> str:
+    """What a database gets: the extension, or the SQL edition."""
+    return str(getattr(request, "param", "c"))
+
+
+def install_edition(name: str, server: Server, cluster: Cluster, database: str) -> None:
+    """In a new database."""
+    if name == "c":
+        with connect(f"{cluster.dsn} dbname={database}") as connection:
+            connection.execute("CREATE EXTENSION inorder")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        sql_edition.install(server, cluster, sql_edition.write_edition(Path(folder)), database)
+
+
+def make_template(name: str, server: Server, cluster: Cluster) -> str:
+    """A database with an edition, to be copied: half of the time of making both."""
+    database = f"template_inorder_{name}"
     with connect(cluster.dsn) as admin:
-        admin.execute("CREATE DATABASE template_inorder")
-    with connect(f"{cluster.dsn} dbname=template_inorder") as connection:
-        connection.execute("CREATE EXTENSION inorder")
-    return "template_inorder"
+        admin.execute(f"CREATE DATABASE {database}".encode())
+    install_edition(name, server, cluster, database)
+    return database
+
+
+@pytest.fixture(scope="session")
+def template(server: Server, cluster: Cluster) -> str:
+    """A database with the extension."""
+    return make_template("c", server, cluster)
+
+
+@pytest.fixture(scope="session")
+def sql_template(server: Server, cluster: Cluster) -> str:
+    """A database with the SQL edition."""
+    return make_template("sql", server, cluster)
 
 
 @pytest.fixture(scope="session")
@@ -103,8 +141,9 @@ def connection(cluster: Cluster) -> Iterator[Connection]:
 
 
 @pytest.fixture
-def fresh(cluster: Cluster, template: str) -> Iterator[Connection]:
+def fresh(cluster: Cluster, edition_name: str, request: pytest.FixtureRequest) -> Iterator[Connection]:
     """A database of its own: transactions of other tests are none of its rows, but its numbers."""
+    template = request.getfixturevalue({"c": "template", "sql": "sql_template"}[edition_name])
     with connect(cluster.dsn) as admin:
         admin.execute("DROP DATABASE IF EXISTS tail WITH (FORCE)")
         admin.execute(f"CREATE DATABASE tail TEMPLATE {template}".encode())

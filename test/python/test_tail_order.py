@@ -9,7 +9,7 @@ from inorder.tail.state import decode
 
 from tail_runs import Tail, numbers
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.editions]
 
 
 @pytest.fixture

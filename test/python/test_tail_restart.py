@@ -16,7 +16,7 @@ from inorder.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
 
-from conftest import SETTINGS, scalar
+from conftest import SETTINGS, install_edition, scalar
 from tail_runs import Tail, insert, make_table, numbers, read_until, spooled
 from waiting import PATIENCE, wait_for, wait_for_more
 
@@ -32,12 +32,12 @@ POLL = ("--follow", "--interval", "20ms")
 
 
 @pytest.fixture
-def private(server: Server) -> Iterator[Cluster]:
+def private(server: Server, edition_name: str) -> Iterator[Cluster]:
     """A server to stop and kill."""
     with Cluster(server) as running:
         running.start(LAZY)
+        install_edition(edition_name, server, running, "postgres")
         with connect(running.dsn) as connection:
-            connection.execute("CREATE EXTENSION inorder")
             make_table(connection)
         yield running
 
@@ -127,6 +127,7 @@ def ids(folder: Path) -> list[str]:
     return [line[7:43] for line in (folder / "out").read_text().splitlines()]
 
 
+@pytest.mark.editions
 def test_what_is_handed_out_is_on_disk(private: Cluster) -> None:
     """The WAL is flushed past the commit that a batch has rows of."""
     with connect(private.dsn) as connection:
