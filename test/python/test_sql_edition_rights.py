@@ -295,6 +295,37 @@ def test_a_writer_may_have_a_snapshot_from_before_the_guard(cluster: Cluster, ed
 
 
 @pytest.mark.server
+def test_a_dump_without_a_table(server: Server, cluster: Cluster, edition: Connection, shared_folder: Path) -> None:
+    """Of INSERT statements only those for that table fail, or none if there is an empty one of its name."""
+    run(
+        edition, "CREATE TABLE app.more (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())",
+        "SELECT feed_create('m', 'more')",
+    )  # fmt: skip
+    feeds = "SELECT name FROM inorder_internal.feed ORDER BY name"
+    for options, script, kept in (
+        (["--inserts"], "", ["f"]),
+        ([], "CREATE SCHEMA app; CREATE TABLE app.more ()", ["f", "m"]),
+        ([], "", []),
+    ):
+        dump = shared_folder / "dump.sql"
+        subprocess.run(
+            [server.program("pg_dump"), "-d", "plain", "-T", "app.more", "-f", dump, *options],
+            check=True, env=cluster.environment(),
+        )  # fmt: skip
+        with connect(cluster.dsn) as admin:
+            run(admin, "DROP DATABASE IF EXISTS plain2", "CREATE DATABASE plain2")
+        done = subprocess.run(
+            [server.program("psql"), "-X", "-q", "-d", "plain2", "-c", script, "-f", dump],
+            check=False, capture_output=True, text=True, env=cluster.environment(),
+        )  # fmt: skip
+        assert ('relation "app.more" does not exist' in done.stderr) == (not script)
+        with connect(f"{cluster.dsn} dbname=plain2") as connection:
+            assert [name for (name,) in run(connection, feeds)] == kept
+    with connect(cluster.dsn) as admin:
+        run(admin, "DROP DATABASE plain2 WITH (FORCE)")
+
+
+@pytest.mark.server
 def test_keys_are_those_of_the_extension(server: Server, cluster: Cluster, edition: Connection) -> None:
     """Each edition reads what the other one makes: the same layouts and bounds."""
     if not server.can_build():
