@@ -129,6 +129,10 @@ def test_release_writes_the_version_everywhere(tree: Path) -> None:
     assert f'__version__ = "{NEXT}"' in (tree / "inorder" / "__init__.py").read_text()
     assert (tree / "META.json").read_text().count(f'"version": "{NEXT}"') == 2
     assert f"inorder-sql--{NEXT}.sql" in (tree / "docs" / "hosted.md").read_text()
+    pages = "".join(path.read_text() for path in [*(tree / "docs").rglob("*.md"), tree / "docs" / "inorder.1"])
+    assert not re.findall(rf"inorder\S*-{re.escape(__version__)}(?!\d)\S*", pages)
+    newest, before = re.findall(r"^inorder \((.*)\) (\w+);", (tree / "debian" / "changelog").read_text(), re.M)[:2]
+    assert newest == (f"{NEXT}-1", "UNRELEASED") and before == (f"{__version__}-1", "unstable")
     headings = re.findall(r"^## (.*)$", (tree / "CHANGELOG.md").read_text(), re.M)
     assert headings[0] == f"{NEXT} (unreleased)"
     assert re.fullmatch(rf"{re.escape(__version__)} \(\d{{4}}-\d\d-\d\d\)", headings[1])
