@@ -1,4 +1,4 @@
--- Notifications: a trigger that tells listeners of new rows, once per statement.
+-- Notifications: a trigger that notifies listeners of new rows, once per statement.
 --
 -- The public functions are in src/enable.c, the trigger is in src/notify.c. Like the guard, the statements generated
 -- here are executed with the privileges of the caller, who owns the table, and the result is verified.

@@ -6,8 +6,8 @@
  * of them is taken: those that are never taken would be lost.  So a caller that
  * may stop early is refused, before anything is locked or moved: LIMIT or
  * EXISTS above the call, a cursor, and a caller that runs its query for so many
- * rows, as SELECT INTO of PL/pgSQL does.  Whoever takes all rows and leaves
- * some out (WHERE, a join, an aggregate) has said so.
+ * rows, as SELECT INTO of PL/pgSQL does.  A caller that takes all rows and
+ * leaves some out (WHERE, a join, an aggregate) has said so.
  *
  * How many rows a query is run for is known where it is run only.  So hooks
  * note each run, from the moment that a session looks up feed_read: no other

@@ -134,8 +134,8 @@ count_children(Relation inherits, const Ground *ground, Oid parent, Snapshot sna
 /*
  * Error unless a snapshot sees the partitions that are read.  Those attached
  * since are more than it sees: each table but the first is below another.  And
- * it may see more: whoever commits is seen by new snapshots before the server
- * tells of what he changed, and he waits for no reader to attach a partition.
+ * it may see more: new snapshots see a commit before the server sends its
+ * invalidations, and to attach a partition waits for no reader.
  */
 void
 check_partitions(const Ground *ground, Snapshot snapshot)

@@ -10,7 +10,7 @@
  * that are read (files.c).  After the read the partitions must be the same:
  * the locks of a reader keep nobody from attaching one.
  *
- * The proof is kept for the session until the server tells of a change to the
+ * The proof is kept for the session until the server invalidates the
  * table, a partition or an index.  Rights are not part of it: they are looked
  * at for each read.
  */
@@ -50,7 +50,7 @@ static StateCall members_now = {"SELECT inorder_internal.members($1)", .stable =
 
 static HTAB *grounds = NULL;
 
-/* What the server told of last, to know what came while a proof was made */
+/* The latest invalidations, to know which came while a proof was made */
 #define CHANGES_KEPT 1024
 
 static uint64 changes = 0;		/* so far */
@@ -86,7 +86,7 @@ rests_on(const Ground *ground, Oid relation)
 	return false;
 }
 
-/* Whether nothing has been told, since there were so many changes, that a proof rests on */
+/* Whether nothing that a proof rests on was invalidated since there were so many changes */
 static bool
 is_untouched(const Ground *ground, uint64 since)
 {
@@ -98,7 +98,7 @@ is_untouched(const Ground *ground, uint64 since)
 	return true;
 }
 
-/* The server tells of a change; of everything if there is no oid */
+/* The server invalidates an object; everything if there is no oid */
 static void
 notice_change(Datum unused, Oid relation)
 {
@@ -129,7 +129,7 @@ make_cache(void)
 	CacheRegisterSyscacheCallback(NAMESPACEOID, notice_rename, (Datum) 0);
 }
 
-/* Of tables that were dropped, which the server tells of as of any other change */
+/* Of tables that were dropped, which the server invalidates as after any other change */
 static void
 forget_dropped(void)
 {
@@ -252,7 +252,7 @@ refuse_change(Oid relation)
 			 errhint("Try again.")));
 }
 
-/* All of it is told by the catalog as it is now, under locks on all of the tree */
+/* All of it is read from the catalog as it is now, under locks on all of the tree */
 static Ground
 build(const Table *table)
 {
@@ -292,8 +292,8 @@ copy_of(const void *from, Size size)
 }
 
 /*
- * Whether what a position remembers is told by the catalog as it is now, too,
- * and not only by the snapshot of this transaction, which may be older.
+ * Whether what a position remembers is in the catalog as it is now, too,
+ * and not only in the snapshot of this transaction, which may be older.
  */
 static bool
 is_of_now(const Ground *made, const Table *table)
@@ -376,7 +376,7 @@ is_of_snapshot(const Ground *kept, const Table *table)
 	return datumIsEqual(kept->members.value, then.value, false, -1);
 }
 
-/* Locks come first: with them the server tells of changes. */
+/* Locks come first: with them the server processes invalidations. */
 static Ground *
 proved(const Table *table)
 {
@@ -425,8 +425,8 @@ prove_ground(Table *table)
 }
 
 /*
- * Error unless what was proved has stayed so while it was read.  Much that the
- * server tells of changes nothing of it: VACUUM, ANALYZE.
+ * Error unless what was proved has stayed so while it was read.  Many
+ * invalidations change nothing of it: those of VACUUM and ANALYZE.
  */
 void
 check_ground(const Table *table)

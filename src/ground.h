@@ -40,7 +40,7 @@ typedef struct Leaf
 typedef struct Ground
 {
 	Oid			relation;		/* key of the cache */
-	bool		stands;			/* nothing has been told since that would change it */
+	bool		stands;			/* nothing was invalidated since that would change it */
 	MemoryContext memory;		/* of what follows */
 	Reading		reading;
 	int			tree_count;
@@ -49,7 +49,7 @@ typedef struct Ground
 	int			leaf_count;
 	Leaf	   *leaves;
 	Value		members;		/* feed_member[]: what a position remembers of them */
-	TransactionId next;			/* was the next one then: whoever made any of it is older */
+	TransactionId next;			/* was the next one then: the transactions that made it are older */
 	AttrNumber	order_column;	/* by which rows were proved to have an order; 0 for none */
 	Oid			order_sequence; /* from which it is drawn, if any */
 	AttrNumber	share_column;	/* by which rows were proved to be in shares; 0 for none */

@@ -34,7 +34,7 @@ typedef struct LeafPages
 } LeafPages;
 
 /*
- * The extension is trusted, so that a right to call is not enough: whoever installs it could grant that.  Before the
+ * The extension is trusted, so that a right to call is not enough: its installer could grant that.  Before the
  * index is locked, since nobody else may do that either.
  */
 static void

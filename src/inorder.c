@@ -17,7 +17,7 @@
  *	  snapshot.c	which transactions have ended: ground of feed and count
  *	  origin.c		which server this is, on which timeline
  *	  guard.c		the trigger that keeps a table readable
- *	  notify.c		the trigger that tells listeners of new rows
+ *	  notify.c		the trigger that notifies listeners of new rows
  *	  restored.c	what a restore brought, and nobody has accepted yet
  *	  key_base.c	what the default of a column says about its numbers
  *	  citus.c		tables that Citus has distributed, and shards that it hides

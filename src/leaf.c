@@ -232,8 +232,8 @@ has_known_key(Relation root, const Reading *reading)
 }
 
 /*
- * Rows of one transaction come in the order of the primary key, and are told
- * apart by it: without one there may be nulls, which are neither above a key nor
+ * Rows of one transaction come in the order of the primary key, which
+ * distinguishes them: without one there may be nulls, which are neither above a key nor
  * below it, and rows that are equal.
  */
 void

@@ -1,6 +1,6 @@
 /*
  * notify.c
- *	  The trigger that tells listeners of new rows.
+ *	  The trigger that notifies listeners of new rows.
  *
  * It fires once per statement, and the server keeps one notification of a
  * channel per transaction, which it delivers after the commit, when the rows

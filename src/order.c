@@ -90,7 +90,7 @@ is_right_sequence(Oid sequence)
 
 /*
  * Error unless rows have an order by the column.  What is proved is kept with
- * the ground: the server tells of changes to the table and its indexes, and the
+ * the ground: the server invalidates the table and its indexes, and the
  * sequence is looked at each time.
  */
 static void

@@ -8,7 +8,7 @@
  *
  * Two servers that were promoted from copies of one backup, neither of which
  * knew of the other, have the same system identifier and the same timeline.
- * Nothing here tells them apart.
+ * Nothing here can distinguish them.
  */
 #include "postgres.h"
 
@@ -35,7 +35,7 @@ origin_here(void)
 }
 
 /*
- * What a call tells its reader is of one origin: the one that it found at its
+ * What a call returns is of one origin: the one that it found at its
  * start, and finds at its end.  A standby may be promoted in between; then what
  * was checked is of the old timeline, and what was read of the new one.
  */

@@ -3,7 +3,7 @@
  *	  Queries over those partitions only that have rows.
  *
  * To plan a query over 1,000 partitions takes 45 ms, however few of them have
- * rows of a batch.  The indexes tell which do, in a few microseconds each.  The
+ * rows of a batch.  The indexes show which do, in a few microseconds each.  The
  * query still reads the table, since a reader needs no privilege on partitions:
  * what all rows of some partitions satisfy lets the planner leave out others.
  *

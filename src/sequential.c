@@ -4,7 +4,7 @@
  *
  * The index is written in one place at a time, since all keys of a block are
  * neighbours; the number wraps, so that pages emptied by deletion are used
- * again; and neither age nor order of two rows can be told from their keys.
+ * again; and keys show neither age nor order of two rows.
  * Names, arguments, defaults and prefix are those of the sequential_uuids
  * extension (reference P3 in docs/keys.md).
  */

@@ -211,8 +211,8 @@ typedef struct Comparison
 
 /*
  * A function of the extension's, or InvalidOid if the current user may not
- * execute it.  Found without asking for USAGE on the schema: whoever reads a
- * view need not have it.
+ * execute it.  Found without asking for USAGE on the schema: the
+ * reader of a view need not have it.
  */
 static Oid
 own_function(Oid namespace, const char *name, Oid first_type, Oid second_type)

@@ -1,6 +1,6 @@
 /*
  * unread.c
- *	  Whether a table has rows that a feed has not read, for whoever may see the feed.
+ *	  Whether a table has rows that a feed has not read, for roles that may see the feed.
  *
  * The view feeds shows it also to roles that may not read the table, and must
  * neither wait for its owner nor make him wait.  So locks are taken only where

@@ -233,7 +233,7 @@ v7_key_tick(UuidWords key)
  * ---------------------------------------------------------------------------
  *
  * The 74 bits start below 2^73 and grow by 1 .. 2^43 with each key, so 2^30
- * keys fit for certain: 2^73 + 2^30 * 2^43 = 2^74.  Whoever has seen a key
+ * keys fit for certain: 2^73 + 2^30 * 2^43 = 2^74.  A reader of a key
  * guesses its successor with probability 2^-43.
  */
 #define XACT_NUMBER_MAX		UUID_FIELD48_MAX

@@ -105,8 +105,8 @@ typedef struct V1State
  * A tick that was used already is moved on by one: 25 million calls a second
  * want 2.5 ticks of each 100 ns, and get ahead of the clock.  A clock that has
  * stepped back begins a new clock sequence, under which the ticks are new
- * again (RFC 9562, section 5.1).  The two are told apart by what the clock
- * showed last, not by what was used last.
+ * again (RFC 9562, section 5.1).  What the clock
+ * showed last distinguishes the two, not what was used last.
  */
 static inline void
 v1_advance(V1State *last, uint64 clock)

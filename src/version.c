@@ -13,7 +13,7 @@
  * are those that the SQL serves; the library asks for the one that it needs.  The
  * number changes only in a release that cannot avoid it.  Then calls are
  * refused that need the state.  Keys and the guard need nothing of it that may
- * change: whoever writes is not stopped.
+ * change, so writers are not stopped.
  */
 #include "postgres.h"
 

@@ -2,7 +2,7 @@
  * without_locks.c
  *	  A look at tables that holds no lock on them afterwards.
  *
- * Whoever waits for rows looks again and again, and the view feeds looks at the
+ * A reader that waits for rows looks repeatedly, and the view feeds looks at the
  * tables of all feeds: kept to the end of the transaction, their locks would
  * leave ALTER TABLE with a lock_timeout no turn.  So each look is made in a
  * subtransaction, which is always rolled back.

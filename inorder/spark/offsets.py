@@ -1,6 +1,6 @@
 """Offsets: a position of each server, by its name, as text. This is all that Spark keeps of the source.
 
-They have no connection string: whoever reads a checkpoint learns numbers, names of tables and server identifiers. Of a
+They have no connection string: a checkpoint contains numbers, names of tables and server identifiers. Of a
 table that Citus has distributed they have a position in each shard, by its id and the group of its node.
 """
 

@@ -157,7 +157,7 @@ BEGIN
                                  WHERE a.attrelid = t.relation AND a.attname = c AND NOT a.attisdropped
                                    AND a.atttypid = ANY (inorder_internal.order_types()))) THEN
         PERFORM inorder_internal.refuse_leaf(t.relation, t.relation, 'has a key of other types than when it was made '
-                                             'readable', 'Rows of one transaction are not told apart by it.');
+                                             'readable', 'It does not distinguish the rows of one transaction.');
     ELSIF t.is_uuid OR t.order_columns = '{}'
        OR t.order_columns = (SELECT array_agg(a.attname ORDER BY k.place) FROM pg_index AS i
                              CROSS JOIN LATERAL unnest(i.indkey::smallint[]) WITH ORDINALITY AS k(attnum, place)
@@ -170,7 +170,7 @@ BEGIN
                                          'Its feeds read the rows of one transaction in the order of that key.');
 END $$;
 COMMENT ON FUNCTION inorder_internal.prove_order(inorder_internal.feed_table) IS
-'Internal function. Error unless the primary key is the one by which rows of one transaction are told apart.';
+'Internal function. Error unless the primary key is the one that distinguishes rows of one transaction.';
 
 CREATE FUNCTION inorder_internal.unguarded_member(t inorder_internal.feed_table)
 RETURNS regclass

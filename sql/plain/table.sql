@@ -36,7 +36,7 @@ END;
 ---- check_local: plpgsql keys
 BEGIN
     IF to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL THEN
-        RAISE 'the SQL edition of inorder cannot tell whether Citus has distributed %', relation
+        RAISE 'the SQL edition of inorder cannot determine whether Citus has distributed %', relation
         USING ERRCODE = 'feature_not_supported', HINT = 'The C extension can.';
     END IF;
 END

@@ -141,7 +141,7 @@ test_xact_capacity(PG_FUNCTION_ARGS)
 
 static char held_by[MAXPGPATH];
 
-/* Snapshots see that the transaction has ended; what it changed in the catalog, and its locks, nobody has been told of. */
+/* Snapshots see that the transaction has ended; what it changed in the catalog, and its locks, are not yet invalidated. */
 static void
 hold_commit(XactEvent event, void *argument)
 {

@@ -103,7 +103,7 @@ def test_the_table_itself_is_refused(nodes: Nodes, coordinator: Connection, even
     ("SELECT citus_add_local_table_to_metadata('late')", "has lost the guard"),
 ])  # fmt: skip
 def test_one_that_is_distributed_later_is_refused(coordinator: Connection, distribute: str, refusal: str) -> None:
-    """Citus itself refuses triggers on it, unless it is told not to."""
+    """Citus itself refuses triggers on it, unless a setting allows them."""
     run(
         coordinator, "DROP TABLE IF EXISTS late", f"CREATE TABLE late (id int PRIMARY KEY, {NUMBER})",
         "CREATE INDEX ON late (xact)", "SELECT feed_create('late', 'late')",

@@ -73,7 +73,7 @@ def make(connection: Connection, name: str) -> None:
 
 
 def distribute(connection: Connection, name: str) -> None:
-    """What Citus notes of a table; it tells the server that the table has changed."""
+    """What Citus notes of a table; it invalidates the table."""
     connection.execute(f"INSERT INTO pg_catalog.pg_dist_partition VALUES ('{name}', 'h')".encode())
     connection.execute(f"COMMENT ON TABLE {name} IS 'distributed'; ALTER TABLE {name} SET (fillfactor = 99)".encode())
 
@@ -135,7 +135,7 @@ def test_others_can_be_read(database: Connection) -> None:
 
 @pytest.mark.parametrize("place", ["public", "pg_temp", "pg_catalog"])
 def test_a_table_of_that_name_means_nothing(database: Connection, place: str) -> None:
-    """Whoever made it, wherever: it does not belong to Citus. In pg_catalog only a superuser can make one."""
+    """By any role, in any schema: it does not belong to Citus. In pg_catalog only a superuser can make one."""
     make(database, "events")
     database.execute("SET allow_system_table_mods = on")
     database.execute(FAKE.format(place).encode())

@@ -25,7 +25,7 @@ INSERT INTO k (n) VALUES (2);
 DROP TRIGGER zz_inorder_guard ON k;
 SELECT error_of($$SELECT feed_read('k', null::k)$$);
 SELECT feed_enable('k');
--- Rows may have come without it: whoever looks after the feed says whether.
+-- Rows may have come without it: the owner of the feed decides.
 SELECT error_of($$SELECT feed_read('k', null::k)$$);
 SELECT feed_seek('k', 'here');
 SELECT n FROM feed_read('k', null::k);

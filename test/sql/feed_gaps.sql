@@ -74,7 +74,7 @@ SELECT count(*), min(n), max(n) FROM feed_read('of bybtree', null::bybtree, 15);
 SELECT count(*), min(n), max(n) FROM feed_read('of bybtree', null::bybtree, 15);
 SELECT count(*) AS rest FROM feed_read('of bybtree', null::bybtree);
 SELECT count(*) AS none FROM feed_read('of bybtree', null::bybtree);
--- A message shows a few ranges of a set, whoever asks.
+-- A message shows a few ranges of a set, to every role.
 CREATE FUNCTION is_short(query text) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE detail text;
 BEGIN

@@ -81,7 +81,7 @@ SELECT count(*) FROM feed_read('k', null::k);
 SELECT count(*) FROM feed_read('p', null::p);
 SET inorder.part = 0;
 SELECT * FROM off ORDER BY name;
--- Whoever plans nothing evaluates nothing: neither the table's functions nor its statistics' types are looked at.
+-- What is not planned is not evaluated: neither the table's functions nor its statistics' types are looked at.
 CREATE FUNCTION shout(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE WARNING 'called'; RETURN $1; END $$;
 CREATE INDEX ON k (shout(n)) WHERE n < 0;
 ALTER TABLE k ADD CHECK (shout(1) = 1) NOT VALID;

@@ -84,7 +84,7 @@ SELECT regexp_replace(error_of('SELECT ended_transactions(281474976710655)'), 'i
 SELECT regexp_replace(error_of('SELECT next_transaction(281474976710655)'), 'id \d+', 'id N');
 SELECT ended_transactions(NULL) IS NULL AND next_transaction(NULL) IS NULL AS null_for_null;
 
--- next_transaction tells the next id and takes none.
+-- next_transaction returns the next id and takes none.
 SELECT next_transaction() AS next \gset
 BEGIN;
 SELECT next_transaction() = :next AS unchanged, own() IS NULL AS no_id;
