@@ -21,7 +21,7 @@ def built_files(stage: Path) -> list[tuple[Path, Path]]:
 
 
 def installed_files(server: Server) -> list[Path]:
-    """The files of the extension in the server's folders, whoever put them there: the control file first."""
+    """The files of the extension in the server's folders, by any installer: the control file first."""
     folder = server.sharedir / "extension"
     found = [folder / "inorder.control", *sorted(folder.glob("inorder--*.sql"))]
     found += [server.pkglibdir / f"inorder.{suffix}" for suffix in ("so", "dylib")]

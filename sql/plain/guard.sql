@@ -2,7 +2,7 @@
 -- what it refuses. The triggers fire AFTER, so no other trigger changes a row that they have looked at.
 --
 -- A WHEN clause has the table both by name and by number. After a restore the name leads to a table of another number, and
--- the trigger fires for each row until feed_rebase() makes it anew. If the number happens to be the same, the state tells:
+-- the trigger fires for each row until feed_rebase() makes it anew. If the number happens to be the same, the state shows it:
 -- each session looks there once, and keeps in a setting that it has.
 --
 -- Not in SQL, which would be inlined: that takes 60 us for each statement. Without settings, which take 0.2 us for each

@@ -6,6 +6,7 @@ name of a test: that one runs the block.
 
 MINUTES = "takes minutes; the tests of the experiment run it in small"
 INSTALLS = "installs packages, or asks for sudo"
+PRISTINE = "installs packages: script/packages does it on pristine systems, not from the page"
 CITUS = "needs Citus: script/citus"
 SPARK = "needs Spark: script/engines"
 
@@ -30,12 +31,12 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("docs/feed-workers.md", "import psycopg"): "test_feed_batches",
     ("docs/generate.md", "inorder generate uuid-v1 --count 217M --until 2019-01-01 --out v1.txt"): MINUTES,
     ("docs/hosted.md", "make sql-edition"): "writes into the checkout; what is below it is run",
-    ("docs/install.md", "pipx install inorder"): "test_packages",
-    ("docs/install.md", "inorder extension uninstall"): "test_packages",
-    ("docs/install.md", "apt-get build-dep"): "test_packages",
-    ("docs/install.md", "pgxn install"): "test_packages",
+    ("docs/install.md", "pipx install inorder"): PRISTINE,
+    ("docs/install.md", "inorder extension uninstall"): PRISTINE,
+    ("docs/install.md", "apt-get build-dep"): PRISTINE,
+    ("docs/install.md", "pgxn install"): PRISTINE,
     ("docs/install.md", "apt-get install make"): INSTALLS,
-    ("docs/install.md", "docker build"): "needs Docker; test_packages runs the instructions",
+    ("docs/install.md", "docker build"): "needs Docker; script/packages runs the instructions of the Dockerfile",
     ("docs/keys.md", "BEGIN;"): "needs the extension sequential_uuids",
     ("docs/lab.md", "inorder demo"): MINUTES,
     ("docs/like.md", "inorder lab run insert --like orders --source service=prod"): MINUTES,
