@@ -4,12 +4,12 @@
 
 A body in sql/plain/NAME.sql begins with a line
 
-    ---- function: language [keys] [reads] [writes]
+    ---- function: language [bare] [keys] [reads] [writes]
 
 and has neither arguments nor a comment: these are those of the function in sql/NAME.sql. What stands above the first
-such line is put before the contents of sql/NAME.sql. ``keys`` has no settings but search_path, ``reads`` those of
-queries over tables, ``writes`` the one by which rows of the state are known to be written by inorder (see
-is_written_here). A function in C without a body is an error.
+such line is put before the contents of sql/NAME.sql. ``bare`` has no settings, which take time, so each name in it is
+qualified; ``keys`` has none but search_path, ``reads`` those of queries over tables, ``writes`` the one by which rows
+of the state are known to be written by inorder (see is_written_here). A function in C without a body is an error.
 """
 
 import re
@@ -39,7 +39,7 @@ READS = (
 # function.
 WRITES = "geqo_seed = 0.716284"
 OF_SCHEMA = ("CREATE SCHEMA", "COMMENT ON SCHEMA", "GRANT USAGE ON SCHEMA")
-HEADER = re.compile(r"^---- (\w+): (sql|plpgsql)((?: keys| reads| writes)*)$", re.M)
+HEADER = re.compile(r"^---- (\w+): (sql|plpgsql)((?: bare| keys| reads| writes)*)$", re.M)
 FUNCTION = re.compile(
     r"CREATE FUNCTION (?P<name>[@\w.]+)(?P<head>\((?:(?!CREATE FUNCTION).)*?)\n"
     r"(?:AS 'MODULE_PATHNAME'(?:, '(?P<symbol>\w+)')? LANGUAGE C(?P<labels>[A-Z ]*);"
@@ -65,6 +65,8 @@ def definition(head: str, labels: str, body: tuple[str, set[str], str]) -> str:
     language, settings, text = body
     if language == "sql":
         return f"CREATE FUNCTION {head}\nLANGUAGE sql{labels}\n{text}"
+    if "bare" in settings:
+        return f"CREATE FUNCTION {head}\nLANGUAGE plpgsql{labels}\nAS $$\n{text}\n$$;"
     clauses = ["search_path = pg_catalog, pg_temp"]
     # The state has row security. That of a table is looked at, whatever the setting is: see hides_rows().
     clauses += [] if "keys" in settings else ["row_security = on"]

@@ -101,6 +101,37 @@ RETURN (extract(epoch FROM moment) * 1000000)::bigint;
 COMMENT ON FUNCTION inorder_internal.us_of(timestamptz) IS
 'Internal function. Microseconds since 1970.';
 
+CREATE FUNCTION inorder_internal.first_of_transaction()
+RETURNS text
+LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+    -- Of a version-4 uuid all but the first 48 bits and the version; of the 12 bits the first is 0.
+    random pg_catalog.text := pg_catalog.gen_random_uuid();
+BEGIN
+    RETURN pg_catalog.concat(
+        pg_catalog.lpad(pg_catalog.to_hex(inorder_internal.plus_base(
+            pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8, 0)), 12, '0'), '8',
+        pg_catalog.translate(pg_catalog."left"(random, 1), '89abcdef', '01234567'), pg_catalog.substr(random, 17, 2),
+        pg_catalog.substr(random, 20, 4), pg_catalog."right"(random, 12));
+END $$;
+COMMENT ON FUNCTION inorder_internal.first_of_transaction() IS
+'Internal function. The first key of a transaction, with base 0, as 32 digits.';
+
+CREATE FUNCTION inorder_internal.carried(key text)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF substr(key, 13, 4) = '8fff' THEN
+        RAISE 'transaction % has used up its keys', pg_current_xact_id()
+        USING ERRCODE = 'program_limit_exceeded', DETAIL = 'At least 2^30 keys fit into one transaction.';
+    END IF;
+    RETURN left(key, 12) || to_hex(('x' || substr(key, 13, 4))::bit(16)::int + 1);
+END $$;
+COMMENT ON FUNCTION inorder_internal.carried(text) IS
+'Internal function. The first 16 digits of a key of which the lowest 62 bits have overflowed.';
+
 ---- uuid_sequence_nextval: plpgsql keys
 DECLARE
     kind "char" := (SELECT c.relkind FROM pg_class AS c WHERE c.oid = sequence);
@@ -171,35 +202,43 @@ BEGIN
     END IF;
     RETURN inorder_internal.v7_key(inorder_internal.v7_first_tick(inorder_internal.us_of(moment)), 0);
 END
----- uuid_xact_nextval: plpgsql keys
+---- uuid_xact_nextval: plpgsql bare
 DECLARE
-    -- The transaction and the last 20 digits of its last key: version and 12 bits, variant and 62 bits.
-    known text := current_setting('inorder.last_key', true);
-    xact text := lpad(pg_current_xact_id()::text, 16, '0');
-    random text := gen_random_uuid();
-    tail text;
-    low bigint;
+    -- The last key of this transaction, with base 0, without hyphens; then, if only half of it was used, a random uuid.
+    known pg_catalog.text := pg_catalog.current_setting('inorder.last_key', true);
+    random pg_catalog.text := '';
+    low pg_catalog.int8;
 BEGIN
-    IF left(known, 16) = xact THEN
-        -- A step of 43 bits; what carries does so into the 12 bits, with the variant out of the way.
-        low := (('x' || right(known, 16))::bit(64)::bigint & 4611686018427387903)
-            + ('x' || right(random, 11))::bit(44)::bigint / 2 + 1;
-        tail := substr(known, 17, 4);
-        IF low > 4611686018427387903 THEN
-            IF tail = '8fff' THEN
-                RAISE 'transaction % has used up its keys', pg_current_xact_id()
-                USING ERRCODE = 'program_limit_exceeded', DETAIL = 'At least 2^30 keys fit into one transaction.';
-            END IF;
-            tail := to_hex(('x' || tail)::bit(16)::int + 1);
+    IF pg_catalog."left"(known, 12) OPERATOR(pg_catalog.=) pg_catalog.lpad(pg_catalog.to_hex(
+           pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8), 12, '0') THEN
+        -- The lowest 62 bits, below the variant, which makes them negative, and a step of 43 bits. Random bits take half of
+        -- the time, so a uuid of 122 gives two steps.
+        IF pg_catalog.length(known) OPERATOR(pg_catalog.=) 32 THEN
+            random := pg_catalog.gen_random_uuid();
+            low := ('x' OPERATOR(pg_catalog.||) pg_catalog."right"(known, 16))::pg_catalog."bit"(64)::pg_catalog.int8
+                OPERATOR(pg_catalog.+) (pg_catalog.hashtextextended(random COLLATE pg_catalog."C", 0)
+                                        OPERATOR(pg_catalog.&) 8796093022207) OPERATOR(pg_catalog.+) 1;
+        ELSE
+            low := ('x' OPERATOR(pg_catalog.||) pg_catalog.substr(known, 17, 16))::pg_catalog."bit"(64)::pg_catalog.int8
+                OPERATOR(pg_catalog.+) (pg_catalog.hashtextextended(
+                                            pg_catalog."right"(known, 36) COLLATE pg_catalog."C", 1)
+                                        OPERATOR(pg_catalog.&) 8796093022207) OPERATOR(pg_catalog.+) 1;
         END IF;
-        tail := tail || to_hex((low & 4611686018427387903) | '-9223372036854775808'::bigint);
+        IF low OPERATOR(pg_catalog.>=) -4611686018427387904 THEN
+            known := inorder_internal.carried(known);
+            low := low OPERATOR(pg_catalog.-) 4611686018427387904;
+        END IF;
+        known := pg_catalog."left"(known, 16) OPERATOR(pg_catalog.||) pg_catalog.to_hex(low) OPERATOR(pg_catalog.||) random;
     ELSE
-        -- Of a version-4 uuid all but the first 48 bits and the version; of the 12 bits the first is 0.
-        tail := concat('8', substr('0123456701234567', ('x' || substr(random, 1, 1))::bit(4)::int + 1, 1),
-                       substr(random, 17, 2), substr(random, 20, 4), right(random, 12));
+        known := inorder_internal.first_of_transaction();
     END IF;
-    RETURN (lpad(to_hex(inorder_internal.plus_base(pg_current_xact_id()::text::bigint, base)), 12, '0')
-            || right(set_config('inorder.last_key', xact || tail, true), 20))::uuid;
+    IF base OPERATOR(pg_catalog.=) 0 THEN
+        RETURN pg_catalog."left"(pg_catalog.set_config('inorder.last_key', known, true), 32)::pg_catalog.uuid;
+    END IF;
+    RETURN (pg_catalog.lpad(pg_catalog.to_hex(inorder_internal.plus_base(
+                pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8, base)), 12, '0')
+            OPERATOR(pg_catalog.||) pg_catalog.substr(pg_catalog.set_config('inorder.last_key', known, true), 13, 20)
+           )::pg_catalog.uuid;
 END
 ---- uuid_xact_id: plpgsql keys
 BEGIN
@@ -211,7 +250,7 @@ BEGIN
     PERFORM inorder_internal.check_number('transaction number', number);
     RETURN concat(lpad(to_hex(number), 12, '0'), '80008000000000000000')::uuid;
 END
----- xact_id: plpgsql keys
+---- xact_id: plpgsql bare
 BEGIN
-    RETURN inorder_internal.plus_base(pg_current_xact_id()::text::bigint, base);
+    RETURN inorder_internal.plus_base(pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8, base);
 END

@@ -47,9 +47,9 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.check_bounded(int8multirange) IS
 'Internal function. Error if a set of numbers has no bound.';
 
----- xact_id_generated: plpgsql keys
+---- xact_id_generated: plpgsql bare
 BEGIN
-    RETURN inorder_internal.plus_base(pg_current_xact_id()::text::bigint, base);
+    RETURN inorder_internal.plus_base(pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8, base);
 END
 ---- ended_transactions: plpgsql keys
 DECLARE

@@ -13,6 +13,14 @@ from psycopg import errors
 
 from sql_edition import install, write_edition
 
+# Functions of the edition in which each name is qualified, and what these might find elsewhere.
+BARE = (
+    "first_of_transaction", "has_limit", "is_foreign", "is_foreign", "uuid_xact_nextval", "xact_id", "xact_id_generated",
+)  # fmt: skip
+SHADOWED = (
+    "left", "right", "lpad", "to_hex", "length", "substr", "substring", "concat", "translate", "current_setting",
+    "set_config", "gen_random_uuid", "hashtextextended", "pg_current_xact_id", "uuid_send", "int8send", "get_byte",
+)  # fmt: skip
 ROLES = ("plain_installer", "plain_owner", "plain_reader", "plain_stranger")
 
 
@@ -223,7 +231,50 @@ def test_every_function_has_its_path(edition: Connection) -> None:
         "WHERE p.pronamespace::regnamespace::text IN ('inorder', 'inorder_internal') AND (p.prosecdef OR NOT ("
         "l.lanname = 'plpgsql' AND (p.proconfig @> '{\"search_path=pg_catalog, pg_temp\"}') IS TRUE "
         "OR p.prosqlbody IS NOT NULL)) ORDER BY p.proname",
-    ) == [(name, "plpgsql", False) for name in ("has_limit", "is_foreign", "is_foreign")]
+    ) == [(name, "plpgsql", False) for name in BARE]
+
+
+@pytest.mark.server
+def test_functions_without_a_path_find_the_server(edition: Connection) -> None:
+    """Though a schema that is searched first has functions and operators of the same names and arguments."""
+    run(
+        edition, "SET search_path = inorder, app", "CREATE TABLE app.numbers (xact bigint DEFAULT xact_id(), n int)",
+        "CREATE INDEX ON app.numbers (xact)", "SELECT feed_enable('numbers')", "RESET ROLE", "CREATE SCHEMA odd",
+        "GRANT USAGE ON SCHEMA odd TO PUBLIC", "SET search_path = pg_catalog",
+    )  # fmt: skip
+    body = "LANGUAGE plpgsql AS 'BEGIN RAISE ''shadow''; END'"
+    shadows = run(
+        edition,
+        "SELECT format('CREATE FUNCTION odd.%I(%s) RETURNS %s ', p.proname, pg_get_function_identity_arguments(p.oid), "
+        "pg_get_function_result(p.oid)) FROM pg_proc AS p WHERE p.pronamespace = 'pg_catalog'::regnamespace "
+        "AND p.prokind = 'f' AND '\"any\"'::regtype <> ALL (p.proargtypes) "
+        f"AND p.proname = ANY ('{{{','.join(SHADOWED)}}}')",
+    )
+    types = "'{text,bigint,int,oid,uuid,bytea}'::regtype[]"
+    operators = run(
+        edition,
+        "SELECT format('CREATE FUNCTION odd.op_%s(%s, %s) RETURNS %s ', o.oid, o.oprleft::regtype, "
+        "o.oprright::regtype, o.oprresult::regtype), "
+        "format('CREATE OPERATOR odd.%s (FUNCTION = odd.op_%s, LEFTARG = %s, RIGHTARG = %s)', "
+        "o.oprname, o.oid, o.oprleft::regtype, o.oprright::regtype) FROM pg_operator AS o WHERE o.oprname = ANY "
+        f"('{{=,<>,||,&,+,-,>=,>>}}') AND o.oprleft = ANY ({types}) AND o.oprright = ANY ({types})",
+    )
+    assert len(shadows) > 20 and len(operators) > 20
+    for (function,) in shadows:
+        run(edition, f"{function} {body}")
+    for function, operator in operators:
+        run(edition, f"{function} {body}", str(operator))
+    run(edition, "SET ROLE plain_owner", "SET search_path = odd, pg_catalog, inorder, app")
+    with pytest.raises(errors.RaiseException, match="shadow"):
+        run(edition, "SELECT to_hex(1)")
+    with edition.transaction():
+        ((first, second, other),) = run(
+            edition, "SELECT uuid_xact_nextval(), uuid_xact_nextval(), uuid_xact_nextval(inorder.xact_id())"
+        )
+        assert str(first) < str(second) != str(other)
+        run(edition, "INSERT INTO events VALUES (DEFAULT)", "INSERT INTO numbers VALUES (inorder.xact_id())")
+    with pytest.raises(errors.CheckViolation):
+        run(edition, "INSERT INTO numbers VALUES (7)")
 
 
 @pytest.mark.server
@@ -349,7 +400,8 @@ def test_keys_are_those_of_the_extension(server: Server, cluster: Cluster, editi
 def test_a_key_that_carries(edition: Connection) -> None:
     """From the 62 bits into the 12, with version and variant as they were; and not beyond these."""
     last = (
-        "SELECT set_config('inorder.last_key', lpad(pg_current_xact_id()::text, 16, '0') || '{}bfffffffffffffff', true)"
+        "SELECT set_config('inorder.last_key', lpad(to_hex(pg_current_xact_id()::text::bigint), 12, '0') "
+        "|| '{}bfffffffffffffff', true)"
     )
     with edition.transaction():
         run(edition, last.format("87ff"))
