@@ -15,7 +15,8 @@ from sql_edition import install, write_edition
 
 # Functions of the edition in which each name is qualified, and what these might find elsewhere.
 BARE = (
-    "first_of_transaction", "has_limit", "is_foreign", "is_foreign", "uuid_xact_nextval", "xact_id", "xact_id_generated",
+    "first_of_transaction", "has_limit", "is_foreign", "is_foreign", "uuid_xact_nextval", "xact_id",
+    "xact_id_generated",
 )  # fmt: skip
 SHADOWED = (
     "left", "right", "lpad", "to_hex", "length", "substr", "substring", "concat", "translate", "current_setting",
