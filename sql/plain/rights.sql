@@ -57,11 +57,12 @@ BEGIN
         RAISE 'must be owner of feed % or of its table', quote_literal(OLD.name)
         USING ERRCODE = 'insufficient_privilege';
     END IF;
-    RETURN NEW;
+    RETURN NULL;
 END $$;
 COMMENT ON FUNCTION inorder_internal.keep_given() IS
 'Internal function. Trigger on feeds: roles that may move a feed may not give it away.';
-CREATE TRIGGER keep_given BEFORE UPDATE ON inorder_internal.feed
+-- AFTER: with a BEFORE trigger each UPDATE computes written_here anew, also one that leaves a restored position as it is.
+CREATE TRIGGER keep_given AFTER UPDATE ON inorder_internal.feed
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.keep_given();
 REVOKE EXECUTE ON FUNCTION inorder_internal.keep_given() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.is_gone(regclass) TO PUBLIC;

@@ -282,8 +282,9 @@ def test_functions_without_a_path_find_the_server(edition: Connection) -> None:
 def test_a_restored_table_waits_for_feed_rebase(
     server: Server, cluster: Cluster, edition: Connection, shared_folder: Path
 ) -> None:
-    """Neither its feed nor its guard takes what the dump says for what is here."""
+    """Neither its feed nor its guard takes what the dump says for what is here; batches of workers come again."""
     assert run(edition, "SELECT n FROM feed_read('f', null::events, 2)") == [(1,), (2,)]
+    run(edition, "SELECT feed_create('shared', 'events')", "SELECT feed_take_batch('shared', 'one', 2)")
     dump = shared_folder / "dump.sql"
     environment = cluster.environment()
     subprocess.run([server.program("pg_dump"), "-d", "plain", "-f", dump], check=True, env=environment)
@@ -295,6 +296,8 @@ def test_a_restored_table_waits_for_feed_rebase(
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     with connect(f"{cluster.dsn} dbname=plain2") as connection:
+        # As if the dump were of another server.
+        run(connection, "UPDATE inorder_internal.feed SET system = 7")
         as_role(connection, "plain_owner")
         with pytest.raises(errors.ObjectNotInPrerequisiteState, match="restored"):
             run(connection, "SELECT * FROM feed_read('f', null::events)")
@@ -303,6 +306,8 @@ def test_a_restored_table_waits_for_feed_rebase(
         run(connection, "SELECT feed_rebase('events')", "INSERT INTO events (n) VALUES (6)")
         assert run(connection, "SELECT n FROM feed_read('f', null::events)") == [(3,), (4,), (5,), (6,)]
         assert run(connection, "SELECT exact_count('events')") == [(6,)]
+        assert run(connection, "SELECT batch FROM feed_take_batch('shared', 'two')") == [(1,)]
+        assert run(connection, "SELECT n FROM feed_batch_rows('shared', 1, null::events)") == [(1,), (2,)]
     with connect(cluster.dsn) as admin:
         run(admin, "DROP DATABASE plain2 WITH (FORCE)")
 
