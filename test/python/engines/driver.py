@@ -29,15 +29,10 @@ class Driver:
         environment = os.environ | {name: str(place) for name, place in places.items()}
         environment["PYTHONPATH"] = str(Path(__file__).parents[1])
         environment["JAVA_TOOL_OPTIONS"] = f"-Djava.io.tmpdir={folder}"
-        self.log = (folder / "spark.log").open("ab")
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=self.log,
-            stderr=self.log,
-            start_new_session=True,
-            env=environment,
-        )
+        with (folder / "spark.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment
+            )
 
     def kill(self) -> None:
         """All of it: driver, executors and their workers."""
@@ -83,7 +78,6 @@ def await_batch(folder: Path, after: int, driver: Driver) -> None:
     deadline = time.monotonic() + PATIENCE
     while batches(folder) <= after:
         if driver.process.poll() is not None or time.monotonic() > deadline:
-            driver.log.flush()
             raise RuntimeError(f"the stream stands still:\n{(folder / 'spark.log').read_text()[-5000:]}")
         time.sleep(0.1)
 

@@ -1,13 +1,19 @@
-"""What parts gain where a transformation costs CPU: python -m engines.parts. Printed, not asserted."""
+"""What parts gain where a transformation costs CPU: python -m engines.parts. Printed, not asserted.
 
+Each round reads all rows in one part and in four, in a Spark with two cores. The CPU time is that of Spark, its Python
+workers and the server. Two cores cannot be faster than half of it: what is left of the gain, parts would have to save.
+"""
+
+import os
 import statistics
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
-from inorder.database import connect
+from inorder.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import find_server
 
@@ -15,34 +21,94 @@ from conftest import SETTINGS
 from engines.stream import session
 from engines.writers import INSERT, TABLES
 
-ROWS, ROUNDS, STEPS = 100_000, 5, 500
-WORK = f"aggregate(sequence(1, {STEPS}), 0L, (sum, step) -> sum + (token * step) % 7) AS work"
+PARTS, CORES = 4, 2
+TICKS = os.sysconf("SC_CLK_TCK")
+COSTS = ((100_000, 500), (40_000, 4_000), (10_000, 20_000))  # rows, and steps of work on each
 
 
-def seconds(spark: Any, dsn: str, parts: int) -> float:
-    """Of reading and transforming all rows."""
-    frame = spark.read.format("inorder").options(dsn=dsn, table="events", parts=parts).load()
-    begun = time.monotonic()
-    frame.selectExpr(WORK).write.format("noop").mode("overwrite").save()
-    return time.monotonic() - begun
+@dataclass(frozen=True)
+class Run:
+    """What reading and transforming all rows took, in seconds."""
+
+    wall: float
+    cpu: float
 
 
-def main() -> None:
-    """One part and four, in turn; the first round is not counted."""
+def cpu_of(roots: list[int]) -> float:
+    """Seconds of CPU of processes and of all below them, those that have ended included."""
+    times, parents = {}, {}
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (path / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        times[int(path.name)], parents[int(path.name)] = sum(map(int, fields[11:15])), int(fields[1])
+    return sum(spent for pid, spent in times.items() if is_below(pid, roots, parents)) / TICKS
+
+
+def is_below(pid: int, roots: list[int], parents: dict[int, int]) -> bool:
+    """Whether a process is one of some, or descends from one.
+
+    >>> [is_below(pid, [2], {1: 0, 2: 1, 3: 2}) for pid in (1, 2, 3)]
+    [False, True, True]
+    """
+    while pid and pid not in roots:
+        pid = parents.get(pid, 0)
+    return bool(pid)
+
+
+def measured(spark: Any, dsn: str, table: str, steps: int, parts: int, roots: list[int]) -> Run:
+    """Reading and transforming all rows of a table."""
+    work = f"aggregate(sequence(1, {steps}), 0L, (sum, step) -> sum + (token * step) % 7) AS work"
+    frame = spark.read.format("inorder").options(dsn=dsn, table=table, parts=parts).load()
+    cpu, begun = cpu_of(roots), time.monotonic()
+    frame.selectExpr(work).write.format("noop").mode("overwrite").save()
+    return Run(time.monotonic() - begun, cpu_of(roots) - cpu)
+
+
+def fill(connection: Connection, rows: int) -> str:
+    """A table of so many rows, inserted by one transaction; its name."""
+    name = f"events_{rows}"
+    for statement in (*TABLES[0], "SELECT feed_enable('events')"):
+        connection.execute(statement.replace("events", name).encode())
+    connection.execute(INSERT.replace("events", name).encode(), [1, 1, rows])
+    connection.execute(f"VACUUM ANALYZE {name}".encode())
+    return name
+
+
+def summary(rounds: list[tuple[Run, Run]], rows: int) -> str:
+    """A line about the rounds of one cost."""
+    gains = sorted(one.wall / four.wall for one, four in rounds)
+    most = statistics.median(one.wall * CORES / four.cpu for one, four in rounds)
+    cost = statistics.median(one.cpu for one, _ in rounds) / rows * 1000
+    busy = statistics.median(one.cpu / one.wall for one, _ in rounds)
+    more = statistics.median(four.cpu / one.cpu for one, four in rounds)
+    return (
+        f"{cost:.2f} ms of CPU a row: {PARTS} parts are {statistics.median(gains):.2f} times as fast as one "
+        f"({gains[0]:.2f} to {gains[-1]:.2f}); at most {most:.2f}, since one part keeps {busy:.2f} of {CORES} cores "
+        f"busy, and {PARTS} parts take {more:.2f} times its CPU"
+    )
+
+
+@click.command()
+@click.option("--rounds", default=5, show_default=True, type=click.IntRange(1, 100), help="Of one part and of four.")
+def main(rounds: int) -> None:
+    """One part and four, in turn, at three costs of a row; the first round of each is not counted."""
     with TemporaryDirectory(prefix="inorder-engines-") as name, Cluster(find_server()) as cluster:
         cluster.start(SETTINGS)
+        roots = [os.getpid(), int((cluster.data / "postmaster.pid").read_text().split()[0])]
+        spark = session(f"local[{CORES}]", **{"spark.sql.warehouse.dir": Path(name).as_uri()})
         with connect(cluster.dsn) as connection:
-            for statement in ("CREATE EXTENSION inorder", *TABLES[0], "SELECT feed_enable('events')"):
-                connection.execute(statement.encode())
-            connection.execute(INSERT.encode(), [1, 1, ROWS])
-        spark = session("local[2]", **{"spark.sql.warehouse.dir": Path(name).as_uri()})
-        rounds = [(seconds(spark, cluster.dsn, 1), seconds(spark, cluster.dsn, 4)) for _ in range(ROUNDS + 1)][1:]
+            connection.execute("CREATE EXTENSION inorder")
+            for rows, steps in COSTS:
+                table = fill(connection, rows)
+                pairs = [
+                    (measured(spark, cluster.dsn, table, steps, 1, roots),
+                     measured(spark, cluster.dsn, table, steps, PARTS, roots))
+                    for _ in range(rounds + 1)
+                ]  # fmt: skip
+                click.echo(f"{rows:,} rows, {summary(pairs[1:], rows)}")
         spark.stop()
-    ratios = sorted(one / four for one, four in rounds)
-    click.echo(
-        f"four parts are {statistics.median(ratios):.2f} times as fast as one, {ratios[0]:.2f} to {ratios[-1]:.2f} in "
-        f"{ROUNDS} rounds, two cores, {ROWS:,} rows"
-    )
 
 
 if __name__ == "__main__":
