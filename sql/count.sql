@@ -18,7 +18,10 @@ BEGIN
         WITH RECURSIVE up AS (
             SELECT i.inhrelid, i.inhparent, i.xmin FROM pg_inherits AS i WHERE i.inhrelid = part
             UNION ALL
-            SELECT i.inhrelid, i.inhparent, i.xmin FROM up AS u JOIN pg_inherits AS i ON i.inhrelid = u.inhparent
+            -- By the index for each parent, as in tree(): a join would read all of pg_inherits, for each partition.
+            SELECT i.inhrelid, i.inhparent, i.xmin FROM up AS u CROSS JOIN LATERAL (
+                SELECT p.inhrelid, p.inhparent, p.xmin FROM pg_inherits AS p WHERE p.inhrelid = u.inhparent OFFSET 0
+            ) AS i
         )
         SELECT concat(file, string_agg('/' || u.xmin::text, '' ORDER BY u.inhrelid)) INTO file FROM up AS u;
     END IF;
