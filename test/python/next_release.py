@@ -38,9 +38,9 @@ CHANGES = (
     (
         "sql/state.sql",
         "    UNIQUE (name, owner, system)\n",
-        f"    {COLUMN} int NOT NULL DEFAULT 0,\n    UNIQUE (name, owner, system)\n",
+        f"    {COLUMN} int,\n    UNIQUE (name, owner, system)\n",
     ),
-    ("sql/feed.sql", "SET name = new_name WHERE", f"SET name = new_name, {COLUMN} = {COLUMN} + 1 WHERE"),
+    ("sql/feed.sql", "SET name = new_name WHERE", f"SET name = new_name, {COLUMN} = coalesce({COLUMN}, 0) + 1 WHERE"),
 )
 CHANGED = re.compile(r"CREATE (FUNCTION inorder_internal\.rename_feed\(.*?\nEND \$\$;\n)", re.S)
 GRANT = "GRANT EXECUTE ON FUNCTION inorder_internal.added_in_c(bigint) TO PUBLIC;\n"
