@@ -16,7 +16,7 @@ HEAD = """# Commands
 What `--help` of each command says, as does `man inorder`. This file is written by `script/reference`.
 
 What the commands are for: [tail and count](tail.md), [the lab](lab.md), [choosing a key](choose.md),
-[data sets](generate.md), [existing tables](feed.md#which-tables-can-it-read), [Citus](citus.md).
+[data sets](generate.md), [existing tables](feed-tables.md), [Citus](citus.md).
 
 ## Completion in the shell
 
