@@ -38,11 +38,11 @@ SLOWEST = (
     "test_tail_batches", "test_killed", "test_fuzz", "test_tail_output", "test_cli", "test_cluster",
     "test_lab_own_experiments", "test_feed_forged", "test_uuid_v1", "test_regress", "test_upgrade", "test_tail",
     "test_tail_changes", "test_attacks_install", "test_tail_restart", "test_stress", "test_lab_model",
-    "test_lab_uuid_v1", "test_examples", "test_clients", "test_keys", "test_lab_reader", "test_attacks_tables", "test_lab_insert",
-    "test_lab_own_server", "test_ground", "test_generate", "test_lab_writers", "test_lab_feed", "test_experiments",
-    "test_failover", "test_verdicts", "test_resume", "test_lab_reuse", "test_tail_position", "test_ground_attacks",
-    "test_lab_lookup", "test_lab_bulk", "test_lab_sequence", "test_lab_mixed", "test_feed_restore", "test_page",
-    "test_standby", "test_cgroup", "test_feed_restored",
+    "test_lab_uuid_v1", "test_examples", "test_clients", "test_keys", "test_lab_reader", "test_attacks_tables",
+    "test_lab_insert", "test_lab_own_server", "test_ground", "test_generate", "test_lab_writers", "test_lab_feed",
+    "test_experiments", "test_failover", "test_verdicts", "test_resume", "test_lab_reuse", "test_tail_position",
+    "test_ground_attacks", "test_lab_lookup", "test_lab_bulk", "test_lab_sequence", "test_lab_mixed",
+    "test_feed_restore", "test_page", "test_standby", "test_cgroup", "test_feed_restored",
 )  # fmt: skip
 
 
