@@ -25,6 +25,13 @@ SYSTEMS = {"debian-12": 15, "debian-13": 17, "debian-sid": 18}
 FILES = f"/srv/dist/inorder-{__version__}"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _alone() -> Iterator[None]:
+    """Another run waits."""
+    with trees.alone():
+        yield
+
+
 @pytest.fixture(params=SYSTEMS)
 def system(request: pytest.FixtureRequest) -> Iterator[trees.Tree]:
     """A pristine system with a PostgreSQL server, and its name."""

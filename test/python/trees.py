@@ -1,5 +1,6 @@
 """Pristine Debian systems in folders: overlays over what debootstrap makes, entered by chroot."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -86,6 +87,15 @@ class Tree:
 
 
 @contextmanager
+def alone() -> Iterator[None]:
+    """One run at a time makes and changes systems."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    with (KEPT / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
 def pristine(name: str, use: str = "system") -> Iterator[Tree]:
     """A new one, which is removed afterwards."""
     folder = KEPT / f"{name}-{use}"
@@ -116,7 +126,7 @@ def make(tree: Path, suite: str) -> None:
     for name in REACH:
         source = Path("/") / name
         if source.is_dir():
-            shutil.copytree(source, tree / name, dirs_exist_ok=True, symlinks=True)
+            shutil.copytree(source, tree / name, dirs_exist_ok=True, symlinks=True, ignore=hooks)
         elif source.exists():
             shutil.copy(source, tree / name)
     # What follows is written into the base itself.
@@ -125,6 +135,12 @@ def make(tree: Path, suite: str) -> None:
     made.install("postgresql sudo ca-certificates")
     made.run("useradd --create-home --shell /bin/bash user\necho 'user ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/user\n")
     merge(made, tree)
+
+
+def hooks(folder: str, names: list[str]) -> set[str]:
+    """Settings of apt that run commands: those of this machine's packages, which the system has not."""
+    files = [Path(folder) / name for name in names if folder.endswith("apt.conf.d")]
+    return {path.name for path in files if "Invoke" in path.read_text(errors="replace")}
 
 
 def merge(made: Tree, tree: Path) -> None:
