@@ -5,6 +5,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import tarfile
 import tomllib
 import zipfile
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 from inorder import __version__
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import Server
 
 from conftest import ROOT, text
 from dockerfile import instructions
@@ -126,6 +129,30 @@ def test_compose_names_files_that_exist() -> None:
         for volume in service.get("volumes", []):
             assert (ROOT / volume.split(":")[0]).is_dir()
         assert set(service.get("depends_on", {})) <= set(services)
+
+
+def test_the_commands_of_compose_write_and_read_each_row_once(server: Server, tmp_path: Path) -> None:
+    """On a server of our own, for a second instead of a minute, and to the end instead of for ever."""
+    services = yaml.safe_load(text("compose.yaml"))["services"]
+    program = tmp_path / "inorder"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m inorder "$@"\n')
+    program.chmod(0o755)
+    printed = {}
+    with Cluster(server) as cluster:
+        cluster.start({"fsync": "off"})
+        path = f"{tmp_path}:{cluster.original.bindir}:{os.environ['PATH']}"
+        for name in ("writer", "reader"):
+            _, _, command = services[name]["command"]
+            for old, new in (("/demo", str(ROOT / "docs/compose")), ("-T 60", "-T 1"), (" --follow", ""),
+                             ("/tmp/orders.pos", str(tmp_path / "pos"))):  # fmt: skip
+                command = command.replace(old, new)
+            printed[name] = subprocess.run(
+                ["sh", "-ec", command], check=True, capture_output=True, text=True, cwd=tmp_path,
+                env=cluster.environment() | {"PATH": path},
+            ).stdout  # fmt: skip
+    transactions = re.search(r"number of transactions actually processed: (\d+)", printed["writer"])
+    assert transactions and int(transactions[1]) > 0
+    assert len(printed["reader"].splitlines()) == 2 * int(transactions[1])
 
 
 def test_an_unknown_package_is_refused() -> None:
