@@ -32,6 +32,7 @@ MODULES = {
     "prepare": "inorder.prepare.command",
     "citus": "inorder.citus.command",
     "extension": "inorder.extension.command",
+    "install": "inorder.install.command",
 }
 UNLOADED = click.Command("unloaded")
 

@@ -27,6 +27,17 @@ PASSING = (
 )  # connection, conflicts, all slots taken, lock_timeout, shutdown and start
 
 
+def absence(database: str, other: tuple[object, ...] | None) -> str:
+    """Why a database has nothing to call: nothing is there, or it is of a role that the caller need not trust."""
+    if other is None:
+        return f"the database '{database}' has no extension inorder; HINT: CREATE EXTENSION inorder, or inorder install"
+    return (
+        f"the SQL edition of inorder in schema {other[0]} of database '{database}' belongs to role '{other[1]}'\n"
+        "HINT: Let the owner of the database install it. Who owns it can change what its functions do: so it is called "
+        "only if that is a superuser, the owner of the database, or the current role."
+    )
+
+
 @dataclass(frozen=True)
 class Table:
     """A table, found by the server."""
@@ -72,9 +83,9 @@ class Session:
             row = self.connection.execute(query("extension_schema")).fetchone()
             if row is None:
                 row = self.connection.execute(query("sql_edition_schema")).fetchone()
+            other = None if row else self.connection.execute(query("sql_edition_other")).fetchone()
         if row is None:
-            name = self.connection.info.dbname
-            raise InputError(f"the database '{name}' has no extension inorder; CREATE EXTENSION inorder makes it")
+            raise InputError(absence(self.connection.info.dbname, other))
         return str(row[0]), bool(row[1])
 
     def close(self) -> None:

@@ -38,6 +38,8 @@ READS = (
 # A setting of the server's that matters to nobody, since a role without privileges cannot attach one of ours to a
 # function.
 WRITES = "geqo_seed = 0.716284"
+COMMENT = "keys that arrive in order: sequential, time-ordered and transaction-ordered"
+TLE_QUOTE = "$_inorder_tle_$"
 OF_SCHEMA = ("CREATE SCHEMA", "COMMENT ON SCHEMA", "GRANT USAGE ON SCHEMA")
 HEADER = re.compile(r"^---- (\w+): (sql|plpgsql)((?: bare| keys| reads| writes)*)$", re.M)
 FUNCTION = re.compile(
@@ -131,15 +133,62 @@ def names(text: str) -> list[str]:
     return sorted({name for name in re.findall(r"\bpg_\w+", code) if name not in ("pg_catalog", "pg_temp")})
 
 
+def parts(sources: Path, dumped: bool = False) -> str:
+    """The sources of the edition, with its schema, version and others still to be put in."""
+    found = []
+    for name in listed(sources):
+        if name == "dump" and dumped:
+            found.append((sources / "sql" / "dump.sql").read_text(encoding="utf-8"))
+        found.append(plain(sources, name) if name in WITHOUT else joined(sources, name))
+        found += [plain(sources, more) for more in AFTER.get(name, [])]
+    return "".join(found)
+
+
+def without_schema(text: str, statements: tuple[str, ...]) -> str:
+    """The script without these statements about the schema of the public functions, which is there already."""
+    return re.sub(rf"^({'|'.join(statements)}) @extschema@[^;]*;\n", "", text, flags=re.M)
+
+
 def script(sources: Path, schema: str) -> str:
     """The whole edition, with its public functions in a schema."""
-    parts = []
-    for name in listed(sources):
-        parts.append(plain(sources, name) if name in WITHOUT else joined(sources, name))
-        parts += [plain(sources, more) for more in AFTER.get(name, [])]
-    text = "".join(parts)
+    text = parts(sources)
     # The schema of the tests is there already.
     if schema == "public":
-        text = re.sub(rf"^({'|'.join(OF_SCHEMA)}) @extschema@[^;]*;\n", "", text, flags=re.M)
-    filled = {"extschema": schema, "version": version(sources), "writes": WRITES, "names": ",".join(names(text))}
-    return re.sub(rf"@({'|'.join(filled)})@", lambda match: filled[match[1]], text)
+        text = without_schema(text, OF_SCHEMA)
+    return filled(text, sources, schema)
+
+
+def filled(text: str, sources: Path, schema: str) -> str:
+    """The script with what is to be put in."""
+    given = {"extschema": schema, "version": version(sources), "writes": WRITES, "names": ",".join(names(text))}
+    return re.sub(rf"@({'|'.join(given)})@", lambda match: given[match[1]], text)
+
+
+def c_script(sources: Path, schema: str, owner: str) -> str:
+    """The script of the C extension, for a superuser to run by itself: to compare what it makes."""
+    text = "".join(
+        (sources / "sql" / f"{name}.sql").read_text(encoding="utf-8") for name in listed(sources) if name != "dump"
+    )
+    text = re.sub(r"^\\echo .*\n", "", text, flags=re.M).replace("MODULE_PATHNAME", "$libdir/inorder")
+    text = f"CREATE SCHEMA @extschema@;\n{text}"
+    return text.replace("@extschema@", schema).replace("@extowner@", '"' + owner.replace('"', '""') + '"')
+
+
+def tle_script(sources: Path) -> str:
+    """The same as the script of an extension, for pg_tle: CREATE EXTENSION puts in the name of the schema."""
+    text = without_schema(parts(sources, dumped=True), OF_SCHEMA[:2])
+    check = plain(sources, "tle")
+    text = text.replace("CREATE SCHEMA inorder_internal;\n", f"{check}CREATE SCHEMA inorder_internal;\n", 1)
+    return filled(text, sources, "@extschema@")
+
+
+def tle_file(sources: Path) -> str:
+    """What registers that script with pg_tle."""
+    text = tle_script(sources)
+    assert TLE_QUOTE not in text
+    return (
+        f"-- inorder {version(sources)}, the SQL edition for pg_tle. A member of pgtle_admin runs this file; then\n"
+        "--   CREATE SCHEMA inorder; CREATE EXTENSION inorder SCHEMA inorder;\n"
+        f"SELECT pgtle.install_extension('inorder', '{version(sources)}',\n"
+        f"    '{COMMENT}', {TLE_QUOTE}\n{text}{TLE_QUOTE});\n"
+    )

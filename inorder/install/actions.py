@@ -1,0 +1,179 @@
+"""What each form of ``inorder install`` does and prints."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import click
+
+from inorder import sources
+from inorder.errors import InorderError, InputError
+from inorder.install import change, edition
+from inorder.install.move import move
+from inorder.install.offer import EDITIONS, TLE, C, Installed, Offer, chosen
+from inorder.install.target import Target, opened
+from inorder.install.verify import differences
+
+USUAL_SCHEMA = "inorder"
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options."""
+
+    action: str
+    edition: str | None
+    schema: str | None
+    drop_expression: bool
+    yes: bool
+    lock_timeout: float
+    dsn: str
+
+
+def perform(request: Request) -> None:
+    """Do it."""
+    if request.action == "script":
+        click.echo(script(request), nl=False)
+        return
+    with opened(request.dsn, request.schema or USUAL_SCHEMA, request.lock_timeout) as target:
+        ACTIONS[request.action](target, request)
+
+
+def script(request: Request) -> str:
+    """What psql or a migration tool would run."""
+    if request.edition == C:
+        raise InputError("--script has no C extension: CREATE EXTENSION inorder is its script")
+    folder = sources.folder()
+    if request.edition == TLE:
+        return edition.tle_file(folder)
+    return edition.script(folder, request.schema or USUAL_SCHEMA)
+
+
+def install(target: Target, request: Request) -> None:
+    """Install, unless this version is there already."""
+    with target.transaction():
+        offer = target.offer()
+        if offer.installed is not None:
+            say_installed(target, offer.installed, request.edition)
+            return
+        installed = change.install(target, chosen(offer, request.edition))
+    click.echo(f"installed {installed}")
+    say_path(installed)
+
+
+def say_installed(target: Target, installed: Installed, asked: str | None) -> None:
+    """Nothing is to do, or something else."""
+    if asked not in (None, installed.edition):
+        raise InputError(f"{installed} is there already; HINT: inorder install --move --edition {asked}")
+    if installed.version != target.version:
+        raise InputError(
+            f"{installed} is there already, and this tool is of version {target.version}\n"
+            "HINT: inorder install --upgrade"
+        )
+    click.echo(f"{installed} is there already")
+    say_path(installed)
+
+
+def say_path(installed: Installed) -> None:
+    """How functions are found without their schema."""
+    if installed.schema != "public":
+        click.echo(f'HINT:  SET search_path = "$user", public, {installed.schema};', err=True)
+
+
+def check(target: Target, request: Request) -> None:
+    """Which editions could be installed. Writes nothing. Exit code 2 if none, or not the one that was asked for."""
+    with target.transaction(keep=False):
+        offer = target.offer()
+    click.echo(f"database {offer.database}, PostgreSQL {offer.version}, role {offer.role}")
+    click.echo(f"installed: {offer.installed or 'no'}")
+    click.echo(
+        f"available: C extension {offer.c_version or 'no'}, pg_tle {offered_tle(offer)}, SQL edition {target.version}"
+    )
+    replaces = offer.installed is not None
+    for kind, name in EDITIONS.items():
+        problems = offer.problems(kind, replaces)
+        click.echo(f"{kind}: {name}: {'; '.join(problems) or 'can be installed'}")
+    if offer.installed is None:
+        chosen(offer, request.edition)
+    elif request.edition:
+        chosen(offer, request.edition, replaces=True)
+
+
+def offered_tle(offer: Offer) -> str:
+    """The version of pg_tle, as it is."""
+    if offer.tle_version is not None:
+        return f"{offer.tle_version} installed"
+    return f"{offer.tle_available} not installed" if offer.tle_available else "no"
+
+
+def present(offer: Offer) -> Installed:
+    """The edition that is there."""
+    if offer.installed is None:
+        raise InputError(f"the database '{offer.database}' has no inorder; HINT: inorder install")
+    return offer.installed
+
+
+def upgrade(target: Target, _request: Request) -> None:
+    """To the version of the tool."""
+    with target.transaction():
+        before = present(target.offer())
+        newest = target.offer().c_version if before.edition == C else target.version
+        if before.version == newest:
+            click.echo(f"{before} is there already")
+            return
+        after = change.upgrade(target, before)
+    click.echo(f"upgraded {before.version} to {after}")
+
+
+def verify(target: Target, _request: Request) -> None:
+    """Exit code 1 if an object differs from what this version installs."""
+    with target.transaction(keep=False):
+        offer = target.offer()
+        installed = present(offer)
+        if installed.version != target.version:
+            raise InorderError(
+                f"{installed}, and this tool is of version {target.version}; HINT: inorder install --upgrade"
+            )
+        found = differences(target, offer, installed)
+    for line in found.lines:
+        click.echo(line)
+    if found.lines:
+        raise InorderError(f"{installed} differs from what this version installs in {len(found.lines)} objects")
+    click.echo(f"{installed} is as this version installs it: {found.compared} objects compared")
+
+
+def uninstall(target: Target, request: Request) -> None:
+    """After confirmation."""
+    with target.transaction(keep=False):
+        installed = present(target.offer())
+        change.refuse(target.dependents(installed), change.ON_TABLES, f"{installed} cannot be removed")
+        lost = change.lost(target, installed)
+    click.echo("This removes:")
+    for line in lost:
+        click.echo(f"  {line}")
+    if not request.yes:
+        click.confirm("Remove inorder?", abort=True)
+    with target.transaction():
+        change.uninstall(target, installed, lost)
+    click.echo(f"removed {installed}")
+
+
+def move_edition(target: Target, request: Request) -> None:
+    """In one transaction."""
+    assert request.edition is not None
+    with target.transaction():
+        offer = target.offer()
+        before = present(offer)
+        if before.edition == request.edition:
+            raise InputError(f"{before} is there already")
+        if request.schema is None and before.quoted == before.schema != "public":
+            target.schema = before.schema
+            offer = target.offer()
+        after = move(target, offer, before, request.edition, request.drop_expression)
+    click.echo(f"moved from {before} to {after}")
+    say_path(after)
+
+
+ACTIONS: dict[str, Callable[[Target, Request], None]] = {
+    "install": install, "check": check, "upgrade": upgrade, "verify": verify, "uninstall": uninstall,
+    "move": move_edition,
+}  # fmt: skip

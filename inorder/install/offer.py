@@ -1,0 +1,144 @@
+"""What a server offers: which editions of inorder it can have, what prevents the others, and which one it has."""
+
+from dataclasses import dataclass
+
+from inorder.errors import InputError
+
+C, TLE, SQL = "c", "tle", "sql"
+EDITIONS = {C: "C extension", TLE: "SQL edition by pg_tle", SQL: "SQL edition"}
+OLDEST, NEWEST = 15, 19
+
+
+@dataclass(frozen=True)
+class Installed:
+    """The edition that a database has."""
+
+    edition: str
+    version: str
+    schema: str
+    owner: str
+    quoted: str  # the schema, as the server writes it
+
+    def __str__(self) -> str:
+        return f"inorder {self.version} ({EDITIONS[self.edition]}) in schema {self.schema}"
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Facts about a database, by install_facts.sql, and the schema that was asked for."""
+
+    schema: str
+    version_number: int
+    version: str
+    is_standby: bool
+    database: str
+    role: str
+    is_superuser: bool
+    can_create: bool
+    can_use_plpgsql: bool
+    extension_version: str | None
+    extension_schema: str | None
+    extension_owner: str | None
+    is_c: bool
+    quoted: str | None
+    schema_owner: str | None
+    state_owner: str | None
+    sql_version: str | None
+    sql_schema: str | None
+    c_version: str | None
+    is_trusted: bool
+    tle_version: str | None
+    tle_available: str | None
+    is_tle_admin: bool
+    revoked: list[str]
+
+    @property
+    def installed(self) -> Installed | None:
+        """The edition that is there."""
+        if self.extension_version is not None:
+            edition = C if self.is_c else TLE
+            return Installed(
+                edition, self.extension_version, str(self.extension_schema), str(self.extension_owner), str(self.quoted)
+            )
+        if self.sql_version is not None:
+            return Installed(SQL, self.sql_version, str(self.sql_schema), str(self.state_owner), str(self.quoted))
+        return None
+
+    def problems(self, edition: str, replaces: bool = False) -> list[str]:
+        """What prevents an edition; nothing if it can be installed. ``replaces``: in the place of the one there is."""
+        found = self.general_problems()
+        found += {C: self.c_problems, TLE: self.tle_problems, SQL: self.sql_problems}[edition]()
+        return found + ([] if replaces else self.taken_names(edition))
+
+    def general_problems(self) -> list[str]:
+        """What prevents each edition."""
+        found = []
+        if not OLDEST <= self.version_number // 10000 <= NEWEST:
+            found.append(f"the server is PostgreSQL {self.version}; inorder needs {OLDEST} to {NEWEST}")
+        if self.is_standby:
+            found.append("the server is a standby: install inorder on its primary")
+        if not self.can_create:
+            found.append(
+                f"role '{self.role}' lacks CREATE on database '{self.database}'; "
+                f'HINT: GRANT CREATE ON DATABASE "{self.database}" TO "{self.role}"'
+            )
+        return found
+
+    def c_problems(self) -> list[str]:
+        """What prevents the C extension."""
+        if self.c_version is None:
+            return [
+                "pg_available_extensions has no inorder; HINT: install it on the server's disk, as docs/install.md says"
+            ]
+        if not (self.is_superuser or self.is_trusted):
+            return [f"the extension that is available is not trusted, and role '{self.role}' is not a superuser"]
+        return []
+
+    def tle_problems(self) -> list[str]:
+        """What prevents the package of pg_tle."""
+        if self.tle_version is None and self.tle_available is None:
+            return ["pg_available_extensions has no pg_tle"]
+        if self.tle_version is None:
+            return ["pg_tle is available, and not installed; HINT: CREATE EXTENSION pg_tle, with pg_tle in "
+                    "shared_preload_libraries"]  # fmt: skip
+        if not self.is_tle_admin:
+            return [f"role '{self.role}' is not a member of pgtle_admin; HINT: GRANT pgtle_admin TO \"{self.role}\""]
+        if self.c_version is not None:
+            return ["the C extension is on the server's disk, and pg_tle refuses another of the same name"]
+        return self.sql_problems()
+
+    def sql_problems(self) -> list[str]:
+        """What prevents the SQL edition."""
+        found = []
+        if not self.can_use_plpgsql:
+            found.append(f"role '{self.role}' lacks USAGE on language plpgsql")
+        if self.revoked:
+            found.append(f"the server does not let every role use {', '.join(self.revoked)}")
+        return found
+
+    def taken_names(self, edition: str) -> list[str]:
+        """Schemas that are there already. The C extension goes into any schema; no other role writes to its state."""
+        found = []
+        if self.state_owner is not None:
+            found.append(f"schema inorder_internal exists already, of role '{self.state_owner}'")
+        if self.schema_owner is not None and edition != C:
+            found.append(
+                f"schema {self.schema} exists already, of role '{self.schema_owner}': the SQL edition makes its own; "
+                "HINT: drop it, or choose another --schema"
+            )
+        return found
+
+    def best(self) -> str | None:
+        """The best edition that can be installed."""
+        return next((edition for edition in EDITIONS if not self.problems(edition)), None)
+
+
+def chosen(offer: Offer, asked: str | None, replaces: bool = False) -> str:
+    """The edition to install: the one that was asked for, or the best; an error that says why not."""
+    edition = asked or offer.best()
+    if edition is None:
+        reasons = "\n".join(f"{name}: {'; '.join(offer.problems(name))}" for name in EDITIONS)
+        raise InputError(f"no edition of inorder can be installed in database '{offer.database}'\n{reasons}")
+    if problems := offer.problems(edition, replaces):
+        raise InputError(f"the {EDITIONS[edition]} cannot be installed: {'; '.join(problems)}")
+    return edition

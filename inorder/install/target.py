@@ -1,0 +1,81 @@
+"""A database, as ``inorder install`` sees it: one session, in which everything is done by transactions."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from inorder import sources
+from inorder.database import connect_as_user, query
+from inorder.errors import InorderError
+from inorder.install import edition
+from inorder.install.offer import TLE, Installed, Offer
+from inorder.session import explained, first_line
+
+DESCRIPTION = "keys that arrive in order: sequential, time-ordered and transaction-ordered"
+# Nothing is left to the defaults of the role or of the database.
+SETTINGS = (
+    "SELECT pg_catalog.set_config(s.name, s.value, true) FROM (VALUES ('search_path', 'pg_catalog, pg_temp'), "
+    "('statement_timeout', '0'), ('idle_in_transaction_session_timeout', '0'), ('row_security', 'on'), "
+    "('quote_all_identifiers', 'off'), ('client_min_messages', 'warning'), ('lock_timeout', {})) AS s(name, value)"
+)
+
+
+class Target:
+    """A session in a database, which need not have inorder."""
+
+    def __init__(self, dsn: str, schema: str, lock_timeout: float) -> None:
+        self.schema, self.lock_timeout = schema, lock_timeout
+        self.connection = connect_as_user(dsn)
+        self.connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+        self.sources = sources.folder()
+        self.version = edition.version(self.sources)
+
+    @contextmanager
+    def transaction(self, keep: bool = True) -> Iterator[None]:
+        """A transaction; rolled back at its end unless it is to be kept."""
+        wait_ms = str(round(self.lock_timeout * 1000))
+        with self.connection.transaction(force_rollback=not keep):
+            self.connection.execute(sql.SQL(SETTINGS).format(sql.Literal(wait_ms)))
+            yield
+
+    def run(self, text: str | sql.SQL | sql.Composed) -> None:
+        """Statements, in the transaction that is open."""
+        self.connection.execute(text.encode() if isinstance(text, str) else text)
+
+    def rows(self, name: str, **parts: object) -> list[dict[str, Any]]:
+        """The rows of one of our queries."""
+        values = {key: part if isinstance(part, sql.Composable) else sql.Literal(part) for key, part in parts.items()}
+        with self.connection.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(query(name).format(**values)).fetchall()
+
+    def offer(self) -> Offer:
+        """The facts, in the transaction that is open."""
+        (facts,) = self.rows("install_facts", schema=self.schema, names=edition.names(edition.parts(self.sources)))
+        return Offer(schema=self.schema, **facts)
+
+    def dependents(self, installed: Installed) -> list[dict[str, Any]]:
+        """Objects of the user's that depend on what is installed."""
+        is_extension = installed.edition != "sql"
+        return self.rows("install_dependents", schemas=[] if is_extension else [installed.schema, "inorder_internal"])
+
+    def script(self, kind: str) -> str:
+        """The script of an edition without C."""
+        return edition.tle_script(self.sources) if kind == TLE else edition.script(self.sources, self.schema)
+
+
+@contextmanager
+def opened(dsn: str, schema: str, lock_timeout: float) -> Iterator[Target]:
+    """A target; what the server says is explained."""
+    target = Target(dsn, schema, lock_timeout)
+    try:
+        yield target
+    except psycopg.Error as error:
+        if target.connection.closed:
+            raise InorderError(f"the server went away: {first_line(error)}") from error
+        raise explained(error) from error
+    finally:
+        target.connection.close()

@@ -1,0 +1,70 @@
+"""Whether the objects of an edition are those that this version installs.
+
+These are installed beside it, in schemas of their own, by a transaction that is rolled back: then the server itself
+says how it shows each of them.
+"""
+
+from dataclasses import dataclass
+
+from inorder.errors import InputError
+from inorder.install import edition
+from inorder.install.offer import C, Installed, Offer
+from inorder.install.target import Target
+
+Object = dict[str, object]
+SCRATCH = "inorder_verify"
+INTERNAL = "inorder_internal"
+# What of an object is compared, and how a difference of it is called.
+PARTS = {"definition": "definition", "privileges": "privileges", "is_owned": "owner", "comment": "comment"}
+
+
+@dataclass(frozen=True)
+class Found:
+    """A line for each object that differs, and how many were compared."""
+
+    lines: list[str]
+    compared: int
+
+
+def differences(target: Target, offer: Offer, installed: Installed) -> Found:
+    """In the transaction that is open, and is to be rolled back."""
+    if installed.edition == C and not offer.is_superuser:
+        raise InputError(f"{installed} can be compared by a superuser only; no other role can have changed its objects")
+    here = inventory(target, [installed.schema, INTERNAL], installed.owner)
+    target.run(reference(target, offer, installed))
+    target.run("SET LOCAL search_path = pg_catalog, pg_temp")
+    names = [SCRATCH, f"{SCRATCH}_internal"]
+    there = {
+        renamed(name, installed): {key: renamed(one, installed) if isinstance(one, str) else one
+                                   for key, one in found.items()}
+        for name, found in inventory(target, names, offer.role).items()
+    }  # fmt: skip
+    lines = [f"missing: {name}" for name in there.keys() - here.keys()]
+    # The schema of an extension may have other things, too.
+    ours = [name for name in here.keys() - there.keys() if INTERNAL in name or installed.schema == "inorder"]
+    lines += [f"not of this version: {name}" for name in ours]
+    for name in here.keys() & there.keys():
+        changed = [text for part, text in PARTS.items() if here[name][part] != there[name][part]]
+        if changed:
+            lines.append(f"changed: {name}: {', '.join(changed)}")
+    return Found(sorted(lines), len(there))
+
+
+def renamed(text: str, installed: Installed) -> str:
+    """Text of the reference under the names of what is installed."""
+    return text.replace(f"{SCRATCH}_internal", INTERNAL).replace(SCRATCH, installed.quoted)
+
+
+def inventory(target: Target, schemas: list[str], installer: str) -> dict[str, Object]:
+    """The objects of two schemas by kind and name."""
+    rows = target.rows("install_inventory", schemas=schemas, installer=installer)
+    return {f"{row['kind']} {row['named']}": row for row in rows}
+
+
+def reference(target: Target, offer: Offer, installed: Installed) -> str:
+    """The script of this version, for the schemas of the comparison."""
+    if installed.edition == C:
+        text = edition.c_script(target.sources, SCRATCH, offer.role)
+    else:
+        text = edition.script(target.sources, SCRATCH)
+    return text.replace(INTERNAL, f"{SCRATCH}_internal")

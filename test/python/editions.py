@@ -1,0 +1,62 @@
+"""Databases for inorder install, and what two tests have in common."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+from inorder.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
+
+import preloaded
+from waiting import PATIENCE
+
+NUMBERS = count(1)
+# Whatever an installation could leave behind.
+OBJECTS = """
+SELECT (SELECT string_agg(nspname, ',' ORDER BY nspname) FROM pg_namespace WHERE nspname !~ '^pg_(toast|temp)'),
+       (SELECT string_agg(extname, ',' ORDER BY extname) FROM pg_extension), (SELECT count(*) FROM pg_proc),
+       (SELECT count(*) FROM pg_class), (SELECT count(*) FROM pg_type), (SELECT count(*) FROM pg_operator),
+       (SELECT count(*) FROM pg_cast)
+"""
+
+
+def rows(connection: Connection, *statements: str) -> list[tuple[object, ...]]:
+    """The rows of the last statement."""
+    for statement in statements[:-1]:
+        connection.execute(statement.encode())
+    cursor = connection.execute(statements[-1].encode())
+    return cursor.fetchall() if cursor.description else []
+
+
+@contextmanager
+def database(cluster: Cluster, owner: str = "") -> Iterator[Connection]:
+    """A new database, which is dropped at the end."""
+    name = f"edition_{next(NUMBERS)}"
+    with connect(cluster.dsn) as admin:
+        rows(admin, f"CREATE DATABASE {name} TEMPLATE template0" + (f" OWNER {owner}" if owner else ""))
+        try:
+            with connect(f"{cluster.dsn} dbname={name}") as connection:
+                yield connection
+        finally:
+            rows(admin, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+class Tool:
+    """Runs of inorder in a folder, against a database."""
+
+    def __init__(self, cluster: Cluster, folder: Path, connection: Connection, role: str = "postgres") -> None:
+        self.folder = folder
+        self.environment = cluster.environment() | {"PGDATABASE": connection.info.dbname, "PGUSER": role}
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+        """A command, to its end."""
+        return preloaded.run(arguments, self.folder, self.environment, PATIENCE)
+
+    def install(self, *arguments: str, code: int = 0) -> str:
+        """What inorder install printed: to stdout if all went well, else to stderr."""
+        done = self.run("install", *arguments)
+        out, err = done.stdout.decode(), done.stderr.decode()
+        assert done.returncode == code and "Traceback" not in err, out + err
+        return err if code else out

@@ -1,0 +1,221 @@
+"""inorder install: what it finds, installs, verifies, upgrades and removes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from inorder.database import Connection, connect
+from inorder.errors import InputError
+from inorder.install.offer import EDITIONS, SQL, TLE, C, Offer, chosen
+from inorder.lab.server.cluster import Cluster
+
+from editions import OBJECTS, Tool, database, rows
+from tool import inorder
+
+FACTS = Offer(
+    schema="inorder", version_number=180000, version="18", is_standby=False, database="d", role="r",
+    is_superuser=False, can_create=True, can_use_plpgsql=True, extension_version=None, extension_schema=None,
+    extension_owner=None, is_c=False, quoted=None, schema_owner=None, state_owner=None, sql_version=None,
+    sql_schema=None, c_version="1", is_trusted=True, tle_version=None, tle_available=None, is_tle_admin=False,
+    revoked=[],
+)  # fmt: skip
+EVENTS = "CREATE TABLE public.events (id uuid PRIMARY KEY DEFAULT inorder.uuid_xact_nextval(), n int)"
+
+
+def facts(**changes: object) -> Offer:
+    """A server like the usual one, but for these."""
+    return Offer(**(vars(FACTS) | changes))
+
+
+@pytest.fixture
+def empty(cluster: Cluster) -> Iterator[Connection]:
+    """A database without inorder, that a role without privileges owns."""
+    with connect(cluster.dsn) as admin:
+        rows(admin, "DROP ROLE IF EXISTS edition_owner", "CREATE ROLE edition_owner LOGIN")
+        with database(cluster, "edition_owner") as connection:
+            yield connection
+        rows(admin, "DROP ROLE edition_owner")
+
+
+@pytest.fixture
+def tool(cluster: Cluster, tmp_path: Path, empty: Connection) -> Tool:
+    """The tool as the owner of that database."""
+    return Tool(cluster, tmp_path, empty, "edition_owner")
+
+
+@pytest.mark.parametrize(
+    ("changes", "best", "wrong"),
+    [
+        ({}, C, None),
+        ({"c_version": None}, SQL, (C, "pg_available_extensions has no inorder")),
+        ({"is_trusted": False}, SQL, (C, "not trusted, and role 'r' is not a superuser")),
+        ({"is_trusted": False, "is_superuser": True}, C, None),
+        ({"c_version": None, "tle_version": "1.5", "is_tle_admin": True}, TLE, None),
+        ({"c_version": None, "tle_version": "1.5"}, SQL, (TLE, "not a member of pgtle_admin")),
+        ({"tle_version": "1.5", "is_tle_admin": True}, C, (TLE, "C extension is on the server's disk")),
+        ({"c_version": None, "tle_available": "1.5"}, SQL, (TLE, "pg_tle is available, and not installed")),
+        ({"revoked": ["pg_control_system"]}, C, (SQL, "does not let every role use pg_control_system")),
+        ({"can_use_plpgsql": False}, C, (SQL, "lacks USAGE on language plpgsql")),
+        ({"schema_owner": "x"}, C, (SQL, "schema inorder exists already, of role 'x'")),
+        ({"state_owner": "x"}, None, (C, "schema inorder_internal exists already, of role 'x'")),
+        ({"can_create": False}, None, (SQL, "role 'r' lacks CREATE on database 'd'")),
+        ({"is_standby": True}, None, (SQL, "the server is a standby")),
+        ({"version_number": 140002, "version": "14.2"}, None, (C, "PostgreSQL 14.2; inorder needs 15 to 19")),
+    ],
+)
+def test_the_best_edition(changes: dict[str, object], best: str | None, wrong: tuple[str, str] | None) -> None:
+    """The first that nothing prevents; each other one says what does."""
+    offer = facts(**changes)
+    assert offer.best() == best
+    if wrong is not None:
+        with pytest.raises(InputError) as raised:
+            chosen(offer, wrong[0])
+        assert wrong[1] in str(raised.value)
+    if best is None:
+        with pytest.raises(InputError, match="no edition of inorder can be installed in database 'd'"):
+            chosen(offer, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--check", "--verify"), "--check excludes --verify"),
+        (("--move",), "--move requires --edition"),
+        (("--yes",), "--yes requires --uninstall"),
+        (("--drop-expression",), "--drop-expression requires --move"),
+        (("--upgrade", "--edition", "c"), "--edition excludes --upgrade"),
+        (("--schema", "Odd"), "--schema must be 1 to 63 of a-z, 0-9 and _, not begin with a digit or pg_: 'Odd'"),
+        (("--schema", "pg_x"), "'pg_x'"),
+        (("--lock-timeout", "soon"), "--lock-timeout"),
+        (("--script", "--edition", "c"), "--script has no C extension"),
+        (("--edition", "d"), "'d' is not one of 'c', 'tle', 'sql'"),
+    ],
+)
+def test_options_that_do_not_go_together(tmp_path: Path, options: tuple[str, ...], message: str) -> None:
+    """Are refused before anything is asked of a server."""
+    assert message in inorder("install", *options, "--dsn", "host=/nowhere", folder=tmp_path).stderr
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("edition", [C, SQL])
+def test_each_edition_is_installed_and_leaves_nothing(tool: Tool, empty: Connection, edition: str) -> None:
+    """By a role that owns the database: a key, a feed, a count; again nothing is done; and all of it is removed."""
+    before = rows(empty, OBJECTS)
+    assert f"{edition}: {EDITIONS[edition]}: can be installed" in tool.install("--check", "--edition", edition)
+    assert rows(empty, OBJECTS) == before
+    assert tool.install("--edition", edition).startswith("installed inorder ")
+    assert tool.install("--edition", edition).endswith("is there already\n")
+    other = SQL if edition == C else C
+    assert f"HINT: inorder install --move --edition {other}" in tool.install("--edition", other, code=2)
+    rows(empty, "SET ROLE edition_owner", "SET search_path = public, inorder", EVENTS)
+    assert rows(
+        empty, "SELECT feed_create('f', 'events')", "INSERT INTO events (n) VALUES (1), (2)",
+        "SELECT exact_count_start('events')",
+    ) == [(2,)]  # fmt: skip
+    assert rows(empty, "SELECT n FROM feed_read('f', null::events)") == [(1,), (2,)]
+    assert rows(empty, "SELECT exact_count('events')") == [(2,)]
+    lost = tool.install("--uninstall", "--yes").splitlines()
+    assert lost[0] == "This removes:" and lost[-1].startswith("removed inorder ")
+    for line in (
+        "feed 'f' of edition_owner on table public.events: its position", "table public.events: its exact count",
+        "table public.events: can be updated and deleted from, and not read",
+        "column id of public.events: its default inorder.uuid_xact_nextval()",
+    ):  # fmt: skip
+        assert f"  {line}" in lost
+    assert rows(empty, "UPDATE events SET n = 3", "DELETE FROM events", "DROP TABLE events", OBJECTS) == before
+    assert "has no inorder; HINT: inorder install" in tool.install("--uninstall", code=2)
+
+
+@pytest.mark.server
+def test_what_depends_on_it_is_not_removed(tool: Tool, empty: Connection) -> None:
+    """A view is in the way; a generated column keeps its values; and nothing is removed without an answer."""
+    tool.install("--edition", SQL)
+    rows(
+        empty, "SET ROLE edition_owner",
+        "CREATE TABLE public.t (x bigint GENERATED ALWAYS AS (inorder.xact_id_generated()) STORED, n int)",
+        "INSERT INTO public.t (n) VALUES (1)", "CREATE VIEW public.v AS SELECT name FROM inorder.feeds",
+    )  # fmt: skip
+    assert "view public.v" in tool.install("--uninstall", "--yes", code=2)
+    was = rows(empty, "DROP VIEW public.v", "SELECT x FROM public.t")
+    assert tool.run("install", "--uninstall").returncode == 130  # its input has ended
+    assert "column x of public.t: no longer generated; keeps its values" in tool.install("--uninstall", "--yes")
+    assert rows(empty, "SELECT x FROM public.t") == was
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("edition", [C, SQL])
+def test_changes_by_hand_are_found(cluster: Cluster, tmp_path: Path, edition: str) -> None:
+    """A function with another source, another privilege, what is missing, and what is not of this version."""
+    with database(cluster) as connection:
+        tool = Tool(cluster, tmp_path, connection)
+        tool.install("--edition", edition)
+        before = rows(connection, OBJECTS)
+        assert " objects compared\n" in tool.install("--verify")
+        rows(
+            connection,
+            "CREATE OR REPLACE FUNCTION inorder_internal.few_of(numbers int8multirange) RETURNS text LANGUAGE plpgsql "
+            "IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS 'BEGIN RETURN 1; END'",
+            "REVOKE ALL ON inorder.feeds FROM PUBLIC", "COMMENT ON TABLE inorder_internal.feed IS 'mine'",
+            "ALTER TABLE inorder_internal.feed ALTER COLUMN finished SET DEFAULT 7",
+            "ALTER TABLE inorder_internal.feed DROP CONSTRAINT feed_batch_check",
+            "CREATE FUNCTION inorder_internal.more() RETURNS int LANGUAGE sql RETURN 1",
+        )  # fmt: skip
+        found = tool.run("install", "--verify")
+        assert found.returncode == 1 and b"differs from what this version installs in 5 objects" in found.stderr
+        assert found.stdout.decode().splitlines() == [
+            "changed: function inorder_internal.few_of(int8multirange): definition",
+            "changed: relation inorder.feeds: privileges",
+            "changed: relation inorder_internal.feed: definition, comment",
+            "missing: constraint inorder_internal.feed feed_batch_check",
+            "not of this version: function inorder_internal.more()",
+        ]
+        rows(connection, "DROP FUNCTION inorder_internal.more()")
+        # The constraint is gone, and the comparison has left nothing.
+        assert [value for value, was in zip(rows(connection, OBJECTS)[0], before[0], strict=True) if value != was] == []
+
+
+@pytest.mark.server
+def test_only_a_superuser_compares_the_extension(tool: Tool) -> None:
+    """Its objects are those of a superuser."""
+    tool.install("--edition", C)
+    assert "can be compared by a superuser only" in tool.install("--verify", code=2)
+
+
+@pytest.mark.server
+def test_the_tool_finds_the_schema(cluster: Cluster, tmp_path: Path, tool: Tool, empty: Connection) -> None:
+    """Without search_path, if it trusts who installed the edition; otherwise it says who did."""
+    tool.install("--edition", SQL, "--schema", "elsewhere")
+    rows(empty, "SET ROLE edition_owner", EVENTS.replace("inorder.", "elsewhere."), "INSERT INTO events (n) VALUES (1)")
+    assert tool.run("count", "events", "--start").stdout == b"1\n"
+    assert tool.run("count", "events").stdout == b"1\n"
+    assert tool.run("tail", "events", "--position", "p", "--format", "csv").stdout.endswith(b",1\n")
+    assert tool.run("prepare", "events", "--column", "id", "--dry-run").returncode == 0
+    rows(empty, "SELECT elsewhere.feed_create('f', 'events')")
+    assert b"events" in tool.run("feeds").stdout
+    rows(empty, "RESET ROLE", f"ALTER DATABASE {empty.info.dbname} OWNER TO postgres")
+    assert tool.run("count", "events").stdout == b"1\n"
+    other = Tool(cluster, tmp_path, empty)
+    told = other.run("count", "events")
+    assert told.returncode == 2 and b"in schema elsewhere" in told.stderr and b"'edition_owner'" in told.stderr
+
+
+@pytest.mark.server
+def test_upgrades(tool: Tool, empty: Connection) -> None:
+    """Of the version of the tool nothing is to do; a version from which nothing leads here is said."""
+    assert "HINT: inorder install" in tool.install("--upgrade", code=2)
+    tool.install("--edition", SQL)
+    assert "is there already" in tool.install("--upgrade")
+    version = (
+        "CREATE OR REPLACE FUNCTION inorder_internal.sql_edition() RETURNS text LANGUAGE sql IMMUTABLE RETURN '0.0.1'"
+    )
+    rows(empty, "SET ROLE edition_owner", version)
+    assert "HINT: inorder install --upgrade" in tool.install(code=2)
+    assert "no update of the SQL edition begins with version 0.0.1" in tool.install("--upgrade", code=2)
+
+
+def test_the_script_is_printed(tmp_path: Path) -> None:
+    """For psql and for migration tools; in another schema, and for pg_tle."""
+    plain = inorder("install", "--script", "--schema", "elsewhere", folder=tmp_path).stdout
+    assert "CREATE SCHEMA elsewhere;" in plain and "@extschema@" not in plain
+    tle = inorder("install", "--script", "--edition", TLE, folder=tmp_path).stdout
+    assert "SELECT pgtle.install_extension('inorder'" in tle and "pg_extension_config_dump" in tle

@@ -1,0 +1,191 @@
+"""inorder install --move: feeds in flight and counts keep, in both directions, or nothing changes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from inorder.database import Connection, connect
+from inorder.install.offer import SQL, C
+from inorder.lab.server.cluster import Cluster
+
+from editions import Tool, database, rows
+
+pytestmark = pytest.mark.server
+
+MADE = (
+    "CREATE ROLE edition_reader", "CREATE SCHEMA app", "SET search_path = app, inorder",
+    "CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)",
+    'CREATE TABLE "Parts {x}" (k int, x bigint DEFAULT xact_id(), PRIMARY KEY (k, x)) PARTITION BY RANGE (k)',
+    'CREATE TABLE low PARTITION OF "Parts {x}" FOR VALUES FROM (0) TO (100)',
+    'CREATE TABLE high PARTITION OF "Parts {x}" FOR VALUES FROM (100) TO (MAXVALUE)',
+    'CREATE INDEX ON "Parts {x}" (x)', "CREATE TABLE kept (p feed_position, b feed_batch, q feed_position)",
+    "SELECT feed_create('read', 'events'), feed_create('batch', 'events'), feed_create('work', 'events')",
+    "SELECT feed_create('parts', '\"Parts {x}\"'), feed_grant('read', 'edition_reader')",
+    "INSERT INTO kept SELECT feed_start('events'), (feed_batch_after('events', feed_start('events')))",
+    "INSERT INTO events (n) SELECT generate_series(1, 6)",
+    'INSERT INTO "Parts {x}" (k) VALUES (1), (2), (150), (3)',
+    "SELECT exact_count_start('events'), exact_count_start('\"Parts {x}\"'), feed_notify('events', 'channel')",
+)  # fmt: skip
+COUNTS = "SELECT exact_count('events'), exact_count('\"Parts {x}\"')"
+STORED = """
+SELECT sum(rows), bool_and(storage = inorder_internal.storage(relation, part)), count(*)
+FROM inorder_internal.count_part
+"""
+BATCH = "SELECT n FROM feed_batch_rows('batch', {}, null::events)"
+OWN = "SELECT (p).transactions, (p).members[1].name, (b).transactions, (q).transactions, (q).partial FROM kept"
+OTHER = {C: SQL, SQL: C}
+
+
+@pytest.fixture(params=[C, SQL])
+def moved(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> Iterator[tuple[Tool, Connection, str]]:
+    """A database with an edition and with feeds of every kind, which have read something, and the other edition."""
+    with database(cluster) as connection:
+        tool = Tool(cluster, tmp_path, connection)
+        tool.install("--edition", request.param)
+        rows(connection, "DROP ROLE IF EXISTS edition_reader", *MADE)
+        yield tool, connection, OTHER[request.param]
+        rows(connection, "RESET ROLE", "DROP OWNED BY edition_reader", "DROP ROLE edition_reader")
+
+
+def column(found: list[tuple[object, ...]]) -> list[object]:
+    """Of rows that have one."""
+    return [value for (value,) in found]
+
+
+def check_readers(c: Connection, number: object, token: object) -> None:
+    """Feeds go on where they stood; the worker's lease has ended, and its batch is taken again."""
+    rows(c, "INSERT INTO events (n) VALUES (7)", 'INSERT INTO "Parts {x}" (k) VALUES (4), (151)')
+    assert column(rows(c, "SELECT n FROM feed_read('read', null::events)")) == [3, 4, 5, 6, 7]
+    assert set(column(rows(c, "SELECT k FROM feed_read('parts', null::\"Parts {x}\")"))) == {4, 150, 151}
+    assert rows(c, "SELECT feed_next_batch('batch', 9)") == [(number,)]
+    assert column(rows(c, BATCH.format(number))) == [1, 2, 3, 4]
+    rows(c, f"SELECT feed_finish_batch('batch', {number})")
+    ((following,),) = rows(c, "SELECT feed_next_batch('batch', 9)")
+    assert column(rows(c, BATCH.format(following))) == [5, 6, 7]
+    found = []
+    while (taken := rows(c, "SELECT batch, token FROM feed_take_batch('work', 'v', 3)")[0])[0] is not None:
+        assert taken[1] != token
+        found += column(rows(c, f"SELECT n FROM feed_batch_rows('work', {taken[0]}, null::events)"))
+        rows(c, f"SELECT feed_finish_batch('work', {taken[0]}, token => {taken[1]})")
+    assert found == [1, 2, 3, 4, 5, 6, 7]
+
+
+def check_tables(c: Connection) -> None:
+    """A position in a column of the user's, notifications, the guard, and what was granted."""
+    after = "SELECT n FROM kept, LATERAL feed_rows('events', feed_batch_after('events', q), null::events)"
+    assert column(rows(c, after)) == [3, 4, 5, 6, 7]
+    assert rows(c, "LISTEN channel", "INSERT INTO events (n) VALUES (8)", COUNTS) == [(8, 6)]
+    assert [notice.channel for notice in c.notifies(timeout=10, stop_after=1)] == ["channel"]
+    for statement in ("DELETE FROM events", "INSERT INTO events VALUES (uuid_xact_floor(1), 9)", "TRUNCATE low"):
+        with pytest.raises(Exception, match=r"insert-only|not made by this transaction"):
+            rows(c, statement)
+    rows(c, "GRANT USAGE ON SCHEMA app TO edition_reader", "GRANT SELECT ON events TO edition_reader")
+    rows(c, "SET ROLE edition_reader", "SELECT n FROM feed_read('read', null::events, owner => 'postgres')")
+
+
+def test_feeds_in_flight_are_moved(moved: tuple[Tool, Connection, str]) -> None:
+    """Each row is read once, however the feed reads; numbers of batches, counts, guards, types and defaults stay."""
+    tool, c, other = moved
+    assert column(rows(c, "SELECT n FROM feed_read('read', null::events, 2)")) == [1, 2]
+    assert column(rows(c, "SELECT k FROM feed_read('parts', null::\"Parts {x}\", 3)")) == [1, 2, 3]
+    (number,) = column(rows(c, "SELECT feed_next_batch('batch', 4)"))
+    assert column(rows(c, BATCH.format(number))) == [1, 2, 3, 4]
+    ((token,),) = rows(c, "SELECT token FROM feed_take_batch('work', 'w', 3)")
+    rows(c, "UPDATE kept SET q = (SELECT position FROM inorder_internal.feed WHERE name = 'read')")
+    owned, stored = rows(c, OWN), rows(c, STORED)
+    assert stored == [(10, True, 3)]
+    position = "SELECT name, owner, position, partial, unfinished_batch FROM feeds ORDER BY name"
+    was = rows(c, position)
+
+    assert "moved from inorder " in tool.install("--move", "--edition", other)
+
+    assert rows(c, position) == was
+    assert rows(c, COUNTS) == [(6, 4)] and rows(c, STORED) == stored
+    assert " objects compared" in tool.install("--verify")
+    assert rows(c, OWN) == owned
+    check_readers(c, number, token)
+    check_tables(c)
+
+
+def test_back_again(moved: tuple[Tool, Connection, str]) -> None:
+    """And once more: each row is read once all the same."""
+    tool, c, other = moved
+    found = column(rows(c, "SELECT n FROM feed_read('read', null::events, 1)"))
+    for edition in (other, OTHER[other], other):
+        tool.install("--move", "--edition", edition)
+        found += column(rows(c, "SELECT n FROM feed_read('read', null::events, 1)"))
+    assert found == [1, 2, 3, 4] and rows(c, STORED) == [(10, True, 3)]
+
+
+def test_who_uses_the_tables_is_not_waited_for_long(cluster: Cluster, moved: tuple[Tool, Connection, str]) -> None:
+    """A writer's open transaction, and one that is prepared: nothing changes, and later it is moved."""
+    tool, c, other = moved
+    before = rows(c, "SELECT oid, proname FROM pg_proc WHERE oid > 16383 ORDER BY oid")
+    with connect(f"{cluster.dsn} dbname={c.info.dbname}") as writer:
+        rows(writer, "SET search_path = app, inorder", "BEGIN", "INSERT INTO events (n) VALUES (7)")
+        told = tool.install("--move", "--edition", other, "--lock-timeout", "50ms", code=1)
+        assert "lock timeout; nothing was changed; HINT: try again" in told
+        rows(writer, "ROLLBACK", "BEGIN", 'INSERT INTO "Parts {x}" (k) VALUES (7)', "PREPARE TRANSACTION 'writer'")
+        assert "nothing was changed" in tool.install("--move", "--edition", other, "--lock-timeout", "50ms", code=1)
+        assert rows(c, "SELECT oid, proname FROM pg_proc WHERE oid > 16383 ORDER BY oid") == before
+        rows(writer, "COMMIT PREPARED 'writer'")
+    tool.install("--move", "--edition", other)
+    assert set(column(rows(c, "SELECT k FROM feed_read('parts', null::\"Parts {x}\")"))) == {1, 2, 3, 7, 150}
+
+
+def test_what_cannot_be_kept_is_refused(moved: tuple[Tool, Connection, str]) -> None:
+    """A view, an index, a function over our types; and a generated column, unless it may have a default instead."""
+    tool, c, other = moved
+    rows(c, "CREATE VIEW seen AS SELECT name FROM feeds")
+    assert "view app.seen" in tool.install("--move", "--edition", other, code=2)
+    rows(c, "DROP VIEW seen", "CREATE INDEX bad ON events (uuid_xact_id(id))")
+    assert "index app.bad" in tool.install("--move", "--edition", other, code=2)
+    rows(
+        c, "DROP INDEX bad", "SELECT feed_drop('parts')", "CREATE TABLE g (n int, x bigint GENERATED ALWAYS AS "
+        "(xact_id_generated()) STORED, PRIMARY KEY (x, n))", "SELECT feed_create('g', 'g')",
+        "INSERT INTO g (n) VALUES (1), (2), (3)",
+    )  # fmt: skip
+    assert rows(c, "SELECT n FROM feed_read('g', null::g, 2)") == [(1,), (2,)]
+    numbers = rows(c, "SELECT x FROM g")
+    told = tool.install("--move", "--edition", other, code=2)
+    assert "would be computed anew: x of app.g" in told and "--drop-expression" in told
+    tool.install("--move", "--edition", other, "--drop-expression")
+    assert rows(c, "SELECT x FROM g") == numbers
+    rows(c, "INSERT INTO g (n) VALUES (4)")
+    assert rows(c, "SELECT n FROM feed_read('g', null::g)") == [(3,), (4,)]
+
+
+def test_a_change_by_hand_is_not_taken_for_the_guard(moved: tuple[Tool, Connection, str]) -> None:
+    """A guard that was off is remembered: the feed refuses to read on, as without the move."""
+    tool, c, other = moved
+    rows(
+        c, "SELECT n FROM feed_read('read', null::events)", "ALTER TABLE events DISABLE TRIGGER zz_inorder_guard",
+        "ALTER TABLE events ENABLE ALWAYS TRIGGER zz_inorder_guard", "INSERT INTO events (n) VALUES (7)",
+    )  # fmt: skip
+    tool.install("--move", "--edition", other)
+    with pytest.raises(Exception, match="was switched off and on"):
+        rows(c, "SELECT n FROM feed_read('read', null::events)")
+
+
+def test_roles_without_privileges(cluster: Cluster, tmp_path: Path) -> None:
+    """The owner of everything moves to the C extension, where rows are counted anew; back only a superuser can."""
+    with connect(cluster.dsn) as admin:
+        rows(admin, "DROP ROLE IF EXISTS edition_mover", "CREATE ROLE edition_mover LOGIN")
+        with database(cluster, "edition_mover") as c:
+            tool = Tool(cluster, tmp_path, c, "edition_mover")
+            tool.install("--edition", SQL)
+            rows(
+                c, "CREATE TABLE public.others (n int, x bigint DEFAULT inorder.xact_id())", "SET ROLE edition_mover",
+                "SET search_path = public, inorder",
+                "CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)",
+                "SELECT feed_create('f', 'events')", "INSERT INTO events (n) VALUES (1), (2), (3)",
+                "SELECT exact_count_start('events')",
+            )  # fmt: skip
+            assert rows(c, "SELECT n FROM feed_read('f', null::events, 1)") == [(1,)]
+            assert "must own public.others" in tool.install("--move", "--edition", C, code=2)
+            rows(c, "RESET ROLE", "DROP TABLE public.others")
+            tool.install("--move", "--edition", C)
+            assert rows(c, "SET ROLE edition_mover", "SELECT n FROM feed_read('f', null::events)") == [(2,), (3,)]
+            assert rows(c, "SELECT exact_count('events')") == [(3,)]
+            assert "only a superuser can move" in tool.install("--move", "--edition", SQL, code=2)
+        rows(admin, "DROP ROLE edition_mover")
