@@ -20,6 +20,33 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.lock_feed(bigint) IS
 'Internal function. Make readers of one feed take turns, until the transaction ends.';
 
+CREATE FUNCTION inorder_internal.version_of(feed bigint)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT concat(f.xmin, f.ctid) FROM inorder_internal.feed AS f WHERE f.id = feed);
+END $$;
+COMMENT ON FUNCTION inorder_internal.version_of(bigint) IS
+'Internal function. What differs when the row of a feed was written.';
+
+CREATE FUNCTION inorder_internal.lock_unchanged(feed bigint, version text)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM FROM inorder_internal.feed AS f WHERE f.id = feed AND concat(f.xmin, f.ctid) = version
+    FOR NO KEY UPDATE SKIP LOCKED;
+    IF FOUND THEN
+        RETURN true;
+    END IF;
+    PERFORM inorder_internal.lock_feed(feed);
+    RETURN false;
+END $$;
+COMMENT ON FUNCTION inorder_internal.lock_unchanged(bigint, text) IS
+'Internal function. Make readers of one feed take turns; whether no other one had its turn since the row had this version, '
+'so that what was found then is what follows.';
+
 CREATE FUNCTION inorder_internal.session_key(number oid)
 RETURNS bigint
 LANGUAGE sql IMMUTABLE
@@ -204,10 +231,12 @@ AS $$
 DECLARE
     o record;
     k inorder_internal.taken;
+    version text;
     locked boolean := false;
 BEGIN
     SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
     LOOP
+        version := inorder_internal.version_of(o.feed);
         k := inorder_internal.look_at(o.feed, o.caller, reads);
         IF reads THEN
             PERFORM inorder_internal.refuse_pending(k);
@@ -224,7 +253,7 @@ BEGIN
             EXIT WHEN locked OR NOT moves OR NOT (k.next).has_rows;
         END IF;
         -- There is something to move over, so writing is due: what another reader has left is looked at again.
-        PERFORM inorder_internal.lock_feed(o.feed);
+        EXIT WHEN inorder_internal.lock_unchanged(o.feed, version);
         locked := true;
     END LOOP;
     RETURN CASE WHEN moves THEN inorder_internal.pass_rest(k) ELSE k END;

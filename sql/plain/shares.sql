@@ -115,7 +115,7 @@ AS $$
 DECLARE
     c record;
 BEGIN
-    k := inorder_internal.pass_rest(inorder_internal.find_after(k, max_rows));
+    k := inorder_internal.pass_rest(inorder_internal.found_after(k, max_rows));
     IF NOT (k.next).has_rows THEN
         PERFORM inorder_internal.note_empty_poll(k.feed, k.is_poll_due, (k.next).batch, k.asked);
         RETURN k;
@@ -124,6 +124,7 @@ BEGIN
     PERFORM inorder_internal.check_members(k.t, (k.next).members);
     PERFORM inorder_internal.distribute(k.feed, (k.next).batch, k.asked, c.shares, c.rows, max_rows);
     k.at_position := inorder_internal.advance(k.at_position, (k.next).batch);
+    k.next.has_rows := NULL;  -- what follows now is not known
     RETURN k;
 END $$;
 COMMENT ON FUNCTION inorder_internal.distribute_next(inorder_internal.taken, int) IS

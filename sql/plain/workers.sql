@@ -31,8 +31,8 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.has_batch(bigint, text) IS
 'Internal function. Whether there is an unfinished batch for a worker: its own, or a free one.';
 
-CREATE FUNCTION inorder_internal.has_work(feed bigint, caller oid, worker text, max_rows int)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.look_for_work(feed bigint, caller oid, worker text, max_rows int)
+RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -40,18 +40,28 @@ DECLARE
 BEGIN
     PERFORM inorder_internal.refuse_workers(k);
     IF (k.pending).transactions IS NOT NULL OR inorder_internal.has_batch(feed, worker) THEN
-        RETURN true;
+        RETURN k;
     END IF;
     k := inorder_internal.find_after(k, max_rows);
     IF NOT (k.next).has_rows THEN
         k := inorder_internal.pass_rest(k);
         PERFORM inorder_internal.note_empty_poll(feed, k.is_poll_due, (k.next).batch, k.asked);
     END IF;
-    RETURN (k.next).has_rows;
+    RETURN k;
 END $$;
-COMMENT ON FUNCTION inorder_internal.has_work(bigint, oid, text, int) IS
-'Internal function. Whether a worker that asks gets a batch, or would if others did not ask at the same time. A poll that '
-'finds nothing is noted.';
+COMMENT ON FUNCTION inorder_internal.look_for_work(bigint, oid, text, int) IS
+'Internal function. A feed as it is now, and what follows its position, unless there is an unfinished batch for a worker. '
+'A poll that finds nothing is noted.';
+
+CREATE FUNCTION inorder_internal.found_after(k inorder_internal.taken, max_rows int)
+RETURNS inorder_internal.taken
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN CASE WHEN (k.next).has_rows IS NULL THEN inorder_internal.find_after(k, max_rows) ELSE k END;
+END $$;
+COMMENT ON FUNCTION inorder_internal.found_after(inorder_internal.taken, int) IS
+'Internal function. A feed with what follows its position, if that was not found yet.';
 
 CREATE FUNCTION inorder_internal.take_any(
     k inorder_internal.taken, worker text, max_rows int, lease interval, max_tries int, session oid
@@ -69,7 +79,7 @@ BEGIN
         PERFORM inorder_internal.prove_ground(k.t, k.caller);
         RETURN;
     END IF;
-    k := inorder_internal.find_after(k, max_rows);
+    k := inorder_internal.found_after(k, max_rows);
     IF NOT (k.next).has_rows THEN
         PERFORM inorder_internal.note_empty_poll(k.feed, k.is_poll_due, (k.next).batch, k.asked);
         RETURN;
@@ -101,16 +111,19 @@ END
 DECLARE
     o record;
     k inorder_internal.taken;
+    version text;
     session oid;
 BEGIN
     PERFORM inorder_internal.check_worker(worker, lease, max_tries);
     SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
-    IF NOT inorder_internal.has_work(o.feed, o.caller, worker, max_rows) THEN
+    version := inorder_internal.version_of(o.feed);
+    k := inorder_internal.look_for_work(o.feed, o.caller, worker, max_rows);
+    IF NOT (k.next).has_rows THEN
         RETURN;
+    ELSIF NOT inorder_internal.lock_unchanged(o.feed, version) THEN
+        k := inorder_internal.look_at(o.feed, o.caller, true);
+        PERFORM inorder_internal.refuse_workers(k);
     END IF;
-    PERFORM inorder_internal.lock_feed(o.feed);
-    k := inorder_internal.look_at(o.feed, o.caller, true);
-    PERFORM inorder_internal.refuse_workers(k);
     session := inorder_internal.this_session();
     IF (k.shared_by).shares IS NOT NULL THEN
         SELECT g.* INTO batch, token, tries, lease_end
