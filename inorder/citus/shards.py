@@ -80,6 +80,11 @@ class Distributed:
         if not is_citus:
             raise InputError(f"the database '{self.table.database}' has no extension citus: {name} has no shards")
 
+    def shard_name(self, number: int) -> str:
+        """What a shard of this id is called, also one that was split."""
+        (name,) = self.session.row(query("citus_shard_name"), table=self.table.oid, shard=number)
+        return str(name)
+
     def nodes(self) -> dict[int, tuple[str, int]]:
         """Host and port of each node, by its group; also of those without a shard of the table."""
         rows = self.session.rows(query("citus_nodes"))

@@ -28,7 +28,7 @@ from inorder.spark.plan import Plan, Task
 
 Result = TypeVar("Result")
 
-IN_OFFSETS = ("id", "table", "group", "low", "high")  # where the node is, only the coordinator says
+IN_OFFSETS = ("id", "group", "low", "high")  # its name and where its node is, the coordinator says
 
 
 class ShardsPlan(Plan):
@@ -74,8 +74,9 @@ class ShardsPlan(Plan):
             self.readers = {key: one for key, one in self.readers.items() if self.shards[key].group != group}
         self.nodes = nodes
         self.shards |= {shard.key: shard for shard in now}
-        self.shards = {key: replace(one, host=nodes[one.group][0], port=nodes[one.group][1])
-                       for key, one in self.shards.items() if one.group in nodes}  # fmt: skip
+        for key, shard in self.shards.items():
+            if shard.group in nodes:
+                self.shards[key] = at(shard, *nodes[shard.group])
         return {shard.key: shard for shard in now}
 
     def line(self, shard: Shard) -> Line:
@@ -165,12 +166,11 @@ class ShardsPlan(Plan):
         return kept
 
     def placed(self, shard: Shard) -> Shard:
-        """A shard, where its node is now."""
-        nodes = self.nodes or self.ask(Distributed.nodes)
+        """A shard, as it is called, where its node is now."""
+        nodes, name = self.ask(lambda known: (known.nodes(), known.shard_name(shard.id)))
         if shard.group not in nodes:
             raise gone(shard)
-        host, port = nodes[shard.group]
-        return replace(shard, host=host, port=port)
+        return at(replace(shard, table=name), *nodes[shard.group])
 
     def complete(self, kept: Mapping[str, Kept]) -> Offset:
         """An offset has all shards that there were."""
@@ -244,10 +244,11 @@ class ShardsPlan(Plan):
 
     def hold(self, key: str) -> None:
         """Keep the old place of a shard until it is read."""
-        with suppress(psycopg.Error):
-            if key in self.held:
+        if key in self.held:
+            with suppress(psycopg.Error):
                 self.held[key].connection.execute("SELECT")
                 return
+            self.held.pop(key).close()
         self.held[key] = self.ask(lambda known: held(known.session, self.shards[key]))
 
     def is_frozen(self, key: str) -> bool:
@@ -266,6 +267,7 @@ class ShardsPlan(Plan):
         except NotReadableError as error:
             return self.later(key, error)
         self.held.pop(key).close()
+        self.readers.pop(key)  # a shard that comes back here is another table
         report(f"{was.place} is read; going on with {', '.join(one.place for one in parts)}")
         follows = mark(key, kept.position)
         found = {one.key: self.kept(one, json.dumps(position), follows)
@@ -317,15 +319,20 @@ def shard_of(key: str, part: Kept) -> Shard:
     """The shard of a part of an offset."""
     try:
         fields = json.loads(part.shard or "null")
-        shard = Shard(**fields, host="", port=0) if fields.keys() == set(IN_OFFSETS) else None
+        shard = Shard(**fields, table="", host="", port=0) if fields.keys() == set(IN_OFFSETS) else None
     except (ValueError, AttributeError, RecursionError):
         shard = None
-    if shard is None or shard.key != key or not isinstance(shard.table, str) or not has_bounds(shard):
+    if shard is None or shard.key != key or not has_numbers(shard):
         raise InputError(f"the offset has a position of {key!r}, which is no shard: leave out the option shards")
     return shard
 
 
-def has_bounds(shard: Shard) -> bool:
-    """Whether its bounds are numbers, or it has none."""
-    bounds = (shard.low, shard.high)
-    return bounds == (None, None) or all(type(bound) is int for bound in bounds)
+def has_numbers(shard: Shard) -> bool:
+    """Whether its id, its group and its bounds are numbers; or it has no bounds."""
+    bounds = () if (shard.low, shard.high) == (None, None) else (shard.low, shard.high)
+    return all(type(number) is int for number in (shard.id, shard.group, *bounds))
+
+
+def at(shard: Shard, host: str, port: int) -> Shard:
+    """A shard, at the address that its node has now."""
+    return replace(shard, host=host, port=port)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from inorder.database import Connection
+from inorder.database import Connection, connect
 from inorder.errors import InputError
 from inorder.spark.offsets import Offset
 from inorder.spark.options import parsed
@@ -151,6 +151,27 @@ def test_what_is_available_now(nodes: Nodes, coordinator: Connection, query: Que
     assert query.delivered() == stored(coordinator, query.table)
 
 
+def test_one_who_still_writes_to_the_old_place(
+    nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path
+) -> None:
+    """Is waited for: the place is left for good afterwards. The other shards are read meanwhile."""
+    insert = INSERT.format(query.table).encode()
+    coordinator.execute(insert, ["a"])
+    query.run()
+    _, name, node = shards(coordinator, query.table)[0]
+    move(coordinator, query.table)
+    prepare(nodes, tmp_path, query.table)
+    with connect(nodes.worker(node).dsn) as late:
+        run(late, "SET citus.enable_manual_changes_to_shards = on", "BEGIN", f"LOCK TABLE {name} IN ROW EXCLUSIVE MODE")
+        coordinator.execute(insert, ["b"])
+        query.run()
+        assert query.offsets[-1].keys() == query.offsets[0].keys()
+        assert query.delivered().total() > 200
+    query.run()
+    assert query.offsets[-1].keys() == places(coordinator, query.table)
+    assert query.delivered() == stored(coordinator, query.table)
+
+
 def test_a_shard_that_is_gone(nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path) -> None:
     """Before it was read: refused, with what to do the next time."""
     coordinator.execute(INSERT.format(query.table).encode(), ["a"])
@@ -191,8 +212,8 @@ def places(coordinator: Connection, table: str) -> set[str]:
 @pytest.mark.parametrize("offset", [
     {"server": {"database": "d", "position": "{}"}},
     {"7@1": {"database": "d", "position": "{}", "shard": "{}"}},
-    {"7@1": {"database": "d", "position": "{}", "shard": '{"id": 8, "table": "t", "group": 1, "low": 0, "high": 1}'}},
-    {"7@1": {"database": "d", "position": "{}", "shard": '{"id": 7, "table": "t", "group": 1, "low": "0", "high": 1}'}},
+    {"7@1": {"database": "d", "position": "{}", "shard": '{"id": 8, "group": 1, "low": 0, "high": 1}'}},
+    {"7@1": {"database": "d", "position": "{}", "shard": '{"id": 7, "group": 1, "low": "0", "high": 1}'}},
 ])  # fmt: skip
 def test_other_offsets_are_refused(coordinator: Connection, query: Query, offset: Offset) -> None:
     """Of a table that is none of shards, or damaged; of another table, or database."""
@@ -202,7 +223,7 @@ def test_other_offsets_are_refused(coordinator: Connection, query: Query, offset
         query.plan.next(ours, None)
     with pytest.raises(InputError, match="in the database 'd'"):
         query.plan.next(offset, None)
-    shard = {"id": 7, "table": "t", "group": 1, "low": 0, "high": 1}
+    shard = {"id": 7, "group": 1, "low": 0, "high": 1}
     other = {"7@1": {"database": database, "position": "{}", "shard": json.dumps(shard)}}
     with pytest.raises(InputError, match="the table was distributed anew"):
         query.plan.next(other, None)

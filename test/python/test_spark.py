@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from inorder.database import Connection, connect
+from inorder.errors import InputError
 from inorder.lab.server.cluster import Cluster
 from inorder.spark.columns import Field
 from inorder.spark.options import parsed
@@ -203,6 +204,16 @@ def test_the_calls_of_pyspark_4_1_leave_nothing_out(
             found += [n for (n,) in rows]
     before.stop(), after.stop()
     assert sorted(map(int, map(str, found))) == list(range(1 if start == "beginning" else 11, 15))
+
+
+def test_shards_require_to_know_where_a_batch_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PySpark 4.1 does not say it, and then a shard that was moved would lose rows."""
+    source = pytest.importorskip("inorder.spark.source")
+    options = parsed({"dsn": "service=c", "table": "events", "shards": "true"})
+    assert type(source.plan_of(options)).__name__ == "ShardsPlan"
+    monkeypatch.setattr(source, "SAYS_START", False)
+    with pytest.raises(InputError, match=r"requires PySpark 4\.2"):
+        source.plan_of(options)
 
 
 def test_arrow_batches_have_the_types_that_spark_takes() -> None:

@@ -12,6 +12,7 @@ from inorder.spark.columns import fields_of, wanted
 from inorder.spark.offsets import decoded
 from inorder.spark.options import parsed
 from inorder.spark.plan import Plan, Task
+from inorder.spark.shards import ShardsPlan
 
 from tail_runs import insert
 
@@ -37,6 +38,11 @@ ROWS = "SELECT n FROM feed_rows('events', %s::jsonb::feed_batch, null::events) O
         ({"dsn": "service=a", "dsn.b": "service=b", "table": "t"}, "either dsn"),
         ({"dsn.b": "service=b", "table": "t", "table.c": "u"}, "'table.c' is of a server without dsn"),
         ({"dsn.B C": "service=b", "table": "t"}, "unknown option 'dsn.b c'"),
+        (
+            {"dsn.a": "service=a", "dsn.b": "service=b", "table": "t", "shards": "true"},
+            "shards excludes several servers",
+        ),
+        ({"dsn": "service=a", "read_dsn": "service=b", "table": "t", "shards": "true"}, "shards excludes read_dsn"),
         ({"dsn": "[]", "table": "t"}, "no list of connection strings"),
         ({"dsn": "['a']", "table": "t"}, "no list of connection strings"),
     ],
@@ -298,3 +304,13 @@ def test_a_lost_session_is_opened_again(shop: Shop, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("time.sleep", pytest.fail)
     with pytest.raises(InorderError, match="No such file"):
         Reader("host=/nowhere", "events").table()
+
+
+@pytest.mark.server
+def test_shards_are_of_citus(shop: Shop) -> None:
+    """Where there is none, the error says so."""
+    with (
+        ShardsPlan(parsed({"dsn": shop.dsn, "table": "events", "shards": "true"})) as plan,
+        pytest.raises(InputError, match="has no extension citus"),
+    ):
+        plan.start()
