@@ -90,14 +90,15 @@ class Kept:
         assert scalar(connection, FINISH, feed, batch, token) is True
 
     @staticmethod
-    def state(connection: Connection, without: str = "") -> dict[str, list[Any]]:
-        """The rows of the state, but for a column that came later."""
-        return {
-            name: connection.execute(
-                f"SELECT to_jsonb(t) - %s FROM inorder_internal.{name} AS t ORDER BY t::text".encode(), [without]
-            ).fetchall()
-            for name in STATE_TABLES
-        }
+    def state(connection: Connection, like: dict[str, list[Any]] | None = None) -> dict[str, list[Any]]:
+        """The rows of the state; but for columns that came later, if the state of before is given."""
+        found: dict[str, list[Any]] = {}
+        for name in STATE_TABLES:
+            query = f"SELECT to_jsonb(t) FROM inorder_internal.{name} AS t ORDER BY t::text"
+            found[name] = [row for (row,) in connection.execute(query.encode())]
+            if like and like[name]:
+                found[name] = [{column: row[column] for column in like[name][0]} for row in found[name]]
+        return found
 
     def goes_on(self, connection: Connection) -> None:
         """Each feed returns what it owes, exactly once: a batch that is out keeps number and rows."""
