@@ -40,7 +40,11 @@ CHANGES = (
         "    UNIQUE (name, owner, system)\n",
         f"    {COLUMN} int,\n    UNIQUE (name, owner, system)\n",
     ),
-    ("sql/feed.sql", "SET name = new_name WHERE", f"SET name = new_name, {COLUMN} = coalesce({COLUMN}, 0) + 1 WHERE"),
+    (
+        "sql/feed.sql",
+        "SET name = new_name WHERE",
+        f"SET name = new_name,\n        {COLUMN} = coalesce({COLUMN}, 0) + 1 WHERE",
+    ),
 )
 CHANGED = re.compile(r"CREATE (FUNCTION inorder_internal\.rename_feed\(.*?\nEND \$\$;\n)", re.S)
 GRANT = "GRANT EXECUTE ON FUNCTION inorder_internal.added_in_c(bigint) TO PUBLIC;\n"
