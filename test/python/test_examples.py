@@ -109,7 +109,8 @@ class Page:
         services = folder / ".pg_service.conf"
         services.write_text("".join(f"[{name}]\ndbname=examples\n" for name in SERVICES))
         self.environment = cluster.environment() | {
-            "PGDATABASE": "examples", "PATH": path, "PGTZ": "UTC", "PGSERVICEFILE": str(services), "CHECKOUT": str(ROOT)
+            "PGDATABASE": "examples", "PATH": path, "PGTZ": "UTC", "PGSERVICEFILE": str(services),
+            "DATABASE_URL": "dbname=examples"
         }  # fmt: skip
 
     def new_database(self) -> None:
