@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -272,6 +273,21 @@ def test_an_update_of_the_sql_edition_keeps_everything(
     different = difference(*found)
     assert not different, different
     assert len(found[0]) > 700
+
+
+def test_the_tool_updates_the_sql_edition(place: Place, stages: dict[str, Path], edition: Callable[..., str]) -> None:
+    """By inorder install of the next version, which finds nothing that differs afterwards."""
+    tree = stages[NEXT].parents[1] / "tree"
+    dsn = edition(tree / "sql" / "released" / f"inorder-sql--{__version__}.sql")
+    said = []
+    for action in ("--upgrade", "--verify"):
+        command = [sys.executable, "-m", "inorder", "install", action, "--dsn", f"{dsn} user=installer"]
+        environment = place.cluster.environment() | {"PYTHONPATH": str(tree)}
+        done = subprocess.run(command, check=False, capture_output=True, text=True, cwd="/", env=environment)
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout)
+    assert said[0].startswith(f"upgraded {__version__} to inorder {NEXT} (SQL edition)")
+    assert f"inorder {NEXT} (SQL edition)" in said[1] and "is as this version installs it" in said[1]
 
 
 def test_pg_upgrade(server: Server, stages: dict[str, Path]) -> None:
