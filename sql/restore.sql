@@ -33,7 +33,14 @@ CREATE FUNCTION inorder_internal.raised_base(t inorder_internal.feed_table, beyo
 RETURNS bigint
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT greatest((t).base, coalesce(max(n.number), 0::bigint) + 1 - inorder_internal.next_transaction(0::bigint))
+    SELECT greatest((t).base, coalesce(max(n.number), 0::bigint) + 1
+                              -- Transactions in progress may still insert into a restored table. No feed of another
+                              -- one has passed them.
+                              - CASE WHEN EXISTS (SELECT FROM inorder_internal.feed_table AS k
+                                                  WHERE k.relation = (t).relation AND k.written_here IS NOT TRUE)
+                                     THEN (SELECT upper(r) FROM unnest(inorder_internal.ended_transactions(0::bigint))
+                                                                     AS r ORDER BY r LIMIT 1)
+                                     ELSE inorder_internal.next_transaction(0::bigint) END)
     FROM (SELECT highest UNION ALL SELECT beyond
           UNION ALL SELECT (f.position).partial FROM inorder_internal.feed AS f WHERE f.relation = (t).relation
           UNION ALL SELECT upper(inorder_internal.passed_by(f.position)) - 1 FROM inorder_internal.feed AS f

@@ -247,7 +247,10 @@ def test_another_schema(cluster: Cluster, young: Cluster, tmp_path: Path) -> Non
 
 
 def test_a_position_may_be_above_all_rows(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
-    """It has passed transactions of other tables, too: the base goes above those, or new rows would be passed."""
+    """It has passed transactions of other tables, too: the base goes above those, or new rows would be passed.
+
+    Also those of transactions that began before the base was raised.
+    """
     with connect(cluster.dsn) as connection:
         spend_transactions(connection, 20_000)
         connection.execute("CREATE DATABASE above")
@@ -259,11 +262,16 @@ def test_a_position_may_be_above_all_rows(cluster: Cluster, young: Cluster, tmp_
             connection.execute("SELECT feed_create(%s, %s)", [feed, table])
             assert sorted(read(connection, feed)) == [1, 2]
     copy(cluster, "above", young, "above", "custom", tmp_path)
-    with connect(dsn_of(young, "above")) as connection:
+    with connect(dsn_of(young, "above")) as connection, connect(dsn_of(young, "above")) as older:
+        older.execute("BEGIN; SELECT pg_current_xact_id()")
         for feed, table in KEPT.items():
             connection.execute("SELECT feed_rebase(%s)", [table])
             connection.execute(f"INSERT INTO {table} (n) VALUES (3)".encode())
             assert read(connection, feed) == [3], feed
+            older.execute(f"INSERT INTO {table} (n) VALUES (4)".encode())
+        older.execute("COMMIT")
+        for feed in KEPT:
+            assert read(connection, feed) == [4], feed
     with connect(cluster.dsn) as connection:
         connection.execute("DROP DATABASE above")
 

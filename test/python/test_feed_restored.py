@@ -214,7 +214,7 @@ def test_batches_of_a_restored_feed_have_numbers_of_their_own(
                 connection.execute("SELECT feed_finish_batch(%s, 2)", [steps])
             assert scalar(connection, "SELECT feed_finish_batch(%s, 1)", steps) is True
             number = int(str(scalar(connection, "SELECT feed_next_batch(%s, 2)", steps)))
-            assert number > int(str(scalar(connection, "SELECT extract(epoch FROM now())::bigint - 3600"))) << 20
+            assert number > int(str(scalar(connection, "SELECT extract(epoch FROM now())::bigint - 3600"))) * 1_000_000
             assert scalar(connection, "SELECT feed_finish_batch(%s, %s)", steps, number) is True
             assert scalar(connection, "SELECT feed_finish_batch(%s, %s)", steps, number) is False
             assert scalar(connection, "SELECT feed_next_batch(%s, 2)", steps) == number + 1
