@@ -189,3 +189,29 @@ def test_roles_without_privileges(cluster: Cluster, tmp_path: Path) -> None:
             assert rows(c, "SELECT exact_count('events')") == [(3,)]
             assert "only a superuser can move" in tool.install("--move", "--edition", SQL, code=2)
         rows(admin, "DROP ROLE edition_mover")
+
+
+def test_order_and_shares_are_moved(moved: tuple[Tool, Connection, str]) -> None:
+    """A feed in the order of a column inside of its set, and one that workers divide."""
+    tool, c, other = moved
+    rows(
+        c, "CREATE TABLE streams (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), seq bigint GENERATED ALWAYS AS "
+        "IDENTITY UNIQUE, k bigint NOT NULL)", "SELECT feed_create('order', 'streams', order_column => 'seq')",
+        "SELECT feed_create('shares', 'streams', partition_by => 'k', shares => 2)",
+        "INSERT INTO streams (k) SELECT g % 5 FROM generate_series(1, 20) AS g",
+    )  # fmt: skip
+    assert column(rows(c, "SELECT seq FROM feed_read('order', null::streams, 7)")) == list(range(1, 8))
+    ((first, token),) = rows(c, "SELECT batch, token FROM feed_take_batch('shares', 'w', 4)")
+    read = f"SELECT seq FROM feed_batch_rows('shares', {first}, null::streams)"
+    found = column(rows(c, read))
+    rows(c, f"SELECT feed_finish_batch('shares', {first}, token => {token})")
+    rows(c, "SELECT batch FROM feed_take_batch('shares', 'w', 4)")  # in flight
+    tool.install("--move", "--edition", other)
+    rows(c, "INSERT INTO streams (k) VALUES (1)")
+    assert column(rows(c, "SELECT seq FROM feed_read('order', null::streams, 8)")) == list(range(8, 16))
+    assert column(rows(c, "SELECT seq FROM feed_read('order', null::streams, 90)")) == list(range(16, 21))
+    assert column(rows(c, "SELECT seq FROM feed_read('order', null::streams, 90)")) == [21]
+    while (taken := rows(c, "SELECT batch, token FROM feed_take_batch('shares', 'v', 4)")[0])[0] is not None:
+        found += column(rows(c, f"SELECT seq FROM feed_batch_rows('shares', {taken[0]}, null::streams)"))
+        rows(c, f"SELECT feed_finish_batch('shares', {taken[0]}, token => {taken[1]})")
+    assert len(found) == len(set(found)) == 21
