@@ -246,8 +246,11 @@ def test_the_server_is_chosen_if_there_are_several(server: Server, tmp_path: Pat
 
 def test_a_tool_without_sources_says_so(server: Server, tmp_path: Path) -> None:
     """As a package of a distribution has it, whose extension is another package."""
+    sources = tmp_path / "inorder" / "extension" / "source"
+    sources.mkdir(parents=True)
+    (sources / "inorder.control").touch()  # it has the SQL edition
     program = (
-        "from pathlib import Path; from inorder import sources; sources.PACKAGE = Path('/nowhere/inorder'); "
+        f"from pathlib import Path; from inorder import sources; sources.PACKAGE = Path('{tmp_path}/inorder'); "
         "from inorder.cli import main; main()"
     )
     done = subprocess.run(
