@@ -19,7 +19,6 @@ JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {
     "spark.driver.memory": "1g", "spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false",
-    "spark.python.authenticate.socketTimeout": "300s",  # a busy machine starts a worker of Python in minutes
     "spark.sql.shuffle.partitions": "2", "spark.driver.extraJavaOptions": JAVA, "spark.executor.extraJavaOptions": JAVA,
 }  # fmt: skip
 
