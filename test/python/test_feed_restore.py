@@ -107,12 +107,12 @@ def test_feeds_go_on_in_a_younger_server(
 
 
 def test_feeds_go_on_in_an_older_server(cluster: Cluster, filled: dict[str, list[int]], tmp_path: Path) -> None:
-    """Where transaction ids are higher the base need not be raised."""
+    """Where transaction ids are higher the base need not be raised, but above transactions in progress."""
     copy(cluster, "filled", cluster, "again", "custom", tmp_path)
     with connect(dsn_of(cluster, "again")) as connection:
         check_counts(connection)
         for table in ALL.values():
-            assert scalar(connection, "SELECT feed_rebase(%s)", table) == 0
+            assert scalar(connection, "SELECT feed_rebase(%s) < 1000", table) is True
         insert(connection, 13, 13)
         for feed in KEPT:
             assert sorted(filled[feed] + read(connection, feed)) == list(range(1, 14)), feed

@@ -23,7 +23,8 @@ SELECT error_of(s) FROM unnest(ARRAY[$$SELECT feed_read('pairs', null::pairs)$$,
 UPDATE inorder_internal.feed_table SET base = base;
 SELECT error_of(s) FROM unnest(ARRAY[$$SELECT feed_read('events', null::events)$$, $$SELECT feed_start('events')$$, $$SELECT feed_create('more', 'events')$$, $$SELECT feed_enable('events')$$, $$SELECT feed_seek('events', 'now')$$]) AS s;
 SELECT exact_count('events');
-SELECT feed_rebase('events'), feed_rebase('pairs');
+-- No higher than transactions in progress require, such as those of autovacuum.
+SELECT feed_rebase('events') < 1000 AS events, feed_rebase('pairs') < 1000 AS pairs;
 SELECT n FROM feed_read('events', null::events);
 SELECT b FROM feed_read('pairs', null::pairs);
 ROLLBACK;
