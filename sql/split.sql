@@ -131,7 +131,7 @@ CREATE FUNCTION inorder_internal.numbers_query(
 )
 RETURNS text
 LANGUAGE sql STABLE
--- The number is taken out of the chosen keys only. The place is in no column of the key's name.
+-- The number is taken out of the chosen keys only. The place has another name than the key.
 RETURN format('SELECT pg_catalog.array_agg(s.number ORDER BY s.number) FROM (SELECT %s AS number '
               'FROM (SELECT e.%I, pg_catalog.row_number() OVER () FROM (%s) AS e) AS e(%2$I, %4$I) '
               'WHERE e.%4$I OPERATOR(pg_catalog.%%) %s::pg_catalog.int8 OPERATOR(pg_catalog.=) '
@@ -139,7 +139,7 @@ RETURN format('SELECT pg_catalog.array_agg(s.number ORDER BY s.number) FROM (SEL
               inorder_internal.number_text(t), (t).key_column,
               inorder_internal.batch_query(t, NULL::text, inorder_internal.of_batch(b, numbers),
                                            format('e.%I', (t).key_column), false),
-              concat(left((t).key_column::text, 50), ' place'::text), stride);
+              CASE WHEN (t).key_column = 'place' THEN 'row_place'::text ELSE 'place' END, stride);
 COMMENT ON FUNCTION inorder_internal.numbers_query(
     inorder_internal.feed_table, @extschema@.feed_batch, int8multirange, bigint) IS
 'Internal function. The query for the transaction numbers of every so many rows of a batch.';

@@ -61,6 +61,18 @@ SELECT f.t, count(*), bool_and(z.same) AS same, max(cardinality(z.sizes)) AS par
 SELECT z.* FROM steps AS f JOIN steps AS s ON s.t = f.t AND s.i = f.i + 2, feed_batch_between(f.p, s.p) AS batch, part_sizes(f.t, batch, 10000) AS z WHERE f.t = 'a'::regclass AND f.i = 4;
 SELECT s.* FROM steps AS f, feed_batch_between(f.p, f.p) AS batch, part_sizes(f.t, batch, 3) AS s WHERE f.t = 'a'::regclass AND f.i = 2;
 SELECT isempty((batch).transactions) AS none, z.* FROM feed_start('a') AS f, feed_batch_after('a', f, 30) AS first, feed_advance(f, first) AS inside, LATERAL (SELECT ROW('{}', (inside).partial, (inside).last_key, (inside).partial, (inside).last_key, (inside).members, (inside).origin)::feed_batch AS batch OFFSET 0) AS n, part_sizes('a', batch, 3) AS z;
+-- With a key's name of 63 bytes, which leaves no room for a longer one, and with the name of the place that is counted.
+SELECT repeat('本', 21) AS odd \gset
+CREATE TABLE long (n serial PRIMARY KEY, :"odd" bigint NOT NULL DEFAULT xact_id());
+CREATE TABLE placed (n serial PRIMARY KEY, place bigint NOT NULL DEFAULT xact_id());
+CREATE INDEX ON long USING brin (:"odd");
+CREATE INDEX ON placed USING brin (place);
+SELECT feed_enable('long', :'odd'), feed_enable('placed', 'place');
+INSERT INTO long SELECT FROM generate_series(1, 300);
+INSERT INTO long SELECT FROM generate_series(1, 300);
+INSERT INTO placed (n) SELECT generate_series(1, 300);
+INSERT INTO placed (n) SELECT generate_series(301, 600);
+SELECT t, s.* FROM unnest('{long,placed}'::regclass[]) AS t, feed_batch_after(t, feed_start(t)) AS batch, part_sizes(t, batch, 2) AS s;
 -- An order that a batch does not show in its numbers: a transaction that ended late is cut after younger ones.
 SELECT (f).transactions IS NOT NULL AS made FROM (SELECT feed_batch_between(ROW('{[0,5)}', 9, '{1}', NULL, NULL)::feed_position, ROW('{[0,5),[6,20)}', 5, '{7}', NULL, NULL)::feed_position) AS f) AS b;
 -- With an order column: inside of a set, or from set to set.
@@ -125,5 +137,5 @@ SELECT left(s, 5) || left(masked(substr(s, 6)), 110) AS error FROM (SELECT error
     'SELECT (feed_start(''a'')::jsonb || ''{"transactions": "{[1,"}'')::feed_position']) AS s) AS s;
 SELECT feed_position_of('null');
 SELECT feed_batch_of(feed_to_jsonb(b)) = b AS same, feed_position_of(feed_to_jsonb(p)) = p AS same FROM steps, feed_batch_after(t, p) AS b WHERE (t, i) = ('a'::regclass, 1);
-DROP TABLE a, b, c, d, e, steps;
+DROP TABLE a, b, c, d, e, long, placed, steps;
 DROP PROCEDURE fill; DROP FUNCTION rows_of, part_sizes, batch_from, masked;
