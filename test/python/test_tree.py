@@ -194,6 +194,18 @@ def test_links_between_documents_lead_somewhere() -> None:
             assert (document.parent / target).exists(), f"{document.name}: {target}"
 
 
+# The others pass --help on to a program.
+SHELL_SCRIPTS = [path for path in sorted((ROOT / "script").iterdir()) if "--help)" in path.read_text()]
+
+
+@pytest.mark.parametrize("path", SHELL_SCRIPTS, ids=lambda path: path.name)
+def test_scripts_say_what_they_are_for(path: Path) -> None:
+    """--help prints the comment at the beginning, whole, and does nothing."""
+    printed = subprocess.run([path, "--help"], check=True, capture_output=True, text=True, timeout=10)
+    comment = path.read_text().partition("\nset -eu")[0].splitlines()[1:]
+    assert printed.stdout.splitlines() == [re.sub("^# ?", "", line) for line in comment] and comment
+
+
 def test_no_registry_host_is_named() -> None:
     """Lock files and scripts carry hashes, never index URLs."""
     git = ["git", "-c", f"safe.directory={ROOT}", "ls-files"]
