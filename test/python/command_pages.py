@@ -13,8 +13,8 @@ MAN = ROOT / "docs" / "inorder.1"
 WIDE = 10_000  # lines are broken by what shows them
 HEAD = """# Commands
 
-What `--help` of each command says, as does the man page [inorder.1](inorder.1), which the package of Debian installs.
-Both files are written by `script/reference`.
+What `--help` of each command says, as does the man page [inorder.1](inorder.1), which pip and the
+package of Debian install. Both files are written by `script/reference`.
 
 What the commands are for: [tail and count](tail.md), [the lab](lab.md), [choosing a key](choose.md),
 [data sets](generate.md), [existing tables](feed-tables.md), [Citus](citus.md).

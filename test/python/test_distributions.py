@@ -57,14 +57,16 @@ def committed(*patterns: str) -> set[str]:
     return {name for name in names if any(re.fullmatch(pattern, name) for pattern in patterns)}
 
 
-def test_the_wheel_has_the_tool_and_the_sources_of_the_extension(dist: Path) -> None:
+def test_the_wheel_has_the_tool_its_man_page_and_the_sources_of_the_extension(dist: Path) -> None:
     """All of them, and nothing else."""
     with zipfile.ZipFile(dist / f"inorder-{__version__}-py3-none-any.whl") as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+        page = f"inorder-{__version__}.data/data/share/man/man1/inorder.1"
+        assert wheel.read(page).decode() == text("docs/inorder.1")
     tool = committed(r"inorder/.*")
     sources = committed("Makefile", r"inorder\.control", r"src/.*\.[ch]", r"sql/.*\.sql")
     assert len(sources) > 100
-    assert names == tool | {f"inorder/extension/source/{name}" for name in sources}
+    assert names == tool | {f"inorder/extension/source/{name}" for name in sources} | {page}
 
 
 def test_the_sdist_and_the_zip_file_have_all_files(dist: Path) -> None:

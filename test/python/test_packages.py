@@ -77,6 +77,9 @@ def test_pipx_and_the_extension_by_sudo(system: trees.Tree, dist: Path) -> None:
     system.install("pipx")
     pipx, tool = f"pipx install {FILES}-py3-none-any.whl", "~/.local/bin/inorder"
     system.run(f"{pipx}; {tool} tail --help; {tool} --version", user="user")
+    # The pipx of Debian 12 links no man pages.
+    pages = {path for path in system.files() if path.endswith("/man1/inorder.1") and "/pipx/" not in path}
+    assert pages == (set() if system.name == "debian-12" else {"/home/user/.local/share/man/man1/inorder.1"})
     lacking = system.attempt(f"{tool} extension install", user="user")
     named = re.search(r"apt-get install (.+?)   \(Debian", lacking.stderr)
     assert lacking.returncode == 2 and named, lacking.stderr
@@ -95,13 +98,15 @@ def test_pipx_and_the_extension_by_sudo(system: trees.Tree, dist: Path) -> None:
 
 
 def test_pip_into_an_empty_environment_and_the_demo(dist: Path) -> None:
-    """On a system with a compiler and without PostgreSQL: all that the demo needs comes by pip."""
+    """On a system with a compiler and without PostgreSQL: all that the demo needs comes by pip, and goes again."""
     with trees.pristine("debian-13") as system:
         system.bring(dist, "/srv/dist")
         system.run("apt-get purge -y -qq 'postgresql*'")
         system.install("python3-venv make gcc libc6-dev")
-        install = f"cd; python3 -m venv v; v/bin/pip install -q {FILES}-py3-none-any.whl"
-        system.run(f"{install}; v/bin/inorder tail --help", user="user")
+        system.run("cd; python3 -m venv v", user="user")
+        before = system.files()
+        system.run(f"v/bin/pip install -q {FILES}-py3-none-any.whl; v/bin/inorder tail --help", user="user")
+        assert "/home/user/v/share/man/man1/inorder.1" in system.files()
         lacking = system.attempt("v/bin/inorder demo", user="user")
         assert lacking.returncode == 2 and "pip install 'inorder[demo]'" in lacking.stderr
         system.run(f"cd; v/bin/pip install -q '{FILES}-py3-none-any.whl[demo]'", user="user")
@@ -109,6 +114,11 @@ def test_pip_into_an_empty_environment_and_the_demo(dist: Path) -> None:
         shown = system.run(f"cd; v/bin/inorder demo {small}; ls; ls /tmp", user="user")
         assert "bigint" in shown and "inorder-report.html" in shown.split() and "inorder-demo.jsonl" in shown.split()
         assert not re.search(r"^inorder-(?!demo|report)", shown, re.MULTILINE), "a folder is left in /tmp"
+        others = "v/bin/pip freeze --exclude inorder >others; v/bin/pip uninstall -q -y inorder -r others; rm others"
+        system.run(others, user="user")
+        assert {Path(path).name for path in system.files() - before} == {
+            "inorder-report.html", "inorder-demo.jsonl", "inorder-demo-reader.jsonl"
+        }  # fmt: skip
 
 
 def test_pgxn(system: trees.Tree, dist: Path) -> None:
