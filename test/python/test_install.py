@@ -195,8 +195,8 @@ def test_the_tool_finds_the_schema(cluster: Cluster, tmp_path: Path, tool: Tool,
     rows(empty, "RESET ROLE", f"ALTER DATABASE {empty.info.dbname} OWNER TO postgres")
     assert tool.run("count", "events").stdout == b"1\n"
     other = Tool(cluster, tmp_path, empty)
-    told = other.run("count", "events")
-    assert told.returncode == 2 and b"in schema elsewhere" in told.stderr and b"'edition_owner'" in told.stderr
+    refused = other.run("count", "events")
+    assert refused.returncode == 2 and b"in schema elsewhere" in refused.stderr and b"'edition_owner'" in refused.stderr
 
 
 @pytest.mark.server

@@ -123,8 +123,8 @@ def test_who_uses_the_tables_is_not_waited_for_long(cluster: Cluster, moved: tup
     before = rows(c, "SELECT oid, proname FROM pg_proc WHERE oid > 16383 ORDER BY oid")
     with connect(f"{cluster.dsn} dbname={c.info.dbname}") as writer:
         rows(writer, "SET search_path = app, inorder", "BEGIN", "INSERT INTO events (n) VALUES (7)")
-        told = tool.install("--move", "--edition", other, "--lock-timeout", "50ms", code=1)
-        assert "lock timeout; nothing was changed; HINT: try again" in told
+        message = tool.install("--move", "--edition", other, "--lock-timeout", "50ms", code=1)
+        assert "lock timeout; nothing was changed; HINT: try again" in message
         rows(writer, "ROLLBACK", "BEGIN", 'INSERT INTO "Parts {x}" (k) VALUES (7)', "PREPARE TRANSACTION 'writer'")
         assert "nothing was changed" in tool.install("--move", "--edition", other, "--lock-timeout", "50ms", code=1)
         assert rows(c, "SELECT oid, proname FROM pg_proc WHERE oid > 16383 ORDER BY oid") == before
@@ -147,8 +147,8 @@ def test_what_cannot_be_kept_is_refused(moved: tuple[Tool, Connection, str]) -> 
     )  # fmt: skip
     assert rows(c, "SELECT n FROM feed_read('g', null::g, 2)") == [(1,), (2,)]
     numbers = rows(c, "SELECT x FROM g")
-    told = tool.install("--move", "--edition", other, code=2)
-    assert "would be computed anew: x of app.g" in told and "--drop-expression" in told
+    message = tool.install("--move", "--edition", other, code=2)
+    assert "would be computed anew: x of app.g" in message and "--drop-expression" in message
     tool.install("--move", "--edition", other, "--drop-expression")
     assert rows(c, "SELECT x FROM g") == numbers
     rows(c, "INSERT INTO g (n) VALUES (4)")

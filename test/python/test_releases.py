@@ -69,7 +69,7 @@ def made(script: str) -> set[str]:
 
 @pytest.mark.parametrize("of_checkout", [True, False])
 def test_what_was_released_stays(tree: Path, of_checkout: bool) -> None:
-    """By its hash; and the sources of a released version are its script: whoever changes them begins the next one."""
+    """By its hash; and the sources of a released version are its script: a change of them begins the next one."""
     released = RELEASED if of_checkout else tree / "sql" / "released"
     hashes = (released / "SHA256SUMS").read_text() if released.exists() else ""
     listed = {name: digest for digest, name in (line.split("  ") for line in hashes.splitlines())}

@@ -19,7 +19,7 @@ from sql_edition import ROOT, install, write_edition
 
 # Who owns the database and installs the edition, and who uses it.
 ROLES = ("hosted_owner", "hosted_user")
-# Functions that views call, and so whoever reads the view, are needed with the view.
+# Functions that a view calls are called by its reader, so they are needed with the view.
 REVOKE_THE_REST = """
 DO $do$
 DECLARE

@@ -136,7 +136,7 @@ def test_who_may_move_a_feed_does_not_own_it(edition: Connection) -> None:
 
 @pytest.mark.server
 def test_workers_have_the_rights_of_readers(edition: Connection) -> None:
-    """Who may move a feed works on it; who may read its table sees what is not finished; others see nothing."""
+    """A role that may move a feed works on it; a reader of its table sees what is not finished; others see nothing."""
     run(edition, "SELECT feed_grant('f', 'plain_reader')")
     as_role(edition, "plain_reader")
     ((batch, token),) = run(edition, "SELECT batch, token FROM feed_take_batch('f', 'w', 2, owner => 'plain_owner')")

@@ -148,7 +148,7 @@ def test_an_update_keeps_everything(place: Place, released: str) -> None:
 
 
 def test_a_session_keeps_the_library_that_it_has_loaded(place: Place) -> None:
-    """It cannot update the extension, and is told to connect again."""
+    """It cannot update the extension; the hint is to connect again."""
     with place.database() as dsn, connect(dsn) as before:
         kept = Kept(before)
         place.install(NEXT)
@@ -182,7 +182,7 @@ def test_what_does_not_fit_is_refused(place: Place, label: str, library: str, sa
             refused, unused = (session, new) if library == __version__ else (new, session)
             message, hint = refusal(refused, READ)
             assert message == says and hint.startswith(hints)
-            # Whoever writes is not stopped, not even under the guard.
+            # Writers are not stopped, not even under the guard.
             kept.insert(refused, 1)
             execute(new, f"ALTER TYPE inorder_internal.interface_version RENAME VALUE '{label}' TO '1'")
             unused.close()
