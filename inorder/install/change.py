@@ -9,7 +9,7 @@ from inorder.errors import InputError
 from inorder.install.edition import COMMENT
 from inorder.install.offer import SQL, TLE, C, Installed
 from inorder.install.target import Target
-from inorder.install.update import update
+from inorder.install.update import tle_update, update
 
 Row = Mapping[str, Any]
 ON_TABLES = ("guard", "notify", "default", "generated", "clone")
@@ -78,14 +78,20 @@ def upgrade(target: Target, installed: Installed) -> Installed:
     elif installed.edition == SQL:
         target.run(update(target.sources, installed.version, installed.schema))
     else:
-        script = update(target.sources, installed.version, "@extschema@")
-        target.connection.execute(
-            "SELECT pgtle.install_update_path('inorder', %s, %s, %s)", (installed.version, target.version, script)
-        )
-        target.run(sql.SQL("ALTER EXTENSION inorder UPDATE TO {}").format(sql.Literal(target.version)))
+        update_tle(target, installed)
     after = target.offer().installed
     assert after is not None
     return after
+
+
+def update_tle(target: Target, installed: Installed) -> None:
+    """By pg_tle, which afterwards creates this version, too: pg_dump does not say which one to restore."""
+    script = tle_update(target.sources, installed.version)
+    versions = (installed.version, target.version)
+    target.connection.execute("SELECT pgtle.uninstall_update_path_if_exists('inorder', %s, %s)", versions)
+    target.connection.execute("SELECT pgtle.install_update_path('inorder', %s, %s, %s)", (*versions, script))
+    target.connection.execute("SELECT pgtle.set_default_version('inorder', %s)", (target.version,))
+    target.run(sql.SQL("ALTER EXTENSION inorder UPDATE TO {}").format(sql.Literal(target.version)))
 
 
 def release(target: Target, dependents: Iterable[Row]) -> None:

@@ -184,11 +184,15 @@ def tle_script(sources: Path) -> str:
 
 def tle_file(sources: Path) -> str:
     """What registers that script with pg_tle."""
-    text = tle_script(sources)
-    assert TLE_QUOTE not in text
     return (
         f"-- inorder {version(sources)}, the SQL edition for pg_tle. A member of pgtle_admin runs this file; then\n"
         "--   CREATE SCHEMA inorder; CREATE EXTENSION inorder SCHEMA inorder;\n"
         f"SELECT pgtle.install_extension('inorder', '{version(sources)}',\n"
-        f"    '{COMMENT}', {TLE_QUOTE}\n{text}{TLE_QUOTE});\n"
+        f"    '{COMMENT}', {tle_quoted(tle_script(sources))});\n"
     )
+
+
+def tle_quoted(text: str) -> str:
+    """A script as an argument of a function of pg_tle."""
+    assert TLE_QUOTE not in text
+    return f"{TLE_QUOTE}\n{text}{TLE_QUOTE}"

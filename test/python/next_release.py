@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from inorder import __version__
@@ -110,6 +111,16 @@ def make_changes(tree: Path) -> None:
         file.write(f"{state}CREATE OR REPLACE {changed[1]}{(MADE_UP / 'added.sql').read_text()}")
     with (tree / "sql" / "update" / f"inorder-sql--{__version__}--{NEXT}.sql").open("a") as file:
         file.write(state)
+
+
+def tool(tree: Path, cluster: Cluster, *arguments: str) -> str:
+    """Run the tool of that tree against a server; what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "inorder", *arguments], check=False, capture_output=True, text=True, cwd="/",
+        env=cluster.environment() | {"PYTHONPATH": str(tree)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def build(server: Server, tree: Path, folder: Path) -> Path:

@@ -4,13 +4,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from inorder import __version__
 from inorder.database import Connection, connect
+from inorder.extension.building import run_make
 from inorder.install.offer import SQL, TLE, C
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
 
+import next_release
 from conftest import SETTINGS
 from editions import OBJECTS, Tool, database, rows
+from extension_objects import difference, objects
+from kept_state import Kept
+from next_release import COLUMN, NEXT
 
 pytestmark = pytest.mark.server
 DUMPED = ["feed_table", "feed", "worker_batch", "counted_table"]
@@ -88,3 +94,62 @@ def test_what_prevents_it(preloaded_tle: Cluster, tool: Tool, with_tle: Connecti
             rows(owner, "CREATE EXTENSION inorder SCHEMA taken")
         rows(owner, "CREATE SCHEMA inorder", "CREATE EXTENSION inorder SCHEMA inorder")
     assert "is there already" in tool.install()
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sources of the made-up next version, with a tool that has no other."""
+    made = tmp_path_factory.mktemp("tle") / "tree"
+    next_release.copy_tree(made)
+    next_release.begin_next(made)
+    next_release.make_changes(made)
+    return made
+
+
+def test_an_update_keeps_everything(preloaded_tle: Cluster, tool: Tool, with_tle: Connection, tree: Path) -> None:
+    """To the made-up next version: feeds, batches that are out, counts; then the objects are those of a new package."""
+    tool.install("--edition", TLE)
+    rows(with_tle, "SET ROLE tle_owner", "SET search_path = public, inorder")
+    kept = Kept(with_tle)
+    state = kept.state(with_tle)
+    where = f"{preloaded_tle.dsn} user=tle_owner dbname="
+    name = with_tle.info.dbname
+    said = next_release.tool(tree, preloaded_tle, "install", "--upgrade", "--dsn", where + name)
+    assert said.startswith(f"upgraded {__version__} to inorder {NEXT} (SQL edition by pg_tle)")
+    assert kept.state(with_tle, like=state) == state
+    kept.goes_on(with_tle)
+    assert rows(with_tle, "SELECT added(1)") == [(2,)]
+    rows(with_tle, "SELECT feed_rename('read', 'renamed')")
+    assert rows(with_tle, f"SELECT {COLUMN} FROM inorder_internal.feed WHERE name = 'renamed'") == [(1,)]
+    for action in ("--upgrade", "--verify"):
+        said = next_release.tool(tree, preloaded_tle, "install", action, "--dsn", where + name)
+        assert said.startswith(f"inorder {NEXT} (SQL edition by pg_tle) in schema inorder is")
+    rows(with_tle, "SELECT feed_drop(name) FROM feeds", "DROP TABLE events")
+    with database(preloaded_tle, "tle_owner") as fresh:
+        rows(fresh, "CREATE EXTENSION pg_tle")
+        next_release.tool(tree, preloaded_tle, "install", "--edition", TLE, "--dsn", where + fresh.info.dbname)
+        found = [of_inorder(objects(preloaded_tle, each.info.dbname)) for each in (with_tle, fresh)]
+    different = difference(*found)
+    assert not different, different
+    assert len(found[0]) > 700
+    # As a restore does.
+    rows(with_tle, "DROP EXTENSION inorder", "CREATE EXTENSION inorder SCHEMA inorder")
+    assert rows(with_tle, "SELECT extversion FROM pg_extension WHERE extname = 'inorder'") == [(NEXT,)]
+
+
+def test_the_file_updates_it_too(preloaded_tle: Cluster, tool: Tool, with_tle: Connection, tree: Path) -> None:
+    """That make writes beside the one of the plain edition, without the tool."""
+    tool.install("--edition", TLE)
+    makefile = tree / "Makefile"
+    run_make(preloaded_tle.original, makefile, tree.parent / "make", "sql-edition")
+    text = (tree.parent / "make" / f"inorder-tle--{__version__}--{NEXT}.sql").read_text()
+    rows(with_tle, "SET ROLE tle_owner", text, "ALTER EXTENSION inorder UPDATE")
+    assert rows(with_tle, "SELECT inorder.added(1)") == [(2,)]
+    where = f"{preloaded_tle.dsn} user=tle_owner dbname={with_tle.info.dbname}"
+    said = next_release.tool(tree, preloaded_tle, "install", "--verify", "--dsn", where)
+    assert said.startswith(f"inorder {NEXT} (SQL edition by pg_tle) in schema inorder is as this version")
+
+
+def of_inorder(found: dict[str, str]) -> dict[str, str]:
+    """Without pg_tle, and what it keeps of the packages that it knows."""
+    return {name: text for name, text in found.items() if " pgtle " not in name and not name.endswith(" pg_tle")}

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -279,13 +278,10 @@ def test_the_tool_updates_the_sql_edition(place: Place, stages: dict[str, Path],
     """By inorder install of the next version, which finds nothing that differs afterwards."""
     tree = stages[NEXT].parents[1] / "tree"
     dsn = edition(tree / "sql" / "released" / f"inorder-sql--{__version__}.sql")
-    said = []
-    for action in ("--upgrade", "--verify"):
-        command = [sys.executable, "-m", "inorder", "install", action, "--dsn", f"{dsn} user=installer"]
-        environment = place.cluster.environment() | {"PYTHONPATH": str(tree)}
-        done = subprocess.run(command, check=False, capture_output=True, text=True, cwd="/", env=environment)
-        assert done.returncode == 0, done.stderr
-        said.append(done.stdout)
+    said = [
+        next_release.tool(tree, place.cluster, "install", action, "--dsn", f"{dsn} user=installer")
+        for action in ("--upgrade", "--verify")
+    ]
     assert said[0].startswith(f"upgraded {__version__} to inorder {NEXT} (SQL edition)")
     assert f"inorder {NEXT} (SQL edition)" in said[1] and "is as this version installs it" in said[1]
 
