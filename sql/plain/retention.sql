@@ -1,9 +1,12 @@
 ---- feed_passed: plpgsql
 DECLARE
     caller oid := inorder_internal.caller();
+    t inorder_internal.feed_table;
 BEGIN
     PERFORM inorder_internal.check_reader(caller, relation);
-    RETURN inorder_internal.passed(inorder_internal.table_of(relation));
+    t := inorder_internal.table_of(relation);
+    PERFORM inorder_internal.lock_tree(relation, 'ACCESS SHARE'), inorder_internal.prove_ground(t, caller);
+    RETURN inorder_internal.passed(t);
 END
 ---- feed_passed_partitions: plpgsql reads
 DECLARE

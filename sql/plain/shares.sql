@@ -157,7 +157,9 @@ BEGIN
                                                                pg_backend_pid(), 0);
         given := FOUND;
     END IF;
-    IF given AND pieces > 0 AND (k.next).is_all THEN
+    IF given AND pieces = 0 THEN
+        PERFORM inorder_internal.prove_ground(k.t, k.caller);
+    ELSIF given AND (k.next).is_all THEN
         PERFORM inorder_internal.note_caught_up(k.feed, k.asked);
     END IF;
 END $$;

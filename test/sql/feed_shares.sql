@@ -75,6 +75,11 @@ SELECT feed_wait('f', '0');
 SELECT rows_of(:one);
 SELECT feed_retry_batch('f', :one);
 SELECT * FROM queued;
+-- A batch that is there is not given out of a table that cannot be read.
+BEGIN;
+ALTER TABLE events DISABLE TRIGGER zz_inorder_update;
+SELECT * FROM feed_take_batch('f', 'w', 6);
+ROLLBACK;
 SELECT batch = :one AS same, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
 SELECT feed_finish_batch('f', :one, token => :one_token);
 SELECT feed_passed('events') <= (SELECT uuid_xact_id(id) FROM events WHERE stream = 'c' AND version = 6) AS waits;
