@@ -5,7 +5,6 @@ database of these tests revokes that, and all else in pg_catalog that could be r
 name: so what it needs is what it names, and its script refuses servers that lack one of these.
 """
 
-import csv
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,8 @@ from inorder.install.edition import names
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
 
-from sql_edition import ROOT, install, write_edition
+from providers import documented, may_use
+from sql_edition import install, write_edition
 
 # Who owns the database and installs the edition, and who uses it.
 ROLES = ("hosted_owner", "hosted_user")
@@ -63,12 +63,6 @@ def hosted(cluster: Cluster) -> Iterator[Connection]:
         admin.execute(f"DROP ROLE {', '.join(ROLES)}".encode())
 
 
-def documented() -> list[dict[str, str]]:
-    """What is known of providers."""
-    with (ROOT / "test" / "providers.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def needed(folder: Path) -> list[str]:
     """What the script names."""
     return names(write_edition(folder, "inorder").read_text())
@@ -88,12 +82,7 @@ def test_it_works_with_what_it_names(server: Server, cluster: Cluster, hosted: C
     """Keys, feeds, counts, guard and views, where all else of pg_catalog is revoked; for a role without privileges."""
     hosted.execute((REVOKE_THE_REST % ",".join(needed(shared_folder))).encode())
     for entry in documented():
-        kind, name = ("table", "regclass") if entry["privilege"] == "select" else ("function", "regprocedure")
-        left = hosted.execute(
-            f"SELECT has_{kind}_privilege('hosted_user', o, %s) FROM to_{name}(%s) AS o WHERE o IS NOT NULL".encode(),
-            [entry["privilege"], f"pg_catalog.{entry['object']}"],
-        )
-        assert left.fetchall() in ([], [(False,)]), entry
+        assert not may_use(hosted, entry, "hosted_user"), entry
     install(server, cluster, write_edition(shared_folder, "inorder"), "hosted", role="hosted_owner")
     for statement in (
         "SET ROLE hosted_owner", "GRANT CREATE ON SCHEMA public TO hosted_user", "SET ROLE hosted_user",

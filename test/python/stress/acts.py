@@ -29,18 +29,18 @@ class Stage:
 
     primary: Cluster
     young: Cluster
-    standby: Standby | None = None  # of an edition that has any
+    standby: Standby  # to be promoted; readers are there if the edition can read on one
     is_later: bool = False
     is_promoted: bool = False
 
     @property
     def clusters(self) -> list[Cluster]:
         """Those in which there was a load."""
-        return [self.primary, *([self.standby] if self.standby else [])]
+        return [self.primary, self.standby]
 
     def catch_up(self) -> None:
         """Let the standby have everything, as long as it is one."""
-        if self.standby and not self.is_promoted:
+        if not self.is_promoted:
             with connect(self.primary.dsn) as connection:
                 connection.execute("CHECKPOINT")  # from which it knows what a crash has ended
             self.standby.catch_up()
@@ -56,7 +56,6 @@ class Stage:
 def promote(world: World, stage: Stage, seconds: float) -> None:
     """The primary dies with what it had not sent; the standby goes on in its place."""
     rng = world.randomness("promotion")
-    assert stage.standby is not None
     if world.broken.wait(seconds / 2):
         return
     safe = {table: set(world.ledger.committed[table]) for table in TABLES}

@@ -3,37 +3,36 @@
 import os
 import random
 import signal
+import time
 from contextlib import suppress
-from pathlib import Path
 
 import psycopg
 from inorder.database import connect
+from inorder.lab.instruments.processes import children_of, state_and_parent, status_of
 from inorder.lab.server.cluster import Cluster
 
 
-def children_of(process: int) -> list[int]:
-    """The processes that a process has started."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                stat = (entry / "stat").read_text()
-            except OSError:
-                continue  # it has just ended
-            if int(stat.rpartition(")")[2].split()[1]) == process:
-                found.append(int(entry.name))
-    return found
+def has_ended(process: int) -> bool:
+    """Whether it runs no more, though nobody may have heard of it yet."""
+    try:
+        return state_and_parent(status_of(process))[0] == "Z"
+    except OSError:
+        return True
 
 
 def kill_all(cluster: Cluster) -> None:
     """The server with all its processes, at once; nothing is written any more."""
     assert cluster.process is not None
     cluster.process.send_signal(signal.SIGSTOP)  # it must not start another one meanwhile
-    for child in children_of(cluster.process.pid):
+    children = children_of(cluster.process.pid)
+    for child in children:
         os.kill(child, signal.SIGKILL)
     cluster.process.kill()
     cluster.process.wait()
     cluster.process = None
+    # On a busy machine they end later, and the server does not start while one has its shared memory.
+    while not all(map(has_ended, children)):
+        time.sleep(0.01)
 
 
 def kill_one(cluster: Cluster, rng: random.Random) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 from inorder.database import connect
 from psycopg.conninfo import make_conninfo
 
-STANDBY = "hot standbys"
+import providers
+
+STANDBY = "reading on hot standbys"
 
 SCRIPT = Path(__file__).resolve().parents[3] / "script" / "sql-edition"
 SCHEMA = "inorder"
@@ -51,6 +53,8 @@ class Edition:
             with connect(superuser) as connection:
                 connection.execute("CREATE EXTENSION inorder")
             return
+        with connect(superuser) as connection:
+            providers.revoke(connection)
         script = subprocess.run([sys.executable, SCRIPT, "--schema", SCHEMA], check=True, capture_output=True).stdout
         with connect(make_conninfo(superuser, user=INSTALLER)) as connection:
             connection.execute(script)

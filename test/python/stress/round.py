@@ -39,6 +39,7 @@ SETTINGS = {
     "fsync": "off",
     "shared_buffers": "256MB",
     "max_wal_size": "8GB",
+    "wal_keep_size": "4GB",  # a standby that starts late still finds what it has not received
     "max_prepared_transactions": "40",
     "max_connections": "120",
     "deadlock_timeout": "200ms",
@@ -173,18 +174,17 @@ def compare_all(world: World, readers: Sequence[Reader]) -> None:
 
 
 def later_acts(world: World, stage: Stage, readers: Sequence[Reader]) -> tuple[list[Reader], list[Line]]:
-    """A promotion in the midst of it all, if there is a standby, and a restore into a younger server.
+    """A promotion in the midst of it all, and a restore into a younger server.
 
     The readers as they are then, and what those got that end with the promoted server.
     """
     stage.is_later = True
     readers = [reader.again() for reader in readers]
-    if stage.standby:
-        play(world, stage, readers, lambda _: promote(world, stage, LATER_SECONDS))
-        if world.problems:
-            return readers, []
-        stage.check_promotion(world, readers)
-        check_tables(world)
+    play(world, stage, readers, lambda _: promote(world, stage, LATER_SECONDS))
+    if world.problems:
+        return readers, []
+    stage.check_promotion(world, readers)
+    check_tables(world)
     compare_all(world, readers)
     if world.problems:
         return readers, []
@@ -198,8 +198,6 @@ def started(stack: ExitStack, server: Server, edition: Edition) -> Stage:
     """The servers of a round."""
     primary, young = (stack.enter_context(Cluster(server, () if edition.user is None else None)) for _ in range(2))
     primary.start(SETTINGS)
-    if not edition.has(STANDBY):
-        return Stage(primary, young)
     standby = stack.enter_context(Standby(primary))
     standby.start(SETTINGS | LAG)
     return Stage(primary, young, standby)
@@ -219,7 +217,7 @@ def run_round(
     """A round on a server, and a standby, of its own."""
     with ExitStack() as stack:
         stage = started(stack, server, edition)
-        standby = stage.standby.dsn if stage.standby else ""
+        standby = stage.standby.dsn if edition.has(STANDBY) else ""
         world = World(stage.primary.dsn, seed, standby, edition, is_long=is_long)
         readers = all_readers(world)
         for reader in readers:

@@ -1,0 +1,34 @@
+"""What providers of hosted servers are documented to take away from roles: test/providers.csv, each with its source."""
+
+import csv
+from pathlib import Path
+
+from inorder.database import Connection
+
+LIST = Path(__file__).resolve().parents[1] / "providers.csv"
+# Of functions, and of tables and views.
+KINDS = {"execute": ("function", "regprocedure"), "select": ("table", "regclass")}
+
+
+def documented() -> list[dict[str, str]]:
+    """All entries."""
+    with LIST.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def may_use(connection: Connection, entry: dict[str, str], role: str) -> bool | None:
+    """Whether a role has what an entry names; None if this server does not know it."""
+    kind, name = KINDS[entry["privilege"]]
+    row = connection.execute(
+        f"SELECT has_{kind}_privilege(%s, o, %s) FROM to_{name}(%s) AS o WHERE o IS NOT NULL".encode(),
+        [role, entry["privilege"], f"pg_catalog.{entry['object']}"],
+    ).fetchone()
+    return None if row is None else bool(row[0])
+
+
+def revoke(connection: Connection) -> None:
+    """Take all of it away from every role of a database, as its superuser."""
+    for entry in documented():
+        if may_use(connection, entry, "public") is not None:
+            kind, _ = KINDS[entry["privilege"]]
+            connection.execute(f"REVOKE ALL ON {kind} pg_catalog.{entry['object']} FROM PUBLIC".encode())
