@@ -2,64 +2,34 @@
 package main
 
 import (
-	"context"
-	"errors"
+	"database/sql"
 	"log"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	_ "github.com/jackc/pgx/v5/stdlib"
 )
 
-func work(ctx context.Context, source, sink *pgx.Conn) error {
-	var batch, token *int64
-	var rows *string
-	take := "SELECT batch, token FROM feed_take_batch('mailer', $1, max_rows => 100, lease => '1 minute')"
-	if err := source.QueryRow(ctx, take, os.Args[1]).Scan(&batch, &token); err != nil {
-		return err
-	}
-	if batch == nil {
-		_, err := source.Exec(ctx, "SELECT feed_wait('mailer')") // at most a second
-		return err
-	}
-	read := "SELECT json_agg(row)::text FROM feed_batch_rows('mailer', $1, null::events) AS row"
-	if err := source.QueryRow(ctx, read, batch).Scan(&rows); err != nil {
-		return err
-	}
-	statement, arguments := "SELECT feed_finish_batch('mailer', $1, token => $2)", []any{batch, token}
-	_, failure := sink.Exec(ctx, "SELECT store_batch($1, $2)", batch, rows)
-	if failure != nil {
-		statement = "SELECT feed_fail_batch('mailer', $1, $2, $3, retry_after => '1 second')"
-		arguments = append(arguments, failure.Error())
-	}
-	_, err := source.Exec(ctx, statement, arguments...)
-	return errors.Join(failure, err)
-}
-
-func session(stop, ctx context.Context) error {
-	sink, err := pgx.Connect(ctx, os.Getenv("SINK"))
-	if err != nil {
-		return err
-	}
-	defer sink.Close(ctx)
-	source, err := pgx.Connect(ctx, os.Getenv("SOURCE"))
-	if err != nil {
-		return err
-	}
-	defer source.Close(ctx)
-	for err == nil && stop.Err() == nil {
-		err = work(ctx, source, sink)
-	}
-	return err
-}
-
 func main() {
-	stop, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer cancel()
-	for stop.Err() == nil {
-		if err := session(stop, context.Background()); err != nil {
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
+	source, _ := sql.Open("pgx", os.Getenv("SOURCE")) // connects when it is used, and whenever that was lost
+	sink, _ := sql.Open("pgx", os.Getenv("SINK"))
+	for len(stop) == 0 {
+		var batch, token, rows, failure any
+		err := sink.Ping() // while the sink is away, no batch is taken
+		if err == nil {
+			err = source.QueryRow("CALL take_batch($1)", os.Args[1]).Scan(&batch, &token, &rows)
+		}
+		if err == nil && batch != nil {
+			if _, refused := sink.Exec("SELECT store_batch($1, $2)", batch, rows); refused != nil {
+				failure = refused.Error()
+			}
+			_, err = source.Exec("SELECT end_batch($1, $2, $3)", batch, token, failure)
+		}
+		if err != nil {
 			log.Print("trying again: ", err)
 			time.Sleep(time.Second)
 		}

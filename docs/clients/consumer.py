@@ -7,23 +7,19 @@ from threading import Event
 
 import psycopg
 
-TAKE = "SELECT batch, token FROM feed_take_batch('mailer', %s, max_rows => 100, lease => '1 minute')"
-ROWS = "SELECT json_agg(row)::text FROM feed_batch_rows('mailer', %s, null::events) AS row"
-FAIL = "SELECT feed_fail_batch('mailer', %s, %s, %s, retry_after => '1 second')"
 HOW = {"autocommit": True, "prepare_threshold": None}
 
 
 def work(source, sink):
-    batch, token = source.execute(TAKE, [sys.argv[1]]).fetchone()
+    batch, token, rows = source.execute("CALL take_batch(%s)", [sys.argv[1]]).fetchone()
     if batch is None:
-        return source.execute("SELECT feed_wait('mailer')")  # at most a second
-    (rows,) = source.execute(ROWS, [batch]).fetchone()
+        return
     try:
         sink.execute("SELECT store_batch(%s, %s)", [batch, rows])
     except psycopg.Error as error:
-        source.execute(FAIL, [batch, token, str(error)])
+        source.execute("SELECT end_batch(%s, %s, %s)", [batch, token, str(error)])
         raise
-    return source.execute("SELECT feed_finish_batch('mailer', %s, token => %s)", [batch, token])
+    source.execute("SELECT end_batch(%s, %s, null)", [batch, token])
 
 
 stop = Event()

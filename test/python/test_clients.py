@@ -1,5 +1,6 @@
 """The consumers of docs/clients: killed, cut off and stopped under load, each row arrives exactly once."""
 
+import json
 import os
 import re
 import shutil
@@ -9,10 +10,13 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+import psycopg
 import pytest
+from inorder.database import connect
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.temporary import service_account
 
@@ -31,9 +35,9 @@ BATCH = "SELECT batch FROM feed_batches WHERE set_aside IS NULL"
 
 
 @pytest.fixture
-def shop(cluster: Cluster, template: str) -> Iterator[Shop]:
+def shop(cluster: Cluster, edition_name: str, request: pytest.FixtureRequest) -> Iterator[Shop]:
     """Rows, and where they go to."""
-    made = Shop(cluster, template)
+    made = Shop(cluster, request.getfixturevalue({"c": "template", "sql": "sql_template"}[edition_name]))
     yield made
     made.close()
 
@@ -228,14 +232,52 @@ def check_the_end(shop: Shop, consumer: Consumer, poisoned: list[str]) -> None:
     assert shop.arrived() == Counter(committed)
 
 
-NO_CODE = re.compile(
-    r'^(?:import \(\n(?:.*\n)*?\)|[ \t]*(?:(?:import|from|use|using|package) .*|(?://|""").*|[{}()\[\];, ]*))$', re.M
-)
+WAITING = b"SELECT backend_xid FROM pg_stat_activity WHERE pid = %s AND state = 'active' AND wait_event IS NOT NULL"
+
+
+@pytest.mark.editions
+def test_a_worker_that_waits_holds_nothing(shop: Shop) -> None:
+    """No transaction is open that has a number, so no lock on the feed; and it returns as soon as there are rows."""
+    with connect(f"{shop.cluster.dsn} dbname=shop") as worker, ThreadPoolExecutor(1) as pool:
+        taken = pool.submit(lambda: worker.execute("CALL take_batch('one')").fetchall())
+        state = (
+            "SELECT backend_xid FROM pg_stat_activity WHERE pid = %s AND query LIKE 'CALL%%' AND wait_event IS NOT NULL"
+        )
+        state += " AND state = 'active'"
+        wait_for(lambda: shop.source.execute(state.encode(), [worker.info.backend_pid]).fetchall() == [(None,)])
+        (key,) = shop.insert(shop.source, ["new"])
+        assert taken.result(PATIENCE) == [(None, None, None)]
+        ((batch, token, rows),) = worker.execute("CALL take_batch('one')")
+        assert json.loads(str(rows)) == [{"id": key, "body": "new"}]
+        worker.execute("SELECT end_batch(%s, %s, null)", [batch, token])
+    assert shop.unfinished() == 0
+
+
+UNREADABLE = """
+CREATE TYPE unreadable AS ENUM ('');
+CREATE FUNCTION fail(unreadable) RETURNS json LANGUAGE plpgsql AS 'BEGIN RAISE ''cannot be read''; END';
+CREATE CAST (unreadable AS json) WITH FUNCTION fail(unreadable);
+ALTER TABLE events ADD COLUMN bad unreadable;
+INSERT INTO events (bad) VALUES ('')
+"""
+
+
+@pytest.mark.editions
+def test_a_batch_that_cannot_be_read_is_set_aside(shop: Shop) -> None:
+    """Each attempt counts, though the call fails; so does one that the sink refuses, whose reason is kept."""
+    shop.source.execute(UNREADABLE.encode())
+    for _ in range(5):
+        with pytest.raises(psycopg.errors.RaiseException, match="cannot be read"):
+            shop.source.execute("CALL take_batch('one')")
+    shop.insert(shop.source, ["new"])
+    ((batch, token, _),) = shop.source.execute("CALL take_batch('one')")
+    shop.source.execute("SELECT end_batch(%s, %s, '')", [batch, token])
+    seen = b"SELECT batch, tries, reason, set_aside IS NULL, lease_end > failed FROM feed_batches ORDER BY batch"
+    assert shop.source.execute(seen).fetchall() == [(1, 5, None, False, None), (batch, 1, "", True, True)]
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("[cC]onsumer*")), ids=lambda path: path.name)
 def test_a_consumer_is_short(path: Path) -> None:
-    """Under 40 lines, where a language permits it; elsewhere without imports, comments, and lines of brackets only."""
-    text = path.read_text() if path.suffix in (".py", ".mjs") else NO_CODE.sub("", path.read_text())
-    code = [line for line in text.splitlines() if line.strip()]
-    assert 20 < len(code) < 40
+    """With imports, comments and blank lines, none of them wider than the lines of this project."""
+    lines = path.read_text().splitlines()
+    assert len(lines) < 40 and max(map(len, lines)) <= 120
