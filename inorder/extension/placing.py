@@ -11,12 +11,17 @@ from pathlib import Path
 from inorder.errors import InorderError, InputError
 from inorder.lab.server.servers import Server
 
+LIBRARIES = (".so", ".dylib")
 PACKAGE_MANAGERS = (("dpkg-query", "-S"), ("rpm", "-qf"))
 
 
 def built_files(stage: Path) -> list[tuple[Path, Path]]:
-    """The files below stage, each with its path on the server: the control file, which makes it visible, last."""
-    files = sorted((path for path in stage.rglob("*") if path.is_file()), key=lambda path: path.suffix == ".control")
+    """The files below stage, each with its path on the server.
+
+    The library first, which scripts need, and last the control file, which makes the version visible.
+    """
+    found = (path for path in stage.rglob("*") if path.is_file())
+    files = sorted(found, key=lambda path: (path.suffix == ".control", path.suffix not in LIBRARIES, path))
     return [(path, Path("/") / path.relative_to(stage)) for path in files]
 
 
@@ -80,7 +85,7 @@ def may_without_password() -> bool:
 
 def mode_of(path: Path) -> int:
     """As make installs them: libraries can be executed."""
-    return 0o755 if path.suffix in {".so", ".dylib"} else 0o644
+    return 0o755 if path.suffix in LIBRARIES else 0o644
 
 
 def place(stage: Path) -> list[Path]:
