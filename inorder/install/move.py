@@ -12,7 +12,7 @@ import psycopg
 from psycopg import sql
 
 from inorder.errors import InorderError, InputError
-from inorder.install import change, state
+from inorder.install import change, generator, state
 from inorder.install.offer import C, Installed, Offer, chosen
 from inorder.install.target import Target
 
@@ -26,22 +26,30 @@ def move(target: Target, offer: Offer, before: Installed, kind: str, drop_expres
     if before.edition == C and not offer.is_superuser:
         raise InputError(f"only a superuser can move {before}: its state belongs to role '{before.owner}'")
     dependents = target.dependents(before)
-    check(dependents, before, drop_expression)
+    keeps = not drop_expression
+    may_keep = offer.is_superuser or C not in (before.edition, kind)
+    check(dependents, before, drop_expression, may_keep)
     try:
         lock(target, dependents)
     except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as error:
         raise InorderError(f"{str(error).splitlines()[0]}; nothing was changed; HINT: try again, or end who uses the "
                            "tables, or give a longer --lock-timeout") from error  # fmt: skip
     dependents = target.dependents(before)  # again, now that nobody changes them
-    check(dependents, before, drop_expression)
-    kept = state.take(target)
+    check(dependents, before, drop_expression, may_keep)
+    kept = state.take(target, keeps)
     channels = notified(target)
-    change.release(target, dependents)
+    changed = [item for item in dependents if item["kind"] != "generated" or not keeps]
+    has_generated = len(changed) < len(dependents)
+    change.release(target, changed)
     convert(target, dependents, "text")
+    if has_generated:
+        generator.put_aside(target, before)
     change.drop(target, before)
     after = change.install(target, kind)
     target.run("SET LOCAL search_path = pg_catalog, pg_temp")
-    give_defaults(target, dependents, before, after)
+    if has_generated:
+        generator.put_back(target, after)
+    give_defaults(target, changed, before, after)
     restore(target, kept, after)
     convert(target, dependents, after.schema)
     for item in dependents:
@@ -54,15 +62,9 @@ def move(target: Target, offer: Offer, before: Installed, kind: str, drop_expres
     return after
 
 
-def check(dependents: list[dict[str, Any]], before: Installed, drop_expression: bool) -> None:
+def check(dependents: list[dict[str, Any]], before: Installed, drop_expression: bool, may_keep: bool) -> None:
     """An error if something cannot be kept."""
-    generated = [item for item in dependents if item["kind"] == "generated" and not item["is_inherited"]]
-    if generated and not drop_expression:
-        names = ", ".join(f"{item['column_name']} of {item['relation_name']}" for item in generated)
-        raise InputError(
-            f"{before} cannot be moved: generated columns call it, and would be computed anew: {names}\n"
-            "HINT: --drop-expression makes them columns with a default instead, of the same values, with a guard"
-        )
+    check_generated(dependents, before, drop_expression, may_keep)
     change.refuse(dependents, (*MOVED, "generated"), f"{before} cannot be moved")
     wrong = [item for item in dependents if item["kind"] == "column" and not is_kept_type(item, before)]
     if wrong:
@@ -70,6 +72,29 @@ def check(dependents: list[dict[str, Any]], before: Installed, drop_expression: 
         raise InputError(
             f"{before} cannot be moved: these columns are of its types: {names}; HINT: change them to text"
         )
+
+
+def check_generated(
+    dependents: list[dict[str, Any]], before: Installed, drop_expression: bool, may_keep: bool
+) -> None:  # fmt: skip
+    """An error if an expression can neither stay, since its function may be changed, nor become a default."""
+    generated = [item for item in dependents if item["kind"] == "generated" and not item["is_inherited"]]
+    if others := [item for item in generated if item["uses_others"]]:
+        raise InputError(
+            f"{before} cannot be moved: generated columns use more of it than xact_id_generated(): {named(others)}\n"
+            "HINT: ALTER TABLE … ALTER COLUMN … DROP EXPRESSION keeps their values"
+        )
+    if generated and not (may_keep or drop_expression):
+        raise InputError(
+            f"{before} cannot be moved: only a superuser can keep generated columns, whose function becomes one in C: "
+            f"{named(generated)}\n"
+            "HINT: let a superuser move it; --drop-expression makes them columns with a default, of the same values"
+        )
+
+
+def named(columns: Iterable[dict[str, Any]]) -> str:
+    """Columns of tables, as a list."""
+    return ", ".join(f"{item['column_name']} of {item['relation_name']}" for item in columns)
 
 
 def is_kept_type(item: dict[str, Any], before: Installed) -> bool:

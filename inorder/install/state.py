@@ -57,6 +57,7 @@ class State:
 
     rows: dict[str, Rows]
     stamps: Stamps
+    generated: frozenset[str]  # of these the tables whose numbers are generated
 
     def relations(self, table: str) -> list[str]:
         """The tables that a table of the state names, by oid."""
@@ -69,11 +70,15 @@ def stamps(target: Target) -> Stamps:
 
 
 def expected(target: Target, state: State, edition: str) -> Stamps:
-    """The stamps of guards that this transaction will make: it made each of their triggers, of which C has one less."""
+    """The stamps of guards that this transaction will make: it made each of their triggers, of which C has one less.
+
+    It changes no expression; one that it has dropped is no longer there.
+    """
     row = target.connection.execute("SELECT pg_current_xact_id()::xid::text::bigint").fetchone()
     assert row is not None
     xid = int(str(row[0]))
-    return {name: [xid] * (2 if edition == C else 3) for name in state.stamps}
+    triggers = [xid] * (2 if edition == C else 3)
+    return {name: [*triggers, *(old[-1:] if name in state.generated else [])] for name, old in state.stamps.items()}
 
 
 def columns(target: Target, table: str) -> dict[str, str]:
@@ -81,9 +86,12 @@ def columns(target: Target, table: str) -> dict[str, str]:
     return {row["name"]: row["type"] for row in target.rows("install_state_columns", table=table)}
 
 
-def take(target: Target) -> State:
+def take(target: Target, keeps_expressions: bool) -> State:
     """The state of the edition that is there; the tables are locked. That of dropped tables is left out."""
     found = {}
+    generated = frozenset(
+        row["relation"] for row in target.rows("install_stamps") if row["is_generated"] and keeps_expressions
+    )
     for table in TABLES:
         # A table by its oid, and anything else as it is written.
         shown = [sql.SQL("{0}::oid::text" if name in TABLE_COLUMNS else "{0}::text").format(sql.Identifier(name))
@@ -94,7 +102,7 @@ def take(target: Target) -> State:
         names = list(columns(target, table))
         rows = target.connection.execute(statement).fetchall()
         found[table] = [dict(zip(names, [None if v is None else str(v) for v in row], strict=True)) for row in rows]
-    return State(found, stamps(target))
+    return State(found, stamps(target), generated)
 
 
 def put(target: Target, state: State, schema: str, table: str, now: Stamps) -> None:

@@ -54,7 +54,11 @@ SELECT CASE WHEN d.parent <> 0 THEN 'clone'
             THEN pg_describe_object('pg_class'::regclass, d.relation, 0)
             ELSE pg_describe_object(d.classid, d.objid, d.objsubid) END AS described,
        coalesce(pg_has_role(c.relowner, 'USAGE'), false) AS is_owner,
-       coalesce(t.attinhcount > 0, false) AS is_inherited
+       coalesce(t.attinhcount > 0, false) AS is_inherited,
+       EXISTS (SELECT FROM pg_depend AS e JOIN ours AS s ON s.classid = e.refclassid AND s.objid = e.refobjid
+               WHERE e.classid = d.classid AND e.objid = d.objid
+                 AND NOT EXISTS (SELECT FROM pg_proc AS p WHERE e.refclassid = 'pg_proc'::regclass AND p.oid = e.refobjid
+                                 AND p.proname = 'xact_id_generated')) AS uses_others
 FROM dependent AS d
 LEFT JOIN pg_class AS c ON c.oid = d.relation
 LEFT JOIN pg_attribute AS t ON t.attrelid = d.relation AND t.attnum = coalesce(d.adnum, nullif(d.objsubid, 0))

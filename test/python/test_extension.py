@@ -115,7 +115,7 @@ def test_a_folder_without_the_files_is_refused(tmp_path: Path) -> None:
 def stage(tmp_path: Path) -> Path:
     """Files for a server in a folder of the test."""
     stage, there = tmp_path / "stage", tmp_path / "there"
-    for name, text in (("inorder.so", "new"), ("inorder.control", "new"), ("inorder--1.sql", "new")):
+    for name, text in (("inorder--1.sql", "new"), ("inorder.control", "new"), ("inorder.so", "new")):
         path = stage / there.relative_to("/") / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

@@ -53,7 +53,7 @@ def column(found: list[tuple[object, ...]]) -> list[object]:
 
 
 def check_readers(c: Connection, number: object, token: object) -> None:
-    """Feeds go on where they stood; the worker's lease has ended, and its batch is taken again."""
+    """Feeds go on where they stood; the worker has its batch, and nobody else gets it."""
     rows(c, "INSERT INTO events (n) VALUES (7)", 'INSERT INTO "Parts {x}" (k) VALUES (4), (151)')
     assert column(rows(c, "SELECT n FROM feed_read('read', null::events)")) == [3, 4, 5, 6, 7]
     assert set(column(rows(c, "SELECT k FROM feed_read('parts', null::\"Parts {x}\")"))) == {4, 150, 151}
@@ -62,12 +62,15 @@ def check_readers(c: Connection, number: object, token: object) -> None:
     rows(c, f"SELECT feed_finish_batch('batch', {number})")
     ((following,),) = rows(c, "SELECT feed_next_batch('batch', 9)")
     assert column(rows(c, BATCH.format(following))) == [5, 6, 7]
-    found = []
+    ((mine, worker),) = rows(c, "SELECT batch, worker FROM feed_batches WHERE name = 'work'")
+    found = column(rows(c, f"SELECT n FROM feed_batch_rows('work', {mine}, null::events)"))
+    assert worker == "w" and found == [1, 2, 3]
+    assert rows(c, f"SELECT feed_renew_batch('work', {mine}, {token}) > now()") == [(True,)]
     while (taken := rows(c, "SELECT batch, token FROM feed_take_batch('work', 'v', 3)")[0])[0] is not None:
-        assert taken[1] != token
         found += column(rows(c, f"SELECT n FROM feed_batch_rows('work', {taken[0]}, null::events)"))
         rows(c, f"SELECT feed_finish_batch('work', {taken[0]}, token => {taken[1]})")
     assert found == [1, 2, 3, 4, 5, 6, 7]
+    assert rows(c, f"SELECT feed_finish_batch('work', {mine}, token => {token})") == [(True,)]
 
 
 def check_tables(c: Connection) -> None:
@@ -134,21 +137,62 @@ def test_who_uses_the_tables_is_not_waited_for_long(cluster: Cluster, moved: tup
 
 
 def test_what_cannot_be_kept_is_refused(moved: tuple[Tool, Connection, str]) -> None:
-    """A view, an index, a function over our types; and a generated column, unless it may have a default instead."""
+    """A view, an index, a function over our types; a generated column by another function than that of numbers."""
     tool, c, other = moved
     rows(c, "CREATE VIEW seen AS SELECT name FROM feeds")
     assert "view app.seen" in tool.install("--move", "--edition", other, code=2)
     rows(c, "DROP VIEW seen", "CREATE INDEX bad ON events (uuid_xact_id(id))")
     assert "index app.bad" in tool.install("--move", "--edition", other, code=2)
-    rows(
-        c, "DROP INDEX bad", "SELECT feed_drop('parts')", "CREATE TABLE g (n int, x bigint GENERATED ALWAYS AS "
-        "(xact_id_generated()) STORED, PRIMARY KEY (x, n))", "SELECT feed_create('g', 'g')",
-        "INSERT INTO g (n) VALUES (1), (2), (3)",
-    )  # fmt: skip
+    rows(c, "DROP INDEX bad", "CREATE TABLE h (v uuid, x bigint GENERATED ALWAYS AS (uuid_xact_id(v)) STORED)")
+    for more in ((), ("--drop-expression",)):
+        refused = tool.install("--move", "--edition", other, *more, code=2)
+        assert "more of it than xact_id_generated(): x of app.h" in refused and "DROP EXPRESSION" in refused
+
+
+GENERATED = (
+    "CREATE TABLE g (n int, x bigint GENERATED ALWAYS AS (xact_id_generated()) STORED, PRIMARY KEY (x, n))",
+    "SELECT feed_create('g', 'g'), feed_create('unread', 'g')", "INSERT INTO g (n) VALUES (1), (2), (3)",
+)  # fmt: skip
+GENERATED_PARTS = (
+    "CREATE TABLE p (n int, x bigint GENERATED ALWAYS AS (xact_id_generated(7)) STORED) PARTITION BY RANGE (n)",
+    "CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (5)", "CREATE TABLE p2 PARTITION OF p DEFAULT",
+    "CREATE INDEX ON p USING brin (x)", "SELECT feed_create('parts of p', 'p'), exact_count_start('p')",
+    "INSERT INTO p (n) VALUES (1), (9)",
+)  # fmt: skip
+
+
+def test_generated_columns_stay(moved: tuple[Tool, Connection, str]) -> None:
+    """With their expression, numbers, positions and batches; there and back."""
+    tool, c, other = moved
+    rows(c, *GENERATED, *GENERATED_PARTS)
+    assert rows(c, "SELECT n FROM feed_read('g', null::g, 2)") == [(1,), (2,)]
+    assert rows(c, "SELECT n FROM feed_read('parts of p', null::p)") == [(1,), (9,)]
+    ((batch, token),) = rows(c, "SELECT batch, token FROM feed_take_batch('unread', 'w', 2)")
+    numbers = "SELECT array_agg(x ORDER BY x, n) FROM g WHERE n < 4"
+    files = "SELECT pg_relation_filenode('g'), pg_relation_filenode('p1')"
+    was = rows(c, numbers), rows(c, files)
+    for n, to in enumerate((other, OTHER[other], other), 4):
+        tool.install("--move", "--edition", to)
+        assert (rows(c, numbers), rows(c, files)) == was
+        assert " objects compared" in tool.install("--verify")
+        rows(c, f"INSERT INTO g (n) VALUES ({n})", f"INSERT INTO p (n) VALUES ({n})")
+        assert rows(c, f"SELECT x - pg_current_xact_id()::text::bigint BETWEEN -9 AND 0 FROM g WHERE n = {n}")[0][0]
+        assert rows(c, "SELECT n FROM feed_read('g', null::g)") == ([(3,), (4,)] if n == 4 else [(n,)])
+        assert rows(c, "SELECT n FROM feed_read('parts of p', null::p)") == [(n,)]
+        assert rows(c, "SELECT exact_count('p')") == [(n - 1,)]
+        with pytest.raises(Exception, match="insert-only"):
+            rows(c, "DELETE FROM g")
+    assert column(rows(c, f"SELECT n FROM feed_batch_rows('unread', {batch}, null::g)")) == [1, 2]
+    assert rows(c, f"SELECT feed_finish_batch('unread', {batch}, token => {token})") == [(True,)]
+    assert rows(c, "SELECT n FROM feed_read('unread', null::g)") == [(3,), (4,), (5,), (6,)]
+
+
+def test_expressions_become_defaults(moved: tuple[Tool, Connection, str]) -> None:
+    """Where that is asked for: the same values, and a guard."""
+    tool, c, other = moved
+    rows(c, *GENERATED)
     assert rows(c, "SELECT n FROM feed_read('g', null::g, 2)") == [(1,), (2,)]
     numbers = rows(c, "SELECT x FROM g")
-    message = tool.install("--move", "--edition", other, code=2)
-    assert "would be computed anew: x of app.g" in message and "--drop-expression" in message
     tool.install("--move", "--edition", other, "--drop-expression")
     assert rows(c, "SELECT x FROM g") == numbers
     rows(c, "INSERT INTO g (n) VALUES (4)")
@@ -183,7 +227,13 @@ def test_roles_without_privileges(cluster: Cluster, tmp_path: Path) -> None:
             )  # fmt: skip
             assert rows(c, "SELECT n FROM feed_read('f', null::events, 1)") == [(1,)]
             assert "must own public.others" in tool.install("--move", "--edition", C, code=2)
-            rows(c, "RESET ROLE", "DROP TABLE public.others")
+            rows(
+                c, "RESET ROLE", "DROP TABLE public.others", "SET ROLE edition_mover",
+                "CREATE TABLE g (n int, x bigint GENERATED ALWAYS AS (xact_id_generated()) STORED)",
+            )  # fmt: skip
+            refused = tool.install("--move", "--edition", C, code=2)
+            assert "only a superuser can keep generated columns" in refused and "x of public.g\nHINT" in refused
+            rows(c, "DROP TABLE g", "RESET ROLE")
             tool.install("--move", "--edition", C)
             assert rows(c, "SET ROLE edition_mover", "SELECT n FROM feed_read('f', null::events)") == [(2,), (3,)]
             assert rows(c, "SELECT exact_count('events')") == [(3,)]
@@ -211,7 +261,7 @@ def test_order_and_shares_are_moved(moved: tuple[Tool, Connection, str]) -> None
     assert column(rows(c, "SELECT seq FROM feed_read('order', null::streams, 8)")) == list(range(8, 16))
     assert column(rows(c, "SELECT seq FROM feed_read('order', null::streams, 90)")) == list(range(16, 21))
     assert column(rows(c, "SELECT seq FROM feed_read('order', null::streams, 90)")) == [21]
-    while (taken := rows(c, "SELECT batch, token FROM feed_take_batch('shares', 'v', 4)")[0])[0] is not None:
+    while (taken := rows(c, "SELECT batch, token FROM feed_take_batch('shares', 'w', 4)")[0])[0] is not None:
         found += column(rows(c, f"SELECT seq FROM feed_batch_rows('shares', {taken[0]}, null::streams)"))
         rows(c, f"SELECT feed_finish_batch('shares', {taken[0]}, token => {taken[1]})")
     assert len(found) == len(set(found)) == 21

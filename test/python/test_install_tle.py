@@ -66,16 +66,20 @@ def test_the_package(tool: Tool, with_tle: Connection) -> None:
         "CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)",
         "SELECT feed_create('f', 'events')",
         "INSERT INTO events (n) VALUES (1), (2), (3)", "SELECT exact_count_start('events')",
+        "CREATE TABLE g (n int, x bigint GENERATED ALWAYS AS (xact_id_generated()) STORED, PRIMARY KEY (x, n))",
+        "SELECT feed_create('g', 'g')", "INSERT INTO g (n) VALUES (1), (2), (3)",
     )  # fmt: skip
-    assert rows(with_tle, "SELECT n FROM feed_read('f', null::events, 1)") == [(1,)]
+    for table in ("f', null::events", "g', null::g"):
+        assert rows(with_tle, f"SELECT n FROM feed_read('{table}, 1)") == [(1,)]
     assert tool.run("count", "events").stdout == b"3\n"
     for edition in (SQL, TLE):
         tool.install("--move", "--edition", edition)
         (row,) = rows(with_tle, "SELECT n FROM feed_read('f', null::events, 1)")
         assert row == ((2,) if edition == SQL else (3,))
+        assert rows(with_tle, "SELECT n FROM feed_read('g', null::g, 1)") == [row]
     assert rows(with_tle, "SELECT exact_count('events')") == [(3,)]
     tool.install("--uninstall", "--yes")
-    assert rows(with_tle, "DROP TABLE events", OBJECTS) == before
+    assert rows(with_tle, "DROP TABLE events, g", OBJECTS) == before
 
 
 def test_what_prevents_it(preloaded_tle: Cluster, tool: Tool, with_tle: Connection) -> None:
