@@ -25,7 +25,7 @@ class Installed:
 
 @dataclass(frozen=True)
 class Offer:
-    """Facts about a database, by install_facts.sql, and the schema that was asked for."""
+    """Facts about a database, by install_facts.sql and by asking for the WAL, and the schema that was asked for."""
 
     schema: str
     version_number: int
@@ -51,6 +51,7 @@ class Offer:
     tle_available: str | None
     is_tle_admin: bool
     revoked: list[str]
+    wal_problem: str | None
 
     @property
     def installed(self) -> Installed | None:
@@ -114,6 +115,11 @@ class Offer:
             found.append(f"role '{self.role}' lacks USAGE on language plpgsql")
         if self.revoked:
             found.append(f"the server does not let every role use {', '.join(self.revoked)}")
+        if self.wal_problem is not None:
+            found.append(
+                f"the server does not show its position in the WAL: {self.wal_problem}; "
+                "HINT: Aurora does if the parameter rds.logical_replication is 1"
+            )
         return found
 
     def taken_names(self, edition: str) -> list[str]:

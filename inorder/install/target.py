@@ -55,7 +55,19 @@ class Target:
     def offer(self) -> Offer:
         """The facts, in the transaction that is open."""
         (facts,) = self.rows("install_facts", schema=self.schema, names=edition.names(edition.parts(self.sources)))
-        return Offer(schema=self.schema, **facts)
+        asks = not facts["is_standby"] and not facts["revoked"]
+        return Offer(schema=self.schema, wal_problem=self.wal_problem() if asks else None, **facts)
+
+    def wal_problem(self) -> str | None:
+        """What the server says instead of its position in the WAL. The script of the SQL edition asks for that, too."""
+        try:
+            with self.connection.transaction():
+                self.connection.execute("SELECT pg_walfile_name(pg_current_wal_insert_lsn())")
+        except psycopg.Error as error:
+            if self.connection.closed:
+                raise
+            return first_line(error)
+        return None
 
     def dependents(self, installed: Installed) -> list[dict[str, Any]]:
         """Objects of the user's that depend on what is installed."""

@@ -17,7 +17,7 @@ FACTS = Offer(
     is_superuser=False, can_create=True, can_use_plpgsql=True, extension_version=None, extension_schema=None,
     extension_owner=None, is_c=False, quoted=None, schema_owner=None, state_owner=None, sql_version=None,
     sql_schema=None, c_version="1", is_trusted=True, tle_version=None, tle_available=None, is_tle_admin=False,
-    revoked=[],
+    revoked=[], wal_problem=None,
 )  # fmt: skip
 EVENTS = "CREATE TABLE public.events (id uuid PRIMARY KEY DEFAULT inorder.uuid_xact_nextval(), n int)"
 
@@ -55,6 +55,7 @@ def tool(cluster: Cluster, tmp_path: Path, empty: Connection) -> Tool:
         ({"tle_version": "1.5", "is_tle_admin": True}, C, (TLE, "C extension is on the server's disk")),
         ({"c_version": None, "tle_available": "1.5"}, SQL, (TLE, "pg_tle is available, and not installed")),
         ({"revoked": ["pg_control_system"]}, C, (SQL, "does not let every role use pg_control_system")),
+        ({"wal_problem": "not shown"}, C, (SQL, "position in the WAL: not shown; HINT: Aurora does")),
         ({"can_use_plpgsql": False}, C, (SQL, "lacks USAGE on language plpgsql")),
         ({"schema_owner": "x"}, C, (SQL, "schema inorder exists already, of role 'x'")),
         ({"state_owner": "x"}, None, (C, "schema inorder_internal exists already, of role 'x'")),

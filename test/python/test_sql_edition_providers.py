@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 from inorder.database import Connection, connect
 from inorder.install.edition import names
+from inorder.install.offer import SQL
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
 
-from providers import documented, may_use
+from editions import OBJECTS, Tool, rows
+from providers import documented, may_use, revoke
 from sql_edition import install, write_edition
 
 # Who owns the database and installs the edition, and who uses it.
@@ -109,6 +111,32 @@ def test_it_works_with_what_it_names(server: Server, cluster: Cluster, hosted: C
         "SELECT count(*) FROM feed_batches": [(0,)],
     }.items():
         assert hosted.execute(statement.encode()).fetchall() == expected, statement
+
+
+@pytest.mark.server
+def test_the_tool_works_with_what_providers_leave(cluster: Cluster, hosted: Connection, tmp_path: Path) -> None:
+    """Of all of them at once: what --check says is what happens; and all of it goes again."""
+    tool = Tool(cluster, tmp_path, hosted, "hosted_owner")
+    revoke(hosted)
+    assert not any(may_use(hosted, entry, "hosted_owner") for entry in documented())
+    before = rows(hosted, OBJECTS)
+    checked = tool.install("--check", "--edition", SQL)
+    assert "role hosted_owner\ninstalled: no\n" in checked and "\nsql: SQL edition: can be installed\n" in checked
+    assert rows(hosted, OBJECTS) == before
+    assert "(SQL edition) in schema inorder" in tool.install("--edition", SQL)
+    assert " objects compared" in tool.install("--verify")
+    tool.install("--uninstall", "--yes")
+    assert rows(hosted, OBJECTS) == before
+
+
+@pytest.mark.server
+def test_aurora_is_checked_before(cluster: Cluster, hosted: Connection, tmp_path: Path) -> None:
+    """The parameter that it needs is named, and nothing is written."""
+    rows(hosted, AURORA)
+    before = rows(hosted, OBJECTS)
+    refused = Tool(cluster, tmp_path, hosted, "hosted_owner").install("--check", "--edition", SQL, code=2)
+    assert "wal_level must be set to 'logical'; HINT: Aurora does if the parameter rds.logical_replication" in refused
+    assert rows(hosted, OBJECTS) == before
 
 
 @pytest.mark.server
