@@ -106,7 +106,8 @@ def roff(text: str) -> str:
 
 def manual() -> str:
     """Everything as a man page."""
-    lines = ['.TH INORDER 1 "" inorder "User Commands"', ".ad l", ".nh", ".SH NAME"]
+    # Flush left, so that a long list of values is no line to adjust: groff 1.23 takes it from AD, 1.22 from .ad.
+    lines = ['.TH INORDER 1 "" inorder "User Commands"', ".ds AD l", ".ad l", ".nh", ".SH NAME"]
     lines += [roff("inorder - read, count and measure insert-only tables of PostgreSQL"), ".SH SYNOPSIS"]
     lines += [".B inorder", roff("COMMAND [OPTIONS] [ARGS]..."), ".SH DESCRIPTION"]
     for command, context in every_command():
