@@ -56,6 +56,11 @@ def test_every_block_is_run_or_says_why_not() -> None:
     assert set(NOT_RUN) - left_out == set(), "not there any more"
 
 
+def test_every_block_names_its_language() -> None:
+    """By which it is shown, and run."""
+    assert [one.name for page in ALL.values() for one in page if not one.language] == []
+
+
 def test_what_tests_elsewhere_run_is_read_there() -> None:
     """A reason that is the name of a test file: the test reads the page."""
     for (document, _), reason in NOT_RUN.items():
