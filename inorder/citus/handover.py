@@ -13,7 +13,7 @@ from itertools import islice
 import psycopg
 from psycopg import sql
 
-from inorder.citus.shards import ANEW, Shard, ShardSession, on_node
+from inorder.citus.shards import ANEW, Shard, ShardSession
 from inorder.database import query
 from inorder.errors import InputError
 from inorder.patience import patiently
@@ -56,21 +56,6 @@ class Place:
                 return self.node.connection.execute(statement).fetchall()
 
         return patiently(self.node.connection, once)
-
-
-def held(coordinator: Session, shard: Shard) -> ShardSession:
-    """A session that keeps Citus from removing an old place, which it would do before it moves the next shard."""
-    node = on_node(coordinator, shard)
-    try:
-        table = node.table(shard.table)
-        hold = node.statement(query("hold_type"), table=table.identifier)
-        node.connection.execute(node.message(node.begin("READ COMMITTED"), query("session_settings"), hold))
-    except BaseException as error:
-        node.close()
-        if isinstance(error, psycopg.errors.UndefinedTable):
-            raise gone(shard) from error
-        raise
-    return node
 
 
 def is_frozen(node: Session, shard: Shard) -> bool:

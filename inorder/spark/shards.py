@@ -8,13 +8,13 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import TypeVar
 
 import psycopg
 
-from inorder.citus.handover import NotReadableError, gone, handed_over, held, is_frozen, unreadable
+from inorder.citus.handover import NotReadableError, gone, handed_over, is_frozen, unreadable
+from inorder.citus.holds import Holds
 from inorder.citus.shards import Distributed, Node, Shard, ShardSession, node_of, successors
 from inorder.database import query
 from inorder.errors import InorderError, InputError
@@ -42,7 +42,7 @@ class ShardsPlan(Plan):
         self.nodes: dict[int, tuple[str, int]] = {}
         self.lines: dict[int, Line] = {}  # to each node, by its group
         self.shards: dict[str, Shard] = {}
-        self.held: dict[str, ShardSession] = {}  # keep old places of shards until these are read
+        self.holds = Holds()  # where shards were
         self.idle: tuple[Offset, object] | None = None  # where nothing followed, and what had ended then
         self.reported: set[str] = set()
 
@@ -50,9 +50,7 @@ class ShardsPlan(Plan):
         """Leave all nodes."""
         for line in (*self.lines.values(), self.coordinator.line):
             line.close()
-        for session in self.held.values():
-            session.close()
-        self.held.clear()
+        self.holds.close()
 
     # --- where shards are -------------------------------------------------------
 
@@ -158,19 +156,25 @@ class ShardsPlan(Plan):
         """The positions of an offset, if they are in shards of this database."""
         kept = parts_of(offset)
         database = self.coordinator.table().database
-        for key, part in kept.items():
+        for part in kept.values():
             if part.database != database:
                 raise InputError(f"the offset has a position in the database {part.database!r}, this is {database!r}")
-            if key not in self.shards:
-                self.shards[key] = self.placed(shard_of(key, part))
+        self.find({key: shard_of(key, part) for key, part in kept.items() if key not in self.shards})
         return kept
+
+    def find(self, unknown: Mapping[str, Shard]) -> None:
+        """Where shards of an offset are, by one look at all that there are; those that were moved by their names."""
+        if unknown:
+            self.look()
+        for key in unknown.keys() - self.shards.keys():
+            self.shards[key] = self.placed(unknown[key])
 
     def placed(self, shard: Shard) -> Shard:
         """A shard, as it is called, where its node is now."""
-        nodes, name = self.ask(lambda known: (known.nodes(), known.shard_name(shard.id)))
-        if shard.group not in nodes:
+        if shard.group not in self.nodes:
             raise gone(shard)
-        return at(replace(shard, table=name), *nodes[shard.group])
+        name = self.ask(lambda known: known.shard_name(shard.id))
+        return at(replace(shard, table=name), *self.nodes[shard.group])
 
     def complete(self, kept: Mapping[str, Kept]) -> Offset:
         """An offset has all shards that there were."""
@@ -244,12 +248,7 @@ class ShardsPlan(Plan):
 
     def hold(self, key: str) -> None:
         """Keep the old place of a shard until it is read."""
-        if key in self.held:
-            with suppress(psycopg.Error):
-                self.held[key].connection.execute("SELECT")
-                return
-            self.held.pop(key).close()
-        self.held[key] = self.ask(lambda known: held(known.session, self.shards[key]))
+        self.ask(lambda known: self.holds.keep(known.session, self.shards[key]))
 
     def is_frozen(self, key: str) -> bool:
         """Whether nobody writes any more where a shard was."""
@@ -266,8 +265,9 @@ class ShardsPlan(Plan):
             ))  # fmt: skip
         except NotReadableError as error:
             return self.later(key, error)
-        self.held.pop(key).close()
+        self.holds.release(was)
         self.readers.pop(key)  # a shard that comes back here is another table
+        self.reported.discard(key)
         report(f"{was.place} is read; going on with {', '.join(one.place for one in parts)}")
         follows = mark(key, kept.position)
         found = {one.key: self.kept(one, json.dumps(position), follows)

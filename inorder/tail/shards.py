@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import psycopg
 
-from inorder.citus.handover import NotReadableError, gone, handed_over, held, is_frozen, unreadable
+from inorder.citus.handover import NotReadableError, gone, handed_over, is_frozen, unreadable
+from inorder.citus.holds import Holds
 from inorder.citus.shards import Distributed, Shard, ShardSession, on_node, successors
 from inorder.database import query
 from inorder.errors import InorderError, InputError
@@ -98,7 +99,7 @@ class ShardsSource:
         self.is_idle = True  # the last round found nothing more
         self.count = self.full = 0  # rows of that batch, and with how many there is more
         self.ended: dict[int, object] = {}  # of each node, before the round
-        self.held: dict[str, ShardSession] = {}  # where shards were, so that they stay until they are read
+        self.holds = Holds()  # where shards were
         self.frozen: set[str] = set()  # shards that nobody writes to any more, where they were
         self.reported: set[str] = set()
 
@@ -131,10 +132,10 @@ class ShardsSource:
 
     def close(self) -> None:
         """Leave the nodes."""
-        for node in (*self.nodes.values(), *self.held.values()):
+        for node in self.nodes.values():
             node.close()
         self.nodes.clear()
-        self.held.clear()
+        self.holds.close()
 
     def node(self, shard: Shard) -> ShardSession:
         """A session on the node of a shard, wherever that is now."""
@@ -291,8 +292,7 @@ class ShardsSource:
     def follow(self, key: str, shards: list[Shard]) -> bool:
         """Go on where a shard was moved to, or split into, once all of it has been read; true if there is more."""
         shard = self.file.present.entries[key].shard
-        if key not in self.held:
-            self.held[key] = held(self.coordinator, shard)
+        self.holds.keep(self.coordinator, shard)
         if key not in self.frozen:
             if is_frozen(self.node(shard), shard):
                 self.frozen.add(key)
@@ -313,7 +313,9 @@ class ShardsSource:
         entries = dict(state.entries)
         was = entries.pop(key)
         del self.readers[key]
-        self.held.pop(key).close()
+        self.holds.release(was.shard)
+        self.frozen.discard(key)  # a shard that comes back here is another table
+        self.reported.discard(key)
         for shard, position in zip(shards, positions, strict=True):
             entries[shard.key] = Entry(shard, position)
         self.file.save(replace(state, entries=entries))

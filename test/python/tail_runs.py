@@ -91,7 +91,7 @@ def read_until(running: preloaded.Run, text: bytes) -> bytes:
         read += line
         if text in line:
             return read
-    raise AssertionError(read)
+    raise AssertionError(running.wait(PATIENCE), read)
 
 
 def tail_has(path: Path, rows: int) -> bool:

@@ -18,16 +18,12 @@ import pytest
 from inorder.database import Connection, connect
 from inorder.errors import InputError
 from inorder.spark.offsets import Offset
-from inorder.spark.options import parsed
-from inorder.spark.shards import ShardsPlan
 
 from citus_nodes import PG_CONFIG, Nodes, Writers, move, prepare, run, shards, split, stored
+from citus_query import INSERT, NEEDED, Query, places, query_of
 
 if TYPE_CHECKING:
     from engines.driver import Driver
-
-NEEDED = "the extra 'spark' is not installed: script/engines installs it"
-rows = pytest.importorskip("inorder.spark.rows", reason=NEEDED)
 
 pytestmark = [
     pytest.mark.server,
@@ -35,51 +31,12 @@ pytestmark = [
     pytest.mark.skipif(not PG_CONFIG, reason="no server with Citus: script/citus PG_CONFIG"),
 ]
 
-COLUMNS = {"tenant": "int", "n": "string"}
-INSERT = "INSERT INTO {} (tenant, n) SELECT g, %s || g FROM generate_series(1, 200) AS g"
-
-
-class Query:
-    """What Spark does with a source, batch by batch: offsets are written down before their batch is read."""
-
-    def __init__(self, nodes: Nodes, table: str) -> None:
-        self.options = parsed({"dsn": nodes.dsn, "table": table, "shards": "true", "parts": "2"})
-        self.table = table
-        self.plan = ShardsPlan(self.options)
-        self.offsets = [self.plan.start()]
-
-    def restart(self) -> None:
-        """The driver is another one, which knows what was written down."""
-        self.plan.close()
-        self.plan = ShardsPlan(self.options)
-        self.offsets = json.loads(json.dumps(self.offsets))
-
-    def batch(self, start: Offset, end: Offset) -> Counter[str]:
-        """The rows between two offsets, as executors read them."""
-        found = Counter[str]()
-        for task in self.plan.tasks(start, end):
-            assert task.node is not None
-            for part in rows.read(task.node.dsn(self.options.servers[0].read.dsn()), task, COLUMNS, 60):
-                found.update(part["n"].to_pylist())
-        return found
-
-    def run(self, max_rows: int | None = 150) -> None:
-        """Batch after batch, until nothing comes."""
-        while (after := self.plan.next(self.offsets[-1], max_rows)) != self.offsets[-1]:
-            self.offsets.append(after)
-
-    def delivered(self) -> Counter[str]:
-        """The rows of all batches, read now."""
-        return sum((self.batch(*ends) for ends in itertools.pairwise(self.offsets)), Counter[str]())
-
 
 @pytest.fixture
 def query(nodes: Nodes, events: str, tmp_path: Path) -> Iterator[Query]:
     """Of a table whose shards are readable."""
-    prepare(nodes, tmp_path, events)
-    made = Query(nodes, events)
-    yield made
-    made.plan.close()
+    with query_of(nodes, events, tmp_path) as made:
+        yield made
 
 
 def test_all_shards_are_one_stream(coordinator: Connection, query: Query) -> None:
@@ -197,16 +154,6 @@ def test_the_old_place_is_kept_until_it_is_read(
     prepare(nodes, tmp_path, query.table)
     query.run()
     assert query.offsets[-1].keys() == places(coordinator, query.table)
-
-
-def places(coordinator: Connection, table: str) -> set[str]:
-    """The shards as offsets name them."""
-    found = coordinator.execute(
-        "SELECT s.shardid, p.groupid FROM pg_dist_shard AS s JOIN pg_dist_placement AS p USING (shardid) "
-        "WHERE s.logicalrelid = %s::regclass",
-        [table],
-    )
-    return {f"{number}@{group}" for number, group in found}
 
 
 @pytest.mark.parametrize("offset", [

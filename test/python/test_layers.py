@@ -98,7 +98,7 @@ def test_an_engine_is_loaded_by_nobody_else(engine: str) -> None:
     ]
     others = {other for name in MODULES if is_in(name, engine) for other in reached(name) if not is_in(other, engine)}
     known = ("database", "errors", "patience", "reading", "session", "stream")
-    of_shards = ("citus.handover", "citus.shards", "reconnect") if engine == "inorder.spark" else ()
+    of_shards = ("citus.handover", "citus.holds", "citus.shards", "reconnect") if engine == "inorder.spark" else ()
     assert others <= {f"inorder.{name}" for name in known + of_shards}
 
 

@@ -1,0 +1,70 @@
+"""What keeps Citus from removing the places that shards have left, before a reader has read them.
+
+Citus would do so before it moves the next shard. A lock on the old table is enough, and one session for all tables of a
+node: a rebalance that moves hundreds of shards would else take as many sessions.
+"""
+
+import psycopg
+
+from inorder.citus.handover import gone
+from inorder.citus.shards import Shard, ShardSession, on_node
+from inorder.database import query
+from inorder.session import Session
+
+
+class Holds:
+    """The shards that are kept where they were: by group and key, in a transaction of one session with each node."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[int, ShardSession] = {}
+        self.keys: dict[int, set[str]] = {}
+
+    def keep(self, coordinator: Session, shard: Shard) -> None:
+        """Lock a shard, unless it is; an error if it is gone."""
+        session = self.session(coordinator, shard)
+        if shard.key in self.keys[shard.group]:
+            return
+        try:
+            with session.connection.transaction():  # a savepoint: an error must not release the others
+                table = session.table(shard.table)
+                session.connection.execute(session.statement(query("hold_type"), table=table.identifier))
+        except psycopg.errors.UndefinedTable as error:
+            raise gone(shard) from error
+        self.keys[shard.group].add(shard.key)
+
+    def session(self, coordinator: Session, shard: Shard) -> ShardSession:
+        """The one with the node of a shard, in its transaction; another one if that was lost, and all locks with it."""
+        if shard.group in self.sessions:
+            try:
+                self.sessions[shard.group].connection.execute("SELECT")
+            except psycopg.Error:
+                self.leave(shard.group)
+            else:
+                return self.sessions[shard.group]
+        session = on_node(coordinator, shard)
+        try:
+            session.connection.execute(session.message(session.begin("READ COMMITTED"), query("session_settings")))
+        except BaseException:
+            session.close()
+            raise
+        self.sessions[shard.group], self.keys[shard.group] = session, set()
+        return session
+
+    def release(self, shard: Shard) -> None:
+        """A shard that was read. Its lock goes with the last one on the node."""
+        keys = self.keys.get(shard.group, set())
+        keys.discard(shard.key)
+        if not keys:
+            self.leave(shard.group)
+
+    def leave(self, group: int) -> None:
+        """Let go of all that is kept on a node."""
+        self.keys.pop(group, None)
+        session = self.sessions.pop(group, None)
+        if session is not None:
+            session.close()
+
+    def close(self) -> None:
+        """Let go of all."""
+        for group in list(self.sessions):
+            self.leave(group)

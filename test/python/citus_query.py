@@ -1,0 +1,78 @@
+"""What Spark does with the shards of a table that Citus has distributed, without Spark."""
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from inorder.database import Connection
+from inorder.spark.offsets import Offset
+from inorder.spark.options import parsed
+from inorder.spark.shards import ShardsPlan
+
+from citus_nodes import Nodes, prepare
+
+NEEDED = "the extra 'spark' is not installed: script/engines installs it"
+rows = pytest.importorskip("inorder.spark.rows", reason=NEEDED)
+
+COLUMNS = {"tenant": "int", "n": "string"}
+INSERT = "INSERT INTO {} (tenant, n) SELECT g, %s || g FROM generate_series(1, 200) AS g"
+
+
+class Query:
+    """What Spark does with a source, batch by batch: offsets are written down before their batch is read."""
+
+    def __init__(self, nodes: Nodes, table: str) -> None:
+        self.options = parsed({"dsn": nodes.dsn, "table": table, "shards": "true", "parts": "2"})
+        self.table = table
+        self.plan = ShardsPlan(self.options)
+        self.offsets = [self.plan.start()]
+        self.columns = COLUMNS
+
+    def restart(self) -> None:
+        """The driver is another one, which knows what was written down."""
+        self.plan.close()
+        self.plan = ShardsPlan(self.options)
+        self.offsets = json.loads(json.dumps(self.offsets))
+
+    def batch(self, start: Offset, end: Offset) -> Counter[str]:
+        """The rows between two offsets, as executors read them."""
+        found = Counter[str]()
+        for task in self.plan.tasks(start, end):
+            assert task.node is not None
+            for part in rows.read(task.node.dsn(self.options.servers[0].read.dsn()), task, self.columns, 60):
+                found.update(part["n"].to_pylist())
+        return found
+
+    def run(self, max_rows: int | None = 150) -> None:
+        """Batch after batch, until nothing comes."""
+        while (after := self.plan.next(self.offsets[-1], max_rows)) != self.offsets[-1]:
+            self.offsets.append(after)
+
+    def delivered(self) -> Counter[str]:
+        """The rows of all batches, read now."""
+        return sum((self.batch(*ends) for ends in itertools.pairwise(self.offsets)), Counter[str]())
+
+
+@contextmanager
+def query_of(nodes: Nodes, table: str, folder: Path) -> Iterator[Query]:
+    """Of a table whose shards are readable."""
+    prepare(nodes, folder, table)
+    made = Query(nodes, table)
+    try:
+        yield made
+    finally:
+        made.plan.close()
+
+
+def places(coordinator: Connection, table: str) -> set[str]:
+    """The shards as offsets name them."""
+    found = coordinator.execute(
+        "SELECT s.shardid, p.groupid FROM pg_dist_shard AS s JOIN pg_dist_placement AS p USING (shardid) "
+        "WHERE s.logicalrelid = %s::regclass",
+        [table],
+    )
+    return {f"{number}@{group}" for number, group in found}

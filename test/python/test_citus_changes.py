@@ -1,0 +1,324 @@
+"""What becomes of a cluster of Citus while Spark and the tool read its shards.
+
+Nodes come and go, tables are made anew, shards come back, and many move at once. script/citus runs these where
+script/engines has installed Spark; elsewhere they are skipped.
+"""
+
+import itertools
+import os
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from inorder import database
+from inorder.citus.shards import Shard
+from inorder.database import Connection, connect
+from inorder.errors import InputError
+from inorder.lab.server.cluster import PORT, Cluster
+
+from citus_nodes import (
+    PG_CONFIG,
+    Nodes,
+    allow_output_plugin,
+    delivered,
+    host,
+    make_distributed,
+    move,
+    prepare,
+    run,
+    server_with_citus,
+    shards,
+    start,
+    stored,
+    tool,
+)
+from citus_query import INSERT, Query, places, query_of
+from conftest import scalar
+from tail_runs import read_until
+from waiting import wait_for
+
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.citus,
+    pytest.mark.skipif(not PG_CONFIG, reason="no server with Citus: script/citus PG_CONFIG"),
+]
+
+CLEAN = "CALL citus_cleanup_orphaned_resources()"
+OURS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'inorder' AND state = 'idle in transaction'"
+
+
+@pytest.fixture
+def query(nodes: Nodes, events: str, tmp_path: Path) -> Iterator[Query]:
+    """Of a table whose shards are readable."""
+    with query_of(nodes, events, tmp_path) as made:
+        yield made
+
+
+def insert(coordinator: Connection, table: str, token: str) -> None:
+    """Rows into all shards."""
+    coordinator.execute(INSERT.format(table).encode(), [token])
+
+
+# --- shards that come back ------------------------------------------------------
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_shard_that_went_and_came_back(
+    nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path, stays: bool
+) -> None:
+    """Between two looks: it is where it was, and yet another table. Refused, also if the driver is the same."""
+    tail, arguments = tool(nodes, tmp_path, "tail"), (query.table, "--shards", "--position", "p")
+    insert(coordinator, query.table, "a")
+    query.run()
+    tail.appended(*arguments)
+    before = query.offsets[-1].keys()
+    for _ in range(2):
+        move(coordinator, query.table)
+        run(coordinator, CLEAN)
+    assert places(coordinator, query.table) == before
+    if not stays:
+        query.restart()
+    prepare(nodes, tmp_path, query.table)
+    insert(coordinator, query.table, "b")
+    with pytest.raises(InputError, match=r"^shard \d+ on .*(is gone|is of another table)"):
+        query.run()
+    assert "another table" in tail(*arguments, code=2)
+
+
+def test_a_shard_that_comes_back_is_followed_again(
+    nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path
+) -> None:
+    """By a reader that has followed it there: it waits for who still writes, as it did the first time."""
+    prepare(nodes, tmp_path, events)
+    number, name, first = shards(coordinator, events)[0]
+    with tool(nodes, tmp_path, "tail").started(events, "--shards", "--position", "p", "--follow", to="out") as running:
+        wait_for((tmp_path / "p").exists)
+        for place in range(2):
+            insert(coordinator, events, f"{place}-")
+            move(coordinator, events)
+            prepare(nodes, tmp_path, events)
+            read_until(running, f"going on with shard {number} ".encode())
+            run(coordinator, CLEAN)
+        assert shards(coordinator, events)[0][2] == first
+        os.kill(running.pid, signal.SIGSTOP)
+        move(coordinator, events)
+        prepare(nodes, tmp_path, events)
+        with connect(nodes.worker(first).dsn) as late:
+            run(late, "SET citus.enable_manual_changes_to_shards = on", "BEGIN",
+                f"LOCK TABLE {name} IN ROW EXCLUSIVE MODE")  # fmt: skip
+            os.kill(running.pid, signal.SIGCONT)
+            read_until(running, b"is still written to")
+        read_until(running, f"going on with shard {number} ".encode())
+        insert(coordinator, events, "last-")
+        wait_for(lambda: delivered(tmp_path) == stored(coordinator, events))
+
+
+# --- tables ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stays", [True, False])
+@pytest.mark.parametrize("rows", [True, False])
+def test_a_table_that_was_made_anew(
+    nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path, stays: bool, rows: bool
+) -> None:
+    """With the same name and the same bounds: refused, with or without rows."""
+    tail, arguments = tool(nodes, tmp_path, "tail"), (query.table, "--shards", "--position", "p")
+    if rows:
+        insert(coordinator, query.table, "a")
+    query.run()
+    tail.appended(*arguments)
+    run(coordinator, f"DROP TABLE {query.table}")
+    make_distributed(coordinator, query.table)
+    prepare(nodes, tmp_path, query.table)
+    insert(coordinator, query.table, "b")
+    if not stays:
+        query.restart()
+    with pytest.raises(InputError, match=r"is not distributed|is gone"):
+        query.run()
+    assert "is gone" in tail(*arguments, code=2)
+
+
+def test_a_column_that_is_added(nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path) -> None:
+    """In mid stream: the query goes on with the columns of its start, and has the new one after a restart."""
+    tail, arguments = tool(nodes, tmp_path, "tail"), (query.table, "--shards", "--position", "p")
+    insert(coordinator, query.table, "a")
+    query.run()
+    tail.appended(*arguments)
+    run(coordinator, f"ALTER TABLE {query.table} ADD COLUMN more int DEFAULT 7")
+    insert(coordinator, query.table, "b")
+    query.run()
+    assert query.delivered() == stored(coordinator, query.table)
+    assert "more" not in query.columns
+    tail.appended(*arguments)
+    assert delivered(tmp_path) == stored(coordinator, query.table)
+    assert (tmp_path / "out").read_text().count('"more":7') == 200
+    query.restart()
+    query.columns = {field.name: field.type for field in query.plan.fields()}
+    assert query.columns["more"] == "int"
+    insert(coordinator, query.table, "c")
+    query.run()
+    assert query.delivered() == stored(coordinator, query.table)
+
+
+def test_a_partition_that_is_still_written_to(nodes: Nodes, coordinator: Connection, events: str) -> None:
+    """A row that was inserted into a partition itself locks that one alone."""
+    name = f"q_{events}"
+    run(
+        coordinator, f"CREATE TABLE {name} (n text, k int) PARTITION BY RANGE (k)",
+        f"CREATE TABLE {name}_1 PARTITION OF {name} FOR VALUES FROM (0) TO (50)",
+        f"SELECT create_distributed_table('{name}', 'n', colocate_with => 'none')",
+    )  # fmt: skip
+    try:
+        _, whole, node = shards(coordinator, name)[0]
+        _, part, _ = shards(coordinator, f"{name}_1")[0]
+        with connect(nodes.worker(node).dsn) as one, connect(nodes.worker(node).dsn) as other:
+            run(one, "SET citus.override_table_visibility = off")
+            assert not has_writers(one, whole)
+            run(other, "SET citus.enable_manual_changes_to_shards = on", "BEGIN",
+                f"INSERT INTO {part} VALUES ('a', 1)")  # fmt: skip
+            assert has_writers(one, whole)
+            run(other, "PREPARE TRANSACTION 'late'")
+            assert has_writers(one, whole)
+            run(other, "ROLLBACK PREPARED 'late'")
+            assert not has_writers(one, whole)
+    finally:
+        run(coordinator, f"DROP TABLE {name}")
+
+
+def has_writers(worker: Connection, shard: str) -> bool:
+    """What decides whether a shard may be left for good."""
+    oid = scalar(worker, f"SELECT '{shard}'::regclass::oid")
+    (found,) = worker.execute(database.query("shard_writers").format(table=oid)).fetchall()
+    return bool(found[0])
+
+
+# --- nodes ----------------------------------------------------------------------
+
+
+@contextmanager
+def another_worker(nodes: Nodes, coordinator: Connection) -> Iterator[Nodes]:
+    """The nodes with one more, while the block lasts; shards that are there by then must have gone."""
+    with Cluster(server_with_citus()) as cluster:
+        start(cluster)
+        with connect(cluster.dsn) as connection:
+            run(connection, "CREATE EXTENSION citus")
+            allow_output_plugin(connection)
+        where = (host(cluster), int(PORT))
+        coordinator.execute("SELECT citus_add_node(%s, %s)", where)
+        run(coordinator, "SELECT replicate_reference_tables('block_writes')")  # of other tests
+        try:
+            yield Nodes(nodes.coordinator, (*nodes.workers, cluster))
+        finally:
+            coordinator.execute("SELECT citus_drain_node(%s, %s, 'block_writes')", where)
+            run(coordinator, CLEAN)
+            coordinator.execute("SELECT citus_remove_node(%s, %s)", where)
+
+
+def move_to(coordinator: Connection, table: str, to: str) -> None:
+    """The first shard to a node."""
+    number, _, node = shards(coordinator, table)[0]
+    coordinator.execute("SELECT citus_move_shard_placement(%s, %s, 5432, %s, 5432, 'block_writes')", [number, node, to])
+
+
+def test_a_node_that_is_added(nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path) -> None:
+    """In mid stream, and takes over a shard: the tool and Spark go on there, and back again."""
+    arguments = (query.table, "--shards", "--position", "p", "--follow")
+    with ExitStack() as stack:
+        running = stack.enter_context(tool(nodes, tmp_path, "tail").started(*arguments, to="out"))
+        insert(coordinator, query.table, "a")
+        query.run()
+        with another_worker(nodes, coordinator) as more:
+            move_to(coordinator, query.table, host(more.workers[-1]))
+            insert(coordinator, query.table, "b")
+            prepare(more, tmp_path, query.table)
+            query.run()
+            read_until(running, b"going on with")
+            assert query.delivered() == stored(coordinator, query.table)
+            insert(coordinator, query.table, "c")
+            query.run()
+            wait_for(lambda: delivered(tmp_path) == stored(coordinator, query.table))
+            query.restart()
+            query.run()
+            assert query.delivered() == stored(coordinator, query.table)
+            query.offsets = query.offsets[-1:]  # earlier batches cannot be read again when their place is gone
+            query.restart()  # which lets go of the places of those that it has just read again
+            move_to(coordinator, query.table, host(nodes.workers[0]))
+            prepare(nodes, tmp_path, query.table)
+            query.run()
+            read_until(running, b"going on with")
+        insert(coordinator, query.table, "d")
+        query.run()
+        assert {name[0] for name in query.delivered()} == {"d"}
+        wait_for(lambda: delivered(tmp_path) == stored(coordinator, query.table))
+        assert query.offsets[-1].keys() == places(coordinator, query.table)
+
+
+def test_a_node_that_is_down(nodes: Nodes, coordinator: Connection, query: Query) -> None:
+    """For some seconds: driver and executors wait for it. All rows are there once, and what was read is read again."""
+    insert(coordinator, query.table, "a")
+    query.run()
+    with ThreadPoolExecutor(1) as pool:
+        nodes.workers[0].stop()
+        read = pool.submit(query.delivered)
+        time.sleep(2)
+        assert not read.done()
+        start(nodes.workers[0])  # by this thread: with that which starts it the server ends
+        found = read.result()
+    query.run()
+    with connect(nodes.dsn) as again:  # the other one still has sessions with the node as it was
+        insert(again, query.table, "b")
+        query.run()
+        assert found < query.delivered() == stored(again, query.table)
+
+
+# --- growth ---------------------------------------------------------------------
+
+
+def test_many_shards_that_moved(nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path) -> None:
+    """Their old places are kept by one session with each node and reader, however many there are."""
+    insert(coordinator, query.table, "a")
+    query.run()
+    _, _, node = shards(coordinator, query.table)[0]
+    there = [place for place, shard in enumerate(shards(coordinator, query.table)) if shard[2] == node]
+    assert len(there) == 2
+    arguments = (query.table, "--shards", "--position", "p", "--follow")
+    with tool(nodes, tmp_path, "tail").started(*arguments, to="out") as running:
+        wait_for((tmp_path / "p").exists)
+        for which in there:
+            move(coordinator, query.table, which=which)
+            query.run()
+            read_until(running, b"is not readable")
+        insert(coordinator, query.table, "b")
+        with connect(nodes.worker(node).dsn) as worker:
+            assert scalar(worker, OURS) == 2
+            held = "SELECT count(*) FROM pg_locks WHERE mode = 'AccessShareLock' AND relation = '{}'::regclass"
+            for which in there:
+                name = shards(coordinator, query.table)[which][1]
+                assert scalar(worker, held.format(name)) == 2
+            prepare(nodes, tmp_path, query.table)
+            query.run()
+            wait_for(lambda: delivered(tmp_path) == stored(coordinator, query.table))
+            wait_for(lambda: scalar(worker, OURS) == 0)
+    assert query.delivered() == stored(coordinator, query.table)
+
+
+def test_a_driver_that_begins_finds_all_shards_at_once(
+    coordinator: Connection, query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By one look at the coordinator, not one for each."""
+    query.run()
+    query.restart()
+    look, looks = query.plan.look, itertools.count()
+
+    def counted() -> dict[str, Shard]:
+        next(looks)
+        return look()
+
+    monkeypatch.setattr(query.plan, "look", counted)
+    monkeypatch.setattr(query.plan, "placed", lambda shard: pytest.fail(f"{shard.key} was asked for by itself"))
+    assert query.plan.read(query.offsets[-1]).keys() == places(coordinator, query.table)
+    assert next(looks) == 1
