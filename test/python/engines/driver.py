@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,6 +17,8 @@ import pyarrow.parquet
 from engines.stream import Stream
 
 PATIENCE = 600  # seconds, for a batch, with the start of Spark on a busy machine
+# A worker of Python that does not connect in 10 s, of which Spark has no setting. A busy machine needs longer.
+TOO_SLOW = b"Python worker failed to connect back"
 EXECUTOR = b"CoarseGrainedExecutorBackend"
 
 
@@ -23,20 +26,34 @@ class Driver:
     """The process with the driver of Spark, which starts executors."""
 
     def __init__(self, folder: Path, stream: Stream, *options: str) -> None:
-        command = [sys.executable, "-m", "engines.stream", str(folder), json.dumps(asdict(stream)), *options]
-        # Nothing of a killed Spark stays: it writes below the folder only.
-        places = {"SPARK_LOCAL_DIRS": folder / "local", "SPARK_WORKER_DIR": folder / "work", "TMPDIR": folder}
-        environment = os.environ | {name: str(place) for name, place in places.items()}
+        self.folder, self.log = folder, folder / "spark.log"
+        self.command = [sys.executable, "-m", "engines.stream", str(folder), json.dumps(asdict(stream)), *options]
+        self.process = self.start()
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Nothing of a killed Spark stays: it writes below the folder only."""
+        places = {"SPARK_LOCAL_DIRS": "local", "SPARK_WORKER_DIR": "work", "TMPDIR": ""}
+        environment = os.environ | {name: str(self.folder / place) for name, place in places.items()}
         environment["PYTHONPATH"] = str(Path(__file__).parents[1])
-        environment["JAVA_TOOL_OPTIONS"] = f"-Djava.io.tmpdir={folder}"
-        with (folder / "spark.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment
+        environment["JAVA_TOOL_OPTIONS"] = f"-Djava.io.tmpdir={self.folder}"
+        with self.log.open("ab") as log:
+            self.said = log.tell()
+            return subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment
             )
+
+    def again(self) -> bool:
+        """Start it once more if it gave up since Python was too slow; whether it did."""
+        if TOO_SLOW not in self.log.read_bytes()[self.said :]:
+            return False
+        print("Spark gave up, since Python did not start in 10 s: starting it again", file=sys.stderr)
+        self.process = self.start()
+        return True
 
     def kill(self) -> None:
         """All of it: driver, executors and their workers."""
-        os.killpg(self.process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has ended, and all that it had started
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     def kill_executor(self, rng: random.Random) -> bool:
@@ -77,8 +94,9 @@ def await_batch(folder: Path, after: int, driver: Driver) -> None:
     """Wait until one more is committed."""
     deadline = time.monotonic() + PATIENCE
     while batches(folder) <= after:
-        if driver.process.poll() is not None or time.monotonic() > deadline:
-            raise RuntimeError(f"the stream stands still:\n{(folder / 'spark.log').read_text()[-5000:]}")
+        has_ended = driver.process.poll() is not None
+        if (has_ended and not driver.again()) or time.monotonic() > deadline:
+            raise RuntimeError(f"the stream stands still:\n{driver.log.read_text()[-5000:]}")
         time.sleep(0.1)
 
 
@@ -86,11 +104,12 @@ def read_to_the_end(folder: Path, stream: Stream) -> Counter[tuple[object, ...]]
     """What is in Parquet once the stream has read everything, and how often."""
     driver = Driver(folder, stream, "--to-the-end")
     try:
-        code = driver.process.wait(PATIENCE)
+        while (code := driver.process.wait(PATIENCE)) != 0 and driver.again():
+            pass
     finally:
         if driver.process.poll() is None:
             driver.kill()
     if code != 0:
-        raise RuntimeError(f"the stream failed:\n{(folder / 'spark.log').read_text()[-5000:]}")
+        raise RuntimeError(f"the stream failed:\n{driver.log.read_text()[-5000:]}")
     found = pyarrow.parquet.read_table(folder / "found.parquet")
     return Counter(zip(*(found[name].to_pylist() for name in stream.key), strict=True))
