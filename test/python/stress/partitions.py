@@ -96,7 +96,10 @@ class Partitions(OwnerRole):
             row = connection.execute(STATE.encode(), [f"{TABLE}_{region}"]).fetchone()
             if row == (True, True, True):
                 connection.execute("SET lock_timeout = 0")
-                self.finalize(connection, f"{TABLE}_{region}", region)
+                step = partial(self.finalize, connection, f"{TABLE}_{region}", region)
+                # A writer that began before may be in its way, and it in that one's: the server ends either.
+                while not self.attempt(connection, "finalize", step):
+                    continue
 
     def commit(self, connection: Connection) -> None:
         """Or not."""
