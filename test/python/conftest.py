@@ -53,6 +53,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path.stem, len(SLOWEST)))
     if not LONG_RUN:
         items[:] = [item for item in items if item.get_closest_marker("long") is None]
+    for item in items if sql_edition.TESTED == "sql" else ():
+        if reason := sql_edition.NOT_RUN_IN_PYTHON.get(item.name.partition("[")[0]):
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(scope="session")
@@ -64,11 +67,14 @@ def server() -> Server:
 @pytest.fixture(scope="session")
 def cluster(server: Server) -> Iterator[Cluster]:
     """A running server with the extension and the test module installed; without, where C cannot be built."""
-    with Cluster(server, [MODULE] if server.can_build() else None) as running:
+    is_c = sql_edition.TESTED == "c" and server.can_build()
+    with Cluster(server, [MODULE] if is_c else None) as running:
         running.start(SETTINGS)
         with connect(running.dsn) as connection:
-            for extension in ("inorder", "inorder_test") if server.can_build() else ():
-                connection.execute(f"CREATE EXTENSION {extension}".encode())
+            if is_c or sql_edition.TESTED == "sql":
+                sql_edition.create(connection)
+            if is_c:
+                connection.execute("CREATE EXTENSION inorder_test")
         yield running
 
 
@@ -83,7 +89,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def edition_name(request: pytest.FixtureRequest) -> str:
     """What a database gets: the extension, or the SQL edition."""
-    return str(getattr(request, "param", "c"))
+    return str(getattr(request, "param", sql_edition.TESTED))
 
 
 def install_edition(name: str, server: Server, cluster: Cluster, database: str) -> None:

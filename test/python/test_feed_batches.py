@@ -15,6 +15,7 @@ from inorder.lab.server.cluster import Cluster
 from conftest import scalar
 from examples import python_with
 from restoring import copy, dsn_of
+from sql_edition import create
 
 pytestmark = pytest.mark.server
 
@@ -31,7 +32,7 @@ def feed(cluster: Cluster) -> Iterator[Connection]:
     with connect(cluster.dsn) as admin:
         admin.execute("CREATE DATABASE mails")
         with connect(dsn_of(cluster, "mails")) as connection:
-            connection.execute("CREATE EXTENSION inorder")
+            create(connection)
             connection.execute("CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), body int)")
             connection.execute("SELECT feed_create('mailer', 'events')")
             yield connection

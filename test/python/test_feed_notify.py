@@ -14,6 +14,7 @@ from psycopg import sql
 from conftest import scalar
 from examples import python_with
 from restoring import copy, dsn_of
+from sql_edition import create
 
 pytestmark = pytest.mark.server
 
@@ -41,7 +42,7 @@ def dsn(cluster: Cluster) -> Iterator[str]:
 def writer(dsn: str) -> Iterator[Connection]:
     """A session that writes."""
     with connect(dsn) as opened:
-        opened.execute("CREATE EXTENSION inorder")
+        create(opened)
         yield opened
 
 

@@ -10,6 +10,7 @@ from inorder.lab.server.servers import Server
 from psycopg.conninfo import make_conninfo
 
 from conftest import SETTINGS, scalar
+from sql_edition import BUILT, create
 
 pytestmark = pytest.mark.server
 
@@ -19,14 +20,14 @@ WAIT_SECONDS = 120
 @pytest.fixture(scope="module")
 def logical(server: Server) -> Iterator[Cluster]:
     """A server with a publisher and a subscriber among its databases."""
-    with Cluster(server) as running:
+    with Cluster(server, BUILT) as running:
         running.start(SETTINGS | {"wal_level": "logical", "wal_retrieve_retry_interval": "100ms"})
         with connect(running.dsn) as connection:
             connection.execute("CREATE DATABASE publisher")
             connection.execute("CREATE DATABASE subscriber")
         for name in ("publisher", "subscriber"):
             with connect(make_conninfo(running.dsn, dbname=name)) as connection:
-                connection.execute("CREATE EXTENSION inorder")
+                create(connection)
         yield running
 
 

@@ -17,8 +17,10 @@ pytestmark = pytest.mark.server
 OF_FEED = "feed_wait('wait', {timeout})"
 OF_POSITION = "feed_wait_after('waited', {position}, {timeout})"
 Waiting = Callable[[str], bool]
+# In the SQL edition by pg_sleep().
 IS_WAITING = (
-    "SELECT count(*) = 1 FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Extension' AND query ~ 'feed_wait'"
+    "SELECT count(*) = 1 FROM pg_stat_activity "
+    "WHERE pid = %s AND wait_event_type IN ('Extension', 'Timeout') AND query ~ 'feed_wait'"
 )
 
 

@@ -7,7 +7,20 @@ import pytest
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
 
-from sql_edition import DIFFERENCES, ISOLATION, NOT_RUN, REGRESS, ROOT, known, program, run, write_edition
+from sql_edition import (
+    DIFFERENCES,
+    ISOLATION,
+    NOT_RUN,
+    NOT_RUN_IN_PYTHON,
+    REGRESS,
+    ROOT,
+    known,
+    program,
+    run,
+    write_edition,
+)
+
+NAMES = re.compile(r"^def (test_\w+)", re.M)
 
 
 def listed(name: str) -> list[str]:
@@ -21,6 +34,8 @@ def listed(name: str) -> list[str]:
 def test_every_test_is_run_or_not_with_a_reason() -> None:
     """Whoever adds a test decides whether the SQL edition has what it tests."""
     assert sorted([*REGRESS, *ISOLATION, *NOT_RUN]) == sorted(listed("REGRESS") + listed("ISOLATION"))
+    tests = {name for path in (ROOT / "test" / "python").glob("test_*.py") for name in NAMES.findall(path.read_text())}
+    assert set(NOT_RUN_IN_PYTHON) <= tests
     assert {path.stem for path in DIFFERENCES.glob("*.diff")} <= {*REGRESS, *ISOLATION}
 
 
