@@ -10,10 +10,8 @@ object[] Call(NpgsqlConnection connection, string text, params object[] paramete
     using var command = new NpgsqlCommand(text, connection);
     foreach (var parameter in parameters) command.Parameters.Add(new() { Value = parameter });
     using var reader = command.ExecuteReader();
-    var row = new object[reader.FieldCount];
     reader.Read();
-    reader.GetValues(row);
-    return row;
+    return Enumerable.Range(0, reader.FieldCount).Select(reader.GetValue).ToArray();
 }
 
 while (!stopping) {
@@ -22,6 +20,7 @@ while (!stopping) {
         using var source = new NpgsqlConnection(Environment.GetEnvironmentVariable("SOURCE"));
         sink.Open();
         source.Open();
+        Call(sink, "SELECT 1"); // while the sink is away, no batch is taken
         while (!stopping) {
             if (Call(source, "CALL take_batch($1)", args[0]) is not [long batch, long token, var rows]) continue;
             try {

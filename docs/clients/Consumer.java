@@ -1,6 +1,5 @@
 // A worker on the feed mailer: each row of the table events arrives in the sink once. Argument: the worker's name.
-import java.sql.DriverManager;
-import java.sql.SQLException;
+import java.sql.*;
 
 public class Consumer {
     public static synchronized void main(String[] arguments) throws InterruptedException {
@@ -10,11 +9,13 @@ public class Consumer {
         while (!stop.isAlive()) {
             try (var sink = DriverManager.getConnection(System.getenv("SINK"));
                     var source = DriverManager.getConnection(System.getenv("SOURCE"));
+                    var ping = sink.prepareStatement("SELECT 1");
                     var take = source.prepareStatement("CALL take_batch(?)");
                     var store = sink.prepareStatement("SELECT store_batch(?, ?)");
                     var end = source.prepareStatement("SELECT end_batch(?, ?, ?)")) {
                 take.setString(1, arguments[0]);
-                while (!stop.isAlive() && sink.isValid(10)) {
+                while (!stop.isAlive()) {
+                    ping.execute(); // while the sink is away, no batch is taken
                     var taken = take.executeQuery();
                     if (!taken.next() || taken.getObject("batch") == null) continue;
                     store.setLong(1, taken.getLong("batch"));

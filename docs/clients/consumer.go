@@ -25,6 +25,7 @@ func main() {
 		}
 		if err == nil && batch != nil {
 			if _, refused := sink.Exec("SELECT store_batch($1, $2)", batch, rows); refused != nil {
+				log.Print("refused: ", refused)
 				failure = refused.Error()
 			}
 			_, err = source.Exec("SELECT end_batch($1, $2, $3)", batch, token, failure)

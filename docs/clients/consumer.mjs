@@ -27,6 +27,7 @@ while (!stopping) {
       client.on("error", () => {}); // the next query fails, too
       await client.connect();
     }
+    await sink.query("SELECT 1"); // while the sink is away, no batch is taken
     while (!stopping) await work(source, sink);
   } catch (error) {
     console.error(`trying again: ${error}`);

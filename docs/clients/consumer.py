@@ -28,6 +28,7 @@ for number in (signal.SIGINT, signal.SIGTERM):
 while not stop.is_set():
     try:
         with psycopg.connect(os.environ["SINK"], **HOW) as sink, psycopg.connect(os.environ["SOURCE"], **HOW) as source:
+            sink.execute("SELECT 1")  # while the sink is away, no batch is taken
             while not stop.is_set():
                 work(source, sink)
     except psycopg.Error as error:

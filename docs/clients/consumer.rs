@@ -8,12 +8,11 @@ async fn work(stop: &tokio::task::JoinHandle<()>) -> Result<(), Error> {
     tokio::spawn(connection);
     let (source, connection) = connect(&env::var("SOURCE").expect("SOURCE"), NoTls).await?;
     tokio::spawn(connection);
+    sink.batch_execute("SELECT 1").await?; // while the sink is away, no batch is taken
     while !stop.is_finished() {
         let row = &source.query_typed("CALL take_batch($1)", &[(&env::args().nth(1), Type::TEXT)]).await?[0];
-        let (batch, token, rows): (Option<i64>, Option<i64>, Option<String>) = (row.get(0), row.get(1), row.get(2));
-        if batch.is_none() {
-            continue;
-        }
+        let Some(batch) = row.get::<_, Option<i64>>(0) else { continue };
+        let (token, rows): (i64, Option<String>) = (row.get(1), row.get(2));
         let stored = sink.query_typed("SELECT store_batch($1, $2)", &[(&batch, Type::INT8), (&rows, Type::TEXT)]).await;
         let failure =
             stored.as_ref().err().map(|error| error.as_db_error().map_or(error.to_string(), |e| e.to_string()));

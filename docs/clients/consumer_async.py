@@ -11,14 +11,13 @@ from psycopg import AsyncConnection, Error
 
 async def work(source, sink):
     batch, token, rows = await (await source.execute("CALL take_batch(%s)", [sys.argv[1]])).fetchone()
-    if batch is None:
-        return
-    try:
-        await sink.execute("SELECT store_batch(%s, %s)", [batch, rows])
-    except Error as error:
-        await source.execute("SELECT end_batch(%s, %s, %s)", [batch, token, str(error)])
-        raise
-    await source.execute("SELECT end_batch(%s, %s, null)", [batch, token])
+    if batch is not None:
+        try:
+            await sink.execute("SELECT store_batch(%s, %s)", [batch, rows])
+        except Error as error:
+            await source.execute("SELECT end_batch(%s, %s, %s)", [batch, token, str(error)])
+            raise
+        await source.execute("SELECT end_batch(%s, %s, null)", [batch, token])
 
 
 async def main():
@@ -29,6 +28,7 @@ async def main():
     while not stop.is_set():
         try:
             async with await connect(os.environ["SINK"]) as sink, await connect(os.environ["SOURCE"]) as source:
+                await sink.execute("SELECT 1")  # while the sink is away, no batch is taken
                 while not stop.is_set():
                     await work(source, sink)
         except Error as error:

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -57,7 +57,7 @@ def pooler(cluster: Cluster, shared_folder: Path) -> Iterator[int]:
     settings.write_text(
         f"[databases]\n* = host={cluster.folder / 'run'} port=5432\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
         f"listen_port = {port}\nunix_socket_dir =\nauth_type = trust\nauth_file = {users}\npool_mode = transaction\n"
-        "ignore_startup_parameters = extra_float_digits\n"
+        "ignore_startup_parameters = extra_float_digits\nserver_login_retry = 1\nquery_wait_timeout = 2\n"
     )
     account = service_account()
     process = subprocess.Popen(
@@ -97,7 +97,7 @@ def test_a_consumer_behind_pgbouncer(shop: Shop, pooler: int, language: str, tmp
             re.sub(r"^postgresql:///(\w+)\?host=(.+?)&port=(\d+)", r"jdbc:postgresql://\2:\3/\1?", address)
             for address in (source, sink)
         )
-    check(shop, Consumer(language, source, sink, tmp_path / "log"))
+    check(shop, Consumer(language, source, sink, tmp_path / "log"), keep_sink_away)
 
 
 @pytest.mark.parametrize("key", [None, "stream"])
@@ -140,8 +140,8 @@ def has_had_a_batch(shop: Shop, name: str) -> bool:
     return scalar(shop.source, "SELECT count(*) FROM feed_batches WHERE worker = %s", name) != 0
 
 
-def check(shop: Shop, consumer: Consumer) -> None:
-    """Killed in mid-batch twice, and under load; cut off; a batch set aside; stopped."""
+def check(shop: Shop, consumer: Consumer, *others: Callable[[Shop, Consumer], None]) -> None:
+    """Killed in mid-batch twice, and under load; cut off; a batch set aside; stopped; and what others do under load."""
     try:
         with shop.load():
             consumer.start()
@@ -156,6 +156,8 @@ def check(shop: Shop, consumer: Consumer) -> None:
             shop.wait_for_more()
             shop.end_sessions(shop.sessions("shop") + shop.sessions("mail"))
             shop.wait_for_more()
+            for other in others:
+                other(shop, consumer)
             assert consumer.process.poll() is None
             poisoned = shop.insert(shop.source, [POISON])
             wait_for(lambda: scalar(shop.source, "SELECT count(*) FROM feed_batches WHERE set_aside IS NOT NULL"))
@@ -211,6 +213,24 @@ def stop_in_mid_batch(shop: Shop, consumer: Consumer) -> None:
     assert scalar(shop.sink, "SELECT max(number) FROM batches") == number
     assert shop.source.execute(BATCH).fetchall() == []
     consumer.start()
+
+
+def keep_sink_away(shop: Shop, consumer: Consumer) -> None:
+    """No batch is tried meanwhile, though a pooler accepts connections; afterwards the consumer continues."""
+
+    def has_tried_again(times: int) -> bool:
+        return consumer.log.read_text().count("trying again") >= times
+
+    tried = consumer.log.read_text().count("trying again")
+    with connect(shop.cluster.dsn) as admin:
+        admin.execute("ALTER DATABASE mail ALLOW_CONNECTIONS false")
+        shop.end_sessions(shop.sessions("mail"))
+        wait_for(lambda: has_tried_again(tried + 2))
+        tries = shop.source.execute("SELECT batch, tries FROM feed_batches").fetchall()
+        wait_for(lambda: has_tried_again(tried + 4))
+        assert shop.source.execute("SELECT batch, tries FROM feed_batches").fetchall() == tries
+        admin.execute("ALTER DATABASE mail ALLOW_CONNECTIONS true")
+    shop.wait_for_more()
 
 
 def check_the_end(shop: Shop, consumer: Consumer, poisoned: list[str]) -> None:
