@@ -111,7 +111,7 @@ def test_a_shard_that_comes_back_is_followed_again(
             run(late, "SET citus.enable_manual_changes_to_shards = on", "BEGIN",
                 f"LOCK TABLE {name} IN ROW EXCLUSIVE MODE")  # fmt: skip
             os.kill(running.pid, signal.SIGCONT)
-            read_until(running, b"is still written to")
+            assert b"is still written to" in read_until(running, f"shard {number} ".encode())
         read_until(running, f"going on with shard {number} ".encode())
         insert(coordinator, events, "last-")
         wait_for(lambda: delivered(tmp_path) == stored(coordinator, events))
