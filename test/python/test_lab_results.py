@@ -24,6 +24,7 @@ RESULT = read_results()
 OTHER = {"generators", "noise", "waves"}  # of no study
 MOST_EACH, MOST = 10**6, 4 * 10**6  # bytes
 MACHINE = {"cpu", "cores", "memory_bytes", "kernel", "filesystem", "commit"}
+SCALED = (("apply", 0), ("read", 1))  # rows summed up, rows copied
 PRIVATE = re.compile(r"(^|[\s'\"=:(])(/[\w.-]|~)|@|://")
 
 
@@ -116,3 +117,19 @@ def test_each_run_answers_something() -> None:
     assert {claim.run for claim in CLAIMS} == runs - OTHER and runs >= OTHER
     assert {found["place"] for found in names if found} == set(PLACES) and all(names)
     assert len({(claim.study, claim.says) for claim in CLAIMS}) == len(CLAIMS)
+
+
+def cells(run: str, first: str, place: int = 0) -> list[str]:
+    """A row of the page of a run after its first cells, which are given; several rows begin so."""
+    rows = [line for line in (RESULTS / f"{run}.md").read_text().splitlines() if line.startswith(f"| {first} |")]
+    return [cell.strip() for cell in rows[place].removeprefix(f"| {first} |").split("|")]
+
+
+def test_scale_shows_figures_of_runs() -> None:
+    """In docs/scale.md: rates as they are, times of 250,000 rows in µs a row."""
+    uuid = cells("feed-18", "uuid")
+    sums, copies = (float(cells("feed-18", f"feed_{way}, uuid", place)[0]) * 4 for way, place in SCALED)
+    figures = [f"{cells('writers-18', 'one table | 16', place)[0]} rows/s" for place in (0, 1)]
+    figures += [f"{uuid[1]}; {uuid[3]}", f"{float(uuid[2]):#.2g} µs", f"{sums:#.2g} µs", f"{copies:#.2g} µs"]
+    shown = re.findall(r"^\|[^|]*\| ([^|]*) \| \[\w+-18\]", (RESULTS.parent / "scale.md").read_text(), re.M)
+    assert shown == figures
