@@ -147,6 +147,8 @@ BEGIN
     -- A probe of a BRIN index reads all of it, and all pages not yet summarized: so adjacent ranges share a probe.
     IF NOT t.ordered THEN
         probed := inorder_internal.near(numbers, 100);
+    END IF;
+    IF probed <> numbers THEN
         -- In the n-th bucket are the numbers from the n-th bound on: a range begins with each odd one. A multirange
         -- takes twice as long to read, and four times for each row.
         filter := format(' AND pg_catalog.width_bucket(%s, %L::pg_catalog.int8[]) OPERATOR(pg_catalog.%%) '

@@ -266,7 +266,7 @@ BEGIN ATOMIC
             SELECT h.inhrelid, h.xmin FROM pg_inherits AS h
             WHERE h.inhparent = p.relid AND NOT h.inhdetachpending OFFSET 0::bigint) AS i
     )
-    SELECT array_agg(ROW(c.oid, format('%I.%I'::text, n.nspname, c.relname), inorder_internal.server_system(),
+    SELECT array_agg(ROW(c.oid, format('%I.%I'::text, n.nspname, c.relname), (SELECT inorder_internal.server_system()),
                          tree.attached, inorder_internal.guarded(c.oid::regclass),
                          CASE WHEN c.oid = (t).relation THEN inorder_internal.order_definition(t)
                          END)::@extschema@.feed_member ORDER BY c.oid)

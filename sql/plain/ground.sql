@@ -102,23 +102,22 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.may_be_null(pg_attribute) IS
 'Internal function. Whether rows may have no value in a column.';
 
-CREATE FUNCTION inorder_internal.index_rank(index oid, attnum smallint)
-RETURNS int
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    -- Of all rows, and compared as the server does: its own classes have oids below 16384. In a btree and in BRIN >= is
-    -- strategy number 4; a bloom filter supports equality only.
-    RETURN coalesce((
-        SELECT CASE m.amname WHEN 'btree' THEN 2 WHEN 'brin' THEN 1 ELSE 0 END
-        FROM pg_index AS i JOIN pg_opclass AS o ON o.oid = i.indclass[0] JOIN pg_am AS m ON m.oid = o.opcmethod
-        WHERE i.indexrelid = index AND i.indisvalid AND i.indkey[0] = attnum AND i.indpred IS NULL AND o.oid < 16384
-          AND EXISTS (SELECT FROM pg_amop AS s
-                      WHERE s.amopfamily = o.opcfamily AND s.amopstrategy = 4 AND s.amoplefttype = o.opcintype
-                        AND s.amoprighttype = o.opcintype)), 0);
-END $$;
-COMMENT ON FUNCTION inorder_internal.index_rank(oid, smallint) IS
-'Internal function. How well an index finds rows by a column: 2 for a btree, 1 for BRIN, 0 not at all.';
+CREATE FUNCTION inorder_internal.has_index(relation oid, attnum smallint, ordered boolean)
+RETURNS TABLE (found boolean)
+LANGUAGE sql STABLE
+-- Of all rows, and compared as the server does: its own classes have oids below 16384. In a btree and in BRIN >= is
+-- strategy number 4; a bloom filter supports equality only.
+BEGIN ATOMIC
+    -- Not EXISTS, of which the planner makes a hash of all indexes of the database.
+    SELECT (SELECT true FROM pg_index AS i JOIN pg_opclass AS o ON o.oid = i.indclass[0] JOIN pg_am AS m ON m.oid = o.opcmethod
+            WHERE i.indrelid = relation AND i.indisvalid AND i.indkey[0] = attnum AND i.indpred IS NULL
+              AND o.oid < 16384::oid AND (m.amname = 'btree'::name OR m.amname = 'brin'::name AND NOT ordered)
+              AND EXISTS (SELECT FROM pg_amop AS s
+                          WHERE s.amopfamily = o.opcfamily AND s.amopstrategy = 4 AND s.amoplefttype = o.opcintype
+                            AND s.amoprighttype = o.opcintype) LIMIT 1) IS TRUE;
+END;
+COMMENT ON FUNCTION inorder_internal.has_index(oid, smallint, boolean) IS
+'Internal function. Whether an index finds rows by a column: a btree, or a BRIN index if these need not be ordered.';
 
 CREATE FUNCTION inorder_internal.prove_leaf(t inorder_internal.feed_table, leaf regclass)
 RETURNS void
@@ -134,8 +133,7 @@ BEGIN
         PERFORM inorder_internal.refuse_leaf(t.relation, leaf, format(
             'has another expression in column %I than xact_id_generated() with the base of its feed', t.key_column),
             'Rows of it may have numbers of other transactions.');
-    ELSIF NOT EXISTS (SELECT FROM pg_index AS i WHERE i.indrelid = leaf
-                      AND inorder_internal.index_rank(i.indexrelid, key) >= CASE WHEN t.ordered THEN 2 ELSE 1 END) THEN
+    ELSIF NOT (SELECT i.found FROM inorder_internal.has_index(leaf, key, t.ordered) AS i) THEN
         PERFORM inorder_internal.refuse_leaf(t.relation, leaf, format(
             CASE WHEN t.ordered THEN 'has no valid btree index any more that begins with column %I'
                  ELSE 'has no valid index any more that begins with column %I' END, t.key_column),
@@ -184,6 +182,33 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.unguarded_member(inorder_internal.feed_table) IS
 'Internal function. A table of the tree without the guard, or null.';
 
+CREATE FUNCTION inorder_internal.stands(t inorder_internal.feed_table)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
+AS $$
+BEGIN
+    -- One statement instead of thirty: each costs more to begin than to execute.
+    IF NOT EXISTS (
+        SELECT FROM pg_class AS c
+        JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = t.key_column AND NOT a.attisdropped
+        CROSS JOIN LATERAL inorder_internal.guard_state(c.oid, c.oid, inorder_internal.known_columns(t), t.is_uuid,
+            t.is_generated, t.base, inorder_internal.guard_function()) AS g
+        CROSS JOIN LATERAL inorder_internal.has_index(c.oid, a.attnum, t.ordered) AS i
+        WHERE c.oid = t.relation AND c.relkind = 'r' AND c.relpersistence = 'p' AND NOT c.relhassubclass
+          AND c.relam = (SELECT m.oid FROM pg_am AS m WHERE m.amname = 'heap') AND g.stands AND i.found
+          AND (NOT t.is_generated OR t.base = (
+              SELECT inorder_internal.key_base(d.adbin, ARRAY[inorder_internal.generator()]) FROM pg_attrdef AS d
+              WHERE d.adrelid = c.oid AND d.adnum = a.attnum)))
+    THEN
+        RETURN false;
+    END IF;
+    -- As it is now: the look at the guard has locked the table, and may have waited for who dropped it or hid rows.
+    RETURN has_table_privilege(t.relation, 'SELECT') IS NOT NULL AND NOT row_security_active(t.relation);
+END $$;
+COMMENT ON FUNCTION inorder_internal.stands(inorder_internal.feed_table) IS
+'Internal function. Whether all that prove_ground() asks for, but the order, holds for a table without partitions. '
+'If not, prove_ground() says why, or that it may be read all the same.';
+
 CREATE FUNCTION inorder_internal.prove_ground(t inorder_internal.feed_table, caller oid)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -191,6 +216,13 @@ AS $$
 DECLARE
     unguarded regclass;
 BEGIN
+    IF inorder_internal.stands(t) THEN
+        -- A key of type uuid is the order.
+        IF NOT t.is_uuid OR t.order_columns <> ARRAY[t.key_column] THEN
+            PERFORM inorder_internal.prove_order(t);
+        END IF;
+        RETURN;
+    END IF;
     -- First, since not all that is asked of a partition is answered for the snapshot.
     IF NOT inorder_internal.is_plain(t.relation) THEN
         PERFORM inorder_internal.check_files(t.relation);
@@ -216,15 +248,24 @@ RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    -- The tables as the snapshot sees them, each with its file then and now.
-    seen regclass[] := inorder_internal.tree(relation);
-    fault text := (SELECT format('table %s was written anew', c.oid::regclass) FROM pg_class AS c
-                   WHERE c.oid = ANY (seen) AND c.relkind = 'r'
-                     AND (c.relfilenode IS DISTINCT FROM pg_relation_filenode(c.oid)
-                          -- What this transaction did to it hides what others did since an older snapshot.
-                          OR current_setting('transaction_isolation') <> 'read committed'
-                             AND c.xmin = pg_current_xact_id_if_assigned()::xid) LIMIT 1);
+    seen regclass[];
+    fault text;
 BEGIN
+    -- Most tables have neither partitions nor children.
+    IF EXISTS (SELECT FROM pg_class AS c
+               WHERE c.oid = relation AND c.relkind = 'r' AND NOT c.relhassubclass
+                 AND c.relfilenode = pg_relation_filenode(c.oid)
+                 AND current_setting('transaction_isolation') = 'read committed') THEN
+        RETURN;
+    END IF;
+    -- The tables as the snapshot sees them, each with its file then and now.
+    seen := inorder_internal.tree(relation);
+    fault := (SELECT format('table %s was written anew', c.oid::regclass) FROM pg_class AS c
+              WHERE c.oid = ANY (seen) AND c.relkind = 'r'
+                AND (c.relfilenode IS DISTINCT FROM pg_relation_filenode(c.oid)
+                     -- What this transaction did to it hides what others did since an older snapshot.
+                     OR current_setting('transaction_isolation') <> 'read committed'
+                        AND c.xmin = pg_current_xact_id_if_assigned()::xid) LIMIT 1);
     IF fault IS NULL AND (SELECT c.relkind = 'p' FROM pg_class AS c WHERE c.oid = relation)
        AND seen <> ARRAY(SELECT p.relid FROM pg_partition_tree(relation) AS p ORDER BY p.relid) THEN
         fault := format('partitions of %s were attached, detached or dropped', relation);
@@ -267,7 +308,7 @@ COMMENT ON FUNCTION inorder_internal.say_columns_changed(regclass, text) IS
 'Internal function. The error about rows that have other columns than the result of the query that asked for them.';
 
 CREATE FUNCTION inorder_internal.probe_table(t inorder_internal.feed_table, query text)
-RETURNS void
+RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off
     SET max_parallel_workers_per_gather = 0 SET constraint_exclusion = off
 AS $$
@@ -276,12 +317,15 @@ DECLARE
     member oid;
 BEGIN
     EXECUTE query INTO fault, member;
-    IF fault IS NOT NULL THEN
+    IF fault = 'rows' THEN
+        RETURN true;
+    ELSIF fault IS NOT NULL THEN
         PERFORM inorder_internal.complain(t, fault, member);
     END IF;
+    RETURN false;
 END $$;
 COMMENT ON FUNCTION inorder_internal.probe_table(inorder_internal.feed_table, text) IS
-'Internal function. Error if a probe finds a fault of the table.';
+'Internal function. Error if a probe finds a fault of the table; otherwise, whether it finds rows, if it looks for them.';
 
 CREATE FUNCTION inorder_internal.make_guard(t inorder_internal.feed_table)
 RETURNS void

@@ -56,36 +56,56 @@ COMMENT ON FUNCTION inorder_internal.is_foreign(bigint, bigint, regclass, oid, t
 'Internal function. Whether a number is not that of this transaction, or the table was restored.';
 
 CREATE FUNCTION inorder_internal.guard_definitions(
-    relation regclass, root regclass, columns name[], is_generated boolean, base bigint
+    relation regclass, root regclass, columns name[], is_generated boolean, base bigint, guard oid
 )
 RETURNS TABLE (name name, definition text)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    key text := quote_ident(columns[1]);
-    list text := (SELECT string_agg(quote_ident(c), ', ') FROM unnest(columns) AS c);
-    old_row text := (SELECT string_agg('old.' || quote_ident(c), ', ') FROM unnest(columns) AS c);
-    new_row text := (SELECT string_agg('new.' || quote_ident(c), ', ') FROM unnest(columns) AS c);
-    call text := format('EXECUTE FUNCTION %s.feed_guard(%L)', inorder_internal.public_schema(), base);
-BEGIN
-    -- A generated column has the number of its transaction by itself; the columns are named all the same.
-    RETURN QUERY VALUES
+LANGUAGE sql STABLE
+-- A generated column has the number of its transaction by itself; the columns are named all the same.
+BEGIN ATOMIC
+    SELECT d.name, d.definition
+    FROM (SELECT quote_ident(columns[1]) AS key, string_agg(quote_ident(c), ', '::text) AS list,
+                 string_agg('old.'::text || quote_ident(c), ', '::text) AS old_row,
+                 string_agg('new.'::text || quote_ident(c), ', '::text) AS new_row,
+                 format('EXECUTE FUNCTION %s.feed_guard(%L)'::text,
+                        (SELECT p.pronamespace::regnamespace FROM pg_proc AS p WHERE p.oid = guard), base) AS call
+          FROM unnest(columns) AS c) AS q
+    CROSS JOIN LATERAL (VALUES
         ('zz_inorder_guard'::name, format(
-            'CREATE TRIGGER zz_inorder_guard AFTER %s OF %s ON %s FOR EACH ROW WHEN (%s) %s',
-            CASE WHEN is_generated THEN 'UPDATE' ELSE 'INSERT OR UPDATE' END, list, relation,
-            CASE WHEN is_generated THEN 'false'
-                 ELSE format('inorder_internal.is_foreign(new.%s, %L::bigint, ''%s''::regclass, %L::oid, %L::text)', key,
-                             base, replace(root::text, '''', ''''''), root::oid,
-                             format('inorder.table_%s', root::oid)) END, call)),
-        ('zz_inorder_update', format(
-            'CREATE TRIGGER zz_inorder_update AFTER UPDATE ON %s FOR EACH ROW '
-            'WHEN (record_image_ne(ROW(%s), ROW(%s))) %s', relation, old_row, new_row, call)),
-        ('zz_inorder_delete', format('CREATE TRIGGER zz_inorder_delete AFTER DELETE ON %s FOR EACH ROW %s', relation,
-                                     call));
-END $$;
-COMMENT ON FUNCTION inorder_internal.guard_definitions(regclass, regclass, name[], boolean, bigint) IS
+            'CREATE TRIGGER zz_inorder_guard AFTER %s OF %s ON %s FOR EACH ROW WHEN (%s) %s'::text,
+            CASE WHEN is_generated THEN 'UPDATE'::text ELSE 'INSERT OR UPDATE'::text END, q.list, relation,
+            CASE WHEN is_generated THEN 'false'::text
+                 ELSE format('inorder_internal.is_foreign(new.%s, %L::bigint, ''%s''::regclass, %L::oid, %L::text)'::text,
+                             q.key, base, replace(root::text, ''''::text, ''''''::text), root::oid,
+                             format('inorder.table_%s'::text, root::oid)) END, q.call)),
+        ('zz_inorder_update'::name, format(
+            'CREATE TRIGGER zz_inorder_update AFTER UPDATE ON %s FOR EACH ROW WHEN (record_image_ne(ROW(%s), ROW(%s))) %s'::text,
+            relation, q.old_row, q.new_row, q.call)),
+        ('zz_inorder_delete'::name, format('CREATE TRIGGER zz_inorder_delete AFTER DELETE ON %s FOR EACH ROW %s'::text,
+                                           relation, q.call))) AS d(name, definition);
+END;
+COMMENT ON FUNCTION inorder_internal.guard_definitions(regclass, regclass, name[], boolean, bigint, oid) IS
 'Internal function. The triggers of the guard of a table, or of a partition of root, as pg_get_triggerdef() writes '
 'them.';
+
+CREATE FUNCTION inorder_internal.guard_state(
+    relation regclass, root regclass, columns name[], is_uuid boolean, is_generated boolean, base bigint, guard oid
+)
+RETURNS TABLE (stands boolean)
+LANGUAGE sql STABLE
+-- A function over rows becomes part of the statement that calls it. bool_and() leaves out nulls, which are those of
+-- triggers that are not there.
+BEGIN ATOMIC
+    SELECT bool_and((g.tgfoid = guard AND g.tgenabled = 'A'::"char" AND pg_get_triggerdef(g.oid) = w.definition) IS TRUE)
+       AND EXISTS (SELECT FROM pg_attribute AS a
+                   WHERE a.attrelid = relation AND a.attname = columns[1] AND NOT a.attisdropped
+                     AND a.atttypid = CASE WHEN is_uuid THEN 'uuid'::regtype::oid ELSE 'bigint'::regtype::oid END
+                     AND (a.attgenerated <> ''::"char") = is_generated)
+    FROM inorder_internal.guard_definitions(relation, root, columns, is_generated, base, guard) AS w
+    LEFT JOIN pg_trigger AS g ON g.tgrelid = relation AND g.tgname = w.name;
+END;
+COMMENT ON FUNCTION inorder_internal.guard_state(regclass, regclass, name[], boolean, boolean, bigint, oid) IS
+'Internal function. Whether a table, or a partition of root, has the triggers of the guard as feed_enable() makes them, '
+'while quote_all_identifiers is off.';
 
 CREATE FUNCTION inorder_internal.guard_stands(
     relation regclass, root regclass, columns name[], is_uuid boolean, is_generated boolean, base bigint, guard oid
@@ -94,15 +114,8 @@ RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
 AS $$
 BEGIN
-    -- bool_and() leaves out nulls, which are those of triggers that are not there.
-    RETURN (SELECT bool_and((g.tgfoid = guard AND g.tgenabled = 'A'
-                             AND pg_get_triggerdef(g.oid) = w.definition) IS TRUE)
-            FROM inorder_internal.guard_definitions(relation, root, columns, is_generated, base) AS w
-            LEFT JOIN pg_trigger AS g ON g.tgrelid = relation AND g.tgname = w.name)
-       AND EXISTS (SELECT FROM pg_attribute AS a
-                   WHERE a.attrelid = relation AND a.attname = columns[1] AND NOT a.attisdropped
-                     AND a.atttypid = CASE WHEN is_uuid THEN 'uuid'::regtype ELSE 'bigint'::regtype END
-                     AND (a.attgenerated <> '') = is_generated);
+    RETURN (SELECT s.stands FROM inorder_internal.guard_state(relation, root, columns, is_uuid, is_generated, base,
+                                                              guard) AS s);
 END $$;
 COMMENT ON FUNCTION inorder_internal.guard_stands(regclass, regclass, name[], boolean, boolean, bigint, oid) IS
 'Internal function. Whether a table, or a partition of root, has the triggers of the guard as feed_enable() makes them.';
@@ -200,7 +213,7 @@ END
 BEGIN
     RETURN QUERY SELECT d.definition
     FROM inorder_internal.guard_definitions(t.relation, t.relation, inorder_internal.known_columns(t), t.is_generated,
-                                            t.base) AS d;
+                                            t.base, inorder_internal.guard_function()) AS d;
     RETURN NEXT format('ALTER TABLE %s ENABLE ALWAYS TRIGGER zz_inorder_guard, ENABLE ALWAYS TRIGGER zz_inorder_update, '
                        'ENABLE ALWAYS TRIGGER zz_inorder_delete', t.relation);
 END

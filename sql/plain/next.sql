@@ -129,6 +129,51 @@ COMMENT ON TYPE inorder_internal.next_found IS
 'Internal type. What follows a position: the batch, null if no transaction has ended; whether it has rows, and all that '
 'were committed; the tables that were proved; and the rest of a set that has no rows any more, which comes first.';
 
+CREATE FUNCTION inorder_internal.rows_query(t inorder_internal.feed_table, b @extschema@.feed_batch)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN format('SELECT ''rows''::pg_catalog.text AS fault, NULL::pg_catalog.oid AS member WHERE EXISTS (%s)',
+                  inorder_internal.batch_query(t, NULL, b, '1', false));
+END $$;
+COMMENT ON FUNCTION inorder_internal.rows_query(inorder_internal.feed_table, @extschema@.feed_batch) IS
+'Internal function. The query that finds whether a batch has rows, in the form of a probe.';
+
+CREATE FUNCTION inorder_internal.has_none(t inorder_internal.feed_table, b @extschema@.feed_batch)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- Of a BRIN index the bitmap has all pages that may have rows, also those of a whole backlog: so the first
+    -- transactions are looked at before.
+    RETURN (t.ordered OR NOT inorder_internal.has_row(inorder_internal.batch_query(
+                t, NULL, inorder_internal.in_window(b, 1000), '1', false)))
+       AND NOT inorder_internal.has_row(format('SELECT 1 FROM %s AS e WHERE e.%I OPERATOR(pg_catalog.>=) %s', t.relation,
+                                               t.key_column, inorder_internal.bound(t, lower(b.transactions))));
+END $$;
+COMMENT ON FUNCTION inorder_internal.has_none(inorder_internal.feed_table, @extschema@.feed_batch) IS
+'Internal function. Whether a table has no rows from the first transaction of a batch on: then the batch has none, nor are '
+'there numbers that this server has not reached.';
+
+CREATE FUNCTION inorder_internal.probe_rows(
+    t inorder_internal.feed_table, p @extschema@.feed_position, b @extschema@.feed_batch, caller oid
+)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- Most looks find nothing.
+    IF p.members = b.members AND inorder_internal.has_none(t, b) THEN
+        RETURN false;
+    END IF;
+    RETURN inorder_internal.probe_table(t, format('(%s) UNION ALL (%s) LIMIT 1',
+        inorder_internal.probe_query(t, p, b, caller), inorder_internal.rows_query(t, b)));
+END $$;
+COMMENT ON FUNCTION inorder_internal.probe_rows(
+    inorder_internal.feed_table, @extschema@.feed_position, @extschema@.feed_batch, oid) IS
+'Internal function. Whether a batch has rows; error if a condition of the table is violated.';
+
 CREATE FUNCTION inorder_internal.look_by_number(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, whole boolean
 )
@@ -146,12 +191,12 @@ BEGIN
     n.is_all := number IS NULL;
     n.batch := CASE WHEN n.is_all THEN b
                     ELSE inorder_internal.cut_batch(t, b, number, CASE WHEN NOT whole THEN last_key END) END;
-    n.has_rows := NOT n.is_all OR inorder_internal.has_row(inorder_internal.batch_query(t, NULL, b, '1', false));
+    n.has_rows := true;
     RETURN n;
 END $$;
 COMMENT ON FUNCTION inorder_internal.look_by_number(
     inorder_internal.feed_table, @extschema@.feed_batch, int, boolean) IS
-'Internal function. A batch by transaction numbers, limited to so many rows, if any.';
+'Internal function. A batch by transaction numbers, which has rows, limited to so many of them, if any.';
 
 CREATE FUNCTION inorder_internal.look(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, caller oid
@@ -177,13 +222,17 @@ BEGIN
         n.members := members;
         RETURN n;
     END IF;
-    PERFORM inorder_internal.probe_table(t, inorder_internal.probe_query(t, p, b, caller));
-    IF b.cut_after IS NULL THEN
-        n := inorder_internal.look_by_number(t, b, max_rows, whole);
-    ELSE
+    IF b.cut_after IS NOT NULL THEN
+        PERFORM inorder_internal.probe_table(t, inorder_internal.probe_query(t, p, b, caller));
         PERFORM inorder_internal.refuse_whole(whole, b.cut_after[1]),
                 inorder_internal.prove_order_of(t, b.cut_after[1], b.cut_after[2]::smallint);
         n := inorder_internal.look_in_order(t, b, max_rows, isempty(p.transactions));
+    ELSIF inorder_internal.probe_rows(t, p, b, caller) THEN
+        n := inorder_internal.look_by_number(t, b, max_rows, whole);
+    ELSE
+        n.batch := b;
+        n.has_rows := false;
+        n.is_all := true;
     END IF;
     PERFORM inorder_internal.check_files(t.relation);
     n.members := members;

@@ -35,8 +35,7 @@ BEGIN
         ELSIF c.may_be_null THEN
             PERFORM inorder_internal.refuse_order_column(c.relation, column_name, 'may be null',
                 format('ALTER TABLE %s ALTER COLUMN %I SET NOT NULL', t.relation, column_name));
-        ELSIF c.relkind = 'r' AND NOT EXISTS (SELECT FROM pg_index AS i WHERE i.indrelid = c.relation
-                                              AND inorder_internal.index_rank(i.indexrelid, c.attnum) = 2) THEN
+        ELSIF c.relkind = 'r' AND NOT (SELECT i.found FROM inorder_internal.has_index(c.relation, c.attnum, true) AS i) THEN
             PERFORM inorder_internal.refuse_order_column(c.relation, column_name,
                 'is not the first one of a valid btree index', format('CREATE INDEX ON %s (%I)', t.relation, column_name));
         END IF;

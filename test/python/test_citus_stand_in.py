@@ -229,6 +229,7 @@ def test_a_node_is_reached_as_the_coordinator_is() -> None:
     assert node_dsn(session, replace(shard, group=COORDINATOR)) == At.dsn
 
 
+@pytest.mark.editions
 def test_other_access_methods_are_refused(database: Connection) -> None:
     """Of a table, or of a partition: what is proved of a snapshot is proved of heaps."""
     database.execute("CREATE ACCESS METHOD other TYPE TABLE HANDLER heap_tableam_handler")
