@@ -71,31 +71,31 @@ RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    total bigint := inorder_internal.total(inorder_internal.window_numbers(b));
-    amount bigint := least(1, total);
-    too_few bigint := 0;
-    too_many bigint := total + 1;
+    window_numbers int8multirange := inorder_internal.window_numbers(b);
+    total bigint := inorder_internal.total(window_numbers);
+    amount bigint := least(32, total);
     found bigint;
+    highest bigint;
 BEGIN
-    -- As narrow() in src/next_batch.c: what an index without an order gives has to be sorted, so look at few rows.
+    -- What an index without an order gives has to be sorted, so few rows are looked at: the first ones where they are
+    -- stored, which is nearly their order. Up to the highest number among these there are enough.
     LOOP
         found := 0;
         IF amount > 0 THEN
-            EXECUTE inorder_internal.window_query(t, b, amount, max_rows) INTO found;
+            EXECUTE format('SELECT pg_catalog.count(*), pg_catalog.max(w.number) FROM (SELECT %s AS number %s LIMIT %s) AS w',
+                           inorder_internal.number_text(t),
+                           inorder_internal.from_ranges(t, inorder_internal.whole_table(t),
+                               inorder_internal.smallest(window_numbers, amount), ''), max_rows) INTO found, highest;
         END IF;
-        IF found < max_rows THEN
-            EXIT WHEN amount >= total;
-            too_few := amount;
-            amount := least(greatest(least(
-                CASE found WHEN 0 THEN amount * 32.0 ELSE 1 + amount * 1.25 * max_rows / found END,
-                CASE WHEN too_many > total THEN total ELSE amount / 2 + too_many / 2 + 1 END)::bigint, amount + 1), total);
-        ELSE
-            EXIT WHEN found < max_rows * 4::bigint OR amount - too_few <= 1;
-            too_many := amount;
-            amount := greatest(amount / 4, too_few + 1);
+        IF found >= max_rows THEN
+            RETURN inorder_internal.in_window(b, inorder_internal.total(inorder_internal.common(
+                window_numbers, int8multirange(int8range(0, highest, '[]')))));
+        ELSIF amount >= total THEN
+            RETURN b;
         END IF;
+        amount := least(greatest(CASE found WHEN 0 THEN amount * 32.0 ELSE 1 + amount * 1.25 * max_rows / found END,
+                                 amount + 1), total);
     END LOOP;
-    RETURN inorder_internal.in_window(b, amount);
 END $$;
 COMMENT ON FUNCTION inorder_internal.narrowed(inorder_internal.feed_table, @extschema@.feed_batch, int) IS
 'Internal function. A batch reduced to little more than the transactions that have so many rows.';
@@ -140,20 +140,16 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.rows_query(inorder_internal.feed_table, @extschema@.feed_batch) IS
 'Internal function. The query that finds whether a batch has rows, in the form of a probe.';
 
-CREATE FUNCTION inorder_internal.has_none(t inorder_internal.feed_table, b @extschema@.feed_batch)
+CREATE FUNCTION inorder_internal.has_above(t inorder_internal.feed_table, b @extschema@.feed_batch)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    -- Of a BRIN index the bitmap has all pages that may have rows, also those of a whole backlog: so the first
-    -- transactions are looked at before.
-    RETURN (t.ordered OR NOT inorder_internal.has_row(inorder_internal.batch_query(
-                t, NULL, inorder_internal.in_window(b, 1000), '1', false)))
-       AND NOT inorder_internal.has_row(format('SELECT 1 FROM %s AS e WHERE e.%I OPERATOR(pg_catalog.>=) %s', t.relation,
-                                               t.key_column, inorder_internal.bound(t, lower(b.transactions))));
+    RETURN inorder_internal.has_row(format('SELECT 1 FROM %s AS e WHERE e.%I OPERATOR(pg_catalog.>=) %s', t.relation,
+                                           t.key_column, inorder_internal.bound(t, lower(b.transactions))));
 END $$;
-COMMENT ON FUNCTION inorder_internal.has_none(inorder_internal.feed_table, @extschema@.feed_batch) IS
-'Internal function. Whether a table has no rows from the first transaction of a batch on: then the batch has none, nor are '
+COMMENT ON FUNCTION inorder_internal.has_above(inorder_internal.feed_table, @extschema@.feed_batch) IS
+'Internal function. Whether a table has rows from the first transaction of a batch on. If not, the batch has none, nor are '
 'there numbers that this server has not reached.';
 
 CREATE FUNCTION inorder_internal.probe_rows(
@@ -162,13 +158,22 @@ CREATE FUNCTION inorder_internal.probe_rows(
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    -- Of a BRIN index the bitmap has all pages that may have rows, also those of a whole backlog: so the first
+    -- transactions are looked at before.
+    has_rows boolean := NOT t.ordered AND inorder_internal.has_row(inorder_internal.batch_query(
+                            t, NULL, inorder_internal.in_window(b, 100), '1', false));
+    probe text;
 BEGIN
     -- Most looks find nothing.
-    IF p.members = b.members AND inorder_internal.has_none(t, b) THEN
+    IF NOT has_rows AND p.members = b.members AND NOT inorder_internal.has_above(t, b) THEN
         RETURN false;
     END IF;
-    RETURN inorder_internal.probe_table(t, format('(%s) UNION ALL (%s) LIMIT 1',
-        inorder_internal.probe_query(t, p, b, caller), inorder_internal.rows_query(t, b)));
+    probe := inorder_internal.probe_query(t, p, b, caller);
+    IF NOT has_rows THEN
+        probe := format('(%s) UNION ALL (%s) LIMIT 1', probe, inorder_internal.rows_query(t, b));
+    END IF;
+    RETURN inorder_internal.probe_table(t, probe) OR has_rows;
 END $$;
 COMMENT ON FUNCTION inorder_internal.probe_rows(
     inorder_internal.feed_table, @extschema@.feed_position, @extschema@.feed_batch, oid) IS
