@@ -230,12 +230,12 @@ def test_a_node_is_reached_as_the_coordinator_is() -> None:
 
 
 @pytest.mark.editions
-def test_other_access_methods_are_refused(database: Connection) -> None:
+def test_other_access_methods_are_refused(fresh: Connection) -> None:
     """Of a table, or of a partition: what is proved of a snapshot is proved of heaps."""
-    database.execute("CREATE ACCESS METHOD other TYPE TABLE HANDLER heap_tableam_handler")
-    database.execute("CREATE TABLE one (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval()) USING other")
-    database.execute("CREATE TABLE all_of (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)")
-    database.execute("CREATE INDEX ON all_of (id); CREATE TABLE part PARTITION OF all_of DEFAULT USING other")
+    fresh.execute("CREATE ACCESS METHOD other TYPE TABLE HANDLER heap_tableam_handler")
+    fresh.execute("CREATE TABLE one (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval()) USING other")
+    fresh.execute("CREATE TABLE all_of (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)")
+    fresh.execute("CREATE INDEX ON all_of (id); CREATE TABLE part PARTITION OF all_of DEFAULT USING other")
     for table in ("one", "all_of"):
         with pytest.raises(psycopg.errors.WrongObjectType, match="not stored in a heap"):
-            database.execute(f"SELECT feed_create('f', '{table}')".encode())
+            fresh.execute(f"SELECT feed_create('f', '{table}')".encode())
