@@ -101,22 +101,15 @@ RETURN (extract(epoch FROM moment) * 1000000)::bigint;
 COMMENT ON FUNCTION inorder_internal.us_of(timestamptz) IS
 'Internal function. Microseconds since 1970.';
 
-CREATE FUNCTION inorder_internal.first_of_transaction()
-RETURNS text
-LANGUAGE plpgsql VOLATILE
+CREATE FUNCTION inorder_internal.number_above(base bigint)
+RETURNS bigint
+LANGUAGE plpgsql STABLE STRICT
 AS $$
-DECLARE
-    -- Of a version-4 uuid all but the first 48 bits and the version; of the 12 bits the first is 0.
-    random pg_catalog.text := pg_catalog.gen_random_uuid();
 BEGIN
-    RETURN pg_catalog.concat(
-        pg_catalog.lpad(pg_catalog.to_hex(inorder_internal.plus_base(
-            pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8, 0)), 12, '0'), '8',
-        pg_catalog.translate(pg_catalog."left"(random, 1), '89abcdef', '01234567'), pg_catalog.substr(random, 17, 2),
-        pg_catalog.substr(random, 20, 4), pg_catalog."right"(random, 12));
+    RETURN inorder_internal.plus_base(pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8, base);
 END $$;
-COMMENT ON FUNCTION inorder_internal.first_of_transaction() IS
-'Internal function. The first key of a transaction, with base 0, as 32 digits.';
+COMMENT ON FUNCTION inorder_internal.number_above(bigint) IS
+'Internal function. The number of this transaction, with a base.';
 
 CREATE FUNCTION inorder_internal.carried(key text)
 RETURNS text
@@ -131,6 +124,54 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION inorder_internal.carried(text) IS
 'Internal function. The first 16 digits of a key of which the lowest 62 bits have overflowed.';
+
+CREATE FUNCTION inorder_internal.keys_after(known text)
+RETURNS text
+LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+    -- 512 bits, of which each step takes 43: a random uuid costs 1 us, so it is the seed of eleven steps.
+    random pg_catalog."bit" := ('x' OPERATOR(pg_catalog.||) pg_catalog.encode(
+        pg_catalog.sha512(pg_catalog.uuid_send(pg_catalog.gen_random_uuid())), 'hex'))::pg_catalog."bit"(512);
+    top pg_catalog.text := pg_catalog."left"(known, 16);
+    -- The lowest 62 bits, below the variant, which makes them negative.
+    low pg_catalog.int8 := ('x' OPERATOR(pg_catalog.||) pg_catalog."right"(known, 16))::pg_catalog."bit"(64)::pg_catalog.int8;
+BEGIN
+    known := '';
+    FOR step IN 0 .. 10 LOOP
+        low := low OPERATOR(pg_catalog.+) pg_catalog."substring"(random, 43 OPERATOR(pg_catalog.*) step OPERATOR(pg_catalog.+) 1, 43
+            )::pg_catalog.int8 OPERATOR(pg_catalog.+) 1;
+        IF low OPERATOR(pg_catalog.>=) -4611686018427387904 THEN
+            EXIT WHEN known OPERATOR(pg_catalog.<>) '';
+            top := inorder_internal.carried(top);
+            low := low OPERATOR(pg_catalog.-) 4611686018427387904;
+        END IF;
+        known := known OPERATOR(pg_catalog.||) top OPERATOR(pg_catalog.||) pg_catalog.to_hex(low);
+    END LOOP;
+    RETURN known;
+END $$;
+COMMENT ON FUNCTION inorder_internal.keys_after(text) IS
+'Internal function. The keys that follow one in its transaction, up to eleven, each as 32 digits.';
+
+CREATE FUNCTION inorder_internal.next_keys()
+RETURNS text
+LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+    known pg_catalog.text := pg_catalog.current_setting('inorder.keys', true);
+BEGIN
+    IF known OPERATOR(pg_catalog.<>) '' THEN
+        RETURN pg_catalog.set_config('inorder.keys', CASE WHEN pg_catalog.octet_length(known) OPERATOR(pg_catalog.>) 32
+            THEN pg_catalog."right"(known, -32) ELSE inorder_internal.keys_after(known) END, true);
+    END IF;
+    -- Of a version-4 uuid all but the first 48 bits and the version; of the 12 bits the first is 0.
+    RETURN pg_catalog.set_config('inorder.keys', pg_catalog."right"(pg_catalog.encode(pg_catalog.xid8send(
+        pg_catalog.pg_current_xact_id()), 'hex'), 12) OPERATOR(pg_catalog.||) '8' OPERATOR(pg_catalog.||)
+        pg_catalog."right"(pg_catalog.encode(pg_catalog.set_bit(pg_catalog.uuid_send(pg_catalog.gen_random_uuid()), 51, 0),
+                                             'hex'), 19), true);
+END $$;
+COMMENT ON FUNCTION inorder_internal.next_keys() IS
+'Internal function. The next key of this transaction, with base 0, and those that were made with it, each as 32 digits.';
 
 ---- uuid_sequence_nextval: plpgsql keys
 DECLARE
@@ -203,42 +244,18 @@ BEGIN
     RETURN inorder_internal.v7_key(inorder_internal.v7_first_tick(inorder_internal.us_of(moment)), 0);
 END
 ---- uuid_xact_nextval: plpgsql bare
-DECLARE
-    -- The last key of this transaction, with base 0, without hyphens; then, if only half of it was used, a random uuid.
-    known pg_catalog.text := pg_catalog.current_setting('inorder.last_key', true);
-    random pg_catalog.text := '';
-    low pg_catalog.int8;
 BEGIN
-    IF pg_catalog."left"(known, 12) OPERATOR(pg_catalog.=) pg_catalog.lpad(pg_catalog.to_hex(
-           pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8), 12, '0') THEN
-        -- The lowest 62 bits, below the variant, which makes them negative, and a step of 43 bits. Random bits take half of
-        -- the time, so a uuid of 122 gives two steps.
-        IF pg_catalog.length(known) OPERATOR(pg_catalog.=) 32 THEN
-            random := pg_catalog.gen_random_uuid();
-            low := ('x' OPERATOR(pg_catalog.||) pg_catalog."right"(known, 16))::pg_catalog."bit"(64)::pg_catalog.int8
-                OPERATOR(pg_catalog.+) (pg_catalog.hashtextextended(random COLLATE pg_catalog."C", 0)
-                                        OPERATOR(pg_catalog.&) 8796093022207) OPERATOR(pg_catalog.+) 1;
-        ELSE
-            low := ('x' OPERATOR(pg_catalog.||) pg_catalog.substr(known, 17, 16))::pg_catalog."bit"(64)::pg_catalog.int8
-                OPERATOR(pg_catalog.+) (pg_catalog.hashtextextended(
-                                            pg_catalog."right"(known, 36) COLLATE pg_catalog."C", 1)
-                                        OPERATOR(pg_catalog.&) 8796093022207) OPERATOR(pg_catalog.+) 1;
-        END IF;
-        IF low OPERATOR(pg_catalog.>=) -4611686018427387904 THEN
-            known := inorder_internal.carried(known);
-            low := low OPERATOR(pg_catalog.-) 4611686018427387904;
-        END IF;
-        known := pg_catalog."left"(known, 16) OPERATOR(pg_catalog.||) pg_catalog.to_hex(low) OPERATOR(pg_catalog.||) random;
-    ELSE
-        known := inorder_internal.first_of_transaction();
+    -- The setting has the last key of this transaction, with base 0, and those that follow, which are made eleven at once.
+    -- It is empty in each new transaction.
+    IF pg_catalog.octet_length(pg_catalog.current_setting('inorder.keys', true)) OPERATOR(pg_catalog.>) 32
+       AND base OPERATOR(pg_catalog.=) 0 THEN
+        RETURN pg_catalog."left"(pg_catalog.set_config('inorder.keys', pg_catalog."right"(
+                   pg_catalog.current_setting('inorder.keys', true), -32), true), 32)::pg_catalog.uuid;
+    ELSIF base OPERATOR(pg_catalog.=) 0 THEN
+        RETURN pg_catalog."left"(inorder_internal.next_keys(), 32)::pg_catalog.uuid;
     END IF;
-    IF base OPERATOR(pg_catalog.=) 0 THEN
-        RETURN pg_catalog."left"(pg_catalog.set_config('inorder.last_key', known, true), 32)::pg_catalog.uuid;
-    END IF;
-    RETURN (pg_catalog.lpad(pg_catalog.to_hex(inorder_internal.plus_base(
-                pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8, base)), 12, '0')
-            OPERATOR(pg_catalog.||) pg_catalog.substr(pg_catalog.set_config('inorder.last_key', known, true), 13, 20)
-           )::pg_catalog.uuid;
+    RETURN (pg_catalog.lpad(pg_catalog.to_hex(inorder_internal.number_above(base)), 12, '0')
+            OPERATOR(pg_catalog.||) pg_catalog.substr(inorder_internal.next_keys(), 13, 20))::pg_catalog.uuid;
 END
 ---- uuid_xact_id: plpgsql keys
 BEGIN
@@ -252,5 +269,9 @@ BEGIN
 END
 ---- xact_id: plpgsql bare
 BEGIN
-    RETURN inorder_internal.plus_base(pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8, base);
+    -- Not in SQL, which would be inlined: that takes 8 us for each statement that is not prepared.
+    IF base OPERATOR(pg_catalog.=) 0 THEN
+        RETURN pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8;
+    END IF;
+    RETURN inorder_internal.number_above(base);
 END

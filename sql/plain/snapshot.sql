@@ -49,7 +49,10 @@ COMMENT ON FUNCTION inorder_internal.check_bounded(int8multirange) IS
 
 ---- xact_id_generated: plpgsql bare
 BEGIN
-    RETURN inorder_internal.plus_base(pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8, base);
+    IF base OPERATOR(pg_catalog.=) 0 THEN
+        RETURN pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8;
+    END IF;
+    RETURN inorder_internal.number_above(base);
 END
 ---- ended_transactions: plpgsql keys
 DECLARE

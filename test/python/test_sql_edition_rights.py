@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import psycopg
@@ -15,12 +16,13 @@ from sql_edition import install, write_edition
 
 # Functions of the edition in which each name is qualified, and what these might find elsewhere.
 BARE = (
-    "first_of_transaction", "has_limit", "is_foreign", "is_foreign", "uuid_xact_nextval", "xact_id",
-    "xact_id_generated",
+    "guarded_number", "has_limit", "is_foreign", "keys_after", "next_keys", "number_above", "uuid_xact_nextval",
+    "xact_id", "xact_id_generated",
 )  # fmt: skip
 SHADOWED = (
-    "left", "right", "lpad", "to_hex", "length", "substr", "substring", "concat", "translate", "current_setting",
-    "set_config", "gen_random_uuid", "hashtextextended", "pg_current_xact_id", "uuid_send", "int8send", "get_byte",
+    "left", "right", "lpad", "to_hex", "octet_length", "substr", "substring", "current_setting", "set_config",
+    "gen_random_uuid", "sha512", "encode", "set_bit", "pg_current_xact_id", "xid8send", "uuid_send", "int8send",
+    "get_byte",
 )  # fmt: skip
 ROLES = ("plain_installer", "plain_owner", "plain_reader", "plain_stranger")
 
@@ -406,7 +408,7 @@ def test_keys_are_those_of_the_extension(server: Server, cluster: Cluster, editi
 def test_a_key_that_carries(edition: Connection) -> None:
     """From the 62 bits into the 12, with version and variant as they were; and not beyond these."""
     last = (
-        "SELECT set_config('inorder.last_key', lpad(to_hex(pg_current_xact_id()::text::bigint), 12, '0') "
+        "SELECT set_config('inorder.keys', lpad(to_hex(pg_current_xact_id()::text::bigint), 12, '0') "
         "|| '{}bfffffffffffffff', true)"
     )
     with edition.transaction():
@@ -417,6 +419,57 @@ def test_a_key_that_carries(edition: Connection) -> None:
     with pytest.raises(errors.ProgramLimitExceeded), edition.transaction():
         run(edition, last.format("8fff"))
         run(edition, "SELECT uuid_xact_nextval()")
+
+
+@pytest.mark.server
+def test_keys_that_are_made_together(edition: Connection) -> None:
+    """Ascend by steps of 1 to 2^43 from one list to the next, with or without a base, and go on after a rollback."""
+
+    def value(key: object) -> int:
+        """The 74 bits between version and variant and after these."""
+        number = int(str(key).replace("-", ""), 16)
+        return (number >> 64 & 0xFFF) << 62 | number & (1 << 62) - 1
+
+    with edition.transaction():
+        one, other, own = run(edition, "SELECT uuid_xact_nextval(), uuid_xact_nextval(5), xact_id()")[0]
+        number = int(str(own))
+        keys = [one, other, *(key for (key,) in run(edition, "SELECT uuid_xact_nextval() FROM generate_series(1, 40)"))]
+        with pytest.raises(errors.DivisionByZero), edition.transaction():
+            run(edition, "SELECT uuid_xact_nextval() FROM generate_series(1, 15)", "SELECT 1 / 0")
+        keys += [key for (key,) in run(edition, "SELECT uuid_xact_nextval() FROM generate_series(1, 15)")]
+        numbers = [int(str(key).replace("-", "")[:12], 16) for key in keys]
+    steps = [value(after) - value(before) for before, after in pairwise(keys)]
+    assert min(steps) >= 1 and max(steps) <= 1 << 43 and max(steps) > 1 << 42, steps
+    assert value(keys[0]) < 1 << 73 and numbers == [number, number + 5, *[number] * 55]
+    ((other,),) = run(edition, "SELECT uuid_xact_nextval()")
+    assert abs(value(other) - value(keys[-1])) > 1 << 50  # another transaction begins anywhere
+
+
+@pytest.mark.server
+def test_a_number_is_compared_in_each_transaction(edition: Connection) -> None:
+    """With that of the transaction, also by a plan that is kept."""
+    run(
+        edition, "SET search_path = inorder, app", "CREATE TABLE app.kept (xact bigint DEFAULT xact_id(), n int)",
+        "CREATE INDEX ON app.kept (xact)", "SELECT feed_enable('kept')",
+        "PREPARE kept (bigint) AS INSERT INTO kept (xact) VALUES ($1)",
+        "CREATE PROCEDURE app.twice(shift bigint) LANGUAGE plpgsql AS $$ DECLARE number bigint; BEGIN "
+        "FOR n IN 1 .. 2 LOOP number := coalesce(number + shift, xact_id()); INSERT INTO kept (xact) "
+        "VALUES (CASE WHEN shift IS NULL THEN xact_id() ELSE number END); COMMIT; END LOOP; END $$",
+    )  # fmt: skip
+    for _ in range(7):
+        with edition.transaction():
+            number = int(str(run(edition, "SELECT xact_id()")[0][0]))
+            run(edition, f"EXECUTE kept({number})")
+            with pytest.raises(errors.CheckViolation), edition.transaction():
+                run(edition, f"EXECUTE kept({number - 1})")
+            run(edition, f"EXECUTE kept({number})")
+        for wrong in (number, "NULL"):
+            with pytest.raises(errors.CheckViolation):
+                run(edition, f"EXECUTE kept({wrong})")
+    run(edition, "CALL twice(NULL)")
+    with pytest.raises(errors.CheckViolation):
+        run(edition, "CALL twice(0)")
+    assert run(edition, "SELECT count(*) FROM kept") == [(17,)]
 
 
 @pytest.mark.server
