@@ -59,7 +59,9 @@ def on_server(tree: trees.Tree, command: str, given: str = "") -> str:
         start, stop = (f"su - user -c '{BIN}/pg_ctl -s -w -D ~/.cache/data {word}'" for word in (STARTED, "stop"))
         user, command = "user", f"PGHOST=/tmp PGDATABASE=postgres {BIN}/{command}"
     else:
-        start, stop = (f"pg_ctlcluster {version(tree)} main {word}" for word in ("start", "stop"))
+        # Without TCP, whose ports are those of this machine.
+        words = ("start -o '-c listen_addresses='", "stop")
+        start, stop = (f"pg_ctlcluster {version(tree)} main {word}" for word in words)
         user = "postgres"
     return tree.run(f"{start} >&2\nsu - {user} -c '{command}' <<'END'\n{given}END\n{stop} >&2")
 
