@@ -27,6 +27,7 @@ func main() {
 			if _, refused := sink.Exec("SELECT store_batch($1, $2)", batch, rows); refused != nil {
 				log.Print("refused: ", refused)
 				failure = refused.Error()
+				time.Sleep(time.Second)
 			}
 			_, err = source.Exec("SELECT end_batch($1, $2, $3)", batch, token, failure)
 		}
