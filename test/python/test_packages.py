@@ -265,7 +265,7 @@ def test_debian_packages(system: trees.Tree, built: Path) -> None:
         hint = system.attempt("inorder extension install")
         assert f"apt-get install postgresql-{version(system)}-inorder" in hint.stderr
     else:
-        assert "python3-psycopg (>= 3.2)" in system.attempt(f"apt-get install -y -qq {tool} 2>&1").stdout
+        assert "python3-psycopg (>= 3.2)" in system.attempt(f"apt-get install -y {tool} 2>&1").stdout
     use(system, STATEMENTS)
     if psycopg:
         told = "inorder count events; inorder tail events --position /tmp/position | wc -l"
