@@ -159,13 +159,14 @@ class Partitioner(Role):
         connection.execute(f"INSERT INTO {name} (region, token) VALUES (%s, %s)".encode(), [self.region, token])
 
 
-WAITS = """
+WAITS = r"""
 SELECT a.application_name, coalesce(nullif(b.application_name, ''), b.backend_type, 'prepared transaction'),
        a.wait_event, a.query
 FROM pg_stat_activity AS a CROSS JOIN LATERAL unnest(pg_blocking_pids(a.pid)) AS p(pid)
 LEFT JOIN pg_stat_activity AS b ON b.pid = p.pid
 WHERE a.wait_event_type = 'Lock' AND a.wait_event <> 'extend' AND (p.pid = 0 OR b.pid IS NOT NULL)
   AND a.backend_type = 'client backend'  -- REPACK (CONCURRENTLY) has a process that waits for transactions to end
+  AND a.query NOT LIKE '%FROM s\_streams%'  -- no table of a feed; SKIP LOCKED may wait for a row updated meanwhile
 """
 # These wait for writers by their nature, or take turns.
 MAY_WAIT = ("indexer", "vacuum", "partitioner", "folder", "owner")
