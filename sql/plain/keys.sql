@@ -158,15 +158,17 @@ RETURNS text
 LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
+    number pg_catalog.text := pg_catalog."right"(pg_catalog.encode(pg_catalog.xid8send(
+                                                     pg_catalog.pg_current_xact_id()), 'hex'), 12);
     known pg_catalog.text := pg_catalog.current_setting('inorder.keys', true);
 BEGIN
-    IF known OPERATOR(pg_catalog.<>) '' THEN
-        RETURN pg_catalog.set_config('inorder.keys', CASE WHEN pg_catalog.octet_length(known) OPERATOR(pg_catalog.>) 32
-            THEN pg_catalog."right"(known, -32) ELSE inorder_internal.keys_after(known) END, true);
+    IF pg_catalog.starts_with(pg_catalog."right"(known, -32), number) THEN
+        RETURN pg_catalog.set_config('inorder.keys', pg_catalog."right"(known, -32), true);
+    ELSIF pg_catalog.starts_with(known, number) THEN
+        RETURN pg_catalog.set_config('inorder.keys', inorder_internal.keys_after(pg_catalog."left"(known, 32)), true);
     END IF;
     -- Of a version-4 uuid all but the first 48 bits and the version; of the 12 bits the first is 0.
-    RETURN pg_catalog.set_config('inorder.keys', pg_catalog."right"(pg_catalog.encode(pg_catalog.xid8send(
-        pg_catalog.pg_current_xact_id()), 'hex'), 12) OPERATOR(pg_catalog.||) '8' OPERATOR(pg_catalog.||)
+    RETURN pg_catalog.set_config('inorder.keys', number OPERATOR(pg_catalog.||) '8' OPERATOR(pg_catalog.||)
         pg_catalog."right"(pg_catalog.encode(pg_catalog.set_bit(pg_catalog.uuid_send(pg_catalog.gen_random_uuid()), 51, 0),
                                              'hex'), 19), true);
 END $$;
@@ -244,18 +246,19 @@ BEGIN
     RETURN inorder_internal.v7_key(inorder_internal.v7_first_tick(inorder_internal.us_of(moment)), 0);
 END
 ---- uuid_xact_nextval: plpgsql bare
-BEGIN
+DECLARE
     -- The setting has the last key of this transaction, with base 0, and those that follow, which are made eleven at once.
-    -- It is empty in each new transaction.
-    IF pg_catalog.octet_length(pg_catalog.current_setting('inorder.keys', true)) OPERATOR(pg_catalog.>) 32
-       AND base OPERATOR(pg_catalog.=) 0 THEN
-        RETURN pg_catalog."left"(pg_catalog.set_config('inorder.keys', pg_catalog."right"(
-                   pg_catalog.current_setting('inorder.keys', true), -32), true), 32)::pg_catalog.uuid;
-    ELSIF base OPERATOR(pg_catalog.=) 0 THEN
-        RETURN pg_catalog."left"(inorder_internal.next_keys(), 32)::pg_catalog.uuid;
+    -- It is empty in each new transaction, unless someone has set it: so a key counts only if it has the transaction's number.
+    coming pg_catalog.text := pg_catalog."right"(pg_catalog.current_setting('inorder.keys', true), -32);
+BEGIN
+    IF base OPERATOR(pg_catalog.<>) 0 THEN
+        RETURN (pg_catalog.lpad(pg_catalog.to_hex(inorder_internal.number_above(base)), 12, '0')
+                OPERATOR(pg_catalog.||) pg_catalog.substr(inorder_internal.next_keys(), 13, 20))::pg_catalog.uuid;
+    ELSIF pg_catalog.starts_with(coming, pg_catalog."right"(pg_catalog.encode(pg_catalog.xid8send(
+                                             pg_catalog.pg_current_xact_id()), 'hex'), 12)) THEN
+        RETURN pg_catalog."left"(pg_catalog.set_config('inorder.keys', coming, true), 32)::pg_catalog.uuid;
     END IF;
-    RETURN (pg_catalog.lpad(pg_catalog.to_hex(inorder_internal.number_above(base)), 12, '0')
-            OPERATOR(pg_catalog.||) pg_catalog.substr(inorder_internal.next_keys(), 13, 20))::pg_catalog.uuid;
+    RETURN pg_catalog."left"(inorder_internal.next_keys(), 32)::pg_catalog.uuid;
 END
 ---- uuid_xact_id: plpgsql keys
 BEGIN

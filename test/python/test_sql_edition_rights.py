@@ -22,7 +22,7 @@ BARE = (
 SHADOWED = (
     "left", "right", "lpad", "to_hex", "octet_length", "substr", "substring", "current_setting", "set_config",
     "gen_random_uuid", "sha512", "encode", "set_bit", "pg_current_xact_id", "xid8send", "uuid_send", "int8send",
-    "get_byte",
+    "get_byte", "starts_with",
 )  # fmt: skip
 ROLES = ("plain_installer", "plain_owner", "plain_reader", "plain_stranger")
 
@@ -402,6 +402,48 @@ def test_keys_are_those_of_the_extension(server: Server, cluster: Cluster, editi
             "uuid_v7_floor('10889-08-02 05:31:50.655999+00')",
         ):  # fmt: skip
             assert run(edition, f"SELECT {bound}") == run(extension, f"SELECT {bound}"), bound
+
+
+@pytest.mark.server
+def test_keys_that_someone_has_set(edition: Connection) -> None:
+    """By SET, SET LOCAL, for the database, or before a SECURITY DEFINER function: no key has another transaction's number."""
+    run(
+        edition, "SET search_path = inorder, app", "CREATE TABLE app.made (id uuid DEFAULT uuid_xact_nextval())",
+        "CREATE FUNCTION app.make() RETURNS uuid SECURITY DEFINER SET search_path = inorder, app, pg_temp "
+        "RETURN uuid_xact_nextval()",
+    )  # fmt: skip
+
+    def check(times: int = 25) -> None:
+        """Keys of a transaction, which begin with its number, are of version 8 and ascend."""
+        with edition.transaction():
+            number = int(str(run(edition, "SELECT xact_id()")[0][0]))
+            keys = [str(run(edition, f"SELECT {call}")[0][0]) for call in ["uuid_xact_nextval()", "make()"] * times]
+            keys += [str(run(edition, "INSERT INTO made DEFAULT VALUES RETURNING id")[0][0])]
+        assert {(int(key.replace("-", "")[:12], 16), key[14], key[19] in "89ab") for key in keys} == {
+            (number, "8", True)
+        }
+        assert keys == sorted(set(keys))
+
+    key = str(run(edition, "SELECT uuid_xact_nextval()")[0][0]).replace("-", "")
+    for text in (key, key * 2, key * 3, key[:12], f"{key}x", "x" * 64, "-" * 33, " ", "0" * 320, key + "é" * 40):
+        run(edition, f"SET inorder.keys = '{text}'")
+        check()
+        check()
+        with edition.transaction():
+            run(edition, f"SET LOCAL inorder.keys = '{text}'")
+            check()
+        run(edition, "RESET ALL", "RESET ROLE", f"ALTER DATABASE plain SET inorder.keys = '{text}'")
+        as_role(edition, "plain_owner")
+        with connect(edition.info.dsn) as other:
+            run(other, "SET search_path = inorder, app")
+            assert run(other, "SHOW inorder.keys") == [(text,)]
+            one, number = run(other, "SELECT uuid_xact_nextval(), xact_id()")[0]
+            assert run(other, f"SELECT uuid_xact_id('{one}')") == [(number,)]
+        # A good key of this transaction before keys of another.
+        with edition.transaction():
+            own = str(run(edition, "SELECT uuid_xact_nextval()")[0][0]).replace("-", "")
+            run(edition, f"SET LOCAL inorder.keys = '{own}{text}'")
+            check(2)
 
 
 @pytest.mark.server
