@@ -1,9 +1,11 @@
 """The waves experiment: its model against simulation, its count against the WAL, and a run on a server."""
 
 import bisect
+import math
 import random
 import subprocess
 from dataclasses import replace
+from statistics import mean
 
 import pytest
 from hypothesis import given, settings
@@ -119,7 +121,11 @@ def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
         assert run.series["pages"][-1] == pytest.approx(model["pages"][-1], rel=0.05 if kind != GROWN else 0.15)
         assert sum(run.series["wal_bytes"]) == pytest.approx(sum(model["wal_bytes"]), rel=0.05)
         if kind != GROWN:
-            assert run.series["leaf_density"] == pytest.approx(model["leaf_density"], rel=0.05)
+            # Which of n pages split within a step of a wave is chance: sqrt(n) more or fewer are four deviations (2 % of
+            # 156 pages in ten runs), and chance cancels out over the steps.
+            chance = 1 / math.sqrt(run.series["pages"][0])
+            assert run.series["leaf_density"] == pytest.approx(model["leaf_density"], rel=chance)
+            assert mean(run.series["leaf_density"]) == pytest.approx(mean(model["leaf_density"]), rel=0.02)
     built = runs["built90"]
     assert misplaced(*(splits_of(one["pages"], plan.batch) for one in (built.series, predicted("built90", plan)))) < 25
     assert built.metrics["peak_splits"] > 8 * built.metrics["mean_splits"] and 8 <= built.metrics["peak_at"] <= 16
