@@ -345,6 +345,8 @@ BEGIN
         USING ERRCODE = 'undefined_column',
               HINT = format('Give the column its name back, or let the owner call feed_enable(%L) again.', t.relation);
     END IF;
+    -- The guard of the SQL edition knows the number of the table that it was made for.
+    PERFORM inorder_internal.check_accepted(t);
     RAISE 'table % has lost the guard of column %', t.relation, quote_ident(t.key_column)
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'Its triggers were disabled, dropped or changed, or another column has this name now. '

@@ -260,13 +260,11 @@ BEGIN
     END IF;
     -- The tables as the snapshot sees them, each with its file then and now.
     seen := inorder_internal.tree(relation);
+    -- What this transaction did to one since is another row of the catalog, which does not hide the one of the snapshot.
     fault := (SELECT format('table %s was written anew', c.oid::regclass) FROM pg_class AS c
               WHERE c.oid = ANY (seen) AND c.relkind = 'r'
-                AND (c.relfilenode IS DISTINCT FROM pg_relation_filenode(c.oid)
-                     -- What this transaction did to it hides what others did since an older snapshot.
-                     OR current_setting('transaction_isolation') <> 'read committed'
-                        AND c.xmin = pg_current_xact_id_if_assigned()::xid) LIMIT 1);
-    IF fault IS NULL AND (SELECT c.relkind = 'p' FROM pg_class AS c WHERE c.oid = relation)
+                AND c.relfilenode IS DISTINCT FROM pg_relation_filenode(c.oid) LIMIT 1);
+    IF fault IS NULL AND EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation AND c.relkind = 'p')
        AND seen <> ARRAY(SELECT p.relid FROM pg_partition_tree(relation) AS p ORDER BY p.relid) THEN
         fault := format('partitions of %s were attached, detached or dropped', relation);
     END IF;

@@ -20,7 +20,7 @@ RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF row_type IS DISTINCT FROM (SELECT c.reltype FROM pg_class AS c WHERE c.oid = relation)::regtype THEN
+    IF NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation AND c.reltype = row_type) THEN
         RAISE 'row_type must be null::%, not of type %', relation, row_type USING ERRCODE = 'datatype_mismatch';
     END IF;
 END $$;

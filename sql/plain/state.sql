@@ -14,11 +14,13 @@ BEGIN
 END
 ---- owns: plpgsql keys
 BEGIN
-    RETURN coalesce((SELECT pg_has_role(caller, c.relowner, 'USAGE') FROM pg_class AS c WHERE c.oid = relation), false);
+    -- Of two rows if this transaction has changed one of which its older snapshot sees the version before others did.
+    RETURN coalesce((SELECT bool_and(pg_has_role(caller, c.relowner, 'USAGE')) FROM pg_class AS c WHERE c.oid = relation),
+                    false);
 END
 ---- may_read: plpgsql keys
 BEGIN
-    RETURN coalesce((SELECT has_table_privilege(caller, c.oid, 'SELECT')
-                            AND has_schema_privilege(caller, c.relnamespace, 'USAGE')
+    RETURN coalesce((SELECT bool_and(has_table_privilege(caller, c.oid, 'SELECT')
+                                     AND has_schema_privilege(caller, c.relnamespace, 'USAGE'))
                      FROM pg_class AS c WHERE c.oid = relation), false);
 END

@@ -66,14 +66,14 @@ def server() -> Server:
 
 @pytest.fixture(scope="session")
 def cluster(server: Server) -> Iterator[Cluster]:
-    """A running server with the extension and the test module installed; without, where C cannot be built."""
-    is_c = sql_edition.TESTED == "c" and server.can_build()
-    with Cluster(server, [MODULE] if is_c else None) as running:
+    """A running server with the tested edition; and with the test module, where C can be built."""
+    can_build = server.can_build()
+    with Cluster(server, [MODULE] if can_build else None) as running:
         running.start(SETTINGS)
         with connect(running.dsn) as connection:
-            if is_c or sql_edition.TESTED == "sql":
+            if can_build or sql_edition.TESTED == "sql":
                 sql_edition.create(connection)
-            if is_c:
+            if can_build:
                 connection.execute("CREATE EXTENSION inorder_test")
         yield running
 

@@ -7,8 +7,9 @@ from inorder.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from psycopg.conninfo import make_conninfo
 
+from sql_edition import TESTED, create
+
 TABLES = """
-CREATE EXTENSION IF NOT EXISTS inorder;
 CREATE SCHEMA "Odd.one";
 CREATE TABLE "Odd.one"."Event's" ("The id" uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n)) PARTITION BY RANGE (n);
@@ -24,6 +25,8 @@ CREATE TABLE gone (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval());
 SELECT feed_create('gone', 'gone');
 DROP TABLE gone;
 """
+# What is said of another transaction's row that is there: the SQL edition's guard fires after its key was checked.
+FOREIGN = "was not made by this transaction" if TESTED == "c" else "duplicate key"
 # Name of the feed, and its table.
 KEPT = {"keys": """"Odd.one"."Event's\"""", "parts": "parts", "orders": "orders"}
 ALL = KEPT | {"made": "made"}
@@ -47,9 +50,16 @@ def insert(connection: Connection, first: int, last: int) -> None:
         connection.execute(f"INSERT INTO {table} (n) SELECT generate_series({first}, {last})".encode())
 
 
+def make_tables(connection: Connection) -> None:
+    """With inorder, if somebody has not installed it before."""
+    if connection.execute("SELECT to_regnamespace('inorder_internal')").fetchone() == (None,):
+        create(connection)
+    connection.execute(TABLES.encode())
+
+
 def fill(connection: Connection) -> dict[str, list[int]]:
     """Tables, rows, feeds inside a transaction, batches unfinished, counts; returns what was delivered."""
-    connection.execute(TABLES.encode())
+    make_tables(connection)
     insert(connection, 1, 3)
     for feed, table in ALL.items():
         connection.execute("SELECT feed_create(%s, %s), feed_create(%s || ' steps', %s)", [feed, table, feed, table])

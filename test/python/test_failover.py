@@ -12,6 +12,7 @@ from inorder.lab.server.servers import Server
 
 from conftest import SETTINGS, scalar
 from pg_upgrading import upgrade
+from sql_edition import create
 from standby import Standby
 
 pytestmark = pytest.mark.server
@@ -44,7 +45,7 @@ def pair(server: Server) -> Iterator[Pair]:
     with Cluster(server) as primary:
         primary.start(SETTINGS)
         with connect(primary.dsn) as old:
-            old.execute("CREATE EXTENSION inorder")
+            create(old)
             old.execute(TABLE.encode())
             with Standby(primary) as standby:
                 standby.start(SETTINGS)
@@ -234,7 +235,7 @@ def test_pg_upgrade_keeps_the_state(server: Server) -> None:
     with Cluster(server) as before, Cluster(server) as after:
         before.start(SETTINGS)
         with connect(before.dsn) as old:
-            old.execute("CREATE EXTENSION inorder")
+            create(old)
             old.execute(TABLE.encode())
             insert(old, 1, 2, 3)
             assert take(old, "f", 1) == (1, [1])

@@ -15,6 +15,7 @@ from inorder.lab.server.cluster import Cluster
 
 from conftest import scalar
 from restoring import copy, dsn_of
+from sql_edition import create
 
 pytestmark = pytest.mark.server
 
@@ -265,7 +266,7 @@ def test_shares_after_a_restore(db: Connection, cluster: Cluster, tmp_path: Path
     db.execute("CREATE DATABASE shares")
     try:
         with connect(dsn_of(cluster, "shares")) as old:
-            old.execute("CREATE EXTENSION inorder")
+            create(old)
             old.execute(TABLES["uuid"].format(COLUMNS.format("text")).encode())
             old.execute(
                 "SELECT feed_create('shared', 'shared', order_column => 'seq', partition_by => 'key', shares => 2)"

@@ -7,7 +7,8 @@ import pytest
 from inorder.database import Connection, connect
 
 from conftest import scalar
-from ground import GROUND, PARTS, PLAIN, READS, ROWS, SNAPSHOT, Place, numbers, run, state, states
+from ground import GROUND, GUARD, LATER, PARTS, PLAIN, READS, ROWS, SNAPSHOT, Place, numbers, run, state, states
+from sql_edition import TESTED
 
 pytestmark = pytest.mark.server
 
@@ -168,7 +169,7 @@ def test_a_guard_that_was_off_for_a_while(place: Place, tables: tuple[str, ...],
     run(
         owner, "BEGIN", f"ALTER TABLE {leaf} DISABLE TRIGGER ALL",
         f"INSERT INTO {leaf} (id, n) VALUES (uuid_xact_floor(5), 4)",
-        *(f"ALTER TABLE {leaf} ENABLE ALWAYS TRIGGER zz_inorder_{name}" for name in ("guard", "update", "truncate")
+        *(f"ALTER TABLE {leaf} ENABLE ALWAYS TRIGGER zz_inorder_{name}" for name in GUARD
           if (leaf, name) != ("t_3_4", "truncate")),
         "COMMIT",
     )  # fmt: skip
@@ -213,8 +214,10 @@ def test_a_trigger_that_fires_after_the_guard(place: Place, tables: tuple[str, .
     run(owner, "CREATE FUNCTION old() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN new.id := public.uuid_xact_floor(5); "
         "RETURN new; END'", f"CREATE TRIGGER zzz BEFORE INSERT ON {leaf} FOR EACH ROW EXECUTE FUNCTION old()",
         "BEGIN")  # fmt: skip
-    assert states(owner, READS) == dict.fromkeys(READS, GROUND)
-    run(owner, "ROLLBACK", f"ALTER TRIGGER zzz ON {leaf} RENAME TO aaa")
+    assert states(owner, READS) == dict.fromkeys(READS, LATER)
+    run(owner, "ROLLBACK")
+    assert state(owner, "INSERT INTO t (n) VALUES (4)") == (GROUND if LATER else "23514")
+    run(owner, f"ALTER TRIGGER zzz ON {leaf} RENAME TO aaa")
     assert state(owner, "INSERT INTO t (n) VALUES (4)") == "23514"
 
 
@@ -340,7 +343,10 @@ def test_the_key_gets_shorter(place: Place) -> None:
         assert state(owner, READS[read]) == GROUND
 
 
-@pytest.mark.parametrize("kind", ["regclass", "money", "int[]", "timetz", "public.uuid_v1"])
+KINDS = ["regclass", "money", "int[]", "timetz", *(["public.uuid_v1"] if TESTED == "c" else [])]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_key_that_cannot_be_written_down(place: Place, kind: str) -> None:
     """Rows of one transaction then come all at once, each once."""
     owner = place.session()

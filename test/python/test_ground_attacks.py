@@ -10,14 +10,16 @@ import pytest
 from inorder.database import Connection
 
 from conftest import scalar
-from ground import GROUND, PARTS, PLAIN, READS, SNAPSHOT, Place, numbers, run, state, states
+from ground import GROUND, GUARD, LATER, PARTS, PLAIN, READS, SNAPSHOT, Place, numbers, run, state, states
+from sql_edition import TESTED
 
 pytestmark = pytest.mark.server
 
+LOCKED = "55P03"  # lock_not_available: longer than lock_timeout
+
 OLD_ROW = (
     "BEGIN", "ALTER TABLE t DISABLE TRIGGER ALL", "INSERT INTO t (id, n) VALUES (uuid_xact_floor(5), 4)",
-    "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_guard", "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_update",
-    "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_truncate", "COMMIT",
+    *(f"ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_{name}" for name in GUARD), "COMMIT",
 )  # fmt: skip
 
 
@@ -90,10 +92,10 @@ def test_a_count_before_an_own_rewrite(place: Place) -> None:
     assert scalar(owner, READS["count"]) == 4
 
 
-LATER = ("zz_inorder_h", "zz_inorder_u", "zz_inorder_update_2", "zzz", "zz_inorder_guard_2", "Ω")
+NAMES = ("zz_inorder_h", "zz_inorder_u", "zz_inorder_update_2", "zzz", "zz_inorder_guard_2", "Ω")
 
 
-@pytest.mark.parametrize("name", LATER)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("tables", "leaf"), [((PLAIN,), "t"), (PARTS, "t"), (PARTS, "t_3_4")], ids=str)
 def test_a_later_trigger_for_a_while(place: Place, tables: tuple[str, ...], leaf: str, name: str) -> None:
     """It leaves no trace, so the guard itself refuses rows while it is there."""
@@ -103,7 +105,7 @@ def test_a_later_trigger_for_a_while(place: Place, tables: tuple[str, ...], leaf
         "RETURN new; END'", f'CREATE TRIGGER "{name}" BEFORE INSERT OR UPDATE ON {leaf} FOR EACH ROW EXECUTE '
         "FUNCTION old()",
     )  # fmt: skip
-    assert state(owner, READS["count"]) == GROUND
+    assert state(owner, READS["count"]) == LATER
     assert state(owner, "INSERT INTO t (n) VALUES (4)") != ""
     assert state(owner, "UPDATE t SET note = 1 WHERE n = 4") != ""
     run(owner, f'DROP TRIGGER "{name}" ON {leaf}')
@@ -117,7 +119,7 @@ def test_a_later_trigger_for_updates_only(place: Place) -> None:
         owner, "CREATE FUNCTION same() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END'",
         "CREATE TRIGGER zzz BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION same()", "BEGIN",
     )  # fmt: skip
-    assert states(owner, READS) == dict.fromkeys(READS, GROUND)
+    assert states(owner, READS) == dict.fromkeys(READS, LATER)
     run(owner, "ROLLBACK")
 
 
@@ -289,7 +291,8 @@ def test_a_partition_that_the_session_has_not_heard_of(
         run(reader, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1", "SET LOCAL lock_timeout = '1s'")
         found = states(reader, READS)
         run(reader, "ROLLBACK")
-    assert found == dict.fromkeys(READS, SNAPSHOT)
+    # The SQL edition may wait for the lock that the partition has until its transaction is announced.
+    assert set(found.values()) <= ({SNAPSHOT} if TESTED == "c" else {SNAPSHOT, LOCKED}), found
     assert len(numbers(reader)) == scalar(reader, READS["count"]) == 5
 
 
@@ -315,7 +318,7 @@ def test_a_table_is_dropped_while_it_is_read(place: Place) -> None:
     )  # fmt: skip
     other = place.session()
     run(other, "BEGIN")
-    assert state(other, "SELECT feed_apply('f', 'SELECT gone()')") in ("42P01", GROUND)
+    assert state(other, "SELECT feed_apply('f', 'SELECT gone()')") in ("42P01", GROUND, SNAPSHOT)
     run(other, "ROLLBACK")
     assert numbers(owner) == [1, 2, 3, 4]
 

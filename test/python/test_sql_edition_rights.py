@@ -406,7 +406,7 @@ def test_keys_are_those_of_the_extension(server: Server, cluster: Cluster, editi
 
 @pytest.mark.server
 def test_keys_that_someone_has_set(edition: Connection) -> None:
-    """By SET, SET LOCAL, for the database, or before a SECURITY DEFINER function: no key has another transaction's number."""
+    """By SET, SET LOCAL, for the database, or for a SECURITY DEFINER function: none has another's number."""
     run(
         edition, "SET search_path = inorder, app", "CREATE TABLE app.made (id uuid DEFAULT uuid_xact_nextval())",
         "CREATE FUNCTION app.make() RETURNS uuid SECURITY DEFINER SET search_path = inorder, app, pg_temp "
