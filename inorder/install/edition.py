@@ -22,10 +22,13 @@ WITHOUT = {"header", "table_ref", "dump", "uuid_v1", "time_bounds", "uuid_extras
 # Read after these, there is more in sql/plain.
 AFTER = {"next_batch": ["ground", "next", "piece"], "count": ["fold"]}
 
+# Of each function that reads tables of users: the planner would evaluate their CHECK constraints as the reader. By it
+# sql/plain/rights.sql finds these functions.
+TABLES = "constraint_exclusion = off"
 READS = (
     "jit = off",
     "enable_memoize = off",
-    "constraint_exclusion = off",
+    TABLES,
     "max_parallel_workers_per_gather = 0",
     "enable_seqscan = off",
     "enable_bitmapscan = off",
@@ -41,7 +44,7 @@ WRITES = "geqo_seed = 0.716284"
 COMMENT = "keys that arrive in order: sequential, time-ordered and transaction-ordered"
 TLE_QUOTE = "$_inorder_tle_$"
 OF_SCHEMA = ("CREATE SCHEMA", "COMMENT ON SCHEMA", "GRANT USAGE ON SCHEMA")
-HEADER = re.compile(r"^---- (\w+): (sql|plpgsql)((?: bare| keys| reads| writes)*)$", re.M)
+HEADER = re.compile(r"^---- (\w+): (sql|plpgsql)((?: bare| keys| reads| tables| writes)*)$", re.M)
 FUNCTION = re.compile(
     r"CREATE FUNCTION (?P<name>[@\w.]+)(?P<head>\((?:(?!CREATE FUNCTION).)*?)\n"
     r"(?:AS 'MODULE_PATHNAME'(?:, '(?P<symbol>\w+)')? LANGUAGE C(?P<labels>[A-Z ]*);"
@@ -72,7 +75,7 @@ def definition(head: str, labels: str, body: tuple[str, set[str], str]) -> str:
     clauses = ["search_path = pg_catalog, pg_temp"]
     # The state has row security. That of a table is looked at, whatever the setting is: see hides_rows().
     clauses += [] if "keys" in settings else ["row_security = on"]
-    clauses += READS if "reads" in settings else ()
+    clauses += READS if "reads" in settings else [TABLES] if "tables" in settings else []
     clauses += [WRITES] if "writes" in settings else []
     sets = " ".join(f"SET {clause}" for clause in clauses)
     return f"CREATE FUNCTION {head}\nLANGUAGE plpgsql{labels} {sets}\nAS $$\n{text}\n$$;"

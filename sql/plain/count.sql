@@ -1,4 +1,4 @@
----- exact_count: plpgsql
+---- exact_count: plpgsql tables
 DECLARE
     caller oid := inorder_internal.caller();
     t inorder_internal.feed_table := inorder_internal.count_of_table(relation, caller);

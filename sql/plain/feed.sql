@@ -303,10 +303,11 @@ BEGIN
         RETURN NULL;
     END IF;
     PERFORM inorder_internal.move_feed(k.feed, b, k.asked, (k.next).is_all);
-    text_over_batch := format('WITH batch AS MATERIALIZED (%s) %s', inorder_internal.batch_query(k.t, NULL, b, 'e.*', false),
-                              statement);
-    PERFORM set_config('geqo_seed', '0', true), set_config('constraint_exclusion', 'off', true),
-            set_config('row_security', hides, true), set_config('search_path', path, true);
+    -- The rows by a function, which executes nothing of the table's owner; the statement keeps its settings.
+    text_over_batch := format('WITH batch AS MATERIALIZED (SELECT * FROM @extschema@.feed_rows(%L::pg_catalog.oid, '
+                              '%L::@extschema@.feed_batch, NULL::%s)) %s', (k.t).relation::oid, b, (k.t).relation, statement);
+    PERFORM set_config('geqo_seed', '0', true), set_config('row_security', hides, true),
+            set_config('search_path', path, true);
     -- From here on names are found by the path of the caller.
     IF inorder_internal.has_limit(text_over_batch) THEN
         RAISE 'the statement has LIMIT, OFFSET or FETCH FIRST, or is planned as if it had' USING

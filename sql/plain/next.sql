@@ -55,7 +55,7 @@ COMMENT ON FUNCTION inorder_internal.allow_bitmaps(inorder_internal.feed_table) 
 
 CREATE FUNCTION inorder_internal.has_row(query text)
 RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET constraint_exclusion = off
 AS $$
 DECLARE
     found int;
@@ -68,7 +68,7 @@ COMMENT ON FUNCTION inorder_internal.has_row(text) IS
 
 CREATE FUNCTION inorder_internal.narrowed(t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int)
 RETURNS @extschema@.feed_batch
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET constraint_exclusion = off
 AS $$
 DECLARE
     window_numbers int8multirange := inorder_internal.window_numbers(b);
@@ -103,7 +103,7 @@ COMMENT ON FUNCTION inorder_internal.narrowed(inorder_internal.feed_table, @exts
 CREATE FUNCTION inorder_internal.last_within(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, OUT number bigint, OUT last_key text[]
 )
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET constraint_exclusion = off
 AS $$
 BEGIN
     IF NOT t.ordered THEN

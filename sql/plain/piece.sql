@@ -72,7 +72,7 @@ COMMENT ON TYPE inorder_internal.order_search IS
 -- The planner might sort all that the index has, where it takes that for little.
 CREATE FUNCTION inorder_internal.find_number(query text)
 RETURNS bigint
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_sort = off SET enable_incremental_sort = on
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET constraint_exclusion = off SET enable_sort = off SET enable_incremental_sort = on
 AS $$
 DECLARE
     number bigint;
@@ -87,7 +87,7 @@ CREATE FUNCTION inorder_internal.first_rows(
     t inorder_internal.feed_table, b @extschema@.feed_batch, s inorder_internal.order_search, budget bigint, max_rows int
 )
 RETURNS inorder_internal.order_search
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_sort = off SET enable_incremental_sort = on
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET constraint_exclusion = off SET enable_sort = off SET enable_incremental_sort = on
 AS $$
 BEGIN
     EXECUTE inorder_internal.first_rows_query(t, b, s.walked_from, s.up_to, budget, max_rows + 1::bigint)

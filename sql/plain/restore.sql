@@ -11,7 +11,7 @@ BEGIN
     t := described.t;
     base := t.base;
     IF described.highest_query IS NOT NULL THEN
-        EXECUTE described.highest_query INTO highest;
+        highest := inorder_internal.find_number(described.highest_query);
         base := inorder_internal.raised_base(t, coalesce(beyond, 0), highest);
         IF base > t.base THEN
             PERFORM inorder_internal.run_all(ARRAY[inorder_internal.base_statement(t, base)]);

@@ -133,7 +133,7 @@ BEGIN
     END IF;
     FOR function IN SELECT p.oid FROM pg_proc AS p
                     WHERE p.pronamespace::regnamespace::text = ANY (ARRAY['@extschema@', 'inorder_internal'])
-                      AND (p.proconfig @> '{enable_seqscan=off}' OR p.proname IN ('exact_count', 'fold_counts')) LOOP
+                      AND p.proconfig @> '{constraint_exclusion=off}' LOOP
         EXECUTE format('ALTER FUNCTION %s SET restrict_nonsystem_relation_kind = view, "foreign-table"', function);
     END LOOP;
 END $$;

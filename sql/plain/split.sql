@@ -2,7 +2,7 @@ CREATE FUNCTION inorder_internal.key_at(
     t inorder_internal.feed_table, b @extschema@.feed_batch, number bigint, place bigint
 )
 RETURNS text[]
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET constraint_exclusion = off
 AS $$
 DECLARE
     query text := inorder_internal.inside_query(t, b, number, place);
@@ -21,7 +21,7 @@ COMMENT ON FUNCTION inorder_internal.key_at(inorder_internal.feed_table, @extsch
 CREATE FUNCTION inorder_internal.distribution(
     t inorder_internal.feed_table, b @extschema@.feed_batch, OUT numbers bigint[], OUT rows bigint[]
 )
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET constraint_exclusion = off
 AS $$
 DECLARE
     whole int8multirange := inorder_internal.whole_transactions(b);

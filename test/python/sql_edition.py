@@ -54,6 +54,7 @@ OWNED = "of a dump that a role makes which owns no more than the database: the s
 LEFT_BEHIND = "of a dump without a table all rows of the state are missing, which docs/hosted.md says"
 PLAIN_NAMES = "the SQL edition refuses a schema whose name needs quotes"
 STANDBYS = "standbys"
+MONITOR = "pg_monitor sees what other roles see"
 STAYS = "feed_batch_after does not pass transactions that have no rows in the table"
 NOT_RUN_IN_PYTHON = {
     "test_a_portal_that_is_executed_for_some_rows": ALL_ROWS,
@@ -70,6 +71,7 @@ NOT_RUN_IN_PYTHON = {
     "test_a_dump_without_a_table_has_the_state_of_the_others": LEFT_BEHIND,
     "test_another_schema": PLAIN_NAMES,
     "test_a_promotion_in_mid_call_is_noticed": STANDBYS,
+    "test_pg_monitor_sees_state_and_moves_nothing": MONITOR,
     "test_a_session_forgets_tables_that_were_dropped": MEMORY,
     "test_the_owner_of_a_database_dumps_and_restores_it": OWNED,
 }

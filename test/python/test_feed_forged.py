@@ -14,6 +14,7 @@ from psycopg.conninfo import make_conninfo
 
 from attack import ATTACK, database, execute, refusal, value
 from conftest import scalar
+from sql_edition import create
 
 pytestmark = pytest.mark.server
 
@@ -144,7 +145,8 @@ def state(attacked: Cluster, request: pytest.FixtureRequest) -> Iterator[State]:
     caught: list[str] = []
     with database(attacked, "ALTER DATABASE {database} OWNER TO mallory") as dsn:
         with connect(dsn) as admin:
-            execute(admin, "CREATE EXTENSION inorder", "CREATE FOREIGN DATA WRAPPER nowhere", "CREATE SERVER nowhere "
+            create(admin)
+            execute(admin, "CREATE FOREIGN DATA WRAPPER nowhere", "CREATE SERVER nowhere "
                     "FOREIGN DATA WRAPPER nowhere", "GRANT USAGE ON FOREIGN SERVER nowhere TO mallory",
                     "GRANT CREATE ON DATABASE " + str(admin.info.dbname) + " TO alice")  # fmt: skip
         with connect(make_conninfo(dsn, user="alice")) as alice:

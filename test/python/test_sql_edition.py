@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from inorder.database import connect
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
 
@@ -14,11 +15,25 @@ from sql_edition import (
     NOT_RUN_IN_PYTHON,
     REGRESS,
     ROOT,
+    install,
     known,
     program,
     run,
     write_edition,
 )
+
+# Functions that execute a text, but for queries over tables of users.
+OTHER_TEXTS = {
+    "make_durable": "a function of the server that older ones do not have",
+    "run_all": "changes of the caller's own table",
+    "lock_tree": "LOCK TABLE, which executes nothing of a view",
+    "has_limit": "the statement of the caller, which is for the settings of the caller",
+    "apply_batch": "the statement of the caller, in which feed_rows reads the table",
+    "feed_position_of_text": "a literal",
+    "feed_batch_of_text": "a literal",
+}
+FUNCTION = re.compile(r"CREATE FUNCTION \w+\.(\w+)\((.*?)\nAS \$\$(.*?)\$\$;", re.S)
+EXECUTES = re.compile(r"^(?!\s*--).*\bEXECUTE (?!FUNCTION)", re.M)
 
 NAMES = re.compile(r"^def (test_\w+)", re.M)
 
@@ -63,3 +78,33 @@ def test_no_function_runs_as_its_owner(shared_folder: Path) -> None:
 def test_the_file_is_the_same_each_time(shared_folder: Path) -> None:
     """Nothing in it depends on when or where it was made."""
     assert write_edition(shared_folder).read_bytes() == write_edition(shared_folder).read_bytes()
+
+
+def test_what_reads_tables_of_users_executes_nothing_of_theirs(shared_folder: Path) -> None:
+    """Each function that executes a query over them has the setting by which the script knows it, and refuses views."""
+    found = {
+        name: "SET constraint_exclusion = off" in head
+        for name, head, body in FUNCTION.findall(write_edition(shared_folder, "inorder").read_text())
+        if EXECUTES.search(body)
+    }
+    assert {name for name, is_safe in found.items() if not is_safe} == set(OTHER_TEXTS)
+    assert {"exact_count", "feed_read", "feed_rows", "has_row", "key_at"} <= found.keys()
+
+
+@pytest.mark.server
+def test_functions_that_read_refuse_views(server: Server, cluster: Cluster, shared_folder: Path) -> None:
+    """Where the server can: those, and no other one."""
+    with connect(cluster.dsn) as admin:
+        admin.execute("DROP DATABASE IF EXISTS views WITH (FORCE)")
+        admin.execute("CREATE DATABASE views")
+    install(server, cluster, write_edition(shared_folder, "inorder"), "views")
+    with connect(f"{cluster.dsn} dbname=views") as connection:
+        rows = connection.execute(
+            "SELECT 'constraint_exclusion=off' = ANY (p.proconfig), EXISTS (SELECT FROM unnest(p.proconfig) AS c "
+            "WHERE c ~ '^restrict_nonsystem_relation_kind=.*view.*foreign-table'), "
+            "current_setting('restrict_nonsystem_relation_kind', true) IS NOT NULL FROM pg_proc AS p "
+            "WHERE p.pronamespace::regnamespace::text IN ('inorder', 'inorder_internal')"
+        ).fetchall()
+    assert len(rows) > 300 and sum(1 for reads, _, _ in rows if reads) > 15
+    for reads, refuses, can_refuse in rows:
+        assert refuses == (bool(reads) and can_refuse)

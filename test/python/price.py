@@ -1,0 +1,250 @@
+"""What keys, guards, reads and counts cost: in the C extension, in the SQL edition, and without inorder.
+
+Run by script/price. CPU time of the server process, and once time until a commit, in rounds: in each everything is
+measured once, in random order.
+"""
+
+import argparse
+import gzip
+import json
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from inorder.database import Connection, connect, execute, one_row
+from inorder.lab.analysis.stats import estimate, paired_ratio
+from inorder.lab.instruments.timing import Prepared, ServerProcess
+from inorder.lab.log_tables import BATCH_ROWS, BY_UUID, COLUMNS, SERIAL, insert
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import find_server
+from inorder.units import parse_count
+
+from sql_edition import create
+
+SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "jit": "off", "synchronous_commit": "off"}
+SETTINGS["max_parallel_workers_per_gather"] = "0"  # the CPU time is that of one process
+NUMBERED = f"{SERIAL}, xact bigint"
+KEYS = {
+    "bigserial": SERIAL,
+    "uuid": BY_UUID,
+    "default": f"{NUMBERED} NOT NULL DEFAULT xact_id()",
+    "generated": f"{NUMBERED} GENERATED ALWAYS AS (xact_id_generated()) STORED",
+}
+LABELS = {"uuid": "`uuid` key", "default": "`bigint DEFAULT xact_id()`", "generated": "generated column"}
+NONE, C, SQL = "bigserial", "C extension", "SQL edition"
+EDITIONS = {NONE: ("bigserial",), C: tuple(LABELS), SQL: tuple(LABELS)}
+READ_ROWS = 10_000
+
+Samples = dict[str, dict[str, dict[str, list[float]]]]  # of a measurement, a kind of key, an edition: µs, in rounds
+
+
+@dataclass(frozen=True)
+class Side:
+    """A table of a kind in the database of an edition: the session that is measured, and another one."""
+
+    edition: str
+    kind: str
+    connection: Connection
+    process: ServerProcess
+    other: Connection
+
+    def microseconds(self, statement: str, calls: int = 1, prepare: bool = True) -> float:
+        """CPU time of a call."""
+        text = statement.encode()
+
+        def work() -> None:
+            for _ in range(calls):
+                self.connection.execute(text, prepare=prepare)
+
+        return self.process.timed(work)["cpu_seconds"] / calls * 1e6
+
+
+def key(side: Side) -> float | None:
+    """One key, or number, of many in a statement."""
+    function = {"bigserial": "gen_random_uuid", "uuid": "uuid_xact_nextval", "default": "xact_id"}.get(side.kind)
+    calls = 20_000
+    text = f"SELECT count({function}()) FROM generate_series(1, {calls})"
+    return side.microseconds(text) / calls if function else None
+
+
+def prepared(table: str) -> Callable[[Side], float]:
+    """One row, by a prepared statement."""
+    return lambda side: side.microseconds(insert(f"{table}_{side.kind}", 1), 200)
+
+
+def not_prepared(side: Side) -> float:
+    """One row, by a statement that is planned anew."""
+    return side.microseconds(insert(f"small_{side.kind}", 1), 150, prepare=False)
+
+
+def committed(side: Side) -> float:
+    """One row, by a prepared statement: time, not CPU time, until its transaction is on disk and the client knows."""
+    calls = 100
+    side.connection.execute("SET synchronous_commit = on")
+    with Prepared(side.connection, insert(f"log_{side.kind}", 1)) as call:
+        took = side.process.timed(lambda: call.repeat(calls))["seconds"] / calls * 1e6
+    side.connection.execute("RESET synchronous_commit")
+    return took
+
+
+def many(table: str) -> Callable[[Side], float]:
+    """A row of an insert of 600."""
+    return lambda side: side.microseconds(insert(f"{table}_{side.kind}", BATCH_ROWS), 8) / BATCH_ROWS
+
+
+def piece(side: Side, rows: int) -> str:
+    """The statement that reads so many new rows; of a bigserial key those above the last one."""
+    if side.kind != "bigserial":
+        return f"SELECT count(*) FROM feed_read('{side.kind}', null::read_{side.kind}, {rows})"
+    last = one_row(side.other, "SELECT max(id) FROM read_bigserial")[0]
+    return f"SELECT count(*) FROM (SELECT * FROM read_bigserial WHERE id > {last} ORDER BY id LIMIT {rows}) AS new"
+
+
+def read(side: Side) -> float:
+    """A piece of new rows; what is left is read afterwards."""
+    text = piece(side, READ_ROWS)
+    for _ in range(READ_ROWS // BATCH_ROWS + 1):
+        side.other.execute(insert(f"read_{side.kind}", BATCH_ROWS).encode())
+    took = side.microseconds(text)
+    if side.kind != "bigserial":
+        side.connection.execute(text.encode())
+    return took
+
+
+def poll(side: Side) -> float:
+    """A read that finds nothing, though a transaction has ended since."""
+    text = piece(side, READ_ROWS)
+    side.other.execute("SELECT pg_current_xact_id()")
+    return side.microseconds(text)
+
+
+def count(side: Side) -> float:
+    """An exact count, when a transaction has ended since."""
+    side.other.execute("SELECT pg_current_xact_id()")
+    if side.kind == "bigserial":
+        return side.microseconds("SELECT count(*) FROM read_bigserial")
+    return side.microseconds(f"SELECT exact_count('read_{side.kind}')")
+
+
+MEASUREMENTS: dict[str, Callable[[Side], float | None]] = {
+    "one key, or number": key,
+    "insert of one row, prepared": prepared("small"),
+    "insert of one row, not prepared": not_prepared,
+    f"row of an insert of {BATCH_ROWS}": many("small"),
+    "insert of one row of 256 bytes, prepared": prepared("log"),
+    "the same, time until it is on disk": committed,
+    f"row of 256 bytes, of an insert of {BATCH_ROWS}": many("log"),
+    f"read of {READ_ROWS:,} rows": read,
+    "poll that finds nothing": poll,
+    "count with nothing new": count,
+}
+
+
+def main() -> None:
+    """Measure, or show what was measured."""
+    parser = argparse.ArgumentParser(prog="script/price")
+    parser.add_argument("--rounds", default="15", help="how often everything is measured (default: %(default)s)")
+    parser.add_argument("--rows", default="1M", help="rows that the tables have that are read and counted")
+    parser.add_argument("--raw", type=Path, metavar="FILE.json.gz", help="where each sample is written to")
+    parser.add_argument("--show", type=Path, metavar="FILE.json.gz", help="print the table of samples that were kept")
+    options = parser.parse_args()
+    if options.show:
+        print("\n".join(table(load(options.show))))
+        return
+    rows = parse_count(options.rows, "--rows", READ_ROWS, 2**40)
+    samples = measured(rows, parse_count(options.rounds, "--rounds", 1, 10_000))
+    if options.raw:
+        options.raw.write_bytes(gzip.compress(json.dumps(samples).encode(), mtime=0))
+    print("\n".join(table(samples)))
+
+
+def load(path: Path) -> Samples:
+    """Samples that were kept."""
+    kept: Samples = json.loads(gzip.decompress(path.read_bytes()))
+    return kept
+
+
+def measured(rows: int, rounds: int) -> Samples:
+    """All measurements, on a throw-away server."""
+    samples: Samples = {}
+    with Cluster(find_server()) as cluster, ExitStack() as stack:
+        cluster.start(SETTINGS)
+        sides = [side for edition in EDITIONS for side in stack.enter_context(opened(cluster, edition, rows))]
+        work = [(name, side) for name in MEASUREMENTS for side in sides]
+        for number in range(-1, rounds):  # the first round warms up
+            print(f"\rround {number + 1} of {rounds}", end="", flush=True)
+            for name, side in random.sample(work, len(work)):
+                took = MEASUREMENTS[name](side)
+                if number >= 0 and took is not None:
+                    kinds = samples.setdefault(name, {}).setdefault(side.kind, {})
+                    kinds.setdefault(side.edition, []).append(took)
+        print("\r", end="")
+    return {name: samples[name] for name in MEASUREMENTS}
+
+
+@contextmanager
+def opened(cluster: Cluster, edition: str, rows: int) -> Iterator[list[Side]]:
+    """A database with this edition, and its tables."""
+    name = edition.partition(" ")[0].lower()
+    with connect(cluster.dsn) as admin:
+        execute(admin, f"CREATE DATABASE price_{name}")
+    with connect(f"{cluster.dsn} dbname=price_{name}") as connection, connect(connection.info.dsn) as other:
+        if edition != NONE:
+            create(connection, name)
+        process = ServerProcess(connection)
+        for kind in EDITIONS[edition]:
+            print(f"\r{edition}, {kind}: {rows:,} rows", end="", flush=True)
+            fill(connection, kind, rows)
+        yield [Side(edition, kind, connection, process, other) for kind in EDITIONS[edition]]
+
+
+def fill(connection: Connection, kind: str, rows: int) -> None:
+    """Its tables; the one that is read has rows of many transactions before it has a guard."""
+    for table, columns in (
+        ("small", "c1 int"),
+        ("log", COLUMNS),
+        ("read", "c1 int, body text DEFAULT repeat('x', 32)"),
+    ):
+        execute(connection, f"CREATE TABLE {table}_{kind} ({KEYS[kind]}, {columns})")
+        if kind in ("default", "generated"):
+            execute(connection, f"CREATE INDEX ON {table}_{kind} USING brin (xact) WITH (autosummarize = on)")
+        if table == "read":
+            transaction = f"{insert(f'read_{kind}', BATCH_ROWS)}; COMMIT;"
+            loop = f"FOR n IN 1 .. {rows // BATCH_ROWS} LOOP {transaction} END LOOP"
+            execute(connection, f"DO $$ BEGIN {loop}; END $$", f"VACUUM ANALYZE read_{kind}")
+        if kind != "bigserial":
+            execute(connection, f"SELECT feed_enable('{table}_{kind}')")
+    if kind != "bigserial":
+        start = (
+            f"SELECT feed_create('{kind}', 'read_{kind}'), feed_seek('{kind}', 'now'), exact_count_start('read_{kind}')"
+        )
+        execute(connection, start)
+
+
+def table(samples: Samples) -> list[str]:
+    """As docs/hosted.md shows it: medians, and the medians of the ratios to bigserial of the same round."""
+    lines = [f"| | | {NONE} | {C} | {SQL} |", "|---|---|---:|---:|---:|"]
+    for name, kinds in samples.items():
+        base = kinds["bigserial"][NONE]
+        shown = {kind: editions for kind, editions in kinds.items() if kind != "bigserial"}
+        for place, (kind, editions) in enumerate(sorted(shown.items(), key=lambda item: list(LABELS).index(item[0]))):
+            first = (name, text(base)) if place == 0 else ("", "")
+            cells = [f"{text(editions[side])}, {paired_ratio(editions[side], base).median:.2g} ×" for side in (C, SQL)]
+            lines.append("| " + " | ".join([first[0], LABELS[kind], first[1], *cells]) + " |")
+    return lines
+
+
+def text(values: list[float]) -> str:
+    """Two digits of the median of µs.
+
+    >>> text([1.234]), text([287.0]), text([1240.0]), text([24000.0])
+    ('1.2 µs', '290 µs', '1.2 ms', '24 ms')
+    """
+    median = float(f"{estimate(values).median:.2g}")
+    return f"{median / 1000:g} ms" if median >= 1000 else f"{median:g} µs"
+
+
+if __name__ == "__main__":
+    main()
