@@ -55,6 +55,7 @@ LEFT_BEHIND = "of a dump without a table all rows of the state are missing, whic
 PLAIN_NAMES = "the SQL edition refuses a schema whose name needs quotes"
 STANDBYS = "standbys"
 MONITOR = "pg_monitor sees what other roles see"
+ROWS = "the state, whose rows row security shows to who may see them: test_sql_edition_rights"
 STAYS = "feed_batch_after does not pass transactions that have no rows in the table"
 NOT_RUN_IN_PYTHON = {
     "test_a_portal_that_is_executed_for_some_rows": ALL_ROWS,
@@ -72,6 +73,8 @@ NOT_RUN_IN_PYTHON = {
     "test_another_schema": PLAIN_NAMES,
     "test_a_promotion_in_mid_call_is_noticed": STANDBYS,
     "test_pg_monitor_sees_state_and_moves_nothing": MONITOR,
+    "test_who_owns_the_database_changes_and_deletes_nothing": ROWS,
+    "test_what_is_inserted_is_not_used": ROWS,
     "test_a_session_forgets_tables_that_were_dropped": MEMORY,
     "test_the_owner_of_a_database_dumps_and_restores_it": OWNED,
 }
