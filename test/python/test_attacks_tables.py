@@ -195,6 +195,21 @@ VIEWS = {
 }
 
 
+def by_number(oid: object) -> tuple[str, ...]:
+    """Calls that are given the table by its number, or know it by their feed."""
+    start = f"feed_start({oid})"
+    return (
+        f"SELECT exact_count({oid})",
+        "SELECT feed_apply('f', 'SELECT FROM batch', 1, 'mallory')",
+        "SELECT feed_seek('f', 'beginning', 'mallory')",
+        f"SELECT feed_split({oid}, feed_batch_after({oid}, {start}), 2)",
+        f"SELECT exact_count_fold({oid}), feed_backlog({oid}, {start})",
+        f"SELECT feed_passed_partitions({oid}), feed_wait_after({oid}, {start}, '0')",
+        "SELECT feed_read('f', null::front.t, 1, 'mallory')",
+        f"SELECT feed_rebase({oid}), feed_seek('f', 'beginning', 'mallory')",
+    )
+
+
 @pytest.mark.parametrize("dsn", ["c", "sql"], indirect=True)
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str, view: str) -> None:
@@ -224,16 +239,7 @@ def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str, view: 
             swapping = pool.submit(swap_until_done)
             try:
                 for _ in range(40):
-                    for call in (
-                        f"SELECT exact_count({oid})",
-                        "SELECT feed_apply('f', 'SELECT FROM batch', 1, 'mallory')",
-                        "SELECT feed_seek('f', 'beginning', 'mallory')",
-                        f"SELECT feed_split({oid}, feed_batch_after({oid}, feed_start({oid})), 2)",
-                        f"SELECT exact_count_fold({oid}), feed_backlog({oid}, feed_start({oid}))",
-                        f"SELECT feed_passed_partitions({oid}), feed_wait_after({oid}, feed_start({oid}), '0')",
-                        "SELECT feed_read('f', null::front.t, 1, 'mallory')",
-                        f"SELECT feed_rebase({oid}), feed_seek('f', 'beginning', 'mallory')",
-                    ):
+                    for call in by_number(oid):
                         refusal(admin, call)
             finally:
                 done.set()

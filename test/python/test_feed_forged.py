@@ -19,8 +19,8 @@ from sql_edition import TESTED, create
 pytestmark = pytest.mark.server
 
 READERS = ("postgres", "alice", "bob")
-# Who inserts into the state: the owner of the database. Into that of the SQL edition every role may, but only what is of
-# its own tables and feeds.
+# Who inserts into the state: the owner of the database. Into that of the SQL edition every role may, what is of its own
+# tables and feeds.
 IS_SQL = TESTED == "sql"
 OWNERS = ("mallory",) if IS_SQL else READERS
 EVIL = 'evil."x\'); SELECT evil.attack(); --"'

@@ -32,7 +32,9 @@ class Calls:
         """An expression, or a query in brackets, that calls something of the extension."""
         self.values.look_elsewhere()
         chance = self.rng.random()
-        if chance < 0.82:
+        if (
+            chance < 0.82 or not self.catalogue.operators
+        ):  # the SQL edition has neither operators nor types of this kind
             (function,) = self.rng.choices(self.catalogue.functions, self.weights)
             return self.of(function)
         if chance < 0.92:

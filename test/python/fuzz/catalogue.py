@@ -5,9 +5,14 @@ from typing import cast
 
 from inorder.database import Connection
 
+# Of the extension, or of the two schemas of the SQL edition: what its functions, types, operators and casts are.
 MEMBERS = """
-pg_depend AS d JOIN pg_extension AS e ON e.oid = d.refobjid AND e.extname = 'inorder'
+(SELECT d.classid, d.objid FROM pg_depend AS d JOIN pg_extension AS e ON e.oid = d.refobjid AND e.extname = 'inorder'
     AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
+ UNION ALL SELECT 'pg_proc'::regclass, p.oid FROM pg_proc AS p WHERE p.proowner = 'installer'::regrole
+ UNION ALL SELECT 'pg_type'::regclass, t.oid FROM pg_type AS t WHERE t.typowner = 'installer'::regrole
+ UNION ALL SELECT 'pg_cast'::regclass, c.oid FROM pg_cast AS c
+    JOIN pg_type AS t ON t.oid IN (c.castsource, c.casttarget) WHERE t.typowner = 'installer'::regrole) AS d
 """
 FUNCTIONS = f"""
 SELECT p.oid, n.nspname, p.proname, p.prokind::text, p.proretset, p.prorettype::regtype::text, p.pronargdefaults,

@@ -85,6 +85,15 @@ TABLES = (
         f"{UUID}, n int CHECK (mallory.evil_true(n)), CHECK (mallory.evil_true(7)), CHECK (id IS NOT NULL OR "
         f"mallory.evil(id) = 1)",
     ),
+    # The planner evaluates such a constraint of a partition, unless it is told not to.
+    Table(
+        relation("evil_parts"),
+        (
+            "CREATE TABLE mallory.evil_parts (id uuid DEFAULT public.uuid_xact_nextval(), n int) PARTITION BY LIST (n)",
+            "CREATE TABLE mallory.evil_part PARTITION OF mallory.evil_parts (CHECK (mallory.evil_true(7))) DEFAULT",
+            "CREATE INDEX ON mallory.evil_parts (id)",
+        ),
+    ),
     simple(
         "evil_made",
         f"{UUID}, n int, g bigint GENERATED ALWAYS AS (mallory.evil(n::bigint)) STORED",

@@ -13,6 +13,7 @@ from inorder.lab.server.servers import Server
 from fuzz.log import PREFIX, Log
 from fuzz.session import Session, Watchdog, open_session
 from fuzz.values import Relation
+from sql_edition import create
 
 SETTINGS = {
     "fsync": "off", "max_prepared_transactions": "5", "track_functions": "pl", "log_min_messages": "warning",
@@ -32,9 +33,6 @@ SETUP = (
     "CREATE FOREIGN DATA WRAPPER nothing",
     "CREATE SERVER nowhere FOREIGN DATA WRAPPER nothing",
     "CREATE SCHEMA alice AUTHORIZATION alice",
-    "SET ROLE installer",
-    "CREATE EXTENSION inorder SCHEMA public",
-    "RESET ROLE",
 )
 ALICE = (
     "GRANT USAGE ON SCHEMA alice TO reader, mallory, monitor",
@@ -99,6 +97,7 @@ class World:
     cluster: Cluster
     admin: Connection
     log: Log
+    edition: str
     watchdog: Watchdog
     failures: list[Failure] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
@@ -135,13 +134,15 @@ def as_role(dsn: str, role: str, statements: tuple[str, ...]) -> None:
 
 
 @contextmanager
-def world(server: Server, seed: int) -> Iterator[World]:
+def world(server: Server, seed: int, edition: str = "c") -> Iterator[World]:
     """All of it, as long as the block lasts."""
     with Cluster(server) as cluster:
         cluster.start(SETTINGS)
         with connect(cluster.dsn) as setup:
             for statement in SETUP:
                 setup.execute(statement.encode())
+            setup.execute("SET ROLE installer")
+            create(setup, edition)
         as_role(cluster.dsn, "alice", ALICE)
         as_role(cluster.dsn, "reader", READER)
         watchdog = Watchdog()
@@ -150,7 +151,7 @@ def world(server: Server, seed: int) -> Iterator[World]:
             admin.execute("SET search_path = pg_catalog, pg_temp")
             admin.execute("SET client_min_messages = error")
             admin.execute("SET lock_timeout = '60s'")
-            made = World(seed, random.Random(seed), cluster, admin, Log(cluster.log), watchdog)
+            made = World(seed, random.Random(seed), cluster, admin, Log(cluster.log), edition, watchdog)
             made.welcome()
             yield made
         finally:
