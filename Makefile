@@ -139,6 +139,13 @@ endif
 # an older compiler stops at an option it does not know.
 override CFLAGS := $(filter-out -Wmissing-variable-declarations,$(CFLAGS))
 
+# PGXS removes the bitcode, and leaves the folder, which it made where the server's package brought none.
+uninstall: uninstall-bitcode
+.PHONY: uninstall-bitcode
+uninstall-bitcode:
+	rm -rf '$(DESTDIR)$(bitcodedir)/$(MODULE_big)' '$(DESTDIR)$(bitcodedir)/$(MODULE_big).index.bc'
+	rmdir '$(DESTDIR)$(bitcodedir)' 2>/dev/null || true
+
 $(OBJS): $(wildcard $(HERE)src/*.h)
 src/inorder.o src/version.o: $(HERE)inorder.control
 

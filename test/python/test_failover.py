@@ -12,7 +12,7 @@ from inorder.lab.server.servers import Server
 
 from conftest import SETTINGS, scalar
 from pg_upgrading import upgrade
-from sql_edition import create
+from sql_edition import BUILT, create
 from standby import Standby
 
 pytestmark = pytest.mark.server
@@ -42,7 +42,7 @@ class Pair:
 @pytest.fixture
 def pair(server: Server) -> Iterator[Pair]:
     """Made anew for each test, which promotes the standby."""
-    with Cluster(server) as primary:
+    with Cluster(server, BUILT) as primary:
         primary.start(SETTINGS)
         with connect(primary.dsn) as old:
             create(old)
@@ -232,7 +232,7 @@ def test_a_promotion_in_mid_call_is_noticed(pair: Pair) -> None:
 
 def test_pg_upgrade_keeps_the_state(server: Server) -> None:
     """Feeds go on without a word, batches in numbers of their own; positions that readers keep ask once."""
-    with Cluster(server) as before, Cluster(server) as after:
+    with Cluster(server, BUILT) as before, Cluster(server, BUILT) as after:
         before.start(SETTINGS)
         with connect(before.dsn) as old:
             create(old)

@@ -14,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 
 from attack import ATTACK, database, execute, refusal, value
 from conftest import scalar
-from sql_edition import TESTED, create
+from sql_edition import BUILT, TESTED, create
 
 pytestmark = pytest.mark.server
 
@@ -134,7 +134,7 @@ class State:
 @pytest.fixture(scope="module")
 def attacked(server: Server) -> Iterator[Cluster]:
     """A server of its own, since roles are the whole server's."""
-    with Cluster(server) as running:
+    with Cluster(server, BUILT) as running:
         running.start({"fsync": "off", "restart_after_crash": "off"})
         yield running
 

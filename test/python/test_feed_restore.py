@@ -11,7 +11,7 @@ from inorder.lab.server.servers import Server
 
 from conftest import SETTINGS, scalar
 from restoring import ALL, FOREIGN, KEPT, OWNER, copy, dsn_of, fill, insert, make_tables, read, run, spend_transactions
-from sql_edition import TESTED, create
+from sql_edition import BUILT, TESTED, create
 
 pytestmark = pytest.mark.server
 
@@ -22,7 +22,7 @@ NUMBERS = {"keys": 'uuid_xact_id("The id")', "parts": "uuid_xact_id(id)", "order
 @pytest.fixture(scope="module")
 def young(server: Server) -> Iterator[Cluster]:
     """A server that has had few transactions yet."""
-    with Cluster(server) as running:
+    with Cluster(server, BUILT) as running:
         running.start(SETTINGS)
         yield running
 

@@ -11,7 +11,7 @@ from inorder.lab.server.servers import Server
 
 from conftest import SETTINGS, scalar
 from restoring import ALL, FOREIGN, KEPT, OWNER, dsn_of, fill, insert, read, run, spend_transactions
-from sql_edition import TESTED
+from sql_edition import BUILT, TESTED
 
 pytestmark = pytest.mark.server
 
@@ -38,7 +38,7 @@ WAYS = {
 @pytest.fixture(scope="module")
 def young(server: Server) -> Iterator[Cluster]:
     """A server that has had few transactions yet."""
-    with Cluster(server) as running:
+    with Cluster(server, BUILT) as running:
         running.start(SETTINGS)
         with connect(running.dsn) as connection:
             connection.execute(f"CREATE ROLE {OWNER} LOGIN".encode())

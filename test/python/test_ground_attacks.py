@@ -262,6 +262,8 @@ NEW_PARTITIONS = {
 def half_committed(place: Place, folder: Path, *statements: str) -> Iterator[Connection]:
     """Their transaction has ended for every snapshot, and no session knows yet what it changed. Another session."""
     writer, other = place.session(), place.session()
+    if scalar(other, "SELECT to_regproc('public.test_hold_commit')") is None:
+        pytest.skip("the module of the tests, which is in C, cannot be built for this server")
     lock = folder / "held"
     lock.touch()
     run(writer, "BEGIN")
