@@ -133,8 +133,8 @@ def play(
         disturb(held)
         world.stop.set()
         wait_for_writers(world, writers, held)
+        finish_all(world)  # a crash may have left one that wrote to a table whose owner waits for it
         wait_for(world, [*changing, *(thread for thread in background if thread.name == "partitioner")])
-        finish_all(world)
         close_books(world)
         stage.catch_up()
         world.settled.set()
