@@ -46,15 +46,22 @@ class ParquetSink(WholeBatches):
             raise InputError(f"cannot make the directory {self.directory}: {error.strerror}") from error
 
     def connect(self, source: Source) -> None:
-        """Whose files they are."""
+        """Whose files they are. A refusal comes before there is a position, with which the next run would go on."""
         super().connect(source)
         self.source = source
+        if self.plan.position is not None:
+            self.refuse_others(source)
 
     def claim(self, source: Source) -> None:
+        """Say whose directory it is."""
+        self.refuse_others(source)
+        write_whole(self.directory / CLAIM, f"{self.reader(source)}\n")
+
+    def refuse_others(self, source: Source) -> None:
         """An error if the directory has files of another reader, or this one begins anew beside its files."""
         claim, reader = self.directory / CLAIM, self.reader(source)
         try:
-            other = claim.read_text(encoding="utf-8").strip() if claim.exists() else reader
+            other = claim.read_text(encoding="utf-8", errors="replace").strip() if claim.exists() else reader
             if other != reader:
                 raise InputError(
                     f"{self.directory} has the files of the {other}, not of the {reader}\n"
@@ -67,7 +74,6 @@ class ParquetSink(WholeBatches):
                 )
         except OSError as error:
             raise InputError(f"cannot use the directory {self.directory}: {error.strerror}") from error
-        write_whole(claim, f"{reader}\n")
 
     def reader(self, source: Source) -> str:
         """Its name."""
