@@ -15,6 +15,7 @@ from typing import TypeVar
 import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
+from psycopg.types.string import TextLoader
 
 from inorder.database import query
 from inorder.errors import InorderError
@@ -22,6 +23,11 @@ from inorder.patience import TRIES, pauses
 from inorder.session import Session, Table, explained, may_pass
 
 ACCEPTANCE = "the option accept_origin"
+# Types whose classes in Python are not known elsewhere, or have less than the server: their values are its text.
+AS_TEXT = (
+    "interval", "timetz", "inet", "cidr", "int4range", "int8range", "numrange", "tsrange", "tstzrange", "daterange",
+    "int4multirange", "int8multirange", "nummultirange", "tsmultirange", "tstzmultirange", "datemultirange",
+)  # fmt: skip
 
 Result = TypeVar("Result")
 
@@ -169,6 +175,8 @@ class Reader:
             session.connection.execute(query("session_settings"))
             text = one_value(session, question)
             with session.connection.cursor("inorder_rows", row_factory=dict_row) as cursor:
+                for name in AS_TEXT:
+                    cursor.adapters.register_loader(name, TextLoader)
                 cursor.execute(text.encode())
                 while found := cursor.fetchmany(at_once):
                     yield found

@@ -3,16 +3,19 @@
 dlt puts rows and state into one load package, and neither if the extraction fails: a row is in a package exactly once.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import Any
 
 import dlt
 from dlt.extract import DltResource
 
 from inorder.errors import InputError
-from inorder.reading import Reader
+from inorder.reading import Column, Reader
 
 DEFAULT_ROWS, MOST_ROWS = 10_000, 2**31 - 1
+MOST_DIGITS = 38  # of a decimal
 
 
 def feed_table(
@@ -42,7 +45,10 @@ def feed_table(
     def rows() -> Iterator[list[dict[str, object]]]:
         reader = Reader(dsn, table, accept_origin)
         try:
-            yield from batches(reader, dlt.current.resource_state(), start, max_rows, max_batches)
+            given = by_column(hints.get("columns"))
+            found = {name: hint for name, hint in hints_for(reader.columns()).items() if name not in given}
+            for batch in batches(reader, dlt.current.resource_state(), start, max_rows, max_batches):
+                yield dlt.mark.with_hints(loadable(batch, found | given), dlt.mark.make_hints(columns=found))
         finally:
             reader.close()
 
@@ -50,10 +56,65 @@ def feed_table(
     return dlt.resource(rows, **defaults | hints)
 
 
+def by_column(hints: Any) -> dict[str, Any]:
+    """What the caller says of columns: in a dictionary, a list, or a model of pydantic.
+
+    >>> by_column([{"name": "n", "data_type": "text"}]), by_column(None)
+    ({'n': {'name': 'n', 'data_type': 'text'}}, {})
+    """
+    if isinstance(hints, (list, tuple)):
+        return {str(hint["name"]): hint for hint in hints}
+    return hints if isinstance(hints, dict) else getattr(hints, "model_fields", {})
+
+
+def hints_for(columns: Sequence[Column]) -> dict[str, Any]:
+    """Of numbers, which dlt would round to nine places: as declared, or as text if any form is allowed.
+
+    >>> number = Column("n", "numeric(12,2)", "numeric", (12 << 16 | 2) + 4)
+    >>> hints_for([number, Column("m", "numeric", "numeric")])
+    {'n': {'data_type': 'decimal', 'precision': 12, 'scale': 2}, 'm': {'data_type': 'text'}}
+    """
+    found: dict[str, Any] = {}
+    for column in columns:
+        if column.type == "numeric":
+            digits, scale = (column.modifier - 4) >> 16 & 0xFFFF, (column.modifier - 4) & 0x7FF
+            is_decimal = column.modifier >= 0 and scale <= digits <= MOST_DIGITS
+            decimal = {"data_type": "decimal", "precision": digits, "scale": scale}
+            found[column.name] = decimal if is_decimal else {"data_type": "text"}
+    return found
+
+
+def loadable(rows: list[dict[str, object]], hints: dict[str, Any]) -> list[dict[str, object]]:
+    """Rows with numbers as the hints say; an error for one that dlt would make null of, or cannot load.
+
+    >>> loadable([{"n": Decimal("1.50")}], {"n": {"data_type": "text"}})
+    [{'n': '1.50'}]
+    """
+    texts = {name for name, hint in hints.items() if isinstance(hint, dict) and hint.get("data_type") == "text"}
+    for row in rows:
+        for name, value in row.items():
+            if isinstance(value, (float, Decimal)):
+                row[name] = str(value) if name in texts else finite(name, value)
+    return rows
+
+
+def finite(name: str, value: float | Decimal) -> float | Decimal:
+    """A number that any destination has."""
+    if not math.isfinite(value):
+        raise InputError(
+            f"column {name!r} has the value {value}, which dlt does not load\n"
+            f"HINT:  As text it does: columns={{{name!r}: {{'data_type': 'text'}}}}"
+        )
+    return value
+
+
 def batches(
     reader: Reader, state: dict[str, Any], start: str, max_rows: int, max_batches: int | None
 ) -> Iterator[list[dict[str, object]]]:
-    """The rows of batch after batch; the state has the position after those that were handed out."""
+    """The rows of batch after batch; the state has the position after those that are handed out.
+
+    A batch is handed out as a whole, and its position is kept before: dlt may want no more (add_limit).
+    """
     database = reader.table().database
     if state.setdefault("database", database) != database:
         raise InputError(f"the state has a position in the database {state['database']!r}, this is {database!r}")
@@ -64,7 +125,7 @@ def batches(
         after = reader.next(state["position"], max_rows, until=end)
         if after is None:
             return
-        for part in reader.slices(state["position"], after):
-            yield from reader.rows(part)
+        rows = [row for part in reader.slices(state["position"], after) for some in reader.rows(part) for row in some]
         state["position"] = after
+        yield rows
         done += 1

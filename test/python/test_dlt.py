@@ -88,6 +88,42 @@ def test_each_run_loads_what_is_new(pipeline: Pipeline, fresh: Connection) -> No
     assert pipeline.loaded() == list(range(1, 14))
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "loaded"),
+    [
+        ("numeric", "0.12345678901234567", "0.12345678901234567"),
+        ("numeric", "NaN", "NaN"),
+        ("numeric(20,15)", "1.123456789012345", "1.123456789012345"),
+        ("numeric(40,2)", "12345678901234567890123456789012345678.25", "12345678901234567890123456789012345678.25"),
+        ("interval", "1 day 02:00", "1 day 02:00:00"),
+        ("timetz", "12:00+02", "12:00:00+02"),
+        ("inet", "10.0.0.1/8", "10.0.0.1/8"),
+        ("int4range", "[1,5)", "[1,5)"),
+        ("datemultirange", "{[2020-01-01,2020-02-01)}", "{[2020-01-01,2020-02-01)}"),
+    ],
+)
+def test_a_value_arrives_as_it_is(pipeline: Pipeline, fresh: Connection, kind: str, value: str, loaded: str) -> None:
+    """Not rounded, and not without its zone."""
+    fresh.execute(f"ALTER TABLE events ADD v {kind} DEFAULT '{value}'".encode())
+    pipeline.run()
+    assert {str(found) for found in pipeline.loaded("v")} == {loaded}
+
+
+def test_a_value_that_dlt_would_make_null_of_is_an_error(cluster: Cluster, fresh: Connection, tmp_path: Path) -> None:
+    """It names the column; as text it is loaded."""
+    fresh.execute("ALTER TABLE events ADD v float8 DEFAULT 'NaN'")
+    insert(fresh, 1)
+    dsn, dlt = f"{cluster.dsn} dbname=tail", pytest.importorskip("dlt")
+    with pytest.raises(Exception, match=r"column 'v' has the value nan(.|\n)*columns=\{'v': \{'data_type': 'text'\}\}"):
+        list(source.feed_table(dsn, "events"))
+    hints = [{"name": "v", "data_type": "text"}]
+    destination = dlt.destinations.duckdb(str(tmp_path / "lake.duckdb"))
+    dlt.pipeline("shop", pipelines_dir=str(tmp_path), dataset_name="shop", destination=destination).run(
+        source.feed_table(dsn, "events", columns=hints)
+    )
+    assert Pipeline(dsn, tmp_path).loaded("v") == ["nan"]
+
+
 @pytest.mark.parametrize("when", ["killed while extracting", "killed before normalize", "killed before load"])
 def test_a_run_that_was_killed_is_resumed(pipeline: Pipeline, fresh: Connection, when: str) -> None:
     """Rows and position were both kept, or neither."""
@@ -114,6 +150,20 @@ def test_a_run_has_at_most_so_many_batches(cluster: Cluster, fresh: Connection) 
     assert (first, rest) == (list(range(1, 9)), [9, 10])
     with pytest.raises(InputError, match="a position in the database 'other', this is 'tail'"):
         next(source.batches(source.Reader(dsn, "events"), {"database": "other"}, "now", 4, 1))
+
+
+def test_a_batch_is_handed_out_with_its_position(cluster: Cluster, fresh: Connection) -> None:
+    """Whoever wants no more than one of them, as add_limit() does, has all of its rows, and they do not come again."""
+    insert(fresh, 2500)
+    reader = source.Reader(f"{cluster.dsn} dbname=tail", "events")
+    state: dict[str, object] = {}
+    found = []
+    for _ in range(3):
+        batches = source.batches(reader, state, "beginning", 2000, None)
+        found += [row["n"] for row in next(batches, [])]
+        batches.close()
+    reader.close()
+    assert sorted(found) == list(range(1, 2501))
 
 
 @pytest.mark.parametrize(
