@@ -50,10 +50,13 @@ def converted(batch: pa.RecordBatch, fields: Sequence[Field], schema: pa.Schema)
 
 
 def check_flat(dimensions: pa.Array, field: Field) -> None:
-    """Arrow has lists: an array of several dimensions would lose its form."""
-    most = pc.max(dimensions).as_py()
+    """Arrow has lists: an array of several dimensions, or that begins elsewhere, would lose its form."""
+    ends = pc.min_max(dimensions)
+    least, most = ends["min"].as_py(), ends["max"].as_py()
     if most is not None and most > 1:
         raise refused(field, f"an array of {most} dimensions")
+    if least == 0:
+        raise refused(field, "an array whose first index is not 1")
 
 
 def column_as(array: pa.Array, field: Field, kind: pa.DataType) -> pa.Array:

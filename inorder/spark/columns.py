@@ -44,6 +44,19 @@ class Field:
 AS_TEXT = "CASE WHEN pg_catalog.num_nulls({column}) OPERATOR(pg_catalog.=) 0 THEN pg_catalog.format('%s', {column}) END"
 
 
+# The driver refuses some arrays that are no lists, without a name: they come as null, and DIMENSIONS tells.
+IS_LIST = (
+    "pg_catalog.array_ndims({column}) OPERATOR(pg_catalog.=) 1 AND pg_catalog.array_lower({column}, 1) "
+    "OPERATOR(pg_catalog.=) 1"
+)
+IS_EMPTY = "pg_catalog.cardinality({column}) OPERATOR(pg_catalog.=) 0"
+LIST = "CASE WHEN " + IS_LIST + " OR " + IS_EMPTY + " THEN {column}::pg_catalog.SENT[] END"
+DIMENSIONS = (  # 0 if the first index is another than 1
+    "CASE WHEN pg_catalog.array_ndims({column}) OPERATOR(pg_catalog.>) 1 THEN pg_catalog.array_ndims({column}) "
+    "WHEN pg_catalog.array_lower({column}, 1) OPERATOR(pg_catalog.<>) 1 THEN 0 ELSE 1 END"
+)
+
+
 def as_text(column: Column) -> Field:
     """By the type's output function: a cast could be anybody's."""
     return Field(column.name, "string", AS_TEXT)
@@ -75,7 +88,7 @@ def field_of(column: Column) -> Field:
         return as_text(column)
     kind, sent = found
     if column.element is not None:
-        return Field(column.name, f"array<{kind}>", f"{{column}}::pg_catalog.{sent}[]", is_array=True)
+        return Field(column.name, f"array<{kind}>", LIST.replace("SENT", sent), is_array=True)
     return Field(column.name, kind, f"{{column}}::pg_catalog.{sent}")
 
 
@@ -119,6 +132,6 @@ def field_as(column: Column | None, name: str, kind: str, table: str) -> Field:
 def select_list(fields: Sequence[Field]) -> sql.Composed:
     """What the server is asked for: the columns, then the number of dimensions of each array."""
     parts = [sql.SQL(field.expression).format(column=sql.Identifier("e", field.name)) for field in fields]
-    dimensions = sql.SQL("coalesce(pg_catalog.array_ndims({column}), 1)")
+    dimensions = sql.SQL(DIMENSIONS)
     parts += [dimensions.format(column=sql.Identifier("e", field.name)) for field in fields if field.is_array]
     return sql.SQL(", ").join(sql.SQL("{} AS c{}").format(part, sql.SQL(str(i))) for i, part in enumerate(parts))

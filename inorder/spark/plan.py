@@ -155,7 +155,10 @@ class Plan:
         """Where a batch read ends."""
         if self.options.end is None:
             return self.next(start, None)
-        return encoded(self.read(from_text(self.options.end, "end")))
+        kept = self.read(from_text(self.options.end, "end"))
+        if missing := [name for name in self.options.names if name not in kept]:
+            raise InputError(f"the option end has no position of server {missing[0]!r}: rows of it would be left out")
+        return encoded(kept)
 
     def stop_here(self) -> None:
         """Read nothing that commits from now on."""

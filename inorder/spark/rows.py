@@ -64,6 +64,13 @@ class Connection:
         (row,) = self.rows(text, **parts)
         return row
 
+    def found(self) -> Iterator[pa.RecordBatch]:
+        """What the query returns; an error while it is read is one of ADBC's, with its SQLSTATE.
+
+        fetch_record_batch() is the reader below, whose errors are pyarrow's and OSError.
+        """
+        return iter(self.cursor._results.reader)
+
     def begin(self, table: sql.Identifier, settings: Sequence[str] = ()) -> None:
         """A transaction of one snapshot, in which nobody changes the table, under the same settings everywhere."""
         self.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY NOT DEFERRABLE")
@@ -170,7 +177,7 @@ def batches(connection: Connection, task: Task, schema: dict[str, str]) -> Itera
     target = schema_of(fields)
     text = rows_query(connection, task)
     connection.run("SELECT {columns} FROM ({rows}) AS e", columns=select_list(fields), rows=sql.SQL(text))
-    for batch in connection.cursor.fetch_record_batch():
+    for batch in connection.found():
         yield converted(batch, fields, target)
     if rows_query(connection, task) != text:
         raise InorderError(f"table {source.schema}.{source.table} was changed while a part of it was read")

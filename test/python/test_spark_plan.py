@@ -265,6 +265,8 @@ def test_it_starts_where_it_is_told(shop: Shop) -> None:
     assert shop.read(plan.tasks(middle, plan.end(middle))) == [8, 9, 10, 11, 12]
     plan = shop.plan(end=json.dumps(middle))
     assert shop.read(plan.tasks(plan.start(), plan.end(plan.start()))) == [1, 2, 3, 4, 5, 6, 7]
+    with pytest.raises(InputError, match="the option end has no position of server 'server'"):
+        shop.plan(end="{}").end(beginning)
 
 
 @pytest.mark.server

@@ -115,6 +115,9 @@ def test_every_type_has_one_in_spark(cluster: Cluster, fresh: Connection) -> Non
         ("timestamptz", "'10000-01-01 00:00Z'", "infinite or not in the years"),
         ("date[]", "'{2020-01-01,infinity}'", "infinite or not in the years"),
         ("integer[]", "'{{1,2},{3,4}}'", "an array of 2 dimensions"),
+        ("integer[]", "'[2:2][3:3]={{1}}'", "an array of 2 dimensions"),
+        ("integer[]", "'[0:1]={1,2}'", "an array whose first index is not 1"),
+        ("numeric(5,2)[]", "'[5:6]={1,2}'", "an array whose first index is not 1"),
         ("numeric(5,2)", "'NaN'", "NaN"),
     ],
 )
@@ -129,6 +132,23 @@ def test_a_value_that_spark_has_not_is_an_error_that_names_the_column(
     assert "column 'odd'" in str(error.value) and said in str(error.value)
     (row,) = read(plan_of(cluster), f"{cluster.dsn} dbname=tail", {"odd": "string"})
     assert row["odd"] == fresh.execute("SELECT odd::text FROM events").fetchall()[0][0]
+
+
+def test_a_connection_that_is_lost_while_rows_come_is_an_error_of_this_source(
+    cluster: Cluster, fresh: Connection
+) -> None:
+    """Not one of pyarrow's or of the system's, without what the server says of it."""
+    fresh.execute("ALTER TABLE events ADD body text")
+    fresh.execute("INSERT INTO events (n, body) SELECT g, repeat('x', 1000) FROM generate_series(1, 50000) AS g")
+    dsn = f"{cluster.dsn} dbname=tail"
+    with plan_of(cluster) as plan:
+        start = plan.start()
+        (task,) = plan.tasks(start, plan.next(start, None))
+    batches = rows.read(dsn, task, {"n": "int", "body": "string"}, 0)
+    next(batches)
+    fresh.execute("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE 'COPY (SELECT %'")
+    with pytest.raises(InorderError, match="canceling statement due to user request"):
+        list(batches)
 
 
 def test_a_cast_that_someone_made_is_not_run(cluster: Cluster, fresh: Connection) -> None:
