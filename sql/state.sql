@@ -101,10 +101,11 @@ CREATE TABLE inorder_internal.feed (
         CHECK (shared_by IS NULL OR ((shared_by).shares BETWEEN 1 AND 1024 AND (shared_by).attnum >= 0
                                      AND (shared_by).kind IN ('int8', 'text', 'uuid')
                                      AND (shared_by).column_name <> '' AND (shared_by).fingerprint <> '') IS TRUE),
-    created timestamptz NOT NULL DEFAULT now(),
-    moved timestamptz,
-    polled timestamptz,
-    caught_up_at timestamptz,
+    -- Finite, since the view feeds shows for how long: before 17 the difference of an infinite one is an error.
+    created timestamptz NOT NULL DEFAULT now() CHECK (isfinite(created)),
+    moved timestamptz CHECK (isfinite(moved)),
+    polled timestamptz CHECK (isfinite(polled)),
+    caught_up_at timestamptz CHECK (isfinite(caught_up_at)),
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here("position")) STORED,
     UNIQUE (name, owner, system)
 );

@@ -56,6 +56,10 @@ BEGIN
           AND NOT inorder_internal.owns(caller, OLD.relation) THEN
         RAISE 'must be owner of feed % or of its table', quote_literal(OLD.name)
         USING ERRCODE = 'insufficient_privilege';
+    -- Each move renews it.
+    ELSIF NEW.owner_name NOT IN (OLD.owner_name, pg_get_userbyid(NEW.owner)) THEN
+        RAISE 'the name of the owner of feed % is another', quote_literal(OLD.name)
+        USING ERRCODE = 'insufficient_privilege';
     END IF;
     RETURN NULL;
 END $$;

@@ -413,6 +413,8 @@ def test_a_forged_count_is_no_number(state: State, relation: str, described: boo
         "feed ({}) VALUES (1, 'x', 0, '', '', '4294967295', '(\"{[-1,2)}\",,,,)')",
         "feed ({}) VALUES (1, 'x', 0, '', '', '4294967295', '(\"{(,)}\",,,,)')",
         "feed ({}, batch) VALUES (1, 'x', 0, '', '', '4294967295', '(\"{}\",,,,)', -1)",
+        "feed ({}, created) VALUES (1, 'x', 0, '', '', '4294967295', '(\"{}\",,,,)', 'infinity')",
+        "feed ({}, caught_up_at) VALUES (1, 'x', 0, '', '', '4294967295', '(\"{}\",,,,)', '-infinity')",
         "feed ({}, pending) VALUES (1, 'x', 0, '', '', '4294967295', '(\"{}\",,,,)', '(\"{(,)}\",,,,,,)')",
     ],
 )

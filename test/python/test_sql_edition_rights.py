@@ -128,7 +128,7 @@ def test_who_may_move_a_feed_does_not_own_it(edition: Connection) -> None:
     assert run(edition, "SELECT n FROM feed_read('f', null::events, 1, 'plain_owner')") == [(1,)]
     for change in (
         "owner = 'plain_reader'::regrole", "movers = '{}'", "name = 'mine'", "relation = 'pg_class'", "id = 9",
-        "system = 'x'", "whole_transactions = true",
+        "system = 'x'", "owner_name = 'x'", "whole_transactions = true",
     ):  # fmt: skip
         with pytest.raises(errors.InsufficientPrivilege):
             run(edition, f"UPDATE inorder_internal.feed SET {change}")
