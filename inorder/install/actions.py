@@ -53,11 +53,22 @@ def install(target: Target, request: Request) -> None:
     with target.transaction():
         offer = target.offer()
         if offer.installed is not None:
+            check_owner(offer)
             say_installed(target, offer.installed, request.edition)
             return
         installed = change.install(target, chosen(offer, request.edition))
     click.echo(f"installed {installed}")
     say_path(installed)
+
+
+def check_owner(offer: Offer) -> None:
+    """An error if what is there may be of anybody: nothing of it is called, and nothing says that it is inorder."""
+    if offer.installed is not None and not offer.is_trusted_owner:
+        raise InputError(
+            f"what looks like {offer.installed} belongs to role '{offer.installed.owner}', which need not be trusted\n"
+            "HINT: connect as that role; or, if it is not inorder, let the owner of the database drop the schema "
+            f"inorder_internal and the functions of that role in schema {offer.installed.schema}"
+        )
 
 
 def say_installed(target: Target, installed: Installed, asked: str | None) -> None:
@@ -92,6 +103,7 @@ def check(target: Target, request: Request) -> None:
     for kind, name in EDITIONS.items():
         problems = offer.problems(kind, replaces)
         click.echo(f"{kind}: {name}: {'; '.join(problems) or 'can be installed'}")
+    check_owner(offer)
     if offer.installed is None:
         chosen(offer, request.edition)
     elif request.edition:
@@ -109,6 +121,7 @@ def present(offer: Offer) -> Installed:
     """The edition that is there."""
     if offer.installed is None:
         raise InputError(f"the database '{offer.database}' has no inorder; HINT: inorder install")
+    check_owner(offer)
     return offer.installed
 
 
@@ -145,6 +158,7 @@ def uninstall(target: Target, request: Request) -> None:
     """After confirmation."""
     with target.transaction(keep=False):
         installed = present(target.offer())
+        change.refuse_others(target, installed, f"{installed} cannot be removed")
         change.refuse(target.dependents(installed), change.ON_TABLES, f"{installed} cannot be removed")
         lost = change.lost(target, installed)
     click.echo("This removes:")

@@ -6,7 +6,7 @@ from typing import Any
 from psycopg import sql
 
 from inorder.errors import InputError
-from inorder.install.edition import COMMENT
+from inorder.install.edition import COMMENT, made
 from inorder.install.offer import SQL, TLE, C, Installed
 from inorder.install.target import Target
 from inorder.install.update import tle_update, update
@@ -147,6 +147,7 @@ def lost(target: Target, installed: Installed) -> list[str]:
 
 def uninstall(target: Target, installed: Installed, expected: list[str]) -> None:
     """Remove it, if that takes no more than was confirmed."""
+    refuse_others(target, installed, f"{installed} cannot be removed")
     dependents = target.dependents(installed)
     refuse(dependents, ON_TABLES, f"{installed} cannot be removed")
     if lost(target, installed) != expected:
@@ -155,6 +156,20 @@ def uninstall(target: Target, installed: Installed, expected: list[str]) -> None
         )
     release(target, dependents)
     drop(target, installed)
+
+
+def refuse_others(target: Target, installed: Installed, what: str) -> None:
+    """An error if the schemas of the SQL edition, which are dropped as a whole, have what is not inorder's."""
+    if installed.edition != SQL:
+        return
+    schemas = [installed.schema, "inorder_internal"]
+    if found := [
+        row["described"] for row in target.rows("install_others", schemas=schemas, names=made(target.sources))
+    ]:
+        raise InputError(
+            f"{what}: its schema has what is not inorder's: {', '.join(found)}\n"
+            "HINT: move it into another schema, or drop it"
+        )
 
 
 def refuse(dependents: Iterable[Row], kinds: tuple[str, ...], what: str) -> None:

@@ -136,6 +136,15 @@ def names(text: str) -> list[str]:
     return sorted({name for name in re.findall(r"\bpg_\w+", code) if name not in ("pg_catalog", "pg_temp")})
 
 
+def made(sources: Path) -> list[str]:
+    """Names of what this edition has put into its two schemas, in this version or in a released one."""
+    released = sorted((sources / "sql" / "released").glob("inorder-sql--*.sql"))
+    text = "".join([script(sources, "inorder"), *(path.read_text(encoding="utf-8") for path in released)])
+    return sorted(
+        set(re.findall(r"^CREATE (?:FUNCTION|VIEW|TABLE|TYPE|DOMAIN) (?:inorder|inorder_internal)\.(\w+)", text, re.M))
+    )
+
+
 def parts(sources: Path, dumped: bool = False) -> str:
     """The sources of the edition, with its schema, version and others still to be put in."""
     found = []

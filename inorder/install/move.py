@@ -25,6 +25,7 @@ def move(target: Target, offer: Offer, before: Installed, kind: str, drop_expres
     chosen(offer, kind, replaces=True)
     if before.edition == C and not offer.is_superuser:
         raise InputError(f"only a superuser can move {before}: its state belongs to role '{before.owner}'")
+    change.refuse_others(target, before, f"{before} cannot be moved")
     dependents = target.dependents(before)
     keeps = not drop_expression
     may_keep = offer.is_superuser or C not in (before.edition, kind)
@@ -36,6 +37,7 @@ def move(target: Target, offer: Offer, before: Installed, kind: str, drop_expres
                            "tables, or give a longer --lock-timeout") from error  # fmt: skip
     dependents = target.dependents(before)  # again, now that nobody changes them
     check(dependents, before, drop_expression, may_keep)
+    refuse_strangers(target, dependents, before)
     kept = state.take(target, keeps)
     channels = notified(target)
     changed = [item for item in dependents if item["kind"] != "generated" or not keeps]
@@ -52,14 +54,19 @@ def move(target: Target, offer: Offer, before: Installed, kind: str, drop_expres
     give_defaults(target, changed, before, after)
     restore(target, kept, after)
     convert(target, dependents, after.schema)
+    renew_columns(target, dependents, kept, after)
+    for relation, channel in channels:
+        call(target, after, "feed_notify", relation, channel)
+    return after
+
+
+def renew_columns(target: Target, dependents: list[dict[str, Any]], kept: state.State, after: Installed) -> None:
+    """Positions and batches in tables of the user's, as those of the state."""
     for item in dependents:
         if item["kind"] == "column" and not item["is_inherited"]:
             kind = item["definition"].rpartition(".")[2]
             table = sql.SQL(item["relation_name"])
             state.renew_column(target, kept, after.schema, table, item["column_name"], kind, state.stamps(target))
-    for relation, channel in channels:
-        call(target, after, "feed_notify", relation, channel)
-    return after
 
 
 def check(dependents: list[dict[str, Any]], before: Installed, drop_expression: bool, may_keep: bool) -> None:
@@ -95,6 +102,16 @@ def check_generated(
 def named(columns: Iterable[dict[str, Any]]) -> str:
     """Columns of tables, as a list."""
     return ", ".join(f"{item['column_name']} of {item['relation_name']}" for item in columns)
+
+
+def refuse_strangers(target: Target, dependents: Iterable[dict[str, Any]], before: Installed) -> None:
+    """An error if tables, which are locked, use functions of roles that need not be trusted: they would run here."""
+    relations = sorted({int(item["relation"]) for item in dependents})
+    if found := [row["described"] for row in target.rows("install_strangers", relations=relations)]:
+        raise InputError(
+            f"{before} cannot be moved: this would run functions of other roles: {'; '.join(found)}\n"
+            "HINT: let a superuser own these functions, or drop what uses them until it is moved"
+        )
 
 
 def is_kept_type(item: dict[str, Any], before: Installed) -> bool:

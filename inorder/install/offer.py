@@ -42,9 +42,11 @@ class Offer:
     is_c: bool
     quoted: str | None
     schema_owner: str | None
+    is_trusted_schema: bool
     state_owner: str | None
     sql_version: str | None
     sql_schema: str | None
+    is_trusted_owner: bool
     c_version: str | None
     is_trusted: bool
     tle_version: str | None
@@ -131,6 +133,11 @@ class Offer:
             found.append(
                 f"schema {self.schema} exists already, of role '{self.schema_owner}': the SQL edition makes its own; "
                 "HINT: drop it, or choose another --schema"
+            )
+        elif not self.is_trusted_schema:
+            found.append(
+                f"schema {self.schema} exists already, of role '{self.schema_owner}', which could drop the extension "
+                "with it, and put functions beside its; HINT: drop it, or choose another --schema"
             )
         return found
 

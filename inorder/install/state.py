@@ -126,12 +126,12 @@ def value(name: str, kind: str, schema: str) -> sql.Composable:
     if name == "storage":
         return sql.SQL(STORAGE).format(value=typed, map=stamp_map(), part=sql.Placeholder("part"))
     name = kind.rpartition(".")[2]
-    return renewed(sql.SQL("({})").format(typed), name, schema) if name in RENEWED else typed
+    return renewed(sql.SQL("({})").format(typed), name, schema, sql.Placeholder("map")) if name in RENEWED else typed
 
 
-def renewed(given: sql.Composable, kind: str, schema: str) -> sql.Composable:
+def renewed(given: sql.Composable, kind: str, schema: str, pairs: sql.Composable) -> sql.Composable:
     """The expression for a position or batch under the new stamps."""
-    parts = {"value": given, "schema": sql.Identifier(schema), "map": stamp_map()}
+    parts = {"value": given, "schema": sql.Identifier(schema), "map": sql.SQL("{}::jsonb").format(pairs)}
     return sql.SQL(RENEWED[kind]).format(members=sql.SQL(MEMBERS).format(**parts), **parts)
 
 
@@ -141,9 +141,8 @@ def renew_column(
     """The same in a column of a table of the user's."""
     name = sql.Identifier(column)
     statement = sql.SQL("UPDATE {0} SET {1} = {2} WHERE {1} IS DISTINCT FROM NULL")
-    target.connection.execute(
-        statement.format(table, name, renewed(name, kind, schema)), {"map": stamp_pairs(state, now)}
-    )
+    # Without parameters: a name may have a percent sign.
+    target.run(statement.format(table, name, renewed(name, kind, schema, sql.Literal(stamp_pairs(state, now)))))
 
 
 def stamp_pairs(state: State, now: Stamps) -> str:

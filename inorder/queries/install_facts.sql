@@ -14,9 +14,20 @@ SELECT current_setting('server_version_num')::int AS version_number,
        coalesce((SELECT l.lanname = 'c' FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
                  WHERE p.pronamespace = e.extnamespace AND p.proname = 'feed_guard' AND p.pronargs = 0), false) AS is_c,
        (SELECT pg_get_userbyid(n.nspowner)::text FROM pg_namespace AS n WHERE n.nspname = {schema}) AS schema_owner,
+       coalesce((SELECT r.rolsuper OR r.rolname = current_user OR r.rolname = 'pg_database_owner' OR r.oid = b.datdba
+                 FROM pg_namespace AS n JOIN pg_roles AS r ON r.oid = n.nspowner, pg_database AS b
+                 WHERE n.nspname = {schema} AND b.datname = current_database()), true) AS is_trusted_schema,
        (SELECT pg_get_userbyid(n.nspowner)::text FROM pg_namespace AS n
         WHERE n.nspname = 'inorder_internal') AS state_owner,
        s.sql_version, s.sql_schema,
+       -- Who owns the functions can change what they do: the guard's is of whom the others are.
+       EXISTS (SELECT FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
+               JOIN pg_roles AS r ON r.oid = p.proowner
+               WHERE p.proname = 'feed_guard' AND p.pronargs = 0
+                 AND (n.oid = e.extnamespace OR e.oid IS NULL AND n.nspname = s.sql_schema)
+                 AND (r.rolsuper OR r.rolname = current_user
+                      OR r.oid = (SELECT d.datdba FROM pg_database AS d
+                                  WHERE d.datname = current_database()))) AS is_trusted_owner,
        a.default_version AS c_version,
        coalesce(v.trusted OR NOT v.superuser, false) AS is_trusted,
        t.installed_version AS tle_version, t.default_version AS tle_available,

@@ -1,9 +1,31 @@
 -- Every object in two schemas: what it is, its name, and all that defines it. The owner of the schema is called "owner".
 WITH place AS (
-    SELECT n.oid, n.nspname, n.nspowner FROM pg_namespace AS n WHERE n.nspname = ANY ({schemas}::name[])
+    -- The schema of the public functions may have been there before, of another role: "owner" is who has the internal
+    -- one.
+    SELECT n.oid, n.nspname, i.nspowner FROM pg_namespace AS n JOIN pg_namespace AS i ON i.nspname LIKE '%\_internal'
+    WHERE n.nspname = ANY ({schemas}::name[]) AND i.nspname = ANY ({schemas}::name[])
 ), relation AS (
     SELECT c.*, p.nspowner, c.oid::regclass::text AS named FROM pg_class AS c JOIN place AS p ON p.oid = c.relnamespace
 ), object (kind, named, definition, owner, acl, class, id, nspowner) AS (
+    -- Its owner is not compared, see above. Who may use the schema of the public functions is the user's to say; who may
+    -- create there could overload them.
+    SELECT 'schema', p.nspname::text, '', p.nspowner,
+           nullif(ARRAY(SELECT makeaclitem(a.grantee, a.grantor, a.privilege_type, false)
+                 FROM pg_namespace AS n, aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) AS a
+                 WHERE n.oid = p.oid AND (p.nspname LIKE '%\_internal'
+                                          OR a.privilege_type = 'CREATE' AND p.nspname <> 'public')), '{{}}'),
+           'pg_namespace'::regclass, p.oid, p.nspowner
+    FROM place AS p
+    UNION ALL
+    SELECT 'cast', format('%s to %s', k.castsource::regtype, k.casttarget::regtype),
+           concat_ws(' ', k.castfunc::regprocedure, k.castcontext, k.castmethod), p.nspowner, NULL,
+           'pg_cast'::regclass, k.oid, p.nspowner
+    FROM pg_cast AS k JOIN pg_type AS t ON t.oid IN (k.castsource, k.casttarget) JOIN place AS p ON p.oid = t.typnamespace
+    UNION ALL
+    SELECT 'column', format('%s.%I', r.named, a.attname), '', r.relowner, a.attacl,
+           'pg_class'::regclass, r.oid, r.nspowner
+    FROM pg_attribute AS a JOIN relation AS r ON r.oid = a.attrelid WHERE a.attacl IS NOT NULL AND NOT a.attisdropped
+    UNION ALL
     SELECT 'function', f.oid::regprocedure::text,
            CASE f.prokind WHEN 'a' THEN a::text ELSE pg_get_functiondef(f.oid) END,
            f.proowner, coalesce(f.proacl, acldefault('f', f.proowner)), 'pg_proc'::regclass, f.oid, p.nspowner
@@ -67,5 +89,6 @@ SELECT o.kind, o.named, o.definition,
                  FROM aclexplode(o.acl) AS a
                  WHERE a.grantee NOT IN (o.owner, {installer}::regrole, 'pg_database_owner'::regrole)), '') AS privileges,
        o.owner = o.nspowner AS is_owned,
-       coalesce(obj_description(o.id, o.class::text), '') AS comment
+       CASE WHEN o.kind = 'schema' AND o.named NOT LIKE '%\_internal' THEN ''
+            ELSE coalesce(obj_description(o.id, o.class::text), '') END AS comment
 FROM object AS o

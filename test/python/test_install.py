@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from inorder import __version__
 from inorder.database import Connection, connect
 from inorder.errors import InputError
 from inorder.install.offer import EDITIONS, SQL, TLE, C, Offer, chosen
@@ -15,9 +16,9 @@ from tool import inorder
 FACTS = Offer(
     schema="inorder", version_number=180000, version="18", is_standby=False, database="d", role="r",
     is_superuser=False, can_create=True, can_use_plpgsql=True, extension_version=None, extension_schema=None,
-    extension_owner=None, is_c=False, quoted=None, schema_owner=None, state_owner=None, sql_version=None,
-    sql_schema=None, c_version="1", is_trusted=True, tle_version=None, tle_available=None, is_tle_admin=False,
-    revoked=[], wal_problem=None,
+    extension_owner=None, is_c=False, quoted=None, schema_owner=None, is_trusted_schema=True, state_owner=None,
+    sql_version=None, sql_schema=None, is_trusted_owner=False, c_version="1", is_trusted=True, tle_version=None,
+    tle_available=None, is_tle_admin=False, revoked=[], wal_problem=None,
 )  # fmt: skip
 EVENTS = "CREATE TABLE public.events (id uuid PRIMARY KEY DEFAULT inorder.uuid_xact_nextval(), n int)"
 
@@ -144,6 +145,72 @@ def test_what_depends_on_it_is_not_removed(tool: Tool, empty: Connection) -> Non
 
 
 @pytest.mark.server
+def test_what_is_not_inorders_stays(tool: Tool, empty: Connection) -> None:
+    """A table and a function that somebody has put into its schema, which is dropped with all that is there."""
+    tool.install("--edition", SQL)
+    rows(
+        empty, "SET ROLE edition_owner", EVENTS.replace("public.events", "inorder.events"),
+        "CREATE FUNCTION inorder.mine() RETURNS int LANGUAGE sql RETURN 1",
+    )  # fmt: skip
+    for action in (("--uninstall", "--yes"), ("--move", "--edition", C)):
+        assert "what is not inorder's: function inorder.mine(), table inorder.events" in tool.install(*action, code=2)
+    rows(empty, "DROP FUNCTION inorder.mine()", "ALTER TABLE inorder.events SET SCHEMA public")
+    tool.install("--uninstall", "--yes")
+    assert rows(empty, "SELECT count(*) FROM public.events") == [(0,)]
+
+
+PLANTED = (
+    "CREATE SCHEMA inorder_internal", "CREATE SCHEMA inorder",
+    "CREATE FUNCTION inorder_internal.sql_edition() RETURNS text LANGUAGE sql IMMUTABLE RETURN '{}'",
+    "CREATE FUNCTION inorder.feed_guard() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+    "CREATE FUNCTION inorder.attack() RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RAISE ''attacked''; END'",
+    "CREATE VIEW inorder_internal.feed AS SELECT 'f' AS name, 0::regclass AS relation, 'o' AS owner_name "
+    "WHERE inorder.attack()",
+    "CREATE VIEW inorder_internal.feed_table AS SELECT 0::regclass AS relation WHERE inorder.attack()",
+    "CREATE VIEW inorder_internal.counted_table AS SELECT 0::regclass AS relation WHERE inorder.attack()",
+)  # fmt: skip
+
+
+@pytest.mark.server
+def test_what_a_stranger_has_put_there_is_not_taken_over(cluster: Cluster, tmp_path: Path, empty: Connection) -> None:
+    """It is not said to be inorder, and nothing of it is called."""
+    rows(empty, f"ALTER DATABASE {empty.info.dbname} OWNER TO postgres",
+         f"GRANT CREATE ON DATABASE {empty.info.dbname} TO edition_owner")  # fmt: skip
+    rows(empty, "SET ROLE edition_owner", *(text.replace("{}", __version__) for text in PLANTED))
+    tool = Tool(cluster, tmp_path, empty)
+    for action in (
+        (),
+        ("--check",),
+        ("--upgrade",),
+        ("--verify",),
+        ("--uninstall", "--yes"),
+        ("--move", "--edition", C),
+    ):
+        refused = tool.install(*action, code=2)
+        assert "belongs to role 'edition_owner', which need not be trusted" in refused and "attacked" not in refused
+
+
+@pytest.mark.server
+def test_a_schema_of_a_stranger_gets_no_extension(cluster: Cluster, tmp_path: Path, empty: Connection) -> None:
+    """Who owns it could drop the extension with it."""
+    rows(
+        empty,
+        "CREATE SCHEMA inorder AUTHORIZATION edition_owner",
+        f"ALTER DATABASE {empty.info.dbname} OWNER TO postgres",
+    )
+    tool = Tool(cluster, tmp_path, empty)
+    assert "of role 'edition_owner', which could drop the extension" in tool.install("--edition", C, code=2)
+
+
+@pytest.mark.server
+def test_an_extension_in_public_is_compared(cluster: Cluster, tmp_path: Path) -> None:
+    """Where CREATE EXTENSION puts it: a schema of another role."""
+    with database(cluster) as connection:
+        rows(connection, "CREATE EXTENSION inorder")
+        assert " objects compared" in Tool(cluster, tmp_path, connection).install("--verify")
+
+
+@pytest.mark.server
 @pytest.mark.parametrize("edition", [C, SQL])
 def test_changes_by_hand_are_found(cluster: Cluster, tmp_path: Path, edition: str) -> None:
     """A function with another source, another privilege, what is missing, and what is not of this version."""
@@ -160,7 +227,12 @@ def test_changes_by_hand_are_found(cluster: Cluster, tmp_path: Path, edition: st
             "ALTER TABLE inorder_internal.feed ALTER COLUMN finished SET DEFAULT 7",
             "ALTER TABLE inorder_internal.feed DROP CONSTRAINT feed_batch_check",
             "CREATE FUNCTION inorder_internal.more() RETURNS int LANGUAGE sql RETURN 1",
+            "GRANT CREATE ON SCHEMA inorder_internal TO PUBLIC",
         )  # fmt: skip
+        found = tool.run("install", "--verify")
+        assert found.returncode == 1 and b"differs from what this version installs in" in found.stderr
+        assert b"changed: schema inorder_internal: privileges" in found.stdout
+        rows(connection, "REVOKE CREATE ON SCHEMA inorder_internal FROM PUBLIC")
         found = tool.run("install", "--verify")
         assert found.returncode == 1 and b"differs from what this version installs in 5 objects" in found.stderr
         assert found.stdout.decode().splitlines() == [
@@ -173,6 +245,9 @@ def test_changes_by_hand_are_found(cluster: Cluster, tmp_path: Path, edition: st
         rows(connection, "DROP FUNCTION inorder_internal.more()")
         # The constraint is gone, and the comparison has left nothing.
         assert [value for value, was in zip(rows(connection, OBJECTS)[0], before[0], strict=True) if value != was] == []
+        if edition == SQL:
+            rows(connection, "DROP CAST (inorder.feed_batch AS jsonb)")
+            assert b"missing: cast inorder.feed_batch to jsonb\n" in tool.run("install", "--verify").stdout
 
 
 @pytest.mark.server

@@ -110,6 +110,42 @@ def test_feeds_in_flight_are_moved(moved: tuple[Tool, Connection, str]) -> None:
     check_tables(c)
 
 
+@pytest.mark.parametrize(
+    "way",
+    [
+        "CREATE INDEX ON theirs (n) WHERE their_code(7)",
+        "CREATE STATISTICS their_statistics ON n, (their_code(7)) FROM theirs",
+        "ALTER TABLE theirs ADD CHECK (their_code(n))",
+        "CREATE TRIGGER t BEFORE UPDATE ON theirs FOR EACH ROW EXECUTE FUNCTION their_trigger()",
+    ],
+)  # fmt: skip
+def test_code_of_other_roles_is_not_run(moved: tuple[Tool, Connection, str], way: str) -> None:
+    """By the planner for a table with a guard, and by what changes a column with a position."""
+    tool, c, other = moved
+    rows(
+        c, "GRANT CREATE, USAGE ON SCHEMA app TO edition_reader", "SET ROLE edition_reader",
+        "SET search_path = app, inorder",
+        "CREATE FUNCTION their_code(n int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS 'BEGIN IF current_user = "
+        "''postgres'' THEN RAISE ''attacked''; END IF; RETURN true; END'",
+        "CREATE FUNCTION their_trigger() RETURNS trigger LANGUAGE plpgsql AS "
+        "'BEGIN PERFORM app.their_code(1); RETURN NEW; END'",
+        "CREATE TABLE theirs (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int, p feed_position)",
+        "SELECT feed_create('theirs', 'theirs')", "INSERT INTO theirs (n, p) VALUES (1, '({},,,,)')", way, "RESET ROLE",
+    )  # fmt: skip
+    refused = tool.install("--move", "--edition", other, code=2)
+    assert "this would run functions of other roles" in refused and "of role edition_reader" in refused
+
+
+def test_names_with_a_percent_sign(moved: tuple[Tool, Connection, str]) -> None:
+    """Of a table and a column that keep a position."""
+    tool, c, other = moved
+    rows(c, 'CREATE TABLE "a%(map)s" (n int, "50%" feed_position)', 'CREATE TABLE "a$1" (n int, "50%" feed_position)')
+    rows(c, "INSERT INTO \"a%(map)s\" SELECT 1, position FROM inorder_internal.feed WHERE name = 'read'")
+    tool.install("--move", "--edition", other)
+    same = 'SELECT "50%" = position FROM "a%(map)s", inorder_internal.feed WHERE name = \'read\''
+    assert rows(c, same) == [(True,)]
+
+
 def test_back_again(moved: tuple[Tool, Connection, str]) -> None:
     """And once more: each row is read once all the same."""
     tool, c, other = moved
