@@ -140,7 +140,7 @@ COMMENT ON FUNCTION inorder_internal.say_restored_table(regclass) IS
 'Internal function. The error about a restored table that takes no rows.';
 
 CREATE FUNCTION inorder_internal.say_foreign(
-    relation regclass, relation_name name, key_column name, is_uuid boolean, key text, number bigint
+    relation regclass, relation_name name, key_column name, is_uuid boolean, key text, said bigint, number bigint
 )
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -149,17 +149,43 @@ BEGIN
     RAISE '% % was not made by this transaction', CASE WHEN is_uuid THEN 'key' ELSE 'number' END, coalesce(key, 'NULL')
     USING ERRCODE = 'check_violation',
           DETAIL = format('The feed on "%s" delivers rows by the transaction number in column "%s"; this one says %s, '
-                          'the current one is %s.', relation_name, key_column,
-                          CASE WHEN key IS NULL OR is_uuid AND (substr(key, 15, 1) <> '8'
-                                                                OR substr(key, 20, 1) !~ '[89ab]') THEN 'none'
-                               WHEN is_uuid THEN inorder_internal.uuid_xact_id(key::uuid)::text ELSE key END, number),
+                          'the current one is %s.', relation_name, key_column, coalesce(said::text, 'none'), number),
           HINT = format('Leave the column to its default, %s().', CASE WHEN is_uuid THEN 'uuid_xact_nextval'
                                                                       ELSE 'xact_id' END),
           SCHEMA = (SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = relation),
           TABLE = relation_name, COLUMN = key_column;
 END $$;
-COMMENT ON FUNCTION inorder_internal.say_foreign(regclass, name, name, boolean, text, bigint) IS
+COMMENT ON FUNCTION inorder_internal.say_foreign(regclass, name, name, boolean, text, bigint, bigint) IS
 'Internal function. The error about a row with the number of another transaction.';
+
+CREATE FUNCTION inorder_internal.say_other_guard(relation regclass, trigger_name name)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    root regclass := coalesce(pg_partition_root(relation), relation);
+BEGIN
+    RAISE 'table % takes no rows: trigger "%" is not as feed_enable() makes it for this table', relation, trigger_name
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = 'The table was restored without the state of inorder, as by pg_dump --schema-only or --table, or the '
+                   'trigger was made by hand.',
+          HINT = format('Let its owner call feed_enable(%L), or feed_disable(%L) to do without it.', root, root);
+END $$;
+COMMENT ON FUNCTION inorder_internal.say_other_guard(regclass, name) IS
+'Internal function. The error about a row with the right number that a trigger refuses, since it was made for another '
+'table.';
+
+CREATE FUNCTION inorder_internal.number_of(key text, is_uuid boolean)
+RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN CASE WHEN NOT is_uuid THEN key::bigint
+                WHEN substr(key, 15, 1) = '8' AND substr(key, 20, 1) ~ '[89ab]'
+                THEN inorder_internal.uuid_xact_id(key::uuid) END;
+END $$;
+COMMENT ON FUNCTION inorder_internal.number_of(text, boolean) IS
+'Internal function. The transaction number in a key or column, as it is written; null if it has none.';
 
 CREATE FUNCTION inorder_internal.uuid_xact_id(id uuid)
 RETURNS bigint
@@ -173,6 +199,9 @@ DECLARE
     attnums smallint[];
     names name[];
     is_uuid boolean;
+    number bigint;
+    key text;
+    said bigint;
     changed name;
 BEGIN
     IF TG_OP IN ('DELETE', 'TRUNCATE') THEN
@@ -199,8 +228,13 @@ BEGIN
         FROM inorder_internal.feed_table AS t
         WHERE t.relation = ANY (TG_RELID::regclass || ARRAY(SELECT a.relid FROM pg_partition_ancestors(TG_RELID) AS a(relid)))
           AND t.written_here IS NOT TRUE;
-        PERFORM inorder_internal.say_foreign(TG_RELID, TG_TABLE_NAME, names[1], is_uuid, to_jsonb(NEW) ->> names[1],
-            inorder_internal.plus_base(pg_current_xact_id()::text::bigint, TG_ARGV[0]::bigint));
+        number := inorder_internal.plus_base(pg_current_xact_id()::text::bigint, TG_ARGV[0]::bigint);
+        key := to_jsonb(NEW) ->> names[1];
+        said := inorder_internal.number_of(key, is_uuid);
+        IF said = number THEN
+            PERFORM inorder_internal.say_other_guard(TG_RELID, TG_NAME);
+        END IF;
+        PERFORM inorder_internal.say_foreign(TG_RELID, TG_TABLE_NAME, names[1], is_uuid, key, said, number);
     ELSIF TG_NAME = 'zz_inorder_guard' THEN
         RETURN NULL;  -- zz_inorder_update looks at what has changed
     END IF;
