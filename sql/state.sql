@@ -75,7 +75,7 @@ CREATE TABLE inorder_internal.feed (
     relation inorder_internal.table_ref NOT NULL,
     position @extschema@.feed_position NOT NULL
         CHECK (((position).transactions <@ '{[0,281474976710656)}') IS TRUE)
-        CHECK ((position).partial IS NULL OR (position).partial BETWEEN 0 AND 281474976710655
+        CHECK ((position).partial IS NULL OR (position).partial >= 0 AND (position).partial <= 281474976710655
                AND NOT (position).transactions @> (position).partial)
         -- An order, as order_of() decodes it.
         CHECK ((position).partial IS NOT NULL OR (position).last_key IS NULL
@@ -98,7 +98,7 @@ CREATE TABLE inorder_internal.feed (
     holder_pid int,
     whole_transactions boolean NOT NULL DEFAULT false,
     shared_by inorder_internal.share_key
-        CHECK (shared_by IS NULL OR ((shared_by).shares BETWEEN 1 AND 1024 AND (shared_by).attnum >= 0
+        CHECK (shared_by IS NULL OR ((shared_by).shares >= 1 AND (shared_by).shares <= 1024 AND (shared_by).attnum >= 0
                                      AND (shared_by).kind IN ('int8', 'text', 'uuid')
                                      AND (shared_by).column_name <> '' AND (shared_by).fingerprint <> '') IS TRUE),
     -- Finite, since the view feeds shows for how long: before 17 the difference of an infinite one is an error.

@@ -98,9 +98,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 -- user-defined types (an enumeration may have an implicit cast, and by it a comparison by a function of its owner),
 -- reg... types, money and arrays, whose text depends on more than the value, and timetz, whose zone may have a text
 -- that the server writes but does not accept.
-RETURN ARRAY['bool', 'int2', 'int4', 'int8', 'oid', 'numeric', 'float4', 'float8', 'uuid', 'text', 'varchar', 'bpchar',
-             'name', 'bytea', 'bit', 'varbit', 'date', 'time', 'timestamp', 'timestamptz', 'interval',
-             'inet', 'cidr', 'macaddr', 'macaddr8']::regtype[]::oid[];
+RETURN '{bool, int2, int4, int8, oid, numeric, float4, float8, uuid, text, varchar, bpchar, name, bytea, bit, varbit,
+         date, time, timestamp, timestamptz, interval, inet, cidr, macaddr, macaddr8}'::regtype[]::oid[];
 COMMENT ON FUNCTION inorder_internal.order_types() IS
 'Internal function. Types of key columns by which a position inside a transaction can be kept.';
 

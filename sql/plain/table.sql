@@ -10,15 +10,15 @@ DECLARE
     tree text := expression;
 BEGIN
     -- A call of one of the functions, with no argument or one without columns; nothing is evaluated.
-    IF tree !~ format('^\{FUNCEXPR :funcid (%s) ', array_to_string(functions, '|')) OR functions = '{}' THEN
+    IF tree !~ format('^[{]FUNCEXPR :funcid (%s) ', array_to_string(functions, '|')) OR functions = '{}' THEN
         RETURN NULL;
-    ELSIF tree ~ ' :args <> ' AND tree !~ ' :args \(' THEN
+    ELSIF tree ~ ' :args <> ' AND tree !~ ' :args [(]' THEN
         RETURN 0;
-    ELSIF tree ~ '\{(VAR|SUBLINK|PARAM|OPEXPR|CASE) ' OR tree ~ ' :constisnull true ' THEN
+    ELSIF tree ~ '[{](VAR|SUBLINK|PARAM|OPEXPR|CASE) ' OR tree ~ ' :constisnull true ' THEN
         RETURN NULL;
     END IF;
     -- A bigint is written '5'::bigint, a smaller number that was converted (5)::bigint.
-    RETURN substring(pg_get_expr(expression, 0) FROM '^[^()]*\(''?\(?''?(-?\d{1,18})''?\)?(?:::(?:bigint|integer|smallint))?\)$')::bigint;
+    RETURN substring(pg_get_expr(expression, 0) FROM '^[^()]*[(]''?[(]?''?(-?[0-9]{1,18})''?[)]?(?:::(?:bigint|integer|smallint))?[)]$')::bigint;
 END
 ---- hides_rows: plpgsql keys
 BEGIN

@@ -75,6 +75,12 @@ def test_no_function_runs_as_its_owner(shared_folder: Path) -> None:
     assert "MODULE_PATHNAME" not in text and "@extschema@" not in text and "LANGUAGE C " not in text
 
 
+def test_no_literal_has_a_backslash(shared_folder: Path) -> None:
+    """Without standard_conforming_strings it is an escape in the bodies, too, which are read as they run."""
+    text = re.sub(r"--[^\n]*", "", write_edition(shared_folder, "inorder").read_text())
+    assert [line for line in text.splitlines() if "\\" in line] == []
+
+
 def test_the_file_is_the_same_each_time(shared_folder: Path) -> None:
     """Nothing in it depends on when or where it was made."""
     assert write_edition(shared_folder).read_bytes() == write_edition(shared_folder).read_bytes()
