@@ -170,6 +170,37 @@ def script(sources: Path, schema: str) -> str:
     return filled(text, sources, schema)
 
 
+WHOLE = """DO $_inorder_do_$
+DECLARE
+    said text;
+    detail text;
+    hint text;
+BEGIN
+    EXECUTE $_inorder_sql_$
+{text}$_inorder_sql_$;
+EXCEPTION
+    -- Without these its CONTEXT would be the whole script.
+    WHEN QUERY_CANCELED THEN
+        RAISE '%', SQLERRM USING ERRCODE = SQLSTATE;
+    WHEN OTHERS THEN
+        GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+        RAISE '%', said USING ERRCODE = SQLSTATE, DETAIL = detail, HINT = hint;
+END $_inorder_do_$;
+"""
+
+
+def whole(text: str) -> str:
+    """A script as one statement, for any client.
+
+    One that goes on after an error would put the rest into schemas of others; one that splits a script at semicolons
+    would do so within BEGIN ATOMIC.
+    """
+    assert "$_inorder_" not in text
+    beginning = re.match(r"(?:--[^\n]*\n)*", text)
+    assert beginning is not None
+    return beginning[0] + WHOLE.format(text=text[beginning.end() :])
+
+
 def filled(text: str, sources: Path, schema: str) -> str:
     """The script with what is to be put in."""
     given = {"extschema": schema, "version": version(sources), "writes": WRITES, "names": ",".join(names(text))}
