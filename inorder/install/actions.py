@@ -45,7 +45,7 @@ def script(request: Request) -> str:
     folder = sources.folder()
     if request.edition == TLE:
         return edition.tle_file(folder)
-    return edition.script(folder, request.schema or USUAL_SCHEMA)
+    return edition.whole(edition.script(folder, request.schema or USUAL_SCHEMA))
 
 
 def install(target: Target, request: Request) -> None:
@@ -87,7 +87,7 @@ def say_installed(target: Target, installed: Installed, asked: str | None) -> No
 def say_path(installed: Installed) -> None:
     """How functions are found without their schema."""
     if installed.schema != "public":
-        click.echo(f'HINT:  SET search_path = "$user", public, {installed.schema};', err=True)
+        click.echo(f'HINT:  SET search_path = "$user", public, {installed.quoted};', err=True)
 
 
 def check(target: Target, request: Request) -> None:
@@ -179,12 +179,26 @@ def move_edition(target: Target, request: Request) -> None:
         before = present(offer)
         if before.edition == request.edition:
             raise InputError(f"{before} is there already")
+        require_known(target, offer, before, request.edition)
         if request.schema is None and before.quoted == before.schema != "public":
             target.schema = before.schema
             offer = target.offer()
         after = move(target, offer, before, request.edition, request.drop_expression)
     click.echo(f"moved from {before} to {after}")
     say_path(after)
+
+
+def require_known(target: Target, offer: Offer, before: Installed, asked: str) -> None:
+    """An error unless both editions are of the tool's version: it knows the state of no other one."""
+    if before.version != target.version:
+        raise InputError(
+            f"{before} cannot be moved: this tool is of version {target.version}; HINT: inorder install --upgrade"
+        )
+    if asked == C and offer.c_version not in (None, target.version):
+        raise InputError(
+            f"{before} cannot be moved: the C extension that is available is of version {offer.c_version}, "
+            f"and this tool of version {target.version}"
+        )
 
 
 ACTIONS: dict[str, Callable[[Target, Request], None]] = {

@@ -31,6 +31,7 @@ class Offer:
     version_number: int
     version: str
     is_standby: bool
+    is_read_only: bool
     database: str
     role: str
     is_superuser: bool
@@ -47,6 +48,7 @@ class Offer:
     sql_version: str | None
     sql_schema: str | None
     is_trusted_owner: bool
+    is_keyword: bool
     c_version: str | None
     is_trusted: bool
     tle_version: str | None
@@ -80,6 +82,11 @@ class Offer:
             found.append(f"the server is PostgreSQL {self.version}; inorder needs {OLDEST} to {NEWEST}")
         if self.is_standby:
             found.append("the server is a standby: install inorder on its primary")
+        elif self.is_read_only:
+            found.append(
+                "transactions are read-only here; HINT: default_transaction_read_only = off, which a provider may have "
+                "turned on as the disk is full"
+            )
         if not self.can_create:
             found.append(
                 f"role '{self.role}' lacks CREATE on database '{self.database}'; "
@@ -113,6 +120,8 @@ class Offer:
     def sql_problems(self) -> list[str]:
         """What prevents the SQL edition."""
         found = []
+        if self.is_keyword:
+            found.append(f"the schema's name, {self.schema}, is a keyword of SQL; HINT: choose another --schema")
         if not self.can_use_plpgsql:
             found.append(f"role '{self.role}' lacks USAGE on language plpgsql")
         if self.revoked:

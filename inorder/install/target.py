@@ -20,7 +20,8 @@ DESCRIPTION = "keys that arrive in order: sequential, time-ordered and transacti
 SETTINGS = (
     "SELECT pg_catalog.set_config(s.name, s.value, true) FROM (VALUES ('search_path', 'pg_catalog, pg_temp'), "
     "('statement_timeout', '0'), ('idle_in_transaction_session_timeout', '0'), ('row_security', 'on'), "
-    "('quote_all_identifiers', 'off'), ('client_min_messages', 'warning'), ('lock_timeout', {})) AS s(name, value)"
+    "('quote_all_identifiers', 'off'), ('plpgsql.extra_errors', 'none'), ('plpgsql.extra_warnings', 'none'), "
+    "('client_min_messages', 'warning'), ('lock_timeout', {})) AS s(name, value)"
 )
 
 

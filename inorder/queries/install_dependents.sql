@@ -26,6 +26,13 @@ WITH member (classid, objid) AS (
     UNION
     SELECT 'pg_class'::regclass, c.reltoastrelid FROM pg_class AS c JOIN member AS m ON m.classid = 'pg_class'::regclass
                                                                                     AND m.objid = c.oid
+    WHERE c.reltoastrelid <> 0
+    UNION
+    SELECT 'pg_cast'::regclass, k.oid
+    FROM pg_cast AS k JOIN member AS m ON m.classid = 'pg_proc'::regclass AND m.objid = k.castfunc
+    WHERE EXISTS (SELECT FROM member AS y LEFT JOIN pg_class AS c ON y.classid = 'pg_class'::regclass AND c.oid = y.objid
+                  WHERE y.classid = 'pg_type'::regclass AND y.objid IN (k.castsource, k.casttarget)
+                     OR c.reltype IN (k.castsource, k.casttarget))
 ), dependent AS (
     SELECT DISTINCT d.classid, d.objid, d.objsubid, coalesce(a.adrelid, g.tgrelid, r.ev_class, k.conrelid, p.polrelid,
                                                              i.indrelid, c.oid, 0) AS relation,
@@ -39,6 +46,8 @@ WITH member (classid, objid) AS (
     LEFT JOIN pg_index AS i ON d.classid = 'pg_class'::regclass AND i.indexrelid = d.objid
     LEFT JOIN pg_class AS c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid
     WHERE NOT EXISTS (SELECT FROM ours AS s WHERE s.classid = d.classid AND s.objid = d.objid)
+      -- The operators and functions of an operator class are part of it.
+      AND d.classid NOT IN ('pg_amop'::regclass, 'pg_amproc'::regclass)
 )
 SELECT CASE WHEN d.parent <> 0 THEN 'clone'
             WHEN d.tgname IN ('zz_inorder_guard', 'zz_inorder_update', 'zz_inorder_delete', 'zz_inorder_truncate')

@@ -2,6 +2,7 @@
 SELECT current_setting('server_version_num')::int AS version_number,
        current_setting('server_version') AS version,
        pg_is_in_recovery() AS is_standby,
+       current_setting('transaction_read_only')::boolean AS is_read_only,
        current_database()::text AS database,
        current_user::text AS role,
        (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) AS is_superuser,
@@ -28,6 +29,7 @@ SELECT current_setting('server_version_num')::int AS version_number,
                  AND (r.rolsuper OR r.rolname = current_user
                       OR r.oid = (SELECT d.datdba FROM pg_database AS d
                                   WHERE d.datname = current_database()))) AS is_trusted_owner,
+       quote_ident({schema}) <> {schema} AS is_keyword,
        a.default_version AS c_version,
        coalesce(v.trusted OR NOT v.superuser, false) AS is_trusted,
        t.installed_version AS tle_version, t.default_version AS tle_available,

@@ -1,8 +1,11 @@
 """inorder install: what it finds, installs, verifies, upgrades and removes."""
 
+import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from inorder import __version__
 from inorder.database import Connection, connect
@@ -14,11 +17,11 @@ from editions import OBJECTS, Tool, database, rows
 from tool import inorder
 
 FACTS = Offer(
-    schema="inorder", version_number=180000, version="18", is_standby=False, database="d", role="r",
+    schema="inorder", version_number=180000, version="18", is_standby=False, is_read_only=False, database="d", role="r",
     is_superuser=False, can_create=True, can_use_plpgsql=True, extension_version=None, extension_schema=None,
     extension_owner=None, is_c=False, quoted=None, schema_owner=None, is_trusted_schema=True, state_owner=None,
-    sql_version=None, sql_schema=None, is_trusted_owner=False, c_version="1", is_trusted=True, tle_version=None,
-    tle_available=None, is_tle_admin=False, revoked=[], wal_problem=None,
+    sql_version=None, sql_schema=None, is_trusted_owner=False, is_keyword=False, c_version="1", is_trusted=True,
+    tle_version=None, tle_available=None, is_tle_admin=False, revoked=[], wal_problem=None,
 )  # fmt: skip
 EVENTS = "CREATE TABLE public.events (id uuid PRIMARY KEY DEFAULT inorder.uuid_xact_nextval(), n int)"
 
@@ -57,6 +60,12 @@ def tool(cluster: Cluster, tmp_path: Path, empty: Connection) -> Tool:
         ({"c_version": None, "tle_available": "1.5"}, SQL, (TLE, "pg_tle is available, and not installed")),
         ({"revoked": ["pg_control_system"]}, C, (SQL, "does not let every role use pg_control_system")),
         ({"wal_problem": "not shown"}, C, (SQL, "position in the WAL: not shown; HINT: Aurora does")),
+        (
+            {"is_keyword": True, "schema": "select"},
+            C,
+            (SQL, "select, is a keyword of SQL; HINT: choose another --schema"),
+        ),
+        ({"is_read_only": True}, None, (SQL, "transactions are read-only here")),
         ({"can_use_plpgsql": False}, C, (SQL, "lacks USAGE on language plpgsql")),
         ({"schema_owner": "x"}, C, (SQL, "schema inorder exists already, of role 'x'")),
         ({"state_owner": "x"}, None, (C, "schema inorder_internal exists already, of role 'x'")),
@@ -208,6 +217,87 @@ def test_an_extension_in_public_is_compared(cluster: Cluster, tmp_path: Path) ->
     with database(cluster) as connection:
         rows(connection, "CREATE EXTENSION inorder")
         assert " objects compared" in Tool(cluster, tmp_path, connection).install("--verify")
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("statement", "named"),
+    [
+        ("CREATE DOMAIN public.kept AS inorder.feed_batch", "type public.kept"),
+        ("CREATE FUNCTION public.f(p inorder.feed_position) RETURNS int LANGUAGE sql RETURN 1", "function public.f("),
+        ("CREATE FUNCTION public.f() RETURNS uuid LANGUAGE sql RETURN inorder.uuid_v7_nextval()", "function public.f("),
+        ("CREATE TABLE public.t (id uuid, n int);"
+         "CREATE STATISTICS public.s ON inorder.uuid_v7_time(id), n FROM public.t", "statistics object public.s"),
+        ("CREATE TABLE inorder.mine (n int)", "table inorder.mine"),
+    ],
+)  # fmt: skip
+def test_what_is_no_part_of_a_table_is_not_removed_either(
+    tool: Tool, empty: Connection, statement: str, named: str
+) -> None:
+    """DROP SCHEMA CASCADE would, and columns of a domain's with it."""
+    tool.install("--edition", SQL)
+    rows(empty, "SET ROLE edition_owner", statement)
+    assert named in tool.install("--uninstall", "--yes", code=2)
+    assert named in tool.install("--move", "--edition", C, code=2)
+
+
+@pytest.mark.server
+def test_what_was_restored_is_not_taken_for_changed(cluster: Cluster, tmp_path: Path) -> None:
+    """The server writes each expression as it reads it again. A table without its state says why it takes no rows."""
+    with database(cluster) as connection, database(cluster) as restored:
+        Tool(cluster, tmp_path, connection).install("--edition", SQL)
+        rows(connection, EVENTS, "SELECT inorder.feed_create('f', 'public.events')")
+        dumped = subprocess.run(
+            [cluster.original.program("pg_dump"), "--schema-only", f"{cluster.dsn} dbname={connection.info.dbname}"],
+            check=True, capture_output=True, text=True,
+        ).stdout  # fmt: skip
+        restored.execute(re.sub(r"^\\.*\n", "", dumped, flags=re.M).encode())
+        rows(restored, "RESET ALL")
+        assert " objects compared\n" in Tool(cluster, tmp_path, restored).install("--verify")
+        with pytest.raises(
+            psycopg.errors.ObjectNotInPrerequisiteState, match="events takes no rows: trigger"
+        ) as raised:
+            rows(restored, "INSERT INTO public.events (n) VALUES (1)")
+        assert "feed_enable('public.events')" in str(raised.value.diag.message_hint)
+        rows(restored, "SELECT inorder.feed_enable('public.events')", "INSERT INTO public.events (n) VALUES (1)")
+
+
+@pytest.mark.server
+def test_another_version_is_not_moved(tool: Tool, empty: Connection) -> None:
+    """The tool does not know its state."""
+    tool.install("--edition", SQL)
+    version = (
+        "CREATE OR REPLACE FUNCTION inorder_internal.sql_edition() RETURNS text LANGUAGE sql IMMUTABLE RETURN '9.9.9'"
+    )
+    rows(empty, "SET ROLE edition_owner", version)
+    assert "inorder 9.9.9 (SQL edition) in schema inorder cannot be moved" in tool.install(
+        "--move", "--edition", C, code=2
+    )
+
+
+@pytest.mark.server
+def test_defaults_of_the_database_do_not_matter(tool: Tool, empty: Connection) -> None:
+    """Those that would refuse functions; of a read-only one it is said."""
+    name = empty.info.dbname
+    rows(empty, f"ALTER DATABASE {name} SET plpgsql.extra_errors = 'all'")
+    tool.install("--edition", SQL)
+    tool.install("--uninstall", "--yes")
+    rows(empty, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    assert "sql: SQL edition: transactions are read-only here" in tool.run("install", "--check").stdout.decode()
+
+
+@pytest.mark.server
+def test_the_script_is_one_statement(tool: Tool, empty: Connection, tmp_path: Path) -> None:
+    """A client that goes on after an error, as psql does, leaves nothing in a schema of somebody else."""
+    script = inorder("install", "--script", folder=tmp_path).stdout
+    rows(empty, "CREATE SCHEMA inorder_internal")
+    with pytest.raises(psycopg.errors.DuplicateSchema) as raised:
+        empty.execute(script.encode(), prepare=False)
+    assert len(str(raised.value.diag.context)) < 1000
+    assert rows(empty, "SELECT count(*) FROM pg_proc WHERE pronamespace = 'inorder_internal'::regnamespace") == [(0,)]
+    rows(empty, "DROP SCHEMA inorder_internal")
+    empty.execute(script.encode())
+    assert "installed: inorder" in tool.install("--check")
 
 
 @pytest.mark.server
