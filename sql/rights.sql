@@ -46,5 +46,20 @@ GRANT EXECUTE ON FUNCTION inorder_internal.numbers_text(int8multirange) TO PUBLI
 GRANT EXECUTE ON FUNCTION inorder_internal.text_numbers(text) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.from_jsonb(anyelement, jsonb) TO PUBLIC;
 
--- What PUBLIC may select, regardless of default privileges.
+-- What PUBLIC may call and select, regardless of default privileges.
+DO $$
+DECLARE
+    function regprocedure;
+BEGIN
+    -- Not those of others in the same schema.
+    FOR function IN SELECT p.oid FROM pg_proc AS p
+                    LEFT JOIN pg_extension AS e ON e.extname = 'inorder' AND e.extnamespace = p.pronamespace
+                    WHERE p.pronamespace = '@extschema@'::regnamespace AND p.proacl IS NOT NULL
+                      AND (e.oid IS NULL
+                           OR EXISTS (SELECT FROM pg_depend AS d
+                                      WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
+                                        AND d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid)) LOOP
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO PUBLIC', function);
+    END LOOP;
+END $$;
 GRANT SELECT ON @extschema@.feeds, @extschema@.feed_batches TO PUBLIC;

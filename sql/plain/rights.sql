@@ -19,6 +19,13 @@ END $$;
 GRANT USAGE ON SCHEMA @extschema@ TO PUBLIC;
 GRANT USAGE ON SCHEMA inorder_internal TO PUBLIC;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA inorder_internal TO PUBLIC;
+DO $$
+BEGIN
+    -- Default privileges may have taken that away, too. The schema public has functions of others.
+    IF '@extschema@' <> 'public' THEN
+        GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA @extschema@ TO PUBLIC;
+    END IF;
+END $$;
 
 DO $$
 DECLARE

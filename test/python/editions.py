@@ -60,3 +60,13 @@ class Tool:
         out, err = done.stdout.decode(), done.stderr.decode()
         assert done.returncode == code and "Traceback" not in err, out + err
         return err if code else out
+
+
+@contextmanager
+def owned_database(cluster: Cluster) -> Iterator[Connection]:
+    """A database without inorder, that a role without privileges owns: edition_owner."""
+    with connect(cluster.dsn) as admin:
+        rows(admin, "DROP ROLE IF EXISTS edition_owner", "CREATE ROLE edition_owner LOGIN")
+        with database(cluster, "edition_owner") as connection:
+            yield connection
+        rows(admin, "DROP ROLE edition_owner")

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from inorder import __version__
-from inorder.database import Connection, connect
+from inorder.database import Connection
 from inorder.errors import InputError
 from inorder.install.offer import EDITIONS, SQL, TLE, C, Offer, chosen
 from inorder.lab.server.cluster import Cluster
 
-from editions import OBJECTS, Tool, database, rows
+from editions import OBJECTS, Tool, database, owned_database, rows
 from tool import inorder
 
 FACTS = Offer(
@@ -34,11 +33,8 @@ def facts(**changes: object) -> Offer:
 @pytest.fixture
 def empty(cluster: Cluster) -> Iterator[Connection]:
     """A database without inorder, that a role without privileges owns."""
-    with connect(cluster.dsn) as admin:
-        rows(admin, "DROP ROLE IF EXISTS edition_owner", "CREATE ROLE edition_owner LOGIN")
-        with database(cluster, "edition_owner") as connection:
-            yield connection
-        rows(admin, "DROP ROLE edition_owner")
+    with owned_database(cluster) as connection:
+        yield connection
 
 
 @pytest.fixture
@@ -151,64 +147,6 @@ def test_what_depends_on_it_is_not_removed(tool: Tool, empty: Connection) -> Non
     assert tool.run("install", "--uninstall").returncode == 130  # its input has ended
     assert "column x of public.t: no longer generated; keeps its values" in tool.install("--uninstall", "--yes")
     assert rows(empty, "SELECT x FROM public.t") == was
-
-
-@pytest.mark.server
-def test_what_is_not_inorders_stays(tool: Tool, empty: Connection) -> None:
-    """A table and a function that somebody has put into its schema, which is dropped with all that is there."""
-    tool.install("--edition", SQL)
-    rows(
-        empty, "SET ROLE edition_owner", EVENTS.replace("public.events", "inorder.events"),
-        "CREATE FUNCTION inorder.mine() RETURNS int LANGUAGE sql RETURN 1",
-    )  # fmt: skip
-    for action in (("--uninstall", "--yes"), ("--move", "--edition", C)):
-        assert "what is not inorder's: function inorder.mine(), table inorder.events" in tool.install(*action, code=2)
-    rows(empty, "DROP FUNCTION inorder.mine()", "ALTER TABLE inorder.events SET SCHEMA public")
-    tool.install("--uninstall", "--yes")
-    assert rows(empty, "SELECT count(*) FROM public.events") == [(0,)]
-
-
-PLANTED = (
-    "CREATE SCHEMA inorder_internal", "CREATE SCHEMA inorder",
-    "CREATE FUNCTION inorder_internal.sql_edition() RETURNS text LANGUAGE sql IMMUTABLE RETURN '{}'",
-    "CREATE FUNCTION inorder.feed_guard() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
-    "CREATE FUNCTION inorder.attack() RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RAISE ''attacked''; END'",
-    "CREATE VIEW inorder_internal.feed AS SELECT 'f' AS name, 0::regclass AS relation, 'o' AS owner_name "
-    "WHERE inorder.attack()",
-    "CREATE VIEW inorder_internal.feed_table AS SELECT 0::regclass AS relation WHERE inorder.attack()",
-    "CREATE VIEW inorder_internal.counted_table AS SELECT 0::regclass AS relation WHERE inorder.attack()",
-)  # fmt: skip
-
-
-@pytest.mark.server
-def test_what_a_stranger_has_put_there_is_not_taken_over(cluster: Cluster, tmp_path: Path, empty: Connection) -> None:
-    """It is not said to be inorder, and nothing of it is called."""
-    rows(empty, f"ALTER DATABASE {empty.info.dbname} OWNER TO postgres",
-         f"GRANT CREATE ON DATABASE {empty.info.dbname} TO edition_owner")  # fmt: skip
-    rows(empty, "SET ROLE edition_owner", *(text.replace("{}", __version__) for text in PLANTED))
-    tool = Tool(cluster, tmp_path, empty)
-    for action in (
-        (),
-        ("--check",),
-        ("--upgrade",),
-        ("--verify",),
-        ("--uninstall", "--yes"),
-        ("--move", "--edition", C),
-    ):
-        refused = tool.install(*action, code=2)
-        assert "belongs to role 'edition_owner', which need not be trusted" in refused and "attacked" not in refused
-
-
-@pytest.mark.server
-def test_a_schema_of_a_stranger_gets_no_extension(cluster: Cluster, tmp_path: Path, empty: Connection) -> None:
-    """Who owns it could drop the extension with it."""
-    rows(
-        empty,
-        "CREATE SCHEMA inorder AUTHORIZATION edition_owner",
-        f"ALTER DATABASE {empty.info.dbname} OWNER TO postgres",
-    )
-    tool = Tool(cluster, tmp_path, empty)
-    assert "of role 'edition_owner', which could drop the extension" in tool.install("--edition", C, code=2)
 
 
 @pytest.mark.server

@@ -1,0 +1,106 @@
+"""Installing where others have put something, or changed what is usual: nothing of theirs is called or removed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from inorder import __version__
+from inorder.database import Connection
+from inorder.install.offer import SQL, C
+from inorder.lab.server.cluster import Cluster
+
+from editions import Tool, database, owned_database, rows
+
+EVENTS = "CREATE TABLE public.events (id uuid PRIMARY KEY DEFAULT inorder.uuid_xact_nextval(), n int)"
+
+
+@pytest.fixture
+def empty(cluster: Cluster) -> Iterator[Connection]:
+    """A database without inorder, that a role without privileges owns."""
+    with owned_database(cluster) as connection:
+        yield connection
+
+
+@pytest.fixture
+def tool(cluster: Cluster, tmp_path: Path, empty: Connection) -> Tool:
+    """The tool as the owner of that database."""
+    return Tool(cluster, tmp_path, empty, "edition_owner")
+
+
+@pytest.mark.server
+def test_what_is_not_inorders_stays(tool: Tool, empty: Connection) -> None:
+    """A table and a function that somebody has put into its schema, which is dropped with all that is there."""
+    tool.install("--edition", SQL)
+    rows(
+        empty, "SET ROLE edition_owner", EVENTS.replace("public.events", "inorder.events"),
+        "CREATE FUNCTION inorder.mine() RETURNS int LANGUAGE sql RETURN 1",
+    )  # fmt: skip
+    for action in (("--uninstall", "--yes"), ("--move", "--edition", C)):
+        assert "what is not inorder's: function inorder.mine(), table inorder.events" in tool.install(*action, code=2)
+    rows(empty, "DROP FUNCTION inorder.mine()", "ALTER TABLE inorder.events SET SCHEMA public")
+    tool.install("--uninstall", "--yes")
+    assert rows(empty, "SELECT count(*) FROM public.events") == [(0,)]
+
+
+PLANTED = (
+    "CREATE SCHEMA inorder_internal", "CREATE SCHEMA inorder",
+    "CREATE FUNCTION inorder_internal.sql_edition() RETURNS text LANGUAGE sql IMMUTABLE RETURN '{}'",
+    "CREATE FUNCTION inorder.feed_guard() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+    "CREATE FUNCTION inorder.attack() RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RAISE ''attacked''; END'",
+    "CREATE VIEW inorder_internal.feed AS SELECT 'f' AS name, 0::regclass AS relation, 'o' AS owner_name "
+    "WHERE inorder.attack()",
+    "CREATE VIEW inorder_internal.feed_table AS SELECT 0::regclass AS relation WHERE inorder.attack()",
+    "CREATE VIEW inorder_internal.counted_table AS SELECT 0::regclass AS relation WHERE inorder.attack()",
+)  # fmt: skip
+
+
+@pytest.mark.server
+def test_what_a_stranger_has_put_there_is_not_taken_over(cluster: Cluster, tmp_path: Path, empty: Connection) -> None:
+    """It is not said to be inorder, and nothing of it is called."""
+    rows(empty, f"ALTER DATABASE {empty.info.dbname} OWNER TO postgres",
+         f"GRANT CREATE ON DATABASE {empty.info.dbname} TO edition_owner")  # fmt: skip
+    rows(empty, "SET ROLE edition_owner", *(text.replace("{}", __version__) for text in PLANTED))
+    tool = Tool(cluster, tmp_path, empty)
+    for action in (
+        (),
+        ("--check",),
+        ("--upgrade",),
+        ("--verify",),
+        ("--uninstall", "--yes"),
+        ("--move", "--edition", C),
+    ):
+        refused = tool.install(*action, code=2)
+        assert "belongs to role 'edition_owner', which need not be trusted" in refused and "attacked" not in refused
+
+
+@pytest.mark.server
+def test_a_schema_of_a_stranger_gets_no_extension(cluster: Cluster, tmp_path: Path, empty: Connection) -> None:
+    """Who owns it could drop the extension with it."""
+    rows(
+        empty,
+        "CREATE SCHEMA inorder AUTHORIZATION edition_owner",
+        f"ALTER DATABASE {empty.info.dbname} OWNER TO postgres",
+    )
+    tool = Tool(cluster, tmp_path, empty)
+    assert "of role 'edition_owner', which could drop the extension" in tool.install("--edition", C, code=2)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("edition", [C, SQL])
+def test_default_privileges_do_not_matter(cluster: Cluster, tmp_path: Path, edition: str) -> None:
+    """Every role may call the functions, also where functions belong to their owner only."""
+    with database(cluster) as connection:
+        rows(
+            connection, "CREATE ROLE edition_caller", "ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC"
+        )
+        try:
+            tool = Tool(cluster, tmp_path, connection)
+            tool.install("--edition", edition)
+            assert " objects compared" in tool.install("--verify")
+            rows(connection, "GRANT USAGE ON SCHEMA inorder TO edition_caller", "SET ROLE edition_caller")
+            assert rows(connection, "SELECT inorder.uuid_xact_id(inorder.uuid_xact_nextval()) > 0") == [(True,)]
+        finally:
+            rows(
+                connection, "RESET ROLE", "ALTER DEFAULT PRIVILEGES GRANT EXECUTE ON FUNCTIONS TO PUBLIC",
+                "REVOKE ALL ON SCHEMA inorder FROM edition_caller", "DROP ROLE edition_caller",
+            )  # fmt: skip
