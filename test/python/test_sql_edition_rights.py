@@ -523,3 +523,21 @@ def test_a_standby_and_what_is_missing_are_refused(edition: Connection) -> None:
         with pytest.raises(psycopg.errors.FeatureNotSupported) as caught:
             run(edition, statement)
         assert caught.value.diag.message_hint, statement
+
+
+@pytest.mark.server
+def test_who_may_not_use_the_internal_schema_locks_nothing(edition: Connection) -> None:
+    """As docs/security.md says; the others go on."""
+    run(
+        edition, "SET ROLE plain_installer", "REVOKE USAGE ON SCHEMA inorder_internal FROM PUBLIC",
+        "GRANT USAGE ON SCHEMA inorder_internal TO plain_owner, plain_reader",
+    )  # fmt: skip
+    as_role(edition, "plain_stranger")
+    with pytest.raises(errors.InsufficientPrivilege), edition.transaction():
+        run(edition, "LOCK TABLE inorder_internal.feed")
+    as_role(edition, "plain_owner")
+    run(edition, "INSERT INTO events (n) VALUES (6)")
+    as_role(edition, "plain_reader")
+    assert run(edition, "SELECT exact_count('events')") == [(6,)]
+    run(edition, "SELECT feed_create('g', 'events')")
+    assert run(edition, "SELECT count(*) FROM feed_read('g', null::events)") == [(6,)]
