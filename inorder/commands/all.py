@@ -58,7 +58,7 @@ def require_own(page: Path, results: Iterable[Result]) -> None:
 def lab_run_all(bindir: Path | None, quick: bool, full: bool, out: Path) -> None:
     """Run every experiment but lab run like one after the other; writes a file for each, and inorder-lab.html of all.
 
-    What the folder has of the same run is kept: after an interrupt the same command goes on.
+    What the folder has of the same run is kept: after an interruption the same command resumes it.
     """
     size, server = size_given(quick, full), find_server(bindir)
     kinds = {name: kind for name, kind in all_experiments().items() if not kind.needs}

@@ -34,7 +34,9 @@ def parse_threshold(text: str) -> float:
 @click.command("compare")
 @click.argument("a", type=FILE)
 @click.argument("b", type=FILE)
-@click.option("--threshold", default="10%", show_default=True, help="How much worse is a regression.")
+@click.option(
+    "--threshold", metavar="PERCENT", default="10%", show_default=True, help="How much worse is a regression."
+)
 @format_option
 def lab_compare(a: Path, b: Path, threshold: str, output: str) -> None:
     """Compare two results of one experiment: B against A.

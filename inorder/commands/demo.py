@@ -23,7 +23,9 @@ from inorder.units import MB, parse_count
 @click.command()
 @bindir_option
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=".", help="Folder for its files.")
-@click.option("--rows", default="4M", show_default=True, help="Rows of each table when it is larger than memory.")
+@click.option(
+    "--rows", metavar="COUNT", default="4M", show_default=True, help="Rows of each table when it is larger than memory."
+)
 @click.option("--seconds", type=click.IntRange(1, 3600), default=1, show_default=True, help="Seconds of each run.")
 @click.option("--rounds", type=click.IntRange(1, 1000), default=LEAST_ROUNDS, show_default=True, help="Runs of each.")
 @click.option(

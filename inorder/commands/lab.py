@@ -64,16 +64,17 @@ lab_run.commands["insert"].params.append(
 @lab.command("resume")
 @click.argument("file", type=FILE)
 @bindir_option
-@click.option("--dsn", help="Your own server, if FILE is of it: connection string, URI or service=NAME.")
+@click.option("--dsn", metavar="DSN", help="Your own server, if FILE is of it: connection string, URI or service=NAME.")
 @click.option(
-    "--source", help="Server of the table that others are to be like, if FILE has one.  [libpq's environment]"
-)
+    "--source", metavar="DSN",
+    help="Server of the table that others are to be like, if FILE has one.  [libpq's environment]",
+)  # fmt: skip
 @page_option
 @format_option
 def lab_resume(
     file: Path, bindir: Path | None, dsn: str | None, source: str | None, page: Path | None, output: str
 ) -> None:
-    """Go on with an interrupted run: what FILE has is kept, the rest is measured on a new server and added to it."""
+    """Resume an interrupted run: what FILE has is kept, the rest is measured on a new server and added to it."""
     result = load(file)
     kind = experiment_named(result.experiment)
     if result.complete:

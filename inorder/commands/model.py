@@ -13,15 +13,35 @@ from inorder.units import parse_bytes, parse_count, parse_duration
 
 
 @click.command("model")
-@click.option("--keys", help="Kinds of key, comma-separated.  [all]")
-@click.option("--rows", default="100e9", show_default=True, help="Rows in the table.")
-@click.option("--rate", default="20000", show_default=True, help="Rows inserted a second.")
-@click.option("--memory", default="256GB", show_default=True, help="Memory that holds pages of this index.")
-@click.option("--checkpoint", default="5min", show_default=True, help="Time between two checkpoints.")
-@click.option("--block-size", default="65536", show_default=True, help="Of uuid_sequence_nextval: rows of a block.")
-@click.option("--block-count", default="65536", show_default=True, help="Of uuid_sequence_nextval: blocks.")
-@click.option("--interval-length", default="60", show_default=True, help="Of uuid_time_nextval: seconds of a block.")
-@click.option("--interval-count", default="65536", show_default=True, help="Of uuid_time_nextval: blocks.")
+@click.option("--keys", metavar="NAME,…", help="Kinds of key, comma-separated.  [all]")
+@click.option("--rows", metavar="COUNT", default="100e9", show_default=True, help="Rows in the table.")
+@click.option("--rate", metavar="COUNT", default="20000", show_default=True, help="Rows inserted a second.")
+@click.option(
+    "--memory", metavar="SIZE", default="256GB", show_default=True, help="Memory that holds pages of this index."
+)
+@click.option(
+    "--checkpoint", metavar="DURATION", default="5min", show_default=True, help="Time between two checkpoints."
+)
+@click.option(
+    "--block-size",
+    metavar="COUNT",
+    default="65536",
+    show_default=True,
+    help="Of uuid_sequence_nextval: rows of a block.",
+)
+@click.option(
+    "--block-count", metavar="COUNT", default="65536", show_default=True, help="Of uuid_sequence_nextval: blocks."
+)
+@click.option(
+    "--interval-length",
+    metavar="SECONDS",
+    default="60",
+    show_default=True,
+    help="Of uuid_time_nextval: seconds of a block.",
+)
+@click.option(
+    "--interval-count", metavar="COUNT", default="65536", show_default=True, help="Of uuid_time_nextval: blocks."
+)
 @format_option
 def lab_model(keys: str | None, output: str, **given: Any) -> None:
     """What an insert costs, by calculation: pages, full-page images, WAL, buffer misses, index size.

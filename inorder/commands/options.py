@@ -81,6 +81,7 @@ def dsn_option(kind: type[Experiment[Any]]) -> Callable[[Any], Any]:
     """On your own server; an experiment that needs one to itself says so when asked, and does not offer it."""
     return click.option(
         "--dsn",
+        metavar="DSN",
         hidden=kind.alone,
         help="Run on your own server instead, in a schema inorder_lab that is removed afterwards: connection string, "
         "URI or service=NAME; '' for libpq's environment.",
@@ -96,7 +97,7 @@ def options_of(kind: type[Experiment[Any]]) -> list[Callable[[Any], Any]]:
         click.option("--quick", is_flag=True, help="A short run."),
         click.option("--full", is_flag=True, help="The published sizes: hours."),
         *(
-            click.option(one.option(name), "set_" + name, help=described(kind, name))
+            click.option(one.option(name), "set_" + name, metavar=one.metavar, help=described(kind, name))
             for name, one in asked(kind).items()
         ),
         click.option("--out", type=FILE, help=f"The result file, a new one.  [{out}, with a number if it exists]"),

@@ -57,6 +57,7 @@ def keys(usual: tuple[str, ...], *, full: tuple[str, ...] | None = None) -> tupl
         contrib=lambda kind: KEY_KINDS[kind].contrib,
         label=lambda kind: KEY_KINDS[kind].label,
         sizes=in_sizes(None, full),
+        metavar="NAME,…",
     )
     return made(named, usual)
 

@@ -17,7 +17,9 @@ class Plan:
     """What to run. Its defaults are the usual run."""
 
     rounds: int = setting.rounds(6)
-    seed: int = setting.count("Seed of the order of measurements, and of pgbench.", 0, 2**31 - 1, 1)
+    seed: int = setting.count(
+        "Seed of the order of measurements, and of pgbench.", 0, 2**31 - 1, 1, metavar=setting.NUMBER
+    )
 
     @classmethod
     def of_size(cls, size: str, given: Mapping[str, object]) -> Self:

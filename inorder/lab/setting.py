@@ -19,6 +19,9 @@ KEY = "setting"
 LEAST_MEMORY = 2**20
 MOST_SECONDS = 43_200  # half a day: after a whole one a server makes a checkpoint, whatever its settings
 QUICK, FULL = "quick", "full"
+COUNT, NUMBER, SECONDS, SIZE, DURATION, FILE, FOLDER, DSN, TABLE, COLUMN = (
+    "COUNT", "NUMBER", "SECONDS", "SIZE", "DURATION", "FILE", "DIRECTORY", "DSN", "TABLE", "COLUMN",
+)  # fmt: skip
 SIZES = ("", QUICK, FULL)
 
 
@@ -30,7 +33,7 @@ class Setting(Generic[T]):
     as it is, and ``found`` names what of its capabilities is the value there. ``sessions``: so many sessions are open
     at once. ``kept``: it is in the result file. ``needs_inorder``, ``contrib`` and ``label`` are of names: whether
     they need the extension, which of PostgreSQL's own they need ("" for none), and what they are called. ``path``: of a
-    file or folder of this machine.
+    file or folder of this machine. ``metavar``: what the help shows in the place of a value.
     """
 
     help: str
@@ -47,6 +50,7 @@ class Setting(Generic[T]):
     contrib: Callable[[str], str] | None = None
     label: Callable[[str], str] = str
     sizes: MappingProxyType[str, T] = field(default_factory=lambda: MappingProxyType({}))
+    metavar: str = COUNT
 
     def option(self, name: str) -> str:
         """The option of a field of that name."""
@@ -106,11 +110,14 @@ def count(
     asked: bool = True,
     sessions: bool = False,
     factory: Callable[[], int] | None = None,
+    metavar: str = COUNT,
 ) -> int:
     """A number."""
     sizes = in_sizes(quick, full)
     return made(
-        Setting(help, whole(lowest, highest), typed, flag, asked, sessions=sessions, sizes=sizes), usual, factory
+        Setting(help, whole(lowest, highest), typed, flag, asked, sessions=sessions, sizes=sizes, metavar=metavar),
+        usual,
+        factory,
     )
 
 
@@ -138,7 +145,7 @@ def optional_bytes(help: str, lowest: int) -> int | None:
         return parse_bytes(text, option, lowest)
 
     show: Callable[[int | None], str] = lambda size: "" if size is None else f"{size // 2**20}MB"  # noqa: E731
-    return made(Setting(help, read, show, of_server=True), None)
+    return made(Setting(help, read, show, of_server=True, metavar=SIZE), None)
 
 
 def counts(
@@ -155,7 +162,8 @@ def counts(
     """Several numbers."""
     show: Callable[[tuple[int, ...]], str] = lambda many: ",".join(map(typed, many))  # noqa: E731
     read = listed(whole(lowest, highest))
-    return made(Setting(help, read, show, flag, sessions=sessions, sizes=in_sizes(quick, full)), usual)
+    sizes = in_sizes(quick, full)
+    return made(Setting(help, read, show, flag, sessions=sessions, sizes=sizes, metavar=f"{COUNT},…"), usual)
 
 
 def choices(
@@ -180,7 +188,7 @@ def choices(
 
     setting = Setting(
         help, listed(read), ",".join, flag, asked, needs_inorder=needs_inorder, contrib=contrib, label=label,
-        sizes=in_sizes(quick, full),
+        sizes=in_sizes(quick, full), metavar="NAME,…",
     )  # fmt: skip
     return made(setting, usual or tuple(known))
 
@@ -195,8 +203,8 @@ def choice(
             raise InputError(f"{option} is {' or '.join(known)}, not '{name}'")
         return name
 
-    sizes = in_sizes(None, full)
-    return made(Setting(help, read, str, flag, of_server=bool(found), found=found, sizes=sizes), usual)
+    sizes, metavar = in_sizes(None, full), f"[{'|'.join(known)}]"
+    return made(Setting(help, read, str, flag, of_server=bool(found), found=found, sizes=sizes, metavar=metavar), usual)
 
 
 def synchronous_commit(usual: str, *, full: str | None = None) -> str:
@@ -216,7 +224,9 @@ def memory(
     read: Callable[[str, str], int] = lambda text, option: parse_bytes(text, option, LEAST_MEMORY)  # noqa: E731
     show: Callable[[int], str] = lambda size: f"{size // 2**20}MB"  # noqa: E731
     sizes = in_sizes(quick, full)
-    return made(Setting(help, read, show, "--memory", of_server=True, found="shared_buffers", sizes=sizes), usual)
+    return made(
+        Setting(help, read, show, "--memory", of_server=True, found="shared_buffers", sizes=sizes, metavar=SIZE), usual
+    )
 
 
 def duration(
@@ -224,16 +234,18 @@ def duration(
 ) -> float:
     """Seconds."""
     read: Callable[[str, str], float] = lambda text, option: parse_duration(text, option, lowest)  # noqa: E731
-    return made(Setting(help, read, lambda seconds: f"{seconds:g}s", sizes=in_sizes(quick, full)), usual)
+    show: Callable[[float], str] = lambda seconds: f"{seconds:g}s"  # noqa: E731
+    return made(Setting(help, read, show, sizes=in_sizes(quick, full), metavar=DURATION), usual)
 
 
 def durations(help: str, usual: tuple[float, ...]) -> tuple[float, ...]:
     """Several numbers of seconds, from none on."""
     read = listed(lambda text, option: parse_duration(text, option, 0))
-    return made(Setting(help, read, lambda many: ",".join(f"{seconds:g}s" for seconds in many)), usual)
+    show: Callable[[tuple[float, ...]], str] = lambda many: ",".join(f"{seconds:g}s" for seconds in many)  # noqa: E731
+    return made(Setting(help, read, show, metavar=f"{DURATION},…"), usual)
 
 
-def words(help: str, *, check: Callable[[str], object] = str, kept: bool = True) -> str:
+def words(help: str, metavar: str, *, check: Callable[[str], object] = str, kept: bool = True) -> str:
     """A text, or ""; ``check`` raises an error that is explained by the name of the option."""
 
     def read(text: str, option: str) -> str:
@@ -245,18 +257,18 @@ def words(help: str, *, check: Callable[[str], object] = str, kept: bool = True)
             raise InputError(f"{option} has a NUL character")
         return text
 
-    return made(Setting(help, read, str, kept=kept), "")
+    return made(Setting(help, read, str, kept=kept, metavar=metavar), "")
 
 
 def names(help: str) -> tuple[str, ...]:
-    """Names as they are stored, several comma-separated, or none."""
+    """Names of columns as they are stored, several comma-separated, or none."""
 
     def read(text: str, option: str) -> tuple[str, ...]:
         if "\0" in text:
             raise InputError(f"{option} has a NUL character")
         return tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
 
-    return made(Setting(help, read, ",".join), ())
+    return made(Setting(help, read, ",".join, metavar=f"{COLUMN},…"), ())
 
 
 def found() -> Any:
@@ -273,7 +285,7 @@ def file(help: str) -> str:
             raise InputError(f"{option} {path} is not a file")
         return str(path)
 
-    return made(Setting(help, read, str, path=True), "")
+    return made(Setting(help, read, str, path=True, metavar=FILE), "")
 
 
 def folder(help: str, *, flag: str = "") -> str:
@@ -285,7 +297,7 @@ def folder(help: str, *, flag: str = "") -> str:
             raise InputError(f"{path} is not a folder")
         return str(path)
 
-    return made(Setting(help, read, str, flag, of_server=True, path=True), "")
+    return made(Setting(help, read, str, flag, of_server=True, path=True, metavar=FOLDER), "")
 
 
 def switch(usual: bool) -> bool:

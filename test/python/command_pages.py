@@ -17,7 +17,8 @@ What `--help` of each command says, as does the man page [inorder.1](inorder.1),
 package of Debian install. Both files are written by `script/reference`.
 
 What the commands are for: [tail and count](tail.md), [the lab](lab.md), [choosing a key](choose.md),
-[data sets](generate.md), [existing tables](feed-tables.md), [Citus](citus.md).
+[data sets](generate.md), [existing tables](feed-tables.md), [feeds](feed-operations.md#which-feed-is-behind-and-why),
+[Citus](citus.md), [installing](install.md), [hosted servers](hosted.md).
 
 ## Completion in the shell
 

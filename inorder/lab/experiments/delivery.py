@@ -51,7 +51,7 @@ class DeliveryPlan(Plan):
     intervals: tuple[float, ...] = setting.durations(
         "Intervals of polls.", (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
     )
-    seconds: int = setting.count("Seconds of each measurement.", 1, 300, 5, quick=2, full=20)
+    seconds: int = setting.count("Seconds of each measurement.", 1, 300, 5, quick=2, full=20, metavar=setting.SECONDS)
     rounds: int = setting.rounds(6, quick=3, full=9)
 
     @property

@@ -46,7 +46,9 @@ class NoisePlan(Plan):
     tables: int = setting.count("Equal tables of each kind of key.", 2, MOST_TABLES, 3)
     rows: int = setting.count("Rows in each table.", 1000, 10**11, 1_000_000, quick=250_000, full=10_000_000)
     rounds: int = setting.rounds(99, quick=6, full=90)
-    seconds: int = setting.count("Seconds of each measurement.", 1, setting.MOST_SECONDS, 1, full=10)
+    seconds: int = setting.count(
+        "Seconds of each measurement.", 1, setting.MOST_SECONDS, 1, full=10, metavar=setting.SECONDS
+    )
     inserts: int | None = insert_tables.inserts()
     clients: int = setting.count("Sessions of pgbench.", 1, insert_tables.MOST_CLIENTS, 8, sessions=True)
     threads: int = setting.threads()

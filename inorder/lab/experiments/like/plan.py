@@ -48,16 +48,16 @@ def connection_string(text: str) -> None:
 class LikePlan(Plan):
     """Which table, where it is, and what is done to those like it; ``found`` is what the table is."""
 
-    table: str = setting.words("The table, as written in SQL; with --ddl its name there.")
+    table: str = setting.words("The table, as written in SQL; with --ddl its name there.", setting.TABLE)
     source: str = setting.words(
         "Server of the table, only read: connection string, URI or service=NAME. Default: libpq's environment.",
-        check=connection_string, kept=False,
+        setting.DSN, check=connection_string, kept=False,
     )  # fmt: skip
-    key: str = setting.words("Column of the key. Default: the primary key's single column.")
+    key: str = setting.words("Column of the key. Default: the primary key's single column.", setting.COLUMN)
     kinds: tuple[str, ...] = insert_tables.keys(USUAL)
     mix: str = setting.words(
         "Shares, relative to each other: insert=50,update=50,read=0. Default: inserts and updates as the server of the "
-        "table has counted them.", check=shares,
+        "table has counted them.", "SHARES", check=shares,
     )  # fmt: skip
     touch: str = setting.choice("Rows that updates and reads take: any, or recent, the newest hundredth.",
                                 ("any", "recent"), "any")  # fmt: skip

@@ -142,7 +142,9 @@ class ReaderPlan(Plan):
     """How many sessions write, for how long, how often; and which readers follow them."""
 
     writers: int = setting.count("Sessions of pgbench.", 1, 90, 16)
-    seconds: int = setting.count("Seconds of each round; every delivery is kept until then.", 1, 300, 10, full=60)
+    seconds: int = setting.count(
+        "Seconds of each round; every delivery is kept until then.", 1, 300, 10, full=60, metavar=setting.SECONDS
+    )
     rounds: int = setting.rounds(1, full=6)
     readers: tuple[str, ...] = setting.choices(
         "Readers.", tuple(READERS), asked=False, needs_inorder=NEED_INORDER.__contains__, label=READERS.__getitem__

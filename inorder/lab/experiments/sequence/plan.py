@@ -25,7 +25,9 @@ class SequencePlan(Plan):
         "CACHE of the sequences.", 1, 10**6, (1, 100, 1000), quick=(1, 100), flag="--cache"
     )
     rows: int = setting.count("Rows of one INSERT … SELECT.", 1000, 10**9, 100_000)
-    seconds: int = setting.count("Seconds of each measurement.", 1, setting.MOST_SECONDS, 2, quick=1)
+    seconds: int = setting.count(
+        "Seconds of each measurement.", 1, setting.MOST_SECONDS, 2, quick=1, metavar=setting.SECONDS
+    )
     rounds: int = setting.rounds(6, full=15)
     synchronous_commit: str = setting.synchronous_commit("on")
     threads: int = setting.threads()
