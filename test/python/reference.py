@@ -14,7 +14,8 @@ FILE = ROOT / "docs" / "reference.md"
 HEAD = """# Reference
 
 The comments of the extension's objects, as psql shows them by `\\df+` and `\\dd`. This file is written by
-`script/reference`. Privileges: [security.md](security.md).
+`script/reference`. Privileges: [security.md](security.md). What differs in the SQL edition:
+[hosted.md](hosted.md#what-does-it-lack).
 """
 # The files of sql/ that have what users call, in the order of the page, and what it is about there.
 SECTIONS = {
@@ -40,7 +41,7 @@ SECTIONS = {
     "index_pages": "Indexes",
 }
 INNER = ("Internal", "implementation of", "planner support", "I/O", "less-equal-greater", "sort support",
-         "skip support", "smaller of two", "larger of two")  # fmt: skip
+         "skip support", "smaller of two", "larger of two", "hash", "BRIN")  # fmt: skip
 # What the server shows of a default that the reader need not see: '10'::integer, NULL::text.
 CAST = re.compile(r"(?<=')::[a-z ]+|(?<=NULL)::[a-z ]+")
 OBJECTS = """
