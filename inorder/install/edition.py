@@ -4,12 +4,13 @@
 
 A body in sql/plain/NAME.sql begins with a line
 
-    ---- function: language [bare] [keys] [reads] [writes]
+    ---- function: language [bare] [keys] [reads] [tables] [writes]
 
 and has neither arguments nor a comment: these are those of the function in sql/NAME.sql. What stands above the first
 such line is put before the contents of sql/NAME.sql. ``bare`` has no settings, which take time, so each name in it is
-qualified; ``keys`` has none but search_path, ``reads`` those of queries over tables, ``writes`` the one by which rows
-of the state are known to be written by inorder (see is_written_here). A function in C without a body is an error.
+qualified; ``keys`` has none but search_path, ``reads`` those of queries over tables, ``tables`` the one of these that
+keeps the planner from CHECK constraints, ``writes`` the one by which rows of the state are known to be written by
+inorder (see is_written_here). A function in C without a body is an error.
 """
 
 import re
@@ -207,14 +208,14 @@ def filled(text: str, sources: Path, schema: str) -> str:
     return re.sub(rf"@({'|'.join(given)})@", lambda match: given[match[1]], text)
 
 
-def c_script(sources: Path, schema: str, owner: str) -> str:
+def c_script(sources: Path, schema: str) -> str:
     """The script of the C extension, for a superuser to run by itself: to compare what it makes."""
     text = "".join(
         (sources / "sql" / f"{name}.sql").read_text(encoding="utf-8") for name in listed(sources) if name != "dump"
     )
     text = re.sub(r"^\\echo .*\n", "", text, flags=re.M).replace("MODULE_PATHNAME", "$libdir/inorder")
     text = f"CREATE SCHEMA @extschema@;\n{text}"
-    return text.replace("@extschema@", schema).replace("@extowner@", '"' + owner.replace('"', '""') + '"')
+    return text.replace("@extschema@", schema)
 
 
 def tle_script(sources: Path) -> str:

@@ -15,7 +15,6 @@ from inorder.install import edition
 from inorder.install.offer import TLE, Installed, Offer
 from inorder.session import explained, first_line
 
-DESCRIPTION = "keys that arrive in order: sequential, time-ordered and transaction-ordered"
 # Nothing is left to the defaults of the role or of the database.
 SETTINGS = (
     "SELECT pg_catalog.set_config(s.name, s.value, true) FROM (VALUES ('search_path', 'pg_catalog, pg_temp'), "

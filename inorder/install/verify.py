@@ -31,13 +31,13 @@ def differences(target: Target, offer: Offer, installed: Installed) -> Found:
     if installed.edition == C and not offer.is_superuser:
         raise InputError(f"{installed} can be compared by a superuser only; no other role can have changed its objects")
     here = inventory(target, [installed.schema, INTERNAL], installed.owner)
-    target.run(reference(target, offer, installed))
+    target.run(reference(target, installed))
     target.run("SET LOCAL search_path = pg_catalog, pg_temp")
     names = [SCRATCH, f"{SCRATCH}_internal"]
     there = {
         renamed(name, installed): {key: renamed(one, installed) if isinstance(one, str) else one
                                    for key, one in found.items()}
-        for name, found in inventory(target, names, offer.role).items()
+        for name, found in inventory(target, names, installed.owner).items()
     }  # fmt: skip
     lines = [f"missing: {name}" for name in there.keys() - here.keys()]
     # The schema of an extension may have other things, too.
@@ -61,10 +61,10 @@ def inventory(target: Target, schemas: list[str], installer: str) -> dict[str, O
     return {f"{row['kind']} {row['named']}": row for row in rows}
 
 
-def reference(target: Target, offer: Offer, installed: Installed) -> str:
+def reference(target: Target, installed: Installed) -> str:
     """The script of this version, for the schemas of the comparison."""
     if installed.edition == C:
-        text = edition.c_script(target.sources, SCRATCH, offer.role)
+        text = edition.c_script(target.sources, SCRATCH)
     else:
         text = edition.script(target.sources, SCRATCH)
     return text.replace(INTERNAL, f"{SCRATCH}_internal")

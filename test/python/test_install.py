@@ -279,6 +279,14 @@ def test_changes_by_hand_are_found(cluster: Cluster, tmp_path: Path, edition: st
 
 
 @pytest.mark.server
+@pytest.mark.parametrize("owner", ["postgres", "edition_owner"])
+def test_an_extension_in_public_is_compared(cluster: Cluster, tmp_path: Path, empty: Connection, owner: str) -> None:
+    """As CREATE EXTENSION puts it there: the schema is another role's, the functions are not."""
+    rows(empty, f"SET ROLE {owner}", "CREATE EXTENSION inorder", "RESET ROLE")
+    assert " objects compared\n" in Tool(cluster, tmp_path, empty).install("--verify")
+
+
+@pytest.mark.server
 def test_only_a_superuser_compares_the_extension(tool: Tool) -> None:
     """Its objects are those of a superuser."""
     tool.install("--edition", C)
