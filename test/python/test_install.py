@@ -150,14 +150,6 @@ def test_what_depends_on_it_is_not_removed(tool: Tool, empty: Connection) -> Non
 
 
 @pytest.mark.server
-def test_an_extension_in_public_is_compared(cluster: Cluster, tmp_path: Path) -> None:
-    """Where CREATE EXTENSION puts it: a schema of another role."""
-    with database(cluster) as connection:
-        rows(connection, "CREATE EXTENSION inorder")
-        assert " objects compared" in Tool(cluster, tmp_path, connection).install("--verify")
-
-
-@pytest.mark.server
 @pytest.mark.parametrize(
     ("statement", "named"),
     [
