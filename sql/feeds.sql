@@ -58,25 +58,30 @@ RETURNS TABLE (pid int, gid text, application text, number bigint, since timesta
 -- Not STRICT, so that the planner can inline it; null has no holders.
 LANGUAGE sql STABLE
 BEGIN ATOMIC
+    -- The locks are read once, and not joined: the planner expects a few, and would compare each with each. What is in a
+    -- subquery of its own is evaluated once, and if it is needed.
     WITH writers AS (
-        SELECT DISTINCT l.pid, l.virtualtransaction
+        SELECT l.pid, array_agg(l.transactionid) FILTER (WHERE l.locktype = 'transactionid') AS xids
         FROM pg_locks AS l
-        WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted
-          AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
-          AND l.relation = ANY (inorder_internal.tree(feed_holders.relation)::oid[])
+        WHERE l.granted
+          AND (l.locktype = 'relation' AND l.mode = 'RowExclusiveLock'
+               AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+               AND l.relation = ANY ((SELECT inorder_internal.tree(feed_holders.relation)::oid[])::oid[])
+               OR l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock')
+        GROUP BY l.pid, l.virtualtransaction
+        HAVING bool_or(l.locktype = 'relation')
     ), ids AS (
-        SELECT w.pid, x.transactionid AS xid
-        FROM writers AS w JOIN pg_locks AS x
-          ON x.locktype = 'transactionid' AND x.mode = 'ExclusiveLock' AND x.granted
-         AND x.virtualtransaction = w.virtualtransaction
-    ), next AS (
-        SELECT inorder_internal.next_transaction(0::bigint) AS id,
-               inorder_internal.base_of(feed_holders.relation) AS base
+        -- How far an id of 32 bits is from the next one that the snapshot knows: it may have been assigned since.
+        SELECT w.pid, x.xid,
+               (x.xid::text::bigint - (SELECT inorder_internal.next_transaction(0::bigint)) + 2147483648
+                & 4294967295::bigint) - 2147483648 AS distance
+        FROM writers AS w CROSS JOIN LATERAL unnest(w.xids) AS x(xid)
     )
     SELECT i.pid, p.gid, a.application_name,
-           min(n.base + n.id - (n.id - i.xid::text::bigint & 4294967295::bigint)),
+           (SELECT inorder_internal.base_of(feed_holders.relation))
+               + (SELECT inorder_internal.next_transaction(0::bigint)) + min(i.distance),
            coalesce(a.xact_start, p.prepared), a.query
-    FROM next AS n CROSS JOIN ids AS i LEFT JOIN pg_stat_activity AS a ON a.pid = i.pid
+    FROM ids AS i LEFT JOIN pg_stat_activity AS a ON a.pid = i.pid
     LEFT JOIN pg_prepared_xacts AS p ON i.pid IS NULL AND p.transaction = i.xid
     GROUP BY i.pid, p.gid, a.application_name, a.xact_start, p.prepared, a.query
     ORDER BY 5, 4;
@@ -87,6 +92,14 @@ COMMENT ON FUNCTION @extschema@.feed_holders(regclass) IS
 'first. For sessions of other roles it shows what pg_stat_activity shows.';
 
 CREATE VIEW @extschema@.feeds WITH (security_barrier = true) AS
+WITH seen AS (
+    SELECT * FROM inorder_internal.seen_feeds()
+), held AS (
+    -- Once for each table, whatever the number of its feeds.
+    SELECT r.relation, h.* FROM (SELECT DISTINCT s.relation FROM seen AS s) AS r
+    CROSS JOIN LATERAL (SELECT count(*) OVER () AS writers, o.since, o.pid, o.application, o.gid, o.query
+                        FROM @extschema@.feed_holders(r.relation) AS o LIMIT 1) AS h
+)
 SELECT f.name, f.owner, f.relation, f.key_column, f.order_column, f.whole_transactions, f.position, f.partial,
        f.unfinished_batch, f.batch_pid, f.created, f.moved, f.polled, f.caught_up, f.caught_up_at,
        CASE WHEN f.caught_up THEN '0'::interval
@@ -94,9 +107,7 @@ SELECT f.name, f.owner, f.relation, f.key_column, f.order_column, f.whole_transa
        f.backlog_transactions, f.backlog_rows_estimated, h.writers,
        h.since AS held_since, h.pid AS holder_pid, h.application AS holder_application, h.gid AS holder_gid,
        h.query AS holder_query, f.worker_batches, f.set_aside, f.partition_by, f.shares, f.blocked_shares
-FROM inorder_internal.seen_feeds() AS f
-LEFT JOIN LATERAL (SELECT count(*) OVER () AS writers, o.since, o.pid, o.application, o.gid, o.query
-                   FROM @extschema@.feed_holders(f.relation) AS o LIMIT 1) AS h ON true;
+FROM seen AS f LEFT JOIN held AS h ON h.relation = f.relation;
 COMMENT ON VIEW @extschema@.feeds IS
 'Lag of each feed, and the transactions that delay rows. Shows feeds that the current role may move, feeds of tables '
 'that it may read, and all feeds to members of pg_monitor.';
