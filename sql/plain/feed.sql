@@ -55,21 +55,6 @@ RETURN 1768845170::bigint << 32 | number::bigint;
 COMMENT ON FUNCTION inorder_internal.session_key(oid) IS
 'Internal function. The advisory lock that a session holds on its number.';
 
-CREATE FUNCTION inorder_internal.holds_session(number oid)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN EXISTS (
-        SELECT FROM pg_locks AS l WHERE l.locktype = 'advisory' AND l.pid = pg_backend_pid() AND l.objsubid = 1
-          AND l.mode = 'ExclusiveLock' AND l.granted
-          AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
-          AND l.classid::bigint << 32 | l.objid::bigint = inorder_internal.session_key(number));
-END $$;
-COMMENT ON FUNCTION inorder_internal.holds_session(oid) IS
-'Internal function. Whether a number is still that of this session: the lock on it may be gone, after DISCARD ALL, or in '
-'another session of a pooler.';
-
 CREATE FUNCTION inorder_internal.this_session()
 RETURNS oid
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -77,7 +62,9 @@ AS $$
 DECLARE
     number oid := nullif(current_setting('inorder.session', true), '')::oid;
 BEGIN
-    IF number IS NULL OR NOT inorder_internal.holds_session(number) THEN
+    -- Who has the lock gets it once more, without a look at the locks of all sessions. It may be gone, after DISCARD ALL, or
+    -- be that of another session, which a pooler has given this setting.
+    IF number IS NULL OR NOT pg_try_advisory_lock(inorder_internal.session_key(number)) THEN
         LOOP
             number := (inorder_internal.random_bits(31) + 1)::oid;
             EXIT WHEN pg_try_advisory_lock(inorder_internal.session_key(number));
@@ -394,11 +381,7 @@ BEGIN
     SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
     -- The first 32 bits are ''feed'' in ASCII.
     key := 1717921124::bigint << 32 | o.feed;
-    RETURN EXISTS (SELECT FROM pg_locks AS l WHERE l.locktype = 'advisory' AND l.pid = pg_backend_pid()
-                   AND l.objsubid = 1 AND l.mode = 'ExclusiveLock' AND l.granted
-                   AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
-                   AND l.classid::bigint << 32 | l.objid::bigint = key)
-        OR pg_try_advisory_lock(key);
+    RETURN pg_try_advisory_lock(key);
 END
 ---- feed_seek_to: plpgsql writes
 DECLARE
