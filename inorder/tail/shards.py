@@ -19,7 +19,7 @@ from inorder.tail.formats import FORMATS
 from inorder.tail.plan import Plan
 from inorder.tail.position import PositionFile
 from inorder.tail.shards_state import Entry, ShardsState, decode, encode
-from inorder.tail.sources import Batch, TableSource, as_json
+from inorder.tail.sources import Batch, TableSource, as_json, as_text
 from inorder.tail.state import Mark, State
 
 LOOK_SECONDS = 0.1  # between two looks for transactions that have ended on a node
@@ -83,7 +83,7 @@ class ShardsFile:
 
 
 class ShardsSource:
-    """The shards of a table, each read as a table of its node. A round asks each in turn, until it has no more."""
+    """The shards of a table, each read as a table of its node. A round asks those with rows in turn, until none is left."""
 
     def __init__(self, plan: Plan, file: PositionFile, sync_output: Callable[[], None]) -> None:
         assert plan.table is not None
@@ -207,11 +207,31 @@ class ShardsSource:
                 return None
 
     def begin_round(self) -> None:
-        """All shards, the one with an unfinished batch first."""
+        """The shards that have rows, the one with an unfinished batch first."""
         self.is_idle = False
         self.ended = self.ended_now()
-        self.round = collections.deque(sorted(self.readers, key=lambda key: self.readers[key].present.pending is None))
+        begun = [key for key, reader in self.readers.items() if reader.present.pending]
+        self.round = collections.deque(begun + [key for key in self.waiting() if key not in begun])
         self.current = None
+
+    def waiting(self) -> list[str]:
+        """The shards that have rows, found by one query on each node; all of a node that has an error to explain."""
+        of_nodes = collections.defaultdict(list)
+        for key, reader in self.readers.items():
+            of_nodes[reader.session].append(key)
+        found = []
+        for node, keys in of_nodes.items():
+            readers = [self.readers[key] for key in keys]
+            try:
+                rows = node.rows(
+                    query("shards_waiting"), tables=[reader.table.oid for reader in readers],
+                    positions=[as_text(reader.present.position) for reader in readers],
+                )  # fmt: skip
+            except psycopg.Error:
+                found += keys
+            else:
+                found += [keys[int(str(place)) - 1] for (place,) in rows]
+        return found
 
     def pass_on(self) -> None:
         """From the shard whose turn it was: it comes again in this round if its batch was full."""
@@ -273,9 +293,9 @@ class ShardsSource:
     def wait(self) -> None:
         """Until transactions have ended on a node since the last round began, or for a second."""
         for _ in range(LOOKS):
+            time.sleep(LOOK_SECONDS)  # first: on a busy node one has always ended
             if self.ended_now() != self.ended:
                 return
-            time.sleep(LOOK_SECONDS)
 
     # --- shards that move and are split -----------------------------------------
 
