@@ -84,6 +84,27 @@ def test_who_delays_rows(cluster: Cluster, feeds: Tail) -> None:
         assert "importer" not in feeds()
 
 
+def test_the_locks_are_read_once_for_a_table(fresh: Connection) -> None:
+    """However many feeds and writers it has: to read them takes long where there are many."""
+    fresh.execute("SELECT feed_create('f' || g, 'events') FROM generate_series(1, 5) AS g")
+    plan = fresh.execute("EXPLAIN (ANALYZE, TIMING OFF, SUMMARY OFF) SELECT * FROM feeds").fetchall()
+    looks = [str(line) for (line,) in plan if "pg_lock_status" in str(line)]
+    assert len(looks) == 1 and looks[0].endswith("loops=1)"), plan
+
+
+def test_the_number_of_a_transaction_that_is_newer_than_the_snapshot(cluster: Cluster, fresh: Connection) -> None:
+    """It is above all that the snapshot knows."""
+    fresh.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    fresh.execute("SELECT count(*) FROM events")
+    with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as writer:
+        writer.execute("BEGIN")
+        writer.execute("INSERT INTO events (n) VALUES (1)")
+        number = writer.execute("SELECT xact_id()").fetchone()
+        assert fresh.execute("SELECT number FROM feed_holders('events')").fetchall() == [number]
+        writer.execute("ROLLBACK")
+    fresh.execute("ROLLBACK")
+
+
 def test_samples_for_prometheus(feeds: Tail) -> None:
     """Every feed has a sample of each gauge that applies, with its labels escaped."""
     lines = feeds("--format", "prometheus").splitlines()
