@@ -83,7 +83,7 @@ class ShardsFile:
 
 
 class ShardsSource:
-    """The shards of a table, each read as a table of its node. A round asks those with rows in turn, until none is left."""
+    """The shards of a table, each read as a table of its node. A round asks those with rows in turn."""
 
     def __init__(self, plan: Plan, file: PositionFile, sync_output: Callable[[], None]) -> None:
         assert plan.table is not None
