@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from shutil import get_terminal_size
 from typing import Any
 
+from inorder.text import one_line
 from inorder.units import time_text
 
 Row = dict[str, Any]  # a row of queries/feeds.sql
@@ -34,7 +35,7 @@ GAUGES = {
 def as_table(rows: Sequence[Row], width: int | None = None) -> str:
     """Columns for people, as wide as the terminal; where the last has no room, it is a line of its own."""
     line = min(max(width or get_terminal_size((MOST_WIDTH, 0)).columns, LEAST_WIDTH), MOST_WIDTH)
-    cells = [HEADERS, *map(cells_of, rows)]
+    cells = [HEADERS, *(tuple(map(one_line, cells_of(row))) for row in rows)]
     if length(widths_of(cells)) <= line:
         return "\n".join(as_line(row, widths_of(cells)) for row in cells)
     widths = fitted(widths_of(row[:-1] for row in cells), line)

@@ -12,6 +12,7 @@ from inorder.install.move import move
 from inorder.install.offer import EDITIONS, TLE, C, Installed, Offer, chosen
 from inorder.install.target import Target, opened
 from inorder.install.verify import differences
+from inorder.text import one_line
 
 USUAL_SCHEMA = "inorder"
 
@@ -102,12 +103,19 @@ def check(target: Target, request: Request) -> None:
     replaces = offer.installed is not None
     for kind, name in EDITIONS.items():
         problems = offer.problems(kind, replaces)
-        click.echo(f"{kind}: {name}: {'; '.join(problems) or 'can be installed'}")
+        click.echo(f"{kind}: {name}: {'; '.join(problems) or possible(offer.installed, kind)}")
     check_owner(offer)
     if offer.installed is None:
         chosen(offer, request.edition)
     elif request.edition:
         chosen(offer, request.edition, replaces=True)
+
+
+def possible(installed: Installed | None, kind: str) -> str:
+    """What can be done with an edition that nothing prevents."""
+    if installed is None:
+        return "can be installed"
+    return "is installed" if installed.edition == kind else f"can replace it: inorder install --move --edition {kind}"
 
 
 def offered_tle(offer: Offer) -> str:
@@ -163,7 +171,7 @@ def uninstall(target: Target, request: Request) -> None:
         lost = change.lost(target, installed)
     click.echo("This removes:")
     for line in lost:
-        click.echo(f"  {line}")
+        click.echo(f"  {one_line(line)}")
     if not request.yes:
         click.confirm("Remove inorder?", abort=True)
     with target.transaction():

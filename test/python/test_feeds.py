@@ -70,6 +70,12 @@ def test_lines_are_as_wide_as_the_terminal(width: int) -> None:
     assert "caught up" in lines[3] and "~1,200" in lines[1] and "3.2 s ago" in lines[1]
 
 
+def test_a_name_adds_no_line() -> None:
+    """Nor does it move the cursor."""
+    lines = as_table([ROWS[0] | {"feed": "f\nall is well\x1b[2J"}], 120).splitlines()
+    assert len(lines) == len(as_table([ROWS[0]], 120).splitlines()) and "f\\nall is well\\x1b[2J" in lines[1]
+
+
 def test_who_delays_rows(cluster: Cluster, feeds: Tail) -> None:
     """The oldest transaction, a session or a prepared one, and since when."""
     with connect(f"{cluster.dsn} dbname=tail") as writer:

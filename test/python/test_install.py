@@ -114,10 +114,13 @@ def test_each_edition_is_installed_and_leaves_nothing(tool: Tool, empty: Connect
     assert tool.install("--edition", edition).endswith("is there already\n")
     other = SQL if edition == C else C
     assert f"HINT: inorder install --move --edition {other}" in tool.install("--edition", other, code=2)
+    checked = tool.install("--check")
+    assert f"{edition}: {EDITIONS[edition]}: is installed" in checked
+    assert f"can replace it: inorder install --move --edition {other}" in checked
     rows(empty, "SET ROLE edition_owner", "SET search_path = public, inorder", EVENTS)
     assert rows(
         empty, "SELECT feed_create('f', 'events')", "INSERT INTO events (n) VALUES (1), (2)",
-        "SELECT exact_count_start('events')",
+        "SELECT feed_create(E'two\\nlines', 'events')", "SELECT exact_count_start('events')",
     ) == [(2,)]  # fmt: skip
     assert rows(empty, "SELECT n FROM feed_read('f', null::events)") == [(1,), (2,)]
     assert rows(empty, "SELECT exact_count('events')") == [(2,)]
@@ -125,6 +128,7 @@ def test_each_edition_is_installed_and_leaves_nothing(tool: Tool, empty: Connect
     assert lost[0] == "This removes:" and lost[-1].startswith("removed inorder ")
     for line in (
         "feed 'f' of edition_owner on table public.events: its position", "table public.events: its exact count",
+        "feed 'two\\nlines' of edition_owner on table public.events: its position",
         "table public.events: can be updated and deleted from, and not read",
         "column id of public.events: its default inorder.uuid_xact_nextval()",
     ):  # fmt: skip
