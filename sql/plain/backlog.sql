@@ -4,12 +4,17 @@ BEGIN
     RETURN NULL;
 END
 ---- statistics_of: plpgsql
+DECLARE
+    place record;
 BEGIN
-    -- The view shows statistics of tables that the caller may read.
-    SELECT s.histogram_bounds::text, s.most_common_vals::text, s.most_common_freqs INTO bounds, common, shares
+    -- The view shows statistics of tables that the caller may read. The names first: joined with it, the view would be read
+    -- for all columns of this name that the database has.
+    SELECT n.nspname, c.relname INTO place
     FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
     JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = t.key_column
-    JOIN pg_stats AS s ON s.schemaname = n.nspname AND s.tablename = c.relname AND s.attname = a.attname
-    WHERE c.oid = t.relation AND a.atttypid = CASE WHEN t.is_uuid THEN 'uuid'::regtype ELSE 'bigint'::regtype END
+    WHERE c.oid = t.relation AND a.atttypid = CASE WHEN t.is_uuid THEN 'uuid'::regtype ELSE 'bigint'::regtype END;
+    SELECT s.histogram_bounds::text, s.most_common_vals::text, s.most_common_freqs INTO bounds, common, shares
+    FROM pg_stats AS s
+    WHERE s.schemaname = place.nspname AND s.tablename = place.relname AND s.attname = t.key_column
     ORDER BY s.inherited DESC LIMIT 1;
 END
