@@ -58,8 +58,8 @@ RETURNS TABLE (pid int, gid text, application text, number bigint, since timesta
 -- Not STRICT, so that the planner can inline it; null has no holders.
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    -- The locks are read once, and not joined: the planner expects a few, and would compare each with each. What is in a
-    -- subquery of its own is evaluated once, and if it is needed.
+    -- The locks are read once, and not joined: the planner expects a few, and would compare each with each. What is in
+    -- a subquery of its own is evaluated once, and if it is needed.
     WITH writers AS (
         SELECT l.pid, array_agg(l.transactionid) FILTER (WHERE l.locktype = 'transactionid') AS xids
         FROM pg_locks AS l

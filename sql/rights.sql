@@ -51,10 +51,12 @@ DO $$
 DECLARE
     function regprocedure;
 BEGIN
-    -- Not those of others in the same schema.
+    -- Not those of others in the same schema, which is that of the type of a position.
     FOR function IN SELECT p.oid FROM pg_proc AS p
+                    JOIN pg_type AS t ON t.typnamespace = p.pronamespace
+                    JOIN pg_attribute AS a ON a.atttypid = t.oid AND a.attname = 'position'
                     LEFT JOIN pg_extension AS e ON e.extname = 'inorder' AND e.extnamespace = p.pronamespace
-                    WHERE p.pronamespace = '@extschema@'::regnamespace AND p.proacl IS NOT NULL
+                    WHERE a.attrelid = 'inorder_internal.feed'::regclass AND p.proacl IS NOT NULL
                       AND (e.oid IS NULL
                            OR EXISTS (SELECT FROM pg_depend AS d
                                       WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'

@@ -154,6 +154,8 @@ PLANTED: list[tuple[Callable[[str], Found], str, str]] = [
     (rules.invokers_rights, do("ALTER FUNCTION f() SECURITY DEFINER"), "SECURITY DEFINER"),
     (rules.invokers_rights, "CREATE VIEW v AS SELECT FROM t", "without security_invoker"),
     (rules.invokers_rights, "CREATE VIEW v WITH (security_invoker = off) AS TABLE t", "without security_invoker"),
+    (rules.invokers_rights, "CREATE VIEW v AS WITH k AS (SELECT FROM t) TABLE k", "without security_invoker"),
+    (rules.invokers_rights, "CREATE VIEW v AS WITH t AS (SELECT 1) SELECT FROM t, s.t", "without security_invoker"),
     (rules.plain_arguments, plpgsql("NULL", name='@extschema@.f("table" int)'), "argument table"),
     (rules.plain_arguments, plpgsql("NULL", name='@extschema@.f(OUT "position" int)'), "argument position"),
     (rules.plain_arguments, plpgsql("NULL", name='@extschema@.f("left" int)'), "argument left"),
