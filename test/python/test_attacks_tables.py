@@ -239,7 +239,7 @@ def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str, view: 
         with ThreadPoolExecutor(1) as pool:
             swapping = pool.submit(swap_until_done)
             try:
-                for _ in range(40):
+                for _ in range(25):
                     for call in by_number(oid):
                         refusal(admin, call)
             finally:

@@ -54,7 +54,6 @@ def test_every_test_is_run_or_not_with_a_reason() -> None:
     assert {path.stem for path in DIFFERENCES.glob("*.diff")} <= {*REGRESS, *ISOLATION}
 
 
-@pytest.mark.regress
 @pytest.mark.server
 @pytest.mark.parametrize(("kind", "tests"), [("sql", REGRESS), ("specs", ISOLATION)])
 def test_installcheck(server: Server, cluster: Cluster, shared_folder: Path, kind: str, tests: tuple[str, ...]) -> None:
