@@ -17,6 +17,7 @@ from inorder.lab.server.temporary import service_account, temporary_folder
 
 import sql_edition
 from citus_nodes import Nodes, make_distributed, three_nodes
+from editions import Tool, owned_database
 from ground import Place, run
 from tail_runs import Tail, make_table
 from tool import LabRun, run_experiment
@@ -264,3 +265,16 @@ def scalar(connection: psycopg.Connection[tuple[object, ...]], statement: str, *
 def text(name: str) -> str:
     """A file of the tree."""
     return (ROOT / name).read_text()
+
+
+@pytest.fixture
+def empty(cluster: Cluster) -> Iterator[Connection]:
+    """A database without inorder, that a role without privileges owns."""
+    with owned_database(cluster) as connection:
+        yield connection
+
+
+@pytest.fixture
+def tool(cluster: Cluster, tmp_path: Path, empty: Connection) -> Tool:
+    """The tool as the owner of that database."""
+    return Tool(cluster, tmp_path, empty, "edition_owner")

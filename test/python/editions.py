@@ -13,6 +13,7 @@ import preloaded
 from waiting import PATIENCE
 
 NUMBERS = count(1)
+EVENTS = "CREATE TABLE public.events (id uuid PRIMARY KEY DEFAULT inorder.uuid_xact_nextval(), n int)"
 # Whatever an installation could leave behind.
 OBJECTS = """
 SELECT (SELECT string_agg(nspname, ',' ORDER BY nspname) FROM pg_namespace WHERE nspname !~ '^pg_(toast|temp)'),

@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -12,7 +11,7 @@ from inorder.errors import InputError
 from inorder.install.offer import EDITIONS, SQL, TLE, C, Offer, chosen
 from inorder.lab.server.cluster import Cluster
 
-from editions import OBJECTS, Tool, database, owned_database, rows
+from editions import EVENTS, OBJECTS, Tool, database, rows
 from tool import inorder
 
 FACTS = Offer(
@@ -22,25 +21,11 @@ FACTS = Offer(
     sql_version=None, sql_schema=None, is_trusted_owner=False, is_keyword=False, c_version="1", is_trusted=True,
     tle_version=None, tle_available=None, is_tle_admin=False, revoked=[], wal_problem=None,
 )  # fmt: skip
-EVENTS = "CREATE TABLE public.events (id uuid PRIMARY KEY DEFAULT inorder.uuid_xact_nextval(), n int)"
 
 
 def facts(**changes: object) -> Offer:
     """A server like the usual one, but for these."""
     return Offer(**(vars(FACTS) | changes))
-
-
-@pytest.fixture
-def empty(cluster: Cluster) -> Iterator[Connection]:
-    """A database without inorder, that a role without privileges owns."""
-    with owned_database(cluster) as connection:
-        yield connection
-
-
-@pytest.fixture
-def tool(cluster: Cluster, tmp_path: Path, empty: Connection) -> Tool:
-    """The tool as the owner of that database."""
-    return Tool(cluster, tmp_path, empty, "edition_owner")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Installing where others have put something, or changed what is usual: nothing of theirs is called or removed."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,22 +8,7 @@ from inorder.database import Connection
 from inorder.install.offer import SQL, C
 from inorder.lab.server.cluster import Cluster
 
-from editions import Tool, database, owned_database, rows
-
-EVENTS = "CREATE TABLE public.events (id uuid PRIMARY KEY DEFAULT inorder.uuid_xact_nextval(), n int)"
-
-
-@pytest.fixture
-def empty(cluster: Cluster) -> Iterator[Connection]:
-    """A database without inorder, that a role without privileges owns."""
-    with owned_database(cluster) as connection:
-        yield connection
-
-
-@pytest.fixture
-def tool(cluster: Cluster, tmp_path: Path, empty: Connection) -> Tool:
-    """The tool as the owner of that database."""
-    return Tool(cluster, tmp_path, empty, "edition_owner")
+from editions import EVENTS, Tool, database, rows
 
 
 @pytest.mark.server
