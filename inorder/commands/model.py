@@ -1,5 +1,6 @@
 """inorder lab model: what an insert costs by calculation, for tables of any size."""
 
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -12,36 +13,21 @@ from inorder.report.model import prediction_section
 from inorder.units import parse_bytes, parse_count, parse_duration
 
 
+def assumed(flag: str, metavar: str, value: str, help: str) -> Callable[[Any], Any]:
+    """An option with a usual value."""
+    return click.option(flag, metavar=metavar, default=value, show_default=True, help=help)
+
+
 @click.command("model")
 @click.option("--keys", metavar="NAME,…", help="Kinds of key, comma-separated.  [all]")
-@click.option("--rows", metavar="COUNT", default="100e9", show_default=True, help="Rows in the table.")
-@click.option("--rate", metavar="COUNT", default="20000", show_default=True, help="Rows inserted a second.")
-@click.option(
-    "--memory", metavar="SIZE", default="256GB", show_default=True, help="Memory that holds pages of this index."
-)
-@click.option(
-    "--checkpoint", metavar="DURATION", default="5min", show_default=True, help="Time between two checkpoints."
-)
-@click.option(
-    "--block-size",
-    metavar="COUNT",
-    default="65536",
-    show_default=True,
-    help="Of uuid_sequence_nextval: rows of a block.",
-)
-@click.option(
-    "--block-count", metavar="COUNT", default="65536", show_default=True, help="Of uuid_sequence_nextval: blocks."
-)
-@click.option(
-    "--interval-length",
-    metavar="SECONDS",
-    default="60",
-    show_default=True,
-    help="Of uuid_time_nextval: seconds of a block.",
-)
-@click.option(
-    "--interval-count", metavar="COUNT", default="65536", show_default=True, help="Of uuid_time_nextval: blocks."
-)
+@assumed("--rows", "COUNT", "100e9", "Rows in the table.")
+@assumed("--rate", "COUNT", "20000", "Rows inserted a second.")
+@assumed("--memory", "SIZE", "256GB", "Memory that holds pages of this index.")
+@assumed("--checkpoint", "DURATION", "5min", "Time between two checkpoints.")
+@assumed("--block-size", "COUNT", "65536", "Of uuid_sequence_nextval: rows of a block.")
+@assumed("--block-count", "COUNT", "65536", "Of uuid_sequence_nextval: blocks.")
+@assumed("--interval-length", "SECONDS", "60", "Of uuid_time_nextval: seconds of a block.")
+@assumed("--interval-count", "COUNT", "65536", "Of uuid_time_nextval: blocks.")
 @format_option
 def lab_model(keys: str | None, output: str, **given: Any) -> None:
     """What an insert costs, by calculation: pages, full-page images, WAL, buffer misses, index size.
