@@ -116,6 +116,8 @@ def test_feeds_in_flight_are_moved(moved: tuple[Tool, Connection, str]) -> None:
         "CREATE INDEX ON theirs (n) WHERE their_code(7)",
         "CREATE STATISTICS their_statistics ON n, (their_code(7)) FROM theirs",
         "ALTER TABLE theirs ADD CHECK (their_code(n))",
+        "CREATE DOMAIN theirs_only AS int CHECK (app.their_code(VALUE)); ALTER TABLE theirs ADD m theirs_only",
+        "CREATE RULE r AS ON UPDATE TO theirs DO ALSO SELECT app.their_code(1)",
         "CREATE TRIGGER t BEFORE UPDATE ON theirs FOR EACH ROW EXECUTE FUNCTION their_trigger()",
     ],
 )  # fmt: skip
