@@ -26,6 +26,7 @@ SQL_SOURCES = \
     table_ref.sql \
     state.sql \
     dump.sql \
+    restoring.sql \
     table.sql \
     query.sql \
     order.sql \
@@ -121,7 +122,7 @@ ISOLATION_OPTS = --inputdir=$(HERE)test
 # Out of tree the folder of the objects does not exist yet; as a target it would
 # be taken for the one of the sources.
 $(shell mkdir -p src)
-EXTRA_CLEAN = src/*.o src/*.bc output_regress inorder-sql--*$(EXTVERSION).sql inorder-tle--*$(EXTVERSION).sql
+EXTRA_CLEAN = src/*.o src/*.bc output_regress inorder-sql--*$(EXTVERSION).sql
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
@@ -160,13 +161,10 @@ $(NEW_UPDATES): %: $(HERE)sql/update/% $(addprefix $(HERE)sql/,revoke.sql rights
 
 # For servers on which C cannot be installed: docs/hosted.md. Needs Python 3.
 SQL_UPDATES = $(patsubst $(HERE)sql/released/inorder-sql--%.sql,inorder-sql--%--$(EXTVERSION).sql,$(filter-out %--$(EXTVERSION).sql,$(wildcard $(HERE)sql/released/inorder-sql--*.sql)))
-TLE_UPDATES = $(subst inorder-sql--,inorder-tle--,$(SQL_UPDATES))
 SQL_EDITION = $(wildcard $(HERE)sql/*.sql $(HERE)sql/*/*.sql) $(HERE)script/sql-edition $(HERE)inorder/install/edition.py $(HERE)inorder/install/update.py $(HERE)Makefile $(HERE)inorder.control
 .PHONY: sql-edition
-sql-edition: inorder-sql--$(EXTVERSION).sql inorder-tle--$(EXTVERSION).sql $(SQL_UPDATES) $(TLE_UPDATES)
-inorder-sql--$(EXTVERSION).sql inorder-tle--$(EXTVERSION).sql: $(SQL_EDITION)
-	python3 $(HERE)script/sql-edition $(if $(findstring -tle--,$@),--tle) > $@.new && mv $@.new $@
+sql-edition: inorder-sql--$(EXTVERSION).sql $(SQL_UPDATES)
+inorder-sql--$(EXTVERSION).sql: $(SQL_EDITION)
+	python3 $(HERE)script/sql-edition > $@.new && mv $@.new $@
 $(SQL_UPDATES): inorder-sql--%--$(EXTVERSION).sql: $(SQL_EDITION)
 	python3 $(HERE)script/sql-edition --update $* > $@.new && mv $@.new $@
-$(TLE_UPDATES): inorder-tle--%--$(EXTVERSION).sql: $(SQL_EDITION)
-	python3 $(HERE)script/sql-edition --tle --update $* > $@.new && mv $@.new $@

@@ -8,6 +8,7 @@ from collections import UserDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -16,24 +17,27 @@ import click
 
 from inorder import __version__
 from inorder.errors import PIPE_CLOSED, InorderError, InputError, Terminated
+from inorder.groups import Group
 
 INTERRUPTED = 130  # as a shell reports SIGINT
 TERMINATED = 143
 
-# The module of each command, imported on first use. All of them take 0.75 s to import, tail less than half of that.
-MODULES = {
-    "demo": "inorder.commands.demo",
-    "lab": "inorder.commands.lab",
-    "generate": "inorder.generate.command",
-    "choose": "inorder.choose.command",
-    "tail": "inorder.tail.command",
-    "count": "inorder.count.command",
-    "feeds": "inorder.feeds.command",
-    "prepare": "inorder.prepare.command",
-    "citus": "inorder.citus.command",
-    "extension": "inorder.extension.command",
-    "install": "inorder.install.command",
+# The module of each command, imported on first use, and its summary: the help of all of them imports none. Together
+# they take 0.75 s to import, tail less than half of that.
+COMMANDS = {
+    "demo": ("inorder.commands.demo", "Show in about two minutes what polling readers lose and what each key costs."),
+    "lab": ("inorder.commands.lab", "Measure: run experiments, report their results."),
+    "generate": ("inorder.generate.command", "Write a data set of UUIDs."),
+    "choose": ("inorder.choose.command", "Choose a kind of key, and its parameters."),
+    "tail": ("inorder.tail.command", "Write the new rows of an insert-only table."),
+    "count": ("inorder.count.command", "Print the exact number of rows of an insert-only table."),
+    "feeds": ("inorder.feeds.command", "Show which feed is behind, and what delays its rows."),
+    "prepare": ("inorder.prepare.command", "Make an existing table readable by feeds, online."),
+    "citus": ("inorder.citus.command", "Make the shards of a table that Citus has distributed readable."),
+    "extension": ("inorder.extension.command", "Build and install the extension's files on a server."),
+    "install": ("inorder.install.command", "Install inorder into a database: the C extension, or as plain SQL."),
 }
+OF_EXTRA = {"demo": "msgspec", "lab": "msgspec", "generate": "numpy"}  # packages that an extra brings
 UNLOADED = click.Command("unloaded")
 
 
@@ -43,16 +47,21 @@ def installer(extra: str) -> str:
     return f"{'pipx install --force' if is_pipx else 'pip install'} 'inorder[{extra}]'"
 
 
+def installer_of(name: str) -> str:
+    """That for a command; the demo must find a server, too."""
+    return installer("demo" if name == "demo" else "lab")
+
+
 def missing(name: str, package: str) -> click.Command:
     """A stand-in for a command of the laboratory, which is not installed."""
-    hint = installer("demo" if name == "demo" else "lab")  # the demo must find a server, too
+    hint = installer_of(name)
 
     def refuse(**_arguments: object) -> NoReturn:
         raise InputError(f"inorder {name} needs {package}, which is not installed; HINT: {hint}")
 
     return click.Command(
         name, callback=refuse, params=[click.Argument(["words"], nargs=-1)], add_help_option=False,
-        short_help=f"Not installed: {hint}", context_settings={"ignore_unknown_options": True},
+        context_settings={"ignore_unknown_options": True},
     )  # fmt: skip
 
 
@@ -60,12 +69,12 @@ class Commands(UserDict[str, click.Command]):
     """The commands by name; each is imported on first access."""
 
     def __init__(self) -> None:
-        super().__init__(dict.fromkeys(MODULES, UNLOADED))
+        super().__init__(dict.fromkeys(COMMANDS, UNLOADED))
 
     def __getitem__(self, name: str) -> click.Command:
         if self.data[name] is UNLOADED:
             try:
-                self.data[name] = getattr(import_module(MODULES[name]), name)
+                self.data[name] = getattr(import_module(COMMANDS[name][0]), name)
             except ModuleNotFoundError as error:
                 if (error.name or "").partition(".")[0] == "inorder":
                     raise
@@ -84,8 +93,14 @@ def enough_read() -> Iterator[None]:
         raise SystemExit(PIPE_CLOSED) from None
 
 
-class Program(click.Group):
+class Program(Group):
     """All commands, which end in the same way if nobody reads their output."""
+
+    def summaries(self, ctx: click.Context) -> Iterator[tuple[str, str]]:
+        """Of commands that are not loaded."""
+        for name in self.list_commands(ctx):
+            is_there = name not in OF_EXTRA or find_spec(OF_EXTRA[name]) is not None
+            yield name, COMMANDS[name][1] if is_there else f"Not installed: {installer_of(name)}"
 
     def make_context(self, *arguments: Any, **options: Any) -> click.Context:
         """Parse; --help and --version print here."""

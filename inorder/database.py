@@ -9,6 +9,8 @@ import psycopg
 from psycopg import sql
 
 APPLICATION_NAME = "inorder"
+# What nobody else may see of a connection string.
+SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 
 Connection = psycopg.Connection[tuple[object, ...]]
 
@@ -29,9 +31,9 @@ def connect_as_user(dsn: str) -> Connection:
 
 
 def execute(connection: Connection, *statements: str) -> None:
-    """One statement after the other."""
+    """One statement after the other, by the extended protocol: what another server put into one cannot be a second."""
     for statement in statements:
-        connection.execute(statement.encode())
+        connection.execute(statement.encode(), binary=True)
 
 
 def one_row(connection: Connection, statement: str | sql.SQL | sql.Composed, parameters: Any = None) -> Sequence[Any]:

@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import os
+import secrets
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -19,14 +20,15 @@ Lock = TypeVar("Lock")
 
 
 def partial_of(path: Path) -> tuple[Path, Path]:
-    """Where links lead from a path, and the file beside it that is written first; an error where it is no file.
+    """Where links lead from a path, and a new file beside it that is written first; an error where it is no file.
 
+    Of several processes, in several containers too, each has a file of its own: the last to be done wins.
     A device, a pipe or a socket would be replaced by a file, which root may do even to /dev/null.
     """
     target = path.resolve()
     if target.exists() and not target.is_file():
         raise InputError(f"cannot write {path}: it is not a regular file")
-    return target, target.with_name(target.name + ".partial")
+    return target, target.with_name(f"{target.name}.{secrets.token_hex(4)}.partial")
 
 
 def unused(path: Path) -> Path:
@@ -55,7 +57,10 @@ def write_whole(path: Path, text: str) -> None:
     """Write the whole file beside the old one, then put it in its place; a half-written one is never left."""
     target, partial = partial_of(path)
     try:
-        partial.write_text(text, encoding="utf-8")
+        with partial.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(partial, target)
     except OSError as error:
         raise InorderError(f"cannot write {path}: {error.strerror}") from error

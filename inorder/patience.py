@@ -30,13 +30,20 @@ def pauses() -> Iterator[float]:
         pause = min(pause * 2, LONGEST_PAUSE)
 
 
+def attempts() -> Iterator[int]:
+    """The number of each try, with a pause before each but the first."""
+    yield 1
+    for number, pause in enumerate(islice(pauses(), TRIES - 1), 2):
+        time.sleep(pause)
+        yield number
+
+
 def patiently(connection: Connection, step: Callable[[], Result]) -> Result:
-    """What a step returns; after a conflict it is tried again, some times in a row."""
-    for pause in islice(pauses(), TRIES):
+    """The result of a step; after a conflict it is tried again, some times in a row."""
+    for number in attempts():
         try:
             return step()
         except psycopg.Error as error:
-            if error.sqlstate not in CONFLICTS or connection.closed:
+            if error.sqlstate not in CONFLICTS or connection.closed or number == TRIES:
                 raise
-        time.sleep(pause)
-    return step()
+    raise AssertionError

@@ -5,11 +5,9 @@ A position is the text that the server wrote, and is passed back as it is.
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from itertools import islice
 from typing import TypeVar
 
 import psycopg
@@ -19,7 +17,7 @@ from psycopg.types.string import TextLoader
 
 from inorder.database import query
 from inorder.errors import InorderError
-from inorder.patience import TRIES, pauses
+from inorder.patience import TRIES, attempts
 from inorder.session import Session, Table, explained, may_pass
 
 ACCEPTANCE = "the option accept_origin"
@@ -90,7 +88,7 @@ class Reader:
 
     def ask(self, step: Callable[[Session, Table], Result]) -> Result:
         """What a step returns, in the session."""
-        for pause in islice(pauses(), TRIES):
+        for _ in attempts():
             with self.line.turn:
                 try:
                     return step(*self.opened())
@@ -99,7 +97,6 @@ class Reader:
                     if self.found is None or not may_pass(error):
                         raise explained(error, ACCEPTANCE) from error
                     reason = error
-            time.sleep(pause)
         raise InorderError(f"the server did not answer in {TRIES} tries: {reason}") from reason
 
     def opened(self) -> tuple[Session, Table]:
@@ -172,6 +169,8 @@ class Reader:
         question = session.statement(query("reader_rows"), table=table.oid, batch=part.batch)
         with explained_here(), in_one_snapshot(session), session.connection.transaction():
             session.connection.execute(session.statement(query("hold_tree"), table=table.identifier))
+            if session.row(query("is_locked"), table=table.oid) != (True,):
+                raise InorderError(f"table {table.quoted} was renamed while a batch of it was read: run it again")
             session.connection.execute(query("session_settings"))
             text = one_value(session, question)
             with session.connection.cursor("inorder_rows", row_factory=dict_row) as cursor:

@@ -129,14 +129,15 @@ class Session:
         oid, schema, relation, quoted, database = rows[0]
         return Table(int(str(oid)), str(schema), str(relation), str(quoted), str(database))
 
-    def stream(self, table: Table, copy: sql.Composed) -> Stream:
-        """A COPY of rows of a table, in one transaction and message.
+    def held(self, table: Table, question: sql.Composable) -> Stream:
+        """A query in a transaction that is left open, in which nobody changes the columns of a table.
 
-        The columns are what they are when it begins: a statement that is to return rows of the table must not be
-        planned before one that changes their type, and run after it.
+        They are what they are when it begins: a statement that is to return rows of the table must not be planned
+        before one that changes their type, and run after it.
         """
         hold = self.statement(query("hold_type"), table=table.identifier)
-        return self.sent(self.begin("READ COMMITTED"), query("session_settings"), hold, copy, sql.SQL("COMMIT"))
+        begin = self.begin("READ COMMITTED")
+        return self.sent(begin, query("session_settings"), query("tables_only"), hold, question)
 
     def asked(self, table: Table, question: sql.Composed) -> Stream:
         """A query in a transaction of one snapshot, which is left open: what it says of a table stays so."""

@@ -14,7 +14,7 @@ COMMENT ON FUNCTION inorder_internal.batch_of(bigint, bigint) IS
 
 CREATE FUNCTION inorder_internal.unfinished(
     feed bigint, OUT amount bigint, OUT first_number bigint, OUT first_pid int, OUT transactions int8multirange,
-    OUT aside bigint, OUT aside_transactions int8multirange, OUT blocked bigint
+    OUT aside bigint, OUT aside_transactions int8multirange, OUT blocked bigint, OUT is_small boolean
 )
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -22,15 +22,20 @@ BEGIN ATOMIC
            min(b.number) FILTER (WHERE b.set_aside IS NULL AND NOT b.is_open),
            (array_agg(CASE WHEN inorder_internal.session_lives(b.holder) THEN b.holder_pid END ORDER BY b.number)
                 FILTER (WHERE b.set_aside IS NULL))[1],
-           coalesce(range_agg((b.batch).transactions) FILTER (WHERE b.set_aside IS NULL), '{}'::int8multirange),
+           coalesce(range_agg((b.batch).transactions) FILTER (WHERE b.set_aside IS NULL AND b.bytes <= 262144::bigint),
+                    '{}'::int8multirange),
            count(*) FILTER (WHERE b.set_aside IS NOT NULL),
-           coalesce(range_agg((b.batch).transactions) FILTER (WHERE b.set_aside IS NOT NULL), '{}'::int8multirange),
-           count(DISTINCT b.share) FILTER (WHERE b.set_aside IS NOT NULL)
-    FROM inorder_internal.worker_batch AS b WHERE b.feed = unfinished.feed AND b.written_here;
+           coalesce(range_agg((b.batch).transactions)
+                        FILTER (WHERE b.set_aside IS NOT NULL AND b.bytes <= 262144::bigint), '{}'::int8multirange),
+           count(DISTINCT b.share) FILTER (WHERE b.set_aside IS NOT NULL),
+           coalesce(max(b.bytes) <= 262144::bigint, true)
+    FROM (SELECT w.*, sum(pg_column_size((w.batch).transactions)) OVER () AS bytes
+          FROM inorder_internal.worker_batch AS w WHERE w.feed = unfinished.feed AND w.written_here) AS b;
 END;
 COMMENT ON FUNCTION inorder_internal.unfinished(bigint) IS
 'Internal function. The unfinished batches of workers: how many, the first one and the process that has it, and their '
-'transactions, at least parts of which are not read; those that are set aside, and how many shares these hold back.';
+'transactions, at least parts of which are not read; those that are set aside, and how many shares these hold back; '
+'whether the sets are not too large to be joined for all who see the feed.';
 
 CREATE FUNCTION inorder_internal.without(p @extschema@.feed_position, unread int8multirange)
 RETURNS @extschema@.feed_position
@@ -131,7 +136,8 @@ CREATE FUNCTION inorder_internal.batches_of(caller oid)
 RETURNS SETOF inorder_internal.seen_batch
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT (s.f).name, inorder_internal.shown_owner(s.f), (s.f).relation,
+    SELECT (s.f).name, inorder_internal.shown_owner(s.f),
+           (SELECT c.oid::regclass FROM pg_class AS c WHERE c.oid = (s.f).relation),
            CASE WHEN NOT b.is_open THEN b.number END, b.worker,
            CASE WHEN inorder_internal.session_lives(b.holder) THEN b.holder_pid END, b.tries, b.max_tries, b.lease_end,
            b.failed,
@@ -141,7 +147,6 @@ BEGIN ATOMIC
            b.set_aside, (b.batch).transactions, b.share, b.rows
     FROM (SELECT k FROM inorder_internal.feed AS k
           WHERE EXISTS (SELECT FROM inorder_internal.worker_batch AS w WHERE w.feed = k.id)
-            AND EXISTS (SELECT FROM pg_class AS c WHERE c.oid = k.relation)
             AND inorder_internal.may_see(caller, k) OFFSET 0::bigint) AS s(f)
     JOIN inorder_internal.worker_batch AS b ON b.feed = (s.f).id
     WHERE b.written_here;

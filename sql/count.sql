@@ -7,29 +7,41 @@
 --
 -- The public functions are in src/count.c.
 
-CREATE FUNCTION inorder_internal.storage(relation regclass, part regclass)
+CREATE FUNCTION inorder_internal.storage(relation regclass, part regclass, is_placed boolean DEFAULT false)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    file text := inorder_internal.server_system() || '/' || pg_relation_filenode(part);
+    attached bigint[];
 BEGIN
     IF part <> relation THEN
         WITH RECURSIVE up AS (
-            SELECT i.inhrelid, i.inhparent, i.xmin FROM pg_inherits AS i WHERE i.inhrelid = part
+            SELECT i.inhrelid, i.inhparent, i.xmin, i.ctid FROM pg_inherits AS i WHERE i.inhrelid = part
             UNION ALL
             -- By the index for each parent, as in tree(): a join would read all of pg_inherits, for each partition.
-            SELECT i.inhrelid, i.inhparent, i.xmin FROM up AS u CROSS JOIN LATERAL (
-                SELECT p.inhrelid, p.inhparent, p.xmin FROM pg_inherits AS p WHERE p.inhrelid = u.inhparent OFFSET 0
+            SELECT i.* FROM up AS u CROSS JOIN LATERAL (
+                SELECT p.inhrelid, p.inhparent, p.xmin, p.ctid FROM pg_inherits AS p
+                WHERE p.inhrelid = u.inhparent OFFSET 0
             ) AS i
         )
-        SELECT concat(file, string_agg('/' || u.xmin::text, '' ORDER BY u.inhrelid)) INTO file FROM up AS u;
+        SELECT array_agg(inorder_internal.version(u.xmin, u.ctid, 'pg_inherits', is_placed) ORDER BY u.inhrelid)
+        INTO attached FROM up AS u;
     END IF;
-    RETURN concat(file, ' ', array_to_string(inorder_internal.guarded(part), '/'));
+    RETURN concat(inorder_internal.server_system(), '/', pg_relation_filenode(part), ' ',
+                  array_to_string(attached || inorder_internal.guarded(part, is_placed), '/'));
 END $$;
-COMMENT ON FUNCTION inorder_internal.storage(regclass, regclass) IS
-'Internal function. What a stored number is valid for: system identifier, file, the transactions that attached a '
-'partition, and those that created its guard.';
+COMMENT ON FUNCTION inorder_internal.storage(regclass, regclass, boolean) IS
+'Internal function. What a stored number is valid for: system identifier, file, and the versions of the attachments of '
+'a partition and of its guard; if is_placed, to be compared with what was stored.';
+
+CREATE FUNCTION inorder_internal.is_storage(known text, placed text)
+RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN split_part(known, ' ', 1) = split_part(placed, ' ', 1)
+    AND inorder_internal.are_versions(string_to_array(split_part(known, ' ', 2), '/'),
+                                      string_to_array(split_part(placed, ' ', 2), '/')::bigint[]);
+COMMENT ON FUNCTION inorder_internal.is_storage(text, text) IS
+'Internal function. Whether a stored number is valid for what storage() returns now, with places.';
 
 CREATE FUNCTION inorder_internal.leaves(relation regclass)
 RETURNS regclass[]
@@ -80,7 +92,9 @@ DECLARE
 BEGIN
     SELECT * INTO p FROM inorder_internal.count_part AS e WHERE e.relation = t.relation AND e.part = leaf;
     -- Numbers that the server has not reached are of the server that was dumped.
-    IF p.storage = inorder_internal.storage(t.relation, leaf)
+    -- Into a table that receives rows come with numbers that were counted.
+    IF (t.written_here OR t.is_generated)
+       AND inorder_internal.is_storage(p.storage, inorder_internal.storage(t.relation, leaf, true))
        AND (pg_is_in_recovery() OR NOT upper(p.counted) > inorder_internal.next_transaction(t.base)) THEN
         RETURN p;
     END IF;
@@ -185,6 +199,8 @@ DECLARE
     known inorder_internal.count_part;
     step inorder_internal.fold_step;
 BEGIN
+    -- Rows with numbers of this set may still be received.
+    PERFORM inorder_internal.check_accepted(t);
     FOREACH leaf IN ARRAY inorder_internal.leaves(t.relation) LOOP
         known := inorder_internal.known_part(t, leaf);
         step.part := leaf;
@@ -242,11 +258,11 @@ RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    DELETE FROM inorder_internal.count_part AS p WHERE p.relation = stop_count.relation;
-    DELETE FROM inorder_internal.counted_table AS k WHERE k.relation = stop_count.relation;
-    IF NOT FOUND THEN
+    IF NOT EXISTS (SELECT FROM inorder_internal.counted_table AS k WHERE k.relation = stop_count.relation) THEN
         PERFORM inorder_internal.count_of_table(relation, caller);
     END IF;
+    DELETE FROM inorder_internal.count_part AS p WHERE p.relation = stop_count.relation;
+    DELETE FROM inorder_internal.counted_table AS k WHERE k.relation = stop_count.relation;
 END $$;
 COMMENT ON FUNCTION inorder_internal.stop_count(regclass, oid) IS
 'Internal function. Delete the exact count of a table.';
@@ -258,6 +274,7 @@ COMMENT ON FUNCTION @extschema@.exact_count(regclass) IS
 'Return the number of rows of a table, equal to count(*) in the snapshot of the calling statement, including rows of '
 'the current transaction. The cost depends on the rows since the last exact_count_fold, not on the size of the table. '
 'A table or partition whose files, attachment or guard have changed since is counted in full until the next fold. '
+'While a partition is attached, or detached CONCURRENTLY, count(*) may have its rows and exact_count not. '
 'Works on a primary and on a standby.
 Requires SELECT on the table and USAGE on its schema. If the table is partitioned by hash, by an expression or by a '
 'user-defined type, SELECT on the partitions makes it much faster. Errors: object_not_in_prerequisite_state (no count, '
@@ -271,8 +288,9 @@ COMMENT ON FUNCTION @extschema@.exact_count_fold(regclass) IS
 'Add the rows since the last fold to the stored number, and return how many there were, so that exact_count reads '
 'fewer rows. The cost depends on these rows. It does not block writers or readers; a second fold of the same table '
 'waits. Call it periodically: by pg_cron, by inorder count --every, or in the consumer of a feed.
-Owner only. Errors: object_not_in_prerequisite_state (no count), insufficient_privilege, serialization_failure (as '
-'exact_count; in REPEATABLE READ and SERIALIZABLE also after another fold).';
+Owner only. Errors: object_not_in_prerequisite_state (no count, restored table: see feed_rebase), '
+'insufficient_privilege, serialization_failure (as exact_count; in REPEATABLE READ and SERIALIZABLE also after '
+'another fold).';
 
 CREATE FUNCTION @extschema@.exact_count_start(relation regclass, key_column name DEFAULT NULL)
 RETURNS bigint

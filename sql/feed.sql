@@ -53,8 +53,7 @@ BEGIN
     WHERE known.name = feed_name AND known.owner = find_feed.owner
       -- A feed whose role belongs to another server is visible to the owner of the table only.
       AND (inorder_internal.is_right(known.owner, known.owner_name, known.system)
-           OR inorder_internal.owns(caller, known.relation))
-      AND EXISTS (SELECT FROM pg_class AS c WHERE c.oid = known.relation);
+           OR inorder_internal.owns(caller, known.relation));
     -- A role that may not see a feed gets the same error as for a missing one.
     IF f.id IS NULL OR NOT (inorder_internal.may_move(caller, f) OR inorder_internal.may_see(caller, f)) THEN
         PERFORM inorder_internal.say_unknown(feed_name, owner, caller);
@@ -113,6 +112,9 @@ BEGIN
     ELSIF NOT inorder_internal.may_move(caller, f) THEN
         -- The privilege was revoked while the caller waited for the lock.
         RAISE 'permission denied for feed %', quote_literal(f.name) USING ERRCODE = 'insufficient_privilege';
+    ELSIF NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation) THEN
+        RAISE 'the table of feed % was dropped', quote_literal(f.name) USING ERRCODE = 'undefined_table',
+              HINT = format('The views feeds and feed_batches show what was unfinished, until feed_drop(%L).', f.name);
     ELSIF f.written_here IS NOT TRUE AND NOT seeks THEN
         PERFORM inorder_internal.say_restored(f);
     END IF;
@@ -189,6 +191,9 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM inorder_internal.sweep();
+    PERFORM inorder_internal.drop_feed(f.id, caller) FROM inorder_internal.feed AS f
+    WHERE f.name = feed_name AND f.owner = caller AND f.system = inorder_internal.server_system()
+      AND NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation);
     INSERT INTO inorder_internal.feed (id, name, owner, owner_name, system, relation, position, batch_origin,
                                        whole_transactions, shared_by)
     VALUES (inorder_internal.new_id(), feed_name, caller, inorder_internal.role_name(caller),
@@ -245,6 +250,10 @@ AS $$
 DECLARE
     f inorder_internal.feed := inorder_internal.given_feed(feed, caller);
 BEGIN
+    -- Not the owner of its table: readers of the other role would find a feed that they did not create.
+    IF NOT inorder_internal.is_role(caller, f.owner, f.owner_name, f.system) THEN
+        RAISE 'must be owner of feed %', quote_literal(f.name) USING ERRCODE = 'insufficient_privilege';
+    END IF;
     UPDATE inorder_internal.feed AS known SET name = new_name WHERE known.id = feed;
 EXCEPTION WHEN unique_violation THEN
     PERFORM inorder_internal.say_exists(new_name, f.owner);
@@ -468,6 +477,125 @@ COMMENT ON FUNCTION inorder_internal.seek_start(bigint, inorder_internal.feed_ta
 'Internal function. Set the position of a feed to ''beginning'', ''now'' or ''here''.';
 
 ---------------------------------------------------------------------------
+-- Bodies of public functions, which run as the owner of the state (src/as_owner.c), or in the SQL edition as the caller
+---------------------------------------------------------------------------
+
+CREATE FUNCTION inorder_internal.lock_feed(feed bigint)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION inorder_internal.lock_feed(bigint) IS
+'Internal function. Make readers of one feed take turns, until the transaction ends.';
+
+CREATE FUNCTION inorder_internal.taken_feed(caller oid, name text, owner regrole)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    feed bigint := inorder_internal.find_feed(name, coalesce(owner::oid, caller), caller);
+BEGIN
+    PERFORM inorder_internal.lock_feed(feed);
+    RETURN feed;
+END $$;
+COMMENT ON FUNCTION inorder_internal.taken_feed(oid, text, regrole) IS
+'Internal function. A feed that the caller may move, locked.';
+
+CREATE FUNCTION inorder_internal.feed_drop(caller oid, name text, owner regrole)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM inorder_internal.drop_feed(inorder_internal.taken_feed(caller, name, owner), caller);
+END $$;
+COMMENT ON FUNCTION inorder_internal.feed_drop(oid, text, regrole) IS
+'Internal function. The body of feed_drop().';
+
+CREATE FUNCTION inorder_internal.feed_rename(caller oid, name text, new_name text, owner regrole)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    feed bigint := inorder_internal.find_feed(name, coalesce(owner::oid, caller), caller);
+BEGIN
+    PERFORM inorder_internal.check_name(new_name);
+    PERFORM inorder_internal.lock_feed(feed);
+    PERFORM inorder_internal.rename_feed(feed, caller, new_name);
+END $$;
+COMMENT ON FUNCTION inorder_internal.feed_rename(oid, text, text, regrole) IS
+'Internal function. The body of feed_rename().';
+
+CREATE FUNCTION inorder_internal.change_mover(caller oid, name text, role oid, owner regrole, allowed boolean)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    feed bigint := inorder_internal.find_feed(name, coalesce(owner::oid, caller), caller);
+BEGIN
+    IF role IS NULL THEN
+        RAISE 'the role must not be null' USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    PERFORM inorder_internal.lock_feed(feed);
+    PERFORM inorder_internal.set_mover(feed, caller, role, allowed);
+END $$;
+COMMENT ON FUNCTION inorder_internal.change_mover(oid, text, oid, regrole, boolean) IS
+'Internal function. Allow a role to move a feed, or revoke that.';
+
+CREATE FUNCTION inorder_internal.feed_grant(caller oid, name text, to_role regrole, owner regrole)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM inorder_internal.change_mover(caller, name, to_role, owner, true);
+END $$;
+COMMENT ON FUNCTION inorder_internal.feed_grant(oid, text, regrole, regrole) IS
+'Internal function. The body of feed_grant().';
+
+CREATE FUNCTION inorder_internal.feed_revoke(caller oid, name text, from_role regrole, owner regrole)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM inorder_internal.change_mover(caller, name, from_role, owner, false);
+END $$;
+COMMENT ON FUNCTION inorder_internal.feed_revoke(oid, text, regrole, regrole) IS
+'Internal function. The body of feed_revoke().';
+
+CREATE FUNCTION inorder_internal.feed_finish_batch(caller oid, name text, batch bigint, owner regrole, token bigint)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    feed bigint := inorder_internal.find_feed(name, coalesce(owner::oid, caller), caller);
+    s record;
+BEGIN
+    IF token IS NOT NULL THEN
+        SELECT f.name INTO s FROM inorder_internal.feed_state(feed, caller, false, false) AS f;
+        PERFORM inorder_internal.finish_batch(s.name, feed, batch, token);
+        RETURN true;
+    END IF;
+    PERFORM inorder_internal.lock_feed(feed);
+    SELECT f.name, f.batch, f.finished, f.pending INTO s
+    FROM inorder_internal.feed_state(feed, caller, false, false) AS f;
+    -- Its answer was lost, perhaps. No batch has the number 0, which a feed has finished that has finished none.
+    IF batch <> 0 AND batch = s.finished THEN
+        RETURN false;
+    ELSIF inorder_internal.drop_aside(s.name, feed, batch) THEN
+        RETURN true;
+    END IF;
+    PERFORM inorder_internal.check_pending(s.name, batch, s.batch, s.finished, s.pending);
+    PERFORM inorder_internal.move_feed(feed, s.pending, NULL, false);
+    RETURN true;
+END $$;
+COMMENT ON FUNCTION inorder_internal.feed_finish_batch(oid, text, bigint, regrole, bigint) IS
+'Internal function. The body of feed_finish_batch().';
+
+---------------------------------------------------------------------------
 -- Public functions
 ---------------------------------------------------------------------------
 
@@ -502,30 +630,30 @@ Requires SELECT on the table and USAGE on its schema; ownership if it is not ena
 
 CREATE FUNCTION @extschema@.feed_drop(name text, owner regrole DEFAULT NULL)
 RETURNS void
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_drop(text, regrole) IS
-'Drop a feed of the current role, or of the given owner. The guard of its table remains until feed_disable. Dropping '
-'a table also drops its feeds.
+'Drop a feed of the current role, or of the given owner. The guard of its table remains until feed_disable. The feeds '
+'of a table that was dropped are forgotten, except for those with unfinished batches, which remain until feed_drop.
 Owner of the feed or of its table only. Errors: undefined_object, insufficient_privilege.';
 
 CREATE FUNCTION @extschema@.feed_rename(name text, new_name text, owner regrole DEFAULT NULL)
 RETURNS void
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_rename(text, text, regrole) IS
 'Rename a feed of the current role, or of the given owner. Position, unfinished batch and grants stay.
-Owner of the feed or of its table only. Range: new_name 1 to 200 characters. Errors: undefined_object, '
+Owner of the feed only. Range: new_name 1 to 200 characters. Errors: undefined_object, '
 'duplicate_object, insufficient_privilege, null_value_not_allowed, invalid_parameter_value.';
 
 CREATE FUNCTION @extschema@.feed_grant(name text, to_role regrole, owner regrole DEFAULT NULL)
 RETURNS void
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_grant(text, regrole, regrole) IS
 'Allow another role to move a feed. To read rows it also needs SELECT on the table and USAGE on its schema.
 Owner of the feed or of its table only. Errors: undefined_object, insufficient_privilege.';
 
 CREATE FUNCTION @extschema@.feed_revoke(name text, from_role regrole, owner regrole DEFAULT NULL)
 RETURNS void
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_revoke(text, regrole, regrole) IS
 'Revert feed_grant.
 Owner of the feed or of its table only. Errors: undefined_object, insufficient_privilege.';
@@ -601,7 +729,7 @@ COMMENT ON FUNCTION @extschema@.feed_apply(text, text, int, regrole) IS
 'processed, or null if there was nothing new (then it is not executed).
 The statement runs with the caller''s privileges and search_path. It must be a single statement without a WITH clause. '
 'Range and errors as feed_read; and null_value_not_allowed, syntax_error, invalid_parameter_value, '
-'feature_not_supported (it reads the batch only below LIMIT) for the statement.';
+'feature_not_supported (it does not read the batch, or only below LIMIT) for the statement.';
 
 CREATE FUNCTION @extschema@.feed_next_batch(name text, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL)
 RETURNS bigint
@@ -630,7 +758,7 @@ CREATE FUNCTION @extschema@.feed_finish_batch(
     name text, batch bigint, owner regrole DEFAULT NULL, token bigint DEFAULT NULL
 )
 RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_finish_batch(text, bigint, regrole, bigint) IS
 'Move the position over the unfinished batch with this number. Returns true if the batch was unfinished, false if it '
 'is the one that was finished last, so that the call can be repeated if its result was lost. Does not require SELECT '

@@ -16,25 +16,31 @@ CREATE FUNCTION inorder_internal.feeds_of(caller oid)
 RETURNS SETOF inorder_internal.seen_feed
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT f.name, inorder_internal.shown_owner(f), f.relation, t.key_column,
+    SELECT f.name, inorder_internal.shown_owner(f), c.oid::regclass, t.key_column,
            -- Not by order_of(): that fails on a forged row, and nobody would see any feed.
-           CASE WHEN (f.position).partial IS NULL THEN ((f.position).last_key)[1]::name END, f.whole_transactions,
-           (f.position).transactions - u.transactions - u.aside_transactions, (f.position).partial,
-           CASE WHEN (f.pending).transactions IS NULL THEN u.first_number ELSE f.batch END,
-           CASE WHEN (f.pending).transactions IS NULL THEN u.first_pid
+           CASE WHEN (p.position).partial IS NULL THEN ((p.position).last_key)[1]::name END, f.whole_transactions,
+           CASE WHEN s.is_small THEN (p.position).transactions - u.transactions - u.aside_transactions END,
+           (p.position).partial, CASE WHEN p.is_pending THEN f.batch ELSE u.first_number END,
+           CASE WHEN NOT p.is_pending THEN u.first_pid
                 WHEN inorder_internal.session_lives(f.holder) THEN f.holder_pid END,
            f.created, f.moved, f.polled,
-           CASE WHEN (f.pending).transactions IS NOT NULL OR u.amount > 0::bigint THEN false
+           CASE WHEN p.is_pending OR u.amount > 0::bigint THEN false
                 WHEN f.written_here AND (t.written_here OR t.is_generated) THEN b.caught_up END, f.caught_up_at,
            b.transactions, b.rows, u.amount, u.aside, (f.shared_by).column_name::name, (f.shared_by).shares,
            CASE WHEN (f.shared_by).shares IS NOT NULL THEN u.blocked END
     FROM inorder_internal.feed AS f
-    JOIN pg_class AS c ON c.oid = f.relation
-    LEFT JOIN inorder_internal.feed_table AS t ON t.relation = f.relation
+    LEFT JOIN pg_class AS c ON c.oid = f.relation
+    LEFT JOIN inorder_internal.feed_table AS t ON t.relation = c.oid
     CROSS JOIN LATERAL inorder_internal.unfinished(f.id) AS u
+    -- Whoever may read a table may create feeds on it with sets of any size: all who see them would wait until they are
+    -- read and decompressed, once for each mention.
+    CROSS JOIN LATERAL (SELECT CASE WHEN pg_column_size(f.position) <= 262144 THEN f.position END AS position,
+                               f.pending IS DISTINCT FROM NULL AS is_pending) AS p
+    CROSS JOIN LATERAL (SELECT u.is_small AND pg_column_size((p.position).transactions) <= 65536 AS is_small) AS s
     -- Batches that are set aside are no backlog.
-    LEFT JOIN LATERAL inorder_internal.backlog(t, inorder_internal.without(f.position, u.transactions)) AS b
-        ON t.relation IS NOT NULL AND inorder_internal.lacks(t) IS NULL
+    LEFT JOIN LATERAL inorder_internal.backlog(
+        t, inorder_internal.without(CASE WHEN s.is_small THEN p.position END, u.transactions)) AS b
+        ON s.is_small AND t.relation IS NOT NULL AND inorder_internal.lacks(t) IS NULL
     WHERE inorder_internal.may_see(caller, f);
 END;
 COMMENT ON FUNCTION inorder_internal.feeds_of(oid) IS
@@ -111,10 +117,13 @@ FROM seen AS f LEFT JOIN held AS h ON h.relation = f.relation;
 COMMENT ON VIEW @extschema@.feeds IS
 'Lag of each feed, and the transactions that delay rows. Shows feeds that the current role may move, feeds of tables '
 'that it may read, and all feeds to members of pg_monitor.';
+COMMENT ON COLUMN @extschema@.feeds.relation IS 'its table; null if that was dropped';
 COMMENT ON COLUMN @extschema@.feeds.order_column IS
 'column in whose order rows of the transactions that have ended are delivered; null for the order of transactions';
 COMMENT ON COLUMN @extschema@.feeds.whole_transactions IS 'whether no batch ends inside a transaction';
-COMMENT ON COLUMN @extschema@.feeds.position IS 'transactions read completely';
+COMMENT ON COLUMN @extschema@.feeds.position IS
+'transactions read completely; null if their set takes more than 64 kB, which are 3,000 ranges, or those of unfinished '
+'batches more than 256 kB';
 COMMENT ON COLUMN @extschema@.feeds.unfinished_batch IS
 'number of the unfinished batch, of several workers the first; null if there is none';
 COMMENT ON COLUMN @extschema@.feeds.partial IS 'transaction whose rows are read up to a key';
@@ -125,14 +134,15 @@ COMMENT ON COLUMN @extschema@.feeds.polled IS
 'when a reader last asked for rows; polls that find nothing are recorded once a minute';
 COMMENT ON COLUMN @extschema@.feeds.caught_up IS
 'whether no committed row is unread or in an unfinished batch, except those that are set aside; null if that is not '
-'known: with a BRIN index, inside a transaction, while the table is locked, or with too many gaps and partitions';
+'known: with a BRIN index, inside a transaction, while the table is locked, or with too many gaps and '
+'partitions (always if position is null)';
 COMMENT ON COLUMN @extschema@.feeds.caught_up_at IS
 'when a reader last asked for rows and was given all that were committed; recorded as polled';
 COMMENT ON COLUMN @extschema@.feeds.lag IS
 '0 if caught up; otherwise the time since caught_up_at or, if there is none, since the feed was created: rows that no '
 'reader was given were committed since, or before the feed was created';
 COMMENT ON COLUMN @extschema@.feeds.backlog_transactions IS
-'number of transactions, of any table, that have ended and are not read';
+'number of transactions, of any table, that have ended and are not read; null if position is null';
 COMMENT ON COLUMN @extschema@.feeds.backlog_rows_estimated IS
 'estimated number of their rows in this table, from the statistics of ANALYZE; 0 if caught up';
 COMMENT ON COLUMN @extschema@.feeds.writers IS

@@ -11,6 +11,7 @@ COMMENT ON FUNCTION @extschema@.feed_guard() IS
 'Internal function. Trigger on tables with a feed or an exact count: refuses rows with the number of another '
 'transaction than the one that inserts them (check_violation), rows of a restored table before feed_rebase '
 '(object_not_in_prerequisite_state), and DELETE, TRUNCATE and UPDATE of what readers depend on (restrict_violation). '
+'None of these while session_replication_role is replica, until the table is enabled or accepted on this server. '
 'Created by feed_enable.';
 
 CREATE FUNCTION inorder_internal.is_guarded(
@@ -114,6 +115,15 @@ RETURN coalesce(inorder_internal.has_guard((
 COMMENT ON FUNCTION inorder_internal.is_enabled(regclass, name) IS
 'Internal function. Whether feed_enable() was called for a table, and its guard is intact.';
 
+CREATE FUNCTION inorder_internal.has_own_guard(relation regclass)
+RETURNS boolean
+LANGUAGE sql STABLE
+RETURN EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_guard'
+                                              AND g.tgparentid = 0::oid);
+COMMENT ON FUNCTION inorder_internal.has_own_guard(regclass) IS
+'Internal function. Whether a table has a guard that it does not inherit. What the state says of other tables, which '
+'somebody may have inserted, does not count for those above and below.';
+
 CREATE FUNCTION inorder_internal.check_alone(relation regclass)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -122,7 +132,7 @@ DECLARE
     other regclass;
 BEGIN
     SELECT f.relation INTO other FROM inorder_internal.feed_table AS f
-    WHERE f.relation <> check_alone.relation AND EXISTS (SELECT FROM pg_class WHERE oid = f.relation)
+    WHERE f.relation <> check_alone.relation AND inorder_internal.has_own_guard(f.relation)
       AND f.relation = ANY (inorder_internal.tree(check_alone.relation)
                             || ARRAY(SELECT a.relid FROM pg_partition_ancestors(check_alone.relation) AS a(relid)))
     ORDER BY 1 LIMIT 1;
@@ -181,7 +191,8 @@ BEGIN
     FOR m IN SELECT k.place, a.guarded
              FROM unnest(known) WITH ORDINALITY AS k(relation, name, system, attached, guarded, ordered_by, place)
              JOIN unnest(before) AS b ON b.relation = k.relation AND b.system = k.system
-                                     AND b.attached = k.attached AND b.guarded = k.guarded
+                                     AND inorder_internal.are_versions(k.attached::text[], b.attached)
+                                     AND inorder_internal.are_versions(k.guarded::text[], b.guarded)
              JOIN unnest(after) AS a ON a.relation = k.relation LOOP
         result[m.place].guarded := m.guarded;
     END LOOP;
@@ -250,4 +261,4 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_disable(regclass) IS
 'Revert feed_enable: drop the guard, so that rows can be updated and deleted again, and the triggers of feed_notify.
 Owner only. Takes ACCESS EXCLUSIVE. Errors: dependent_objects_still_exist while the table has a feed or an exact '
-'count, undefined_table, insufficient_privilege.';
+'count, undefined_table, insufficient_privilege, active_sql_transaction in REPEATABLE READ and SERIALIZABLE.';

@@ -170,11 +170,11 @@ BEGIN
         RETURN NULL;
     END IF;
     PERFORM inorder_internal.complain(t, 'joined', m.member::oid)
-    FROM inorder_internal.new_members(t, b.members) AS m WHERE m.was_attached AND b.transactions <> '{}';
+    FROM inorder_internal.new_members(t, b.members, b.origin) AS m WHERE m.was_attached AND b.transactions <> '{}';
     RETURN (SELECT string_agg(concat('(', inorder_internal.passed_query(t, b.transactions, NULL, NULL, m.member,
                                                                         caller, 'joined'), ')'), ' UNION ALL ')
                    || ' LIMIT 1'
-            FROM inorder_internal.new_members(t, b.members) AS m);
+            FROM inorder_internal.new_members(t, b.members, b.origin) AS m);
 END $$;
 COMMENT ON FUNCTION inorder_internal.joined_query(
     inorder_internal.feed_table, @extschema@.feed_batch, @extschema@.feed_member[], oid) IS
@@ -193,12 +193,12 @@ BEGIN
     IF p.members IS DISTINCT FROM b.members THEN
         IF passed <> '{}' OR p.partial IS NOT NULL THEN
             PERFORM inorder_internal.complain(t, 'unguarded', m.member::oid)
-            FROM inorder_internal.new_members(t, p.members) AS m WHERE m.was_attached;
+            FROM inorder_internal.new_members(t, p.members, p.origin) AS m WHERE m.was_attached;
         END IF;
         probes := probes || inorder_internal.unnumbered_query(t)
             || ARRAY(SELECT inorder_internal.passed_query(t, passed, p.partial, p.last_key, m.member, caller,
                                                           'passed')
-                     FROM inorder_internal.new_members(t, p.members) AS m WHERE NOT m.was_attached);
+                     FROM inorder_internal.new_members(t, p.members, p.origin) AS m WHERE NOT m.was_attached);
     END IF;
     RETURN concat('(', array_to_string(probes, ') UNION ALL ('), ') LIMIT 1');
 END $$;

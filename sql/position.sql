@@ -26,8 +26,9 @@ CREATE TYPE @extschema@.feed_member AS (
 );
 COMMENT ON TYPE @extschema@.feed_member IS
 'A table or partition as stored in a position: oid and name, the system identifier of its server, the transactions '
-'that attached it and the partitions above it, from the top down, those that last created or changed its guard and, '
-'for the table itself, the columns that distinguish rows of one transaction.';
+'that attached it and the partitions above it, from the top down, those that last created or changed its guard (for '
+'each that had not ended also where its row of the catalog was) and, for the table itself, the columns that '
+'distinguish rows of one transaction.';
 
 CREATE TYPE @extschema@.feed_position AS (
     transactions int8multirange,

@@ -34,10 +34,13 @@ RETURNS bigint
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT greatest((t).base, coalesce(max(n.number), 0::bigint) + 1
-                              -- Transactions in progress may still insert into a restored table. No feed of another
-                              -- one has passed them.
-                              - CASE WHEN EXISTS (SELECT FROM inorder_internal.feed_table AS k
-                                                  WHERE k.relation = (t).relation AND k.written_here IS NOT TRUE)
+                              -- Transactions in progress may still insert, also with numbers that are in positions of
+                              -- another server. Where the table has been live all the time, no feed has passed them.
+                              - CASE WHEN NOT EXISTS (SELECT FROM inorder_internal.feed_table AS k
+                                                      WHERE k.relation = (t).relation AND k.written_here)
+                                       OR EXISTS (SELECT FROM inorder_internal.feed AS f
+                                                  WHERE f.relation = (t).relation AND f.written_here IS NOT TRUE)
+                                       OR NOT inorder_internal.has_guard(t)
                                      THEN (SELECT upper(r) FROM unnest(inorder_internal.ended_transactions(0::bigint))
                                                                      AS r ORDER BY r LIMIT 1)
                                      ELSE inorder_internal.next_transaction(0::bigint) END)
@@ -64,23 +67,36 @@ COMMENT ON FUNCTION inorder_internal.base_statement(inorder_internal.feed_table,
 
 CREATE FUNCTION inorder_internal.adopt_roles(table_relation regclass)
 RETURNS void
-LANGUAGE sql VOLATILE
--- In a restored database role oids differ, and a role may have been dropped. The owner of the table confirms the names.
--- A role that has created another feed of the same name since keeps that one.
-BEGIN ATOMIC
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+-- In a restored database role oids differ. The owner of the table confirms the names, which are those of the dump: on
+-- this server a role is another one than the dropped one of its name. A role that has created another feed of the same
+-- name since keeps that one.
+AS $$
+BEGIN
     UPDATE inorder_internal.feed AS f
     SET owner = n.oid, system = inorder_internal.server_system(),
         movers = ARRAY(SELECT ROW(r.oid, m.name)::inorder_internal.role_ref
                        FROM unnest(f.movers) AS m JOIN pg_roles AS r ON r.rolname = m.name)
     FROM pg_roles AS n
-    WHERE f.relation = table_relation AND n.rolname = f.owner_name
-      AND (f.system <> inorder_internal.server_system() OR inorder_internal.role_name(f.owner) IS NULL)
+    WHERE f.relation = table_relation AND n.rolname = f.owner_name AND f.system <> inorder_internal.server_system()
       AND NOT EXISTS (SELECT FROM inorder_internal.feed AS o
-                      WHERE o.name = f.name AND o.owner_name = f.owner_name AND o.id <> f.id
-                        AND (o.owner = n.oid OR o.relation = f.relation AND o.id < f.id));
-END;
+                      WHERE o.name = f.name
+                        AND (o.owner = n.oid AND o.system = inorder_internal.server_system()
+                             OR o.relation = f.relation AND o.owner_name = f.owner_name AND o.id < f.id));
+    -- A feed that has moved here may have passed numbers that rows of a publisher had since. Without members it needs
+    -- feed_seek(). The server of which this one is a clone had another identifier.
+    UPDATE inorder_internal.feed AS f
+    SET position.members = NULL
+    FROM inorder_internal.feed_table AS k
+    WHERE f.relation = table_relation AND k.relation = f.relation AND f.written_here AND k.written_here IS NOT TRUE
+      AND NOT k.is_generated AND split_part((f.position).origin, '/'::text, 1) = inorder_internal.server_system();
+    DELETE FROM inorder_internal.count_part AS p
+    WHERE p.relation = table_relation AND EXISTS (SELECT FROM inorder_internal.feed_table AS k
+                                                  WHERE k.relation = p.relation AND k.written_here IS NOT TRUE);
+END $$;
 COMMENT ON FUNCTION inorder_internal.adopt_roles(regclass) IS
-'Internal function. Assign the feeds of a restored table to the roles of this cluster, by name.';
+'Internal function. Assign the feeds of a restored table to the roles of this cluster, by name; and forget what was '
+'counted and passed here, if it received rows since.';
 
 CREATE FUNCTION inorder_internal.known_here(t inorder_internal.feed_table, known @extschema@.feed_member[])
 RETURNS @extschema@.feed_member[]
@@ -104,7 +120,7 @@ LANGUAGE sql STABLE
 -- restore they differ, since it made the guard anew.
 RETURN EXISTS (SELECT FROM unnest(known) AS k
                WHERE k.relation = (t).relation::oid AND k.system = inorder_internal.server_system()
-                 AND k.guarded = inorder_internal.guarded((t).relation));
+                 AND inorder_internal.are_versions(k.guarded::text[], inorder_internal.guarded((t).relation, true)));
 COMMENT ON FUNCTION inorder_internal.was_moved(inorder_internal.feed_table, @extschema@.feed_member[]) IS
 'Internal function. Whether a position or batch is of this table, with the guard that it has now: then rows and '
 'sessions are those of before.';

@@ -57,7 +57,8 @@ COMMENT ON FUNCTION @extschema@.feed_passed(regclass) IS
 'uuid_xact_floor) were delivered and finished. Without feeds, the number below which all transactions have ended. Does '
 'not know positions kept by readers. An exact count does not need the rows.
 Requires SELECT on the table and USAGE on its schema. Errors: insufficient_privilege, and '
-'object_not_in_prerequisite_state (not enabled, or a restored feed).';
+'object_not_in_prerequisite_state (not enabled, a restored feed, or a standby), active_sql_transaction in REPEATABLE '
+'READ and SERIALIZABLE.';
 
 CREATE FUNCTION @extschema@.feed_passed_partitions(relation regclass)
 RETURNS SETOF regclass

@@ -218,6 +218,10 @@ COMMENT ON COLUMN inorder_internal.count_part.storage IS
 COMMENT ON COLUMN inorder_internal.count_part.counted IS 'transactions whose rows are included in the number';
 COMMENT ON COLUMN inorder_internal.count_part.rows IS 'the number';
 
+CREATE TABLE inorder_internal.upgrade_mark (id int PRIMARY KEY REFERENCES inorder_internal.upgrade_mark);
+COMMENT ON TABLE inorder_internal.upgrade_mark IS
+'Empty. pg_upgrade creates its foreign key after all tables, partitions and triggers: see are_upgraded().';
+
 -- A set of 10,000 ranges has 210 kB. The default compression makes 73 kB of it in 50 ms, lz4 90 kB in 1 ms.
 DO $$
 BEGIN
@@ -234,12 +238,16 @@ END $$;
 
 CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.feed_table
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
+ALTER TABLE inorder_internal.feed_table ENABLE ALWAYS TRIGGER leave_out_missing;
 CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.feed
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
+ALTER TABLE inorder_internal.feed ENABLE ALWAYS TRIGGER leave_out_missing;
 CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.worker_batch
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
+ALTER TABLE inorder_internal.worker_batch ENABLE ALWAYS TRIGGER leave_out_missing;
 CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.counted_table
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
+ALTER TABLE inorder_internal.counted_table ENABLE ALWAYS TRIGGER leave_out_missing;
 
 ---------------------------------------------------------------------------
 -- Privileges
@@ -337,6 +345,17 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.check_reader(oid, regclass) IS
 'Internal function. Error (insufficient_privilege) unless the caller may read the table.';
 
+CREATE FUNCTION inorder_internal.has_unfinished(f inorder_internal.feed)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (f.pending).transactions IS NOT NULL
+        OR EXISTS (SELECT FROM inorder_internal.worker_batch AS b WHERE b.feed = f.id);
+END $$;
+COMMENT ON FUNCTION inorder_internal.has_unfinished(inorder_internal.feed) IS
+'Internal function. Whether a feed has unfinished batches, also such as are set aside.';
+
 CREATE FUNCTION inorder_internal.sweep()
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -348,10 +367,8 @@ BEGIN
     END IF;
     DELETE FROM inorder_internal.feed WHERE id IN (
         SELECT f.id FROM inorder_internal.feed AS f
-        WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation) FOR UPDATE SKIP LOCKED);
-    DELETE FROM inorder_internal.worker_batch WHERE (feed, number) IN (
-        SELECT b.feed, b.number FROM inorder_internal.worker_batch AS b
-        WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = b.relation) FOR UPDATE SKIP LOCKED);
+        WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation)
+          AND NOT inorder_internal.has_unfinished(f) FOR UPDATE SKIP LOCKED);
     DELETE FROM inorder_internal.share_worker WHERE (feed, share) IN (
         SELECT w.feed, w.share FROM inorder_internal.share_worker AS w
         WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = w.relation) FOR UPDATE SKIP LOCKED);
@@ -366,4 +383,4 @@ BEGIN
         WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = p.relation) FOR UPDATE SKIP LOCKED);
 END $$;
 COMMENT ON FUNCTION inorder_internal.sweep() IS
-'Internal function. Delete the state of dropped tables.';
+'Internal function. Delete the state of dropped tables. A feed with unfinished batches stays until its owner drops it.';

@@ -234,24 +234,45 @@ END;
 COMMENT ON FUNCTION inorder_internal.order_definition(inorder_internal.feed_table) IS
 'Internal function. The columns that distinguish rows of one transaction, with everything that determines their order.';
 
-CREATE FUNCTION inorder_internal.guarded(relation regclass)
+CREATE FUNCTION inorder_internal.version(writer xid, place tid, catalog regclass, is_placed boolean)
+RETURNS bigint
+LANGUAGE sql STABLE
+-- One transaction may change a row several times. Until it ends, the place of the row is needed, too, which a later
+-- version does not have. VACUUM FULL, which moves rows, gives the catalog another file.
+RETURN CASE WHEN is_placed OR age(writer) <= 0
+            THEN ((hashtext(concat(place, pg_relation_filenode(catalog))) & 1048575) + 1048576)::bigint << 32
+            ELSE 0::bigint END | writer::text::bigint;
+COMMENT ON FUNCTION inorder_internal.version(xid, tid, regclass, boolean) IS
+'Internal function. A version of a row of the catalog: the transaction that wrote it and, if that has not ended before '
+'this one began, or if is_placed, its place: below 2^53, which a double holds exactly.';
+
+CREATE FUNCTION inorder_internal.are_versions(known text[], placed bigint[])
+RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN known IS NOT DISTINCT FROM placed::text[] OR cardinality(known) = cardinality(placed) AND NOT EXISTS (
+    SELECT FROM ROWS FROM (unnest(known), unnest(placed)) AS v(known, placed)
+    WHERE v.known <> v.placed::text AND v.known <> (v.placed & 4294967295)::text);
+COMMENT ON FUNCTION inorder_internal.are_versions(text[], bigint[]) IS
+'Internal function. Whether versions that were stored, some with their place, are these, all with theirs.';
+
+CREATE FUNCTION inorder_internal.guarded(relation regclass, is_placed boolean)
 RETURNS bigint[]
 LANGUAGE sql STABLE STRICT
 -- Disabling a trigger and enabling it again, or changing an expression and restoring it, leaves no other trace.
 BEGIN ATOMIC
-    SELECT array_agg(g.xmin::text::bigint ORDER BY g.tgname) || array_agg(d.xmin::text::bigint)
-                                                                FILTER (WHERE d.oid IS NOT NULL)
+    SELECT array_agg(inorder_internal.version(g.xmin, g.ctid, 'pg_trigger'::regclass, is_placed) ORDER BY g.tgname)
+           || array_agg(inorder_internal.version(d.xmin, d.ctid, 'pg_attrdef'::regclass, is_placed))
+              FILTER (WHERE d.oid IS NOT NULL)
     FROM pg_trigger AS g
     LEFT JOIN pg_attribute AS a ON g.tgname = 'zz_inorder_guard' AND a.attrelid = g.tgrelid AND a.attnum = g.tgattr[0]
                                    AND a.attgenerated = 's'
     LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
     WHERE g.tgrelid = relation AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_update');
 END;
-COMMENT ON FUNCTION inorder_internal.guarded(regclass) IS
-'Internal function. The transactions that last created or changed the triggers of the guard and the expression of the '
-'column with the number.';
+COMMENT ON FUNCTION inorder_internal.guarded(regclass, boolean) IS
+'Internal function. The versions of the triggers of the guard and of the expression of the column with the number.';
 
-CREATE FUNCTION inorder_internal.members(t inorder_internal.feed_table)
+CREATE FUNCTION inorder_internal.members(t inorder_internal.feed_table, is_placed boolean DEFAULT false)
 RETURNS @extschema@.feed_member[]
 LANGUAGE sql STABLE
 -- Renaming a partition keeps its oid; restoring a dump keeps its name. A partition that was detached, filled and
@@ -260,13 +281,15 @@ BEGIN ATOMIC
     WITH RECURSIVE tree AS (
         SELECT (t).relation::oid AS relid, '{}'::bigint[] AS attached
         UNION ALL
-        SELECT i.inhrelid, p.attached || i.xmin::text::bigint
+        SELECT i.inhrelid,
+               p.attached || inorder_internal.version(i.xmin, i.ctid, 'pg_inherits'::regclass, is_placed)
         FROM tree AS p CROSS JOIN LATERAL (
-            SELECT h.inhrelid, h.xmin FROM pg_inherits AS h
+            SELECT h.inhrelid, h.xmin, h.ctid FROM pg_inherits AS h
             WHERE h.inhparent = p.relid AND NOT h.inhdetachpending OFFSET 0::bigint) AS i
     )
     SELECT array_agg(ROW(c.oid, format('%I.%I'::text, n.nspname, c.relname), (SELECT inorder_internal.server_system()),
-                         tree.attached, inorder_internal.guarded(c.oid::regclass),
+                         tree.attached,
+                         inorder_internal.guarded(c.oid::regclass, is_placed),
                          CASE WHEN c.oid = (t).relation THEN inorder_internal.order_definition(t)
                          END)::@extschema@.feed_member ORDER BY c.oid)
     FROM tree
@@ -274,27 +297,44 @@ BEGIN ATOMIC
                         WHERE k.oid = tree.relid OFFSET 0::bigint) AS c
     JOIN pg_namespace AS n ON n.oid = c.relnamespace;
 END;
-COMMENT ON FUNCTION inorder_internal.members(inorder_internal.feed_table) IS
-'Internal function. The table and its partitions, to be stored in a position.';
+COMMENT ON FUNCTION inorder_internal.members(inorder_internal.feed_table, boolean) IS
+'Internal function. The table and its partitions, to be stored in a position; if is_placed, to be compared with those.';
 
-CREATE FUNCTION inorder_internal.new_members(t inorder_internal.feed_table, known @extschema@.feed_member[])
+CREATE FUNCTION inorder_internal.are_upgraded(placed bigint[])
+RETURNS boolean
+LANGUAGE sql STABLE
+RETURN NOT EXISTS (
+    SELECT FROM unnest(placed) AS v JOIN pg_constraint AS c ON age((v & 4294967295)::text::xid) < age(c.xmin)
+    WHERE c.conrelid = 'inorder_internal.upgrade_mark'::regclass AND c.contype = 'f'::"char");
+COMMENT ON FUNCTION inorder_internal.are_upgraded(bigint[]) IS
+'Internal function. Whether versions are those that pg_upgrade made: nothing has changed them since.';
+
+CREATE FUNCTION inorder_internal.new_members(
+    t inorder_internal.feed_table, known @extschema@.feed_member[], origin text
+)
 RETURNS TABLE (member regclass, was_attached boolean)
 LANGUAGE sql STABLE
--- Compared by name only if the table itself is of another server: in a restored database, not for a new table here.
+-- Compared by name only if the table itself is of another server: in a restored database, not for a new table here. A
+-- feed has an origin of another server only after pg_upgrade; a reader who leaves it out has accepted what changed.
 BEGIN ATOMIC
     SELECT m.relation::regclass,
            EXISTS (SELECT FROM unnest(known) AS k
-                   WHERE k.relation = m.relation AND k.system = m.system AND k.attached = m.attached)
-    FROM unnest(inorder_internal.members(t)) AS m
+                   WHERE k.relation = m.relation
+                     AND CASE WHEN k.system = m.system
+                              THEN inorder_internal.are_versions(k.attached::text[], m.attached)
+                              ELSE inorder_internal.are_upgraded(m.attached) END)
+    FROM unnest(inorder_internal.members(t, true)) AS m
     WHERE NOT EXISTS (
         SELECT FROM unnest(known) AS k
-        WHERE k.relation = m.relation AND k.system = m.system AND k.attached = m.attached
-              AND k.guarded IS NOT DISTINCT FROM m.guarded
-           OR k.name = m.name AND NOT EXISTS (
-               SELECT FROM unnest(known) AS r
-               WHERE r.relation = (t).relation::oid AND r.system = inorder_internal.server_system()));
+        WHERE k.relation = m.relation AND k.system = m.system
+              AND inorder_internal.are_versions(k.attached::text[], m.attached)
+              AND inorder_internal.are_versions(k.guarded::text[], m.guarded)
+           OR k.name = m.name AND (origin IS NULL OR inorder_internal.are_upgraded(m.attached || m.guarded))
+              AND NOT EXISTS (
+                  SELECT FROM unnest(known) AS r
+                  WHERE r.relation = (t).relation::oid AND r.system = inorder_internal.server_system()));
 END;
-COMMENT ON FUNCTION inorder_internal.new_members(inorder_internal.feed_table, @extschema@.feed_member[]) IS
+COMMENT ON FUNCTION inorder_internal.new_members(inorder_internal.feed_table, @extschema@.feed_member[], text) IS
 'Internal function. Tables whose attachment or guard differs from that stored in a position (in a restored database: '
 'whose name is not stored); and whether only the guard differs.';
 

@@ -322,9 +322,11 @@ RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    DELETE FROM inorder_internal.worker_batch AS b
-    WHERE b.feed = drop_aside.feed AND b.number = drop_aside.batch AND b.set_aside IS NOT NULL AND b.written_here;
+    PERFORM FROM inorder_internal.worker_batch AS b
+    WHERE b.feed = drop_aside.feed AND b.number = drop_aside.batch AND b.set_aside IS NOT NULL AND b.written_here
+    FOR UPDATE;
     IF FOUND THEN
+        DELETE FROM inorder_internal.worker_batch AS b WHERE b.feed = drop_aside.feed AND b.number = drop_aside.batch;
         RETURN true;
     ELSIF EXISTS (SELECT FROM inorder_internal.worker_batch AS b
                   WHERE b.feed = drop_aside.feed AND b.number = drop_aside.batch AND b.written_here) THEN
@@ -351,6 +353,40 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION inorder_internal.retry_batch(text, bigint, bigint) IS
 'Internal function. Let workers have a batch that was set aside.';
+
+---------------------------------------------------------------------------
+-- Bodies of public functions, which run as the owner of the state (src/as_owner.c), or in the SQL edition as the caller
+---------------------------------------------------------------------------
+
+CREATE FUNCTION inorder_internal.feed_fail_batch(
+    caller oid, name text, batch bigint, token bigint, reason text, retry_after interval, owner regrole
+)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    feed bigint := inorder_internal.find_feed(name, coalesce(owner::oid, caller), caller);
+BEGIN
+    RETURN (SELECT inorder_internal.fail_batch(f.name, feed, batch, token, reason, retry_after)
+            FROM inorder_internal.feed_state(feed, caller, false, false) AS f);
+END $$;
+COMMENT ON FUNCTION inorder_internal.feed_fail_batch(oid, text, bigint, bigint, text, interval, regrole) IS
+'Internal function. The body of feed_fail_batch().';
+
+CREATE FUNCTION inorder_internal.feed_retry_batch(caller oid, name text, batch bigint, owner regrole)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    feed bigint := inorder_internal.taken_feed(caller, name, owner);
+BEGIN
+    PERFORM inorder_internal.retry_batch(f.name, feed, batch)
+    FROM inorder_internal.feed_state(feed, caller, false, false) AS f;
+END $$;
+COMMENT ON FUNCTION inorder_internal.feed_retry_batch(oid, text, bigint, regrole) IS
+'Internal function. The body of feed_retry_batch().';
 
 ---------------------------------------------------------------------------
 -- Public functions
@@ -396,7 +432,7 @@ CREATE FUNCTION @extschema@.feed_fail_batch(
     name text, batch bigint, token bigint, reason text, retry_after interval DEFAULT '0', owner regrole DEFAULT NULL
 )
 RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_fail_batch(text, bigint, bigint, text, interval, regrole) IS
 'Return a worker''s batch that cannot be processed. After the given time the next worker that asks gets it. Returns '
 'true if it was set aside instead, since it has been tried max_tries times. The view feed_batches shows the reason.
@@ -407,7 +443,7 @@ Requires the privilege to move the feed. Range: reason is truncated to 2000 char
 
 CREATE FUNCTION @extschema@.feed_retry_batch(name text, batch bigint, owner regrole DEFAULT NULL)
 RETURNS void
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_retry_batch(text, bigint, regrole) IS
 'Let workers have a batch again that was set aside; its tries count from 0.
 Requires the privilege to move the feed. Errors: undefined_object, insufficient_privilege, '

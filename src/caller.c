@@ -99,12 +99,15 @@ note_finish(QueryDesc *query)
 	PG_END_TRY();
 }
 
-/* Once for each session */
+/* Once for each process: the server looks feed_read up again after any change of it, below the hooks of others by then */
 void
 watch_runs(void)
 {
-	if (next_run == note_run || ExecutorRun_hook == note_run)
+	static bool watching = false;
+
+	if (watching)
 		return;
+	watching = true;
 	next_run = ExecutorRun_hook;
 	ExecutorRun_hook = note_run;
 	next_finish = ExecutorFinish_hook;

@@ -68,6 +68,14 @@
 #define transam_variables ShmemVariableCache
 #endif
 
+/* and what compares search_path with what it was */
+#include "catalog/namespace.h"
+#if PG_VERSION_NUM >= 170000
+#define is_search_path_of_now(path) SearchPathMatchesCurrentEnvironment(path)
+#else
+#define is_search_path_of_now(path) OverrideSearchPathMatchesCurrent(path)
+#endif
+
 /* 16 lets making a range report an error without raising it */
 #if PG_VERSION_NUM >= 160000
 #define serialize_range(type, lower, upper) range_serialize(type, lower, upper, false, NULL)

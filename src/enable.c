@@ -35,6 +35,7 @@ static StateCall describe = {
 static StateCall known = {
 	"SELECT t, t.ordered FROM inorder_internal.feed_table AS t WHERE t.relation = $1"
 };
+static StateCall members_before = {"SELECT inorder_internal.members($1, true)"};
 static StateCall members = {"SELECT inorder_internal.members($1)"};
 static StateCall renew = {"SELECT inorder_internal.renew_members($1, $2, $3)"};
 static StateCall guard_truncate = {"SELECT ARRAY(SELECT s FROM inorder_internal.truncate_statements($1) AS s)"};
@@ -125,7 +126,7 @@ make_guard(const Table *table)
 	Value		nothing;
 
 	if (stood)
-		state_call(&members, 1, &was.description, 1, &before);
+		state_call(&members_before, 1, &was.description, 1, &before);
 	run_all(&unguard, 1, &relation);
 	run_all(&guard, 1, &table->description);
 	state_call(&members, 1, &table->description, 1, &after);
@@ -163,12 +164,7 @@ enable_table(Oid relation, Value key_column)
 	Table		table;
 
 	must_own(argument);
-	if (IsolationUsesXactSnapshot())
-		ereport(ERROR,
-				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-				 errmsg("feed_enable needs READ COMMITTED, not %s",
-						XactIsoLevel == XACT_SERIALIZABLE ? "SERIALIZABLE" : "REPEATABLE READ"),
-				 errdetail("Rows that came without the guard since this transaction began would not be looked at.")));
+	require_read_committed("feed_enable", "Rows that came without the guard since this transaction began would not be looked at.");
 	lock_table(relation, lock_to_enable(relation));
 	state_call(&describe, 2, (Value[]) {argument, key_column}, 3, found);
 	table = (Table) {.oid = relation, .description = found[0], .ordered = DatumGetBool(found[1].value)};
@@ -213,6 +209,7 @@ feed_disable(PG_FUNCTION_ARGS)
 	Value		relation = relation_value(oid);
 	Value		nothing;
 
+	require_read_committed("feed_disable", "Feeds that were created since this transaction began would not be seen.");
 	lock_table(oid, AccessExclusiveLock);
 	state_call(&forget, 1, &relation, 1, &nothing);
 	run_all(&unguard, 1, &relation);

@@ -16,7 +16,6 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
 #include "utils/multirangetypes.h"
 
 #include "caller.h"
@@ -29,10 +28,6 @@
 #include "workers.h"
 
 PG_FUNCTION_INFO_V1(feed_create);
-PG_FUNCTION_INFO_V1(feed_drop);
-PG_FUNCTION_INFO_V1(feed_rename);
-PG_FUNCTION_INFO_V1(feed_grant);
-PG_FUNCTION_INFO_V1(feed_revoke);
 PG_FUNCTION_INFO_V1(feed_claim);
 PG_FUNCTION_INFO_V1(feed_seek_to);
 PG_FUNCTION_INFO_V1(feed_seek_start);
@@ -40,9 +35,9 @@ PG_FUNCTION_INFO_V1(feed_peek);
 PG_FUNCTION_INFO_V1(feed_apply);
 PG_FUNCTION_INFO_V1(feed_next_batch);
 PG_FUNCTION_INFO_V1(feed_batch_rows);
-PG_FUNCTION_INFO_V1(feed_finish_batch);
 PG_FUNCTION_INFO_V1(feed_wait);
 PG_FUNCTION_INFO_V1(session_lives);
+PG_FUNCTION_INFO_V1(lock_feed);
 PG_FUNCTION_INFO_V1(seen_feeds);
 
 /* The usual case in one query each; all others, and every error, are for the functions after them. */
@@ -70,9 +65,6 @@ static StateCall state = {
 };
 static StateCall check_name = {"SELECT inorder_internal.check_name($1)"};
 static StateCall create = {"SELECT inorder_internal.create_feed($1, $2, $3, $4, $5, $6, $7)"};
-static StateCall drop = {"SELECT inorder_internal.drop_feed($1, $2)"};
-static StateCall rename_to = {"SELECT inorder_internal.rename_feed($1, $2, $3)"};
-static StateCall set_mover = {"SELECT inorder_internal.set_mover($1, $2, $3, $4)"};
 static StateCall seek_to = {"SELECT inorder_internal.seek_to($1, $2, $3)"};
 static StateCall seek_start = {"SELECT inorder_internal.seek_start($1, $2, $3)"};
 static StateCall move = {"SELECT inorder_internal.move_feed($1, $2, $3, $4)"};
@@ -126,11 +118,12 @@ look_at(Feed *feed, Need need)
 		prove_ground(&feed->table);
 }
 
-/* Readers of one feed take turns */
-static void
-lock_feed(const Feed *feed)
+/* lock_feed(feed bigint): readers of one feed take turns */
+Datum
+lock_feed(PG_FUNCTION_ARGS)
 {
-	state_lock("feed", (Oid) DatumGetInt64(feed->id.value));
+	state_lock("feed", (Oid) PG_GETARG_INT64(0));
+	PG_RETURN_VOID();
 }
 
 Feed
@@ -138,7 +131,7 @@ take_feed(FunctionCallInfo fcinfo, int owner, Need need)
 {
 	Feed		feed = find_feed(fcinfo, owner);
 
-	lock_feed(&feed);
+	state_lock("feed", (Oid) DatumGetInt64(feed.id.value));
 	/* Not after the snapshot in which rows are looked for */
 	feed.asked = value_of(TimestampTzGetDatum(IsolationUsesXactSnapshot() ? GetCurrentTransactionStartTimestamp() :
 											  GetCurrentTimestamp()), TIMESTAMPTZOID);
@@ -224,62 +217,6 @@ feed_create(PG_FUNCTION_ARGS)
 	state_call(&create, 7,
 			   (Value[]) {name, caller_value(), relation_value(relation), position, value_of(BoolGetDatum(whole), BOOLOID), column, shares},
 			   1, &nothing);
-	PG_RETURN_VOID();
-}
-
-/* feed_drop(name text, owner regrole) */
-Datum
-feed_drop(PG_FUNCTION_ARGS)
-{
-	Feed		feed = find_feed(fcinfo, 1);
-	Value		nothing;
-
-	lock_feed(&feed);
-	state_call(&drop, 2, (Value[]) {feed.id, caller_value()}, 1, &nothing);
-	PG_RETURN_VOID();
-}
-
-/* feed_rename(name text, new_name text, owner regrole) */
-Datum
-feed_rename(PG_FUNCTION_ARGS)
-{
-	Feed		feed = find_feed(fcinfo, 2);
-	Value		new_name = argument_value(fcinfo, 1, TEXTOID);
-	Value		nothing;
-
-	state_call(&check_name, 1, &new_name, 1, &nothing);
-	lock_feed(&feed);
-	state_call(&rename_to, 3, (Value[]) {feed.id, caller_value(), new_name}, 1, &nothing);
-	PG_RETURN_VOID();
-}
-
-static void
-change_mover(FunctionCallInfo fcinfo, bool allowed)
-{
-	Feed		feed = find_feed(fcinfo, 2);
-	Value		nothing;
-
-	if (PG_ARGISNULL(1))
-		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("the role must not be null")));
-	lock_feed(&feed);
-	state_call(&set_mover, 4,
-			   (Value[]) {feed.id, caller_value(), argument_value(fcinfo, 1, OIDOID), value_of(BoolGetDatum(allowed), BOOLOID)},
-			   1, &nothing);
-}
-
-/* feed_grant(name text, to_role regrole, owner regrole) */
-Datum
-feed_grant(PG_FUNCTION_ARGS)
-{
-	change_mover(fcinfo, true);
-	PG_RETURN_VOID();
-}
-
-/* feed_revoke(name text, from_role regrole, owner regrole) */
-Datum
-feed_revoke(PG_FUNCTION_ARGS)
-{
-	change_mover(fcinfo, false);
 	PG_RETURN_VOID();
 }
 
@@ -430,14 +367,15 @@ feed_apply(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64((int64) processed);
 }
 
-/* What leaves the database must not be taken back by a crash: neither the rows nor the batch itself. */
+/*
+ * What leaves the database must not be taken back by a crash: neither the rows
+ * nor the batch itself, whatever synchronous_commit is or will be.
+ */
 void
 make_durable(void)
 {
 	flush_wal_to_end();
-	if (synchronous_commit == SYNCHRONOUS_COMMIT_OFF)
-		(void) set_config_option("synchronous_commit", "local", PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_LOCAL, true, 0, false);
+	ForceSyncCommit();
 }
 
 Value
@@ -531,32 +469,6 @@ feed_batch_rows(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	read_batch(&feed.table, batch, fcinfo);
 	return (Datum) 0;
-}
-
-/* feed_finish_batch(name text, batch bigint, owner regrole, token bigint) -> boolean */
-Datum
-feed_finish_batch(PG_FUNCTION_ARGS)
-{
-	Value		number = argument_value(fcinfo, 1, INT8OID);
-	Feed		feed;
-
-	if (!PG_ARGISNULL(3))
-	{
-		finish_worker_batch(fcinfo);
-		PG_RETURN_BOOL(true);
-	}
-	feed = take_feed(fcinfo, 2, NEED_NOTHING);
-
-	/* Its answer was lost, perhaps. No batch has the number 0, which a feed has finished that has finished none. */
-	if (!number.null && DatumGetInt64(number.value) != 0 &&
-		DatumGetInt64(number.value) == DatumGetInt64(feed.finished.value))
-		PG_RETURN_BOOL(false);
-	if (drop_aside(&feed, number))
-		PG_RETURN_BOOL(true);
-	expect_pending(&feed, number);
-	feed.asked = null_of(TIMESTAMPTZOID);
-	move_feed(&feed, feed.pending);
-	PG_RETURN_BOOL(true);
 }
 
 /* Whether feed_next_batch would return a batch now; one of another session is waited for */

@@ -145,11 +145,13 @@ check_partitions(const Ground *ground, Snapshot snapshot)
 
 	if (ground->tree_count == 1 && get_rel_relkind(ground->relation) != RELKIND_PARTITIONED_TABLE)
 		return;
+	snapshot = RegisterSnapshot(snapshot);	/* that of the transaction may be nobody's */
 	inherits = table_open(InheritsRelationId, AccessShareLock);
 	for (int i = 0; i < ground->tree_count; i++)
 		if (get_rel_relkind(ground->tree[i]) == RELKIND_PARTITIONED_TABLE)
 			count += count_children(inherits, ground, ground->tree[i], snapshot);
 	table_close(inherits, AccessShareLock);
+	UnregisterSnapshot(snapshot);
 	if (count != ground->tree_count)
 		refuse_snapshot(ground->relation, "got partitions", ROWS_ELSEWHERE);
 }

@@ -118,6 +118,8 @@ refuse_key(Relation table, AttrNumber column, const char *what, const char *key,
 			 errmsg("%s %s was not made by this transaction", what, key),
 			 errdetail("The feed on \"%s\" delivers rows by the transaction number in column \"%s\"; this one says %s, the current one is %llu.",
 					   RelationGetRelationName(table), column_name(table, column), said, (unsigned long long) current),
+			 SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA ?
+			 errhint("A table that was enabled here receives no rows of a publisher: call feed_disable(), or in a clone of the publisher see \"Logical replication\" in the manual.") :
 			 errhint("Leave the column to its default, %s().", function),
 			 errtablecol(table, column)));
 }
@@ -156,7 +158,7 @@ check_insert(TriggerData *data)
 	Datum		value;
 	Oid			type;
 
-	refuse_restored(table, current);
+	refuse_restored(RelationGetRelid(table), data->tg_trigger, current);
 	value = slot_getattr(data->tg_trigslot, column, &is_null);
 	type = TupleDescAttr(RelationGetDescr(table), column - 1)->atttypid;
 
@@ -218,6 +220,17 @@ refuse_removal(TriggerData *data, const char *command)
 			 errtable(data->tg_relation)));
 }
 
+static void
+check(TriggerData *data)
+{
+	if (TRIGGER_FIRED_BY_INSERT(data->tg_event))
+		check_insert(data);
+	else if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
+		check_update(data);
+	else
+		refuse_removal(data, TRIGGER_FIRED_BY_DELETE(data->tg_event) ? "delete from" : "truncate");
+}
+
 /* feed_guard() -> trigger */
 Datum
 feed_guard(PG_FUNCTION_ARGS)
@@ -231,14 +244,8 @@ feed_guard(PG_FUNCTION_ARGS)
 	if ((TRIGGER_FIRED_BY_INSERT(data->tg_event) || TRIGGER_FIRED_BY_UPDATE(data->tg_event)) &&
 		!TRIGGER_FIRED_FOR_ROW(data->tg_event))
 		refuse_trigger(data->tg_trigger, "is not for each row");
-	if (TRIGGER_FIRED_BY_INSERT(data->tg_event))
-		check_insert(data);
-	else if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
-		check_update(data);
-	else if (TRIGGER_FIRED_BY_DELETE(data->tg_event))
-		refuse_removal(data, "delete from");
-	else
-		refuse_removal(data, "truncate");
+	if (!is_receiving(data->tg_relation, data->tg_trigger))
+		check(data);
 	return PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple);
 }
 

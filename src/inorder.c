@@ -24,8 +24,9 @@
  *	  rights.c		what a role may do with a table
  *	  version.c		whether this library and the SQL fit together
  *	  state.c		calls of internal functions, as the owner of the state
+ *	  as_owner.c	public functions whose bodies, in SQL, run as the owner of the state
  *	  table_ref.c	how the state names a table
- *	  limit.c		LIMIT over the rows of feed_apply
+ *	  limit.c		whether a statement reads the rows of feed_apply
  *	  query.c		queries over one table, with the rights of the caller
  *	  ground.c		what a read stands on, proved before it
  *	  leaf.c		what is proved of a table that holds rows

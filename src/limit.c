@@ -1,10 +1,11 @@
 /*
  * limit.c
- *	  LIMIT over the rows that a statement is given as the table "batch".
+ *	  Whether a statement reads the rows that it is given as the table "batch".
  *
  * feed_apply moves the position over the whole batch.  A statement that reads
- * it below LIMIT or OFFSET only would lose the rest.  What it leaves out
- * otherwise (WHERE, a join, an aggregate), it has said itself.
+ * another table of that name would lose all of it, one that reads it below LIMIT
+ * or OFFSET only would lose the rest.  What it leaves out otherwise (WHERE, a
+ * join, an aggregate), it has said itself.
  */
 #include "postgres.h"
 
@@ -146,13 +147,25 @@ reads_of(Level *level, bool limited)
 	return search.reads;
 }
 
+/* Of a statement that rules have made several of, one that reads all rows is enough. */
 void
-check_batch_limit(Query *statement)
+check_batch_is_read(List *queries)
 {
-	if (reads_of(&(Level) {statement, NULL}, false) == READ_BELOW_LIMIT)
+	Reads		reads = NOT_READ;
+	ListCell   *cell;
+
+	foreach(cell, queries)
+		reads = Max(reads, reads_of(&(Level) {lfirst_node(Query, cell), NULL}, false));
+	if (reads == READ_BELOW_LIMIT)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("the statement reads the batch below LIMIT, OFFSET or FETCH FIRST only"),
 				 errdetail("The position moves over the whole batch, also over the rows that are left out."),
 				 errhint("Limit the rows by max_rows, as in feed_apply(name, statement, 10).")));
+	if (reads == NOT_READ)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the statement does not read the batch"),
+				 errdetail("The position moves over the whole batch."),
+				 errhint("Read it by its name without a schema, as in SELECT count(*) FROM batch. To skip all rows so far, call feed_seek(name, 'now').")));
 }

@@ -1,12 +1,12 @@
 /*
  * limit.h
- *	  LIMIT over the rows that a statement is given as the table "batch".
+ *	  Whether a statement reads the rows that it is given as the table "batch".
  */
 #ifndef INORDER_LIMIT_H
 #define INORDER_LIMIT_H
 
 #include "nodes/parsenodes.h"
 
-extern void check_batch_limit(Query *statement);
+extern void check_batch_is_read(List *queries);
 
 #endif							/* INORDER_LIMIT_H */

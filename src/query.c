@@ -19,6 +19,7 @@
 #include "catalog/pg_type_d.h"
 #include "executor/tstoreReceiver.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "tcop/dest.h"
 #include "utils/builtins.h"
@@ -27,6 +28,7 @@
 #include "utils/lsyscache.h"
 #include "utils/plancache.h"
 
+#include "compat.h"
 #include "ground.h"
 #include "limit.h"
 #include "query.h"
@@ -182,10 +184,16 @@ check_query(Query *query, const Table *table)
 			 errdetail("Its name leads to another relation, or reading it would run functions or policies that others made.")));
 }
 
+static CachedPlanSource *
+source_of(SPIPlanPtr plan)
+{
+	return (CachedPlanSource *) linitial(SPI_plan_get_plan_sources(plan));
+}
+
 static List *
 queries_of(SPIPlanPtr plan)
 {
-	return ((CachedPlanSource *) linitial(SPI_plan_get_plan_sources(plan)))->query_list;
+	return source_of(plan)->query_list;
 }
 
 static SPIPlanPtr
@@ -312,11 +320,37 @@ batch_of(Query *query)
 	return NULL;
 }
 
+/* Nothing is left of a statement where a rule says DO INSTEAD NOTHING. */
 static void
-check_statement(Query *statement, const Table *table)
+check_statement(List *queries, const Table *table)
 {
-	check_query(batch_of(statement), table);
-	check_batch_limit(statement);
+	if (queries != NIL)
+		check_query(batch_of(linitial_node(Query, queries)), table);
+	check_batch_is_read(queries);
+}
+
+/*
+ * A plan that is not kept is parsed again only where the schemas of the
+ * search_path have become others, which nothing shows before the next look at
+ * it, when it is executed: so what was checked here is what runs.
+ */
+static SPIPlanPtr
+checked_plan(const Table *table, const char *text)
+{
+	SPIPlanPtr	plan;
+
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		plan = prepare_text(text, CURSOR_OPT_PARALLEL_OK);
+		if (list_length(SPI_plan_get_plan_sources(plan)) != 1)
+			ereport(ERROR,
+					(errcode(ERRCODE_SYNTAX_ERROR),
+					 errmsg("cannot run several statements over one batch"),
+					 errhint("Further statements can follow in the same transaction.")));
+		check_statement(queries_of(plan), table);
+	} while (!is_search_path_of_now(source_of(plan)->search_path));
+	return plan;
 }
 
 /* Run a statement over the rows of a query, called batch, with the search_path of the caller; returns how many rows it processed */
@@ -330,14 +364,7 @@ query_batch(const Table *table, const char *query, const char *statement)
 
 	SPI_connect();
 	nest = begin_settings(table, applying);
-	plan = prepare_text(psprintf("WITH batch AS NOT MATERIALIZED (%s) %s", query, statement), CURSOR_OPT_PARALLEL_OK);
-	if (list_length(SPI_plan_get_plan_sources(plan)) != 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_SYNTAX_ERROR),
-				 errmsg("cannot run several statements over one batch"),
-				 errhint("Further statements can follow in the same transaction.")));
-	if (queries_of(plan) != NIL)	/* nothing is left of it where a rule says DO INSTEAD NOTHING */
-		check_statement(linitial_node(Query, queries_of(plan)), table);
+	plan = checked_plan(table, psprintf("WITH batch AS NOT MATERIALIZED (%s) %s", query, statement));
 	code = SPI_execute_plan(plan, NULL, NULL, false, 0);
 	if (code < 0)
 		elog(ERROR, "could not execute the statement: %s", SPI_result_code_string(code));

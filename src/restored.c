@@ -15,6 +15,9 @@
  * answer when the server says that something about the table has changed.  A
  * row that the extension wrote here stays so until it is deleted, which
  * feed_disable() does, or a DROP: with either the triggers go.
+ *
+ * On a subscriber rows of the state come by replication, or not at all.  Neither
+ * is written here, so until feed_rebase() the table may receive rows of its publisher.
  */
 #include "postgres.h"
 
@@ -23,8 +26,9 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
-#include "catalog/partition.h"
+#include "catalog/pg_trigger.h"
 #include "catalog/pg_type_d.h"
+#include "commands/trigger.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
@@ -61,12 +65,13 @@ is_written_here(PG_FUNCTION_ARGS)
 typedef struct Known
 {
 	Oid			table;
+	Oid			guard;			/* the trigger that asked: anybody may make another one */
 	uint64		transaction;	/* in which that is known; 0 for all */
 	SubTransactionId savepoint; /* and in which part of it */
 } Known;
 
 static HTAB *known_tables = NULL;
-static Oid	last_table = InvalidOid;	/* the last one of those known in all transactions */
+static Oid	last_guard = InvalidOid;	/* the last one of those known in all transactions */
 static uint64 changes = 0;
 
 /* Everything is forgotten where the server does not say what has changed. */
@@ -77,7 +82,7 @@ forget(Datum argument, Oid table)
 	Known	   *known;
 
 	changes++;
-	last_table = InvalidOid;
+	last_guard = InvalidOid;
 	if (OidIsValid(table))
 	{
 		(void) hash_search(known_tables, &table, HASH_REMOVE, NULL);
@@ -172,63 +177,95 @@ say_restored(Oid table)
 			 errhint("Let its owner call feed_rebase(%s).", quote_literal_cstr(name))));
 }
 
-/* Of a table, or of the one above it that was made readable with all its partitions */
-static Found
-look_up_tree(Oid table, bool is_partition)
+/*
+ * The table that a guard was made for: a partition inherits that of the one above
+ * it that was made readable.  What the state says of the partition itself does
+ * not count: a restore brings nothing of it, so somebody has inserted it.
+ */
+static Oid
+guarded_table(Oid guard)
 {
-	List	   *above = is_partition ? get_partition_ancestors(table) : NIL;
-	ListCell   *cell;
-	Found		found = look_up(table);
+	Relation	triggers = table_open(TriggerRelationId, AccessShareLock);
+	Oid			table = InvalidOid;
 
-	if (found == FOUND_RESTORED)
-		say_restored(table);
-	foreach(cell, above)
+	while (OidIsValid(guard))
 	{
-		Found		more = look_up(lfirst_oid(cell));
+		ScanKeyData key;
+		SysScanDesc scan;
+		HeapTuple	row;
 
-		if (more == FOUND_RESTORED)
-			say_restored(lfirst_oid(cell));
-		found = Max(found, more);
+		ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(guard));
+		scan = systable_beginscan(triggers, TriggerOidIndexId, true, NULL, 1, &key);
+		guard = InvalidOid;
+		if (HeapTupleIsValid(row = systable_getnext(scan)))
+		{
+			table = ((Form_pg_trigger) GETSTRUCT(row))->tgrelid;
+			guard = ((Form_pg_trigger) GETSTRUCT(row))->tgparentid;
+		}
+		systable_endscan(scan);
 	}
-	list_free(above);
-	return found;
+	table_close(triggers, AccessShareLock);
+	return table;
 }
 
 static void
-look(Relation table, uint64 transaction)
+look(Oid oid, const Trigger *guard, uint64 transaction)
 {
-	Oid			oid = RelationGetRelid(table);
 	uint64		before = changes;
-	Found		found = look_up_tree(oid, table->rd_rel->relispartition);
+	Oid			made_for = guarded_table(guard->tgoid);
+	Found		found = look_up(made_for);
 	Known	   *known;
 
+	if (found == FOUND_RESTORED)
+		say_restored(made_for);
 	if (changes != before)
 		return;
 	known = hash_search(known_tables, &oid, HASH_ENTER, NULL);
+	known->guard = guard->tgoid;
 	known->transaction = found == FOUND_WRITTEN_HERE ? 0 : transaction;
 	known->savepoint = GetCurrentSubTransactionId();
 }
 
 static bool
-is_known(const Known *known, uint64 transaction)
+is_known(const Known *known, Oid guard, uint64 transaction)
 {
-	return known->transaction == 0 ||
-		(known->transaction == transaction && known->savepoint == GetCurrentSubTransactionId());
+	return known->guard == guard &&
+		(known->transaction == 0 ||
+		 (known->transaction == transaction && known->savepoint == GetCurrentSubTransactionId()));
+}
+
+/*
+ * Whether rows of a publisher may come and change as they do there: nobody reads
+ * the table here before feed_enable() or feed_rebase(), which looks at all numbers.
+ */
+bool
+is_receiving(Relation table, const Trigger *guard)
+{
+	TriggerDesc *all = table->trigdesc;
+	Found		found;
+
+	if (likely(SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA) || guard->tgoid == last_guard)
+		return false;
+	/* Partitions do not inherit that of TRUNCATE. */
+	for (int i = 0; all != NULL && i < all->numtriggers; i++)
+		if (all->triggers[i].tgfoid == guard->tgfoid && all->triggers[i].tgisclone)
+			guard = &all->triggers[i];
+	found = look_up(guarded_table(guard->tgoid));
+	return found == FOUND_NOTHING || found == FOUND_RESTORED;
 }
 
 /* Error if a table that a row goes into was restored, and its owner has not accepted it by feed_rebase() */
 void
-refuse_restored(Relation table, uint64 transaction)
+refuse_restored(Oid table, const Trigger *guard, uint64 transaction)
 {
-	Oid			oid = RelationGetRelid(table);
 	Known	   *known;
 
-	if (likely(oid == last_table))
+	if (likely(guard->tgoid == last_guard))
 		return;
 	begin_to_know();
-	known = hash_search(known_tables, &oid, HASH_FIND, NULL);
-	if (known == NULL || !is_known(known, transaction))
-		look(table, transaction);
+	known = hash_search(known_tables, &table, HASH_FIND, NULL);
+	if (known == NULL || !is_known(known, guard->tgoid, transaction))
+		look(table, guard, transaction);
 	else if (known->transaction == 0)
-		last_table = oid;
+		last_guard = guard->tgoid;
 }

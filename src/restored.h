@@ -5,8 +5,10 @@
 #ifndef INORDER_RESTORED_H
 #define INORDER_RESTORED_H
 
-#include "utils/relcache.h"
+#include "utils/rel.h"
+#include "utils/reltrigger.h"
 
-extern void refuse_restored(Relation table, uint64 transaction);
+extern bool is_receiving(Relation table, const Trigger *guard);
+extern void refuse_restored(Oid table, const Trigger *guard, uint64 transaction);
 
 #endif							/* INORDER_RESTORED_H */

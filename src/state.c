@@ -41,13 +41,17 @@
 
 #define INTERNAL_SCHEMA "inorder_internal"
 
-/* Who we were */
-typedef struct Self
+/* Error in a transaction whose snapshot stays the same: it does not show what came since */
+void
+require_read_committed(const char *what, const char *detail)
 {
-	Oid			user;
-	int			context;
-	int			nest;
-} Self;
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("%s needs isolation level READ COMMITTED, not %s", what,
+						XactIsoLevel == XACT_SERIALIZABLE ? "SERIALIZABLE" : "REPEATABLE READ"),
+				 errdetail("%s", detail)));
+}
 
 Value
 value_of(Datum value, Oid type)
@@ -158,44 +162,60 @@ lock_state(const char *name, Oid *schema)
 
 /* The superuser who made the extension; read, since it may be another one than the first */
 static Oid
-state_owner(void)
+state_owner(Oid *schema)
 {
-	Oid			schema;
-	Oid			owner = owner_of_table(lock_state("feed", &schema));
+	Oid			owner = owner_of_table(lock_state("feed", schema));
 
-	if (!superuser_arg(owner) || !superuser_arg(owner_of_schema(schema)))
+	if (!superuser_arg(owner) || !superuser_arg(owner_of_schema(*schema)))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("schema \"%s\" does not belong to a superuser", INTERNAL_SCHEMA),
 				 errdetail("It is not the one that the extension made, or was given away.")));
-	check_interface(schema);
+	check_interface(*schema);
 	return owner;
 }
 
-/* What names are found, and how they are written: those that a position remembers are compared as text. */
+/*
+ * What names are found, how these are written (a position remembers them as
+ * text), and how the internal functions are compiled and executed.
+ */
 static const char *const settings[][2] = {
 	{"search_path", "pg_catalog, pg_temp"},
-	{"quote_all_identifiers", "off"}
+	{"quote_all_identifiers", "off"},
+	{"standard_conforming_strings", "on"},
+	{"transform_null_equals", "off"},
+	{"array_nulls", "on"},
+	{"plpgsql.extra_errors", "none"},
+	{"plpgsql.extra_warnings", "none"}
 };
 
-static Self
+/* One that is as it should be is not touched: that takes a tenth of the time. */
+static void
+pin(const char *name, const char *value)
+{
+	const char *now = GetConfigOption(name, true, false);
+
+	if (now != NULL && strcmp(now, value) != 0)
+		(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
+Self
 become_owner(void)
 {
 	Self		self;
-	Oid			owner = state_owner();
+	Oid			owner = state_owner(&self.schema);
 
 	GetUserIdAndSecContext(&self.user, &self.context);
 	SetUserIdAndSecContext(owner, self.context | SECURITY_LOCAL_USERID_CHANGE |
 						   SECURITY_RESTRICTED_OPERATION);
 	self.nest = NewGUCNestLevel();
 	for (int i = 0; i < lengthof(settings); i++)
-		(void) set_config_option(settings[i][0], settings[i][1], PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_SAVE, true, 0, false);
+		pin(settings[i][0], settings[i][1]);
 	show_shards();
 	return self;
 }
 
-static void
+void
 become_self(Self self)
 {
 	AtEOXact_GUC(false, self.nest);

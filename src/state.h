@@ -28,6 +28,18 @@ typedef struct StateCall
 	Oid			types[STATE_ARGUMENTS];
 } StateCall;
 
+/* Who called, while we are the owner of the state */
+typedef struct Self
+{
+	Oid			user;
+	int			context;
+	int			nest;
+	Oid			schema;			/* the internal one, which stays until the transaction ends */
+} Self;
+
+extern Self become_owner(void);
+extern void become_self(Self self);
+
 extern Value value_of(Datum value, Oid type);
 extern Value number_value(int64 number);
 extern Value null_of(Oid type);
@@ -49,6 +61,7 @@ typedef enum StateLock
 	LOCK_SESSION				/* the number of a session, until it ends */
 } StateLock;
 
+extern void require_read_committed(const char *what, const char *detail);
 extern void state_lock(const char *table, Oid object);
 extern bool state_claim(const char *table, Oid object);
 extern Oid	state_session(const char *table);

@@ -25,10 +25,8 @@ table_ref_in(PG_FUNCTION_ARGS)
 {
 	char	   *name = PG_GETARG_CSTRING(0);
 
-	/* What regclass writes for a table that is gone, or was never there */
-	if (name[strspn(name, "0123456789")] == '\0')
-		return DirectFunctionCall1(oidin, CStringGetDatum(name));
-	if (strcmp(name, "-") == 0)
+	/* What regclass writes for a table that is gone, or was never there: here the number may be another's */
+	if (name[strspn(name, "0123456789")] == '\0' || strcmp(name, "-") == 0)
 		PG_RETURN_OID(InvalidOid);
 	PG_RETURN_OID(RangeVarGetRelid(makeRangeVarFromNameList(qualified_name_list(name)), NoLock, true));
 }

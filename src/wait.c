@@ -34,6 +34,7 @@
 #include "utils/wait_event.h"
 
 #include "compat.h"
+#include "state.h"
 #include "wait.h"
 
 #define SHORTEST_MS 1
@@ -112,17 +113,6 @@ timeout_of(FunctionCallInfo fcinfo, int argument)
 	return duration;
 }
 
-/* A snapshot that stays the same shows no rows that come later. */
-static void
-check_isolation(void)
-{
-	if (IsolationUsesXactSnapshot())
-		ereport(ERROR,
-				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-				 errmsg("waiting for rows needs READ COMMITTED, not %s",
-						XactIsoLevel == XACT_SERIALIZABLE ? "SERIALIZABLE" : "REPEATABLE READ")));
-}
-
 /* Until it has come, or the timeout of the calling function has passed */
 bool
 wait_until(Look has_come, FunctionCallInfo fcinfo, int timeout_argument)
@@ -130,7 +120,7 @@ wait_until(Look has_come, FunctionCallInfo fcinfo, int timeout_argument)
 	double		start = now_ms();
 	double		end = start + timeout_of(fcinfo, timeout_argument);
 
-	check_isolation();
+	require_read_committed("waiting for rows", "Rows that come later would not be seen.");
 	for (;;)
 	{
 		uint64		count = ended_count();

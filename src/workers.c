@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/xact.h"
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -23,8 +24,6 @@
 
 PG_FUNCTION_INFO_V1(feed_take_batch);
 PG_FUNCTION_INFO_V1(feed_renew_batch);
-PG_FUNCTION_INFO_V1(feed_fail_batch);
-PG_FUNCTION_INFO_V1(feed_retry_batch);
 PG_FUNCTION_INFO_V1(seen_batches);
 
 #define RESULTS 4				/* number, token, tries, end of the lease */
@@ -43,11 +42,7 @@ static StateCall give = {
 static StateCall add = {"SELECT inorder_internal.add_batch($1, $2, $3, $4)"};
 static StateCall batch_of = {"SELECT b.batch, b.share FROM inorder_internal.batch_of($1, $2) AS b"};
 static StateCall has_free = {"SELECT inorder_internal.has_free($1)"};
-static StateCall finish = {"SELECT inorder_internal.finish_batch($1, $2, $3, $4)"};
 static StateCall renew = {"SELECT inorder_internal.renew_batch($1, $2, $3, $4, $5)"};
-static StateCall fail = {"SELECT inorder_internal.fail_batch($1, $2, $3, $4, $5, $6)"};
-static StateCall drop = {"SELECT inorder_internal.drop_aside($1, $2, $3)"};
-static StateCall retry = {"SELECT inorder_internal.retry_batch($1, $2, $3)"};
 static StateCall seen = {"SELECT b.* FROM inorder_internal.batches_of($1) AS b", .stable = true};
 
 /* An unfinished batch of feed_next_batch() becomes theirs, unless a session has it. */
@@ -159,69 +154,18 @@ feed_take_batch(PG_FUNCTION_ARGS)
 	return row_of(fcinfo, results);
 }
 
-/* The feed of a call by which a worker says something of its batch: known, not locked */
-static Feed
-feed_of_worker(FunctionCallInfo fcinfo, int owner)
-{
-	Feed		feed = find_feed(fcinfo, owner);
-
-	look_at(&feed, NEED_NOTHING);
-	return feed;
-}
-
-void
-finish_worker_batch(FunctionCallInfo fcinfo)
-{
-	Feed		feed = feed_of_worker(fcinfo, 2);
-	Value		nothing;
-
-	state_call(&finish, 4, (Value[]) {feed.name, feed.id, argument_value(fcinfo, 1, INT8OID), argument_value(fcinfo, 3, INT8OID)},
-			   1, &nothing);
-}
-
 /* feed_renew_batch(name text, batch bigint, token bigint, lease interval, owner regrole) -> timestamptz */
 Datum
 feed_renew_batch(PG_FUNCTION_ARGS)
 {
-	Feed		feed = feed_of_worker(fcinfo, 4);
+	Feed		feed = find_feed(fcinfo, 4);
 	Value		lease_end;
 
+	look_at(&feed, NEED_NOTHING);
 	state_call(&renew, 5, (Value[]) {feed.name, feed.id, argument_value(fcinfo, 1, INT8OID), argument_value(fcinfo, 2, INT8OID),
 			   argument_value(fcinfo, 3, INTERVALOID)}, 1, &lease_end);
+	ForceSyncCommit();			/* the worker relies on it, whether or not the server crashes */
 	PG_RETURN_DATUM(lease_end.value);
-}
-
-/* feed_fail_batch(name text, batch bigint, token bigint, reason text, retry_after interval, owner regrole) -> boolean */
-Datum
-feed_fail_batch(PG_FUNCTION_ARGS)
-{
-	Feed		feed = feed_of_worker(fcinfo, 5);
-	Value		aside;
-
-	state_call(&fail, 6, (Value[]) {feed.name, feed.id, argument_value(fcinfo, 1, INT8OID), argument_value(fcinfo, 2, INT8OID),
-			   argument_value(fcinfo, 3, TEXTOID), argument_value(fcinfo, 4, INTERVALOID)}, 1, &aside);
-	PG_RETURN_DATUM(aside.value);
-}
-
-/* feed_retry_batch(name text, batch bigint, owner regrole) */
-Datum
-feed_retry_batch(PG_FUNCTION_ARGS)
-{
-	Feed		feed = take_feed(fcinfo, 2, NEED_NOTHING);
-	Value		nothing;
-
-	state_call(&retry, 3, (Value[]) {feed.name, feed.id, argument_value(fcinfo, 1, INT8OID)}, 1, &nothing);
-	PG_RETURN_VOID();
-}
-
-/* Finish a batch that is set aside; false if there is none of this number, and no worker has it */
-bool
-drop_aside(const Feed *feed, Value number)
-{
-	Value		dropped;
-
-	state_call(&drop, 3, (Value[]) {feed->name, feed->id, number}, 1, &dropped);
-	return DatumGetBool(dropped.value);
 }
 
 /* An unfinished batch by its number, whose rows are read from now on; null if workers have none of that number */

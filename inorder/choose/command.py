@@ -15,7 +15,7 @@ from inorder.units import parse_bytes, parse_count, parse_duration, size_text, t
 ALWAYS = "always"
 
 
-@click.command("choose", short_help="Choose a kind of key, and its parameters.")
+@click.command("choose")
 @click.option("--rows", metavar="COUNT", help="Rows in the table.  [default: --rate times --retention]")
 @click.option("--rate", metavar="COUNT", default="1000", show_default=True, help="Rows inserted a second.")
 @click.option("--retention", metavar="DURATION", help="Age at which rows are deleted: 90d.  [default: they are kept]")

@@ -7,7 +7,7 @@ from inorder.prepare.command import MOST_TRIES
 from inorder.units import parse_duration
 
 
-@click.command(short_help="Make the shards of a table that Citus has distributed readable.")
+@click.command()
 @click.argument("table")
 @click.option("--column", metavar="NAME",
               help="Column with the transaction number.  [default: the only generated one]")  # fmt: skip

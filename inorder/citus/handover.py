@@ -45,14 +45,13 @@ class Place:
 
     def rows(self, name: str, **parts: object) -> list[tuple[object, ...]]:
         """What a query returns. Keys are compared as text, which must not depend on the time zone of a server."""
-        key = sql.SQL(", ").join(sql.SQL("{}, e.{}").format(one, sql.Identifier(one)) for one in self.key)
-        statement = self.node.statement(
-            query(name), table=self.table.oid, row_type=self.table.identifier, key=key, **parts
-        )
+        key = sql.SQL(", ").join(sql.Identifier("e", one) for one in self.key)
+        statement = self.node.statement(query(name), table=self.table.oid, name=self.table.identifier, key=key, **parts)
 
         def once() -> list[tuple[object, ...]]:
             with self.node.transaction():
                 self.node.connection.execute("SET LOCAL timezone = 'UTC'")
+                self.node.connection.execute(query("tables_only"))
                 return self.node.connection.execute(statement).fetchall()
 
         return patiently(self.node.connection, once)

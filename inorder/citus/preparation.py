@@ -64,7 +64,7 @@ class Preparation:
         """Prepare one shard, unless it is readable."""
         plan = self.plan.of_shard(node_dsn(self.session, shard), shard, column)
         if not self.plan.undo and self.is_readable(shard):
-            self.say(f"{shard.place} ({place}) is readable")
+            self.say(f"{'-- ' if self.plan.dry_run else ''}{shard.place} ({place}) is readable")
         elif self.plan.dry_run:
             for statement in steps.listed(plan, ShardSession):
                 self.say(f"{statement};  -- {shard.host}:{shard.port}")

@@ -15,6 +15,7 @@ from inorder.session import Session, Table, explained
 COORDINATOR = 0  # its group; every other node has another
 ANEW = "HINT:  Start with a new position."
 HASH = "h"  # distributed by the hash of a column
+OF_ONE_HOST = ("hostaddr", "password", "gssdelegation", "oauth_client", "scram_")  # how such parameters of libpq begin
 # Citus hides shards in pg_class from applications that it does not know, and takes LOCK TABLE for a change of a shard.
 SETTINGS: tuple[LiteralString, ...] = (
     "SET LOCAL citus.override_table_visibility = off",
@@ -147,14 +148,18 @@ class Node:
     def dsn(self, coordinator: str) -> str:
         """The connection string of the coordinator, led to the node.
 
-        An empty hostaddr keeps that of the environment away. What the string leaves out comes from libpq's environment
-        and files, for every node.
+        An empty hostaddr or password keeps that of the environment away. What the string leaves out comes from libpq's
+        environment and files, for every node. The coordinator's catalog names the host, so no secret goes there but one
+        that the user has put beside the name of that host: in the password file.
         """
         if self.host is None:
             return coordinator
-        given = {name: value for name, value in conninfo_to_dict(coordinator).items() if name != "hostaddr"}
+        given = {
+            name: value for name, value in conninfo_to_dict(coordinator).items() if not name.startswith(OF_ONE_HOST)
+        }
         return make_conninfo("", **given | {
             "host": self.host, "port": self.port, "hostaddr": "", "dbname": self.database, "user": self.user,
+            "password": "",
         })  # fmt: skip
 
 
@@ -176,6 +181,11 @@ def on_node(session: Session, shard: Shard, writes: bool = False) -> ShardSessio
     except InputError as error:
         raise InputError(f"{shard.place}: {error}") from error
     except psycopg.Error as error:
+        if "no password supplied" in str(error):
+            raise InputError(
+                f"{shard.place} asks for a password, and that of the coordinator is not sent to other hosts\n"
+                "HINT:  Put one for this host and port into the password file (~/.pgpass)."
+            ) from error
         if isinstance(error, psycopg.OperationalError):
             raise  # it may come back
         raise explained(error) from error

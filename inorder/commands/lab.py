@@ -12,6 +12,7 @@ from inorder.commands.model import lab_model
 from inorder.commands.options import FILE, bindir_option, experiment_command, format_option, page_option
 from inorder.commands.show import named, resume_own, run_and_show, run_experiment, show
 from inorder.errors import InputError
+from inorder.groups import Group
 from inorder.lab.experiments import all_experiments, experiment_named
 from inorder.lab.journal import load, load_all
 from inorder.lab.plan import Plan
@@ -24,7 +25,7 @@ from inorder.report.catalogue import report_of
 from inorder.report.side_by_side import Labelled
 
 
-@click.group()
+@click.group(cls=Group)
 def lab() -> None:
     """Measure: run experiments, report their results."""
 
@@ -33,7 +34,7 @@ lab.add_command(lab_model)
 lab.add_command(lab_compare)
 
 
-class Run(click.Group):
+class Run(Group):
     """Experiments by name; that on a table like another is also an option of the one that inserts."""
 
     def resolve_command(

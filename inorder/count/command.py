@@ -14,7 +14,7 @@ from inorder.units import parse_duration
 EVERY_MINUTE = "* * * * *"
 
 
-@click.command(short_help="Print the exact number of rows of an insert-only table.")
+@click.command()
 @click.argument("table")
 @click.option(
     "--start", is_flag=True, help="Start the exact count: scan once; blocks writers if TABLE is not enabled yet."

@@ -11,6 +11,7 @@ from inorder.errors import InputError
 from inorder.extension.building import build_into, source_folder
 from inorder.extension.placing import place, removable_files, remove
 from inorder.extension.target import target_server
+from inorder.groups import Group
 from inorder.lab.server.servers import Server
 
 pg_config_option = click.option(
@@ -19,7 +20,7 @@ pg_config_option = click.option(
 )  # fmt: skip
 
 
-@click.group(short_help="Build and install the extension's files on a server.")
+@click.group(cls=Group)
 def extension() -> None:
     """Build the extension from the sources that this tool carries, and install its files on a server, or remove them.
 

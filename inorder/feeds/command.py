@@ -11,7 +11,7 @@ from inorder.files import require_writable, write_whole
 from inorder.units import parse_duration
 
 
-@click.command(short_help="Show which feed is behind, and what delays its rows.")
+@click.command()
 @click.option(
     "--dsn", metavar="DSN", default="", help="Connection string, URI or service=NAME.  [default: libpq's environment]"
 )

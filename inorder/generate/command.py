@@ -25,7 +25,7 @@ RANGES = {
 }
 
 
-@click.command(short_help="Write a data set of UUIDs.")
+@click.command()
 @click.argument("kind", type=click.Choice(KINDS))
 @click.option("--count", metavar="COUNT", default="10M", show_default=True, help="Number of values.")
 @click.option(

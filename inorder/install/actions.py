@@ -7,9 +7,9 @@ import click
 
 from inorder import sources
 from inorder.errors import InorderError, InputError
-from inorder.install import change, edition
+from inorder.install import change, edition, removal
 from inorder.install.move import move
-from inorder.install.offer import EDITIONS, TLE, C, Installed, Offer, chosen
+from inorder.install.offer import EDITIONS, C, Installed, Offer, chosen
 from inorder.install.target import Target, opened
 from inorder.install.verify import differences
 from inorder.text import one_line
@@ -25,6 +25,7 @@ class Request:
     edition: str | None
     schema: str | None
     drop_expression: bool
+    drop_columns: bool
     yes: bool
     lock_timeout: float
     dsn: str
@@ -43,10 +44,7 @@ def script(request: Request) -> str:
     """What psql or a migration tool would run."""
     if request.edition == C:
         raise InputError("--script has no C extension: CREATE EXTENSION inorder is its script")
-    folder = sources.folder()
-    if request.edition == TLE:
-        return edition.tle_file(folder)
-    return edition.whole(edition.script(folder, request.schema or USUAL_SCHEMA))
+    return edition.whole(edition.script(sources.folder(), request.schema or USUAL_SCHEMA))
 
 
 def install(target: Target, request: Request) -> None:
@@ -97,9 +95,7 @@ def check(target: Target, request: Request) -> None:
         offer = target.offer()
     click.echo(f"database {offer.database}, PostgreSQL {offer.version}, role {offer.role}")
     click.echo(f"installed: {offer.installed or 'no'}")
-    click.echo(
-        f"available: C extension {offer.c_version or 'no'}, pg_tle {offered_tle(offer)}, SQL edition {target.version}"
-    )
+    click.echo(f"available: C extension {offer.c_version or 'no'}, SQL edition {target.version}")
     replaces = offer.installed is not None
     for kind, name in EDITIONS.items():
         problems = offer.problems(kind, replaces)
@@ -116,13 +112,6 @@ def possible(installed: Installed | None, kind: str) -> str:
     if installed is None:
         return "can be installed"
     return "is installed" if installed.edition == kind else f"can replace it: inorder install --move --edition {kind}"
-
-
-def offered_tle(offer: Offer) -> str:
-    """The version of pg_tle, as it is."""
-    if offer.tle_version is not None:
-        return f"{offer.tle_version} installed"
-    return f"{offer.tle_available} not installed" if offer.tle_available else "no"
 
 
 def present(offer: Offer) -> Installed:
@@ -166,16 +155,16 @@ def uninstall(target: Target, request: Request) -> None:
     """After confirmation."""
     with target.transaction(keep=False):
         installed = present(target.offer())
-        change.refuse_others(target, installed, f"{installed} cannot be removed")
-        change.refuse(target.dependents(installed), change.ON_TABLES, f"{installed} cannot be removed")
-        lost = change.lost(target, installed)
+        lost = removal.checked(target, installed, request.drop_columns)
     click.echo("This removes:")
     for line in lost:
         click.echo(f"  {one_line(line)}")
     if not request.yes:
         click.confirm("Remove inorder?", abort=True)
     with target.transaction():
-        change.uninstall(target, installed, lost)
+        if removal.checked(target, installed, request.drop_columns) != lost:
+            raise InputError("inorder is used differently from what was confirmed: nothing was removed")
+        removal.remove(target, installed)
     click.echo(f"removed {installed}")
 
 

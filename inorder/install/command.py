@@ -13,19 +13,21 @@ ACTIONS = ("check", "upgrade", "verify", "uninstall", "move", "script")
 PLAIN_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 
 
-@click.command(short_help="Install inorder into a database: the C extension, by pg_tle, or as plain SQL.")
+@click.command()
 @click.option("--edition", type=click.Choice(list(EDITIONS)),
-              help="C extension, SQL edition by pg_tle, plain SQL.  [default: the first that is possible]")  # fmt: skip
+              help="C extension, plain SQL.  [default: the first that is possible]")  # fmt: skip
 @click.option("--schema", metavar="NAME",
               help="Schema of the functions, new if missing.  [default: inorder; with --move as before]")  # fmt: skip
 @click.option("--check", is_flag=True, help="Print which editions could be installed and what prevents them.")
 @click.option("--upgrade", is_flag=True, help="Upgrade the edition that is installed.")
 @click.option("--verify", is_flag=True, help="Compare the installed objects with those of this version.")
-@click.option("--uninstall", is_flag=True, help="Print what would be lost, ask, and remove inorder.")
+@click.option("--uninstall", is_flag=True, help="Print what needs inorder or would be lost, ask, and remove it.")
 @click.option("--move", is_flag=True, help="Replace the installed edition by --edition; keeps feeds and counts.")
 @click.option("--script", is_flag=True, help="Print the script of the edition, for psql or a migration tool.")
 @click.option("--drop-expression", is_flag=True,
               help="With --move: turn generated columns into columns with a default; the values stay.")  # fmt: skip
+@click.option("--drop-columns", is_flag=True,
+              help="With --uninstall: drop the columns that inorder gives values, with all values.")  # fmt: skip
 @click.option("--yes", is_flag=True, help="With --uninstall: do not ask.")
 @click.option("--lock-timeout", metavar="DURATION", default="5s", show_default=True,
               help="How long to wait for a lock.")  # fmt: skip
@@ -34,7 +36,7 @@ PLAIN_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 )
 def install(
     edition: str | None, schema: str | None, check: bool, upgrade: bool, verify: bool, uninstall: bool, move: bool,
-    script: bool, drop_expression: bool, yes: bool, lock_timeout: str, dsn: str,
+    script: bool, drop_expression: bool, drop_columns: bool, yes: bool, lock_timeout: str, dsn: str,
 ) -> None:  # fmt: skip
     """Install inorder into the database, in one transaction, and print what was installed.
 
@@ -43,15 +45,19 @@ def install(
     """
     given = {"check": check, "upgrade": upgrade, "verify": verify, "uninstall": uninstall, "move": move,
              "script": script}  # fmt: skip
-    action = require(given, edition, schema, drop_expression, yes)
+    action = require(given, edition, schema)
+    for name, needed, is_given in (("drop-expression", "move", drop_expression),
+                                   ("drop-columns", "uninstall", drop_columns), ("yes", "uninstall", yes)):  # fmt: skip
+        if is_given and action != needed:
+            raise InputError(f"--{name} requires --{needed}")
     seconds = parse_duration(lock_timeout, "--lock-timeout")
     # Loads the driver, which the help does not need.
     from inorder.install.actions import Request, perform  # noqa: PLC0415
 
-    perform(Request(action, edition, schema, drop_expression, yes, seconds, dsn))
+    perform(Request(action, edition, schema, drop_expression, drop_columns, yes, seconds, dsn))
 
 
-def require(given: dict[str, bool], edition: str | None, schema: str | None, drop_expression: bool, yes: bool) -> str:
+def require(given: dict[str, bool], edition: str | None, schema: str | None) -> str:
     """The one thing that is asked for; an error for options that do not go together."""
     actions = [name for name, is_given in given.items() if is_given]
     if len(actions) > 1:
@@ -65,8 +71,4 @@ def require(given: dict[str, bool], edition: str | None, schema: str | None, dro
                 raise InputError(f"--{name} excludes --{action}, which is for the edition that is installed")
     if action == "move" and edition is None:
         raise InputError("--move requires --edition")
-    if drop_expression and action != "move":
-        raise InputError("--drop-expression requires --move")
-    if yes and action != "uninstall":
-        raise InputError("--yes requires --uninstall")
     return action

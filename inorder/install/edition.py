@@ -19,7 +19,7 @@ from pathlib import Path
 from inorder.errors import InorderError
 
 # Sources of the C edition only. A file of the same name in sql/plain takes its place, if there is one.
-WITHOUT = {"header", "table_ref", "dump", "uuid_v1", "time_bounds", "uuid_extras", "index_pages", "rights"}
+WITHOUT = {"header", "table_ref", "dump", "restoring", "uuid_v1", "time_bounds", "uuid_extras", "index_pages", "rights"}
 # Read after these, there is more in sql/plain.
 AFTER = {"next_batch": ["ground", "next", "piece"], "count": ["fold"]}
 
@@ -39,11 +39,20 @@ READS = (
     "extra_float_digits = 1",
     "bytea_output = 'hex'",
 )
+# Of what the caller calls, and so of all that this calls: how names are written that a position remembers, and how
+# texts and PL/pgSQL are understood.
+PINNED = (
+    "quote_all_identifiers = off",
+    "standard_conforming_strings = on",
+    "backslash_quote = 'safe_encoding'",
+    "transform_null_equals = off",
+    "array_nulls = on",
+    "plpgsql.extra_errors = 'none'",
+    "plpgsql.extra_warnings = 'none'",
+)
 # A setting of the server's that matters to nobody, since a role without privileges cannot attach one of ours to a
 # function.
 WRITES = "geqo_seed = 0.716284"
-COMMENT = "keys that arrive in order: sequential, time-ordered and transaction-ordered"
-TLE_QUOTE = "$_inorder_tle_$"
 OF_SCHEMA = ("CREATE SCHEMA", "COMMENT ON SCHEMA", "GRANT USAGE ON SCHEMA")
 HEADER = re.compile(r"^---- (\w+): (sql|plpgsql)((?: bare| keys| reads| tables| writes)*)$", re.M)
 FUNCTION = re.compile(
@@ -78,8 +87,20 @@ def definition(head: str, labels: str, body: tuple[str, set[str], str]) -> str:
     clauses += [] if "keys" in settings else ["row_security = on"]
     clauses += READS if "reads" in settings else [TABLES] if "tables" in settings else []
     clauses += [WRITES] if "writes" in settings else []
+    clauses += PINNED if head.startswith("@extschema@") and "keys" not in settings else []
     sets = " ".join(f"SET {clause}" for clause in clauses)
     return f"CREATE FUNCTION {head}\nLANGUAGE plpgsql{labels} {sets}\nAS $$\n{text}\n$$;"
+
+
+def as_caller(name: str, head: str) -> tuple[str, set[str], str]:
+    """The body of a function that runs as the owner in C (src/as_owner.c): a call of its twin in the internal schema.
+
+    >>> as_caller("f", "(name text, owner regrole DEFAULT NULL)\\nRETURNS boolean")[2]
+    'BEGIN\\n    RETURN inorder_internal.f(inorder_internal.caller(), name, owner);\\nEND'
+    """
+    arguments = ", ".join(["inorder_internal.caller()", *re.findall(r"[(,]\s*(\w+) ", head)])
+    verb = "PERFORM" if head.endswith("RETURNS void") else "RETURN"
+    return "plpgsql", {"writes"}, f"BEGIN\n    {verb} inorder_internal.{name}({arguments});\nEND"
 
 
 def joined(sources: Path, source: str) -> str:
@@ -91,7 +112,9 @@ def joined(sources: Path, source: str) -> str:
         name = match["name"].rpartition(".")[2]
         symbol = name if name in own else match["symbol"] or name
         is_c = match["labels"] is not None
-        if symbol in own:
+        if symbol == "as_owner":
+            body = as_caller(name, match["head"])
+        elif symbol in own:
             used.add(symbol)
             body = own[symbol]
         elif not is_c:
@@ -141,20 +164,30 @@ def made(sources: Path) -> list[str]:
     """Names of what this edition has put into its two schemas, in this version or in a released one."""
     released = sorted((sources / "sql" / "released").glob("inorder-sql--*.sql"))
     text = "".join([script(sources, "inorder"), *(path.read_text(encoding="utf-8") for path in released)])
-    return sorted(
-        set(re.findall(r"^CREATE (?:FUNCTION|VIEW|TABLE|TYPE|DOMAIN) (?:inorder|inorder_internal)\.(\w+)", text, re.M))
-    )
+    # Views that a loop creates are known by the statements that write to them.
+    writes = r"^(?:CREATE (?:FUNCTION|VIEW|TABLE|TYPE|DOMAIN)| *UPDATE) (?:inorder|inorder_internal)\.(\w+)"
+    return sorted(set(re.findall(writes, text, re.M)))
 
 
-def parts(sources: Path, dumped: bool = False) -> str:
+def parts(sources: Path) -> str:
     """The sources of the edition, with its schema, version and others still to be put in."""
     found = []
     for name in listed(sources):
-        if name == "dump" and dumped:
-            found.append((sources / "sql" / "dump.sql").read_text(encoding="utf-8"))
         found.append(plain(sources, name) if name in WITHOUT else joined(sources, name))
         found += [plain(sources, more) for more in AFTER.get(name, [])]
-    return "".join(found)
+    return remove_rows("".join(found))
+
+
+def remove_rows(text: str) -> str:
+    """Roles have no DELETE on the state, by which they could lock it, but views of what they may delete.
+
+    Such a statement finds no row for FOUND.
+
+    >>> remove_rows("DELETE FROM inorder_internal.feed AS f\\nWHERE f.id = 1")
+    'UPDATE inorder_internal.removable_feed AS f SET removed = true\\nWHERE f.id = 1'
+    """
+    return re.sub(r"\bDELETE FROM inorder_internal\.(\w+)((?: AS \w+)?)(?=\s+WHERE)",
+                  r"UPDATE inorder_internal.removable_\1\2 SET removed = true", text)  # fmt: skip
 
 
 def without_schema(text: str, statements: tuple[str, ...]) -> str:
@@ -204,7 +237,10 @@ def whole(text: str) -> str:
 
 def filled(text: str, sources: Path, schema: str) -> str:
     """The script with what is to be put in."""
-    given = {"extschema": schema, "version": version(sources), "writes": WRITES, "names": ",".join(names(text))}
+    given = {
+        "extschema": schema, "version": version(sources), "writes": WRITES, "pinned": " SET ".join(PINNED),
+        "names": ",".join(names(text)),
+    }  # fmt: skip
     return re.sub(rf"@({'|'.join(given)})@", lambda match: given[match[1]], text)
 
 
@@ -216,27 +252,3 @@ def c_script(sources: Path, schema: str) -> str:
     text = re.sub(r"^\\echo .*\n", "", text, flags=re.M).replace("MODULE_PATHNAME", "$libdir/inorder")
     text = f"CREATE SCHEMA @extschema@;\n{text}"
     return text.replace("@extschema@", schema)
-
-
-def tle_script(sources: Path) -> str:
-    """The same as the script of an extension, for pg_tle: CREATE EXTENSION puts in the name of the schema."""
-    text = without_schema(parts(sources, dumped=True), OF_SCHEMA[:2])
-    check = plain(sources, "tle")
-    text = text.replace("CREATE SCHEMA inorder_internal;\n", f"{check}CREATE SCHEMA inorder_internal;\n", 1)
-    return filled(text, sources, "@extschema@")
-
-
-def tle_file(sources: Path) -> str:
-    """What registers that script with pg_tle."""
-    return (
-        f"-- inorder {version(sources)}, the SQL edition for pg_tle. A member of pgtle_admin runs this file; then\n"
-        "--   CREATE SCHEMA inorder; CREATE EXTENSION inorder SCHEMA inorder;\n"
-        f"SELECT pgtle.install_extension('inorder', '{version(sources)}',\n"
-        f"    '{COMMENT}', {tle_quoted(tle_script(sources))});\n"
-    )
-
-
-def tle_quoted(text: str) -> str:
-    """A script as an argument of a function of pg_tle."""
-    assert TLE_QUOTE not in text
-    return f"{TLE_QUOTE}\n{text}{TLE_QUOTE}"

@@ -122,8 +122,10 @@ def is_kept_type(item: dict[str, Any], before: Installed) -> bool:
 def lock(target: Target, dependents: Iterable[dict[str, Any]]) -> None:
     """Nobody reads or writes the tables, or moves a feed. Tables first, as readers take their locks."""
     tables = sorted({(item["relation"], item["relation_name"]) for item in dependents if item["kind"] != "clone"})
-    for _, name in tables:
+    for relation, name in tables:
         target.run(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(sql.SQL(name)))
+        if target.rows("is_locked", table=int(relation)) != [{"exists": True}]:
+            raise InorderError(f"table {name} was renamed while it was locked; nothing was changed; HINT: try again")
     for name in (*state.TABLES, "share_worker"):
         target.run(sql.SQL("LOCK TABLE inorder_internal.{} IN ACCESS EXCLUSIVE MODE").format(sql.Identifier(name)))
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from inorder.errors import InputError
 
-C, TLE, SQL = "c", "tle", "sql"
-EDITIONS = {C: "C extension", TLE: "SQL edition by pg_tle", SQL: "SQL edition"}
+C, SQL = "c", "sql"
+EDITIONS = {C: "C extension", SQL: "SQL edition"}
 OLDEST, NEWEST = 15, 19
 
 
@@ -40,7 +40,6 @@ class Offer:
     extension_version: str | None
     extension_schema: str | None
     extension_owner: str | None
-    is_c: bool
     quoted: str | None
     schema_owner: str | None
     is_trusted_schema: bool
@@ -51,9 +50,6 @@ class Offer:
     is_keyword: bool
     c_version: str | None
     is_trusted: bool
-    tle_version: str | None
-    tle_available: str | None
-    is_tle_admin: bool
     revoked: list[str]
     wal_problem: str | None
 
@@ -61,9 +57,8 @@ class Offer:
     def installed(self) -> Installed | None:
         """The edition that is there."""
         if self.extension_version is not None:
-            edition = C if self.is_c else TLE
             return Installed(
-                edition, self.extension_version, str(self.extension_schema), str(self.extension_owner), str(self.quoted)
+                C, self.extension_version, str(self.extension_schema), str(self.extension_owner), str(self.quoted)
             )
         if self.sql_version is not None:
             return Installed(SQL, self.sql_version, str(self.sql_schema), str(self.state_owner), str(self.quoted))
@@ -72,7 +67,7 @@ class Offer:
     def problems(self, edition: str, replaces: bool = False) -> list[str]:
         """What prevents an edition; nothing if it can be installed. ``replaces``: in the place of the one there is."""
         found = self.general_problems()
-        found += {C: self.c_problems, TLE: self.tle_problems, SQL: self.sql_problems}[edition]()
+        found += {C: self.c_problems, SQL: self.sql_problems}[edition]()
         return found + ([] if replaces else self.taken_names(edition))
 
     def general_problems(self) -> list[str]:
@@ -103,19 +98,6 @@ class Offer:
         if not (self.is_superuser or self.is_trusted):
             return [f"the extension that is available is not trusted, and role '{self.role}' is not a superuser"]
         return []
-
-    def tle_problems(self) -> list[str]:
-        """What prevents the package of pg_tle."""
-        if self.tle_version is None and self.tle_available is None:
-            return ["pg_available_extensions has no pg_tle"]
-        if self.tle_version is None:
-            return ["pg_tle is available, and not installed; HINT: CREATE EXTENSION pg_tle, with pg_tle in "
-                    "shared_preload_libraries"]  # fmt: skip
-        if not self.is_tle_admin:
-            return [f"role '{self.role}' is not a member of pgtle_admin; HINT: GRANT pgtle_admin TO \"{self.role}\""]
-        if self.c_version is not None:
-            return ["the C extension is on the server's disk, and pg_tle refuses another of the same name"]
-        return self.sql_problems()
 
     def sql_problems(self) -> list[str]:
         """What prevents the SQL edition."""

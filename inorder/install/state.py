@@ -23,7 +23,7 @@ TABLE_COLUMNS = ("relation", "part")
 MEMBERS = """
 CASE WHEN ({value}).members IS NULL THEN NULL ELSE ARRAY(
     SELECT ROW(m.relation, m.name, m.system, m.attached,
-               CASE WHEN {map} -> m.relation::text -> 0 = to_jsonb(m.guarded)
+               CASE WHEN array_to_string(m.guarded, '/') ~ ('^' || ({map} -> m.relation::text ->> 0) || '$')
                     THEN ARRAY(SELECT e.value::bigint FROM jsonb_array_elements_text({map} -> m.relation::text -> 1)
                                     WITH ORDINALITY AS e(value, place) ORDER BY e.place)
                     ELSE m.guarded END, m.ordered_by)::{schema}.feed_member
@@ -40,13 +40,9 @@ ROW(({value}).transactions, ({value}).resumed, ({value}).resumed_after, ({value}
 """
 # The end of storage() is the stamps of the part.
 STORAGE = """
-CASE WHEN {map} -> {part}::oid::text -> 0 IS NOT NULL AND {value} LIKE '%% ' || (
-         SELECT string_agg(e.value, '/' ORDER BY e.place)
-         FROM jsonb_array_elements_text({map} -> {part}::oid::text -> 0) WITH ORDINALITY AS e(value, place))
-     THEN split_part({value}, ' ', 1) || ' ' || (
-         SELECT string_agg(e.value, '/' ORDER BY e.place)
-         FROM jsonb_array_elements_text({map} -> {part}::oid::text -> 1) WITH ORDINALITY AS e(value, place))
-     ELSE {value} END
+coalesce(regexp_replace({value}, '(?<=[ /])' || ({map} -> {part}::oid::text ->> 0) || '$', (
+    SELECT string_agg(e.value, '/' ORDER BY e.place)
+    FROM jsonb_array_elements_text({map} -> {part}::oid::text -> 1) WITH ORDINALITY AS e(value, place))), {value})
 """
 RENEWED = {"feed_position": POSITION, "feed_batch": BATCH}
 
@@ -57,6 +53,7 @@ class State:
 
     rows: dict[str, Rows]
     stamps: Stamps
+    placed: Stamps  # as feeds may know them that have not moved since
     generated: frozenset[str]  # of these the tables whose numbers are generated
 
     def relations(self, table: str) -> list[str]:
@@ -64,9 +61,9 @@ class State:
         return sorted({str(row["relation"]) for row in self.rows[table]}, key=int)
 
 
-def stamps(target: Target) -> Stamps:
+def stamps(target: Target, form: str = "stamps") -> Stamps:
     """Of each table and partition that has a guard, by oid."""
-    return {row["relation"]: row["stamps"] for row in target.rows("install_stamps")}
+    return {row["relation"]: row[form] for row in target.rows("install_stamps")}
 
 
 def expected(target: Target, state: State, edition: str) -> Stamps:
@@ -102,7 +99,7 @@ def take(target: Target, keeps_expressions: bool) -> State:
         names = list(columns(target, table))
         rows = target.connection.execute(statement).fetchall()
         found[table] = [dict(zip(names, [None if v is None else str(v) for v in row], strict=True)) for row in rows]
-    return State(found, stamps(target), generated)
+    return State(found, stamps(target), stamps(target, "placed"), generated)
 
 
 def put(target: Target, state: State, schema: str, table: str, now: Stamps) -> None:
@@ -146,8 +143,12 @@ def renew_column(
 
 
 def stamp_pairs(state: State, now: Stamps) -> str:
-    """Old and new stamps by table, as JSON."""
-    return json.dumps({name: [list(old), list(now[name])] for name, old in state.stamps.items() if name in now})
+    """By table the expression that finds the old stamps, separated by slashes, and the new ones, as JSON."""
+    found = {
+        name: "/".join(f"(?:{one}|{placed})" for one, placed in zip(old, state.placed[name], strict=True))
+        for name, old in state.stamps.items()
+    }
+    return json.dumps({name: [pattern, list(now[name])] for name, pattern in found.items() if name in now})
 
 
 def stamp_map() -> sql.Composable:

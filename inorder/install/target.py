@@ -12,7 +12,7 @@ from inorder import sources
 from inorder.database import connect_as_user, query
 from inorder.errors import InorderError
 from inorder.install import edition
-from inorder.install.offer import TLE, Installed, Offer
+from inorder.install.offer import Installed, Offer
 from inorder.session import explained, first_line
 
 # Nothing is left to the defaults of the role or of the database.
@@ -71,12 +71,11 @@ class Target:
 
     def dependents(self, installed: Installed) -> list[dict[str, Any]]:
         """Objects of the user's that depend on what is installed."""
-        is_extension = installed.edition != "sql"
-        return self.rows("install_dependents", schemas=[] if is_extension else [installed.schema, "inorder_internal"])
+        return self.rows("install_dependents", schemas=self.own_schemas(installed))
 
-    def script(self, kind: str) -> str:
-        """The script of an edition without C."""
-        return edition.tle_script(self.sources) if kind == TLE else edition.script(self.sources, self.schema)
+    def own_schemas(self, installed: Installed) -> list[str]:
+        """Schemas in which everything is of inorder; it is known of an extension what is."""
+        return [] if installed.edition != "sql" else [installed.schema, "inorder_internal"]
 
 
 @contextmanager
@@ -88,6 +87,7 @@ def opened(dsn: str, schema: str, lock_timeout: float) -> Iterator[Target]:
     except psycopg.Error as error:
         if target.connection.closed:
             raise InorderError(f"the server went away: {first_line(error)}") from error
-        raise explained(error) from error
+        failure = explained(error)  # each action is one transaction
+        raise type(failure)(f"{failure}\nHINT:  Nothing was changed.") from error
     finally:
         target.connection.close()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from inorder.errors import InputError
-from inorder.install.edition import OF_SCHEMA, script, tle_quoted, version, without_schema
+from inorder.install.edition import script, version
 
 SCHEMA = "inorder"  # of released scripts
 PLACE = "@extschema@"
@@ -124,19 +124,3 @@ def steps(sources: Path, old: str) -> list[Path]:
 def update(sources: Path, old: str, schema: str) -> str:
     """A script that makes an installation of another version one of this."""
     return "".join(step(sources, path) for path in steps(sources, old)).replace(PLACE, schema)
-
-
-def tle_update(sources: Path, old: str) -> str:
-    """The same as the script of an extension, for pg_tle, whose schema is not inorder's."""
-    return without_schema(update(sources, old, PLACE), OF_SCHEMA[:2])
-
-
-def tle_update_file(sources: Path, old: str) -> str:
-    """What registers that script with pg_tle, and this version as the one that CREATE EXTENSION makes."""
-    new = version(sources)
-    return (
-        f"-- inorder, the SQL edition for pg_tle: {old} to {new}. A member of pgtle_admin runs this file; then\n"
-        "--   ALTER EXTENSION inorder UPDATE;\n"
-        f"SELECT pgtle.install_update_path('inorder', '{old}', '{new}', {tle_quoted(tle_update(sources, old))});\n"
-        f"SELECT pgtle.set_default_version('inorder', '{new}');\n"
-    )

@@ -42,6 +42,7 @@ class Capabilities:
     synchronous_commit: str
     language: str  # lc_messages
     tracks_commits: bool
+    leaves_database: bool = False  # to files or programs, as a superuser may
     settings: Mapping[str, str] = field(default_factory=dict)
 
     @property

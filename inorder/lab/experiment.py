@@ -42,8 +42,9 @@ class Experiment(ABC, Generic[P]):
     ``summary`` is the help of its command, ``question`` what its first verdict answers, ``studies`` the published
     ones that it follows. ``programs`` are those of PostgreSQL that it runs. ``alone``: it needs a server to itself.
     ``needs``: an option without which it cannot be run. ``method`` is how it is measured, "" where that is how tables
-    are larger than memory. ``checkpoints``: it makes some within a measurement. ``order`` is the order of measurements,
-    for the report. ``reports`` is the module with sections and verdicts, where they are not methods.
+    are larger than memory. ``role``: as which it runs on a throw-away server, "" for its superuser. ``checkpoints``: it
+    makes some within a measurement. ``order`` is the order of measurements, for the report. ``reports`` is the module
+    with sections and verdicts, where they are not methods.
     """
 
     name: ClassVar[str]
@@ -52,6 +53,7 @@ class Experiment(ABC, Generic[P]):
     studies: ClassVar[tuple[str, ...]] = ()
     programs: ClassVar[tuple[str, ...]] = ("pgbench",)
     alone: ClassVar[bool] = False
+    role: ClassVar[str] = ""
     needs: ClassVar[str] = ""
     checkpoints: ClassVar[bool] = False
     order: ClassVar[str] = TURNS

@@ -156,8 +156,12 @@ class InsertTables:
             self.begin(connection)
         for name, kind in self.kinds.items():
             if kind.filled_statements() or self.rows.get(name, sys.maxsize) > rows:
-                execute(connection, *kind.removal(), *kind.statements(self.tablespace))
+                self.make(connection, kind)
                 self.rows[name] = 0
+
+    def make(self, connection: Connection, kind: KeyKind) -> None:
+        """An empty table in place of the one that may be there."""
+        execute(connection, *kind.removal(), *kind.statements(self.tablespace))
 
     def begin(self, connection: Connection) -> None:
         """What the first tables need besides."""

@@ -109,7 +109,7 @@ def run_session(
         server.program(program)
     with Cluster(server) as cluster:
         result.machine = machine.describe_machine(cluster.folder)
-        Runner(kind(plan, ThrowAway(cluster), progress), result, partial(Journal(path).save, result)).run()
+        Runner(kind(plan, ThrowAway(cluster, kind.role), progress), result, partial(Journal(path).save, result)).run()
 
 
 def own_result(kind: type[Experiment[P]], plan: P, found: Capabilities, notes: Sequence[str]) -> Result:

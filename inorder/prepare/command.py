@@ -8,7 +8,7 @@ from inorder.units import parse_duration
 MOST_TRIES = 1000
 
 
-@click.command(short_help="Make an existing table readable by feeds, online.")
+@click.command()
 @click.argument("table")
 @click.option("--column", metavar="NAME", default="xact", show_default=True,
               help="Column with the transaction number; added if there is none.")  # fmt: skip
@@ -30,8 +30,9 @@ def prepare(
 ) -> None:  # fmt: skip
     """Make an existing TABLE readable by feeds and exact counts, without a rewrite and while it is written to.
 
-    Adds a column, builds its index concurrently, and creates the guard, as feed_prepare() says. A statement that does
-    not get its lock in time is tried again. What an interrupted run has done is not done again.
+    Adds a column, builds its index concurrently, and creates the guard, as feed_prepare() says; before that, names
+    the privileges that the role lacks. A statement that does not get its lock in time is tried again. What an
+    interrupted run has done is not done again.
     """
     if drop_column and not undo:
         raise InputError("--drop-column requires --undo")

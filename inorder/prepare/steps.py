@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 
 from inorder.database import connect_as_user, query
-from inorder.errors import InorderError
+from inorder.errors import InorderError, InputError
 from inorder.patience import pauses
 from inorder.reconnect import once
 from inorder.session import Session, first_line
@@ -53,6 +53,7 @@ class Preparation:
 
     def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
         self.plan, self.say = plan, say
+        self.done: list[str] = []
 
     def attach(self, session: Session) -> None:
         """Find the table."""
@@ -70,9 +71,31 @@ class Preparation:
             rows = self.session.rows(query("prepare_steps"), method=self.plan.method, **parts)
         return [str(row[0]) for row in rows]
 
+    def require_privileges(self, statements: list[str]) -> None:
+        """An error that names every privilege that one of them needs and the role lacks, before the first one."""
+        rows = self.session.rows(
+            query("prepare_lacks"), table=self.table.oid, schema=self.session.schema_name,
+            creates_indexes=any(statement.startswith("CREATE INDEX") for statement in statements),
+        )  # fmt: skip
+        if rows:
+            raise InputError(
+                f"table {self.table.quoted} cannot be prepared by this role, which lacks: "
+                f"{'; '.join(str(row[0]) for row in rows)}\nHINT:  Nothing was done."
+            )
+
     def run(self) -> None:
-        """All of them. What was interrupted or given up begins again where it stopped."""
+        """All of them, or a word about what is done."""
         self.session.connection.execute(SETTINGS)
+        self.require_privileges(self.statements())
+        try:
+            self.try_often()
+        except BaseException:
+            self.say(f"stopped; done, and kept: {'; '.join(self.done) or 'nothing'}")
+            self.say("HINT:  The same command continues there. With --undo it takes back what is done.")
+            raise
+
+    def try_often(self) -> None:
+        """What was interrupted or given up begins again where it stopped."""
         for pause in islice(pauses(), self.plan.tries - 1):
             if self.try_all(last=False):
                 return
@@ -90,10 +113,11 @@ class Preparation:
                 if last:
                     raise InorderError(
                         f"gave up after {self.plan.tries} tries: {first_line(error)}: {statement}\n"
-                        "HINT:  What is done is kept; the next run continues. See pg_locks for who holds the table."
+                        "HINT:  See pg_locks for who holds the table."
                     ) from error
                 self.say(f"trying again: {first_line(error)}")
                 return False
+            self.done.append(statement)
         return True
 
     def execute(self, statement: str) -> None:

@@ -1,5 +1,5 @@
--- Where the extension lives, and whether the server is a standby. As a package of pg_tle, its functions belong to the
--- role that created it, so only if the caller trusts that one in any case: see sql_edition_schema.sql.
+-- Where the extension lives, and whether the server is a standby. Only if the caller trusts the owner of its functions in
+-- any case: see sql_edition_schema.sql.
 SELECT n.nspname, pg_catalog.pg_is_in_recovery()
 FROM pg_catalog.pg_extension AS e JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace
 WHERE e.extname = 'inorder'

@@ -64,6 +64,16 @@ SELECT CASE WHEN d.parent <> 0 THEN 'clone'
             ELSE pg_describe_object(d.classid, d.objid, d.objsubid) END AS described,
        coalesce(pg_has_role(c.relowner, 'USAGE'), false) AS is_owner,
        coalesce(t.attinhcount > 0, false) AS is_inherited,
+       EXISTS (SELECT FROM pg_inherits AS h JOIN dependent AS u ON u.relation = h.inhparent
+               JOIN pg_attribute AS w ON w.attrelid = u.relation AND w.attnum = u.adnum
+               WHERE h.inhrelid = d.relation AND w.attname = t.attname) AS follows_parent,
+       -- What DROP COLUMN drops with the column.
+       ARRAY(SELECT pg_describe_object(e.classid, e.objid, e.objsubid) FROM pg_depend AS e
+             WHERE e.refclassid = 'pg_class'::regclass AND e.refobjid = d.relation AND e.refobjsubid = t.attnum
+               AND e.deptype = 'a' AND e.classid NOT IN ('pg_attrdef'::regclass, 'pg_trigger'::regclass)
+               AND NOT EXISTS (SELECT FROM pg_constraint AS k WHERE e.classid = 'pg_constraint'::regclass
+                               AND k.oid = e.objid AND k.contype = 'n')
+             ORDER BY 1) AS goes_along,
        EXISTS (SELECT FROM pg_depend AS e JOIN ours AS s ON s.classid = e.refclassid AND s.objid = e.refobjid
                WHERE e.classid = d.classid AND e.objid = d.objid
                  AND NOT EXISTS (SELECT FROM pg_proc AS p WHERE e.refclassid = 'pg_proc'::regclass AND p.oid = e.refobjid

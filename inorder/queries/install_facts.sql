@@ -12,8 +12,6 @@ SELECT current_setting('server_version_num')::int AS version_number,
        (SELECT n.nspname::text FROM pg_namespace AS n WHERE n.oid = e.extnamespace) AS extension_schema,
        coalesce(e.extnamespace::regnamespace::text, quote_ident(s.sql_schema)) AS quoted,
        pg_get_userbyid(e.extowner)::text AS extension_owner,
-       coalesce((SELECT l.lanname = 'c' FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
-                 WHERE p.pronamespace = e.extnamespace AND p.proname = 'feed_guard' AND p.pronargs = 0), false) AS is_c,
        (SELECT pg_get_userbyid(n.nspowner)::text FROM pg_namespace AS n WHERE n.nspname = {schema}) AS schema_owner,
        coalesce((SELECT r.rolsuper OR r.rolname = current_user OR r.rolname = 'pg_database_owner' OR r.oid = b.datdba
                  FROM pg_namespace AS n JOIN pg_roles AS r ON r.oid = n.nspowner, pg_database AS b
@@ -32,9 +30,6 @@ SELECT current_setting('server_version_num')::int AS version_number,
        quote_ident({schema}) <> {schema} AS is_keyword,
        a.default_version AS c_version,
        coalesce(v.trusted OR NOT v.superuser, false) AS is_trusted,
-       t.installed_version AS tle_version, t.default_version AS tle_available,
-       EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = 'pgtle_admin'
-               AND pg_has_role(r.oid, 'USAGE')) AS is_tle_admin,
        -- As sql/plain/header.sql does.
        ARRAY(SELECT u.name::text FROM unnest({names}::name[]) AS u(name)
              WHERE EXISTS (SELECT FROM pg_proc AS p WHERE p.proname = u.name AND p.pronamespace = 'pg_catalog'::regnamespace
@@ -46,7 +41,6 @@ FROM (VALUES (1)) AS one
 LEFT JOIN pg_extension AS e ON e.extname = 'inorder'
 LEFT JOIN pg_available_extensions AS a ON a.name = 'inorder'
 LEFT JOIN pg_available_extension_versions AS v ON v.name = 'inorder' AND v.version = a.default_version
-LEFT JOIN pg_available_extensions AS t ON t.name = 'pg_tle'
 -- The schema of the guard is that of the public functions.
 LEFT JOIN (SELECT substring(pg_get_function_sqlbody(p.oid) FROM '''(.*)''') AS sql_version, g.sql_schema
            FROM pg_proc AS p,

@@ -89,6 +89,6 @@ SELECT o.kind, o.named, o.definition,
                  FROM aclexplode(o.acl) AS a
                  WHERE a.grantee NOT IN (o.owner, {installer}::regrole, 'pg_database_owner'::regrole)), '') AS privileges,
        o.owner = o.nspowner AS is_owned,
-       CASE WHEN o.kind = 'schema' AND o.named NOT LIKE '%\_internal' THEN ''
+       CASE WHEN o.kind = 'schema' AND o.named NOT LIKE '%\_internal' OR o.kind = 'column' THEN ''
             ELSE coalesce(obj_description(o.id, o.class::text), '') END AS comment
 FROM object AS o

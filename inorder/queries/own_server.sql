@@ -24,4 +24,6 @@ SELECT split_part(current_setting('server_version'), ' ', 1),
        pg_size_bytes(current_setting('shared_buffers')),
        current_setting('synchronous_commit'),
        current_setting('lc_messages'),
-       current_setting('track_commit_timestamp') = 'on';
+       current_setting('track_commit_timestamp') = 'on',
+       EXISTS (SELECT FROM pg_roles WHERE pg_has_role(current_user, oid, 'MEMBER') AND (rolsuper OR rolname IN
+               ('pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files')));

@@ -1,5 +1,3 @@
--- The rows of a feed's unfinished batch.
-COPY (SELECT {columns}
-      FROM {inorder}.feed_batch_rows({name}::pg_catalog.text, {batch}::pg_catalog.int8, NULL::{row_type},
-                                     {owner}::pg_catalog.oid::pg_catalog.regrole) AS e)
-TO STDOUT WITH ({options})
+-- The rows of a feed's unfinished batch. Their type is that of the table, whose name is read as nothing else.
+{inorder}.feed_batch_rows({name}::pg_catalog.text, {batch}::pg_catalog.int8,
+                          (SELECT coalesce(r.*) FROM ONLY {table} AS r WHERE false), {owner}::pg_catalog.oid::pg_catalog.regrole)

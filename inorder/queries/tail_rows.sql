@@ -1,2 +1,2 @@
--- The rows of a query.
-COPY (SELECT {columns} FROM ({rows}) AS e) TO STDOUT WITH ({options})
+-- Rows, as the server writes them.
+COPY (SELECT {columns} FROM {rows} AS e) TO STDOUT WITH ({options})

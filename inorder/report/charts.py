@@ -182,7 +182,7 @@ def stacked_chart(title: str, names: Sequence[str], stacks: Sequence[Stack]) -> 
     """Horizontal bars of parts on one scale, with a legend that names the parts; nothing for none."""
     if not stacks:
         return NOTHING
-    rows = [Row(stack.label, stack.text, sum(stack.parts)) for stack in stacks]
+    rows = [Row(stack.label, stack.text, math.fsum(stack.parts)) for stack in stacks]
     values = [
         {"row": row, "value": part, "part": names[place], "words": f"{stack.label}, {names[place]}: {part:,.4g}"}
         for row, stack in enumerate(stacks)

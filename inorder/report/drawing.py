@@ -13,6 +13,8 @@ from xml.etree import ElementTree as ET
 
 from markupsafe import Markup, escape
 
+from inorder.errors import InorderError
+
 SCREEN = 760  # pixels of the whole drawing, for one that is shown in full size
 PHONE = 330
 NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'
@@ -99,7 +101,12 @@ NOTHING = Drawing("")
 @lru_cache(maxsize=512)
 def svg_of(spec: str, title: str) -> str:
     """Vega-Lite's drawing with a title, and the description of each mark as what is shown on hover."""
-    import vl_convert  # noqa: PLC0415  # 84 MB that nothing but a page needs
+    try:
+        import vl_convert  # noqa: PLC0415  # 84 MB that nothing but a page needs
+    except ModuleNotFoundError as error:
+        raise InorderError(
+            f"a page needs {error.name}, which is not installed; HINT: pip install 'inorder[lab]'"
+        ) from None
 
     drawn = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
     root = ET.fromstring(drawn.replace(NAMESPACE, "", 1))

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from inorder.database import SECRETS
 from inorder.errors import InputError
 
 DEFAULT_NAME = "server"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
-SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 OF_A_SERVER = ("dsn", "dsn_env", "read_dsn", "read_dsn_env", "table")
 GENERAL = ("max_rows", "parts", "start", "end", "whole_transactions", "wait", "accept_origin", "shards")
 DEFAULT_ROWS, MOST_ROWS = 1_000_000, 2**31 - 1

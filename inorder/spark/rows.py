@@ -7,7 +7,6 @@ import atexit
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import islice
 from typing import LiteralString, cast
 
 import adbc_driver_manager
@@ -18,7 +17,7 @@ from psycopg import sql
 from inorder.citus.shards import SETTINGS
 from inorder.database import APPLICATION_NAME, query
 from inorder.errors import InorderError, InputError
-from inorder.patience import CONFLICTS, TRIES, pauses
+from inorder.patience import CONFLICTS, attempts
 from inorder.reading import columns_of
 from inorder.spark.arrow import converted, schema_of
 from inorder.spark.columns import select_list, wanted
@@ -71,12 +70,14 @@ class Connection:
         """
         return iter(self.cursor._results.reader)
 
-    def begin(self, table: sql.Identifier, settings: Sequence[str] = ()) -> None:
+    def begin(self, table: sql.Identifier, oid: int, settings: Sequence[str] = ()) -> None:
         """A transaction of one snapshot, in which nobody changes the table, under the same settings everywhere."""
         self.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY NOT DEFERRABLE")
         for setting in settings:
             self.run(setting)
         self.run(query("hold_tree"), table=table)
+        if self.row(query("is_locked"), table=oid) != (True,):
+            raise InorderError(f"table {table.as_string(None)} was renamed while a part of it was read: run it again")
         self.run(query("session_settings"))
         self.run("SET LOCAL timezone = 'UTC'")
 
@@ -149,7 +150,7 @@ def close_kept() -> None:
 
 def read(dsn: str, task: Task, schema: dict[str, str], wait: int) -> Iterator[pa.RecordBatch]:
     """The rows of a part. What the server refuses for a moment before the first of them is asked again."""
-    for pause in islice(pauses(), TRIES):
+    for _ in attempts():
         began = False
         try:
             with connected(dsn) as connection:
@@ -163,7 +164,6 @@ def read(dsn: str, task: Task, schema: dict[str, str], wait: int) -> Iterator[pa
             reason = error
         else:
             return
-        time.sleep(pause)
     raise explained(reason) from reason
 
 
@@ -171,7 +171,7 @@ def batches(connection: Connection, task: Task, schema: dict[str, str]) -> Itera
     """The rows of a part as the server finds them; an error after the last if they are none of this batch."""
     source = task.source
     check_database(connection, source.database)
-    connection.begin(sql.Identifier(source.schema, source.table), SETTINGS if task.node else ())
+    connection.begin(sql.Identifier(source.schema, source.table), source.oid, SETTINGS if task.node else ())
     columns = columns_of(connection.rows(query("reader_columns"), table=source.oid))
     fields = wanted(columns, schema, f"{source.schema}.{source.table}")
     target = schema_of(fields)

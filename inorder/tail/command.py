@@ -7,15 +7,14 @@ from typing import Any
 import click
 
 from inorder.errors import InputError
-from inorder.tail.formats import FORMATS
-from inorder.tail.plan import Plan
+from inorder.tail.plan import OUTPUTS, Plan
 from inorder.tail.progress import RowCount
 from inorder.units import parse_count, parse_duration
 
 MOST_ROWS = 2**31 - 1
 
 
-@click.command(short_help="Write the new rows of an insert-only table.")
+@click.command()
 @click.argument("table", required=False)
 @click.option(
     "--position",
@@ -28,7 +27,7 @@ MOST_ROWS = 2**31 - 1
     "--dsn", metavar="DSN", default="", help="Connection string, URI or service=NAME.  [default: libpq's environment]"
 )
 @click.option(
-    "--format", "output", type=click.Choice(list(FORMATS)), default="json", show_default=True, help="Output format."
+    "--format", "output", type=click.Choice(OUTPUTS), default="json", show_default=True, help="Output format."
 )
 @click.option(
     "--directory",

@@ -2,30 +2,35 @@
 
 from dataclasses import dataclass
 
+from psycopg import sql
+
+from inorder.database import query
+from inorder.session import Table
+
+ALL = sql.SQL("SELECT {table}::pg_catalog.oid::pg_catalog.regclass AS relation, 'e.*'::pg_catalog.text AS columns")
+
 
 @dataclass(frozen=True)
 class Format:
-    """How the server writes a row, as options of its COPY."""
+    """How the server writes a row: a query for what of it, and options of COPY."""
 
-    columns: str
-    options: str
+    columns: sql.SQL
+    options: sql.SQL
     has_header: bool
 
+    def wanted(self, table: Table) -> sql.Composed:
+        """What of the rows is wanted, as a query."""
+        return self.columns.format(table=table.oid)
 
-# Line ends are in JSON only between the parts of a column of type json, as it was put in, or of what a type of
-# somebody's own is cast to: they become blanks, by replace(), which needs no space where there are none, not by
-# translate(), which asks for four times the length. Where no column can have any, the server finds out once a batch,
-# which saves a sixth of its time.
-ONE_LINE = r"""CASE WHEN (SELECT pg_catalog.bool_and(a.atttypid < 16384::pg_catalog.oid AND t.typtype <> 'c'
-                                     AND a.atttypid <> ALL ('{{json,json[]}}'::pg_catalog.regtype[]))
-                  FROM pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_type AS t ON t.oid = a.atttypid
-                  WHERE a.attrelid = {table}::pg_catalog.oid AND a.attnum > 0 AND NOT a.attisdropped)
-     THEN pg_catalog.row_to_json(e.*)::text
-     ELSE pg_catalog.replace(pg_catalog.replace(pg_catalog.row_to_json(e.*)::text, E'\n', ' '), E'\r', ' ') END"""
+    def copy(self, answer: list[bytes | None], rows: sql.Composable) -> sql.Composed:
+        """The COPY of rows, of which the server has said last what is wanted."""
+        columns = sql.SQL((answer[-1] or b"").decode())
+        return query("tail_rows").format(columns=columns, rows=rows, options=self.options)
+
 
 # JSON has neither \x01 nor \x02 in it, so that CSV with these leaves it as it is.
 FORMATS = {
-    "json": Format(ONE_LINE, r"FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02'", has_header=False),
-    "csv": Format("e.*", "FORMAT csv, HEADER", has_header=True),
-    "parquet": Format("e.*", "FORMAT csv", has_header=False),  # of which the tool makes files
+    "json": Format(query("tail_json"), sql.SQL(r"FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02'"), has_header=False),
+    "csv": Format(ALL, sql.SQL("FORMAT csv, HEADER"), has_header=True),
+    "parquet": Format(ALL, sql.SQL("FORMAT csv"), has_header=False),  # of which the tool makes files
 }

@@ -1,5 +1,6 @@
 """Batches as Parquet files in a directory: a file for each batch, named by it, complete or not there."""
 
+import hashlib
 import os
 from collections.abc import Sequence
 from typing import IO, Any
@@ -11,6 +12,7 @@ from inorder.reading import Column, columns_of
 from inorder.tail.plan import Plan
 from inorder.tail.sinks import Report
 from inorder.tail.sources import Source
+from inorder.tail.state import Mark
 from inorder.tail.whole import WholeBatches
 
 try:
@@ -39,6 +41,8 @@ class ParquetSink(WholeBatches):
         assert plan.directory is not None
         self.plan, self.directory = plan, plan.directory
         self.source: Source | None = None
+        self.last = self.known = self.given = ""  # a batch: of the directory, of the position file, of this run
+        self.accepts = False
         self.columns: list[Column] | None = None
         try:
             self.directory.mkdir(exist_ok=True)
@@ -55,13 +59,16 @@ class ParquetSink(WholeBatches):
     def claim(self, source: Source) -> None:
         """Say whose directory it is."""
         self.refuse_others(source)
-        write_whole(self.directory / CLAIM, f"{self.reader(source)}\n")
+        claim = self.directory / CLAIM
+        if claim.exists() and not source.is_new:
+            self.last = "".join(claim.read_text(encoding="utf-8").splitlines()[1:2])
+        write_whole(claim, f"{self.reader(source)}\n{self.last}\n")
 
     def refuse_others(self, source: Source) -> None:
         """An error if the directory has files of another reader, or this one begins anew beside its files."""
         claim, reader = self.directory / CLAIM, self.reader(source)
         try:
-            other = claim.read_text(encoding="utf-8", errors="replace").strip() if claim.exists() else reader
+            other = claim.read_text(encoding="utf-8", errors="replace").split("\n")[0] if claim.exists() else reader
             if other != reader:
                 raise InputError(
                     f"{self.directory} has the files of the {other}, not of the {reader}\n"
@@ -81,6 +88,33 @@ class ParquetSink(WholeBatches):
             return f"position file {self.plan.position.resolve()}"
         owner = self.plan.owner or source.session.connection.info.user
         return f"feed '{self.plan.feed}' of role '{owner}' in database '{source.table.database}'"
+
+    def settle(self, known: Mark | None, begun: str | None, accept: bool) -> None:
+        """Which batch the position file has written last."""
+        super().settle(known, begun, accept)
+        self.known, self.accepts = known.last if known else "", accept
+
+    def begin(self, name: str, first: bytes) -> str | None:
+        """An error if the directory has files that this reader does not know of, or has forgotten."""
+        in_place = self.directory / f"{name}.parquet"
+        if self.plan.position is None:
+            if name != self.last and in_place.exists():
+                raise InputError(
+                    f"{in_place} exists, and batch {name} of feed '{self.plan.feed}' is another one\n"
+                    "HINT:  The directory has files of another feed of this name: give an empty one."
+                )
+        elif self.last not in ("", name) and digest_of(self.last) != self.known and not self.accepts:
+            raise InputError(
+                f"{self.directory} has {self.last}.parquet, of which {self.plan.position} does not know: it is a copy "
+                "from before that batch, or has written elsewhere since\n"
+                "HINT:  Put the newest copy back. Or give an empty directory. Or remove the files with rows after that "
+                "position, which come again, and use --accept-output."
+            )
+        return super().begin(name, first)
+
+    def mark(self) -> Mark | None:
+        """The last batch of this run."""
+        return Mark(0, digest_of(self.given)) if self.given else None
 
     def at_start(self) -> bool:
         """Each file is complete; the names of the columns are not in its text."""
@@ -111,11 +145,20 @@ class ParquetSink(WholeBatches):
                 parquet.write_table(table, file, compression="zstd")
                 file.flush()
                 os.fsync(file.fileno())
+            # First: a file that is there is that of this batch, or of one before.
+            write_whole(self.directory / CLAIM, f"{self.reader(self.source)}\n{self.name}\n")
             os.replace(partial, self.directory / f"{self.name}.parquet")
             sync_folder(self.directory)
         except OSError as error:
             partial.unlink(missing_ok=True)
             raise InorderError(f"cannot write {self.directory / self.name}.parquet: {error}") from error
+        self.last = self.given = self.name
+        self.known = digest_of(self.name)
+
+
+def digest_of(name: str) -> str:
+    """A batch, as a mark has it."""
+    return hashlib.sha256(name.encode()).hexdigest()
 
 
 def kind_of(column: Column) -> pa.DataType:

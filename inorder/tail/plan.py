@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+OUTPUTS = ("json", "csv", "parquet")
+
 
 @dataclass(frozen=True)
 class Plan:

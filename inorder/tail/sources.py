@@ -27,9 +27,10 @@ SAVE_SECONDS = 0.2  # between two saves, while one batch follows another into a 
 PATIENCE = (0.1, 0.2, 0.4, 0.8, 0)  # seconds, while a batch is in the hands of another session
 
 
-def copy_parts(form: Format, table: Table) -> dict[str, sql.Composable]:
-    """What a format says of the COPY of a table's rows."""
-    return {"columns": sql.SQL(form.columns).format(table=table.oid), "options": sql.SQL(form.options)}
+def changed(session: Session, table: Table) -> psycopg.Error:
+    """The error by which a batch is read again."""
+    session.connection.rollback()
+    return psycopg.errors.SerializationFailure(f"{table.quoted} was changed while it was read")
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class TableSource:
         self.unsettled = self.knows_output = False
         self.saved_at = 0.0
         self.stream: Stream | None = None  # with the next batch, or the one just handed out
-        self.query: bytes | None = None  # for the rows of that
+        self.query: list[bytes | None] = []  # for the rows of that, and what of them is wanted
         self.asked = max_rows  # in that
 
     def lock(self) -> int:
@@ -181,7 +182,7 @@ class TableSource:
             stream.send(b"COMMIT")
             stream.begin()
             return None
-        batch, after, self.query = answer
+        batch, after, *self.query = answer
         assert batch is not None and after is not None
         self.stream = stream
         return batch_of(json.loads(batch), json.loads(after), self.asked)
@@ -190,25 +191,27 @@ class TableSource:
         """For the batch after a position."""
         self.asked = max_rows
         question = self.session.statement(
-            query("tail_batch"), table=self.table.oid, position=as_text(position), max_rows=max_rows, whole=self.whole
-        )
+            query("tail_batch"), columns=self.form.wanted(self.table), position=as_text(position), max_rows=max_rows,
+            whole=self.whole,
+        )  # fmt: skip
         return self.session.asked(self.table, question)
 
     def rows(self, batch: Batch) -> Generator[Rows, None, None]:
         """By the query that the server gave with the batch, or gives now; it must give the same one afterwards."""
-        again = self.session.statement(query("tail_again"), table=self.table.oid, batch=as_text(batch.batch))
+        again = self.session.statement(
+            query("tail_again"), columns=self.form.wanted(self.table), batch=as_text(batch.batch)
+        )
         stream, self.stream = self.stream, None
         if stream is None:
             stream = self.session.asked(self.table, again)
-            (self.query,) = stream.begin()
-        assert self.query is not None
-        copy = self.session.statement(
-            query("tail_rows"), rows=sql.SQL(self.query.decode()), **copy_parts(self.form, self.table)
-        )
-        stream.send(self.session.message(copy, again, sql.SQL("COMMIT")))
+            self.query = stream.begin()
+        if not self.query:
+            raise changed(self.session, self.table)
+        text = self.form.copy(self.query, sql.SQL(f"({(self.query[0] or b'').decode()})"))
+        stream.send(self.session.message(text, again, sql.SQL("COMMIT")))
         yield from rows_of(stream)
-        if stream.begin() != [self.query]:
-            raise psycopg.errors.SerializationFailure(f"{self.table.quoted} was changed while it was read")
+        if stream.begin() != self.query:
+            raise changed(self.session, self.table)
 
     def expect(self, batch: Batch, size: int) -> None:
         """One transaction, which may end by an error: next() reports it."""
@@ -334,11 +337,13 @@ class FeedSource:
 
     def rows(self, batch: Batch) -> Generator[Rows, None, None]:
         """Read them, in a transaction of their own."""
-        copy = self.session.statement(
-            query("tail_feed_rows"), name=self.name, batch=batch.batch, row_type=self.table.identifier,
-            owner=self.owner_oid, **copy_parts(self.form, self.table),
-        )  # fmt: skip
-        return rows_of(self.session.stream(self.table, copy))
+        stream = self.session.held(self.table, self.form.wanted(self.table))
+        if not (answer := stream.begin()):
+            raise changed(self.session, self.table)
+        parts = {"name": self.name, "batch": batch.batch, "table": self.table.identifier, "owner": self.owner_oid}
+        text = self.form.copy(answer, self.session.statement(query("tail_feed_rows"), **parts))
+        stream.send(self.session.message(text, sql.SQL("COMMIT")))
+        yield from rows_of(stream)
 
     def expect(self, batch: Batch, size: int) -> None:
         """The position in the database is moved first."""

@@ -1,3 +1,9 @@
+---- forget_parts: plpgsql keys
+BEGIN
+    DELETE FROM inorder_internal.count_part AS p
+    WHERE p.relation = table_relation
+      AND NOT EXISTS (SELECT FROM unnest(inorder_internal.leaves(table_relation)) AS l WHERE l = p.part);
+END
 ---- exact_count: plpgsql tables
 DECLARE
     caller oid := inorder_internal.caller();

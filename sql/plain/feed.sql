@@ -1,3 +1,21 @@
+CREATE FUNCTION inorder_internal.keep_commit()
+RETURNS trigger
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF current_setting('synchronous_commit') = 'off' THEN
+        PERFORM set_config('synchronous_commit', 'local', true);
+    END IF;
+    RETURN NULL;
+END $$;
+COMMENT ON FUNCTION inorder_internal.keep_commit() IS
+'Internal function. For a batch that leaves the database: a crash must not take it back, so the commit of this transaction '
+'flushes it. A deferred trigger, since a function that sets synchronous_commit would undo what is set while it runs.';
+CREATE CONSTRAINT TRIGGER keep_commit AFTER UPDATE OF holder ON inorder_internal.feed
+DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.holder IS NOT NULL) EXECUTE FUNCTION inorder_internal.keep_commit();
+CREATE CONSTRAINT TRIGGER keep_commit AFTER UPDATE OF token, lease_end ON inorder_internal.worker_batch
+DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.token IS NOT NULL) EXECUTE FUNCTION inorder_internal.keep_commit();
+
 CREATE FUNCTION inorder_internal.open_feed(name text, owner oid, OUT feed bigint, OUT caller oid)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -7,18 +25,6 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION inorder_internal.open_feed(text, oid) IS
 'Internal function. A feed that the caller may move, and the caller.';
-
-CREATE FUNCTION inorder_internal.lock_feed(feed bigint)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    -- A row lock, which only those can take who may move the feed; any role could take an advisory lock. It writes, so it
-    -- is taken when there is something to write.
-    PERFORM FROM inorder_internal.feed AS f WHERE f.id = feed FOR NO KEY UPDATE;
-END $$;
-COMMENT ON FUNCTION inorder_internal.lock_feed(bigint) IS
-'Internal function. Make readers of one feed take turns, until the transaction ends.';
 
 CREATE FUNCTION inorder_internal.version_of(feed bigint)
 RETURNS text
@@ -213,7 +219,7 @@ CREATE FUNCTION inorder_internal.take_next(
     name text, owner oid, max_rows int, reads boolean, moves boolean, row_type regtype
 )
 RETURNS inorder_internal.taken
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET @pinned@
 AS $$
 DECLARE
     o record;
@@ -249,24 +255,66 @@ COMMENT ON FUNCTION inorder_internal.take_next(text, oid, int, boolean, boolean,
 'Internal function. What follows the position of a feed. If the caller is to move it, and there are rows, the feed is '
 'locked, and this is what follows under the lock.';
 
-CREATE FUNCTION inorder_internal.has_limit(statement text)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.check_statement(statement text, row_type anyelement)
+RETURNS void
 LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
-    line record;
+    -- Of the server, whatever the search_path of the caller leads to.
+    line pg_catalog.record;
+    plan pg_catalog.jsonb;
 BEGIN
     -- With the search_path of the caller, which the statement is for. A loop is a cursor, which refuses several statements
     -- before it executes one.
-    FOR line IN EXECUTE 'EXPLAIN (FORMAT JSON) ' OPERATOR(pg_catalog.||) statement LOOP
-        RETURN pg_catalog.jsonb_path_exists(pg_catalog.to_jsonb(line), 'strict $.**."Node Type" ? (@ == "Limit")', '{}', true);
+    FOR line IN EXECUTE 'EXPLAIN (FORMAT JSON) ' OPERATOR(pg_catalog.||) statement USING row_type LOOP
+        plan := pg_catalog.to_jsonb(line);
     END LOOP;
+    IF pg_catalog.jsonb_path_exists(plan, 'strict $.**."Node Type" ? (@ == "Limit")', '{}', true) THEN
+        RAISE 'the statement has LIMIT, OFFSET or FETCH FIRST, or is planned as if it had' USING
+            ERRCODE = 'feature_not_supported',
+            DETAIL = 'The position moves over the whole batch, also over the rows that are left out.',
+            HINT = 'Limit the rows by max_rows, as in feed_apply(name, statement, 10).';
+    ELSIF NOT pg_catalog.jsonb_path_exists(plan, 'strict $.**."CTE Name" ? (@ == "rows of the batch")', '{}', true) THEN
+        RAISE 'the statement does not read the batch' USING
+            ERRCODE = 'feature_not_supported', DETAIL = 'The position moves over the whole batch.',
+            HINT = 'Read it by its name without a schema, as in SELECT count(*) FROM batch. To skip all rows '
+                   'so far, call feed_seek(name, ''now'').';
+    END IF;
 EXCEPTION WHEN invalid_cursor_definition THEN
     RAISE 'cannot run several statements over one batch' USING ERRCODE = 'syntax_error',
           HINT = 'Further statements can follow in the same transaction.';
 END $$;
-COMMENT ON FUNCTION inorder_internal.has_limit(text) IS
-'Internal function. Whether the plan of a statement ends something after some rows.';
+COMMENT ON FUNCTION inorder_internal.check_statement(text, anyelement) IS
+'Internal function. Error unless the plan of a statement reads the batch, and ends nothing after some rows.';
+
+CREATE FUNCTION inorder_internal.apply_rows(
+    row_type anyelement, relation oid, b @extschema@.feed_batch, statement text, path text, hides text, restricts text
+)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    -- The rows by a function, which executes nothing of the table's owner; the statement keeps its settings.
+    text_over_batch text := format('WITH "rows of the batch" AS MATERIALIZED (SELECT * FROM @extschema@.feed_rows('
+                                   '%L::pg_catalog.oid, %L::@extschema@.feed_batch, $1)), '
+                                   'batch AS NOT MATERIALIZED (SELECT * FROM "rows of the batch") %s',
+                                   relation, b, statement);
+    processed bigint;
+BEGIN
+    IF restricts IS NOT NULL THEN
+        PERFORM set_config('restrict_nonsystem_relation_kind', restricts, true);
+    END IF;
+    PERFORM set_config('geqo_seed', '0', true), set_config('row_security', hides, true),
+            set_config('search_path', path, true);
+    -- From here on names are found by the path of the caller.
+    PERFORM inorder_internal.check_statement(text_over_batch, row_type);
+    EXECUTE text_over_batch USING row_type;
+    GET DIAGNOSTICS processed = ROW_COUNT;
+    RETURN processed;
+END $$;
+COMMENT ON FUNCTION inorder_internal.apply_rows(anyelement, oid, @extschema@.feed_batch, text, text, text, text) IS
+'Internal function. Run a statement over the rows of a batch, of the type of the first argument, with the settings of the '
+'caller: search_path, row_security and restrict_nonsystem_relation_kind.';
 
 CREATE FUNCTION inorder_internal.apply_batch(
     name text, statement text, max_rows int, owner regrole, path text, hides text
@@ -277,7 +325,7 @@ AS $$
 DECLARE
     k inorder_internal.taken;
     b @extschema@.feed_batch;
-    text_over_batch text;
+    restricts text := current_setting('restrict_nonsystem_relation_kind', true);
     processed bigint;
 BEGIN
     IF statement IS NULL THEN
@@ -290,26 +338,26 @@ BEGIN
         RETURN NULL;
     END IF;
     PERFORM inorder_internal.move_feed(k.feed, b, k.asked, (k.next).is_all);
-    -- The rows by a function, which executes nothing of the table's owner; the statement keeps its settings.
-    text_over_batch := format('WITH batch AS MATERIALIZED (SELECT * FROM @extschema@.feed_rows(%L::pg_catalog.oid, '
-                              '%L::@extschema@.feed_batch, NULL::%s)) %s', (k.t).relation::oid, b, (k.t).relation, statement);
-    PERFORM set_config('geqo_seed', '0', true), set_config('row_security', hides, true),
-            set_config('search_path', path, true);
-    -- From here on names are found by the path of the caller.
-    IF inorder_internal.has_limit(text_over_batch) THEN
-        RAISE 'the statement has LIMIT, OFFSET or FETCH FIRST, or is planned as if it had' USING
-            ERRCODE = 'feature_not_supported',
-            DETAIL = 'The position moves over the whole batch, also over the rows that are left out.',
-            HINT = 'Limit the rows by max_rows, as in feed_apply(name, statement, 10).';
+    -- The name of the table is that of a table here, and of nothing else: a type of that name could be anybody's.
+    IF restricts IS NOT NULL THEN
+        PERFORM set_config('restrict_nonsystem_relation_kind', 'view, foreign-table', true);
     END IF;
-    EXECUTE text_over_batch;
-    GET DIAGNOSTICS processed = ROW_COUNT;
-    PERFORM inorder_internal.check_members(k.t, (k.next).members);
+    PERFORM set_config('row_security', 'off', true);
+    EXECUTE format('SELECT inorder_internal.apply_rows((SELECT coalesce(r.*) FROM ONLY %s AS r WHERE false), '
+                   '$1, $2, $3, $4, $5, $6)', (k.t).relation)
+    INTO processed USING (k.t).relation::oid, b, statement, path, hides, restricts;
+    PERFORM set_config('row_security', 'on', true), inorder_internal.check_members(k.t, (k.next).members);
     RETURN processed;
 END $$;
 COMMENT ON FUNCTION inorder_internal.apply_batch(text, text, int, regrole, text, text) IS
 'Internal function. feed_apply(), with the search_path and the row_security of the caller.';
 
+---- lock_feed: plpgsql keys
+BEGIN
+    -- A row lock, which only those can take who may move the feed; any role could take an advisory lock. It writes, so it
+    -- is taken when there is something to write.
+    PERFORM FROM inorder_internal.feed AS f WHERE f.id = feed FOR NO KEY UPDATE;
+END
 ---- feed_apply: sql
 BEGIN ATOMIC
     SELECT inorder_internal.apply_batch(name, statement, max_rows, owner, current_setting('search_path'::text),
@@ -333,45 +381,6 @@ BEGIN
     END IF;
     PERFORM inorder_internal.create_feed(name, caller, relation, p, coalesce(whole_transactions, false), partition_by,
                                          shares);
-END
----- feed_drop: plpgsql writes
-DECLARE
-    o record;
-BEGIN
-    SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
-    PERFORM inorder_internal.lock_feed(o.feed);
-    PERFORM inorder_internal.drop_feed(o.feed, o.caller);
-END
----- feed_rename: plpgsql writes
-DECLARE
-    o record;
-BEGIN
-    SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
-    PERFORM inorder_internal.check_name(new_name);
-    PERFORM inorder_internal.lock_feed(o.feed);
-    PERFORM inorder_internal.rename_feed(o.feed, o.caller, new_name);
-END
----- feed_grant: plpgsql writes
-DECLARE
-    o record;
-BEGIN
-    SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
-    IF to_role IS NULL THEN
-        RAISE 'the role must not be null' USING ERRCODE = 'null_value_not_allowed';
-    END IF;
-    PERFORM inorder_internal.lock_feed(o.feed);
-    PERFORM inorder_internal.set_mover(o.feed, o.caller, to_role, true);
-END
----- feed_revoke: plpgsql writes
-DECLARE
-    o record;
-BEGIN
-    SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
-    IF from_role IS NULL THEN
-        RAISE 'the role must not be null' USING ERRCODE = 'null_value_not_allowed';
-    END IF;
-    PERFORM inorder_internal.lock_feed(o.feed);
-    PERFORM inorder_internal.set_mover(o.feed, o.caller, from_role, false);
 END
 ---- feed_claim: plpgsql
 DECLARE
@@ -411,23 +420,12 @@ BEGIN
     PERFORM inorder_internal.lock_tree(s.relation, 'ACCESS SHARE'), inorder_internal.prove_ground(s.t, o.caller);
     PERFORM inorder_internal.seek_start(o.feed, s.t, start);
 END
----- feed_read: plpgsql reads writes
-DECLARE
-    k inorder_internal.taken := inorder_internal.take_next(name, owner, max_rows, true, true, pg_typeof(row_type));
-    b @extschema@.feed_batch := (k.next).batch;
+---- feed_read: plpgsql keys
 BEGIN
-    IF NOT (k.next).has_rows THEN
-        PERFORM inorder_internal.note_empty_poll(k.feed, k.is_poll_due, b, k.asked);
-        RETURN;
-    END IF;
-    PERFORM inorder_internal.allow_bitmaps(k.t);
-    BEGIN
-        RETURN QUERY EXECUTE inorder_internal.batch_query(k.t, NULL, b, 'e.*', true);
-    EXCEPTION WHEN datatype_mismatch THEN
-        PERFORM inorder_internal.say_columns_changed((k.t).relation, SQLERRM);
-    END;
-    PERFORM inorder_internal.check_members(k.t, (k.next).members);
-    PERFORM inorder_internal.move_feed(k.feed, b, k.asked, (k.next).is_all);
+    -- Its position would move over rows that the caller does not fetch, and what the caller fetches cannot be known here.
+    RAISE 'the SQL edition has no feed_read' USING ERRCODE = 'feature_not_supported',
+          HINT = 'Call feed_apply(name, statement, max_rows), or feed_next_batch(), feed_batch_rows() and feed_finish_batch() '
+                 'in one transaction.';
 END
 ---- feed_peek: plpgsql reads
 DECLARE
@@ -460,7 +458,7 @@ BEGIN
         k.batch := inorder_internal.keep_pending(k.feed, b, inorder_internal.this_session(), pg_backend_pid(), k.asked,
                                                  (k.next).is_all);
     END IF;
-    PERFORM inorder_internal.keep_commit();
+    PERFORM inorder_internal.make_durable();
     RETURN k.batch;
 END
 ---- feed_batch_rows: plpgsql reads
@@ -492,29 +490,6 @@ BEGIN
         PERFORM inorder_internal.say_columns_changed((k.t).relation, SQLERRM);
     END;
     PERFORM inorder_internal.check_members(k.t, members);
-END
----- feed_finish_batch: plpgsql writes
-DECLARE
-    o record;
-    k inorder_internal.taken;
-BEGIN
-    SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
-    IF token IS NOT NULL THEN
-        k := inorder_internal.look_at(o.feed, o.caller, false);
-        PERFORM inorder_internal.finish_batch(k.name, o.feed, batch, token);
-        RETURN true;
-    END IF;
-    PERFORM inorder_internal.lock_feed(o.feed);
-    k := inorder_internal.look_at(o.feed, o.caller, false);
-    -- Its answer was lost, perhaps. No batch has the number 0, which a feed has finished that has finished none.
-    IF batch <> 0 AND batch = k.finished THEN
-        RETURN false;
-    ELSIF inorder_internal.drop_aside(k.name, o.feed, batch) THEN
-        RETURN true;
-    END IF;
-    PERFORM inorder_internal.check_pending(k.name, batch, k.batch, k.finished, k.pending);
-    PERFORM inorder_internal.move_feed(o.feed, k.pending, NULL, false);
-    RETURN true;
 END
 ---- feed_wait: plpgsql
 DECLARE

@@ -3,6 +3,19 @@
 -- Everything is read from the catalog in the snapshot in which rows are looked for, under locks on the table and all of
 -- its partitions, and is not kept: so each proof costs what it costs, for each read that finds something new.
 
+CREATE FUNCTION inorder_internal.require_read_committed(what text, detail text)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE '% needs isolation level READ COMMITTED, not %', what, upper(current_setting('transaction_isolation'))
+        USING ERRCODE = 'active_sql_transaction', DETAIL = detail;
+    END IF;
+END $$;
+COMMENT ON FUNCTION inorder_internal.require_read_committed(text, text) IS
+'Internal function. Error in a transaction whose snapshot stays the same: it does not show what came since.';
+
 CREATE FUNCTION inorder_internal.run_all(statements text[])
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
@@ -22,9 +35,11 @@ RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    -- By name, and so perhaps another table that has this name now.
     EXECUTE format('LOCK TABLE %s IN %s MODE', relation, mode);
-    IF to_regclass(relation::text) IS DISTINCT FROM relation THEN
+    -- By name, and so perhaps another table that had this name then.
+    IF NOT EXISTS (SELECT FROM pg_locks AS l
+                   WHERE l.pid = pg_backend_pid() AND l.relation = lock_tree.relation AND l.granted
+                     AND l.mode = replace(initcap(lock_tree.mode), ' ', '') || 'Lock') THEN
         RAISE 'table % was renamed while it was locked', relation USING ERRCODE = 'serialization_failure',
               HINT = 'Try again.';
     END IF;
@@ -288,7 +303,7 @@ CREATE FUNCTION inorder_internal.check_members(
     t inorder_internal.feed_table, known @extschema@.feed_member[]
 )
 RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET @pinned@
 AS $$
 BEGIN
     IF inorder_internal.members(t) IS DISTINCT FROM known THEN
@@ -344,7 +359,7 @@ BEGIN
     stood := was.relation IS NOT NULL AND inorder_internal.unguarded_member(was) IS NULL;
     -- Nobody else had the table since: feeds may know the new triggers for the old.
     IF stood THEN
-        before := inorder_internal.members(was);
+        before := inorder_internal.members(was, true);
     END IF;
     PERFORM inorder_internal.run_all(ARRAY(SELECT s FROM inorder_internal.unguard_statements(t.relation) AS s));
     PERFORM inorder_internal.run_all(ARRAY(SELECT s FROM inorder_internal.guard_statements(t) AS s));
@@ -364,11 +379,8 @@ DECLARE
     described record;
 BEGIN
     PERFORM inorder_internal.check_owner(inorder_internal.caller(), relation);
-    IF current_setting('transaction_isolation') <> 'read committed' THEN
-        RAISE 'feed_enable needs READ COMMITTED, not %', upper(current_setting('transaction_isolation'))
-        USING ERRCODE = 'active_sql_transaction',
-              DETAIL = 'Rows that came without the guard since this transaction began would not be looked at.';
-    END IF;
+    PERFORM inorder_internal.require_read_committed(
+        'feed_enable', 'Rows that came without the guard since this transaction began would not be looked at.');
     PERFORM inorder_internal.lock_owned(relation, CASE
         WHEN EXISTS (SELECT FROM inorder_internal.unguard_statements(relation)) THEN 'ACCESS EXCLUSIVE'
         ELSE 'SHARE ROW EXCLUSIVE' END);

@@ -126,6 +126,23 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.guard_stands(regclass, regclass, name[], boolean, boolean, bigint, oid) IS
 'Internal function. Whether a table, or a partition of root, has the triggers of the guard as feed_enable() makes them.';
 
+CREATE FUNCTION inorder_internal.is_receiving(relation regclass)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = on
+AS $$
+BEGIN
+    -- An older snapshot does not see a table that was enabled since.
+    RETURN current_setting('session_replication_role') = 'replica'
+       AND current_setting('transaction_isolation') = 'read committed'
+       AND (SELECT bool_and(t.written_here IS TRUE) IS NOT TRUE FROM inorder_internal.feed_table AS t
+            WHERE t.relation = ANY (is_receiving.relation || ARRAY(
+                SELECT a.relid FROM pg_partition_ancestors(is_receiving.relation) AS a(relid)))
+              AND inorder_internal.has_own_guard(t.relation));
+END $$;
+COMMENT ON FUNCTION inorder_internal.is_receiving(regclass) IS
+'Internal function. Whether rows of a publisher may come and change as they do there: nobody reads the table here before '
+'feed_enable() or feed_rebase(), which looks at all numbers.';
+
 CREATE FUNCTION inorder_internal.say_restored_table(relation regclass)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -150,8 +167,11 @@ BEGIN
     USING ERRCODE = 'check_violation',
           DETAIL = format('The feed on "%s" delivers rows by the transaction number in column "%s"; this one says %s, '
                           'the current one is %s.', relation_name, key_column, coalesce(said::text, 'none'), number),
-          HINT = format('Leave the column to its default, %s().', CASE WHEN is_uuid THEN 'uuid_xact_nextval'
-                                                                      ELSE 'xact_id' END),
+          HINT = CASE WHEN current_setting('session_replication_role') = 'replica'
+                      THEN 'A table that was enabled here receives no rows of a publisher: call feed_disable(), or in a '
+                           'clone of the publisher see "Logical replication" in the manual.'
+                      ELSE format('Leave the column to its default, %s().',
+                                  CASE WHEN is_uuid THEN 'uuid_xact_nextval' ELSE 'xact_id' END) END,
           SCHEMA = (SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = relation),
           TABLE = relation_name, COLUMN = key_column;
 END $$;
@@ -203,8 +223,11 @@ DECLARE
     key text;
     said bigint;
     changed name;
+    differs boolean;
 BEGIN
-    IF TG_OP IN ('DELETE', 'TRUNCATE') THEN
+    IF inorder_internal.is_receiving(TG_RELID) THEN
+        RETURN NULL;
+    ELSIF TG_OP IN ('DELETE', 'TRUNCATE') THEN
         RAISE 'cannot % "%": it is insert-only', CASE TG_OP WHEN 'DELETE' THEN 'delete from' ELSE 'truncate' END,
               TG_TABLE_NAME
         USING ERRCODE = 'restrict_violation', DETAIL = 'A feed or an exact count relies on its rows.',
@@ -227,9 +250,10 @@ BEGIN
         PERFORM inorder_internal.say_restored_table(t.relation)
         FROM inorder_internal.feed_table AS t
         WHERE t.relation = ANY (TG_RELID::regclass || ARRAY(SELECT a.relid FROM pg_partition_ancestors(TG_RELID) AS a(relid)))
-          AND t.written_here IS NOT TRUE;
+          AND t.written_here IS NOT TRUE AND inorder_internal.has_own_guard(t.relation);
         number := inorder_internal.plus_base(pg_current_xact_id()::text::bigint, TG_ARGV[0]::bigint);
-        key := to_jsonb(NEW) ->> names[1];
+        -- By the output function of its type: a cast of it could be anybody's.
+        EXECUTE format('SELECT nullif(pg_catalog.concat(($1).%I), ''''::pg_catalog.text)', names[1]) INTO key USING NEW;
         said := inorder_internal.number_of(key, is_uuid);
         IF said = number THEN
             PERFORM inorder_internal.say_other_guard(TG_RELID, TG_NAME);
@@ -238,8 +262,11 @@ BEGIN
     ELSIF TG_NAME = 'zz_inorder_guard' THEN
         RETURN NULL;  -- zz_inorder_update looks at what has changed
     END IF;
-    changed := coalesce((SELECT n FROM unnest(names) AS n
-                         WHERE to_jsonb(OLD) -> n::text IS DISTINCT FROM to_jsonb(NEW) -> n::text LIMIT 1), names[1]);
+    FOREACH changed IN ARRAY names || names[1] LOOP
+        EXECUTE format('SELECT pg_catalog.concat(ROW(($1).%1$I)) OPERATOR(pg_catalog.<>) pg_catalog.concat(ROW(($2).%1$I))',
+                       changed) INTO differs USING OLD, NEW;
+        EXIT WHEN differs;
+    END LOOP;
     RAISE 'column "%" of "%" must not change', changed, TG_TABLE_NAME
     USING ERRCODE = 'restrict_violation', DETAIL = 'A feed or an exact count has passed over this row by its value.',
           HINT = 'Other columns may change. A BEFORE UPDATE trigger makes the server compute generated columns anew: such '
@@ -276,6 +303,8 @@ BEGIN
 END
 ---- feed_disable: plpgsql writes
 BEGIN
+    PERFORM inorder_internal.require_read_committed(
+        'feed_disable', 'Feeds that were created since this transaction began would not be seen.');
     PERFORM inorder_internal.lock_owned(relation, 'ACCESS EXCLUSIVE');
     PERFORM inorder_internal.forget_table(relation);
     PERFORM inorder_internal.run_all(ARRAY(SELECT s FROM inorder_internal.unguard_statements(relation) AS s

@@ -9,10 +9,8 @@ BEGIN
         RAISE 'timeout must be between 0 and 1 second, not %', timeout
         USING ERRCODE = 'invalid_parameter_value',
               HINT = 'Call the function again: while it runs, its snapshot keeps VACUUM from removing rows.';
-    ELSIF current_setting('transaction_isolation') <> 'read committed' THEN
-        RAISE 'waiting for rows needs READ COMMITTED, not %', upper(current_setting('transaction_isolation'))
-        USING ERRCODE = 'active_sql_transaction';
     END IF;
+    PERFORM inorder_internal.require_read_committed('waiting for rows', 'Rows that come later would not be seen.');
     RETURN timeout;
 END $$;
 COMMENT ON FUNCTION inorder_internal.checked_timeout(interval) IS

@@ -3,6 +3,8 @@ DECLARE
     caller oid := inorder_internal.caller();
     t inorder_internal.feed_table;
 BEGIN
+    PERFORM inorder_internal.require_read_committed(
+        'feed_passed', 'Rows and feeds that came since this transaction began would not be seen.');
     PERFORM inorder_internal.check_reader(caller, relation);
     t := inorder_internal.table_of(relation);
     PERFORM inorder_internal.lock_tree(relation, 'ACCESS SHARE'), inorder_internal.prove_ground(t, caller);
@@ -14,6 +16,8 @@ DECLARE
     t inorder_internal.feed_table;
     query text;
 BEGIN
+    PERFORM inorder_internal.require_read_committed(
+        'feed_passed_partitions', 'Rows and feeds that came since this transaction began would not be seen.');
     PERFORM inorder_internal.check_reader(caller, relation);
     t := inorder_internal.table_of(relation);
     PERFORM inorder_internal.lock_tree(relation, 'ACCESS SHARE'), inorder_internal.prove_ground(t, caller);

@@ -46,7 +46,7 @@ BEGIN
     RETURN NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation);
 END $$;
 COMMENT ON FUNCTION inorder_internal.is_gone(regclass) IS
-'Internal function. Whether a table was dropped: then any role may delete what the state has of it, as sweep() does.';
+'Internal function. Whether a table was dropped: then any role may delete what else the state has of it than feeds.';
 
 CREATE FUNCTION inorder_internal.keep_given()
 RETURNS trigger
@@ -54,32 +54,37 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     caller oid := inorder_internal.caller();
+    is_owner boolean := inorder_internal.is_role(caller, OLD.owner, OLD.owner_name, OLD.system);
+    is_here boolean := NEW.system = inorder_internal.server_system();
 BEGIN
     IF (OLD.id, OLD.relation, OLD.created, OLD.whole_transactions)
        IS DISTINCT FROM (NEW.id, NEW.relation, NEW.created, NEW.whole_transactions) THEN
         RAISE 'a feed keeps its id and its table' USING ERRCODE = 'insufficient_privilege';
-    ELSIF (OLD.name, OLD.owner, OLD.movers, OLD.system) IS DISTINCT FROM (NEW.name, NEW.owner, NEW.movers, NEW.system)
-          AND NOT inorder_internal.is_role(caller, OLD.owner, OLD.owner_name, OLD.system)
-          AND NOT inorder_internal.owns(caller, OLD.relation) THEN
+    ELSIF OLD.movers IS DISTINCT FROM NEW.movers AND NOT is_owner AND NOT inorder_internal.owns(caller, OLD.relation) THEN
         RAISE 'must be owner of feed % or of its table', quote_literal(OLD.name)
         USING ERRCODE = 'insufficient_privilege';
+    ELSIF (OLD.name, OLD.owner, OLD.system) IS DISTINCT FROM (NEW.name, NEW.owner, NEW.system)
+          AND NOT (is_owner AND pg_has_role(caller, NEW.owner, 'USAGE') AND is_here)
+          -- What adopt_roles() does.
+          AND NOT (OLD.name = NEW.name AND OLD.system <> NEW.system AND is_here
+                   AND pg_get_userbyid(NEW.owner) = OLD.owner_name
+                   AND inorder_internal.owns(caller, OLD.relation)) THEN
+        RAISE 'must be owner of feed %', quote_literal(OLD.name) USING ERRCODE = 'insufficient_privilege';
     -- Each move renews it.
-    ELSIF NEW.owner_name NOT IN (OLD.owner_name, pg_get_userbyid(NEW.owner)) THEN
+    ELSIF NEW.owner_name <> OLD.owner_name AND NOT (is_here AND NEW.owner_name = pg_get_userbyid(NEW.owner)) THEN
         RAISE 'the name of the owner of feed % is another', quote_literal(OLD.name)
         USING ERRCODE = 'insufficient_privilege';
     END IF;
     RETURN NULL;
 END $$;
 COMMENT ON FUNCTION inorder_internal.keep_given() IS
-'Internal function. Trigger on feeds: roles that may move a feed may not give it away.';
+'Internal function. Trigger on feeds: roles that may move a feed may not give it away, and only its owner renames it.';
 -- AFTER: with a BEFORE trigger each UPDATE computes written_here anew, also one that leaves a restored position as it is.
 CREATE TRIGGER keep_given AFTER UPDATE ON inorder_internal.feed
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.keep_given();
 REVOKE EXECUTE ON FUNCTION inorder_internal.keep_given() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.is_gone(regclass) TO PUBLIC;
 
-GRANT SELECT, INSERT, UPDATE, DELETE ON inorder_internal.feed_table, inorder_internal.feed,
-    inorder_internal.worker_batch, inorder_internal.share_worker, inorder_internal.counted_table, inorder_internal.count_part TO PUBLIC;
 ALTER TABLE inorder_internal.feed_table ENABLE ROW LEVEL SECURITY;
 ALTER TABLE inorder_internal.feed ENABLE ROW LEVEL SECURITY;
 ALTER TABLE inorder_internal.worker_batch ENABLE ROW LEVEL SECURITY;
@@ -104,34 +109,63 @@ CREATE POLICY own ON inorder_internal.count_part
 
 CREATE POLICY look ON inorder_internal.feed FOR SELECT
     USING (inorder_internal.may_move(inorder_internal.caller(), feed)
-           OR inorder_internal.may_read(inorder_internal.caller(), relation) OR inorder_internal.is_gone(relation));
+           OR inorder_internal.may_read(inorder_internal.caller(), relation));
 CREATE POLICY make ON inorder_internal.feed FOR INSERT
     WITH CHECK (pg_has_role(inorder_internal.caller(), owner, 'USAGE')
                 AND owner_name = pg_get_userbyid(owner) AND system = inorder_internal.server_system()
                 AND inorder_internal.may_read(inorder_internal.caller(), relation));
 CREATE POLICY move ON inorder_internal.feed FOR UPDATE
-    USING (inorder_internal.may_move(inorder_internal.caller(), feed) OR inorder_internal.is_gone(relation))
-    WITH CHECK (inorder_internal.may_move(inorder_internal.caller(), feed));
+    USING (inorder_internal.may_move(inorder_internal.caller(), feed));
 CREATE POLICY remove ON inorder_internal.feed FOR DELETE
     USING (inorder_internal.is_role(inorder_internal.caller(), owner, owner_name, system)
-           OR inorder_internal.owns(inorder_internal.caller(), relation) OR inorder_internal.is_gone(relation));
+           OR inorder_internal.owns(inorder_internal.caller(), relation));
 
--- Who sees a feed sees what is not finished of it. The conditions on new rows name no table that is gone: a role could put
--- the rows of its own, dropped table into the feed of another one.
+-- Who sees a feed sees what is not finished of it.
 CREATE POLICY look ON inorder_internal.worker_batch FOR SELECT
     USING (EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = worker_batch.feed));
 CREATE POLICY own ON inorder_internal.worker_batch
     USING (EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = worker_batch.feed
-                   AND inorder_internal.may_move(inorder_internal.caller(), f)) OR inorder_internal.is_gone(relation))
-    WITH CHECK (EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = worker_batch.feed
-                        AND inorder_internal.may_move(inorder_internal.caller(), f)));
+                   AND inorder_internal.may_move(inorder_internal.caller(), f)));
 CREATE POLICY look ON inorder_internal.share_worker FOR SELECT
     USING (EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = share_worker.feed));
 CREATE POLICY own ON inorder_internal.share_worker
     USING (EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = share_worker.feed
-                   AND inorder_internal.may_move(inorder_internal.caller(), f)) OR inorder_internal.is_gone(relation))
-    WITH CHECK (EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = share_worker.feed
-                        AND inorder_internal.may_move(inorder_internal.caller(), f)));
+                   AND inorder_internal.may_move(inorder_internal.caller(), f)));
+
+-- INSERT and UPDATE are granted by column: on a whole table they, and DELETE, would allow LOCK TABLE. Rows are deleted by
+-- an UPDATE of a view of those that the caller may delete, which a rule makes a DELETE: see remove_rows() in
+-- inorder/install/edition.py. The view is of a schema in which nobody else can put anything in its place.
+DO $$
+DECLARE
+    t record;
+    grantee oid;
+BEGIN
+    FOR t IN SELECT c.relname AS name, pg_get_expr(p.polqual, p.polrelid) AS condition,
+                    (SELECT string_agg(format('%I', a.attname), ', ') FROM pg_attribute AS a
+                     WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.attgenerated = '') AS columns,
+                    (SELECT string_agg(format('t.%1$I = OLD.%1$I', a.attname), ' AND ') FROM pg_index AS i
+                     JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = ANY (i.indkey)
+                     WHERE i.indrelid = c.oid AND i.indisprimary) AS same
+             FROM pg_policy AS p JOIN pg_class AS c ON c.oid = p.polrelid
+             WHERE c.relnamespace = 'inorder_internal'::regnamespace AND p.polname IN ('own', 'remove') LOOP
+        EXECUTE format('GRANT SELECT, INSERT (%1$s), UPDATE (%1$s) ON inorder_internal.%2$I TO PUBLIC', t.columns, t.name);
+        EXECUTE format('CREATE OR REPLACE VIEW inorder_internal.%I WITH (security_barrier) AS '
+                       'SELECT false AS removed, %2$I.* FROM inorder_internal.%2$I WHERE %3$s',
+                       'removable_' || t.name, t.name, t.condition);
+        EXECUTE format('CREATE OR REPLACE RULE remove AS ON UPDATE TO inorder_internal.%I '
+                       'DO INSTEAD DELETE FROM inorder_internal.%I AS t WHERE %s',
+                       'removable_' || t.name, t.name, t.same);
+        FOR grantee IN SELECT a.grantee FROM pg_class AS c CROSS JOIN LATERAL aclexplode(c.relacl) AS a
+                       WHERE c.relnamespace = 'inorder_internal'::regnamespace AND c.relname = 'removable_' || t.name
+                         AND a.grantee <> c.relowner LOOP
+            EXECUTE format('REVOKE ALL ON inorder_internal.%I FROM %s', 'removable_' || t.name,
+                           CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END);
+        END LOOP;
+        EXECUTE format('GRANT SELECT, UPDATE (removed) ON inorder_internal.%I TO PUBLIC', 'removable_' || t.name);
+        EXECUTE format('COMMENT ON VIEW inorder_internal.%I IS %L', 'removable_' || t.name,
+                       'Internal view. Rows of ' || t.name || ' that the caller may delete: an UPDATE deletes them.');
+    END LOOP;
+END $$;
 
 -- Who owns the schema of a table may put a view in the place of the table while a query is planned. Since 15.8 and 16.4
 -- the server can refuse views.

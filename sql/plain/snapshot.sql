@@ -20,20 +20,6 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.make_durable() IS
 'Internal function. Flush the WAL, at once from version 17 on, before that when this transaction commits.';
 
-CREATE FUNCTION inorder_internal.keep_commit()
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    PERFORM inorder_internal.make_durable();
-    IF current_setting('synchronous_commit') = 'off' THEN
-        PERFORM set_config('synchronous_commit', 'local', true);
-    END IF;
-END $$;
-COMMENT ON FUNCTION inorder_internal.keep_commit() IS
-'Internal function. For a batch that leaves the database: a crash must take back neither its rows nor the batch itself, '
-'which the commit of this transaction then flushes.';
-
 CREATE FUNCTION inorder_internal.check_bounded(numbers int8multirange)
 RETURNS void
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp

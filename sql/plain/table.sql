@@ -27,8 +27,9 @@ BEGIN
 END
 ---- guarded: plpgsql keys
 BEGIN
-    RETURN (SELECT array_agg(g.xmin::text::bigint ORDER BY g.tgname) || array_agg(d.xmin::text::bigint)
-                                                                        FILTER (WHERE d.oid IS NOT NULL)
+    RETURN (SELECT array_agg(inorder_internal.version(g.xmin, g.ctid, 'pg_trigger', is_placed) ORDER BY g.tgname)
+                   || array_agg(inorder_internal.version(d.xmin, d.ctid, 'pg_attrdef', is_placed))
+                      FILTER (WHERE d.oid IS NOT NULL)
             FROM pg_trigger AS g
             LEFT JOIN pg_attribute AS a ON g.tgname = 'zz_inorder_guard' AND a.attrelid = g.tgrelid
                                            AND a.attnum = g.tgattr[0] AND a.attgenerated = 's'
@@ -52,13 +53,13 @@ BEGIN
         WITH RECURSIVE tree AS (
             SELECT t.relation::oid AS relid, '{}'::bigint[] AS attached
             UNION ALL
-            SELECT i.inhrelid, p.attached || i.xmin::text::bigint
+            SELECT i.inhrelid, p.attached || inorder_internal.version(i.xmin, i.ctid, 'pg_inherits', is_placed)
             FROM tree AS p CROSS JOIN LATERAL (
-                SELECT h.inhrelid, h.xmin FROM pg_inherits AS h
+                SELECT h.inhrelid, h.xmin, h.ctid FROM pg_inherits AS h
                 WHERE h.inhparent = p.relid AND NOT h.inhdetachpending OFFSET 0) AS i
         )
         SELECT array_agg(ROW(c.oid, format('%I.%I', n.nspname, c.relname), (SELECT inorder_internal.server_system()),
-                             tree.attached, inorder_internal.guarded(c.oid),
+                             tree.attached, inorder_internal.guarded(c.oid, is_placed),
                              CASE WHEN c.oid = t.relation THEN inorder_internal.order_definition(t)
                              END)::@extschema@.feed_member ORDER BY c.oid)
         FROM tree

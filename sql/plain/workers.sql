@@ -92,6 +92,24 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.take_any(inorder_internal.taken, text, int, interval, int, oid) IS
 'Internal function. Give a worker a batch of a feed that is locked: one that a worker has or had, or a new one.';
 
+---- keep_batch: plpgsql keys
+BEGIN
+    DELETE FROM inorder_internal.worker_batch AS b
+    WHERE b.feed = keep_batch.feed AND b.number = keep_batch.number AND b.written_here IS NOT TRUE;
+    INSERT INTO inorder_internal.worker_batch (feed, number, relation, batch, lease_end)
+    VALUES (keep_batch.feed, keep_batch.number, keep_batch.relation, keep_batch.batch, clock_timestamp());
+END
+---- finish_batch: plpgsql keys
+BEGIN
+    PERFORM FROM inorder_internal.worker_batch AS b
+    WHERE b.feed = finish_batch.feed AND b.number = finish_batch.batch AND b.token = finish_batch.token
+      AND b.written_here
+    FOR UPDATE;
+    IF NOT FOUND THEN
+        PERFORM inorder_internal.say_lost(feed_name, feed, batch);
+    END IF;
+    DELETE FROM inorder_internal.worker_batch AS b WHERE b.feed = finish_batch.feed AND b.number = finish_batch.batch;
+END
 ---- session_lives: plpgsql
 DECLARE
     key bigint := inorder_internal.session_key(number);
@@ -137,7 +155,7 @@ BEGIN
         FROM inorder_internal.take_any(k, worker, max_rows, lease, max_tries, session) AS g;
     END IF;
     IF batch IS NOT NULL THEN
-        PERFORM inorder_internal.keep_commit();
+        PERFORM inorder_internal.make_durable();
     END IF;
 END
 ---- feed_renew_batch: plpgsql writes
@@ -148,23 +166,4 @@ BEGIN
     SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
     k := inorder_internal.look_at(o.feed, o.caller, false);
     RETURN inorder_internal.renew_batch(k.name, k.feed, batch, token, lease);
-END
----- feed_fail_batch: plpgsql writes
-DECLARE
-    o record;
-    k inorder_internal.taken;
-BEGIN
-    SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
-    k := inorder_internal.look_at(o.feed, o.caller, false);
-    RETURN inorder_internal.fail_batch(k.name, k.feed, batch, token, reason, retry_after);
-END
----- feed_retry_batch: plpgsql writes
-DECLARE
-    o record;
-    k inorder_internal.taken;
-BEGIN
-    SELECT * INTO o FROM inorder_internal.open_feed(name, owner);
-    PERFORM inorder_internal.lock_feed(o.feed);
-    k := inorder_internal.look_at(o.feed, o.caller, false);
-    PERFORM inorder_internal.retry_batch(k.name, k.feed, batch);
 END

@@ -2,14 +2,28 @@
 
 from collections.abc import Iterable
 
-import psycopg
 from inorder.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
+import attack
 from sql_edition import TESTED
+
+run, state = attack.execute, attack.refusal
 
 SNAPSHOT = "40001"  # serialization_failure: try again
 GROUND = "55000"  # object_not_in_prerequisite_state: somebody has to act
+# Rows with numbers of transactions that feeds have passed, and a statement that switches the guard of {0}: {1}.
+FORGED = "SELECT uuid_xact_floor(i), 1 FROM generate_series(1, 5) AS i"
+SWITCH = """
+DO $$
+DECLARE
+    g name;
+BEGIN
+    FOR g IN SELECT tgname FROM pg_trigger WHERE tgrelid = '{0}'::regclass AND tgname LIKE 'zz_inorder%' LOOP
+        EXECUTE format('ALTER TABLE {0} {1} TRIGGER %I', g);
+    END LOOP;
+END $$
+"""
 # The guard's triggers, of which those of partitions have no truncate.
 GUARD = ("guard", "update", "truncate") if TESTED == "c" else ("guard", "update", "truncate", "delete")
 # A trigger that fires after the guard may change a row that it has seen; none does after that of the SQL edition, which
@@ -34,21 +48,6 @@ READS = {
     "count": "SELECT exact_count('t')",
     "fold": "SELECT exact_count_fold('t')",
 }
-
-
-def run(connection: Connection, *statements: str) -> None:
-    """One after the other."""
-    for statement in statements:
-        connection.execute(statement.encode())
-
-
-def state(connection: Connection, statement: str) -> str:
-    """The SQLSTATE with which a statement fails; empty if it does not."""
-    try:
-        connection.execute(statement.encode())
-    except psycopg.Error as error:
-        return error.sqlstate or "?"
-    return ""
 
 
 def states(connection: Connection, reads: Iterable[str]) -> dict[str, str]:

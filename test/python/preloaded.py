@@ -126,7 +126,11 @@ def run(
 
 def serve(channel: socket.socket) -> None:
     """Load, then fork for each request, and report each one's end; a child becomes the tool."""
-    for module in (*import_module("inorder.cli").MODULES.values(), "inorder.tail.run", "inorder.count.counter"):
+    for module in (
+        *(module for module, _ in import_module("inorder.cli").COMMANDS.values()),
+        "inorder.tail.run",
+        "inorder.count.counter",
+    ):
         import_module(module)
     gc.collect()
     gc.freeze()

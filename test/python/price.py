@@ -101,7 +101,7 @@ def many(table: str) -> Callable[[Side], float]:
 def piece(side: Side, rows: int) -> str:
     """The statement that reads so many new rows; of a bigserial key those above the last one."""
     if side.kind != "bigserial":
-        return f"SELECT count(*) FROM feed_read('{side.kind}', null::read_{side.kind}, {rows})"
+        return f"SELECT feed_apply('{side.kind}', 'SELECT count(*) FROM batch', {rows})"
     last = one_row(side.other, "SELECT max(id) FROM read_bigserial")[0]
     return f"SELECT count(*) FROM (SELECT * FROM read_bigserial WHERE id > {last} ORDER BY id LIMIT {rows}) AS new"
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from inorder.database import Connection, connect
+from inorder.install.edition import READS, filled
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server, find_server
 
@@ -105,16 +106,23 @@ def create(connection: Connection, name: str | None = None, schema: str = "publi
     """Install an edition in a database: the one of this name, or the one that is tested."""
     if (name or TESTED) == "sql":
         connection.execute(script(schema).encode())
+        connection.execute(reading(schema).encode())
     else:
         connection.execute(
             f'CREATE SCHEMA IF NOT EXISTS "{schema}"; CREATE EXTENSION inorder SCHEMA "{schema}"'.encode()
         )
 
 
+def reading(schema: str) -> str:
+    """What gives the SQL edition a feed_read, by which the tests of both editions read."""
+    text = (DIFFERENCES / "feed_read.sql").read_text().replace("@reads@", " SET ".join(READS))
+    return filled(text, ROOT, schema)
+
+
 def write_edition(folder: Path, schema: str = "public") -> Path:
-    """The SQL edition, in a file that everybody may read."""
+    """The SQL edition that reads, in a file that everybody may read."""
     path = folder / "inorder-sql.sql"
-    path.write_text(script(schema), encoding="utf-8")
+    path.write_text(script(schema) + reading(schema), encoding="utf-8")
     return path
 
 

@@ -59,6 +59,16 @@ class Standby(Cluster):
                 time.sleep(0.02)
         raise InorderError(f"the standby did not catch up within {REPLAY_SECONDS} s:\n{self.log_tail()}")
 
+    def become_subscriber(self, tool: Path, database: str, settings: Mapping[str, str]) -> None:
+        """Instead of its first start; pg_createsubscriber starts it with what is in its files."""
+        with (self.data / "postgresql.conf").open("a", encoding="utf-8") as file:
+            file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
+        command: list[str | Path] = [tool, "-D", self.data, "-P", self.primary.dsn, "-d", database]
+        done = self._run([*command, "-s", str(self.folder / "run"), "-U", "postgres"])
+        if done.returncode != 0:
+            raise InorderError(f"pg_createsubscriber failed:\n{done.stdout}{done.stderr}")
+        self.start(settings)
+
     def promote(self) -> None:
         """Make a primary of it, on a timeline of its own."""
         with connect(self.dsn) as connection:

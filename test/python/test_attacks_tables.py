@@ -1,18 +1,22 @@
 """Attacks by the owner of a table, and by those who may only connect: on readers, on other owners, on the server."""
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from pathlib import Path
 from threading import Event
 
 import psycopg
 import pytest
-from inorder.database import Connection, connect
+from inorder.database import Connection, connect, query
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
+from inorder.tail.formats import FORMATS
+from psycopg import sql
 
 from attack import ATTACK, database, execute, refusal, value
 from sql_edition import BUILT, TESTED, create
+from tail_runs import Tail
 
 pytestmark = pytest.mark.server
 
@@ -45,50 +49,68 @@ def dsn(attacked: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
         yield made
 
 
-def read_all(connection: Connection, table: str, feed: str) -> None:
-    """What a superuser does who administers the feeds of others; errors are as good as rows here."""
+# What a superuser does who administers the feeds of others.
+READS = (
+    "SELECT * FROM feeds",
+    "SELECT * FROM feed_holders('{table}')",
+    "SELECT * FROM feed_peek('{feed}', null::{table}, 1, owner => 'mallory')",
+    "SELECT * FROM feed_read('{feed}', null::{table}, 1, owner => 'mallory')",
+    "SELECT feed_apply('{feed}', 'SELECT 1 FROM batch', 1, owner => 'mallory')",
+    "SELECT feed_seek('{feed}', 'beginning', owner => 'mallory')",
+    "SELECT feed_next_batch('{feed}', 1, owner => 'mallory')",
+    "SELECT * FROM feed_batch_rows('{feed}', {batch}, null::{table}, owner => 'mallory')",
+    "SELECT feed_finish_batch('{feed}', {batch}, owner => 'mallory')",
+    "SELECT feed_seek('{feed}', 'beginning', owner => 'mallory')",
+    "SELECT * FROM feed_take_batch('{feed}', 'w', 1, owner => 'mallory')",
+    "SELECT feed_seek('{feed}', 'beginning', owner => 'mallory')",
+    "SELECT * FROM feed_rows('{table}', feed_batch_after('{table}', {start}, 1), null::{table})",
+    "SELECT * FROM feed_rows('{table}', {every}, null::{table})",
+    "SELECT exact_count('{table}')",
+    "SELECT exact_count_fold('{table}')",
+    "SELECT exact_count('{table}')",
+    "SELECT feed_split('{table}', {every}, 3)",
+    "SELECT feed_split('{table}', feed_batch_between({start}, feed_advance({start}, {every})), 2)",
+    "SELECT feed_backlog('{table}', {start}), feed_wait_after('{table}', {start}, '0')",
+    "SELECT feed_wait('{feed}', '0', owner => 'mallory')",
+    "SELECT feed_create('{name}', '{table}', order_column => 'n')",
+    "SELECT * FROM feed_read('{name}', null::{table}, 1)",
+    "SELECT feed_create('{name} shared', '{table}', order_column => 'n', partition_by => 'n', shares => 2)",
+    "SELECT * FROM feed_take_batch('{name} shared', 'w', 1)",
+    "SELECT exact_count_start('{table}'), feed_enable('{table}')",
+    "SELECT feed_passed('{table}'), feed_passed_partitions('{table}')",
+    "SELECT feed_rename('{feed}', '{feed}', owner => 'mallory')",
+    "SELECT feed_prepare('{table}')",
+    "SELECT feed_rebase('{table}', 100000)",
+    "SELECT * FROM feeds",
+)
+
+
+def read_all(connection: Connection, table: str, feed: str) -> set[str]:
+    """All of it, and how some of it is refused."""
     start, name = f"feed_start('{table}')", f"of_{connection.info.user}"
     every = f"feed_batch_after('{table}', {start})"
-    for statement in (
-        "SELECT * FROM feeds",
-        f"SELECT * FROM feed_holders('{table}')",
-        f"SELECT * FROM feed_peek('{feed}', null::{table}, 1, 'mallory')",
-        f"SELECT * FROM feed_read('{feed}', null::{table}, 1, 'mallory')",
-        f"SELECT feed_apply('{feed}', 'SELECT 1 FROM batch', 1, 'mallory')",
-        f"SELECT feed_next_batch('{feed}', 1, 'mallory')",
-        f"SELECT * FROM feed_take_batch('{feed}', 'w', 1, owner => 'mallory')",
-        f"SELECT * FROM feed_batch_rows('{feed}', 1, null::{table}, 'mallory')",
-        f"SELECT feed_finish_batch('{feed}', 1, 'mallory')",
-        f"SELECT feed_seek('{feed}', 'beginning', 'mallory')",
-        f"SELECT * FROM feed_rows('{table}', feed_batch_after('{table}', feed_start('{table}'), 1), null::{table})",
-        f"SELECT * FROM feed_rows('{table}', feed_batch_after('{table}', feed_start('{table}')), null::{table})",
-        f"SELECT exact_count('{table}')",
-        f"SELECT exact_count_fold('{table}')",
-        f"SELECT exact_count('{table}')",
-        f"SELECT feed_split('{table}', {every}, 3)",
-        f"SELECT feed_split('{table}', feed_batch_between({start}, feed_advance({start}, {every})), 2)",
-        f"SELECT feed_backlog('{table}', {start}), feed_wait_after('{table}', {start}, '0'), feed_wait('{feed}', '0')",
-        f"SELECT feed_create('{name}', '{table}', order_column => 'n')",
-        f"SELECT * FROM feed_read('{name}', null::{table}, 1)",
-        f"SELECT feed_create('{name} shared', '{table}', order_column => 'n', partition_by => 'n', shares => 2)",
-        f"SELECT * FROM feed_take_batch('{name} shared', 'w', 1)",
-        f"SELECT exact_count_start('{table}'), feed_enable('{table}')",
-        f"SELECT feed_passed('{table}'), feed_passed_partitions('{table}')",
-        f"SELECT feed_rename('{feed}', '{feed}', 'mallory')",
-        f"SELECT feed_prepare('{table}')",
-        f"SELECT feed_rebase('{table}', 100000)",
-        "SELECT * FROM feeds",
-    ):
-        refusal(connection, statement)
-    with suppress(psycopg.Error), connection.transaction():
-        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        execute(connection, str(value(connection, f"SELECT feed_rows_query('{table}', {every})")))
+    refused = set()
+    for read in READS:
+        batch = value(connection, f"SELECT coalesce(min(unfinished_batch), 1) FROM feeds WHERE name = '{feed}'")
+        statement = read.format(table=table, feed=feed, start=start, every=every, name=name, batch=batch)
+        refused.add(refusal(connection, statement, "42703"))
+    try:
+        with connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            execute(connection, str(value(connection, f"SELECT feed_rows_query('{table}', {every})")))
+    except psycopg.Error as error:
+        refused.add(error.sqlstate or "?")
     assert refusal(connection, "SELECT * FROM feeds") == ""
+    return refused - {""}
 
 
-# Each makes evil.t as mallory; {feed} stands for what makes a feed and a count of it.
+# Each makes evil.t as mallory; {feeds} stands for what makes a feed and a count of it.
 FEED = "SELECT feed_create('f', 'evil.t'); SELECT exact_count_start('evil.t')"
+FEEDS = ("CREATE INDEX ON evil.t (n)", *FEED.split("; "))
 TABLES = {
+    "nothing hostile": """
+        CREATE TABLE evil.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n serial);
+        INSERT INTO evil.t (n) VALUES (1), (2); {feeds}""",
     "an enumeration with an implicit cast in the key": """
         CREATE TYPE evil.e AS ENUM ('a', 'b');
         CREATE FUNCTION evil.to_bigint(evil.e) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS
@@ -97,49 +119,49 @@ TABLES = {
         CREATE FUNCTION evil.to_text(evil.e) RETURNS text LANGUAGE plpgsql IMMUTABLE AS
             'BEGIN PERFORM evil.attack(); RETURN 1; END';
         CREATE CAST (evil.e AS text) WITH FUNCTION evil.to_text(evil.e) AS IMPLICIT;
-        CREATE TABLE evil.t (k evil.e PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id());
+        CREATE TABLE evil.t (k evil.e PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id(), n serial);
         CREATE INDEX ON evil.t USING brin (xact);
-        INSERT INTO evil.t VALUES ('a'), ('b'); {feed}""",
+        INSERT INTO evil.t (k) VALUES ('a'), ('b'); {feeds}""",
     "a domain with a constraint in the key": """
         CREATE DOMAIN evil.d AS int CHECK (evil.attack() OR true);
-        CREATE TABLE evil.t (k evil.d PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id());
+        CREATE TABLE evil.t (k evil.d PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id(), n serial);
         CREATE INDEX ON evil.t (xact);
-        INSERT INTO evil.t VALUES (1), (2); {feed}""",
+        INSERT INTO evil.t (k) VALUES (1), (2); {feeds}""",
     "a composite type and an array of the owner's in the key": """
         CREATE TYPE evil.c AS (x int);
-        CREATE TABLE evil.t (k evil.c[] PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id());
+        CREATE TABLE evil.t (k evil.c[] PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id(), n serial);
         CREATE INDEX ON evil.t (xact);
-        INSERT INTO evil.t VALUES (ARRAY[ROW(1)::evil.c]), (ARRAY[ROW(2)::evil.c]); {feed}""",
+        INSERT INTO evil.t (k) VALUES (ARRAY[ROW(1)::evil.c]), (ARRAY[ROW(2)::evil.c]); {feeds}""",
     "a partition key over a function of the owner's": """
         CREATE FUNCTION evil.half(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
             'BEGIN PERFORM evil.attack(); RETURN $1 / 2; END';
-        CREATE TABLE evil.t (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (evil.half(n));
+        CREATE TABLE evil.t (id uuid DEFAULT uuid_xact_nextval(), n serial) PARTITION BY LIST (evil.half(n));
         CREATE TABLE evil.p PARTITION OF evil.t FOR VALUES IN (0, 1);
         CREATE INDEX ON evil.t (id);
-        INSERT INTO evil.t (n) VALUES (1), (2); {feed};
+        INSERT INTO evil.t (n) VALUES (1), (2); {feeds};
         REVOKE ALL ON evil.p FROM mallory;
         CREATE TABLE evil.q PARTITION OF evil.t DEFAULT;
         INSERT INTO evil.t (n) VALUES (10), (2)""",
     "constraints of the owner's on partitions": """
-        CREATE TABLE evil.t (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n);
-        CREATE TABLE evil.p (id uuid DEFAULT uuid_xact_nextval(), n int);
+        CREATE TABLE evil.t (id uuid DEFAULT uuid_xact_nextval(), n serial) PARTITION BY LIST (n);
+        CREATE TABLE evil.p (id uuid DEFAULT uuid_xact_nextval(), n int NOT NULL);
         ALTER TABLE evil.t ATTACH PARTITION evil.p DEFAULT;
         CREATE INDEX ON evil.t (id);
-        INSERT INTO evil.t (n) VALUES (1), (2); {feed};
+        INSERT INTO evil.t (n) VALUES (1), (2); {feeds};
         ALTER TABLE evil.p ADD CHECK (evil.constant()), ADD CHECK (evil.constant() IS NOT NULL)""",
     "a policy of the owner's": """
-        CREATE TABLE evil.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
-        INSERT INTO evil.t (n) VALUES (1), (2); {feed};
+        CREATE TABLE evil.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n serial);
+        INSERT INTO evil.t (n) VALUES (1), (2); {feeds};
         CREATE POLICY p ON evil.t USING (evil.attack());
         ALTER TABLE evil.t ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY""",
     "a view in the place of the table": """
-        CREATE TABLE evil.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
-        INSERT INTO evil.t (n) VALUES (1), (2); {feed};
+        CREATE TABLE evil.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n serial);
+        INSERT INTO evil.t (n) VALUES (1), (2); {feeds};
         ALTER TABLE evil.t RENAME TO was;
         CREATE VIEW evil.t AS SELECT id, n FROM evil.was WHERE evil.attack()""",
     "guards made by hand": """
-        CREATE TABLE evil.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
-        INSERT INTO evil.t (n) VALUES (1), (2); {feed};
+        CREATE TABLE evil.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n serial);
+        INSERT INTO evil.t (n) VALUES (1), (2); {feeds};
         DROP TRIGGER zz_inorder_guard ON evil.t;
         DROP TRIGGER zz_inorder_update ON evil.t;
         CREATE FUNCTION evil.guard() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM evil.attack(); RETURN NEW; END';
@@ -148,27 +170,22 @@ TABLES = {
         CREATE TRIGGER zz_inorder_update BEFORE UPDATE ON evil.t FOR EACH ROW EXECUTE FUNCTION evil.guard('0');
         ALTER TABLE evil.t ENABLE ALWAYS TRIGGER zz_inorder_guard, ENABLE ALWAYS TRIGGER zz_inorder_update""",
     "a default that calls the owner's function": """
-        CREATE TABLE evil.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
-        INSERT INTO evil.t (n) VALUES (1), (2); {feed};
+        CREATE TABLE evil.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n serial);
+        INSERT INTO evil.t (n) VALUES (1), (2); {feeds};
         ALTER TABLE evil.t ALTER id SET DEFAULT uuid_xact_nextval(evil.constant()::int::bigint)""",
     "rules of the owner's": """
-        CREATE TABLE evil.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
-        INSERT INTO evil.t (n) VALUES (1), (2); {feed};
+        CREATE TABLE evil.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n serial);
+        INSERT INTO evil.t (n) VALUES (1), (2); {feeds};
         CREATE RULE r AS ON INSERT TO evil.t DO ALSO SELECT evil.attack()""",
 }
+# Where what the owner did makes reads fail; all others work.
+REFUSED = {
+    "a policy of the owner's": ("55000", "42704", "22023"),
+    "a view in the place of the table": ("55000", "42704", "22023", "42809", "42804"),
+    "guards made by hand": ("55000", "42704", "22023"),
+    "a default that calls the owner's function": ("42703",),
+}
 CONSTANT = "CREATE FUNCTION evil.constant() RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT evil.attack()'"
-
-
-def run(connection: Connection, script: str) -> None:
-    """The statements of a script, as far as they can be had: some versions refuse one or the other."""
-    for statement in script.split(";\n"):
-        for part in statement.split("; SELECT"):
-            refusal(
-                connection,
-                part
-                if part.lstrip().startswith(("SELECT", "CREATE", "ALTER", "INSERT", "DROP", "REVOKE"))
-                else f"SELECT{part}",
-            )
 
 
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
@@ -177,23 +194,34 @@ def test_nothing_of_the_owner_runs_as_a_reader(dsn: str, table: str) -> None:
     """A superuser who looks at feeds, reads and counts the table of somebody hostile; and plain roles, alike."""
     with connect(f"{dsn} user=mallory") as mallory:
         execute(mallory, CONSTANT, "GRANT USAGE ON SCHEMA evil TO PUBLIC")
-        run(mallory, TABLES[table].format(feed=FEED))
+        execute(mallory, *TABLES[table].format(feeds=";\n".join(FEEDS)).split(";\n"))
         assert value(mallory, "SELECT count(*) FROM feeds") == 1 or "place" in table
         execute(mallory, "GRANT SELECT ON evil.t TO PUBLIC")
-        refusal(mallory, "SELECT feed_grant('f', 'bob')")
+        execute(mallory, "SELECT feed_grant('f', 'bob')")
     # The plain role first: afterwards nothing is left that was not counted yet.
     with connect(f"{dsn} user=bob") as bob:
-        read_all(bob, "evil.t", "f")
+        assert read_all(bob, "evil.t", "f") <= {"42501", *REFUSED.get(table, ())}
     with connect(dsn) as admin:
-        read_all(admin, "evil.t", "f")
+        assert read_all(admin, "evil.t", "f") <= {*REFUSED.get(table, ())}
 
 
 VECTOR = "CREATE FUNCTION evil.vector() RETURNS tsvector LANGUAGE sql AS 'SELECT evil.attack()::text::tsvector'"
-VIEWS = {
-    "of something else": "SELECT gen_random_uuid() AS id, 1 AS n WHERE evil.attack()",
-    "of the very table": "SELECT t.id, t.n FROM (SELECT count(*) FROM ts_stat('SELECT evil.vector()')) AS s(c),"
-    " front.t AS t WHERE s.c >= 0",
+OTHERS = {
+    "a view of something else": "VIEW back.t AS SELECT gen_random_uuid() AS id, 1::bigint AS n WHERE evil.attack()",
+    "a view of the very table": "VIEW back.t AS SELECT t.id, t.n"
+    " FROM (SELECT count(*) FROM ts_stat('SELECT evil.vector()')) AS s(c), front.t AS t WHERE s.c >= 0",
+    "a domain": "DOMAIN back.t AS text CHECK (evil.attack())",
 }
+
+
+def by_the_tool(oid: object) -> Iterator[str]:
+    """What the tool asks of a table by its name, too."""
+    table, name = sql.SQL(str(oid)), sql.Identifier("front", "t")
+    parts = {"inorder": sql.Identifier("public"), "table": table, "name": name, "key": sql.SQL("e.id"),
+             "column": sql.Identifier("n"), "keys": sql.SQL("'{}'"), "transactions": sql.SQL("'{}'")}  # fmt: skip
+    yield from (query(text).format(**parts).as_string() for text in ("shard_has", "shard_numbers", "shard_rows"))
+    feed = {"name": sql.SQL("'g'"), "batch": sql.SQL("1"), "table": name, "owner": sql.SQL("'mallory'::regrole")}
+    yield f"SELECT e.* FROM {query('tail_feed_rows').format(**parts | feed).as_string()} AS e"
 
 
 def by_number(oid: object) -> tuple[str, ...]:
@@ -206,30 +234,34 @@ def by_number(oid: object) -> tuple[str, ...]:
         f"SELECT feed_split({oid}, feed_batch_after({oid}, {start}), 2)",
         f"SELECT exact_count_fold({oid}), feed_backlog({oid}, {start})",
         f"SELECT feed_passed_partitions({oid}), feed_wait_after({oid}, {start}, '0')",
-        "SELECT feed_read('f', null::front.t, 1, 'mallory')",
+        "SELECT feed_read('f', (SELECT coalesce(r.*) FROM ONLY front.t AS r WHERE false), 1, 'mallory')",
         f"SELECT feed_rebase({oid}), feed_seek('f', 'beginning', 'mallory')",
+        *(f"{query('tables_only').as_string()}; {text}" for text in by_the_tool(oid)),
     )
 
 
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
-@pytest.mark.parametrize("view", VIEWS)
-def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str, view: str) -> None:
-    """The name of a table is looked up after it was looked at: another schema may be there by then, with a view."""
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str, other: str) -> None:
+    """The name of a table is looked up after it was looked at: by then it may be that of a view or a type."""
     swap = ("BEGIN", "ALTER SCHEMA front RENAME TO middle", "ALTER SCHEMA back RENAME TO front",
             "ALTER SCHEMA middle RENAME TO back", "COMMIT")  # fmt: skip
     with connect(f"{dsn} user=mallory") as mallory, connect(dsn) as admin:
         edition = value(admin, "SELECT count(*) FROM pg_extension WHERE extname = 'inorder'")
         if not edition and value(admin, "SELECT current_setting('restrict_nonsystem_relation_kind', true) IS NULL"):
             pytest.skip("the SQL edition refuses no views on a server that cannot")
-        execute(mallory, "CREATE SCHEMA front", "CREATE SCHEMA back", EVENTS.format(name="front.t"))
+        execute(
+            mallory, "CREATE SCHEMA front", "CREATE SCHEMA back", EVENTS.format(name="front.t").replace("int", "bigint")
+        )
         execute(
             mallory,
             VECTOR,
         )
-        execute(mallory, f"CREATE VIEW back.t AS {VIEWS[view]}")
+        execute(mallory, f"CREATE {OTHERS[other]}")
         execute(mallory, "INSERT INTO front.t (n) VALUES (1)", "SELECT feed_create('f', 'front.t')")
         oid = value(admin, "SELECT 'front.t'::regclass::oid")
-        execute(mallory, f"SELECT exact_count_start({oid})")
+        execute(mallory, f"SELECT exact_count_start({oid}), feed_create('g', {oid}), feed_next_batch('g')")
+        assert [call for call in by_number(oid) if refusal(admin, call)] == []
         done = Event()
 
         def swap_until_done() -> None:
@@ -241,7 +273,7 @@ def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str, view: 
             try:
                 for _ in range(25):
                     for call in by_number(oid):
-                        refusal(admin, call)
+                        refusal(admin, call, "42P01", "42883")  # while there is a view or a type
             finally:
                 done.set()
             swapping.result()
@@ -600,8 +632,8 @@ def test_a_dropped_table_takes_its_feeds_with_it(alices: str) -> None:
     """No feed with a number for a table; the name is free."""
     with connect(f"{alices} user=alice") as alice, connect(alices) as admin:
         execute(alice, "DROP TABLE alice.t")
-        assert value(alice, "SELECT count(*) FROM feeds") == 0
-        assert refusal(alice, "SELECT feed_next_batch('a')") == "42704"
+        assert value(alice, "SELECT count(*) FROM feeds WHERE relation IS NOT NULL") == 0
+        assert refusal(alice, "SELECT feed_next_batch('a')", "42P01") == "42P01"
         execute(alice, EVENTS.format(name="alice.t"), "SELECT feed_create('a', 'alice.t')")
         assert value(admin, "SELECT count(*) FROM inorder_internal.feed") == 1
         assert value(admin, "SELECT count(*) FROM inorder_internal.count_part") == 0
@@ -659,3 +691,84 @@ def test_two_strangers_at_once_make_feeds(alices: str) -> None:
         list(pool.map(make, ("alice", "bob", "mallory")))
     with connect(alices) as admin:
         assert value(admin, "SELECT count(DISTINCT id) FROM inorder_internal.feed") == 61
+
+
+# Types of the owner's, and of each all that can be made of it; 0 to 2 have casts by function, 3 has casts by text.
+CONTEXTS = ("", "AS ASSIGNMENT", "AS IMPLICIT", "AS IMPLICIT")
+MADE_TYPES = (
+    "CREATE TYPE evil.e{n} AS ENUM ('a', 'b')",
+    "CREATE TYPE evil.r{n} AS RANGE (subtype = int4)",
+    "CREATE DOMAIN evil.d{n} AS evil.e{n}",
+    "CREATE TYPE evil.c{n} AS (n int, e evil.e{n}, d evil.d{n}[])",
+    "CREATE TYPE evil.cc{n} AS (c evil.c{n}[])",
+    "CREATE DOMAIN evil.l{n} AS evil.e{n}[]",
+)
+CAST_FROM = ("e{n}", "r{n}", "r{n}_multirange", "c{n}", "cc{n}", "e{n}[]", "c{n}[]")
+COLUMNS = {
+    "e": "'a'", "r": "'[1,3)'", "r{n}_multirange": "'{{[1,3),[5,6)}}'", "d": "'b'", "c": """'(1,a,"{{a,b}}")'""",
+    "cc": "ARRAY[ROW(ARRAY[ROW(1,'a','{{a}}')::evil.c{n}])::evil.cc{n}]", "l": "'{{a,NULL}}'",
+}  # fmt: skip
+
+
+def hostile_types() -> Iterator[str]:
+    """Types with casts that attack, a table with a column of each, and of arrays of each; and a row in it."""
+    columns, values = [], []
+    for n, context in enumerate(CONTEXTS):
+        yield from (made.format(n=n) for made in MADE_TYPES)
+        for number, source in enumerate(CAST_FROM):
+            of = f"evil.{source.format(n=n)}"
+            for target in ("json", "jsonb", "text"):
+                name = f"evil.to_{target}_{n}_{number}"
+                yield (
+                    f"CREATE FUNCTION {name}({of}) RETURNS {target} LANGUAGE plpgsql IMMUTABLE AS"
+                    " 'BEGIN PERFORM evil.attack(); RETURN 1; END'"
+                )
+                how = "WITH INOUT" if n == 3 and target == "text" else f"WITH FUNCTION {name}({of})"
+                yield f"CREATE CAST ({of} AS {target}) {how} {context}"
+        for kind, given in COLUMNS.items():
+            name = kind.format(n=n) if "{" in kind else f"{kind}{n}"
+            value_of = f"{given.format(n=n)}" if kind != "cc" else f"({given.format(n=n)})[1]"
+            columns += [f'"{name}" evil.{name}', f'"{name} list" evil.{name}[]']
+            listed = f"ARRAY[{value_of}::evil.{name}, NULL]" if kind != "l" else """'{"{a,NULL}",NULL}'"""
+            values += [f"{value_of}::evil.{name}", listed]
+    yield (
+        "CREATE TABLE evil.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), j int, r int, e int, "
+        f"small public.small, plain int[], {', '.join(columns)})"
+    )
+    yield f"INSERT INTO evil.t VALUES (DEFAULT, 1, 2, 3, 4, '{{5}}', {', '.join(values)})"
+    yield "INSERT INTO evil.t DEFAULT VALUES"
+
+
+@pytest.fixture
+def typed(dsn: str) -> str:
+    """The same database, with a table of mallory's whose columns have types of his; their casts do attack."""
+    with connect(dsn) as admin:
+        execute(admin, "CREATE DOMAIN public.small AS int")
+    with connect(f"{dsn} user=mallory") as mallory, connect(f"{dsn} user=bob") as bob:
+        execute(mallory, *hostile_types(), "GRANT SELECT ON evil.t TO PUBLIC", "SELECT feed_create('f', 'evil.t')")
+        for attack in ("row_to_json(t.*)", "to_jsonb(t.*)", "e0::text", "c1::text", '"d2 list"::text[]', "e3::json"):
+            execute(bob, f"SELECT {attack} FROM evil.t AS t")
+            assert value(mallory, "SELECT count(*) FROM evil.caught") != 0, attack
+            execute(mallory, "TRUNCATE evil.caught", "SELECT setval('evil.calls', 1, false)")
+    return dsn
+
+
+@pytest.mark.parametrize("dsn", TRIED, indirect=True)
+def test_casts_of_the_owner_are_not_called_by_tail(attacked: Cluster, typed: str, tmp_path: Path) -> None:
+    """Values of his types are the text that the server writes, and arrays of them lists of that."""
+    tail = Tail(attacked, tmp_path, typed.rpartition("=")[2])
+    for output in FORMATS:
+        where = ["--directory", "rows"] if output == "parquet" else []
+        text = tail("evil.t", "--position", output, "--format", output, *where)
+        with connect(f"{typed} user=mallory") as mallory:
+            execute(mallory, "SELECT feed_seek('f', 'beginning')")
+        if not where:
+            assert tail("--feed", "f", "--owner", "mallory", "--format", output) == text
+        if output == "json":
+            first, second = (json.loads(line) for line in text.splitlines())
+            assert (first["j"], first["r"], first["e"], first["small"], first["plain"]) == (1, 2, 3, 4, [5])
+            for n in range(len(CONTEXTS)):
+                assert first[f"e{n}"] == "a" and first[f"d{n} list"] == ["b", None] and first[f"l{n}"] == ["a", None]
+                assert first[f"c{n}"] == '(1,a,"{a,b}")' and first[f"c{n} list"] == ['(1,a,"{a,b}")', None]
+                assert first[f"r{n}_multirange"] == "{[1,3),[5,6)}" and first[f"r{n} list"] == ["[1,3)", None]
+            assert {second[name] for name in second if name != "id"} == {None}

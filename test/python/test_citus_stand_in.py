@@ -5,6 +5,9 @@ these tests need; test_citus.py has the real one.
 """
 
 import json
+import socket
+import struct
+import threading
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,12 +16,13 @@ from typing import cast
 
 import psycopg
 import pytest
-from inorder.citus.shards import COORDINATOR, Shard, node_dsn
+from inorder.citus.shards import COORDINATOR, Shard, node_dsn, on_node
 from inorder.database import Connection, connect
+from inorder.errors import InputError
 from inorder.lab.server.cluster import Cluster
 from inorder.session import Session
 from inorder.tail import shards_state, state
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from conftest import scalar
 from tail_runs import Tail
@@ -225,8 +229,50 @@ def test_a_node_is_reached_as_the_coordinator_is() -> None:
     session = cast(Session, At())
     assert conninfo_to_dict(node_dsn(session, shard)) == {
         "host": "w2", "port": "6543", "hostaddr": "", "dbname": "shop", "user": "reader", "sslmode": "prefer",
+        "password": "",
     }  # fmt: skip
     assert node_dsn(session, replace(shard, group=COORDINATOR)) == At.dsn
+
+
+def asking(listener: socket.socket, sent: list[bytes]) -> None:
+    """A server that asks everybody for a password in clear text, and keeps what it gets, until it is closed."""
+    while True:
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            return
+        with client:
+            client.recv(4096)
+            client.sendall(b"R" + struct.pack("!II", 8, 3))
+            sent.append(client.recv(4096)[5:].rstrip(b"\0"))
+
+
+def test_a_node_gets_no_password_but_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The coordinator's catalog says where it is: not the one of the string, nor of the environment."""
+    secret, own, sent = "of the coordinator", "its own", list[bytes]()
+    (passwords := tmp_path / "pgpass").touch(mode=0o600)
+    monkeypatch.setenv("PGPASSFILE", str(passwords))
+    monkeypatch.setenv("PGPASSWORD", secret)
+
+    class Info:
+        dbname, user = "shop", "reader"
+
+    class At:
+        dsn = make_conninfo("host=localhost sslmode=disable gssencmode=disable", password=secret)
+        connection = type("Connection", (), {"info": Info})
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=asking, args=(listener, sent), daemon=True).start()
+        shard = Shard(7, "public.t_7", 2, "127.0.0.1", listener.getsockname()[1])
+        with pytest.raises(psycopg.OperationalError):
+            psycopg.connect(At.dsn, host=shard.host, port=shard.port)
+        with pytest.raises(InputError, match="asks for a password, and that of the coordinator"):
+            on_node(cast(Session, At()), shard)
+        passwords.write_text(f"127.0.0.1:{shard.port}:*:*:{own}\n")
+        with pytest.raises(psycopg.OperationalError):
+            on_node(cast(Session, At()), shard)
+        listener.shutdown(socket.SHUT_RDWR)
+    assert sent == [secret.encode(), b"", own.encode()]
 
 
 @pytest.mark.editions

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 import pytest
+from inorder import patience
 from inorder.cli import cli
 from inorder.errors import InputError
 from inorder.lab.journal import load
@@ -34,24 +35,23 @@ def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, 
     return found
 
 
-@pytest.mark.parametrize("words", commands(cli), ids=" ".join)
-def test_every_command_and_option_has_help(words: tuple[str, ...]) -> None:
+def test_every_command_and_option_has_help() -> None:
     """A sentence each."""
-    command: click.Command = cli
-    for word in words:
-        assert isinstance(command, click.Group)
-        command = command.commands[word]
-    assert command.help
-    context = click.Context(command)
-    options = [p for p in command.get_params(context) if isinstance(p, click.Option)]
-    assert [p.name for p in options if not p.help] == []
+    for words in commands(cli):
+        command: click.Command = cli
+        for word in words:
+            assert isinstance(command, click.Group)
+            command = command.commands[word]
+        assert command.help, words
+        options = [p for p in command.get_params(click.Context(command)) if isinstance(p, click.Option)]
+        assert [p.name for p in options if not p.help] == [], words
 
 
-@pytest.mark.parametrize("words", commands(cli), ids=" ".join)
-def test_every_command_is_in_the_documentation(words: tuple[str, ...]) -> None:
+def test_every_command_is_in_the_documentation() -> None:
     """By its name in the README or below docs."""
-    documents = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
-    assert any(re.search(rf"inorder {' '.join(words)}\b(?!-)", document.read_text()) for document in documents)
+    documents = "".join(path.read_text() for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")))
+    names = map(" ".join, commands(cli))
+    assert [name for name in names if not re.search(rf"inorder {name}\b(?!-)", documents)] == []
 
 
 def test_documents_name_options_that_exist() -> None:
@@ -350,3 +350,22 @@ def test_a_command_loads_what_it_needs(command: str, unneeded: set[str]) -> None
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     loaded = set(done.stdout.splitlines()[-1].split())
     assert "inorder.cli" in loaded and not loaded & (unneeded | {"inorder.lab.catalogue"})
+
+
+def test_the_help_of_all_commands_loads_none() -> None:
+    """And shows the summary of each whole."""
+    loaded = "sorted(name for name in sys.modules if name.startswith('inorder.') and name.count('.') > 1)"
+    code = f"import sys\nfrom inorder import cli\ntry: cli.cli(['--help'])\nexcept SystemExit: print({loaded})"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.endswith("\n[]\n")
+    for group in ((), ("lab",), ("lab", "run"), ("extension",)):
+        summaries = inorder(*group, "--help", folder=Path()).stdout.partition("Commands:")[2]
+        assert summaries and "..." not in summaries
+
+
+def test_what_is_tried_again_does_not_pause_after_the_last_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many pauses as there are tries, less one."""
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    assert list(patience.attempts()) == list(range(1, patience.TRIES + 1))
+    assert len(pauses) == patience.TRIES - 1

@@ -10,6 +10,7 @@ from inorder.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
 
+import upgraded_tables
 from conftest import SETTINGS, scalar
 from pg_upgrading import upgrade
 from sql_edition import BUILT, create
@@ -236,6 +237,7 @@ def test_pg_upgrade_keeps_the_state(server: Server) -> None:
         before.start(SETTINGS)
         with connect(before.dsn) as old:
             create(old)
+            upgraded_tables.make(old)
             old.execute(TABLE.encode())
             insert(old, 1, 2, 3)
             assert take(old, "f", 1) == (1, [1])
@@ -259,3 +261,4 @@ def test_pg_upgrade_keeps_the_state(server: Server) -> None:
             assert "pg_upgrade" in str(refused.value.diag.message_hint)
             read = f"SELECT n FROM feed_rows('events', ({after_it}), null::events)"
             assert new.execute(read.encode(), [bare(position)]).fetchall() == [(4,)]
+            upgraded_tables.check(new)

@@ -23,6 +23,21 @@ NEXT = "SELECT batch, token FROM feed_take_batch('mailer', %s, %s)"
 FINISH = "SELECT feed_finish_batch('mailer', %s, token => %s)"
 ROWS = "SELECT array_agg(body ORDER BY id) FROM feed_batch_rows('mailer', %s, null::events)"
 WAIT_SECONDS = 60
+# What a client outside the database relies on: the number of a batch, and until when it is the worker's.
+HANDED_OUT = {
+    "feed_next_batch('one', 1)": "",
+    "feed_next_batch('two', 1)": "SELECT feed_next_batch('two', 1)",
+    "feed_take_batch('three', 'w', 1)": "",
+    "feed_renew_batch('four', 1, current_setting('my.token')::bigint)":
+        "SELECT set_config('my.token', token::text, false) FROM feed_take_batch('four', 'w', 1)",
+}  # fmt: skip
+FUNCTIONS = {"plain": "", "async": "SET synchronous_commit = off", "sync": "SET synchronous_commit = on"}
+# Around a call that is made by a function with or without a setting of its own.
+OFF = "SET LOCAL synchronous_commit = off"
+NOT_FLUSHED = (
+    (OFF, "plain", ""), ("", "async", ""), ("", "plain", OFF), (OFF, "sync", ""), (OFF, "sync", OFF),
+    (f"SAVEPOINT s; {OFF}", "async", "RELEASE s"), ("SAVEPOINT s", "async", "SAVEPOINT t; ROLLBACK TO t"),
+)  # fmt: skip
 Rows = list[tuple[object, ...]]
 
 
@@ -243,3 +258,25 @@ def test_forged_batches_are_ignored(feed: Connection) -> None:
         assert scalar(feed, FINISH, *taken) is True
     feed.execute("SELECT feed_seek('mailer', 'now')")
     assert scalar(feed, "SELECT count(*) FROM inorder_internal.worker_batch") == 0
+
+
+@pytest.mark.editions
+def test_a_batch_that_was_handed_out_is_flushed(fresh: Connection) -> None:
+    """By the commit, however the caller sets synchronous_commit: the number must not come again with other rows."""
+    fresh.execute("INSERT INTO events (n) SELECT generate_series(1, 5)")
+    for name in ("one", "two", "three", "four"):
+        fresh.execute("SELECT feed_create(%s, 'events')", [name])
+    for call, before in HANDED_OUT.items():
+        fresh.execute(before.encode() or b"SELECT 1")
+        for name, value in FUNCTIONS.items():
+            body = f"$$BEGIN PERFORM {call}; END$$"
+            fresh.execute(
+                f"CREATE OR REPLACE FUNCTION {name}() RETURNS void LANGUAGE plpgsql {value} AS {body}".encode()
+            )
+        for first, made, last in NOT_FLUSHED:
+            fresh.execute(f"BEGIN; {first}".encode())
+            fresh.execute(f"SELECT {made}()".encode())
+            fresh.execute(last.encode() or b"SELECT 1")
+            end = scalar(fresh, "SELECT pg_current_wal_insert_lsn()")
+            fresh.execute("COMMIT")
+            assert scalar(fresh, "SELECT pg_current_wal_flush_lsn() > %s", end), (call, first, made, last)

@@ -142,6 +142,68 @@ def test_the_first_read_of_a_session_is_seen(feed: Connection, cluster: Cluster)
     assert unread(feed) == 5
 
 
+NOT_READ = (
+    "SELECT n FROM public.batch", "INSERT INTO batch (n) SELECT n FROM public.batch", "SELECT n FROM events",
+    "SELECT 1", "VALUES (1)", "DELETE FROM batch", "UPDATE batch SET n = 2", ", b AS (SELECT n FROM batch) SELECT 1",
+    "SELECT (WITH batch AS (SELECT 1) SELECT count(*) FROM batch)", "INSERT INTO nowhere SELECT n FROM batch",
+    "SELECT count(*) FROM events AS batch", "SELECT n FROM feed_peek('f', null::events) AS batch",
+)  # fmt: skip
+READ_WHOLE = (
+    "SELECT n FROM batch", "SELECT n FROM batch AS b WHERE n = 7", "SELECT batch.n FROM batch, public.batch AS other",
+    "INSERT INTO batch (n) SELECT n FROM batch", ", b AS (SELECT n FROM batch) SELECT count(*) FROM b",
+    "DELETE FROM public.batch WHERE n IN (SELECT n FROM batch)", "SELECT (SELECT count(*) FROM batch)",
+    "SELECT 1 WHERE EXISTS (SELECT FROM batch)", "INSERT INTO ruled SELECT n FROM batch", "TABLE batch",
+)  # fmt: skip
+
+
+@pytest.mark.editions
+def test_a_statement_that_does_not_read_the_batch(fresh: Connection) -> None:
+    """The position would pass rows that nobody has seen."""
+    for statement in (
+        "CREATE TABLE batch (n int)", "INSERT INTO batch VALUES (7)", "CREATE TABLE nowhere (n int)",
+        "CREATE TABLE ruled (n int)", "CREATE RULE r AS ON INSERT TO nowhere DO INSTEAD NOTHING",
+        "CREATE RULE r AS ON INSERT TO ruled DO INSTEAD INSERT INTO batch VALUES (new.n)",
+        "SELECT feed_create('f', 'events')", "INSERT INTO events (n) SELECT generate_series(1, 3)",
+    ):  # fmt: skip
+        fresh.execute(statement.encode())
+    unread_rows = "SELECT count(*) FROM feed_peek('f', null::events)"
+    for statement in NOT_READ:
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="does not read the batch"):
+            fresh.execute("SELECT feed_apply('f', %s)", [statement])
+        assert scalar(fresh, unread_rows) == 3
+    for statement in READ_WHOLE:
+        with fresh.transaction(force_rollback=True):
+            assert scalar(fresh, "SELECT feed_apply('f', %s)", statement) is not None
+            assert scalar(fresh, unread_rows) == 0, statement
+
+
+LOOKED_UP_AGAIN = (
+    "ALTER FUNCTION feed_read COST 2",
+    "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on",
+    "ALTER FUNCTION feed_read COST 3",
+    "DROP TABLE events; DROP EXTENSION inorder; CREATE EXTENSION inorder",
+    "DISCARD ALL",
+    "ALTER FUNCTION feed_read COST 4",
+)
+
+
+@pytest.mark.parametrize("before", ["", "auto_explain"])
+def test_hooks_are_set_once(fresh: Connection, before: str) -> None:
+    """Whatever other library sets its hooks before or afterwards, and however often the server looks a function up."""
+    with psycopg.connect(fresh.info.dsn, autocommit=True, options=f"-c session_preload_libraries={before}") as session:
+        for change in LOOKED_UP_AGAIN:
+            session.execute(
+                "CREATE TABLE IF NOT EXISTS events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)"
+            )
+            session.execute("SELECT feed_create('f', 'events', 'now')")
+            session.execute("INSERT INTO events (n) SELECT generate_series(1, 3)")
+            with pytest.raises(psycopg.errors.FeatureNotSupported, match="below LIMIT"):
+                session.execute("SELECT n FROM feed_read('f', null::events) LIMIT 1")
+            assert scalar(session, "SELECT count(*) FROM feed_read('f', null::events)") == 3
+            session.execute("SELECT feed_drop('f')")
+            session.execute(change.encode())
+
+
 def test_a_feed_that_does_not_exist_where_there_is_none(fresh: Connection) -> None:
     """An error of its own, whatever the planner makes of the empty table."""
     fresh.execute("SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off")

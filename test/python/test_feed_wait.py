@@ -207,7 +207,7 @@ def test_a_snapshot_that_stays_the_same(reader: Connection, waits: Waiting, leve
     """Would wait in vain."""
     with reader.transaction():
         reader.execute(b"SET TRANSACTION ISOLATION LEVEL " + level)
-        with pytest.raises(psycopg.errors.ActiveSqlTransaction, match=f"needs READ COMMITTED, not {level.decode()}"):
+        with pytest.raises(psycopg.errors.ActiveSqlTransaction, match=f"level READ COMMITTED, not {level.decode()}"):
             waits("'0'")
         reader.execute("ROLLBACK")
 

@@ -9,7 +9,7 @@ from inorder.database import Connection, connect
 from inorder.feeds.formats import GAUGES, Row, as_table
 from inorder.lab.server.cluster import Cluster
 
-from conftest import text
+from conftest import scalar, text
 from tail_runs import Tail, insert
 from waiting import wait_for
 
@@ -180,3 +180,27 @@ def test_what_an_owner_does_to_a_table_does_not_hide_other_feeds(fresh: Connecti
     fresh.execute("DO 'BEGIN FOR i IN 1..1100 LOOP EXECUTE format(''CREATE TABLE p%s PARTITION OF parts FOR VALUES "
                   "IN (%1$s)'', i); IF i % 100 = 0 THEN COMMIT; END IF; END LOOP; END'")  # fmt: skip
     assert fresh.execute(read).fetchall() == [("a", None), ("b", None)]
+
+
+@pytest.mark.editions
+def test_large_sets_are_not_shown(fresh: Connection) -> None:
+    """Whoever creates feeds with them makes nobody wait who sees them; the feed itself goes on."""
+    fresh.execute("CREATE TABLE far (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(1000000), n int)")
+    fresh.execute("SELECT feed_create('large', 'far'), feed_create('other', 'far')")
+    fresh.execute("INSERT INTO far (n) SELECT generate_series(1, 3)")
+    gaps = "SELECT feed_seek('large', (SELECT range_agg(int8range(2 * i, 2 * i + 1)) FROM generate_series(1, {}) AS i))"
+    seen = "SELECT position IS NULL, backlog_transactions IS NULL, lag IS NULL FROM feeds "
+    seen += "WHERE relation = 'far'::regclass ORDER BY name"
+    shown, hidden = (False, False, False), (True, True, False)
+    for amount, expected in ((2000, shown), (4000, hidden), (14_000, hidden)):
+        fresh.execute(gaps.format(amount).encode())
+        assert fresh.execute(seen.encode()).fetchall() == [expected, shown], amount
+    fresh.execute("SELECT feed_take_batch('large', 'w', 9)")
+    text = (
+        "SELECT pg_column_size((position).transactions) < 200, (SELECT pg_column_size((batch).transactions) > 262144 "
+    )
+    text += "FROM inorder_internal.worker_batch) FROM inorder_internal.feed WHERE name = 'large'"
+    assert fresh.execute(text.encode()).fetchall() == [(True, True)]
+    assert fresh.execute(seen.encode()).fetchall() == [hidden, shown]
+    taken = "SELECT count(*) FROM feed_batch_rows('large', (SELECT batch FROM feed_batches), null::far)"
+    assert scalar(fresh, taken) == 3

@@ -1,5 +1,7 @@
 """No run overwrites the file of another."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,11 +9,12 @@ import pytest
 from inorder.commands.all import require_own
 from inorder.commands.demo import embedded_one, hidden, new_files
 from inorder.commands.options import new_file
-from inorder.errors import InputError
-from inorder.files import unused
+from inorder.errors import InorderError, InputError
+from inorder.files import require_writable, unused, write_whole
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result
 from inorder.lab.server.servers import Server
 from inorder.report import html
+from inorder.report.drawing import svg_of
 from inorder.report.side_by_side import Labelled
 
 from on_paper import a_result
@@ -78,3 +81,27 @@ def test_the_demo_says_what_this_machine_hides(server: Server) -> None:
     assert ("inorder demo --embedded" in told) != server.has_direct_io
     with pytest.raises(InputError, match="exclude each other"):
         embedded_one(Path())
+
+
+def test_a_file_is_whole_whoever_writes_it(tmp_path: Path) -> None:
+    """Also several at once, and others that only try whether they could: nobody fails, and nothing else stays."""
+    path, texts = tmp_path / "f", [letter * 10_000 for letter in "ab"]
+
+    def write(text: str) -> set[str]:
+        seen = set()
+        for _ in range(200):
+            require_writable(path)
+            write_whole(path, text)
+            seen.add(path.read_text())
+        return seen
+
+    with ThreadPoolExecutor() as pool:
+        assert set().union(*pool.map(write, texts)) == set(texts)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_page_says_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run before it has its results in a file."""
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    with pytest.raises(InorderError, match="a page needs vl_convert, which is not installed; HINT: pip install"):
+        svg_of("{}", "a chart")

@@ -35,7 +35,7 @@ def test_nothing_is_gained_and_nothing_breaks(server: Server) -> None:
     print(show(result))
     assert not result.failures
     assert result.calls >= LEAST_CALLS and result.called >= LEAST_CALLED * result.offered
-    assert result.outcomes["ok"] > 0 and result.evil_runs > 0
+    assert min(result.outcomes["ok"], result.outcomes["fast path ok"], result.evil_runs) > 0
 
 
 @pytest.fixture(scope="module")

@@ -239,7 +239,7 @@ def test_a_generation_expression_that_is_another(place: Place, expression: str) 
     """It is taken as the expression that it is, not by the function in it."""
     owner = place.session()
     run(owner, GENERATED[0].format(expression), GENERATED[1])
-    assert state(owner, "SELECT feed_enable('t')") == "42703"
+    assert state(owner, "SELECT feed_enable('t')", "42703") == "42703"
 
 
 def test_the_base_of_a_generation_expression(place: Place) -> None:

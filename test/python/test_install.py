@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from inorder.database import Connection
 from inorder.errors import InputError
-from inorder.install.offer import EDITIONS, SQL, TLE, C, Offer, chosen
+from inorder.install.offer import EDITIONS, SQL, C, Offer, chosen
 from inorder.lab.server.cluster import Cluster
 
 from editions import EVENTS, OBJECTS, Tool, database, rows
@@ -17,9 +17,9 @@ from tool import inorder
 FACTS = Offer(
     schema="inorder", version_number=180000, version="18", is_standby=False, is_read_only=False, database="d", role="r",
     is_superuser=False, can_create=True, can_use_plpgsql=True, extension_version=None, extension_schema=None,
-    extension_owner=None, is_c=False, quoted=None, schema_owner=None, is_trusted_schema=True, state_owner=None,
+    extension_owner=None, quoted=None, schema_owner=None, is_trusted_schema=True, state_owner=None,
     sql_version=None, sql_schema=None, is_trusted_owner=False, is_keyword=False, c_version="1", is_trusted=True,
-    tle_version=None, tle_available=None, is_tle_admin=False, revoked=[], wal_problem=None,
+    revoked=[], wal_problem=None,
 )  # fmt: skip
 
 
@@ -35,10 +35,6 @@ def facts(**changes: object) -> Offer:
         ({"c_version": None}, SQL, (C, "pg_available_extensions has no inorder")),
         ({"is_trusted": False}, SQL, (C, "not trusted, and role 'r' is not a superuser")),
         ({"is_trusted": False, "is_superuser": True}, C, None),
-        ({"c_version": None, "tle_version": "1.5", "is_tle_admin": True}, TLE, None),
-        ({"c_version": None, "tle_version": "1.5"}, SQL, (TLE, "not a member of pgtle_admin")),
-        ({"tle_version": "1.5", "is_tle_admin": True}, C, (TLE, "C extension is on the server's disk")),
-        ({"c_version": None, "tle_available": "1.5"}, SQL, (TLE, "pg_tle is available, and not installed")),
         ({"revoked": ["pg_control_system"]}, C, (SQL, "does not let every role use pg_control_system")),
         ({"wal_problem": "not shown"}, C, (SQL, "position in the WAL: not shown; HINT: Aurora does")),
         (
@@ -75,12 +71,13 @@ def test_the_best_edition(changes: dict[str, object], best: str | None, wrong: t
         (("--move",), "--move requires --edition"),
         (("--yes",), "--yes requires --uninstall"),
         (("--drop-expression",), "--drop-expression requires --move"),
+        (("--drop-columns",), "--drop-columns requires --uninstall"),
         (("--upgrade", "--edition", "c"), "--edition excludes --upgrade"),
         (("--schema", "Odd"), "--schema must be 1 to 63 of a-z, 0-9 and _, not begin with a digit or pg_: 'Odd'"),
         (("--schema", "pg_x"), "'pg_x'"),
         (("--lock-timeout", "soon"), "--lock-timeout"),
         (("--script", "--edition", "c"), "--script has no C extension"),
-        (("--edition", "d"), "'d' is not one of 'c', 'tle', 'sql'"),
+        (("--edition", "d"), "'d' is not one of 'c', 'sql'"),
     ],
 )
 def test_options_that_do_not_go_together(tmp_path: Path, options: tuple[str, ...], message: str) -> None:
@@ -107,15 +104,15 @@ def test_each_edition_is_installed_and_leaves_nothing(tool: Tool, empty: Connect
         empty, "SELECT feed_create('f', 'events')", "INSERT INTO events (n) VALUES (1), (2)",
         "SELECT feed_create(E'two\\nlines', 'events')", "SELECT exact_count_start('events')",
     ) == [(2,)]  # fmt: skip
-    assert rows(empty, "SELECT n FROM feed_read('f', null::events)") == [(1,), (2,)]
+    assert rows(empty, "SELECT feed_apply('f', 'SELECT n FROM batch')") == [(2,)]
     assert rows(empty, "SELECT exact_count('events')") == [(2,)]
-    lost = tool.install("--uninstall", "--yes").splitlines()
+    lost = tool.install("--uninstall", "--yes", "--drop-columns").splitlines()
     assert lost[0] == "This removes:" and lost[-1].startswith("removed inorder ")
     for line in (
         "feed 'f' of edition_owner on table public.events: its position", "table public.events: its exact count",
         "feed 'two\\nlines' of edition_owner on table public.events: its position",
         "table public.events: can be updated and deleted from, and not read",
-        "column id of public.events: its default inorder.uuid_xact_nextval()",
+        "column id of public.events: all its values, constraint events_pkey on table public.events",
     ):  # fmt: skip
         assert f"  {line}" in lost
     assert rows(empty, "UPDATE events SET n = 3", "DELETE FROM events", "DROP TABLE events", OBJECTS) == before
@@ -124,18 +121,53 @@ def test_each_edition_is_installed_and_leaves_nothing(tool: Tool, empty: Connect
 
 @pytest.mark.server
 def test_what_depends_on_it_is_not_removed(tool: Tool, empty: Connection) -> None:
-    """A view is in the way; a generated column keeps its values; and nothing is removed without an answer."""
+    """A view is in the way; and nothing is removed without an answer."""
     tool.install("--edition", SQL)
-    rows(
-        empty, "SET ROLE edition_owner",
-        "CREATE TABLE public.t (x bigint GENERATED ALWAYS AS (inorder.xact_id_generated()) STORED, n int)",
-        "INSERT INTO public.t (n) VALUES (1)", "CREATE VIEW public.v AS SELECT name FROM inorder.feeds",
-    )  # fmt: skip
+    rows(empty, "SET ROLE edition_owner", "CREATE VIEW public.v AS SELECT name FROM inorder.feeds")
     assert "view public.v" in tool.install("--uninstall", "--yes", code=2)
-    was = rows(empty, "DROP VIEW public.v", "SELECT x FROM public.t")
+    rows(empty, "DROP VIEW public.v")
     assert tool.run("install", "--uninstall").returncode == 130  # its input has ended
-    assert "column x of public.t: no longer generated; keeps its values" in tool.install("--uninstall", "--yes")
-    assert rows(empty, "SELECT x FROM public.t") == was
+    assert "removed inorder" in tool.install("--uninstall", "--yes")
+
+
+WITH_VALUES = (
+    "CREATE TABLE public.events (id uuid PRIMARY KEY DEFAULT inorder.uuid_xact_nextval(), n int)",
+    "CREATE TABLE public.log (xact bigint NOT NULL DEFAULT inorder.xact_id(), n int) PARTITION BY LIST (n)",
+    "CREATE TABLE public.log_1 PARTITION OF public.log FOR VALUES IN (1)",
+    "CREATE TABLE public.parted (xact bigint CHECK (xact IS NOT NULL), n int) PARTITION BY LIST (n)",
+    "CREATE TABLE public.parted_1 PARTITION OF public.parted (xact DEFAULT inorder.xact_id()) FOR VALUES IN (1)",
+    "CREATE TABLE public.made (x bigint NOT NULL GENERATED ALWAYS AS (inorder.xact_id_generated()) STORED, n int)",
+)
+INSERTS = tuple(f"INSERT INTO public.{name} (n) VALUES (1)" for name in ("events", "log", "parted_1", "made"))
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("edition", [C, SQL])
+def test_no_column_is_left_without_its_values(tool: Tool, empty: Connection, edition: str) -> None:
+    """Each is named once, and INSERTs go on once it has another default; or all are dropped. DROP refuses, too."""
+    tool.install("--edition", edition)
+    rows(empty, "SET ROLE edition_owner", *WITH_VALUES, *INSERTS)
+    drop = "DROP EXTENSION inorder" if edition == C else "DROP FUNCTION inorder.xact_id(bigint)"
+    with pytest.raises(psycopg.errors.DependentObjectsStillExist, match="default value for column xact of table log"):
+        rows(empty, drop)
+    refused = tool.install("--uninstall", "--yes", code=2)
+    for column in ("id of public.events", "xact of public.log", "xact of public.parted_1", "x of public.made"):
+        assert refused.count(f"column {column}: ") == 1
+    assert "log_1" not in refused and "HINT: give each a default of its own" in refused
+    rows(
+        empty, *INSERTS, "ALTER TABLE public.events ALTER COLUMN id SET DEFAULT gen_random_uuid()",
+        "ALTER TABLE public.log ALTER COLUMN xact SET DEFAULT 0", "ALTER TABLE public.made DROP COLUMN x",
+    )  # fmt: skip
+    assert "column xact of public.parted_1" in tool.install("--uninstall", "--yes", "--drop-columns", code=2)
+    rows(
+        empty, *INSERTS, "ALTER TABLE public.parted_1 ALTER COLUMN xact SET DEFAULT 0",
+        "ALTER TABLE public.log ALTER COLUMN xact SET DEFAULT inorder.xact_id()", "CREATE VIEW public.v AS TABLE log",
+    )  # fmt: skip
+    failed = tool.install("--uninstall", "--yes", "--drop-columns", code=2)
+    assert "view public.v depends on column xact" in failed and failed.endswith("HINT:  Nothing was changed.\n")
+    rows(empty, "ALTER TABLE public.log ALTER COLUMN xact SET DEFAULT 0")
+    tool.install("--uninstall", "--yes")
+    assert rows(empty, *INSERTS, "SELECT count(*) FROM public.events") == [(4,)]
 
 
 @pytest.mark.server
@@ -148,6 +180,7 @@ def test_what_depends_on_it_is_not_removed(tool: Tool, empty: Connection) -> Non
         ("CREATE TABLE public.t (id uuid, n int);"
          "CREATE STATISTICS public.s ON inorder.uuid_v7_time(id), n FROM public.t", "statistics object public.s"),
         ("CREATE TABLE inorder.mine (n int)", "table inorder.mine"),
+        ("CREATE DOMAIN public.key AS uuid DEFAULT inorder.uuid_xact_nextval()", "type public.key"),
     ],
 )  # fmt: skip
 def test_what_is_no_part_of_a_table_is_not_removed_either(
@@ -158,6 +191,21 @@ def test_what_is_no_part_of_a_table_is_not_removed_either(
     rows(empty, "SET ROLE edition_owner", statement)
     assert named in tool.install("--uninstall", "--yes", code=2)
     assert named in tool.install("--move", "--edition", C, code=2)
+
+
+@pytest.mark.server
+def test_functions_that_inserts_call_are_not_broken(tool: Tool, empty: Connection) -> None:
+    """Of a text that calls inorder no dependency tells."""
+    tool.install("--edition", SQL)
+    rows(
+        empty, "SET ROLE edition_owner", "CREATE TABLE public.t (id uuid, n int)",
+        "CREATE FUNCTION public.f() RETURNS trigger LANGUAGE plpgsql "
+        "AS 'BEGIN NEW.id := inorder.uuid_xact_nextval(); RETURN NEW; END'",
+        "CREATE TRIGGER t BEFORE INSERT ON public.t FOR EACH ROW EXECUTE FUNCTION public.f()",
+    )  # fmt: skip
+    assert "use call it: function public.f()\n" in tool.install("--uninstall", "--yes", code=2)
+    rows(empty, "INSERT INTO public.t (n) VALUES (1)", "DROP TRIGGER t ON public.t")
+    assert "what function public.f() calls of it" in tool.install("--uninstall", "--yes")
 
 
 @pytest.mark.server
@@ -293,6 +341,34 @@ def test_the_tool_finds_the_schema(cluster: Cluster, tmp_path: Path, tool: Tool,
 
 
 @pytest.mark.server
+def test_the_sql_edition_has_no_feed_read(tool: Tool, empty: Connection) -> None:
+    """Which rows a caller fetches cannot be known there: each call is refused, moves nothing, and says what to call."""
+    tool.install("--edition", SQL)
+    rows(
+        empty, "SET ROLE edition_owner", "SET search_path = public, inorder", EVENTS,
+        "SELECT feed_create('f', 'events')", "INSERT INTO events (n) SELECT generate_series(1, 200)",
+    )  # fmt: skip
+    position = rows(empty, "SELECT position, unfinished_batch FROM feeds")
+    read = "SELECT n FROM feed_read('f', null::events)"
+    for statement in (
+        read, f"{read} LIMIT 5", f"SELECT EXISTS ({read})", "SELECT feed_read('f', null::events) LIMIT 1",
+        "SELECT n FROM feed_read('f', null::events, 5, 'edition_owner')", "SELECT feed_read('none', null::events)",
+        f"DO $$ DECLARE m int; BEGIN {read.replace(' n ', ' n INTO m ')}; END $$",
+        f"DO $$ DECLARE r record; BEGIN FOR r IN {read} LOOP EXIT; END LOOP; END $$",
+        f"DO $$ DECLARE c CURSOR FOR {read}; BEGIN OPEN c; MOVE 5 FROM c; CLOSE c; END $$",
+    ):  # fmt: skip
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="has no feed_read") as refused:
+            rows(empty, statement)
+        assert "feed_apply(name, statement, max_rows)" in (refused.value.diag.message_hint or ""), statement
+    assert rows(empty, "SELECT position, unfinished_batch FROM feeds") == position
+    assert rows(empty, "SELECT feed_apply('f', 'SELECT n FROM batch', 5)") == [(5,)]
+    with empty.transaction():
+        ((batch,),) = rows(empty, "SELECT feed_next_batch('f')")
+        assert len(rows(empty, f"SELECT n FROM feed_batch_rows('f', {batch}, null::events)")) == 195
+        rows(empty, f"SELECT feed_finish_batch('f', {batch})")
+
+
+@pytest.mark.server
 def test_upgrades(tool: Tool, empty: Connection) -> None:
     """Of the version of the tool nothing is to do; a version from which nothing leads here is said."""
     assert "HINT: inorder install" in tool.install("--upgrade", code=2)
@@ -307,8 +383,6 @@ def test_upgrades(tool: Tool, empty: Connection) -> None:
 
 
 def test_the_script_is_printed(tmp_path: Path) -> None:
-    """For psql and for migration tools; in another schema, and for pg_tle."""
+    """For psql and for migration tools, in another schema."""
     plain = inorder("install", "--script", "--schema", "elsewhere", folder=tmp_path).stdout
     assert "CREATE SCHEMA elsewhere;" in plain and "@extschema@" not in plain
-    tle = inorder("install", "--script", "--edition", TLE, folder=tmp_path).stdout
-    assert "SELECT pgtle.install_extension('inorder'" in tle and "pg_extension_config_dump" in tle

@@ -28,7 +28,8 @@ MADE = (
 )  # fmt: skip
 COUNTS = "SELECT exact_count('events'), exact_count('\"Parts {x}\"')"
 STORED = """
-SELECT sum(rows), bool_and(storage = inorder_internal.storage(relation, part)), count(*)
+SELECT sum(rows), bool_and(inorder_internal.is_storage(storage, inorder_internal.storage(relation, part, true))),
+       count(*)
 FROM inorder_internal.count_part
 """
 BATCH = "SELECT n FROM feed_batch_rows('batch', {}, null::events)"
@@ -41,7 +42,7 @@ def moved(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> I
     """A database with an edition and with feeds of every kind, which have read something, and the other edition."""
     with database(cluster) as connection:
         tool = Tool(cluster, tmp_path, connection)
-        tool.install("--edition", request.param)
+        tool.install_to_read("--edition", request.param)
         rows(connection, "DROP ROLE IF EXISTS edition_reader", *MADE)
         yield tool, connection, OTHER[request.param]
         rows(connection, "RESET ROLE", "DROP OWNED BY edition_reader", "DROP ROLE edition_reader")
@@ -105,6 +106,7 @@ def test_feeds_in_flight_are_moved(moved: tuple[Tool, Connection, str]) -> None:
     assert rows(c, position) == was
     assert rows(c, COUNTS) == [(6, 4)] and rows(c, STORED) == stored
     assert " objects compared" in tool.install("--verify")
+    tool.let_read()
     assert rows(c, OWN) == owned
     check_readers(c, number, token)
     check_tables(c)
@@ -119,6 +121,14 @@ def test_feeds_in_flight_are_moved(moved: tuple[Tool, Connection, str]) -> None:
         "CREATE DOMAIN theirs_only AS int CHECK (app.their_code(VALUE)); ALTER TABLE theirs ADD m theirs_only",
         "CREATE RULE r AS ON UPDATE TO theirs DO ALSO SELECT app.their_code(1)",
         "CREATE TRIGGER t BEFORE UPDATE ON theirs FOR EACH ROW EXECUTE FUNCTION their_trigger()",
+        "ALTER TABLE theirs ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON theirs USING (their_code(n))",
+        "CREATE TABLE below (n int); CREATE TRIGGER t BEFORE INSERT ON below FOR EACH ROW EXECUTE FUNCTION "
+        "their_trigger(); CREATE RULE r AS ON UPDATE TO theirs DO ALSO INSERT INTO below VALUES (1)",
+        "CREATE TABLE parent (p feed_position); CREATE TABLE child (n int) INHERITS (parent); "
+        "CREATE INDEX ON child (n) WHERE their_code(7)",
+        "CREATE FUNCTION their_event() RETURNS event_trigger LANGUAGE plpgsql AS "
+        "'BEGIN PERFORM app.their_code(1); END'; "
+        "RESET ROLE; CREATE EVENT TRIGGER e ON ddl_command_end EXECUTE FUNCTION their_event()",
     ],
 )  # fmt: skip
 def test_code_of_other_roles_is_not_run(moved: tuple[Tool, Connection, str], way: str) -> None:
@@ -135,6 +145,7 @@ def test_code_of_other_roles_is_not_run(moved: tuple[Tool, Connection, str], way
         "SELECT feed_create('theirs', 'theirs')", "INSERT INTO theirs (n, p) VALUES (1, '({},,,,)')", way, "RESET ROLE",
     )  # fmt: skip
     refused = tool.install("--move", "--edition", other, code=2)
+    rows(c, "DROP EVENT TRIGGER IF EXISTS e")
     assert "this would run functions of other roles" in refused and "of role edition_reader" in refused
 
 
@@ -143,7 +154,7 @@ def test_names_with_a_percent_sign(moved: tuple[Tool, Connection, str]) -> None:
     tool, c, other = moved
     rows(c, 'CREATE TABLE "a%(map)s" (n int, "50%" feed_position)', 'CREATE TABLE "a$1" (n int, "50%" feed_position)')
     rows(c, "INSERT INTO \"a%(map)s\" SELECT 1, position FROM inorder_internal.feed WHERE name = 'read'")
-    tool.install("--move", "--edition", other)
+    tool.install_to_read("--move", "--edition", other)
     same = 'SELECT "50%" = position FROM "a%(map)s", inorder_internal.feed WHERE name = \'read\''
     assert rows(c, same) == [(True,)]
 
@@ -153,7 +164,7 @@ def test_back_again(moved: tuple[Tool, Connection, str]) -> None:
     tool, c, other = moved
     found = column(rows(c, "SELECT n FROM feed_read('read', null::events, 1)"))
     for edition in (other, OTHER[other], other):
-        tool.install("--move", "--edition", edition)
+        tool.install_to_read("--move", "--edition", edition)
         found += column(rows(c, "SELECT n FROM feed_read('read', null::events, 1)"))
     assert found == [1, 2, 3, 4] and rows(c, STORED) == [(10, True, 3)]
 
@@ -170,7 +181,7 @@ def test_who_uses_the_tables_is_not_waited_for_long(cluster: Cluster, moved: tup
         assert "nothing was changed" in tool.install("--move", "--edition", other, "--lock-timeout", "50ms", code=1)
         assert rows(c, "SELECT oid, proname FROM pg_proc WHERE oid > 16383 ORDER BY oid") == before
         rows(writer, "COMMIT PREPARED 'writer'")
-    tool.install("--move", "--edition", other)
+    tool.install_to_read("--move", "--edition", other)
     assert set(column(rows(c, "SELECT k FROM feed_read('parts', null::\"Parts {x}\")"))) == {1, 2, 3, 7, 150}
 
 
@@ -213,6 +224,7 @@ def test_generated_columns_stay(moved: tuple[Tool, Connection, str]) -> None:
         tool.install("--move", "--edition", to)
         assert (rows(c, numbers), rows(c, files)) == was
         assert " objects compared" in tool.install("--verify")
+        tool.let_read()
         rows(c, f"INSERT INTO g (n) VALUES ({n})", f"INSERT INTO p (n) VALUES ({n})")
         assert rows(c, f"SELECT x - pg_current_xact_id()::text::bigint BETWEEN -9 AND 0 FROM g WHERE n = {n}")[0][0]
         assert rows(c, "SELECT n FROM feed_read('g', null::g)") == ([(3,), (4,)] if n == 4 else [(n,)])
@@ -231,7 +243,7 @@ def test_expressions_become_defaults(moved: tuple[Tool, Connection, str]) -> Non
     rows(c, *GENERATED)
     assert rows(c, "SELECT n FROM feed_read('g', null::g, 2)") == [(1,), (2,)]
     numbers = rows(c, "SELECT x FROM g")
-    tool.install("--move", "--edition", other, "--drop-expression")
+    tool.install_to_read("--move", "--edition", other, "--drop-expression")
     assert rows(c, "SELECT x FROM g") == numbers
     rows(c, "INSERT INTO g (n) VALUES (4)")
     assert rows(c, "SELECT n FROM feed_read('g', null::g)") == [(3,), (4,)]
@@ -244,7 +256,7 @@ def test_a_change_by_hand_is_not_taken_for_the_guard(moved: tuple[Tool, Connecti
         c, "SELECT n FROM feed_read('read', null::events)", "ALTER TABLE events DISABLE TRIGGER zz_inorder_guard",
         "ALTER TABLE events ENABLE ALWAYS TRIGGER zz_inorder_guard", "INSERT INTO events (n) VALUES (7)",
     )  # fmt: skip
-    tool.install("--move", "--edition", other)
+    tool.install_to_read("--move", "--edition", other)
     with pytest.raises(Exception, match="was switched off and on"):
         rows(c, "SELECT n FROM feed_read('read', null::events)")
 
@@ -255,7 +267,7 @@ def test_roles_without_privileges(cluster: Cluster, tmp_path: Path) -> None:
         rows(admin, "DROP ROLE IF EXISTS edition_mover", "CREATE ROLE edition_mover LOGIN")
         with database(cluster, "edition_mover") as c:
             tool = Tool(cluster, tmp_path, c, "edition_mover")
-            tool.install("--edition", SQL)
+            tool.install_to_read("--edition", SQL)
             rows(
                 c, "CREATE TABLE public.others (n int, x bigint DEFAULT inorder.xact_id())", "SET ROLE edition_mover",
                 "SET search_path = public, inorder",
@@ -272,7 +284,7 @@ def test_roles_without_privileges(cluster: Cluster, tmp_path: Path) -> None:
             refused = tool.install("--move", "--edition", C, code=2)
             assert "only a superuser can keep generated columns" in refused and "x of public.g\nHINT" in refused
             rows(c, "DROP TABLE g", "RESET ROLE")
-            tool.install("--move", "--edition", C)
+            tool.install_to_read("--move", "--edition", C)
             assert rows(c, "SET ROLE edition_mover", "SELECT n FROM feed_read('f', null::events)") == [(2,), (3,)]
             assert rows(c, "SELECT exact_count('events')") == [(3,)]
             assert "only a superuser can move" in tool.install("--move", "--edition", SQL, code=2)
@@ -294,7 +306,7 @@ def test_order_and_shares_are_moved(moved: tuple[Tool, Connection, str]) -> None
     found = column(rows(c, read))
     rows(c, f"SELECT feed_finish_batch('shares', {first}, token => {token})")
     rows(c, "SELECT batch FROM feed_take_batch('shares', 'w', 4)")  # in flight
-    tool.install("--move", "--edition", other)
+    tool.install_to_read("--move", "--edition", other)
     rows(c, "INSERT INTO streams (k) VALUES (1)")
     assert column(rows(c, "SELECT seq FROM feed_read('order', null::streams, 8)")) == list(range(8, 16))
     assert column(rows(c, "SELECT seq FROM feed_read('order', null::streams, 90)")) == list(range(16, 21))

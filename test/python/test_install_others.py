@@ -22,7 +22,7 @@ def test_what_is_not_inorders_stays(tool: Tool, empty: Connection) -> None:
     for action in (("--uninstall", "--yes"), ("--move", "--edition", C)):
         assert "what is not inorder's: function inorder.mine(), table inorder.events" in tool.install(*action, code=2)
     rows(empty, "DROP FUNCTION inorder.mine()", "ALTER TABLE inorder.events SET SCHEMA public")
-    tool.install("--uninstall", "--yes")
+    tool.install("--uninstall", "--yes", "--drop-columns")
     assert rows(empty, "SELECT count(*) FROM public.events") == [(0,)]
 
 

@@ -41,7 +41,7 @@ from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Measured, Metrics
 
-from conftest import Silent
+from conftest import ROOT, Silent
 from on_paper import FULLY, empty_result, run_on_paper
 
 ROWS = 60_000
@@ -209,6 +209,7 @@ def test_fill_and_measure(server: Server) -> None:
     assert settings.get("debug_io_direct", "") == ("data" if server.has_direct_io else "")
 
 
+TOOL = ROOT / "inorder"
 LAYERS = ("commands/", "lab/session", "lab/runner", "lab/insert_tables", "lab/targets/", "lab/instruments/")
 
 
@@ -220,8 +221,8 @@ def test_few_calls_lead_from_the_command_to_pgbench(
     called: list[str] = []
 
     def stopped(*_: object) -> NoReturn:
-        files = [frame.filename for frame in traceback.extract_stack()]
-        called.extend(file for file in files if "/inorder/" in file and not file.endswith("/inorder/cli.py"))
+        files = [Path(frame.filename) for frame in traceback.extract_stack()]
+        called.extend(str(file.relative_to(TOOL)) for file in files if TOOL in file.parents and file.name != "cli.py")
         raise InorderError("stopped")
 
     monkeypatch.setattr("inorder.lab.instruments.pgbench.follow", stopped)
@@ -230,7 +231,7 @@ def test_few_calls_lead_from_the_command_to_pgbench(
     command = ["lab", "run", "insert", "--rows", "1k", "--keys", "bigint", "--out", out]
     done = CliRunner().invoke(cli, command)
     assert str(done.exception) == "stopped" and len(called) <= 8, called
-    layers = [next(place for place, name in enumerate(LAYERS) if f"/inorder/{name}" in file) for file in called]
+    layers = [next(place for place, name in enumerate(LAYERS) if file.startswith(name)) for file in called]
     assert layers == sorted(layers) and set(layers) == set(range(len(LAYERS)))
 
 

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import psycopg
 import pytest
 from inorder.database import Connection, connect
 from inorder.errors import InputError
@@ -17,7 +19,7 @@ from inorder.lab.experiments.like.copy import LikeKind, Mix, key_column
 from inorder.lab.experiments.like.ddl import DdlTables
 from inorder.lab.experiments.like.model import key_index
 from inorder.lab.experiments.like.sample import Spread, varied
-from inorder.lab.experiments.like.shape import Column, source
+from inorder.lab.experiments.like.shape import Column, draw_of, source
 from inorder.lab.experiments.like.tables import LikeTables
 from inorder.lab.instruments import waldump
 from inorder.lab.journal import load, save
@@ -25,6 +27,7 @@ from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
 from inorder.lab.targets.own_server import OwnServer
+from inorder.lab.targets.throw_away import ThrowAway
 
 from conftest import scalar
 from on_paper import empty_result
@@ -239,6 +242,157 @@ def test_nothing_of_the_owner_runs(shop: str) -> None:
         plan_of(f"{shop} user=shop_reader", "shop.traps")
 
 
+OTHERS = """
+CREATE ROLE shop_other;
+CREATE SCHEMA other AUTHORIZATION shop_other;
+SET ROLE shop_other;
+CREATE FUNCTION other.trap() RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_user <> 'shop_other' THEN RAISE 'sprung as %', current_user; END IF;
+    RETURN 1;
+END $$;
+CREATE FUNCTION other.trap(int, int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT other.trap()';
+CREATE OPERATOR other.|+| (LEFTARG = int, RIGHTARG = int, FUNCTION = other.trap);
+"""
+PLANNED = {  # what the planner evaluates though a query only counts rows
+    "predicate": "CREATE TABLE other.predicate {}; CREATE INDEX ON other.predicate (n) WHERE other.trap() = 1",
+    "expression": "CREATE TABLE other.expression {}; CREATE INDEX ON other.expression ((n + other.trap()))",
+    "operator": "CREATE TABLE other.operator {}; CREATE INDEX ON other.operator (n) WHERE 1 OPERATOR(other.|+|) 1 = 1",
+    "stats": "CREATE TABLE other.stats {}; CREATE STATISTICS other.s ON (n + other.trap()), id FROM other.stats",
+    "divided": "CREATE TABLE other.divided (id uuid, n int) PARTITION BY RANGE ((n + other.trap())); "
+    "CREATE TABLE other.divided_1 PARTITION OF other.divided DEFAULT",
+    "leaf": "CREATE TABLE other.leaf {} PARTITION BY RANGE (n); "
+    "CREATE TABLE other.leaf_1 PARTITION OF other.leaf DEFAULT; "
+    "CREATE INDEX ON other.leaf_1 (n) WHERE other.trap() = 1",
+    "child": "CREATE TABLE other.child {}; CREATE TABLE other.child_1 () INHERITS (other.child); "
+    "CREATE INDEX ON other.child_1 (n) WHERE other.trap() = 1",
+}  # fmt: skip
+
+
+@pytest.mark.server
+def test_the_planner_runs_nothing_of_the_owner(shop: str) -> None:
+    """A SELECT by a superuser does, of what the owner has put into an index: such a table is not read, by no other."""
+    with connect(shop) as session:
+        session.execute(OTHERS.encode())
+        try:
+            for name, text in PLANNED.items():
+                session.execute("SET ROLE shop_other")
+                session.execute(f"{text.format('(id uuid, n int, PRIMARY KEY (id, n))')};"
+                                f"INSERT INTO other.{name} SELECT gen_random_uuid(), 1".encode())  # fmt: skip
+                session.execute("RESET ROLE")
+                with pytest.raises(psycopg.errors.RaiseException, match="sprung as postgres"):
+                    session.execute(f"SELECT count(*) FROM other.{name}".encode())
+                with pytest.raises(InputError, match=rf"reading other\.{name} may run other\.trap\("):
+                    plan_of(shop, f"other.{name}", replace(PLAN, key="id"))
+            with source(shop) as reader, pytest.raises(InputError, match="may run"):
+                draw_of(reader, "other.predicate").drawn(reader)  # as for the sample, which is taken later
+            session.execute("ALTER FUNCTION other.trap() OWNER TO postgres")
+            with pytest.raises(InputError, match="sprung as postgres"):  # his own
+                plan_of(shop, "other.predicate", replace(PLAN, key="id"))
+        finally:
+            session.execute("RESET ROLE; DROP SCHEMA other CASCADE; DROP ROLE shop_other")
+
+
+@pytest.mark.server
+def test_checks_are_not_planned(shop: str) -> None:
+    """Those of partitions would be, where a query has a condition, as that of the sample."""
+    with connect(shop) as session, source(shop) as reader:
+        session.execute(
+            """CREATE FUNCTION shop.trap() RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN 1; END';
+               CREATE TABLE shop.checked (id uuid, n int, PRIMARY KEY (id, n)) PARTITION BY RANGE (n);
+               CREATE TABLE shop.checked_1 PARTITION OF shop.checked DEFAULT;
+               ALTER TABLE shop.checked_1 ADD CHECK (n > shop.trap());
+               CREATE OR REPLACE FUNCTION shop.trap() RETURNS int IMMUTABLE LANGUAGE plpgsql AS
+               'BEGIN RAISE ''sprung''; END'"""
+        )
+        draw = "SELECT count(*) FROM shop.checked TABLESAMPLE SYSTEM (100) WHERE random() < 2"
+        with pytest.raises(psycopg.errors.RaiseException, match="sprung"):
+            session.execute(draw.encode())
+        assert draw_of(reader, "shop.checked").drawn(reader) == 0 == scalar(reader, draw)
+        with connect(shop) as owner:
+            owner.execute("ALTER TABLE shop.texts RENAME TO texts_before; CREATE VIEW shop.texts AS SELECT shop.trap()")
+        try:
+            with pytest.raises(psycopg.Error, match="access to non-system view"):
+                scalar(reader, "SELECT count(*) FROM shop.texts")
+        finally:
+            session.execute("DROP VIEW shop.texts; ALTER TABLE shop.texts_before RENAME TO texts")
+
+
+SECOND = {  # what a server says, by its function that says so: it ends the statement it is put into and begins another
+    "pg_get_constraintdef(oid)": "'CHECK (true)); ' || {second}",
+    "pg_get_indexdef(oid)": "pg_catalog.honest($1) || '; ' || {second}",
+    "pg_get_expr(pg_node_tree, oid)": "'1) STORED); ' || {second}",
+    "pg_get_partkeydef(oid)": "'HASH (id); ' || {second}",
+    "format_type(oid, int4)": "CASE $1 WHEN 21 THEN 'int); ' || {second} ELSE pg_catalog.honest($1, $2) END",
+}
+ALONE = {  # the same in one statement
+    "pg_get_constraintdef(oid)": "$$CHECK (pg_read_file('PG_VERSION') <> '')$$",
+    "format_type(oid, int4)": "CASE $1 WHEN 21 THEN $$int DEFAULT lo_import('/')$$ ELSE pg_catalog.honest($1, $2) END",
+}
+
+
+@contextmanager
+def a_lie(there: str, function: str, text: str) -> Iterator[None]:
+    """A function of a server returns that text."""
+    name = function.partition("(")[0]
+    with connect(there) as liar:
+        liar.execute(f"ALTER FUNCTION pg_catalog.{function} RENAME TO honest".encode())
+        liar.execute(
+            f"CREATE FUNCTION pg_catalog.{function} RETURNS text LANGUAGE sql AS $_$ SELECT {text} $_$".encode()
+        )
+        yield
+        liar.execute(f"DROP FUNCTION pg_catalog.{function}".encode())
+        liar.execute(f"ALTER FUNCTION pg_catalog.honest RENAME TO {name}".encode())
+
+
+@pytest.mark.server
+def test_what_a_server_says_runs_nothing_here(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, shared_folder: Path
+) -> None:
+    """Definitions from a server that lies make tables by a role that reaches no file or program of this machine."""
+    monkeypatch.setattr("inorder.lab.targets.throw_away.create_extensions", lambda *_: None)
+    shared_folder.chmod(0o777)
+    file, here, there = shared_folder / "came", ThrowAway(cluster, LikeExperiment.role), f"{cluster.dsn} dbname=liar"
+    second = f"COPY (SELECT 1) TO PROGRAM 'touch {file}'"
+    with connect(cluster.dsn) as session:
+        session.execute(second.encode())
+        assert file.exists()
+        file.unlink()
+        session.execute("CREATE DATABASE liar TEMPLATE template0")
+        try:
+            with connect(there) as liar:
+                liar.execute(LIAR.encode())
+            for function, text in [*SECOND.items(), *ALONE.items()]:
+                said = text.format(second=f"$${second}; --$$")
+                with a_lie(there, function, said), here.connect() as target, pytest.raises(ANY) as found:
+                    plan = plan_of(there, "lies", replace(PLAN, key="id"))
+                    LikeTables(here, plan).create(target, 1)
+                    target.execute("INSERT INTO inorder_lab.v7 (n) VALUES (1)")
+                words = "multiple commands" if text in SECOND.values() else "permission denied for function"
+                assert words in str(found.value), (function, str(found.value))
+                assert not file.exists(), function
+        finally:
+            role = LikeExperiment.role
+            session.execute("DROP DATABASE liar WITH (FORCE)")
+            session.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
+
+
+ANY = (psycopg.Error, InputError)
+LIAR = """
+CREATE TABLE lies (id uuid, n int, m smallint CHECK (m > 0), g int GENERATED ALWAYS AS (n) STORED, PRIMARY KEY (id, n))
+    PARTITION BY HASH (id);
+CREATE TABLE lies_1 PARTITION OF lies FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+INSERT INTO lies VALUES (gen_random_uuid(), 1);
+"""
+
+
+@pytest.mark.server
+def test_a_superuser_measures_no_like_table_on_a_server_of_ones_own(shop: str, users: Cluster) -> None:
+    """What the table's server says would run as that role."""
+    with OwnServer(users.dsn, None) as own, pytest.raises(InputError, match="--dsn: 'postgres' may read files"):
+        LikeExperiment.adapt(PLAN, own.found)
+
+
 @pytest.mark.parametrize(
     ("option", "words"),
     [
@@ -302,8 +456,13 @@ def test_a_run_is_resumed(shop: str, lab_run: LabRun, tmp_path: Path, server: Se
 @pytest.mark.server
 def test_on_the_users_own_server(shop: str, tmp_path: Path, users: Cluster, server: Server) -> None:
     """In the schema that is removed: without the WAL of the parts, and so without the model."""
+    with connect(users.dsn) as session:
+        session.execute("CREATE ROLE measures LOGIN; GRANT CREATE ON DATABASE postgres TO measures;"
+                        "GRANT USAGE ON SCHEMA elsewhere TO measures")  # fmt: skip
     options = ("--table", "shop.texts", "--source", shop, "--rows", "2k", "--transactions", "200", "--clients", "2")
-    result, notes = run_there(tmp_path, server, users.dsn, "like", *options, "--mix", "insert=2,update=1,read=1")
+    result, notes = run_there(
+        tmp_path, server, f"{users.dsn} user=measures", "like", *options, "--mix", "insert=2,update=1,read=1"
+    )
     assert traces(users.dsn) == [] and "what is in the WAL" in notes
     for run in result.select("insert"):
         assert (

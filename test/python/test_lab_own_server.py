@@ -189,6 +189,8 @@ def test_nothing_stays_after_an_interrupt(
 @pytest.mark.server
 def test_a_password_is_no_argument(users: Cluster, server: Server) -> None:
     """It reaches pgbench by the environment."""
+    with pytest.raises(InputError, match="--dsn has sslpassword, which every user of this machine could see"):
+        OwnServer(f"{users.dsn} sslpassword=secret", server)
     own = OwnServer(f"{users.dsn} password=secret", server)
     assert "secret" not in own.database and own.environment()["PGPASSWORD"] == "secret"
 

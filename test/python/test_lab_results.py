@@ -82,26 +82,25 @@ def figures_of(result: Result) -> list[str]:
             for line in as_markdown([one]).splitlines() if line.startswith("| ")]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", RESULT)
-def test_a_run_is_repeated_by_its_command(name: str) -> None:
+def test_a_run_is_repeated_by_its_command() -> None:
     """The options that the page shows are those of its plan."""
-    result, (_, _, _, experiment, *words) = RESULT[name], shlex.split(command(RESULT[name]))
-    kind = all_experiments()[experiment]
-    options = {one.option(field): (field, one) for field, one in settings_of(kind.Plan).items()}
-    given = {}
-    for option, value in zip(words[::2], words[1::2], strict=True):
-        field, one = options[option]
-        given[field] = one.read(value, option)
-    assert kind.Plan.of_size("", given) == kind.plan_in(result)
+    for name, result in RESULT.items():
+        _, _, _, experiment, *words = shlex.split(command(result))
+        kind = all_experiments()[experiment]
+        options = {one.option(field): (field, one) for field, one in settings_of(kind.Plan).items()}
+        given = {}
+        for option, value in zip(words[::2], words[1::2], strict=True):
+            field, one = options[option]
+            given[field] = one.read(value, option)
+        assert kind.Plan.of_size("", given) == kind.plan_in(result), name
 
 
-@pytest.mark.parametrize("name", RESULT)
-def test_a_run_has_no_private_names(name: str) -> None:
+def test_a_run_has_no_private_names() -> None:
     """No path, address or name of the host: of the machine only what a report shows."""
-    result = RESULT[name]
-    head = [result.plan, result.server, result.machine, result.notes, result.method, result.inorder]
-    assert [text for text in texts(head) if PRIVATE.search(text)] == []
-    assert set(result.machine) == MACHINE and set(result.server) == {"version", "origin", "settings"}
+    for name, result in RESULT.items():
+        head = [result.plan, result.server, result.machine, result.notes, result.method, result.inorder]
+        assert [text for text in texts(head) if PRIVATE.search(text)] == [], name
+        assert set(result.machine) == MACHINE and set(result.server) == {"version", "origin", "settings"}, name
 
 
 def test_the_files_are_small() -> None:

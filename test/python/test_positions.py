@@ -82,7 +82,7 @@ def test_a_position_means_the_same_in_every_session(cluster: Cluster, in_schema:
 
 OF_ANOTHER_SERVER = (
     "SELECT (p.transactions, p.partial, p.last_key, ARRAY(SELECT ({relation}, m.name, '1', m.attached, m.guarded, "
-    "m.ordered_by)::feed_member FROM unnest(p.members) AS m), p.origin)::feed_position::text "
+    "m.ordered_by)::feed_member FROM unnest(p.members) AS m), NULL)::feed_position::text "
     "FROM (SELECT (%s::feed_position).*) AS p"
 )
 

@@ -98,6 +98,8 @@ def test_an_interrupted_build_is_begun_again(prepare: Tail, old: Connection, num
             wait_for(lambda: scalar(old, WAITS) is True and scalar(old, INVALID) is True)
             running.send_signal(number)
             running.wait(PATIENCE)
+            assert running.stderr is not None
+            assert (b"stopped; done, and kept: nothing\n" in running.stderr.read()) == (number != signal.SIGKILL)
     wait_for(lambda: scalar(old, BUILDS) is False)
     if scalar(old, INVALID) is True:  # a server that only noticed at the end that nobody was there has ended it
         assert [line.split()[0] for line in run(prepare)] == ["DROP", "CREATE", "ANALYZE", "SELECT"]
@@ -105,6 +107,53 @@ def test_an_interrupted_build_is_begun_again(prepare: Tail, old: Connection, num
         assert number == signal.SIGKILL
         run(prepare)
     assert scalar(old, READABLE) == 1
+
+
+PLAIN = "DROP OWNED BY prepare_plain, prepare_other; DROP ROLE prepare_plain, prepare_other"
+
+
+@pytest.fixture
+def plain(old: Connection) -> Iterator[Connection]:
+    """A role without privileges, of whom the table is, in a schema of its own."""
+    old.execute("CREATE ROLE prepare_plain LOGIN; CREATE ROLE prepare_other; CREATE SCHEMA s; CREATE SCHEMA parts")
+    old.execute("CREATE TABLE s.old (k int, n int) PARTITION BY LIST (k); ALTER TABLE s.old OWNER TO prepare_plain")
+    old.execute(
+        "CREATE TABLE parts.old_1 PARTITION OF s.old FOR VALUES IN (1); GRANT USAGE ON SCHEMA s TO prepare_plain"
+    )
+    old.execute("ALTER TABLE parts.old_1 OWNER TO prepare_other; REVOKE EXECUTE ON FUNCTION feed_guard FROM PUBLIC")
+    yield old
+    old.execute("RESET ALL; GRANT EXECUTE ON FUNCTION feed_guard TO PUBLIC; DROP SCHEMA s, parts CASCADE")
+    old.execute(PLAIN.encode())
+
+
+def test_missing_privileges_are_named_before_anything_is_done(prepare: Tail, plain: Connection) -> None:
+    """All of them; with all it comes to its end, and back."""
+    prepare.environment["PGUSER"] = "prepare_plain"
+    named = (
+        "CREATE on schema parts; CREATE on schema s; EXECUTE on function public.feed_guard(); "
+        "USAGE on schema parts; ownership of table parts.old_1, which belongs to role prepare_other"
+    )
+    grants = (
+        "GRANT CREATE ON SCHEMA s TO prepare_plain", "GRANT USAGE, CREATE ON SCHEMA parts TO prepare_plain",
+        "ALTER TABLE parts.old_1 OWNER TO prepare_plain", "GRANT EXECUTE ON FUNCTION feed_guard TO PUBLIC",
+    )  # fmt: skip
+    columns = "SELECT count(*) FROM pg_attribute WHERE attrelid = 's.old'::regclass AND attnum > 0"
+    for grant in grants:
+        said = prepare("s.old", code=2)
+        assert named in said or grant != grants[0]
+        assert "which lacks: " in said and "HINT:  Nothing was done." in said and scalar(plain, columns) == 2
+        plain.execute(grant.encode())
+    prepare.appended("s.old")
+    assert scalar(plain, columns) == 3
+    prepare.appended("s.old", "--undo")
+
+
+def test_it_says_what_is_done(prepare: Tail, old: Connection) -> None:
+    """Where a later statement fails, for a reason that nobody foresees."""
+    old.execute("ALTER TABLE old ENABLE ROW LEVEL SECURITY; CREATE TABLE child () INHERITS (old)")
+    said = prepare("old", code=2)
+    assert "stopped; done, and kept: ALTER TABLE public.old ADD COLUMN xact" in said
+    assert "HINT:  The same command continues there." in said
 
 
 def test_undo(prepare: Tail, old: Connection) -> None:

@@ -63,7 +63,7 @@ def test_a_full_disk_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def full(*_: object, **__: object) -> None:
         raise OSError(ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(InorderError, match=r"cannot write .*r\.json: No space left"):
         save(Result("insert", "now", "0", 1, {}, {}, {}, "mock"), tmp_path / "r.json")
     assert load(tmp_path / "r.json") == result() and len(list(tmp_path.iterdir())) == 1

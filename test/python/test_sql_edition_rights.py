@@ -2,7 +2,7 @@
 
 import subprocess
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import psycopg
@@ -16,7 +16,7 @@ from sql_edition import install, write_edition
 
 # Functions of the edition in which each name is qualified, and what these might find elsewhere.
 BARE = (
-    "guarded_number", "has_limit", "is_foreign", "keys_after", "next_keys", "number_above", "uuid_xact_nextval",
+    "check_statement", "guarded_number", "is_foreign", "keys_after", "next_keys", "number_above", "uuid_xact_nextval",
     "xact_id", "xact_id_generated",
 )  # fmt: skip
 SHADOWED = (
@@ -24,6 +24,9 @@ SHADOWED = (
     "gen_random_uuid", "sha512", "encode", "set_bit", "pg_current_xact_id", "xid8send", "uuid_send", "int8send",
     "get_byte", "starts_with",
 )  # fmt: skip
+STATE = ("feed_table", "feed", "worker_batch", "share_worker", "counted_table", "count_part")
+MODES = ("ROW SHARE", "ROW EXCLUSIVE", "SHARE UPDATE EXCLUSIVE", "SHARE", "SHARE ROW EXCLUSIVE", "EXCLUSIVE",
+         "ACCESS EXCLUSIVE")  # fmt: skip
 ROLES = ("plain_installer", "plain_owner", "plain_reader", "plain_stranger")
 
 
@@ -91,15 +94,17 @@ def test_roles_use_it(edition: Connection) -> None:
 @pytest.mark.parametrize("role", ["plain_reader", "plain_stranger"])
 def test_the_state_is_not_for_others(edition: Connection, role: str) -> None:
     """Not by SQL without the functions, either: statements find no row, or are refused."""
-    before = "SELECT f::text, t::text FROM inorder_internal.feed AS f, inorder_internal.feed_table AS t"
+    before = (
+        "SELECT f::text, t::text, k::text, p::text FROM inorder_internal.feed AS f, inorder_internal.feed_table AS t, "
+    )
+    before += "inorder_internal.counted_table AS k, inorder_internal.count_part AS p"
     run(edition, "RESET ROLE")
     was = run(edition, before)
     as_role(edition, role)
     for statement in (
-        "UPDATE inorder_internal.feed SET position.transactions = '{}'", "DELETE FROM inorder_internal.feed",
-        "UPDATE inorder_internal.feed_table SET base = 7", "DELETE FROM inorder_internal.feed_table",
-        "DELETE FROM inorder_internal.counted_table", "DELETE FROM inorder_internal.count_part",
-        "UPDATE inorder_internal.count_part SET rows = 0",
+        "UPDATE inorder_internal.feed SET position.transactions = '{}'",
+        "UPDATE inorder_internal.feed_table SET base = 7", "UPDATE inorder_internal.count_part SET rows = 0",
+        *(f"UPDATE inorder_internal.removable_{name} SET removed = true" for name in STATE),
     ):  # fmt: skip
         assert edition.execute(statement.encode()).rowcount == 0, statement
     for statement in (
@@ -110,6 +115,10 @@ def test_the_state_is_not_for_others(edition: Connection, role: str) -> None:
         "'plain_owner'::regrole, 'plain_owner', inorder_internal.server_system(), oid, '({},,,,)' "
         "FROM pg_class WHERE relname = 'events'",
         "TRUNCATE inorder_internal.feed",
+        *(f"DELETE FROM inorder_internal.{name}" for name in STATE),
+        "DELETE FROM inorder_internal.removable_feed",
+        "INSERT INTO inorder_internal.removable_feed (id) VALUES (7)",
+        "UPDATE inorder_internal.removable_feed SET relation = NULL",
         "CREATE TRIGGER x BEFORE UPDATE ON inorder_internal.feed EXECUTE FUNCTION inorder_internal.keep_given()",
         "CREATE FUNCTION inorder.feed_drop(text) RETURNS int LANGUAGE sql AS 'SELECT 1'",
         "CREATE FUNCTION inorder_internal.x() RETURNS int LANGUAGE sql AS 'SELECT 1'",
@@ -165,7 +174,7 @@ def test_workers_have_the_rights_of_readers(edition: Connection) -> None:
 
 @pytest.mark.server
 def test_batches_do_not_get_into_a_feed_of_others(edition: Connection) -> None:
-    """Neither new ones, nor those of a table that was dropped, which any role may delete."""
+    """Neither new ones, nor those of a table that was dropped, which are their owner's to see and to drop."""
     ((victim,),) = run(edition, "SELECT id FROM inorder_internal.feed")
     run(
         edition, "RESET ROLE", "CREATE SCHEMA theirs AUTHORIZATION plain_stranger", "SET ROLE plain_stranger",
@@ -190,8 +199,41 @@ def test_batches_do_not_get_into_a_feed_of_others(edition: Connection) -> None:
     for statement in (*moves, new):
         with pytest.raises(errors.InsufficientPrivilege):
             run(edition, statement)
-    run(edition, "RESET ROLE", "SET ROLE plain_owner", "SET search_path = inorder, app", "RESET geqo_seed")
+    left = "SELECT f.name, b.number FROM inorder_internal.feed f JOIN inorder_internal.worker_batch b ON b.feed = f.id"
+    as_role(edition, "plain_owner")
+    for rest in (
+        f"removable_feed SET removed = true WHERE id <> {victim}",
+        "removable_worker_batch SET removed = true",
+    ):
+        run(edition, f"UPDATE inorder_internal.{rest}")
+    assert run(edition, "RESET geqo_seed", "SELECT feed_create('sweeps', 'events')", left) == []
+    as_role(edition, "plain_stranger")
+    assert run(edition, left) == [("g", 1)] and run(edition, "SELECT relation FROM feed_batches") == [(None,)]
+    assert run(edition, "SELECT feed_drop('g')", left) == []
+    as_role(edition, "plain_owner")
     assert run(edition, "SELECT count(*) FROM feed_read('f', null::events)") == [(5,)]
+
+
+@pytest.mark.server
+def test_no_type_of_the_caller_s_is_taken_for_one_of_the_server_s(edition: Connection) -> None:
+    """By a SECURITY DEFINER function of somebody else, called with this search_path: the domain's CHECK would run."""
+    run(
+        edition, "RESET ROLE", "CREATE SCHEMA traps AUTHORIZATION plain_stranger",
+        "GRANT USAGE ON SCHEMA traps, app TO PUBLIC",
+        "SET ROLE plain_owner", "CREATE FUNCTION app.consume() RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER AS "
+        "'BEGIN RETURN inorder.feed_apply(''f'', ''SELECT count(*) FROM batch'', 1); END'",
+    )  # fmt: skip
+    as_role(edition, "plain_stranger")
+    run(
+        edition, "CREATE FUNCTION traps.seen(j jsonb) RETURNS boolean LANGUAGE plpgsql AS "
+        "'BEGIN RAISE ''trapped %'', current_user; END'",
+        *(f"CREATE DOMAIN {schema}.{name} AS pg_catalog.jsonb CHECK (traps.seen(VALUE::pg_catalog.jsonb))"
+          for schema, name in product(("pg_temp", "traps"), ("jsonb", "text", "bigint", "record"))),
+        "SET search_path = traps, inorder, app, pg_catalog",
+    )  # fmt: skip
+    with pytest.raises(errors.RaiseException, match="trapped plain_stranger"):
+        run(edition, "SELECT '1'::pg_temp.jsonb")
+    assert run(edition, "SELECT app.consume()") == [(1,)]
 
 
 @pytest.mark.server
@@ -299,7 +341,10 @@ def test_a_restored_table_waits_for_feed_rebase(
     assert done.returncode == 0, done.stderr
     with connect(f"{cluster.dsn} dbname=plain2") as connection:
         # As if the dump were of another server.
-        run(connection, "UPDATE inorder_internal.feed SET system = 7")
+        run(
+            connection, "SET session_replication_role = replica", "UPDATE inorder_internal.feed SET system = 7",
+            "RESET session_replication_role",
+        )  # fmt: skip
         as_role(connection, "plain_owner")
         with pytest.raises(errors.ObjectNotInPrerequisiteState, match="restored"):
             run(connection, "SELECT * FROM feed_read('f', null::events)")
@@ -526,6 +571,33 @@ def test_a_standby_and_what_is_missing_are_refused(edition: Connection) -> None:
 
 
 @pytest.mark.server
+def test_nobody_locks_the_state(edition: Connection) -> None:
+    """Not by LOCK TABLE, in no mode but that of SELECT, though each role changes and deletes what is its own."""
+    named = "SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'inorder_internal'::regnamespace"
+    relations = [str(name) for (name,) in run(edition, f"{named} AND relkind IN ('r', 'v')")]
+    assert len(relations) == 2 * len(STATE) + len(["upgrade_mark"])
+    as_role(edition, "plain_reader")
+    run(edition, "SELECT feed_create('mine', 'events')", "SELECT feed_take_batch('mine', 'w', 2)")
+    for role in ("plain_reader", "plain_owner", "plain_stranger"):
+        as_role(edition, role)
+        for name, mode in product(relations, MODES):
+            with pytest.raises(errors.InsufficientPrivilege), edition.transaction():
+                run(edition, f"LOCK TABLE {name} IN {mode} MODE")
+    as_role(edition, "plain_reader")
+    run(edition, "SELECT feed_drop('mine')")
+    as_role(edition, "plain_owner")
+    run(
+        edition,
+        "SELECT exact_count_stop('events')",
+        "SELECT feed_drop('f')",
+        "SELECT feed_disable('events')",
+        "RESET ROLE",
+    )
+    for name in STATE:
+        assert run(edition, f"SELECT count(*) FROM inorder_internal.{name}") == [(0,)], name
+
+
+@pytest.mark.server
 def test_who_may_not_use_the_internal_schema_locks_nothing(edition: Connection) -> None:
     """As docs/security.md says; the others go on."""
     run(
@@ -533,8 +605,12 @@ def test_who_may_not_use_the_internal_schema_locks_nothing(edition: Connection) 
         "GRANT USAGE ON SCHEMA inorder_internal TO plain_owner, plain_reader",
     )  # fmt: skip
     as_role(edition, "plain_stranger")
-    with pytest.raises(errors.InsufficientPrivilege), edition.transaction():
-        run(edition, "LOCK TABLE inorder_internal.feed")
+    for statement in (
+        "CREATE TEMPORARY TABLE x (id bigint REFERENCES inorder_internal.feed)",
+        "CREATE TRIGGER x AFTER UPDATE ON inorder_internal.feed EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+    ):  # which lock a table before they look at privileges on it
+        with pytest.raises(errors.InsufficientPrivilege, match="for schema inorder_internal"), edition.transaction():
+            run(edition, statement)
     as_role(edition, "plain_owner")
     run(edition, "INSERT INTO events (n) VALUES (6)")
     as_role(edition, "plain_reader")

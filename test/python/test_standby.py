@@ -187,6 +187,14 @@ def test_what_moves_a_position_is_refused_on_a_standby(two: Two, call: str) -> N
         two.standby.execute(sql.SQL("SELECT ") + sql.SQL(call))
 
 
+@pytest.mark.parametrize("call", ["feed_passed('events')", "feed_passed_partitions('events')"])
+def test_what_permits_to_drop_rows_is_refused_on_a_standby(two: Two, call: str) -> None:
+    """Newer ones may not have come."""
+    two.primary.execute(sql.SQL("SELECT ") + sql.SQL(call))
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="needs the primary"):
+        two.standby.execute(sql.SQL("SELECT ") + sql.SQL(call))
+
+
 def test_peek_works_on_a_standby(two: Two) -> None:
     """What the feed would give, by the position that has been replayed, in part, too."""
     peek = "SELECT n FROM feed_peek('f', null::events{})"

@@ -15,7 +15,6 @@ from inorder.errors import InorderError
 from inorder.lab.server.cluster import Cluster
 from inorder.session import Session, rows_of
 from inorder.tail.formats import FORMATS
-from inorder.tail.sources import copy_parts
 from psycopg import sql
 
 from conftest import scalar
@@ -95,27 +94,25 @@ def test_rows_that_are_read_behind_a_change_of_type(fresh: Connection, isolation
     fresh.execute(f"ALTER DATABASE tail SET default_transaction_isolation = '{isolation}'".encode())
     session = Session(fresh.info.dsn)
     table = session.table("public.events")
-    inside = session.statement(
-        sql.SQL("SELECT {inorder}.feed_batch_after({table}::oid, {inorder}.feed_start({table}::oid))"), table=table.oid
-    )
-    statement = session.statement(
-        sql.SQL("COPY (SELECT {columns} FROM {inorder}.feed_rows({table}::oid, ({batch}), NULL::{row_type}) AS e) "
-                "TO STDOUT WITH ({options})"),
-        batch=inside, table=table.oid, row_type=table.identifier, **copy_parts(FORMATS[output], table),
+    rows = session.statement(
+        sql.SQL("{inorder}.feed_rows({table}::oid, (SELECT {inorder}.feed_batch_after({table}::oid, "
+                "{inorder}.feed_start({table}::oid))), NULL::{row_type})"), table=table.oid, row_type=table.identifier,
     )  # fmt: skip
 
     def read() -> list[bytes]:
-        blocks = rows_of(session.stream(table, statement))
-        rows = [bytes(row).rstrip(b"}\n").replace(b":", b",") for block in blocks for row in block]
-        return [row.rpartition(b",")[2] for row in rows[FORMATS[output].has_header :]]
+        stream = session.held(table, FORMATS[output].wanted(table))
+        stream.send(session.message(FORMATS[output].copy(stream.begin(), rows), sql.SQL("COMMIT")))
+        blocks = rows_of(stream)
+        lines = [bytes(row).rstrip(b"}\n").replace(b":", b",") for block in blocks for row in block]
+        return [row.rpartition(b",")[2] for row in lines[FORMATS[output].has_header :]]
 
     assert read() == [b"1", b"2", b"3"]
     with connect(fresh.info.dsn) as other, ThreadPoolExecutor() as threads:
         other.execute("BEGIN; LOCK TABLE events")
-        rows = threads.submit(read)
+        reading = threads.submit(read)
         wait_for(lambda: scalar(fresh, "SELECT count(*) FROM pg_locks WHERE NOT granted"))
         other.execute("ALTER TABLE events ALTER n TYPE numeric(9, 1); COMMIT")
-        assert rows.result(PATIENCE) == [b"1.0", b"2.0", b"3.0"]
+        assert reading.result(PATIENCE) == [b"1.0", b"2.0", b"3.0"]
     session.close()
 
 
@@ -318,5 +315,5 @@ def test_a_row_of_more_than_a_gigabyte(fresh: Connection) -> None:
     with pytest.raises(
         InorderError, match=r"requested length too large\nHINT:  A row that is read must have less than"
     ):
-        next(rows_of(session.stream(session.table("public.events"), statement)))
+        next(rows_of(session.sent(statement)))
     session.close()

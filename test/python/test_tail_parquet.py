@@ -191,3 +191,40 @@ def test_a_directory_that_cannot_be_written(fresh: Connection, tail: Tail) -> No
     (tail.folder / "p").unlink()
     tail(*RUN)
     assert rows(tail.folder) == [1, 2, 3]
+
+
+def test_an_older_copy_of_the_position_file(fresh: Connection, tail: Tail) -> None:
+    """Refused, whatever the batch that comes next; taken with --accept-output, where somebody has removed the files."""
+    insert(fresh, 20)
+    tail(*RUN, "--batch-rows", "10")
+    older, before = (tail.folder / "p").read_bytes(), set((tail.folder / "out").glob(FILES))
+    for first, count in ((21, 20), (41, 10)):
+        insert(fresh, count, first)
+        tail(*RUN, "--batch-rows", "10")
+    newest = (tail.folder / "p").read_bytes()
+    for size in ("10", "50"):
+        (tail.folder / "p").write_bytes(older)
+        assert "of which p does not know: it is a copy from before" in tail(*RUN, "--batch-rows", size, code=2)
+        assert (tail.folder / "p").read_bytes() == older
+    assert rows(tail.folder) == list(range(1, 51))
+    (tail.folder / "p").write_bytes(newest)
+    tail(*RUN)
+    (tail.folder / "p").write_bytes(older)
+    for path in set((tail.folder / "out").glob(FILES)) - before:
+        path.unlink()
+    tail(*RUN, "--accept-output")
+    insert(fresh, 5, 51)
+    tail(*RUN)
+    assert rows(tail.folder) == list(range(1, 56))
+
+
+def test_a_file_of_another_feed_stays(fresh: Connection, tail: Tail) -> None:
+    """Of one of the same name, of another database of that name: its number says nothing."""
+    run = ("--feed", "f", "--format", "parquet", "--directory", "out", "--batch-rows", "1")
+    fresh.execute("SELECT feed_create('f', 'events')")
+    insert(fresh, 2)
+    tail(*run)
+    (tail.folder / "out" / "3.parquet").write_bytes(b"another")
+    insert(fresh, 1, 3)
+    assert "3.parquet exists, and batch 3 of feed 'f' is another one" in tail(*run, code=2)
+    assert (tail.folder / "out" / "3.parquet").read_bytes() == b"another"

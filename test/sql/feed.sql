@@ -394,11 +394,11 @@ SELECT n FROM feed_read('new', null::events, 1);
 SELECT feed_enable('events');
 SELECT ordered FROM inorder_internal.feed_table WHERE relation = 'events'::regclass;
 SELECT n FROM feed_read('new', null::events, 1);
--- The table is dropped: its feeds are as good as gone, and forgotten when the next is made.
+-- The table is dropped: its feeds are forgotten when the next is made.
 SELECT oid AS gone FROM pg_class WHERE oid = 'events'::regclass \gset
 DROP TABLE events;
-SELECT error_of($$SELECT feed_read('new', null::pg_class)$$), error_of($$SELECT feed_drop('new')$$);
-SELECT name FROM feeds;
+SELECT error_of($$SELECT feed_read('new', null::pg_class)$$), error_of($$SELECT feed_finish_batch('new', 1)$$);
+SELECT name, relation FROM feeds ORDER BY name;
 SELECT error_of(format('SELECT %s(%s)', f, :'gone')) = format('42P01 table with OID %s does not exist', :'gone') AS said
 FROM unnest('{feed_enable,feed_disable,feed_start,exact_count,exact_count_fold}'::text[]) AS f;
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);

@@ -135,12 +135,23 @@ SELECT name, batch = :b AS same FROM feed_batches;
 SELECT feed_drop('ordered');
 SELECT feed_drop('g');
 SELECT count(*) FROM inorder_internal.worker_batch;
--- With their table.
-SELECT feed_create('f', 'events');
-SELECT batch FROM feed_take_batch('f', 'b', 1);
+-- Without their table they stay, for who calls the next function, until the feed is dropped or made again.
+SELECT feed_create('f', 'events'), feed_create('read', 'events'), feed_create('pending', 'events');
+SELECT batch AS b, token AS b_token FROM feed_take_batch('f', 'b', 1, max_tries => 1) \gset
+SELECT feed_fail_batch('f', :b, :b_token, 'bad');
+SELECT feed_next_batch('pending');
 DROP TABLE events, streams;
-SELECT count(*) FROM feed_batches;
+SELECT name, relation, worker_batches, set_aside, unfinished_batch FROM feeds ORDER BY name;
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
+SELECT feed_enable('events');
+SELECT name, relation FROM feeds ORDER BY name;
+SELECT name, relation, aside FROM feed_batches CROSS JOIN shown;
+SELECT c, error_of('SELECT ' || c) FROM unnest(ARRAY[
+    $$feed_read('f', null::events)$$, $$feed_peek('f', null::events)$$, $$feed_apply('f', 'SELECT FROM batch')$$,
+    $$feed_next_batch('pending')$$, $$feed_batch_rows('pending', 1, null::events)$$, $$feed_finish_batch('pending', 1)$$,
+    $$feed_wait('f')$$, $$feed_seek('f', 'now')$$, $$feed_take_batch('f', 'b')$$, $$feed_renew_batch('f', 1, 1)$$,
+    $$feed_fail_batch('f', 1, 1, 'bad')$$, $$feed_retry_batch('f', 1)$$, $$feed_peek('read', null::events)$$]) AS c;
+SELECT feed_drop('pending');
 SELECT feed_create('f', 'events');
 SELECT count(*) FROM inorder_internal.worker_batch;
 SELECT feed_drop('f');

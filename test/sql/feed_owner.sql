@@ -102,18 +102,19 @@ SELECT error_of($$SELECT feed_drop('f', 'inorder_a')$$);
 SET ROLE inorder_a;
 SELECT error_of($$SELECT feed_read('f', null::events)$$);
 RESET ROLE;
--- The owner of the table may give them to the role that has the name now, as after a restore.
+-- Nor does the owner of the table give them to the role that has the name now, other than after a restore.
 SELECT feed_rebase('events') IS NOT NULL AS rebased;
 SET ROLE inorder_a;
-SELECT n FROM feed_read('f', null::events, 1);
+SELECT error_of($$SELECT feed_read('f', null::events)$$);
 RESET ROLE;
--- One who has made another of that name meanwhile keeps that, and gets the old one when it is gone.
-DROP OWNED BY inorder_a;
-DROP ROLE inorder_a;
-CREATE ROLE inorder_a;
+-- Of a dump from another server it does. One who has made another of that name meanwhile keeps that, and gets the old one
+-- when it is gone.
 SET ROLE inorder_a;
 SELECT feed_create('f', 'events', 'now');
 RESET ROLE;
+ALTER TABLE inorder_internal.feed DISABLE TRIGGER USER;
+UPDATE inorder_internal.feed SET system = 'another' WHERE owner_name = 'inorder_a' AND owner <> 'inorder_a'::regrole;
+ALTER TABLE inorder_internal.feed ENABLE TRIGGER USER;
 SELECT feed_rebase('events') IS NOT NULL AS rebased;
 SELECT name, CASE WHEN owner ~ '^[0-9]+$' THEN 'an oid' ELSE owner END AS owner FROM feeds ORDER BY 2, 1;
 INSERT INTO events (n) VALUES (10);
@@ -125,9 +126,9 @@ SELECT feed_rebase('events') IS NOT NULL AS rebased;
 SET ROLE inorder_a;
 SELECT n FROM feed_read('f', null::events);
 RESET ROLE;
--- With the table they are gone, too.
+-- Without their table they are shown, until the next call that forgets them.
 DROP TABLE events;
-SELECT count(*) FROM feeds;
+SELECT name, relation FROM feeds ORDER BY name;
 SET ROLE inorder_a;
 SELECT error_of($$SELECT feed_read('f', null::pg_class)$$);
 RESET ROLE;

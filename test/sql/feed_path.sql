@@ -26,9 +26,10 @@ FROM unnest(ARRAY['', ';', 'VACUUM', 'COMMIT', 'SELECT 1; SELECT 2', ', batch AS
 SELECT error_of($$SELECT feed_apply('events', NULL)$$);
 SELECT feed_seek('events', 'beginning');
 SELECT feed_apply('events', ', more AS (SELECT n FROM batch) SELECT count(*) FROM more', 2) AS a_table_more;
--- A name of the caller's own does not hide the batch, nor the batch another statement's table.
+-- A name of the caller's own does not hide the batch; a statement that reads that table only loses the batch.
 CREATE TEMP TABLE batch AS SELECT 7 AS n;
-SELECT feed_apply('events', 'SELECT FROM batch WHERE n = 7', 2) AS nothing, feed_apply('events', 'SELECT FROM pg_temp.batch WHERE n = 7', 2) AS one;
+SELECT feed_apply('events', 'SELECT FROM batch WHERE n = 7', 2) AS nothing, feed_apply('events', 'SELECT FROM pg_temp.batch AS b, batch', 2) AS two;
+SELECT error_of($$SELECT feed_apply('events', 'SELECT FROM pg_temp.batch', 2)$$);
 DROP TABLE batch;
 -- Into a table with rules, and two statements.
 CREATE TEMP TABLE sums (n int);
@@ -36,10 +37,10 @@ CREATE TEMP TABLE others (n int);
 CREATE RULE r AS ON INSERT TO sums DO INSTEAD INSERT INTO others VALUES (new.n);
 SELECT feed_apply('events', 'INSERT INTO sums SELECT n FROM batch', 2);
 CREATE OR REPLACE RULE r AS ON INSERT TO sums DO INSTEAD NOTHING;
-SELECT feed_apply('events', 'INSERT INTO sums SELECT n FROM batch', 1);
+SELECT error_of($$SELECT feed_apply('events', 'INSERT INTO sums SELECT n FROM batch', 1)$$);
 CREATE OR REPLACE RULE r AS ON INSERT TO sums DO ALSO INSERT INTO others VALUES (new.n);
 SELECT error_of($$SELECT feed_apply('events', 'INSERT INTO sums SELECT n FROM batch')$$);
-SELECT feed_apply('events', 'DELETE FROM others USING batch WHERE others.n = batch.n', 1);
+SELECT feed_apply('events', 'DELETE FROM others USING batch WHERE others.n = batch.n', 2);
 SELECT (SELECT array_agg(n) FROM sums) AS sums, (SELECT array_agg(n) FROM others) AS others;
 DROP TABLE sums, others;
 RESET ROLE;

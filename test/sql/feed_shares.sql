@@ -163,6 +163,7 @@ END $$;
 SELECT * FROM all_rows();
 DROP FUNCTION all_rows;
 SELECT worker_batches, partial IS NULL AS whole FROM feeds;
+SELECT feed_drop(name) FROM feeds;
 DROP TABLE numbered, events;
 -- Equal keys of different bytes, where the server has such collations.
 CREATE FUNCTION divide_by_equal_keys() RETURNS text LANGUAGE plpgsql AS $$

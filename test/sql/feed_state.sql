@@ -25,6 +25,8 @@ SELECT error_of(s) FROM unnest(ARRAY[$$SELECT feed_read('events', null::events)$
 SELECT exact_count('events');
 -- No higher than transactions in progress require, such as those of autovacuum.
 SELECT feed_rebase('events') < 1000 AS events, feed_rebase('pairs') < 1000 AS pairs;
+-- This feed moved here while its table was not accepted.
+SELECT feed_seek('events', 'here');
 SELECT n FROM feed_read('events', null::events);
 SELECT b FROM feed_read('pairs', null::pairs);
 ROLLBACK;

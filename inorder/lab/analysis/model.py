@@ -6,7 +6,7 @@ Pure, and without a server: this is how the lab speaks of tables it cannot fill.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import exp, expm1, log, log1p
+from math import exp, expm1, fsum, log, log1p
 
 from inorder.lab.keys import USUAL_KINDS
 
@@ -225,7 +225,7 @@ def touched(shape: Shape, conditions: Conditions) -> float:
         positions = [conditions.position]
     else:
         positions = [shape.block * (phase + 0.5) / PHASES for phase in range(PHASES)]
-    found = sum(touched_in_blocks(shape, conditions, position) for position in positions) / len(positions)
+    found = fsum(touched_in_blocks(shape, conditions, position) for position in positions) / len(positions)
     return min(max(1.0, found), shape.leaf_pages)
 
 

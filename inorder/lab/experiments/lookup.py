@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import fsum
 from statistics import median
 from typing import ClassVar
 
@@ -190,7 +191,7 @@ class LookupExperiment(Experiment[LookupPlan]):
         return {
             "hits": sum(one["Shared Hit Blocks"] for one in explained) / len(explained),
             "reads": sum(one["Shared Read Blocks"] for one in explained) / len(explained),
-            "rows": sum(one["Actual Rows"] for one in explained) / len(explained),
+            "rows": fsum(one["Actual Rows"] for one in explained) / len(explained),
             "latency_ms": median(one["Execution Time"] for one in explained),
         }
 

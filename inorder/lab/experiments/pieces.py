@@ -7,6 +7,7 @@ process is kept.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import fsum
 from statistics import mean, median
 from typing import ClassVar
 
@@ -160,11 +161,11 @@ class PiecesExperiment(Experiment[PiecesPlan]):
                 if piece.answer != str(self.plan.piece_rows):
                     raise InorderError(f"piece {place + 1} of {table} has {piece.answer} rows")
         tenth = max(1, len(found) // 10)
-        metrics = {"pieces": len(found), "seconds": sum(one["seconds"] for one in found)}
+        metrics = {"pieces": len(found), "seconds": fsum(one["seconds"] for one in found)}
         series = {"ms": [1e3 * one["seconds"] for one in found]}
         if "cpu_seconds" in found[0]:
             series["cpu_ms"] = [1e3 * one["cpu_seconds"] for one in found]
-            metrics["cpu_seconds"] = sum(one["cpu_seconds"] for one in found)
+            metrics["cpu_seconds"] = fsum(one["cpu_seconds"] for one in found)
             metrics["first_ms"], metrics["last_ms"] = mean(series["cpu_ms"][:tenth]), mean(series["cpu_ms"][-tenth:])
         return Measured(metrics, series)
 

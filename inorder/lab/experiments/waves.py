@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from math import fsum
 from typing import ClassVar
 
 from inorder.database import Connection, execute
@@ -226,12 +227,12 @@ def figures_of(series: Series, plan: WavesPlan) -> Metrics:
     found = {
         "peak_splits": max(splits),
         "peak_at": 100 * (splits.index(max(splits)) + 1) / STEPS_PER_ROWS,
-        "mean_splits": sum(splits) / len(splits),
+        "mean_splits": fsum(splits) / len(splits),
         "pages_first": series["pages"][0],
         "pages_last": series["pages"][-1],
     }
     if wal := series.get("wal_bytes"):
-        found |= {"peak_wal": max(wal) / plan.batch, "mean_wal": sum(wal) / len(wal) / plan.batch}
+        found |= {"peak_wal": max(wal) / plan.batch, "mean_wal": fsum(wal) / len(wal) / plan.batch}
     return found
 
 
@@ -255,7 +256,7 @@ def misplaced(measured: Sequence[float], model: Sequence[float]) -> float:
     >>> misplaced([4, 0], [2, 2]), misplaced([1, 2], [1, 2])
     (50.0, 0.0)
     """
-    return 50 * sum(abs(one - other) for one, other in zip(measured, model, strict=True)) / (sum(model) or 1)
+    return 50 * fsum(abs(one - other) for one, other in zip(measured, model, strict=True)) / (fsum(model) or 1)
 
 
 COLUMNS = (

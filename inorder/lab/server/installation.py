@@ -16,7 +16,10 @@ from inorder.extension.building import build_folder, build_into, checkout_folder
 from inorder.lab.server.servers import Server
 
 # Parts that only a build needs, and that are large.
-NOT_COPIED = shutil.ignore_patterns("pgxs", "bitcode", "*.a", "doc", "llvmjit*")
+NOT_COPIED = ("pgxs", "bitcode", "*.a", "doc", "llvmjit*")
+
+# Many files that nobody changes: half of the time that a copy takes.
+LINKED = ("timezone", "timezonesets", "tsearch_data")
 
 # What a private server runs; the folder may hold all programs of the system. Clients run from the original.
 PROGRAMS = ("postgres", "initdb")
@@ -33,16 +36,26 @@ def relocate(server: Server, root: Path) -> Server:
     )
 
 
+def may_be_linked(folder: Path) -> bool:
+    """Whether it is there, and the server's account, which is another than root, may read it."""
+    path = folder.resolve()
+    return path.is_dir() and all(one.stat().st_mode & 0o005 == 0o005 for one in (path, *path.parents))
+
+
 def copy_server(server: Server, root: Path) -> Server:
-    """Copy programs, libraries and shared files below root."""
+    """Copy programs, libraries and shared files below root; what nobody changes is linked."""
     copy = relocate(server, root)
     copy.bindir.mkdir(parents=True)
     for name in PROGRAMS:
         shutil.copy(server.program(name), copy.bindir / name)
     folders = [(server.pkglibdir, copy.pkglibdir), (server.sharedir, copy.sharedir)]
     folders += [(libraries, root / libraries.relative_to("/")) for libraries in bundled_libraries(server)]
+    linked = [name for name in LINKED if may_be_linked(server.sharedir / name)]
+    ignore = shutil.ignore_patterns(*NOT_COPIED, *linked)
     for source, target in folders:
-        shutil.copytree(source, target, ignore=NOT_COPIED, dirs_exist_ok=True, ignore_dangling_symlinks=True)
+        shutil.copytree(source, target, ignore=ignore, dirs_exist_ok=True, ignore_dangling_symlinks=True)
+    for name in linked:
+        (copy.sharedir / name).symlink_to((server.sharedir / name).resolve())
     return copy
 
 

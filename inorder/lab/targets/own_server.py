@@ -13,7 +13,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from inorder.database import Connection, connect_as_user, one_row, query
+from inorder.database import SECRETS, Connection, connect_as_user, one_row, query
 from inorder.errors import InorderError, InputError
 from inorder.interrupts import uninterrupted
 from inorder.lab.capabilities import Capabilities
@@ -53,6 +53,11 @@ class OwnServer(Target):
             raise InputError(f"--dsn: {first_line(error)}") from error
         # A password goes through the environment: arguments of a program are for everybody on the machine to see.
         self.password = str(parts.pop("password", None) or "")
+        if hidden := [key for key in SECRETS if key in parts]:
+            raise InputError(
+                f"--dsn has {hidden[0]}, which every user of this machine could see among the arguments of pgbench; "
+                "HINT: put it into a service file of libpq"
+            )
         self.given = bool(parts)
         self.dsn = make_conninfo("", **(parts | {"application_name": self.name}))
         self.folder = Path()

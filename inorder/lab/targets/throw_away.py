@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 from inorder.database import Connection, connect, query
 from inorder.lab.extensions import create_extensions
@@ -25,6 +27,9 @@ from inorder.lab.turn import Measured
 TABLESPACE = sql.Identifier("inorder_indexes")
 BLOCK_BYTES = 8192
 
+# A role that measures, makes tables in its one database, and reaches no file or program.
+ROLE = ("CREATE ROLE {} LOGIN", "GRANT pg_monitor, pg_checkpoint TO {}", "GRANT CREATE ON DATABASE postgres TO {}")
+
 
 class ThrowAway(Target):
     """A Target on a Cluster."""
@@ -33,13 +38,24 @@ class ThrowAway(Target):
     work_mem = "2GB"
     marks_checkpoints = True
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, role: str = "") -> None:
         self.cluster = cluster
+        self.role = role
         self.folder = cluster.folder
 
     def connect(self, **settings: str) -> Connection:
-        """As its superuser."""
-        return with_settings(connect(self.cluster.dsn), settings)
+        """As the role; without one as its superuser."""
+        return with_settings(connect(self.dsn), settings)
+
+    @cached_property
+    def dsn(self) -> str:
+        """Of its sessions; the role is made with the first."""
+        if not self.role:
+            return self.cluster.dsn
+        with connect(self.cluster.dsn) as session:
+            for text in ROLE:
+                session.execute(sql.SQL(text).format(sql.Identifier(self.role)))
+        return make_conninfo(self.cluster.dsn, user=self.role)
 
     def program(self, name: str) -> Path:
         """Of the server itself."""
@@ -47,11 +63,11 @@ class ThrowAway(Target):
 
     def environment(self) -> dict[str, str]:
         """That of the cluster."""
-        return self.cluster.environment()
+        return self.cluster.environment() | ({"PGUSER": self.role} if self.role else {})
 
     def execute_all(self, statements: Sequence[str]) -> None:
         """As many at once as there are cores."""
-        execute_all(self.cluster.dsn, statements)
+        execute_all(self.dsn, statements)
 
     def serve(self, settings: Mapping[str, str]) -> None:
         """Stop it cleanly if it runs, then start it."""
@@ -72,7 +88,8 @@ class ThrowAway(Target):
     def create_schema(self, connection: Connection) -> None:
         """Ours, and pgstattuple if this server has it."""
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}".encode())
-        create_extensions(connection, self.cluster.server)
+        with connect(self.cluster.dsn) as session:
+            create_extensions(session, self.cluster.server)
 
     def tablespace(self, connection: Connection, folder: str) -> str:
         """Its files go with the cluster."""

@@ -7,7 +7,7 @@ from collections import Counter
 import psycopg
 from inorder.lab.server.servers import Server
 
-from fuzz import binary, catalogue, ddl, evil, settings, tables, wraps
+from fuzz import binary, catalogue, ddl, evil, fastpath, settings, tables, wraps
 from fuzz.calls import Calls
 from fuzz.catalogue import Catalogue
 from fuzz.honest import Honest
@@ -75,6 +75,8 @@ class Mallory:
             self.make_call()
         elif chance < 0.66:
             binary.call(self.rng, self.session, self.oracles)
+        elif chance < 0.7:
+            self.call_fast()
         elif chance < 0.82:
             self.say(ddl.change(self.rng, self.values))
         elif chance < 0.9:
@@ -92,6 +94,11 @@ class Mallory:
                 break
             if statement.startswith("PREPARE"):
                 self.prepared.append(statement.split()[1])
+
+    def call_fast(self) -> None:
+        """Without a statement."""
+        outcome = fastpath.call(self.rng, self.session, self.calls, self.oracles)
+        self.outcomes[f"fast path {'ok' if outcome.ok else outcome.state[:2]}"] += 1
 
     def hold(self) -> None:
         """Leave a transaction open, mostly; each thing in it that fails is taken back."""

@@ -9,6 +9,7 @@ from inorder.database import connect
 from psycopg.conninfo import make_conninfo
 
 import providers
+import sql_edition
 
 STANDBY = "reading on hot standbys"
 
@@ -58,6 +59,7 @@ class Edition:
         script = subprocess.run([sys.executable, SCRIPT, "--schema", SCHEMA], check=True, capture_output=True).stdout
         with connect(make_conninfo(superuser, user=INSTALLER)) as connection:
             connection.execute(script)
+            connection.execute(sql_edition.reading(SCHEMA).encode())
             connection.execute(f"GRANT CREATE ON SCHEMA public TO {USER}".encode())
 
 

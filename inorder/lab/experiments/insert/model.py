@@ -1,5 +1,7 @@
 """What the insert experiment measured against the model's figures."""
 
+from math import fsum
+
 from inorder.lab.analysis.model import FEW_IMAGES, Conditions, few_images, predict
 from inorder.lab.analysis.quality import has_checkpoint
 from inorder.lab.experiments.insert.plan import InsertPlan
@@ -85,7 +87,7 @@ def compared_row(result: Result, plan: InsertPlan, kind: str, rows: int) -> list
     images = [run.metrics["full_page_images"] for run in runs]
     images_model = [prediction.images for prediction in predictions]
     wal = sum(run.metrics["wal_bytes"] for run in runs)
-    wal_model = sum(found.wal_per_row * run.metrics["inserts"] for found, run in zip(predictions, runs, strict=True))
+    wal_model = fsum(found.wal_per_row * run.metrics["inserts"] for found, run in zip(predictions, runs, strict=True))
     few = max(images + images_model) <= few_images(plan.clients)
     return [
         KEY_KINDS[kind].label,
@@ -94,8 +96,8 @@ def compared_row(result: Result, plan: InsertPlan, kind: str, rows: int) -> list
         wal_model / inserts,
         off_percent(wal, wal_model),
         sum(images) / inserts,
-        sum(images_model) / inserts,
-        "few" if few else off_percent(sum(images), sum(images_model)),
+        fsum(images_model) / inserts,
+        "few" if few else off_percent(sum(images), fsum(images_model)),
     ]
 
 

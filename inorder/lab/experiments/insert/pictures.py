@@ -66,7 +66,7 @@ def seconds_line(kind: KindSummary, speeds: Mapping[int, float], ended: Sequence
     parts: dict[int, list[float]] = {}
     for second, tps in speeds.items():
         parts.setdefault(second // each * each, []).append(tps)
-    points = tuple((float(second), sum(some) / len(some)) for second, some in parts.items())
+    points = tuple((float(second), math.fsum(some) / len(some)) for second, some in parts.items())
     moments = tuple(float(second // each * each) for second in ended)
     return plots.Line(kind.label, points, kind.css, moments)
 

@@ -26,6 +26,7 @@ class LikeExperiment(Experiment[LikePlan]):
     question = "What would ordered keys save here?"
     studies = ("P3",)
     needs = "--table or --ddl"
+    role = "inorder_like"  # what makes its tables was written elsewhere
     Plan: ClassVar = LikePlan
     reports: ClassVar = report
 
@@ -65,7 +66,12 @@ class LikeExperiment(Experiment[LikePlan]):
 
     @classmethod
     def adapt(cls, plan: LikePlan, can: Capabilities) -> Adapted[LikePlan]:
-        """The server's WAL files are out of reach."""
+        """The server's WAL files are out of reach. What the server of the table returns must not reach others."""
+        if can.leaves_database:
+            raise InputError(
+                f"--dsn: '{can.role}' may read files or run programs, and what the server of the table says of it runs "
+                "as that role\nHINT:  Use a role that is no superuser and owns nothing in that database."
+            )
         return adapted(plan, can, unseen="what is in the WAL (pg_waldump)").but(dump_wal=False)
 
     @cached_property

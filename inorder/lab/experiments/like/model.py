@@ -1,6 +1,7 @@
 """The model's cost of the key's index in a table like another; all else of its WAL is measured."""
 
 from collections.abc import Sequence
+from math import fsum
 
 from inorder.lab.analysis.figures import Metric, last_of, middle_of, per
 from inorder.lab.analysis.model import Conditions, IndexCost, index_cost
@@ -33,7 +34,7 @@ def cost_of(run: Run, plan: LikePlan, key_bytes: float) -> IndexCost | None:
             where = Conditions(max(1.0, rows), rate, plan.memory_bytes, 1, interval_length=1, position=position,
                                key_bytes=key_bytes)  # fmt: skip
             costs.append(index_cost(run.kind, where, entries, within))
-    return IndexCost(*(sum(values) for values in zip(*(vars(cost).values() for cost in costs), strict=True)))
+    return IndexCost(*(fsum(values) for values in zip(*(vars(cost).values() for cost in costs), strict=True)))
 
 
 def modelled(result: Result, plan: LikePlan, figure: str, scale: float = 1.0) -> Metric:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from itertools import product
+from math import fsum
 from pathlib import Path
 from statistics import median
 
@@ -176,7 +177,7 @@ def advice(result: Result, wal: Compared) -> str:
     if wal.found.median >= LITTLE:
         return "Generate the keys of new rows in order."
     parts = parts_of(result, RANDOM)
-    key = 100 * parts.get(KEYS_INDEX, 0) / sum(parts.values()) if parts else 0.0
+    key = 100 * parts.get(KEYS_INDEX, 0) / fsum(parts.values()) if parts else 0.0
     share = f": {key:.0f} % of the WAL is of its index" if parts else ""
     return f"Leave the key as it is, it is not what costs here{share}."
 

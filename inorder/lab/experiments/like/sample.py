@@ -185,12 +185,13 @@ def take_sample(target: Connection, theirs: Connection, draw: Draw, found: Shape
     """Copy a sample to the server that is measured, where the table is to have so many rows."""
     columns = [*found.sampled, found.column(found.key)]
     listed = ", ".join(quoted(column.name) for column in columns)
-    target.execute(f"DROP TABLE IF EXISTS {RAW}, {SAMPLE}".encode())
     typed = ", ".join(f"{quoted(column.name)} {column.type}" for column in columns)
-    target.execute(f"CREATE TABLE {RAW} ({N} int PRIMARY KEY, {typed})".encode())
+    made = f"CREATE TABLE {RAW} ({N} int PRIMARY KEY, {typed})"
+    execute(target, f"DROP TABLE IF EXISTS {RAW}, {SAMPLE}", made)
     there = draw.drawn(theirs)
     share, total = min(1.0, wanted / max(1, there)), there * 100 / draw.percent
     theirs.execute("SELECT setseed(0.5)")
+    draw.require_own(theirs)
     query = f"SELECT row_number() OVER () - 1, * FROM (SELECT {listed} {draw.clause} WHERE random() < {share}) AS drawn"
     with (
         theirs.cursor().copy(f"COPY ({query}) TO STDOUT".encode()) as out,

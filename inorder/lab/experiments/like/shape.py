@@ -22,8 +22,10 @@ WHOLE = ("smallint", "integer", "bigint")
 KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "i": "an index",
          "I": "an index", "c": "a type", "t": "a TOAST table"}  # fmt: skip
 SETTINGS = """SET LOCAL search_path = ''; SET LOCAL row_security = off; SET LOCAL datestyle = ISO;
+SET LOCAL constraint_exclusion = off;
 SET LOCAL intervalstyle = postgres; SET LOCAL extra_float_digits = 1; SET LOCAL bytea_output = hex;
-SET LOCAL lock_timeout = '10s'"""
+SET LOCAL lock_timeout = '10s'; SELECT set_config(name, 'view, foreign-table', true)
+FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'"""
 BLOCKS = 5000  # that are read of a large table: 40 MB
 TO_DDL = "HINT: Give a similar table of your own by --ddl."
 
@@ -161,7 +163,7 @@ def read_table(connection: Connection, name: str, key: str, without: Sequence[st
     for count, what in ((foreign, "foreign keys"), (triggers, "triggers")):
         notes += [f"Left out: {what} of {qualified} ({count})."] if count else []
     notes += [f"{qualified} has had {deleted:,} rows deleted; here none are."] if deleted else []
-    drawn = Draw(str(qualified), int(str(blocks)))
+    drawn = Draw(oid, str(qualified), int(str(blocks)))
     size = drawn.row_count(connection)
     shape, more = read_shape(connection, oid, key, without, int(str(fillfactor)))
     return Found(shape, size, int(str(all_bytes)) / size, int(str(own_bytes)) / size, int(str(inserted)),
@@ -172,6 +174,7 @@ def read_table(connection: Connection, name: str, key: str, without: Sequence[st
 class Draw:
     """Rows drawn of a table: of all blocks, or of BLOCKS chosen at random."""
 
+    oid: int
     table: str
     blocks: int
 
@@ -187,7 +190,17 @@ class Draw:
 
     def drawn(self, connection: Connection) -> int:
         """Rows in these blocks."""
+        self.require_own(connection)
         return int(one_row(connection, f"SELECT count(*) {self.clause}")[0])
+
+    def require_own(self, connection: Connection) -> None:
+        """An error if reading it runs what others have made, or its name leads elsewhere."""
+        connection.execute(f"LOCK TABLE {self.table} IN ACCESS SHARE MODE".encode())
+        if one_row(connection, "SELECT to_regclass(%s)::oid", (self.table,))[0] != self.oid:
+            raise InputError(f"{self.table} was renamed meanwhile")
+        if others := [str(name) for (name,) in rows(connection, "like_others", self.oid)]:
+            raise InputError(f"reading {self.table} may run {', '.join(others)} of another role, by an index, "
+                             f"partition key or statistics; {TO_DDL} Or read it as its owner.")  # fmt: skip
 
     def row_count(self, connection: Connection) -> float:
         """Rows of the table, about; an error if there are none."""
@@ -199,8 +212,9 @@ class Draw:
 
 def draw_of(connection: Connection, name: str) -> Draw:
     """How rows of a table of that name are drawn."""
-    (row,) = rows(connection, "like_table", table_oid(connection, name))
-    return Draw(str(row[2]), int(str(row[7])))
+    oid = table_oid(connection, name)
+    (row,) = rows(connection, "like_table", oid)
+    return Draw(oid, str(row[2]), int(str(row[7])))
 
 
 def read_shape(

@@ -1,6 +1,7 @@
 """The report on readers, a table for each round: rows lost, and how long rows waited."""
 
 from collections.abc import Sequence
+from math import fsum
 
 from inorder.lab.experiments.reader.readers import READERS, ReaderPlan
 from inorder.lab.results import Result, Run
@@ -119,7 +120,7 @@ def verdicts(result: Result, _plan: ReaderPlan, question: str) -> list[Verdict]:
     committed = sum(run.metrics["committed"] for run in next(iter(runs.values())))
     shown = [name for name in SHOWN if name in lost] or list(lost)[:3]
     words = ", ".join(f"{lost[name]:,} by '{READERS[name]}'" for name in shown)
-    seconds = sum(run.metrics["seconds"] for run in next(iter(runs.values())))
+    seconds = fsum(run.metrics["seconds"] for run in next(iter(runs.values())))
     some = any(lost.values())
     return [
         Verdict(

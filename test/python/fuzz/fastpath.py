@@ -1,0 +1,78 @@
+"""Calls by the fast path of the protocol: no query, plan or portal. libpq has PQfn() for it, psycopg nothing."""
+
+import os
+import random
+import select
+import struct
+
+from fuzz import binary
+from fuzz.calls import Calls
+from fuzz.oracles import Oracles
+from fuzz.session import Outcome, Session
+
+AT_ONCE = 1 << 16
+TEXT, BINARY = 0, 1
+Values = list[bytes | None]
+
+
+def message(oid: int, values: Values, form: int) -> bytes:
+    """A FunctionCall, all of whose arguments, and whose result, have the same form.
+
+    >>> message(7, [b"x", None], TEXT).hex()
+    '4600000019000000070001000000020000000178ffffffff0000'
+    """
+    body = struct.pack("!iHHH", oid, 1, form, len(values))
+    for value in values:
+        body += struct.pack("!i", -1) if value is None else struct.pack("!i", len(value)) + value
+    body += struct.pack("!H", form)
+    return b"F" + struct.pack("!i", len(body) + 4) + body
+
+
+def answer(line: int) -> dict[str, str]:
+    """The fields of the error, until the server is ready again; none if there is none."""
+    received, fields = b"", dict[str, str]()
+    while True:
+        select.select([line], [], [])
+        if not (part := os.read(line, AT_ONCE)):
+            return fields  # libpq will notice
+        received += part
+        while len(received) > 4 and len(received) > (size := struct.unpack("!i", received[1:5])[0]):
+            kind, body, received = received[:1], received[5 : size + 1], received[size + 1 :]
+            if kind == b"E":
+                fields = {text[:1].decode(): text[1:].decode(errors="replace") for text in body.split(b"\0") if text}
+            elif kind == b"Z":
+                return fields
+
+
+def run(session: Session, oid: int, values: Values, form: int, shown: str) -> Outcome:
+    """One call on the session's own connection, which is idle: libpq has read all there was."""
+    session.statements.append(shown)
+    session.watchdog.begin(session.pid)
+    try:
+        line = session.connection.pgconn.socket
+        os.write(line, message(oid, values, form))
+        fields = answer(line)
+    except OSError:
+        fields = {}
+    finally:
+        elapsed = session.watchdog.end(session.pid)
+    session.run("", quiet=True)  # so that libpq knows the state of the transaction
+    source = " ".join(fields.get(name, "") for name in "FLR")
+    return Outcome(shown, elapsed, "08006" if session.lost else fields.get("C", ""), fields.get("M", ""), source)
+
+
+def call(rng: random.Random, session: Session, calls: Calls, oracles: Oracles) -> Outcome:
+    """Of any function: with what a statement might pass, as text, or with anything in binary."""
+    function = rng.choice(calls.catalogue.functions)
+    form = rng.choice((TEXT, TEXT, TEXT, BINARY))
+    values: Values = [binary.value(rng) for _ in function.types]
+    if form == TEXT:
+        texts = [f"({calls.values.of(*pair)})::text" for pair in zip(function.types, function.arguments, strict=True)]
+        rows = session.run(f"SELECT {', '.join(texts)}", quiet=True).rows if texts else ()
+        values = [one if one is None else one.encode() for one in rows[0]] if rows else [None] * len(values)
+    if rng.random() < 0.05:
+        values = values[1:]
+    shown = f"/* by the fast path, {'in binary' if form else 'as text'}: {function.signature} of {values} */"
+    outcome = run(session, function.oid, values, form, shown)
+    oracles.after(session, outcome, True)
+    return outcome

@@ -1,0 +1,211 @@
+"""Two servers of different versions: rows that are written on one come to the other by logical replication."""
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from inorder.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
+from psycopg.conninfo import make_conninfo
+
+from restoring import run
+from sql_edition import create
+from waiting import wait_for
+
+SETTINGS = {
+    "wal_level": "logical", "max_replication_slots": "30", "max_wal_senders": "30", "max_worker_processes": "30",
+    "max_logical_replication_workers": "20", "wal_retrieve_retry_interval": "100ms", "max_prepared_transactions": "20",
+    "logical_decoding_work_mem": "64kB", "fsync": "off",
+}  # fmt: skip
+SCHEMA = """
+CREATE TABLE keys (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigint, note text);
+CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n bigint, note text, PRIMARY KEY (id, n))
+    PARTITION BY HASH (n);
+CREATE TABLE parts_0 PARTITION OF parts FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE parts_1 PARTITION OF parts FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+CREATE TABLE numbers (id bigint PRIMARY KEY, n bigint, note text, xact bigint DEFAULT xact_id());
+CREATE INDEX ON numbers USING brin (xact);
+CREATE TABLE made (id bigint PRIMARY KEY, n bigint, note text,
+                   xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED);
+CREATE INDEX ON made (xact);
+"""
+NUMBERED = ("keys", "parts", "numbers")  # whose numbers are replicated; those of a generated column are made anew
+TABLES = (*NUMBERED, "made")
+
+
+@dataclass
+class Pair:
+    """A database on each of two servers."""
+
+    publisher: Cluster
+    subscriber: Cluster
+    name: str
+
+    @property
+    def source(self) -> str:
+        """The way to the publisher."""
+        return make_conninfo(self.publisher.dsn, dbname=self.name)
+
+    @property
+    def target(self) -> str:
+        """The way to the subscriber."""
+        return make_conninfo(self.subscriber.dsn, dbname=self.name)
+
+    def make(self, edition: str) -> None:
+        """The tables on the publisher."""
+        with connect(self.source) as connection:
+            create(connection, edition)
+            connection.execute(SCHEMA.encode())
+
+    def copy_schema(self) -> None:
+        """By pg_dump of the newer server, as an upgrade does."""
+        options = ("--schema-only", "--no-publications", "--no-toast-compression")
+        dumped = run(self.subscriber, "pg_dump", *options, "-d", self.source)
+        assert dumped.returncode == 0, dumped.stderr
+        # What 15.20 stores for each column is unknown to 18.6.
+        script = re.sub(r"ALTER TABLE [^;]* SET \(pg_attver=[^;]*;", "", dumped.stdout)
+        done = run(self.subscriber, "psql", "-Xq", "-v", "ON_ERROR_STOP=1", "-d", self.target, stdin=script)
+        assert done.returncode == 0, done.stderr
+
+    def subscribe(self, tables: str, options: str = "") -> None:
+        """Publish what is named, and receive it; everything that is there is copied first."""
+        with connect(self.source) as source, connect(self.target) as target:
+            source.execute(f"CREATE PUBLICATION p FOR {tables}".encode())
+            connection = f"CREATE SUBSCRIPTION {self.name} CONNECTION '{self.source}' PUBLICATION p"
+            target.execute((connection + (f" WITH ({options})" if options else "")).encode())
+
+    def wait(self) -> None:
+        """Until the subscriber has everything."""
+        with connect(self.source) as source, connect(self.target) as target:
+            wait_for(lambda: one(target, "SELECT NOT EXISTS (SELECT FROM pg_subscription_rel WHERE srsubstate <> 'r')"))
+            wait_until_confirmed(source, self.name)
+
+    def unsubscribe(self) -> None:
+        """With the slot."""
+        with connect(self.target) as target:
+            target.execute(f"DROP SUBSCRIPTION {self.name}".encode())
+
+    def drop(self) -> None:
+        """Both databases, and the subscription if there still is one."""
+        with connect(self.target) as target:
+            left = one(target, "SELECT count(*) FROM pg_stat_subscription WHERE subname = %s", self.name)
+        if left:
+            self.unsubscribe()
+        for cluster in (self.subscriber, self.publisher):
+            with connect(cluster.dsn) as admin:
+                admin.execute(f"DROP DATABASE {self.name} WITH (FORCE)".encode())
+
+
+def one(connection: Connection, statement: str, *parameters: object) -> object:
+    """The one value of a query."""
+    row = connection.execute(statement.encode(), parameters).fetchone()
+    return row[0] if row else None
+
+
+def wait_until_confirmed(source: Connection, slot: str) -> None:
+    """Until the subscriber of a slot has everything that was written."""
+    end = one(source, "SELECT pg_current_wal_lsn()")
+    confirmed = "SELECT confirmed_flush_lsn >= %s::pg_lsn FROM pg_replication_slots WHERE slot_name = %s"
+    wait_for(lambda: one(source, confirmed, end, slot))
+
+
+@dataclass
+class Writer:
+    """Transactions of all kinds into all tables; knows what it has committed."""
+
+    lane: int
+    used: int = 0
+    committed: dict[str, list[int]] = field(default_factory=lambda: {table: [] for table in TABLES})
+
+    def write(self, dsn: str, transactions: int) -> None:
+        """Some are undone, some in part; some have as many rows as are streamed before their end."""
+        rng = random.Random(self.lane)
+        with connect(dsn) as connection:
+            for number in range(transactions):
+                rows: dict[str, list[int]] = {}
+                connection.execute("BEGIN")
+                for table in rng.sample(TABLES, rng.randint(1, len(TABLES))):
+                    rows[table] = self.insert(connection, table, 600 if rng.random() < 0.02 else rng.randint(1, 5))
+                    connection.execute("SAVEPOINT s")
+                    self.insert(connection, table, 1)
+                    connection.execute("ROLLBACK TO s")
+                if number % 9 == 8:
+                    connection.execute("ROLLBACK")
+                    continue
+                if number % 3 == 2:
+                    connection.execute("UPDATE keys SET note = 'changed' WHERE n = ANY (%s)", [self.committed["keys"]])
+                connection.execute("COMMIT")
+                for table, tokens in rows.items():
+                    self.committed[table] += tokens
+
+    def insert(self, connection: Connection, table: str, amount: int) -> list[int]:
+        """Rows with fresh tokens."""
+        first = self.lane * 1_000_000 + self.used + 1
+        self.used += amount
+        columns, values = ("id, n", "g, g") if table in ("numbers", "made") else ("n", "g")
+        connection.execute(
+            f"INSERT INTO {table} ({columns}) SELECT {values} FROM generate_series(%s::bigint, %s) AS g".encode(),
+            [first, first + amount - 1],
+        )
+        return list(range(first, first + amount))
+
+
+class Consumer:
+    """What reads a table: one feed in each read, one feed in two steps, and a position of its own."""
+
+    def __init__(self, table: str) -> None:
+        self.table = table
+        self.moved: list[int] = []
+        self.batches: dict[tuple[int, int], list[int]] = {}
+        self.generation = 0  # how often the feed was created: its batches begin with 1 again
+        self.kept: list[int] = []
+        self.position = ""
+
+    def create(self, connection: Connection, start: str) -> None:
+        """Its feeds, and where it stands."""
+        create_feed = "SELECT feed_create(%s || ' moved', %s, %s), feed_create(%s || ' steps', %s, %s)"
+        connection.execute(create_feed.encode(), [self.table, self.table, start] * 2)
+        self.position = str(one(connection, "SELECT feed_start(%s, %s)::text", self.table, start))
+
+    def tokens(self, connection: Connection, call: str, *parameters: object) -> list[int]:
+        """The rows of a call, whose last argument is their type."""
+        query = f"SELECT n FROM {call.replace('TYPE', f'null::{self.table}')}"
+        return [int(str(row[0])) for row in connection.execute(query.encode(), parameters)]
+
+    def read(self, connection: Connection, rows: int | None) -> int:
+        """One batch each; how many rows."""
+        moved = self.tokens(connection, "feed_read(%s || ' moved', TYPE, %s)", self.table, rows)
+        self.moved += moved
+        number = self.take(connection, rows)
+        if number is not None:
+            connection.execute("SELECT feed_finish_batch(%s || ' steps', %s)", [self.table, number])
+        batch = one(
+            connection, "SELECT feed_batch_after(%s, %s::feed_position, %s)::text", self.table, self.position, rows
+        )
+        kept = self.tokens(connection, "feed_rows(%s, %s::feed_batch, TYPE)", self.table, batch)
+        self.kept += kept
+        advance = "SELECT feed_advance(%s::feed_position, %s::feed_batch)::text"
+        self.position = str(one(connection, advance, self.position, batch))
+        return len(moved) + len(kept) + (number is not None)
+
+    def take(self, connection: Connection, rows: int | None) -> int | None:
+        """A batch into a sink that knows which it has."""
+        number = one(connection, "SELECT feed_next_batch(%s || ' steps', %s)", self.table, rows)
+        if number is None:
+            return None
+        read = self.tokens(connection, "feed_batch_rows(%s || ' steps', %s, TYPE)", self.table, number)
+        assert self.batches.setdefault((self.generation, int(str(number))), read) == read
+        return int(str(number))
+
+    def drain(self, connection: Connection) -> None:
+        """Everything there is."""
+        while self.read(connection, None):
+            pass
+
+    def check(self, tokens: Sequence[int]) -> None:
+        """Each row once, whoever read it."""
+        wanted = sorted(tokens)
+        stepped = [token for batch in self.batches.values() for token in batch]
+        for what, got in (("moved", self.moved), ("steps", stepped), ("kept", self.kept)):
+            assert sorted(got) == wanted, (self.table, what, len(got), len(set(got)), len(wanted))

@@ -1,0 +1,104 @@
+"""Changes of a table before and after a read of it, all in one transaction: each is seen by later reads."""
+
+from collections.abc import Iterator
+
+import pytest
+from inorder.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
+
+from conftest import scalar
+from ground import FORGED, GROUND, SWITCH, run, state
+
+pytestmark = [pytest.mark.server, pytest.mark.editions]
+
+TABLES = (
+    "CREATE TABLE t (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n)) PARTITION BY LIST (n)",
+    "CREATE TABLE t_1 PARTITION OF t FOR VALUES IN (1)", "CREATE TABLE t_2 PARTITION OF t FOR VALUES IN (2)",
+)  # fmt: skip
+FEEDS = (
+    "SELECT feed_create('f', 't'), feed_create('w', 't'), feed_create('s', 't', partition_by => 'n', shares => 2), "
+    "exact_count_start('t')",
+    "CREATE TABLE kept AS SELECT feed_start('t') AS p",
+)
+ROWS = "INSERT INTO t (n) SELECT 1 + i % 2 FROM generate_series(1, 20) AS i"
+# All that a reader stores: positions of each kind, and counts.
+READ = (
+    "SELECT count(*) FROM feed_read('f', null::t)",
+    "SELECT feed_finish_batch('w', b.batch, token => b.token) FROM feed_take_batch('w', 'me') AS b",
+    "SELECT feed_finish_batch('s', b.batch, token => b.token) FROM feed_take_batch('s', 'me') AS b",
+    "SELECT exact_count_fold('t')",
+    "UPDATE kept SET p = feed_advance(p, feed_batch_after('t', p))",
+)
+ATTACHED = ("ALTER TABLE t DETACH PARTITION t_1", "ALTER TABLE t ATTACH PARTITION t_1 FOR VALUES IN (1)")
+OFF, ON = SWITCH.format("t", "DISABLE"), SWITCH.format("t", "ENABLE ALWAYS")
+OFF_BELOW, ON_BELOW = SWITCH.format("t_1", "DISABLE"), SWITCH.format("t_1", "ENABLE ALWAYS")
+UNGUARDED = (OFF, f"INSERT INTO t {FORGED}", ON)
+# What the transaction does before the read, and after it.
+CHANGES = {
+    "attached": (ATTACHED, (ATTACHED[0], f"INSERT INTO t_1 {FORGED}", ATTACHED[1])),
+    "guard": ((OFF, ON), UNGUARDED),
+    "guard of a partition": ((OFF_BELOW, ON_BELOW), (OFF_BELOW, f"INSERT INTO t_1 {FORGED}", ON_BELOW)),
+    "guard made anew": ((OFF, "SELECT feed_enable('t')"), UNGUARDED),
+    "attached and guard": (ATTACHED, UNGUARDED),
+}
+LATER = (
+    READ[0], "SELECT feed_next_batch('w')", "SELECT * FROM feed_take_batch('w', 'me')",
+    "SELECT * FROM feed_take_batch('s', 'me')", "SELECT feed_batch_after('t', p) FROM kept",
+)  # fmt: skip
+
+
+# Whether counts are kept of what the tables are now.
+VALID = """
+SELECT bool_and(inorder_internal.is_storage(storage, inorder_internal.storage(relation, part, true)))
+FROM inorder_internal.count_part
+"""
+AGAIN = ("SELECT feed_drop(name) FROM feeds", "DROP TABLE IF EXISTS t, kept")
+
+
+@pytest.fixture
+def other(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
+    """Another session in the same database, which remembers nothing."""
+    with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as opened:
+        # Tables are made again and again.
+        opened.prepare_threshold = fresh.prepare_threshold = None
+        yield opened
+
+
+def test_a_change_after_a_read(fresh: Connection, other: Connection) -> None:
+    """The table is changed, read and changed by one transaction, whose number says nothing of which came last."""
+    for name, (first, second) in CHANGES.items():
+        run(fresh, *AGAIN, *TABLES, *FEEDS, ROWS, "BEGIN", *first, *READ)
+        assert scalar(fresh, "SELECT exact_count('t')") == 20
+        run(fresh, *second, "COMMIT", ROWS)
+        for reader in (fresh, other):
+            assert {read: state(reader, read) for read in LATER} == dict.fromkeys(LATER, GROUND), name
+            assert scalar(reader, "SELECT exact_count('t')") == scalar(reader, "SELECT count(*) FROM t") == 45, name
+
+
+def test_a_read_after_all_changes(fresh: Connection, other: Connection) -> None:
+    """What the transaction did before it read alarms nobody afterwards, nor does what it took back."""
+    for name, (first, second) in CHANGES.items():
+        run(fresh, *AGAIN, *TABLES, *FEEDS, ROWS, "BEGIN", *first, *READ, "SAVEPOINT s", *second, "ROLLBACK TO s")
+        run(fresh, "COMMIT", ROWS)
+        for reader in (other, fresh):
+            assert scalar(reader, VALID), name
+            run(reader, "BEGIN", *LATER, "ROLLBACK")
+        assert scalar(other, READ[0]) == 20, name
+
+
+def test_a_change_after_a_feed_was_made(fresh: Connection) -> None:
+    """Of a table that the same transaction made; the feed begins with what comes next."""
+    run(fresh, "BEGIN", *TABLES, ROWS, "SELECT feed_create('f', 't', 'now'), exact_count_start('t')")
+    run(fresh, *UNGUARDED, "COMMIT", ROWS)
+    assert state(fresh, READ[0]) == GROUND
+    assert scalar(fresh, "SELECT exact_count('t')") == 45
+
+
+def test_a_migration(fresh: Connection, other: Connection) -> None:
+    """Table, guard, feeds and count in one transaction; the guard made again in another, before the first read."""
+    run(fresh, "BEGIN", *TABLES, ROWS, "SELECT feed_create('now', 't', 'now')", *FEEDS, ROWS, "COMMIT", ROWS)
+    assert scalar(fresh, VALID)
+    run(fresh, "SELECT feed_enable('t')", "ALTER TABLE t RENAME n TO m", "SELECT feed_enable('t')")
+    assert scalar(other, "SELECT count(*) FROM feed_read('now', null::t)") == 60
+    assert scalar(other, READ[0]) == 60
+    assert scalar(other, "SELECT exact_count('t')") == 60

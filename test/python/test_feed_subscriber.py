@@ -1,0 +1,308 @@
+"""A subscriber of logical replication, of another major version: what it receives and refuses, and the switch-over."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import count
+
+import psycopg
+import pytest
+from inorder.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.servers import embedded_server, system_servers
+
+from conftest import EDITIONS
+from replicas import NUMBERED, SCHEMA, SETTINGS, TABLES, Consumer, Pair, Writer, one, wait_until_confirmed
+from sql_edition import create
+from standby import Standby
+from waiting import wait_for
+
+pytestmark = pytest.mark.server
+
+NAMES = count(1)
+ALL = "ALL TABLES"
+OWN = "TABLE keys, parts, numbers, made"
+Refused = psycopg.errors.ObjectNotInPrerequisiteState
+
+
+@pytest.fixture(scope="module")
+def clusters() -> Iterator[tuple[Cluster, Cluster]]:
+    """The system's server and the embedded one, which is of a later version."""
+    old, new = next(system_servers(), None), embedded_server()
+    if old is None or new is None:
+        pytest.skip("needs the system's PostgreSQL with headers, and the embedded one")
+    with Cluster(old, ()) as publisher, Cluster(new, ()) as subscriber:
+        publisher.start(SETTINGS)
+        subscriber.start(SETTINGS)
+        yield publisher, subscriber
+
+
+@pytest.fixture
+def pair(clusters: tuple[Cluster, Cluster]) -> Iterator[Pair]:
+    """A database on each."""
+    made = Pair(*clusters, f"pair_{next(NAMES)}")
+    for cluster in clusters:
+        with connect(cluster.dsn) as admin:
+            admin.execute(f"CREATE DATABASE {made.name} TEMPLATE template0".encode())
+    yield made
+    made.drop()
+
+
+def write(pair_dsn: str, writers: list[Writer], transactions: int, readers: list[Consumer] | None = None) -> None:
+    """All of them at once; the consumers read meanwhile."""
+    with ThreadPoolExecutor(len(writers)) as pool, connect(pair_dsn) as connection:
+        running = [pool.submit(writer.write, pair_dsn, transactions) for writer in writers]
+        while readers and not all(done.done() for done in running):
+            for reader in readers:
+                reader.read(connection, 40)
+        for done in running:
+            done.result()
+
+
+def check_refused(connection: Connection, table: str) -> None:
+    """Whoever reads or writes here before feed_rebase() learns why not."""
+    for call in (f"feed_start('{table}')", f"exact_count_fold('{table}')", f"feed_create('other', '{table}')"):
+        with pytest.raises(Refused, match="was restored from a dump") as refused:
+            connection.execute(f"SELECT {call}".encode())
+        assert "feed_rebase(" in str(refused.value.diag.message_hint)
+    with pytest.raises(Refused, match="takes no rows yet"):
+        columns, values = ("id, n", "0, 0") if table == "numbers" else ("n", "0")
+        connection.execute(f"INSERT INTO {table} ({columns}) VALUES ({values})".encode())
+
+
+def accept(connection: Connection, consumer: Consumer, with_state: bool) -> None:
+    """What the manual says is to be done at the switch-over."""
+    table, numbered = consumer.table, consumer.table in NUMBERED
+    beyond = "greatest(upper((p).transactions), (p).partial)"
+    rebase = f"SELECT feed_rebase(%s, {beyond if numbered else '0'}) FROM (SELECT %s::feed_position AS p) AS s"
+    connection.execute(rebase.encode(), [table, consumer.position])
+    if not with_state:
+        consumer.generation += 1
+        for feed in ("moved", "steps"):
+            connection.execute("SELECT feed_create(%s, %s, 'now')", [f"{table} {feed}", table])
+    elif not numbered:
+        with pytest.raises(Refused, match="was restored from a dump"):
+            consumer.read(connection, 1)
+        connection.execute("SELECT feed_seek('made moved', 'now'), feed_seek('made steps', 'now')")
+    start = "SELECT feed_start(%s, 'now')::text"
+    if numbered:
+        start = """SELECT jsonb_set(jsonb_set(%s::feed_position::jsonb, '{origin}', 'null'), '{members}',
+                                    feed_start(%s)::jsonb -> 'members')::feed_position::text"""
+        consumer.position = str(one(connection, start, consumer.position, table))
+    else:
+        consumer.position = str(one(connection, start, table))
+
+
+def leave(source: Connection, consumer: Consumer, with_state: bool) -> None:
+    """Where a consumer stands when writers have stopped: what is not finished is finished on the subscriber."""
+    if with_state and consumer.table in NUMBERED:
+        consumer.read(source, 7)
+        consumer.take(source, 7)
+    else:
+        consumer.drain(source)
+
+
+def accept_all(pair: Pair, target: Connection, consumers: list[Consumer], with_state: bool) -> Writer:
+    """While a transaction is in progress, which then writes: its number is lower than others that have ended."""
+    late = Writer(0)
+    with connect(pair.target) as before:
+        before.execute("BEGIN; SELECT pg_current_xact_id()")
+        target.execute("CREATE TABLE later (n int)")
+        for consumer in consumers:
+            accept(target, consumer, with_state)
+        for table in TABLES:
+            late.committed[table] += late.insert(before, table, 3)
+        before.execute("COMMIT")
+    return late
+
+
+def switch_over(pair: Pair, edition: str, what: str, writers: int, transactions: int, options: str = "") -> None:
+    """Rows before the subscription, during its copy, and after it; then all writers turn to the subscriber."""
+    pair.make(edition)
+    crowd = [Writer(lane) for lane in range(1, writers + 1)]
+    consumers = [Consumer(table) for table in TABLES]
+    with connect(pair.source) as source, connect(pair.source) as reader:
+        for consumer in consumers:
+            consumer.create(source, "beginning")
+            source.execute("SELECT exact_count_start(%s)", [consumer.table])
+        write(pair.source, crowd, transactions, consumers)
+        pair.copy_schema()
+        pair.subscribe(what, options)
+        write(pair.source, crowd, transactions, consumers)
+        for consumer in consumers:
+            leave(reader, consumer, what == ALL)
+    pair.wait()
+    with connect(pair.target) as target:
+        for consumer in consumers:
+            committed = sum(len(writer.committed[consumer.table]) for writer in crowd)
+            assert one(target, f"SELECT count(*) FROM {consumer.table}") == committed > 0
+            if what == ALL and consumer.table in NUMBERED:
+                check_refused(target, consumer.table)
+        assert one(target, "SELECT count(*) > 0 FROM keys WHERE note = 'changed'")
+        pair.unsubscribe()
+        crowd.append(accept_all(pair, target, consumers, what == ALL))
+        write(pair.target, crowd, transactions, consumers)
+        for consumer in consumers:
+            consumer.drain(target)
+            consumer.check([token for writer in crowd for token in writer.committed[consumer.table]])
+            if what == OWN:
+                target.execute("SELECT exact_count_start(%s)", [consumer.table])
+            target.execute("SELECT exact_count_fold(%s)", [consumer.table])
+            assert one(target, f"SELECT exact_count('{consumer.table}') = count(*) FROM {consumer.table}")
+
+
+@pytest.mark.parametrize("what", [ALL, OWN], ids=["all tables", "own tables"])
+@pytest.mark.parametrize("edition", EDITIONS)
+def test_switch_over(pair: Pair, edition: str, what: str) -> None:
+    """No row is lost, none comes twice: to feeds, to a sink of batches, to a position kept by the reader."""
+    switch_over(pair, edition, what, 4, 12)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("what", [ALL, OWN], ids=["all tables", "own tables"])
+@pytest.mark.parametrize("edition", EDITIONS)
+def test_switch_over_of_many(pair: Pair, edition: str, what: str) -> None:
+    """Sixteen writers, and transactions that are streamed before their end."""
+    switch_over(pair, edition, what, 16, 40, "streaming = parallel, two_phase = true")
+
+
+MARK = "UPDATE inorder_internal.feed_table SET base = base"
+
+
+def change_unread(pair: Pair, source: Connection) -> None:
+    """What a publisher does to a table that it has taken back from its feeds comes, too."""
+    source.execute("SELECT feed_disable('numbers'); TRUNCATE numbers, made")
+    source.execute("INSERT INTO numbers (id, n) SELECT g, g FROM generate_series(1, 9) AS g")
+    source.execute("UPDATE numbers SET xact = 7 WHERE n = 1; DELETE FROM numbers WHERE n > 5")
+    source.execute("SELECT feed_enable('numbers')")
+    pair.wait()
+
+
+def check_live(target: Connection) -> None:
+    """Nothing of another server comes, and nothing goes, whoever may set the role."""
+    target.execute("SET session_replication_role = replica")
+    for forged in (
+        "INSERT INTO keys (id) VALUES ('00000000-0001-8000-8000-000000000000')", "DELETE FROM keys",
+        "INSERT INTO parts (id, n) VALUES ('00000000-0001-8000-8000-000000000000', 1)", "TRUNCATE parts_0",
+        "INSERT INTO parts (id, n) SELECT id, -n FROM parts", "UPDATE numbers SET xact = 1",
+        "INSERT INTO numbers (id, xact) VALUES (-1, 1)", "INSERT INTO numbers (id, xact) VALUES (-1, null)",
+    ):  # fmt: skip
+        with pytest.raises((psycopg.errors.CheckViolation, psycopg.errors.RestrictViolation)):
+            target.execute(forged.encode())
+    target.execute("RESET session_replication_role")
+
+
+def receive_again(pair: Pair, target: Connection) -> None:
+    """Take two tables back, and mark the third as in a clone, which this one is not; until all has come."""
+    for table in ("keys", "parts"):
+        for feed in ("moved", "steps"):
+            target.execute("SELECT feed_drop(%s)", [f"{table} {feed}"])
+        target.execute("SELECT exact_count_stop(%s), feed_disable(%s)", [table, table])
+    target.execute(f"{MARK} WHERE relation = 'numbers'::regclass".encode())
+    target.execute(f"ALTER SUBSCRIPTION {pair.name} ENABLE".encode())
+    pair.wait()
+    pair.unsubscribe()
+
+
+@pytest.mark.parametrize("edition", EDITIONS)
+def test_a_live_table_receives_nothing(pair: Pair, edition: str) -> None:
+    """Until its owner takes it back; then the subscription goes on, and no feed passes over what came."""
+    pair.make(edition)
+    lane, consumers = Writer(1), [Consumer(table) for table in NUMBERED]
+    with connect(pair.source) as source, connect(pair.target) as target:
+        source.execute(";".join(f"SELECT feed_enable('{table}')" for table in NUMBERED).encode())
+        pair.copy_schema()
+        pair.subscribe(OWN)
+        lane.write(pair.source, 10)
+        change_unread(pair, source)
+        lane.committed |= {"numbers": [1, 2, 3, 4, 5], "made": []}
+        assert one(target, "SELECT array_agg(n ORDER BY n) FROM numbers") == lane.committed["numbers"]
+        for consumer in consumers:
+            with pytest.raises(Refused, match="has not been made readable"):
+                one(target, "SELECT feed_start(%s)", consumer.table)
+            target.execute("SELECT feed_rebase(%s)", [consumer.table])
+            consumer.create(target, "beginning")
+            consumer.drain(target)
+            target.execute("SELECT exact_count_start(%s)", [consumer.table])
+        check_live(target)
+        target.execute(f"ALTER SUBSCRIPTION {pair.name} SET (disable_on_error = true)".encode())
+        lane.write(pair.source, 5)
+        wait_for(lambda: one(target, "SELECT NOT subenabled FROM pg_subscription WHERE subname = %s", pair.name))
+        assert "call feed_disable()" in pair.subscriber.log.read_text()
+        receive_again(pair, target)
+        for consumer in consumers:
+            with pytest.raises(psycopg.Error, match=r"was restored|does not exist"):
+                consumer.read(target, None)
+            target.execute("SELECT feed_rebase(%s)", [consumer.table])
+        check_read_anew(pair, target, lane)
+
+
+def check_read_anew(pair: Pair, target: Connection, lane: Writer) -> None:
+    """Feeds of the subscriber itself do not go on by themselves; new ones deliver everything, and counts are right."""
+    numbers = Consumer("numbers")
+    for feed in ("moved", "steps"):
+        with pytest.raises(Refused, match="remembers no partitions"):
+            numbers.tokens(target, "feed_read(%s, TYPE)", f"numbers {feed}")
+        target.execute("SELECT feed_drop(%s)", [f"numbers {feed}"])
+    consumers = [Consumer(table) for table in NUMBERED]
+    for consumer in consumers:
+        consumer.create(target, "beginning")
+    lane.write(pair.target, 5)
+    for consumer in consumers:
+        consumer.drain(target)
+        consumer.check(lane.committed[consumer.table])
+    assert one(target, "SELECT exact_count('numbers') = count(*) FROM numbers")
+
+
+@pytest.fixture
+def subscribing_clone(pair: Pair) -> Iterator[Callable[[], Cluster]]:
+    """Makes a clone of the subscriber into a subscriber of it; its slot goes with it."""
+    primary = pair.subscriber
+    tool = primary.original.bindir / "pg_createsubscriber"
+    if not tool.exists():
+        pytest.skip("needs pg_createsubscriber of PostgreSQL 17 or later")
+
+    with ExitStack() as stack:
+
+        def make() -> Cluster:
+            standby = stack.enter_context(Standby(primary))
+            standby.become_subscriber(tool, pair.name, SETTINGS)
+            return standby
+
+        yield make
+    with connect(pair.target) as source:
+        source.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active")
+
+
+@pytest.mark.parametrize("edition", EDITIONS)
+def test_a_clone_becomes_a_subscriber(pair: Pair, edition: str, subscribing_clone: Callable[[], Cluster]) -> None:
+    """By pg_createsubscriber: its tables are marked, and feeds go on where they stopped, here or there."""
+    lane = Writer(1)
+    moved, still = both = Consumer("keys"), Consumer("numbers")
+    with connect(pair.target) as source:
+        create(source, edition)
+        source.execute(SCHEMA.encode())
+        for consumer in both:
+            consumer.create(source, "beginning")
+            source.execute("SELECT exact_count_start(%s)", [consumer.table])
+        lane.write(pair.target, 10)
+        for consumer in both:
+            consumer.read(source, 20)
+        clone = Pair(pair.subscriber, subscribing_clone(), pair.name)
+        lane.write(pair.target, 5)
+        moved.read(source, 20)
+        with connect(clone.target) as target:
+            subscription = str(one(target, "SELECT subname FROM pg_subscription"))
+            wait_for(lambda: "was not made by this transaction" in clone.subscriber.log.read_text())
+            target.execute(MARK.encode())
+            wait_until_confirmed(source, subscription)
+            target.execute(f"DROP SUBSCRIPTION {subscription}".encode())
+            for consumer in both:
+                check_refused(target, consumer.table)
+                target.execute("SELECT feed_rebase(%s)", [consumer.table])
+            target.execute("SELECT feed_seek('numbers moved', 'here')")  # which was not replicated since
+            lane.write(clone.target, 5)
+            for consumer in both:
+                consumer.moved += consumer.tokens(target, "feed_read(%s, TYPE)", f"{consumer.table} moved")
+                assert sorted(consumer.moved) == sorted(lane.committed[consumer.table]), consumer.table
+    assert still.moved

@@ -1,0 +1,145 @@
+"""What owners of tables, and roles that restore, write into the state reaches neither names nor writers of others."""
+
+from collections.abc import Iterator
+
+import pytest
+from inorder.database import Connection
+
+from attack import execute, refusal, value
+from editions import rows
+
+pytestmark = [pytest.mark.server, pytest.mark.editions()]
+
+ROLES = ("mallory", "alice", "bob")
+# Alice reads a table of Mallory's by a feed, and has a partitioned table, one of whose partitions belongs to Bob.
+TABLES = """
+GRANT ALL ON SCHEMA public TO PUBLIC;
+SET ROLE mallory;
+CREATE TABLE theirs (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
+GRANT SELECT ON theirs TO PUBLIC;
+SELECT feed_create('mine', 'theirs');
+SET ROLE alice;
+SELECT feed_create('audit', 'theirs');
+CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n)) PARTITION BY LIST (n);
+CREATE TABLE middle PARTITION OF parts DEFAULT PARTITION BY LIST (n);
+CREATE TABLE leaf PARTITION OF middle DEFAULT;
+SELECT feed_create('own', 'parts');
+RESET ROLE;
+ALTER TABLE leaf OWNER TO bob;
+"""
+ALICES = "'alice'::regrole, owner_name = 'alice', name = 'billing'"
+# As the functions of the SQL edition write, and as its system is known.
+COLUMNS = "id, name, owner, owner_name, system, relation, position"
+INSERT_FEED = (
+    f"INSERT INTO inorder_internal.feed ({COLUMNS}) "
+    "VALUES (7, 'billing', 'alice'::regrole, '{name}', {system}, 'theirs', '(\"{{}}\",,,,)')"
+)
+INSERT_TABLE = "INSERT INTO inorder_internal.feed_table VALUES ('{table}', 'id', true, false, '{{id}}', 0, true)"
+HERE = "split_part(server_origin(), '/', 1)"
+
+
+@pytest.fixture
+def others(fresh: Connection) -> Iterator[Connection]:
+    """A database in which these roles have tables and feeds."""
+    for role in ROLES:
+        if not value(fresh, f"SELECT count(*) FROM pg_roles WHERE rolname = '{role}'"):
+            execute(fresh, f"CREATE ROLE {role} LOGIN")
+    execute(fresh, TABLES)
+    yield fresh
+    execute(fresh, "RESET ROLE", f"DROP OWNED BY {', '.join(ROLES)} CASCADE")
+
+
+def as_role(connection: Connection, role: str) -> None:
+    """Be this role from now on."""
+    execute(connection, "RESET ROLE", f"SET ROLE {role}")
+
+
+def feeds_of_alice(connection: Connection) -> list[tuple[object, ...]]:
+    """As she finds them, without naming herself."""
+    as_role(connection, "alice")
+    return rows(
+        connection, "SELECT name FROM feeds WHERE feed_claim(name) AND owner = 'alice' ORDER BY name COLLATE \"C\""
+    )
+
+
+def test_the_owner_of_a_table_occupies_no_name(others: Connection) -> None:
+    """Neither by a feed of another role on it, nor by one that it gives away; the owner of a feed renames it."""
+    changes = (
+        f"owner = {ALICES}", f"owner = {ALICES}, system = 'elsewhere'", "system = 'elsewhere'", "owner_name = 'alice'",
+        "owner = 'alice'::regrole",
+    )  # fmt: skip
+    attempts = [
+        "SELECT feed_rename('audit', 'billing', 'alice')",
+        "UPDATE inorder_internal.feed SET name = 'billing' WHERE name = 'audit'",
+        *(f"UPDATE inorder_internal.feed SET {change} WHERE name = 'mine'" for change in changes),
+        *(INSERT_FEED.format(name="alice", system=system) for system in (HERE, "'elsewhere'")),
+        *(f"INSERT INTO inorder_internal.feed ({COLUMNS}) SELECT {COLUMNS} FROM inorder_internal.feed "
+          f"WHERE name = 'mine' ON CONFLICT (id) DO UPDATE SET {change}" for change in changes),
+    ]  # fmt: skip
+    as_role(others, "mallory")
+    # The owner of a table may do everything else with a feed on it.
+    execute(others, "SELECT feed_grant('audit', 'bob', 'alice'), feed_revoke('audit', 'bob', 'alice')")
+    for attempt in attempts:
+        assert refusal(others, attempt) == "42501", attempt
+    execute(others, "SELECT feed_rebase('theirs')")
+    assert feeds_of_alice(others) == [("audit",), ("own",)]
+    execute(others, "SELECT feed_rename('audit', 'billing')")
+    assert feeds_of_alice(others) == [("billing",), ("own",)]
+
+
+def test_a_role_of_the_same_name_gets_no_feed(others: Connection) -> None:
+    """That of a dropped role stays that role's, also where the owner of the table says that it was restored."""
+    execute(others, "CREATE ROLE ghost", "SET ROLE ghost", "SELECT feed_create('billing', 'theirs')", "RESET ROLE",
+            "DROP ROLE ghost", "CREATE ROLE ghost")  # fmt: skip
+    as_role(others, "mallory")
+    execute(others, "SELECT feed_rebase('theirs')")
+    ((owner,),) = rows(others, "SELECT owner FROM feeds WHERE name = 'billing'")
+    as_role(others, "ghost")
+    assert refusal(others, "SELECT feed_next_batch('billing')") == "42704"
+    as_role(others, "mallory")
+    execute(others, f"SELECT feed_drop('billing', {owner}::regrole)", "RESET ROLE", "DROP ROLE ghost")
+
+
+def forge_partitions(connection: Connection, edition: str) -> None:
+    """Rows of the state for parts of a tree that is enabled as a whole, as a restore would bring them."""
+    role, tables = ("mallory", ("middle", "leaf")) if edition == "c" else ("bob", ("leaf",))
+    if edition == "c":
+        execute(connection, f"ALTER DATABASE {connection.info.dbname} OWNER TO mallory")
+    as_role(connection, role)
+    for table in tables:
+        execute(connection, INSERT_TABLE.format(table=table))
+    as_role(connection, "alice")
+
+
+def test_what_is_inserted_of_a_partition_stops_nobody(others: Connection, edition_name: str) -> None:
+    """The owner of the database, or of the partition, who may restore it: its guard is that of the table above it."""
+    forge_partitions(others, edition_name)
+    execute(others, "INSERT INTO parts (n) VALUES (1)", "INSERT INTO parts (n) SELECT generate_series(2, 4)",
+            "SELECT feed_enable('parts')", "INSERT INTO parts (n) VALUES (5)")  # fmt: skip
+    assert rows(others, "SELECT n FROM feed_read('own', null::parts) ORDER BY n") == [(n,) for n in range(1, 6)]
+    # Nor does it let rows come by logical replication, as those of a table that is not read.
+    execute(others, "RESET ROLE", "SET session_replication_role = replica")
+    for statement in ("INSERT INTO leaf (id, n) VALUES (gen_random_uuid(), 6)", "DELETE FROM leaf", "TRUNCATE leaf"):
+        assert refusal(others, statement) in ("23514", "23001"), statement
+    execute(others, "RESET session_replication_role")
+
+
+@pytest.mark.editions("c")
+def test_who_installed_it_restores_what_is_its_own(others: Connection) -> None:
+    """Without owning the database: rows of other roles' tables and feeds are left out, and nobody notices."""
+    execute(others, "DROP EXTENSION inorder CASCADE", "DROP TABLE theirs, parts",
+            f"GRANT CREATE ON DATABASE {others.info.dbname} TO mallory", "SET ROLE mallory", "CREATE EXTENSION inorder",
+            "RESET ROLE", TABLES, "CREATE TABLE bare (id uuid)", "SET ROLE mallory")  # fmt: skip
+    before = "SELECT count(*) FROM inorder_internal.feed_table, inorder_internal.feed, inorder_internal.counted_table"
+    was = rows(others, before)
+    for table in ("leaf", "middle", "bare"):
+        execute(others, INSERT_TABLE.format(table=table),
+                f"INSERT INTO inorder_internal.counted_table VALUES ('{table}')")  # fmt: skip
+    for name, system in (("alice", HERE), ("alice", "'elsewhere'"), ("mallory", HERE)):
+        execute(others, INSERT_FEED.format(name=name, system=system))
+    assert rows(others, before) == was
+    execute(others, "SELECT feed_rebase('theirs')")
+    assert feeds_of_alice(others) == [("audit",), ("own",)]
+    execute(others, "INSERT INTO parts (n) VALUES (1)", "SET ROLE mallory", "CREATE TABLE more (id uuid)",
+            INSERT_TABLE.format(table="more"))  # fmt: skip
+    assert value(others, "SELECT count(*) FROM inorder_internal.feed_table WHERE relation = 'more'::regclass") == 1

@@ -1,0 +1,32 @@
+-- For the tests of both editions, which read by feed_read: with it the SQL edition does what they ask of the C extension.
+CREATE OR REPLACE FUNCTION @extschema@.feed_read(
+    name text, row_type anyelement, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL
+)
+RETURNS SETOF anyelement
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = on SET @reads@ SET @writes@ SET @pinned@
+AS $$
+DECLARE
+    k inorder_internal.taken := inorder_internal.take_next(name, owner, max_rows, true, true, pg_typeof(row_type));
+    b @extschema@.feed_batch := (k.next).batch;
+BEGIN
+    IF NOT (k.next).has_rows THEN
+        PERFORM inorder_internal.note_empty_poll(k.feed, k.is_poll_due, b, k.asked);
+        RETURN;
+    END IF;
+    PERFORM inorder_internal.allow_bitmaps(k.t);
+    BEGIN
+        RETURN QUERY EXECUTE inorder_internal.batch_query(k.t, NULL, b, 'e.*', true);
+    EXCEPTION WHEN datatype_mismatch THEN
+        PERFORM inorder_internal.say_columns_changed((k.t).relation, SQLERRM);
+    END;
+    PERFORM inorder_internal.check_members(k.t, (k.next).members);
+    PERFORM inorder_internal.move_feed(k.feed, b, k.asked, (k.next).is_all);
+END
+$$;
+
+DO $$
+BEGIN
+    IF current_setting('restrict_nonsystem_relation_kind', true) IS NOT NULL THEN
+        ALTER FUNCTION @extschema@.feed_read SET restrict_nonsystem_relation_kind = view, "foreign-table";
+    END IF;
+END $$;
