@@ -149,6 +149,14 @@ def connection(cluster: Cluster) -> Iterator[Connection]:
 
 
 @pytest.fixture
+def without_lab(connection: Connection) -> Iterator[Connection]:
+    """A session of a database that has no schema of the lab, whatever ran in it, and is left without one."""
+    connection.execute("DROP SCHEMA IF EXISTS inorder_lab CASCADE")
+    yield connection
+    connection.execute("DROP SCHEMA IF EXISTS inorder_lab CASCADE")
+
+
+@pytest.fixture
 def fresh(cluster: Cluster, edition_name: str, request: pytest.FixtureRequest) -> Iterator[Connection]:
     """A database of its own: transactions of other tests are none of its rows, but its numbers."""
     template = request.getfixturevalue({"c": "template", "sql": "sql_template"}[edition_name])

@@ -21,13 +21,12 @@ ROWS = 5000
 
 
 @pytest.fixture
-def random_keys(connection: Connection) -> Connection:
+def random_keys(without_lab: Connection) -> Connection:
     """An empty table of random keys."""
-    connection.execute("DROP SCHEMA IF EXISTS inorder_lab CASCADE")
-    connection.execute("CREATE SCHEMA inorder_lab")
+    without_lab.execute("CREATE SCHEMA inorder_lab")
     for statement in KEY_KINDS["random"].statements():
-        connection.execute(statement.encode())
-    return connection
+        without_lab.execute(statement.encode())
+    return without_lab
 
 
 def test_a_known_load_is_counted(cluster: Cluster, random_keys: Connection) -> None:

@@ -347,7 +347,7 @@ def a_lie(there: str, function: str, text: str) -> Iterator[None]:
 
 @pytest.mark.server
 def test_what_a_server_says_runs_nothing_here(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, shared_folder: Path
+    cluster: Cluster, without_lab: Connection, monkeypatch: pytest.MonkeyPatch, shared_folder: Path
 ) -> None:
     """Definitions from a server that lies make tables by a role that reaches no file or program of this machine."""
     monkeypatch.setattr("inorder.lab.targets.throw_away.create_extensions", lambda *_: None)
