@@ -46,7 +46,6 @@ SQL_SOURCES = \
     retention.sql \
     backlog.sql \
     feeds.sql \
-    index_pages.sql \
     revoke.sql \
     rights.sql
 DATA_built  = inorder--$(EXTVERSION).sql
@@ -67,7 +66,6 @@ REGRESS = \
     uuid_v1 \
     time_bounds \
     snapshot \
-    index_pages \
     feed \
     guard \
     feed_partitions \

@@ -55,7 +55,6 @@
  *	  time_bounds.c	comparing keys with timestamps
  *	  time_support.c	the same by the index: what the planner makes of it
  *	  uuid_min_max.c	min and max of uuid where the server has none
- *	  index_pages.c	how full the leaf pages of a btree are
  *	  lab.c			what the lab needs to time the others
  */
 #include "postgres.h"

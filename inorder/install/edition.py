@@ -19,7 +19,7 @@ from pathlib import Path
 from inorder.errors import InorderError
 
 # Sources of the C edition only. A file of the same name in sql/plain takes its place, if there is one.
-WITHOUT = {"header", "table_ref", "dump", "restoring", "uuid_v1", "time_bounds", "uuid_extras", "index_pages", "rights"}
+WITHOUT = {"header", "table_ref", "dump", "restoring", "uuid_v1", "time_bounds", "uuid_extras", "rights"}
 # Read after these, there is more in sql/plain.
 AFTER = {"next_batch": ["ground", "next", "piece"], "count": ["fold"]}
 

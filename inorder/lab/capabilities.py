@@ -185,8 +185,8 @@ def seen(can: Capabilities, counts: bool, leaf_density: bool, checkpoints: bool)
             f"No checkpoint before each measurement: '{can.role}' has not the rights of pg_checkpoint. Full-page "
             "images depend on when the server made its own."
         )
-    if leaf_density and not can.has_pgstattuple and not can.has_inorder:
-        notes.append("Left out: leaf density: neither pgstattuple nor inorder is in the database for this role to use.")
+    if leaf_density and not can.has_pgstattuple:
+        notes.append(f"Left out: leaf density: the database has no pgstattuple that '{can.role}' may use.")
     return notes
 
 

@@ -38,7 +38,6 @@ SECTIONS = {
     "retention": "Retention",
     "restore": "After a restore",
     "snapshot": "Sets of transactions",
-    "index_pages": "Indexes",
 }
 INNER = ("Internal", "implementation of", "planner support", "I/O", "less-equal-greater", "sort support",
          "skip support", "smaller of two", "larger of two", "hash", "BRIN")  # fmt: skip

@@ -37,7 +37,6 @@ NOT_RUN = {
     "uuid_v1": "the type uuid_v1",
     "time_bounds": "the operators of uuid_v1 and uuid with timestamptz",
     "uuid_extras": "min(uuid), max(uuid) and partitions by time",
-    "index_pages": "what an index looks like",
     "feed_limit": "callers that do not take all rows, whom the SQL edition does not know",
     "feed_parts": "which partitions a query is planned over",
 }

@@ -143,20 +143,14 @@ def read_leaf_density(connection: Connection, kind: KeyKind) -> dict[str, float]
     return {name: value for name, value in pages.items() if name == "leaf_density"}
 
 
-# pgstattuple may be missing, or not be granted to us; the extension's function is for the owner of an index, too.
-PAGE_SOURCES = ("index_pages", "own_index_pages")
-
-
 def read_index_pages(connection: Connection, kind: KeyKind) -> dict[str, float]:
     """Number of leaf pages and their density in percent; only what the server can report."""
-    for source in PAGE_SOURCES:
-        try:
-            row = one_row(connection, query(source), {"index": kind.index})
-        except (psycopg.errors.UndefinedFunction, psycopg.errors.InsufficientPrivilege):
-            continue
-        density = {} if row[0] is None else {"leaf_density": float(str(row[0]))}
-        return density | {"leaf_pages": float(str(row[1]))}
-    return {}  # left out, and the report says so
+    try:
+        row = one_row(connection, query("index_pages"), {"index": kind.index})
+    except (psycopg.errors.UndefinedFunction, psycopg.errors.InsufficientPrivilege):
+        return {}  # pgstattuple is missing, or not granted to us: left out, and the report says so
+    density = {} if row[0] is None else {"leaf_density": float(str(row[0]))}
+    return density | {"leaf_pages": float(str(row[1]))}
 
 
 def wal_place(connection: Connection) -> str:

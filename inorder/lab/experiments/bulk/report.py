@@ -141,7 +141,7 @@ def sizes_section(result: Result, plan: BulkPlan, rows: int) -> Section:
         Column("table MB", "pg_relation_size, without the index", number(1), bar=True),
         Column("index MB", "pg_relation_size of the primary key", number(1), bar=True),
         Column("total MB", "pg_total_relation_size", number(1), bar=True),
-        Column("leaf %", "leaf density of the primary key; pgstattuple, else btree_leaf_pages", number(1)),
+        Column("leaf %", "leaf density of the primary key (pgstatindex)", number(1)),
         Column("file MB", "the file that COPY wrote and read", number(1)),
     )
     body: list[list[Value]] = [

@@ -58,8 +58,7 @@ COLUMNS = (
         "index_mb", bar=True),
     Column(
         "leaf",
-        "Leaf density: how full the index's leaf pages are after the last round "
-        "(pgstatindex; where there is no pgstattuple, btree_leaf_pages of the extension, which counts alike).",
+        "Leaf density: how full the index's leaf pages are after the last round (pgstatindex).",
         percent,
         "leaf_density",
     ),
