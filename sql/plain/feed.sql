@@ -2,15 +2,22 @@ CREATE FUNCTION inorder_internal.keep_commit()
 RETURNS trigger
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    context text;
 BEGIN
-    IF current_setting('synchronous_commit') = 'off' THEN
+    GET DIAGNOSTICS context = PG_CONTEXT;
+    IF strpos(context, chr(10)) > 0 THEN
+        -- SET CONSTRAINTS in a function, which may undo what is set while it runs.
+        PERFORM inorder_internal.force_commit();
+    ELSIF current_setting('synchronous_commit') = 'off' THEN
         PERFORM set_config('synchronous_commit', 'local', true);
     END IF;
     RETURN NULL;
 END $$;
 COMMENT ON FUNCTION inorder_internal.keep_commit() IS
 'Internal function. For a batch that leaves the database: a crash must not take it back, so the commit of this transaction '
-'flushes it. A deferred trigger, since a function that sets synchronous_commit would undo what is set while it runs.';
+'flushes it. A deferred trigger, since a function that sets synchronous_commit would undo what is set while it runs, and '
+'since a transaction with a cursor WITH HOLD, which needs no trigger, cannot be prepared.';
 CREATE CONSTRAINT TRIGGER keep_commit AFTER UPDATE OF holder ON inorder_internal.feed
 DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.holder IS NOT NULL) EXECUTE FUNCTION inorder_internal.keep_commit();
 CREATE CONSTRAINT TRIGGER keep_commit AFTER UPDATE OF token, lease_end ON inorder_internal.worker_batch
@@ -458,7 +465,7 @@ BEGIN
         k.batch := inorder_internal.keep_pending(k.feed, b, inorder_internal.this_session(), pg_backend_pid(), k.asked,
                                                  (k.next).is_all);
     END IF;
-    PERFORM inorder_internal.make_durable();
+    PERFORM inorder_internal.make_durable(true);
     RETURN k.batch;
 END
 ---- feed_batch_rows: plpgsql reads

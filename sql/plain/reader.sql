@@ -76,7 +76,7 @@ BEGIN
     t := inorder_internal.table_of(relation);
     PERFORM inorder_internal.lock_tree(relation, 'ACCESS SHARE'), inorder_internal.prove_ground(t, caller);
     p := inorder_internal.first_position(t, start, order_column);
-    PERFORM inorder_internal.make_durable();
+    PERFORM inorder_internal.make_durable(false);
     RETURN p;
 END
 ---- feed_batch_after: plpgsql
@@ -93,7 +93,7 @@ BEGIN
         RETURN inorder_internal.no_batch(from_position);
     END IF;
     t := inorder_internal.table_of(relation);
-    PERFORM inorder_internal.check_members(t, n.members), inorder_internal.make_durable();
+    PERFORM inorder_internal.check_members(t, n.members), inorder_internal.make_durable(false);
     RETURN n.batch;
 END
 ---- feed_rows: plpgsql reads

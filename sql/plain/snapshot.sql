@@ -1,6 +1,25 @@
 -- What the database says of transactions.
 
-CREATE FUNCTION inorder_internal.make_durable()
+CREATE FUNCTION inorder_internal.force_commit()
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    BEGIN
+        EXECUTE 'CLOSE inorder_commit';
+    EXCEPTION WHEN invalid_cursor_name THEN
+        NULL;
+    END;
+    -- The commit runs the query of a cursor WITH HOLD, when nothing of the caller is left that could undo the setting.
+    EXECUTE $_$DECLARE inorder_commit NO SCROLL CURSOR WITH HOLD FOR
+               SELECT pg_catalog.set_config('synchronous_commit', 'local', true)
+               WHERE pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) 'off'$_$;
+END $$;
+COMMENT ON FUNCTION inorder_internal.force_commit() IS
+'Internal function. Let the commit of this transaction flush the WAL, however synchronous_commit is set until then, in a '
+'function that is on its way, too. The transaction cannot be prepared.';
+
+CREATE FUNCTION inorder_internal.make_durable(keeps_commit boolean)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -12,13 +31,14 @@ BEGIN
         RETURN;
     END IF;
     -- Before 17 only a commit flushes: that of this transaction then waits for all that came before.
-    PERFORM pg_current_xact_id(), pg_logical_emit_message(false, 'inorder', ''::text);
-    IF current_setting('synchronous_commit') = 'off' THEN
-        PERFORM set_config('synchronous_commit', 'local', true);
+    IF NOT keeps_commit THEN
+        PERFORM pg_current_xact_id(), pg_logical_emit_message(false, 'inorder', ''::text),
+                inorder_internal.force_commit();
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.make_durable() IS
-'Internal function. Flush the WAL, at once from version 17 on, before that when this transaction commits.';
+COMMENT ON FUNCTION inorder_internal.make_durable(boolean) IS
+'Internal function. Flush the WAL, at once from version 17 on, before that when this transaction commits, which the trigger '
+'keep_commit sees to where the transaction gives a batch away.';
 
 CREATE FUNCTION inorder_internal.check_bounded(numbers int8multirange)
 RETURNS void
@@ -70,7 +90,7 @@ BEGIN
 END
 ---- flush_wal: plpgsql keys
 BEGIN
-    PERFORM inorder_internal.make_durable();
+    PERFORM inorder_internal.make_durable(false);
 END
 ---- server_origin: plpgsql keys
 BEGIN

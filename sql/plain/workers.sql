@@ -155,7 +155,7 @@ BEGIN
         FROM inorder_internal.take_any(k, worker, max_rows, lease, max_tries, session) AS g;
     END IF;
     IF batch IS NOT NULL THEN
-        PERFORM inorder_internal.make_durable();
+        PERFORM inorder_internal.make_durable(true);
     END IF;
 END
 ---- feed_renew_batch: plpgsql writes

@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ HANDED_OUT = {
     "feed_renew_batch('four', 1, current_setting('my.token')::bigint)":
         "SELECT set_config('my.token', token::text, false) FROM feed_take_batch('four', 'w', 1)",
 }  # fmt: skip
+# What a reader relies on that keeps the position itself: the rows that came before.
+READ = ("feed_start('events')", "feed_batch_after('events', feed_start('events', 'beginning'), 1)", "flush_wal()")
 FUNCTIONS = {"plain": "", "async": "SET synchronous_commit = off", "sync": "SET synchronous_commit = on"}
 # Around a call that is made by a function with or without a setting of its own.
 OFF = "SET LOCAL synchronous_commit = off"
@@ -260,19 +263,25 @@ def test_forged_batches_are_ignored(feed: Connection) -> None:
     assert scalar(feed, "SELECT count(*) FROM inorder_internal.worker_batch") == 0
 
 
+def make_callers(connection: Connection, statements: str) -> None:
+    """Functions with and without a setting of their own that run the statements."""
+    for name, value in FUNCTIONS.items():
+        text = (
+            f"CREATE OR REPLACE FUNCTION {name}() RETURNS void LANGUAGE plpgsql {value} AS $$BEGIN {statements} END$$"
+        )
+        connection.execute(text.encode())
+
+
 @pytest.mark.editions
-def test_a_batch_that_was_handed_out_is_flushed(fresh: Connection) -> None:
+@pytest.mark.parametrize("then", ["", "SET CONSTRAINTS ALL IMMEDIATE;"])
+def test_a_batch_that_was_handed_out_is_flushed(fresh: Connection, then: str) -> None:
     """By the commit, however the caller sets synchronous_commit: the number must not come again with other rows."""
     fresh.execute("INSERT INTO events (n) SELECT generate_series(1, 5)")
     for name in ("one", "two", "three", "four"):
         fresh.execute("SELECT feed_create(%s, 'events')", [name])
     for call, before in HANDED_OUT.items():
         fresh.execute(before.encode() or b"SELECT 1")
-        for name, value in FUNCTIONS.items():
-            body = f"$$BEGIN PERFORM {call}; END$$"
-            fresh.execute(
-                f"CREATE OR REPLACE FUNCTION {name}() RETURNS void LANGUAGE plpgsql {value} AS {body}".encode()
-            )
+        make_callers(fresh, f"PERFORM {call}; {then}")
         for first, made, last in NOT_FLUSHED:
             fresh.execute(f"BEGIN; {first}".encode())
             fresh.execute(f"SELECT {made}()".encode())
@@ -280,3 +289,20 @@ def test_a_batch_that_was_handed_out_is_flushed(fresh: Connection) -> None:
             end = scalar(fresh, "SELECT pg_current_wal_insert_lsn()")
             fresh.execute("COMMIT")
             assert scalar(fresh, "SELECT pg_current_wal_flush_lsn() > %s", end), (call, first, made, last)
+
+
+@pytest.mark.editions
+def test_rows_that_a_reader_saw_are_flushed(fresh: Connection) -> None:
+    """By the commit at the latest, however writer and reader set synchronous_commit."""
+    begins = ("BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "BEGIN; SELECT flush_wal()")
+    with connect(fresh.info.dsn) as writer:
+        writer.execute("INSERT INTO events (n) VALUES (0)")
+        writer.execute("SET synchronous_commit = off")
+        for call, begin, (first, made, last) in product(READ, begins, NOT_FLUSHED):
+            make_callers(fresh, f"PERFORM {call};")
+            writer.execute("INSERT INTO events (n) VALUES (1)")
+            end = scalar(writer, "SELECT pg_current_wal_insert_lsn()")
+            for text in (begin, first, f"SELECT {made}()", last, "COMMIT"):
+                fresh.execute(text.encode() or b"SELECT 1")
+            assert scalar(fresh, "SELECT pg_current_wal_flush_lsn() >= %s", end), (call, begin, first, made, last)
+            assert scalar(fresh, "SHOW synchronous_commit") == "on"

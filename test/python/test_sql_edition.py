@@ -24,6 +24,7 @@ from sql_edition import (
 
 # Functions that execute a text, but for queries over tables of users.
 OTHER_TEXTS = {
+    "force_commit": "a cursor over a setting, and CLOSE",
     "make_durable": "a function of the server that older ones do not have",
     "run_all": "changes of the caller's own table",
     "lock_tree": "LOCK TABLE, which executes nothing of a view",
