@@ -148,7 +148,7 @@ uninstall-bitcode:
 $(OBJS): $(wildcard $(HERE)src/*.h)
 src/inorder.o src/version.o: $(HERE)inorder.control
 
-inorder--$(EXTVERSION).sql: $(addprefix $(HERE)sql/,$(SQL_SOURCES)) $(HERE)inorder.control
+inorder--$(EXTVERSION).sql: $(addprefix $(HERE)sql/,$(SQL_SOURCES)) $(HERE)inorder.control $(HERE)Makefile
 	cat $(addprefix $(HERE)sql/,$(SQL_SOURCES)) > $@
 
 # Sources: no pattern makes them.

@@ -218,6 +218,17 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.fold_steps(inorder_internal.feed_table, oid) IS
 'Internal function. The steps of a fold, one row per part.';
 
+CREATE FUNCTION inorder_internal.may_be_emptied(part regclass)
+RETURNS boolean
+LANGUAGE sql VOLATILE
+-- Who replaces a file has this lock until the end of the transaction, and writes the row of pg_class.
+RETURN EXISTS (SELECT FROM pg_class AS c WHERE c.oid = part AND age(c.xmin) <= 0)
+   AND EXISTS (SELECT FROM pg_locks AS l
+               WHERE l.relation = part AND l.mode = 'AccessExclusiveLock' AND l.pid = pg_backend_pid());
+COMMENT ON FUNCTION inorder_internal.may_be_emptied(regclass) IS
+'Internal function. Whether the file of a table may be of this transaction, in which TRUNCATE would empty that file '
+'instead of replacing it.';
+
 CREATE FUNCTION inorder_internal.keep_part(
     table_relation regclass, step inorder_internal.fold_step, more bigint
 )
@@ -225,12 +236,13 @@ RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
     INSERT INTO inorder_internal.count_part AS p
-    VALUES (table_relation, (step).part, (step).storage, (step).counted, (step).rows + more, clock_timestamp())
+    SELECT table_relation, (step).part, (step).storage, (step).counted, (step).rows + more, clock_timestamp()
+    WHERE NOT inorder_internal.may_be_emptied((step).part)
     ON CONFLICT (relation, part) DO UPDATE
     SET storage = excluded.storage, counted = excluded.counted, rows = excluded.rows, folded = excluded.folded;
 END;
 COMMENT ON FUNCTION inorder_internal.keep_part(regclass, inorder_internal.fold_step, bigint) IS
-'Internal function. Store the number of a table or partition.';
+'Internal function. Store the number of a table or partition, unless its file may still be emptied.';
 
 CREATE FUNCTION inorder_internal.forget_parts(table_relation regclass)
 RETURNS void

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from inorder.cli import cli
-from inorder.database import Connection
+from inorder.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 from conftest import ROOT, scalar
@@ -96,3 +96,40 @@ def test_every_option_is_documented() -> None:
     for parameter in cli.commands["count"].params:
         for name in parameter.opts:
             assert f" {name}" in text or f"`{name}" in text or name == "table", name
+
+
+FILES_OF_ONE_TRANSACTION = {  # and the partition that is in them
+    "p_new": ("CREATE TABLE p_new (LIKE parts INCLUDING ALL)", "INSERT INTO p_new (id, n) SELECT id, n - 10 FROM p_old",
+              "ALTER TABLE parts ATTACH PARTITION p_new FOR VALUES FROM (20) TO (30)"),
+    "p_old": ("SAVEPOINT s", "ALTER TABLE p_old ADD COLUMN z float DEFAULT random()",
+              "ALTER TABLE parts ADD COLUMN z float",
+              "ALTER TABLE parts ATTACH PARTITION p_old FOR VALUES FROM (30) TO (40)", "RELEASE s"),
+    "p": ("ALTER TABLE parts ALTER COLUMN extra TYPE bigint",),
+}  # fmt: skip
+
+
+@pytest.mark.editions
+@pytest.mark.parametrize("name", FILES_OF_ONE_TRANSACTION)
+def test_a_file_that_is_emptied_in_the_transaction_that_made_it(fresh: Connection, name: str) -> None:
+    """TRUNCATE replaces no file of its own transaction, so that the number of rows in it would stay."""
+    for text in ("CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int, extra int, PRIMARY KEY (id, n)) "
+                 "PARTITION BY RANGE (n)", "CREATE TABLE p PARTITION OF parts FOR VALUES FROM (0) TO (10)",
+                 "CREATE TABLE p_old (LIKE parts INCLUDING ALL)", "INSERT INTO parts (n) VALUES (0), (1)",
+                 "INSERT INTO p_old (n) VALUES (30), (31)", "SELECT exact_count_start('parts')",
+                 "BEGIN", *FILES_OF_ONE_TRANSACTION[name]):  # fmt: skip
+        fresh.execute(text.encode())
+    file = scalar(fresh, "SELECT pg_relation_filenode(%s::regclass)", name)
+    assert scalar(fresh, "SELECT exact_count_fold('parts')") == scalar(fresh, f"SELECT count(*) FROM {name}") != 0
+    switch = "ALTER TABLE p {} TRIGGER zz_inorder_truncate"
+    for text in (switch.format("DISABLE"), f"TRUNCATE {name}", switch.format("ENABLE ALWAYS"), "COMMIT"):
+        fresh.execute(text.encode())
+    assert scalar(fresh, "SELECT pg_relation_filenode(%s::regclass)", name) == file
+    fresh.execute("SELECT feed_enable('parts')")
+    fresh.execute("INSERT INTO parts (n) VALUES (2)")
+    for _ in range(2):
+        assert scalar(fresh, "SELECT exact_count('parts')") == scalar(fresh, "SELECT count(*) FROM parts")
+        fresh.execute("SELECT exact_count_fold('parts')")
+    with connect(fresh.info.dsn) as other:
+        assert scalar(other, "SELECT sum(rows) FROM inorder_internal.count_part") == scalar(
+            other, "SELECT count(*) FROM parts"
+        )
