@@ -269,6 +269,20 @@ PLANNED = {  # what the planner evaluates though a query only counts rows
 }  # fmt: skip
 
 
+def check_that_a_later_index_is_seen(shop: str) -> None:
+    """One whose transaction was open at the snapshot."""
+    with connect(shop) as owner, source(shop) as reader:
+        owner.execute("SET ROLE shop_other; CREATE TABLE other.later (id uuid, n int, PRIMARY KEY (id, n))")
+        owner.execute("INSERT INTO other.later SELECT gen_random_uuid(), 1")
+        owner.execute("BEGIN")
+        owner.execute("CREATE INDEX ON other.later (n) WHERE other.trap() = 1")
+        draw = draw_of(reader, "other.later")
+        assert draw.drawn(reader) == 1
+        owner.execute("COMMIT")
+        with pytest.raises(InputError, match=r"reading other\.later may run other\.trap\("):
+            draw.drawn(reader)
+
+
 @pytest.mark.server
 def test_the_planner_runs_nothing_of_the_owner(shop: str) -> None:
     """A SELECT by a superuser does, of what the owner has put into an index: such a table is not read, by no other."""
@@ -286,6 +300,7 @@ def test_the_planner_runs_nothing_of_the_owner(shop: str) -> None:
                     plan_of(shop, f"other.{name}", replace(PLAN, key="id"))
             with source(shop) as reader, pytest.raises(InputError, match="may run"):
                 draw_of(reader, "other.predicate").drawn(reader)  # as for the sample, which is taken later
+            check_that_a_later_index_is_seen(shop)
             session.execute("ALTER FUNCTION other.trap() OWNER TO postgres")
             with pytest.raises(InputError, match="sprung as postgres"):  # his own
                 plan_of(shop, "other.predicate", replace(PLAN, key="id"))
