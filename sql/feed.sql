@@ -729,7 +729,7 @@ COMMENT ON FUNCTION @extschema@.feed_apply(text, text, int, regrole) IS
 'processed, or null if there was nothing new (then it is not executed).
 The statement runs with the caller''s privileges and search_path. It must be a single statement without a WITH clause. '
 'Range and errors as feed_read; and null_value_not_allowed, syntax_error, invalid_parameter_value, '
-'feature_not_supported (it does not read the batch, or only below LIMIT) for the statement.';
+'feature_not_supported (it does not read the batch, or does so below LIMIT) for the statement.';
 
 CREATE FUNCTION @extschema@.feed_next_batch(name text, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL)
 RETURNS bigint

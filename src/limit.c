@@ -4,8 +4,8 @@
  *
  * feed_apply moves the position over the whole batch.  A statement that reads
  * another table of that name would lose all of it, one that reads it below LIMIT
- * or OFFSET only would lose the rest.  What it leaves out otherwise (WHERE, a
- * join, an aggregate), it has said itself.
+ * or OFFSET may lose the rest, whatever else it reads.  What it leaves out
+ * otherwise (WHERE, a join, an aggregate), it has said itself.
  */
 #include "postgres.h"
 
@@ -26,8 +26,8 @@ typedef struct Level
 typedef enum Reads
 {
 	NOT_READ,
-	READ_BELOW_LIMIT,
-	READ_WHOLE
+	READ_WHOLE,
+	READ_BELOW_LIMIT
 } Reads;
 
 typedef struct Search
@@ -81,22 +81,13 @@ reads_of_name(const RangeTblEntry *entry, Level *level, bool limited)
 	return NOT_READ;
 }
 
-/* A query that is run for each row of another one looks rows up: a join. */
-static Reads
-reads_of_part(Query *query, Level *level, bool limited)
-{
-	Reads		reads = reads_of(&(Level) {query, level}, limited);
-
-	return reads == READ_BELOW_LIMIT && contain_vars_of_level((Node *) query, 1) ? READ_WHOLE : reads;
-}
-
 static Reads
 reads_of_entry(const RangeTblEntry *entry, Level *level, bool limited)
 {
 	if (entry->rtekind == RTE_CTE)
 		return reads_of_name(entry, level, limited);
 	if (entry->rtekind == RTE_SUBQUERY)
-		return reads_of_part(entry->subquery, level, limited);
+		return reads_of(&(Level) {entry->subquery, level}, limited);
 	return NOT_READ;
 }
 
@@ -112,13 +103,13 @@ search_expressions(Node *node, void *context)
 	{
 		Query	   *query = castNode(Query, ((SubLink *) node)->subselect);
 
-		search->reads = Max(search->reads, reads_of_part(query, search->level, false));
+		search->reads = Max(search->reads, reads_of(&(Level) {query, search->level}, false));
 		return search_expressions(((SubLink *) node)->testexpr, context);
 	}
 	return expression_tree_walker(node, search_expressions, context);
 }
 
-/* A reference to WITH is followed each time; the first whole reading ends it. */
+/* A reference to WITH is followed each time. */
 static Reads
 reads_of(Level *level, bool limited)
 {
@@ -131,11 +122,7 @@ reads_of(Level *level, bool limited)
 	limited = !takes_all(query) &&
 		(limited || is_limit(query->limitCount, false) || is_limit(query->limitOffset, true));
 	foreach(cell, query->rtable)
-	{
 		search.reads = Max(search.reads, reads_of_entry(lfirst_node(RangeTblEntry, cell), level, limited));
-		if (search.reads == READ_WHOLE)
-			return READ_WHOLE;
-	}
 	foreach(cell, query->cteList)
 	{
 		Query	   *with = castNode(Query, lfirst_node(CommonTableExpr, cell)->ctequery);
@@ -147,7 +134,7 @@ reads_of(Level *level, bool limited)
 	return search.reads;
 }
 
-/* Of a statement that rules have made several of, one that reads all rows is enough. */
+/* Of a statement that rules have made several of, one that reads the rows is enough. */
 void
 check_batch_is_read(List *queries)
 {
@@ -159,7 +146,7 @@ check_batch_is_read(List *queries)
 	if (reads == READ_BELOW_LIMIT)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("the statement reads the batch below LIMIT, OFFSET or FETCH FIRST only"),
+				 errmsg("the statement reads the batch below LIMIT, OFFSET or FETCH FIRST"),
 				 errdetail("The position moves over the whole batch, also over the rows that are left out."),
 				 errhint("Limit the rows by max_rows, as in feed_apply(name, statement, 10).")));
 	if (reads == NOT_READ)

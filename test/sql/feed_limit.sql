@@ -157,12 +157,14 @@ SELECT s AS statement, answer, unread FROM unnest(ARRAY[
     'SELECT FROM (WITH b AS (SELECT * FROM batch LIMIT 1) SELECT FROM b) AS s', 'SELECT FROM (WITH RECURSIVE r AS (SELECT n FROM batch UNION ALL SELECT n + 1 FROM r WHERE n < 9) SELECT FROM r LIMIT 1) AS s',
     'UPDATE got SET n = (SELECT n FROM batch LIMIT 1)', 'DELETE FROM got USING (SELECT * FROM batch LIMIT 1) AS b WHERE b.n = got.n',
     'MERGE INTO got USING (SELECT * FROM batch LIMIT 1) AS b ON b.n = got.n WHEN NOT MATCHED THEN INSERT VALUES (b.n)', ', b AS (SELECT * FROM batch) SELECT FROM b LIMIT 1',
-    ', b AS (SELECT * FROM batch LIMIT 1) INSERT INTO got SELECT n FROM b', ', i AS (INSERT INTO got SELECT n FROM batch LIMIT 1) SELECT 1']) AS s, outcome(format('SELECT feed_apply(''f'', %L) LIMIT 1', s));
+    ', b AS (SELECT * FROM batch LIMIT 1) INSERT INTO got SELECT n FROM b', ', i AS (INSERT INTO got SELECT n FROM batch LIMIT 1) SELECT 1',
+    'SELECT FROM batch WHERE n > (SELECT n FROM batch LIMIT 1)', '(SELECT n FROM batch LIMIT 1) UNION ALL SELECT n FROM batch', 'SELECT FROM got, LATERAL (SELECT FROM batch WHERE batch.n = got.n LIMIT 1) AS b',
+    'SELECT (SELECT b.n FROM batch AS b WHERE b.n = got.n LIMIT 1) FROM got', 'SELECT FROM (WITH b AS (SELECT * FROM batch) SELECT FROM b, LATERAL (SELECT FROM b LIMIT 1) AS c) AS s',
+    ', i AS (INSERT INTO got SELECT n FROM batch) SELECT FROM batch LIMIT 1', ', b AS (SELECT * FROM batch) SELECT FROM b UNION ALL (SELECT FROM b LIMIT 1)']) AS s, outcome(format('SELECT feed_apply(''f'', %L) LIMIT 1', s));
 SELECT s AS statement, answer, unread FROM unnest(ARRAY[
-    'SELECT FROM batch LIMIT ALL', 'SELECT FROM batch LIMIT NULL OFFSET 0', 'SELECT count(*) FROM batch LIMIT 1', 'SELECT FROM batch WHERE n > (SELECT n FROM batch LIMIT 1)', 'SELECT FROM batch, LATERAL (SELECT FROM got LIMIT 1) AS s',
-    '(SELECT n FROM batch LIMIT 1) UNION ALL SELECT n FROM batch', 'SELECT FROM got, LATERAL (SELECT FROM batch WHERE batch.n = got.n LIMIT 1) AS b', 'SELECT (SELECT b.n FROM batch AS b WHERE b.n = got.n LIMIT 1) FROM got',
-    'SELECT FROM (WITH b AS (SELECT * FROM batch) SELECT FROM b, LATERAL (SELECT FROM b LIMIT 1) AS c) AS s', 'INSERT INTO got SELECT 1 WHERE EXISTS (SELECT FROM batch)',
-    ', i AS (INSERT INTO got SELECT n FROM batch RETURNING n) SELECT FROM i LIMIT 1', ', i AS (INSERT INTO got SELECT n FROM batch) SELECT FROM batch LIMIT 1', ', b AS (SELECT * FROM batch) SELECT FROM b UNION ALL (SELECT FROM b LIMIT 1)']) AS s, outcome(format('SELECT feed_apply(''f'', %L) LIMIT 1', s));
+    'SELECT FROM batch LIMIT ALL', 'SELECT FROM batch LIMIT NULL OFFSET 0', 'SELECT count(*) FROM batch LIMIT 1', 'SELECT FROM batch, LATERAL (SELECT FROM got LIMIT 1) AS s',
+    'INSERT INTO got SELECT 1 WHERE EXISTS (SELECT FROM batch)',
+    ', i AS (INSERT INTO got SELECT n FROM batch RETURNING n) SELECT FROM i LIMIT 1']) AS s, outcome(format('SELECT feed_apply(''f'', %L) LIMIT 1', s));
 -- Nor one that does not read it at all.
 SELECT s AS statement, answer, unread FROM unnest(ARRAY[
     'SELECT 1 LIMIT 1', 'VALUES (1)', 'TABLE got', 'SELECT FROM got AS batch', 'INSERT INTO got SELECT 1', 'DELETE FROM got', 'SELECT FROM (WITH batch AS (SELECT 1) SELECT FROM batch) AS s',
