@@ -182,6 +182,66 @@ END $$;
 COMMENT ON FUNCTION inorder_internal.say_exists(text, oid) IS
 'Internal function. The error about a name that the role has for another feed.';
 
+CREATE FUNCTION inorder_internal.keep_number()
+RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    INSERT INTO inorder_internal.gone_feed AS g (name, owner, owner_name, batch, batch_origin)
+    VALUES (OLD.name, OLD.owner,
+            CASE WHEN OLD.system = inorder_internal.server_system()
+                 THEN coalesce(inorder_internal.role_name(OLD.owner), OLD.owner_name) ELSE OLD.owner_name END,
+            OLD.batch, OLD.batch_origin)
+    ON CONFLICT (name, owner, owner_name) DO UPDATE
+    SET batch = greatest(g.batch, EXCLUDED.batch), batch_origin = EXCLUDED.batch_origin;
+    RETURN OLD;
+END $$;
+COMMENT ON FUNCTION inorder_internal.keep_number() IS
+'Internal function. Trigger on feeds: keeps the number of the last batch of a feed whose name becomes free.';
+-- BEFORE, since row security asks whose feed it is.
+CREATE TRIGGER keep_number BEFORE DELETE ON inorder_internal.feed
+FOR EACH ROW WHEN (OLD.batch > 0) EXECUTE FUNCTION inorder_internal.keep_number();
+-- AFTER: with a BEFORE trigger an UPDATE would compute written_here anew.
+CREATE TRIGGER keep_number_of_name AFTER UPDATE OF name ON inorder_internal.feed
+FOR EACH ROW WHEN (OLD.batch > 0 AND OLD.name <> NEW.name) EXECUTE FUNCTION inorder_internal.keep_number();
+ALTER TABLE inorder_internal.feed ENABLE ALWAYS TRIGGER keep_number;
+ALTER TABLE inorder_internal.feed ENABLE ALWAYS TRIGGER keep_number_of_name;
+
+CREATE FUNCTION inorder_internal.continue_numbers(feed bigint)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    f inorder_internal.feed;
+    gone inorder_internal.gone_feed;
+BEGIN
+    SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
+    -- By oid a role that was renamed, by name one of before a restore.
+    SELECT * INTO gone FROM inorder_internal.gone_feed AS g
+    WHERE g.name = f.name AND (g.owner = f.owner OR g.owner_name = f.owner_name) ORDER BY g.batch DESC LIMIT 1;
+    -- A row that an older snapshot does not show is a serialization failure here.
+    INSERT INTO inorder_internal.gone_feed (name, owner, owner_name, batch) VALUES (f.name, f.owner, f.owner_name, 0)
+    ON CONFLICT DO NOTHING;
+    DELETE FROM inorder_internal.gone_feed AS g
+    WHERE g.name = f.name AND g.owner = f.owner AND g.owner_name = f.owner_name;
+    IF gone.batch IS NULL THEN
+        RETURN;
+    ELSIF inorder_internal.has_unfinished(f) THEN
+        RAISE 'another feed had the name % before, and this one has unfinished batches', quote_literal(f.name)
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = 'Consumers of that feed could finish them, since numbers would come again.',
+              HINT = 'Finish these batches first: the views feeds and feed_batches show them. Or choose another name.';
+    END IF;
+    UPDATE inorder_internal.feed AS known
+    SET batch = greatest(f.batch, gone.batch),
+        batch_origin = CASE WHEN gone.written_here AND gone.batch_origin = f.batch_origin THEN f.batch_origin END,
+        finished = CASE WHEN f.finished > gone.batch THEN f.finished ELSE 0 END
+    WHERE known.id = feed;
+END $$;
+COMMENT ON FUNCTION inorder_internal.continue_numbers(bigint) IS
+'Internal function. Let the batches of a feed have higher numbers than those of feeds that its owner had under its '
+'name: a consumer of one of these could finish them otherwise.';
+
 CREATE FUNCTION inorder_internal.create_feed(
     feed_name text, caller oid, relation regclass, from_position @extschema@.feed_position, whole_transactions boolean,
     partition_by name, shares int
@@ -189,11 +249,16 @@ CREATE FUNCTION inorder_internal.create_feed(
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    feed bigint;
 BEGIN
     PERFORM inorder_internal.sweep();
-    PERFORM inorder_internal.drop_feed(f.id, caller) FROM inorder_internal.feed AS f
-    WHERE f.name = feed_name AND f.owner = caller AND f.system = inorder_internal.server_system()
-      AND NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation);
+    FOR feed IN SELECT f.id FROM inorder_internal.feed AS f
+                WHERE f.name = feed_name AND f.owner = caller AND f.system = inorder_internal.server_system()
+                  AND NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation) LOOP
+        RAISE WARNING 'discarding unfinished batches of feed %, whose table was dropped', quote_literal(feed_name);
+        PERFORM inorder_internal.drop_feed(feed, caller);
+    END LOOP;
     INSERT INTO inorder_internal.feed (id, name, owner, owner_name, system, relation, position, batch_origin,
                                        whole_transactions, shared_by)
     VALUES (inorder_internal.new_id(), feed_name, caller, inorder_internal.role_name(caller),
@@ -201,7 +266,9 @@ BEGIN
             create_feed.whole_transactions,
             CASE WHEN partition_by IS NOT NULL
                  THEN inorder_internal.new_share_key(create_feed.relation, partition_by::text,
-                                                     coalesce(shares, 16)) END);
+                                                     coalesce(shares, 16)) END)
+    RETURNING id INTO feed;
+    PERFORM inorder_internal.continue_numbers(feed);
 EXCEPTION WHEN unique_violation THEN
     PERFORM inorder_internal.say_exists(feed_name, caller);
 END $$;
@@ -255,6 +322,7 @@ BEGIN
         RAISE 'must be owner of feed %', quote_literal(f.name) USING ERRCODE = 'insufficient_privilege';
     END IF;
     UPDATE inorder_internal.feed AS known SET name = new_name WHERE known.id = feed;
+    PERFORM inorder_internal.continue_numbers(feed);
 EXCEPTION WHEN unique_violation THEN
     PERFORM inorder_internal.say_exists(new_name, f.owner);
 END $$;
@@ -384,7 +452,7 @@ BEGIN
               DETAIL = CASE WHEN NOT pending IS NULL THEN format('The unfinished one is %s.', last_batch)
                             WHEN last_batch = 0 THEN 'There was none yet.'
                             WHEN last_batch = finished THEN format('The last one was %s, and it is finished.', finished)
-                            ELSE format('The last one was %s, which feed_seek() discarded or a worker finished.',
+                            ELSE format('The last one was %s, which was discarded, or finished by a worker.',
                                          last_batch) END,
               HINT = 'The rows of a batch that was forgotten, or that a promotion or a restore took back, come again '
                      'in another batch.';
@@ -626,7 +694,8 @@ Requires SELECT on the table and USAGE on its schema; ownership if it is not ena
 'role that creates it. Range: name 1 to 200 characters; shares 1 to 1024, 16 if null, only with partition_by. Errors: '
 'duplicate_object, invalid_parameter_value (name, start, shares), insufficient_privilege, undefined_column and '
 'object_not_in_prerequisite_state (order_column, partition_by), feature_not_supported (whole_transactions with '
-'order_column or partition_by), and those of feed_enable.';
+'order_column or partition_by), serialization_failure in REPEATABLE READ and SERIALIZABLE if a feed of the name was '
+'dropped or renamed since the snapshot, and those of feed_enable.';
 
 CREATE FUNCTION @extschema@.feed_drop(name text, owner regrole DEFAULT NULL)
 RETURNS void
@@ -640,9 +709,12 @@ CREATE FUNCTION @extschema@.feed_rename(name text, new_name text, owner regrole 
 RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_rename(text, text, regrole) IS
-'Rename a feed of the current role, or of the given owner. Position, unfinished batch and grants stay.
+'Rename a feed of the current role, or of the given owner. Position, unfinished batch and grants stay. Under '
+'a name that was used before, later batches have higher numbers than those of that time.
 Owner of the feed only. Range: new_name 1 to 200 characters. Errors: undefined_object, '
-'duplicate_object, insufficient_privilege, null_value_not_allowed, invalid_parameter_value.';
+'duplicate_object, insufficient_privilege, null_value_not_allowed, invalid_parameter_value, '
+'object_not_in_prerequisite_state (a name used before, and unfinished batches), serialization_failure as '
+'feed_create.';
 
 CREATE FUNCTION @extschema@.feed_grant(name text, to_role regrole, owner regrole DEFAULT NULL)
 RETURNS void
@@ -741,7 +813,8 @@ COMMENT ON FUNCTION @extschema@.feed_next_batch(text, int, regrole) IS
 'sink that stores the last number receives every row exactly once. Other sessions get an error until the session that '
 'has the batch ends.
 Numbers count from 1 without gaps. After a promotion, a recovery to an earlier point, pg_upgrade or a restore they '
-'continue at the microseconds since 1970, so that no number is used twice. Range: max_rows 1 to 2147483647, ignored '
+'continue at the microseconds since 1970, so that no number is used twice; under a name that its owner has used before '
+'they continue where they were. Range: max_rows 1 to 2147483647, ignored '
 'while a batch is unfinished. Errors as feed_read; and object_in_use if another session has the unfinished batch.';
 
 CREATE FUNCTION @extschema@.feed_batch_rows(

@@ -13,7 +13,7 @@ BEGIN
     FOREACH granted IN ARRAY ARRAY[
         'USAGE ON SCHEMA inorder_internal',
         'SELECT, INSERT ON inorder_internal.feed_table, inorder_internal.feed, inorder_internal.worker_batch, '
-        'inorder_internal.counted_table',
+        'inorder_internal.counted_table, inorder_internal.gone_feed',
         'EXECUTE ON FUNCTION inorder_internal.is_written_here(anyelement)'] LOOP
         EXECUTE format('GRANT %s TO %s, pg_database_owner', granted, owner);
     END LOOP;

@@ -136,6 +136,23 @@ COMMENT ON COLUMN inorder_internal.feed.written_here IS
 'whether the extension wrote the position here; otherwise a restore did, and the feed cannot move until '
 'feed_rebase() or feed_seek()';
 
+CREATE TABLE inorder_internal.gone_feed (
+    name text NOT NULL,
+    owner oid NOT NULL,
+    owner_name name NOT NULL,
+    batch bigint NOT NULL CHECK (batch >= 0),
+    batch_origin text,
+    written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(batch)) STORED,
+    PRIMARY KEY (name, owner, owner_name)
+);
+COMMENT ON TABLE inorder_internal.gone_feed IS
+'Names whose feeds were dropped or renamed after they returned batches: see continue_numbers().';
+COMMENT ON COLUMN inorder_internal.gone_feed.owner IS 'role that owned the feed: see role_ref';
+COMMENT ON COLUMN inorder_internal.gone_feed.batch IS 'number of the last batch under this name';
+COMMENT ON COLUMN inorder_internal.gone_feed.batch_origin IS 'as in the feed';
+COMMENT ON COLUMN inorder_internal.gone_feed.written_here IS
+'whether the extension wrote the number here; after a restore higher ones may have been assigned elsewhere';
+
 CREATE TABLE inorder_internal.worker_batch (
     feed bigint NOT NULL,
     number bigint NOT NULL CHECK (number <> 0),

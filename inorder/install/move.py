@@ -186,7 +186,7 @@ def restore(target: Target, kept: state.State, after: Installed) -> None:
     Once for each table, as feed_rebase() reads all of it if its index is a BRIN index.
     """
     stamps = state.expected(target, kept, after.edition)
-    for table in ("feed_table", "feed", "worker_batch", "counted_table"):
+    for table in ("feed_table", "feed", "worker_batch", "counted_table", "gone_feed"):
         state.put(target, kept, after.schema, table, stamps)
     for relation in kept.relations("feed_table"):
         call(target, after, "feed_rebase", relation)

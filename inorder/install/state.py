@@ -16,7 +16,7 @@ from inorder.install.target import Target
 
 Rows = list[dict[str, str | None]]
 Stamps = Mapping[str, Sequence[int]]
-TABLES = ("feed_table", "feed", "worker_batch", "counted_table", "count_part")
+TABLES = ("feed_table", "feed", "worker_batch", "counted_table", "count_part", "gone_feed")
 TABLE_COLUMNS = ("relation", "part")
 
 # A position or batch, with the members at one place, under the new stamps.
@@ -85,6 +85,8 @@ def columns(target: Target, table: str) -> dict[str, str]:
 
 def take(target: Target, keeps_expressions: bool) -> State:
     """The state of the edition that is there; the tables are locked. That of dropped tables is left out."""
+    # Their numbers stay.
+    target.run("DELETE FROM inorder_internal.feed WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation)")
     found = {}
     generated = frozenset(
         row["relation"] for row in target.rows("install_stamps") if row["is_generated"] and keeps_expressions
@@ -93,10 +95,11 @@ def take(target: Target, keeps_expressions: bool) -> State:
         # A table by its oid, and anything else as it is written.
         shown = [sql.SQL("{0}::oid::text" if name in TABLE_COLUMNS else "{0}::text").format(sql.Identifier(name))
                  for name in columns(target, table)]  # fmt: skip
-        statement = sql.SQL(
-            "SELECT {} FROM inorder_internal.{} AS s WHERE EXISTS (SELECT FROM pg_class AS c WHERE c.oid = s.relation)"
-        ).format(sql.SQL(", ").join(shown), sql.Identifier(table))
         names = list(columns(target, table))
+        exists = "EXISTS (SELECT FROM pg_class AS c WHERE c.oid = s.relation)" if "relation" in names else "true"
+        statement = sql.SQL("SELECT {} FROM inorder_internal.{} AS s WHERE {}").format(
+            sql.SQL(", ").join(shown), sql.Identifier(table), sql.SQL(exists)
+        )
         rows = target.connection.execute(statement).fetchall()
         found[table] = [dict(zip(names, [None if v is None else str(v) for v in row], strict=True)) for row in rows]
     return State(found, stamps(target), stamps(target, "placed"), generated)

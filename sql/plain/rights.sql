@@ -87,6 +87,7 @@ GRANT EXECUTE ON FUNCTION inorder_internal.is_gone(regclass) TO PUBLIC;
 
 ALTER TABLE inorder_internal.feed_table ENABLE ROW LEVEL SECURITY;
 ALTER TABLE inorder_internal.feed ENABLE ROW LEVEL SECURITY;
+ALTER TABLE inorder_internal.gone_feed ENABLE ROW LEVEL SECURITY;
 ALTER TABLE inorder_internal.worker_batch ENABLE ROW LEVEL SECURITY;
 ALTER TABLE inorder_internal.share_worker ENABLE ROW LEVEL SECURITY;
 ALTER TABLE inorder_internal.counted_table ENABLE ROW LEVEL SECURITY;
@@ -119,6 +120,18 @@ CREATE POLICY move ON inorder_internal.feed FOR UPDATE
 CREATE POLICY remove ON inorder_internal.feed FOR DELETE
     USING (inorder_internal.is_role(inorder_internal.caller(), owner, owner_name, system)
            OR inorder_internal.owns(inorder_internal.caller(), relation));
+
+-- What a role writes here matters to feeds of its own; and who may drop a feed of another role keeps its number.
+CREATE POLICY look ON inorder_internal.gone_feed FOR SELECT
+    USING (EXISTS (SELECT FROM pg_roles AS r WHERE (r.oid = owner OR r.rolname = owner_name)
+                                               AND pg_has_role(inorder_internal.caller(), r.oid, 'USAGE')));
+CREATE POLICY own ON inorder_internal.gone_feed
+    USING (pg_get_userbyid(owner) = owner_name AND pg_has_role(inorder_internal.caller(), owner, 'USAGE')
+           OR EXISTS (SELECT FROM inorder_internal.feed AS f
+                      WHERE f.name = gone_feed.name AND f.owner = gone_feed.owner
+                        AND gone_feed.owner_name IN (f.owner_name, pg_get_userbyid(f.owner))
+                        AND (inorder_internal.is_role(inorder_internal.caller(), f.owner, f.owner_name, f.system)
+                             OR inorder_internal.owns(inorder_internal.caller(), f.relation))));
 
 -- Who sees a feed sees what is not finished of it.
 CREATE POLICY look ON inorder_internal.worker_batch FOR SELECT

@@ -36,8 +36,12 @@ SELECT {x}.feed_wait('o'::text, '0'::interval, NULL::regrole);
 SELECT {x}.feed_wait_after('public.events'::regclass,
                            {x}.feed_start('public.events'::regclass, 'now'::text, NULL::name), '0'::interval);
 SELECT {x}.feed_next_batch('o'::text, 1::int, NULL::regrole);
-SELECT * FROM {x}.feed_batch_rows('o'::text, 1::bigint, null::public.old, NULL::regrole);
-SELECT {x}.feed_finish_batch('o'::text, 1::bigint, NULL::regrole, NULL::bigint);
+SELECT * FROM {x}.feed_batch_rows('o'::text,
+    (SELECT f.unfinished_batch FROM {x}.feeds AS f WHERE f.name OPERATOR(pg_catalog.=) 'o'::text),
+    null::public.old, NULL::regrole);
+SELECT {x}.feed_finish_batch('o'::text,
+    (SELECT f.unfinished_batch FROM {x}.feeds AS f WHERE f.name OPERATOR(pg_catalog.=) 'o'::text),
+    NULL::regrole, NULL::bigint);
 INSERT INTO public.events (n) VALUES (5), (6);
 SELECT {x}.feed_fail_batch('a'::text, b.batch, b.token, 'no'::text, '0'::interval, NULL::regrole)
 FROM {x}.feed_take_batch('a'::text, 'w'::text, 1::int, '1 min'::interval, 1::int, NULL::regrole) AS b;
@@ -240,7 +244,7 @@ def test_default_privileges_give_nothing_away(attacked: Cluster) -> None:
             execute(admin, f"ALTER DEFAULT PRIVILEGES GRANT ALL ON {kind} TO mallory, PUBLIC")
         execute(admin, "CREATE EXTENSION inorder")
         with connect(f"{dsn} user=mallory") as mallory:
-            for table in ("feed", "feed_table", "counted_table", "count_part"):
+            for table in ("feed", "gone_feed", "feed_table", "counted_table", "count_part"):
                 assert refusal(mallory, f"SELECT FROM inorder_internal.{table}") == "42501"
             assert value(mallory, "SELECT has_schema_privilege('inorder_internal', 'USAGE')") is False
 

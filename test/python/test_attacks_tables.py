@@ -339,7 +339,7 @@ def test_a_guest_can_put_nothing_into_the_state(attacked: Cluster) -> None:
                 "CREATE TEMP VIEW v AS SELECT 1 AS id",
                 "CREATE TEMP TABLE t (id uuid PRIMARY KEY DEFAULT public.uuid_xact_nextval())",
             )
-            for table in ("feed", "feed_table", "counted_table", "count_part"):
+            for table in ("feed", "gone_feed", "feed_table", "counted_table", "count_part"):
                 for statement in (
                     "TABLE {}",
                     "INSERT INTO {} DEFAULT VALUES",

@@ -149,6 +149,21 @@ def test_code_of_other_roles_is_not_run(moved: tuple[Tool, Connection, str], way
     assert "this would run functions of other roles" in refused and "of role edition_reader" in refused
 
 
+def test_numbers_of_feeds_that_are_gone(moved: tuple[Tool, Connection, str]) -> None:
+    """They do not come again: of a feed that was dropped, and of one whose table was, which nobody has noticed yet."""
+    tool, c, other = moved
+    rows(c, "CREATE TABLE again (LIKE events INCLUDING ALL)", "INSERT INTO again (n) VALUES (1)")
+    for name in ("dropped", "of a table"):
+        rows(c, f"SELECT feed_create('{name}', 'again')")
+        rows(c, f"SELECT feed_finish_batch('{name}', feed_next_batch('{name}'))")
+    rows(c, "SELECT feed_drop('dropped')", "DROP TABLE again")
+    tool.install_to_read("--move", "--edition", other)
+    for name in ("dropped", "of a table", "new"):
+        rows(c, f"SELECT feed_create('{name}', 'events')")
+        ((number,),) = rows(c, f"SELECT feed_next_batch('{name}')")
+        assert number == 1 if name == "new" else isinstance(number, int) and number > 1, name
+
+
 def test_names_with_a_percent_sign(moved: tuple[Tool, Connection, str]) -> None:
     """Of a table and a column that keep a position."""
     tool, c, other = moved

@@ -13,6 +13,9 @@ BESIDE = "Callers read a row that is a result beside others by its name."
 ALLOWED: dict[tuple[str, str], str] = {
     ("inorder_internal.describe_new(regclass,name)", 'composite OUT variable "t"'): BESIDE,
     ("inorder_internal.leave_out_others()", 'record "new" has no field "owner_name"'): "for the trigger on feeds only",
+    ("inorder_internal.leave_out_others()", 'record "new" has no field "owner"'): "for the trigger on names only",
+    ("inorder_internal.leave_out_others()", 'record "new" has no field "system"'): "for the trigger on feeds only",
+    ("inorder_internal.leave_out_others()", 'record "new" has no field "relation"'): "for the triggers on tables only",
     ("inorder_internal.leave_out_others()", 'record "new" has no field "feed"'): "for the trigger on batches only",
     ("inorder_internal.describe_restored(regclass,bigint)", 'composite OUT variable "t"'): BESIDE,
     ("inorder_internal.feed_state(bigint,oid,boolean,boolean)", 'composite OUT variable "t"'): BESIDE,

@@ -109,6 +109,8 @@ def outcomes(fresh: Connection, settings: dict[str, str]) -> list[tuple[str, obj
     """What each step said to a session with a setting, and where it only reads, to one without as well."""
     with connect(fresh.info.dsn) as plain, connect(fresh.info.dsn) as odd:
         plain.execute(TABLES.encode())
+        plain.execute("SELECT inorder_internal.sweep()")
+        plain.execute("DELETE FROM inorder_internal.gone_feed")  # so that batches have the same numbers
         said: list[object] = []
         odd.add_notice_handler(lambda notice: said.append(notice.message_primary))
         for name, value in settings.items():

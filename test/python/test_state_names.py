@@ -138,6 +138,10 @@ def test_who_installed_it_restores_what_is_its_own(others: Connection) -> None:
     for name, system in (("alice", HERE), ("alice", "'elsewhere'"), ("mallory", HERE)):
         execute(others, INSERT_FEED.format(name=name, system=system))
     assert rows(others, before) == was
+    for name, owner in (("alice", "alice"), ("alice", "mallory"), ("mallory", "alice")):
+        execute(others, f"INSERT INTO inorder_internal.gone_feed VALUES ('own', '{owner}'::regrole, '{name}', 9)")
+        assert value(others, "SELECT count(*) FROM inorder_internal.gone_feed") == (name == "mallory"), name
+    assert value(others, "SELECT owner::regrole::text FROM inorder_internal.gone_feed") == "mallory"
     execute(others, "SELECT feed_rebase('theirs')")
     assert feeds_of_alice(others) == [("audit",), ("own",)]
     execute(others, "INSERT INTO parts (n) VALUES (1)", "SET ROLE mallory", "CREATE TABLE more (id uuid)",

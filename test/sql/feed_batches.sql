@@ -1,4 +1,5 @@
 -- Batches of workers: several of one feed at once, each with a token; returned, set aside, discarded.
+DELETE FROM inorder_internal.gone_feed;  -- numbers of other tests
 \set SHOW_CONTEXT never
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 SELECT feed_create('f', 'events');

@@ -1,4 +1,5 @@
 -- feed_wait returns what a read would find; that it is woken is in test/python/test_feed_wait.py.
+DELETE FROM inorder_internal.gone_feed;  -- numbers of other tests
 \set SHOW_CONTEXT never
 CREATE TABLE waited (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 SELECT feed_create('f', 'waited');

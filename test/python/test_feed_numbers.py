@@ -1,0 +1,189 @@
+"""No number of a batch comes again under a name: who had a feed of this name would finish rows unread."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from inorder.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
+
+from conftest import scalar
+from ground import PLAIN, run, state
+from restoring import copy, dsn_of
+
+pytestmark = [pytest.mark.server, pytest.mark.editions]
+
+ABSENT = "22023"  # invalid_parameter_value: no such unfinished batch
+UNFINISHED = "55000"  # object_not_in_prerequisite_state
+SNAPSHOT = "40001"  # serialization_failure
+RESTORED = 10**15  # microseconds since 1970, from 2001 on
+NEXT = "SELECT feed_next_batch('{}')"
+GONE = "SELECT count(*) FROM inorder_internal.gone_feed"
+
+
+def batch(connection: Connection, feed: str = "z", finish: bool = True) -> int:
+    """The number of a batch with one new row."""
+    run(connection, "INSERT INTO t (n) VALUES (1)")
+    number = scalar(connection, NEXT.format(feed))
+    assert isinstance(number, int)
+    if finish:
+        run(connection, f"SELECT feed_finish_batch('{feed}', {number})")
+    return number
+
+
+@pytest.fixture
+def used(fresh: Connection) -> Connection:
+    """A database in which feed z has returned batches 1 to 3."""
+    run(fresh, PLAIN.replace("note int", "note text DEFAULT current_user"), "SELECT feed_create('z', 't', 'now')")
+    assert [batch(fresh) for _ in range(3)] == [1, 2, 3]
+    assert scalar(fresh, GONE) == 0
+    return fresh
+
+
+def goes_on(connection: Connection, number: int) -> None:
+    """Feed z begins with this number, and the numbers before it finish nothing."""
+    assert batch(connection, finish=False) == number
+    for old in range(1, number) if number < 10 else (1, 2, 3):
+        assert state(connection, f"SELECT feed_finish_batch('z', {old})") == ABSENT
+    run(connection, f"SELECT feed_finish_batch('z', {number})")
+    assert scalar(connection, GONE + " WHERE name = 'z'") == 0
+
+
+def test_a_feed_that_was_dropped(used: Connection) -> None:
+    """Again and again, also if it returned no batch in between. Another name begins with 1."""
+    for number in (4, 5):
+        run(used, "SELECT feed_drop('z')", "SELECT feed_create('z', 't', 'now')", "SELECT feed_drop('z')")
+        run(used, "SELECT feed_create('z', 't', 'now')")
+        goes_on(used, number)
+    run(used, "SELECT feed_create('y', 't', 'now')")
+    assert batch(used, "y") == 1
+
+
+@pytest.mark.parametrize("unfinished", ["none", "pending", "worker's"])
+def test_a_table_that_was_made_again(used: Connection, unfinished: str) -> None:
+    """With a warning, if batches are discarded."""
+    said: list[str] = []
+    used.add_notice_handler(lambda notice: said.append(str(notice.message_primary)))
+    number = 4 if unfinished == "none" else 5
+    if unfinished == "pending":
+        assert batch(used, finish=False) == 4
+    elif unfinished == "worker's":
+        run(used, "INSERT INTO t DEFAULT VALUES")
+        assert scalar(used, "SELECT batch FROM feed_take_batch('z', 'w')") == 4
+    run(used, "DROP TABLE t", PLAIN, "SELECT feed_create('z', 't')")
+    warning = "discarding unfinished batches of feed 'z', whose table was dropped"
+    assert said == ([] if unfinished == "none" else [warning])
+    goes_on(used, number)
+
+
+def test_a_name_that_is_free_again(used: Connection) -> None:
+    """The feed takes its numbers along; the next feed of its old name goes on above them."""
+    run(used, "SELECT feed_rename('z', 'y')", "SELECT feed_create('z', 't', 'now')")
+    goes_on(used, 4)
+    assert batch(used, "y") == 4
+    run(used, "SELECT feed_drop('z')", "SELECT feed_create('x', 't', 'now')")
+    assert batch(used, "x") == 1
+    run(used, "SELECT feed_rename('x', 'z')")
+    goes_on(used, 5)
+    run(used, "SELECT feed_rename('z', 'x')", "SELECT feed_rename('x', 'z')")
+    assert batch(used) == 6
+
+
+@pytest.mark.parametrize("take", [NEXT, "SELECT batch FROM feed_take_batch('{}', 'w')"], ids=["pending", "worker's"])
+def test_unfinished_batches_keep_their_numbers(used: Connection, take: str) -> None:
+    """So their feed cannot be renamed to a name whose consumers may know these."""
+    run(used, "SELECT feed_drop('z')", "SELECT feed_create('y', 't', 'now')", "INSERT INTO t DEFAULT VALUES")
+    assert scalar(used, take.format("y")) == 1
+    assert state(used, "SELECT feed_rename('y', 'z')") == UNFINISHED
+    run(used, "SELECT feed_rename('y', 'x')", "SELECT feed_seek('x', 'now')", "SELECT feed_rename('x', 'z')")
+    goes_on(used, 4)
+
+
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+@pytest.mark.parametrize("gone", ["SELECT feed_drop('z')", "SELECT feed_rename('z', 'y')"], ids=["drop", "rename"])
+def test_an_older_snapshot(cluster: Cluster, used: Connection, level: str, gone: str) -> None:
+    """It does not show that the name was used, and gets no feed of this name."""
+    with connect(f"{cluster.dsn} dbname={used.info.dbname}") as other:
+        run(other, f"BEGIN ISOLATION LEVEL {level}")
+        assert scalar(other, GONE) == 0
+        run(used, gone)
+        assert state(other, "SELECT feed_create('z', 't', 'now')") == SNAPSHOT
+        run(other, "ROLLBACK", f"BEGIN ISOLATION LEVEL {level}", "SELECT feed_create('z', 't', 'now')", "COMMIT")
+    goes_on(used, 4)
+
+
+@pytest.fixture
+def roles(cluster: Cluster, used: Connection) -> Iterator[Connection]:
+    """Two more, who read the table."""
+    names = "numbers_one, numbers_two"
+    run(used, "DROP ROLE IF EXISTS numbers_one, numbers_two, numbers_new",
+        "CREATE ROLE numbers_one", "CREATE ROLE numbers_two", f"GRANT ALL ON t TO {names}")  # fmt: skip
+    yield used
+    run(used, "RESET ROLE", "DROP OWNED BY numbers_two", "DROP TABLE IF EXISTS t")
+    run(used, "DROP ROLE IF EXISTS numbers_one, numbers_two, numbers_new")
+
+
+def feed_of(connection: Connection, role: str) -> int:
+    """The number of the first batch of a new feed z of this role."""
+    run(connection, "RESET ROLE", f"SET ROLE {role}", "SELECT feed_create('z', 't', 'now')")
+    return batch(connection)
+
+
+def test_names_are_those_of_a_role(roles: Connection) -> None:
+    """Each role has its own numbers. The owner of a table drops feeds of others, whose numbers stay.
+
+    So they do if the role gets another name.
+    """
+    assert feed_of(roles, "numbers_one") == 1
+    run(roles, "RESET ROLE", "SELECT feed_drop('z')", "ALTER TABLE t OWNER TO numbers_two")
+    assert feed_of(roles, "numbers_two") == 1
+    run(roles, "SELECT feed_drop('z', 'numbers_one')")
+    assert feed_of(roles, "numbers_one") == 2
+    run(roles, "SELECT feed_drop('z')", "RESET ROLE", "ALTER ROLE numbers_one RENAME TO numbers_new")
+    assert feed_of(roles, "numbers_new") == 3
+    run(roles, "RESET ROLE")
+    assert feed_of(roles, str(scalar(roles, "SELECT session_user"))) == 4
+
+
+def test_a_forged_row(roles: Connection, edition_name: str) -> None:
+    """In C roles write no state. In the SQL edition one may write what matters to its own feeds only."""
+    assert feed_of(roles, "numbers_one") == 1
+    forged = (
+        "INSERT INTO inorder_internal.gone_feed (name, owner, owner_name, batch) VALUES ('{}', '{}'::regrole, '{}', 9)"
+    )
+    names = ("numbers_one", "numbers_two")
+    run(roles, "RESET ROLE", "SET ROLE numbers_two")
+    allowed = [(owner, name) for owner in names for name in names
+               if state(roles, forged.format("z", owner, name)) == ""]  # fmt: skip
+    assert allowed == ([("numbers_two", "numbers_two")] if edition_name == "sql" else [])
+    run(roles, "RESET ROLE", "SET ROLE numbers_one", "SELECT feed_drop('z')", "RESET ROLE", "SET ROLE numbers_two")
+    if edition_name == "sql":
+        for change in ("gone_feed SET batch = 0", "gone_feed SET name = 'x'", "removable_gone_feed SET removed = true"):
+            changed = roles.execute(f"UPDATE inorder_internal.{change} WHERE batch = 1".encode())
+            assert changed.rowcount == 0, change
+    number = feed_of(roles, "numbers_two")
+    assert number > RESTORED if edition_name == "sql" else number == 1
+    assert feed_of(roles, "numbers_one") == 2
+
+
+@pytest.mark.parametrize("form", ["plain", "custom"])
+def test_dump_and_restore(cluster: Cluster, used: Connection, tmp_path: Path, form: str) -> None:
+    """Batches that the other database has returned since are not known: the numbers go on above any of them."""
+    run(used, "SELECT feed_drop('z')")
+    copy(cluster, used.info.dbname, cluster, "numbers_copy", form, tmp_path)
+    with connect(dsn_of(cluster, "numbers_copy")) as restored:
+        assert scalar(restored, GONE) == 1
+        run(
+            restored,
+            "ALTER TABLE t RENAME TO old",
+            PLAIN,
+            "SELECT feed_create('z', 't')",
+            "SELECT feed_create('y', 't')",
+        )
+        assert batch(restored, "y") == 1
+        number = batch(restored)  # as other feeds of a restored database
+        assert number > RESTORED
+        run(restored, "SELECT feed_drop('z')", "SELECT feed_create('z', 't')")
+        assert batch(restored) == number + 1
+    with connect(cluster.dsn) as admin:
+        run(admin, "DROP DATABASE numbers_copy")
