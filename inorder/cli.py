@@ -18,6 +18,7 @@ import click
 from inorder import __version__
 from inorder.errors import PIPE_CLOSED, InorderError, InputError, Terminated
 from inorder.groups import Group
+from inorder.text import lines
 
 INTERRUPTED = 130  # as a shell reports SIGINT
 TERMINATED = 143
@@ -144,7 +145,7 @@ def main() -> NoReturn:
     try:
         cli(prog_name="inorder", standalone_mode=False)  # not "python -m inorder", whose completion nobody asks for
     except InorderError as error:
-        click.echo(f"inorder: {error}", err=True)
+        click.echo(f"inorder: {lines(str(error))}", err=True)
         sys.exit(error.exit_code)
     except click.ClickException as error:
         error.show()
@@ -155,7 +156,7 @@ def main() -> NoReturn:
     except Exception as error:
         if not isinstance(error, (OSError, *server_errors())):
             raise
-        click.echo(f"inorder: {error}", err=True)
+        click.echo(f"inorder: {lines(str(error))}", err=True)
         sys.exit(1)
     except Terminated:
         click.echo("inorder: terminated", err=True)

@@ -11,6 +11,7 @@ from inorder.database import connect_as_user, query
 from inorder.errors import InorderError, InputError
 from inorder.patience import patiently
 from inorder.stream import Rows, Stream
+from inorder.text import one_line
 
 OTHER_ORIGIN = "this position is of another server or timeline"
 
@@ -32,7 +33,8 @@ def absence(database: str, other: tuple[object, ...] | None) -> str:
     if other is None:
         return f"the database '{database}' has no extension inorder; HINT: CREATE EXTENSION inorder, or inorder install"
     return (
-        f"the SQL edition of inorder in schema {other[0]} of database '{database}' belongs to role '{other[1]}'\n"
+        f"the SQL edition of inorder in schema {one_line(str(other[0]))} of database '{database}' belongs to role "
+        f"'{one_line(str(other[1]))}'\n"
         "HINT: Let the owner of the database install it. Who owns it can change what its functions do: so it is called "
         "only if that is a superuser, the owner of the database, or the current role."
     )
@@ -204,9 +206,10 @@ def explained(error: psycopg.Error, acceptance: str = "--accept-origin") -> Inor
     The acceptance is the option by which another origin is accepted.
     """
     diagnosis = error.diag
-    message = diagnosis.message_primary or first_line(error)
+    message = one_line(diagnosis.message_primary or first_line(error))
     for label, text in (("DETAIL", diagnosis.message_detail), ("HINT", diagnosis.message_hint)):
-        message += f"\n{label}:  {text}" if text else ""
+        # Names in it may have line ends, too: no line is the tool's but those that begin with a word.
+        message += f"\n{label}:  " + text.replace("\n", "\n  ") if text else ""
     if diagnosis.message_primary == OTHER_ORIGIN:
         message += f"\nThat is what {acceptance} does, once. After a dump was restored, see feed_rebase() first."
     failed = error.sqlstate is None or error.sqlstate.startswith((*FAILURES, *PASSING))
@@ -215,4 +218,4 @@ def explained(error: psycopg.Error, acceptance: str = "--accept-origin") -> Inor
 
 def first_line(error: BaseException) -> str:
     """What a message begins with."""
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+    return one_line(str(error).strip().partition("\n")[0]) or type(error).__name__

@@ -4,6 +4,7 @@ import click
 
 from inorder.errors import InputError
 from inorder.prepare.command import MOST_TRIES
+from inorder.text import lines
 from inorder.units import parse_duration
 
 
@@ -42,6 +43,6 @@ def citus(
     plan = Plan(table, column, parse_duration(lock_timeout, "--lock-timeout"), tries, undo, dry_run, dsn)
     if every is not None:
         repeat(plan, parse_duration(every, "--every"))
-    done = run(plan, click.echo if dry_run else lambda text: click.echo(text, err=True))
+    done = run(plan, click.echo if dry_run else lambda text: click.echo(lines(text), err=True))
     if not dry_run:
         click.echo(f"{table}: {done} shards are {'not guarded' if undo else 'readable'}")

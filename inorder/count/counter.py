@@ -7,6 +7,7 @@ from psycopg import sql
 
 from inorder.database import query
 from inorder.session import Session, Table
+from inorder.text import one_line
 
 TABLE = "{table}::pg_catalog.oid::pg_catalog.regclass"
 SHOW = sql.SQL(f"SELECT {{inorder}}.exact_count({TABLE})")
@@ -34,7 +35,7 @@ class Counter:
     def fold(self) -> None:
         """Take new rows into the stored number, and say so."""
         if rows := self.ask(FOLD):
-            click.echo(f"{datetime.now():%Y-%m-%d %H:%M:%S}  {self.table.quoted}  +{rows:,} rows", err=True)
+            click.echo(f"{datetime.now():%Y-%m-%d %H:%M:%S}  {one_line(self.table.quoted)}  +{rows:,} rows", err=True)
 
     def cron(self, schedule: str) -> str:
         """The statement that lets pg_cron fold."""

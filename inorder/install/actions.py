@@ -64,9 +64,10 @@ def check_owner(offer: Offer) -> None:
     """An error if what is there may be of anybody: nothing of it is called, and nothing says that it is inorder."""
     if offer.installed is not None and not offer.is_trusted_owner:
         raise InputError(
-            f"what looks like {offer.installed} belongs to role '{offer.installed.owner}', which need not be trusted\n"
+            f"what looks like {offer.installed} belongs to role '{one_line(offer.installed.owner)}', "
+            "which need not be trusted\n"
             "HINT: connect as that role; or, if it is not inorder, let the owner of the database drop the schema "
-            f"inorder_internal and the functions of that role in schema {offer.installed.schema}"
+            f"inorder_internal and the functions of that role in schema {one_line(offer.installed.schema)}"
         )
 
 
@@ -86,20 +87,20 @@ def say_installed(target: Target, installed: Installed, asked: str | None) -> No
 def say_path(installed: Installed) -> None:
     """How functions are found without their schema."""
     if installed.schema != "public":
-        click.echo(f'HINT:  SET search_path = "$user", public, {installed.quoted};', err=True)
+        click.echo(f'HINT:  SET search_path = "$user", public, {one_line(installed.quoted)};', err=True)
 
 
 def check(target: Target, request: Request) -> None:
     """Which editions could be installed. Writes nothing. Exit code 2 if none, or not the one that was asked for."""
     with target.transaction(keep=False):
         offer = target.offer()
-    click.echo(f"database {offer.database}, PostgreSQL {offer.version}, role {offer.role}")
+    click.echo(one_line(f"database {offer.database}, PostgreSQL {offer.version}, role {offer.role}"))
     click.echo(f"installed: {offer.installed or 'no'}")
     click.echo(f"available: C extension {offer.c_version or 'no'}, SQL edition {target.version}")
     replaces = offer.installed is not None
     for kind, name in EDITIONS.items():
         problems = offer.problems(kind, replaces)
-        click.echo(f"{kind}: {name}: {'; '.join(problems) or possible(offer.installed, kind)}")
+        click.echo(one_line(f"{kind}: {name}: {'; '.join(problems) or possible(offer.installed, kind)}"))
     check_owner(offer)
     if offer.installed is None:
         chosen(offer, request.edition)
@@ -145,7 +146,7 @@ def verify(target: Target, _request: Request) -> None:
             )
         found = differences(target, offer, installed)
     for line in found.lines:
-        click.echo(line)
+        click.echo(one_line(line))
     if found.lines:
         raise InorderError(f"{installed} differs from what this version installs in {len(found.lines)} objects")
     click.echo(f"{installed} is as this version installs it: {found.compared} objects compared")

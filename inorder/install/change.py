@@ -11,6 +11,7 @@ from inorder.install.edition import made
 from inorder.install.offer import SQL, C, Installed
 from inorder.install.target import Target
 from inorder.install.update import update
+from inorder.text import listed
 
 Row = Mapping[str, Any]
 
@@ -91,7 +92,7 @@ def refuse_others(target: Target, installed: Installed, what: str) -> None:
         row["described"] for row in target.rows("install_others", schemas=schemas, names=made(target.sources))
     ]:
         raise InputError(
-            f"{what}: its schema has what is not inorder's: {', '.join(found)}\n"
+            f"{what}: its schema has what is not inorder's: {listed(found)}\n"
             "HINT: move it into another schema, or drop it"
         )
 
@@ -100,6 +101,6 @@ def refuse(dependents: Iterable[Row], kinds: tuple[str, ...], what: str) -> None
     """An error if something else depends on inorder, or something of another role."""
     items = list(dependents)
     if others := [item["described"] for item in items if item["kind"] not in kinds]:
-        raise InputError(f"{what}: these depend on it: {', '.join(others)}; HINT: drop or change them first")
+        raise InputError(f"{what}: these depend on it: {listed(others)}; HINT: drop or change them first")
     if foreign := sorted({item["relation_name"] for item in items if not item["is_owner"]}):
-        raise InputError(f"{what}: the role must own {', '.join(foreign)}, or be a member of the role that does")
+        raise InputError(f"{what}: the role must own {listed(foreign)}, or be a member of the role that does")

@@ -15,6 +15,7 @@ from inorder.errors import InorderError, InputError
 from inorder.install import change, generator, state
 from inorder.install.offer import C, Installed, Offer, chosen
 from inorder.install.target import Target
+from inorder.text import listed, one_line
 
 MOVED = ("guard", "notify", "default", "clone", "column")
 KEPT_TYPES = ("feed_position", "feed_batch")
@@ -101,7 +102,7 @@ def check_generated(
 
 def named(columns: Iterable[dict[str, Any]]) -> str:
     """Columns of tables, as a list."""
-    return ", ".join(f"{item['column_name']} of {item['relation_name']}" for item in columns)
+    return listed(f"{item['column_name']} of {item['relation_name']}" for item in columns)
 
 
 def refuse_strangers(target: Target, dependents: Iterable[dict[str, Any]], before: Installed) -> None:
@@ -109,7 +110,7 @@ def refuse_strangers(target: Target, dependents: Iterable[dict[str, Any]], befor
     relations = sorted({int(item["relation"]) for item in dependents})
     if found := [row["described"] for row in target.rows("install_strangers", relations=relations)]:
         raise InputError(
-            f"{before} cannot be moved: this would run functions of other roles: {'; '.join(found)}\n"
+            f"{before} cannot be moved: this would run functions of other roles: {listed(found, '; ')}\n"
             "HINT: let a superuser own these functions, or drop what uses them until it is moved"
         )
 
@@ -125,7 +126,9 @@ def lock(target: Target, dependents: Iterable[dict[str, Any]]) -> None:
     for relation, name in tables:
         target.run(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(sql.SQL(name)))
         if target.rows("is_locked", table=int(relation)) != [{"exists": True}]:
-            raise InorderError(f"table {name} was renamed while it was locked; nothing was changed; HINT: try again")
+            raise InorderError(
+                f"table {one_line(name)} was renamed while it was locked; nothing was changed; HINT: try again"
+            )
     for name in (*state.TABLES, "share_worker"):
         target.run(sql.SQL("LOCK TABLE inorder_internal.{} IN ACCESS EXCLUSIVE MODE").format(sql.Identifier(name)))
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from inorder.errors import InputError
+from inorder.text import one_line
 
 C, SQL = "c", "sql"
 EDITIONS = {C: "C extension", SQL: "SQL edition"}
@@ -20,7 +21,7 @@ class Installed:
     quoted: str  # the schema, as the server writes it
 
     def __str__(self) -> str:
-        return f"inorder {self.version} ({EDITIONS[self.edition]}) in schema {self.schema}"
+        return f"inorder {one_line(self.version)} ({EDITIONS[self.edition]}) in schema {one_line(self.schema)}"
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from inorder.errors import InputError
 from inorder.install import change
 from inorder.install.offer import Installed
 from inorder.install.target import Target
+from inorder.text import listed
 
 ON_TABLES = ("guard", "notify", "default", "generated", "clone")
 
@@ -20,7 +21,7 @@ def checked(target: Target, installed: Installed, drop_columns: bool) -> list[st
     change.refuse(dependents, ON_TABLES, what)
     columns = given_values(dependents)
     if kept := [item for item in columns if item["is_inherited"] or not drop_columns]:
-        names = "; ".join(f"{named(item)}: {item['kind']}, {item['definition']}" for item in kept)
+        names = listed((f"{named(item)}: {item['kind']}, {item['definition']}" for item in kept), "; ")
         raise InputError(
             f"{what}: an INSERT would store null in these columns, or fail if they are NOT NULL: {names}\n"
             "HINT: give each a default of its own (of a generated column ALTER TABLE … ALTER COLUMN … DROP EXPRESSION "
@@ -29,7 +30,7 @@ def checked(target: Target, installed: Installed, drop_columns: bool) -> list[st
     callers = target.rows("install_callers", schemas=target.own_schemas(installed))
     if used := [row["described"] for row in callers if row["is_used"]]:
         raise InputError(
-            f"{what}: functions that triggers, defaults or views of yours use call it: {', '.join(used)}\n"
+            f"{what}: functions that triggers, defaults or views of yours use call it: {listed(used)}\n"
             "HINT: change these functions, or drop them"
         )
     return lost(target, installed, columns) + [f"what {row['described']} calls of it" for row in callers]

@@ -3,6 +3,7 @@
 import click
 
 from inorder.errors import InputError
+from inorder.text import lines
 from inorder.units import parse_duration
 
 MOST_TRIES = 1000
@@ -46,5 +47,5 @@ def prepare(
         for statement in listed(plan):
             click.echo(f"{statement};")
         return
-    run(plan, lambda text: click.echo(text, err=True))
+    run(plan, lambda text: click.echo(lines(text), err=True))
     click.echo(f"{table} is {'as it was before' if undo and drop_column else 'not guarded' if undo else 'readable'}")

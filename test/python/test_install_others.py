@@ -26,6 +26,29 @@ def test_what_is_not_inorders_stays(tool: Tool, empty: Connection) -> None:
     assert rows(empty, "SELECT count(*) FROM public.events") == [(0,)]
 
 
+OBEYED = "n\x1b[31m\ninorder: removed"  # by a terminal, if a name is printed as it is
+SHOWN = r'"n\x1b[31m\ninorder: removed"'
+
+
+@pytest.mark.server
+def test_names_of_others_are_shown_on_one_line(tool: Tool, empty: Connection) -> None:
+    """In what refuses, compares and asks the server: nobody's name begins a line or sets a colour."""
+    tool.install("--edition", SQL)
+    rows(empty, "SET ROLE edition_owner", "SET search_path = public, inorder", f'CREATE TABLE inorder."{OBEYED}" ()')
+    said = [tool.install("--uninstall", "--yes", code=2), tool.run("install", "--verify").stdout.decode()]
+    rows(empty, f'DROP TABLE inorder."{OBEYED}"', f'CREATE VIEW public."{OBEYED}" AS SELECT name FROM inorder.feeds')
+    said.append(tool.install("--uninstall", "--yes", code=2))
+    rows(empty, f'DROP VIEW public."{OBEYED}"', EVENTS.replace("events", f'"{OBEYED}"'))
+    said.append(tool.run("count", f'public."{OBEYED}"').stderr.decode())
+    rows(empty, f"""SELECT feed_enable('public."{OBEYED}"')""")
+    said.append(tool.install("--uninstall", "--yes", code=2))
+    refused = tool.install("--schema", OBEYED, code=2)
+    assert r"n\x1b[31m" in refused and "\x1b" not in refused
+    for text in said:
+        assert SHOWN in text and "\x1b" not in text and "\ninorder: removed" not in text, text
+    assert len(set(said)) == len(said)
+
+
 PLANTED = (
     "CREATE SCHEMA inorder_internal", "CREATE SCHEMA inorder",
     "CREATE FUNCTION inorder_internal.sql_edition() RETURNS text LANGUAGE sql IMMUTABLE RETURN '{}'",

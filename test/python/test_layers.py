@@ -96,7 +96,7 @@ def test_an_engine_is_loaded_by_nobody_else(engine: str) -> None:
         name for name in MODULES if not is_in(name, engine) and any(is_in(other, engine) for other in IMPORTS[name])
     ]
     others = {other for name in MODULES if is_in(name, engine) for other in reached(name) if not is_in(other, engine)}
-    known = ("database", "errors", "patience", "reading", "session", "stream")
+    known = ("database", "errors", "patience", "reading", "session", "stream", "text")
     of_shards = ("citus.handover", "citus.holds", "citus.shards", "reconnect") if engine == "inorder.spark" else ()
     assert others <= {f"inorder.{name}" for name in known + of_shards}
 
