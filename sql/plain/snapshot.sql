@@ -4,16 +4,22 @@ CREATE FUNCTION inorder_internal.force_commit()
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-BEGIN
-    BEGIN
-        EXECUTE 'CLOSE inorder_commit';
-    EXCEPTION WHEN invalid_cursor_name THEN
-        NULL;
-    END;
+DECLARE
     -- The commit runs the query of a cursor WITH HOLD, when nothing of the caller is left that could undo the setting.
-    EXECUTE $_$DECLARE inorder_commit NO SCROLL CURSOR WITH HOLD FOR
-               SELECT pg_catalog.set_config('synchronous_commit', 'local', true)
-               WHERE pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) 'off'$_$;
+    -- It stays after that, so that its text says of which transaction it is.
+    query text := format($_$DECLARE inorder_commit NO SCROLL CURSOR WITH HOLD FOR
+                            SELECT pg_catalog.set_config('synchronous_commit', 'local', true)
+                            WHERE pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) 'off' -- %s$_$,
+                         pg_current_xact_id());
+    known text := (SELECT c.statement FROM pg_cursor() AS c WHERE c.name = 'inorder_commit');
+BEGIN
+    IF known = query THEN
+        -- A new one would go with a savepoint.
+        RETURN;
+    ELSIF known IS NOT NULL THEN
+        EXECUTE 'CLOSE inorder_commit';
+    END IF;
+    EXECUTE query;
 END $$;
 COMMENT ON FUNCTION inorder_internal.force_commit() IS
 'Internal function. Let the commit of this transaction flush the WAL, however synchronous_commit is set until then, in a '

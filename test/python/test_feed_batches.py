@@ -298,11 +298,13 @@ def test_rows_that_a_reader_saw_are_flushed(fresh: Connection) -> None:
     with connect(fresh.info.dsn) as writer:
         writer.execute("INSERT INTO events (n) VALUES (0)")
         writer.execute("SET synchronous_commit = off")
-        for call, begin, (first, made, last) in product(READ, begins, NOT_FLUSHED):
+        for call, begin, (first, made, last), again in product(READ, begins, NOT_FLUSHED, (False, True)):
+            lost = f"SAVEPOINT again; SELECT {made}(); ROLLBACK TO again" if again else ""
             make_callers(fresh, f"PERFORM {call};")
-            writer.execute("INSERT INTO events (n) VALUES (1)")
+            writer.execute("BEGIN; INSERT INTO events (n) VALUES (1)")
             end = scalar(writer, "SELECT pg_current_wal_insert_lsn()")
-            for text in (begin, first, f"SELECT {made}()", last, "COMMIT"):
+            writer.execute("COMMIT")
+            for text in (begin, first, f"SELECT {made}()", lost, last, "COMMIT"):
                 fresh.execute(text.encode() or b"SELECT 1")
-            assert scalar(fresh, "SELECT pg_current_wal_flush_lsn() >= %s", end), (call, begin, first, made, last)
+            assert scalar(fresh, "SELECT pg_current_wal_flush_lsn() > %s", end), (call, begin, first, made, lost, last)
             assert scalar(fresh, "SHOW synchronous_commit") == "on"
