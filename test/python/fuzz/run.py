@@ -89,10 +89,12 @@ class Mallory:
         if self.prepared and self.rng.random() < 0.05:
             self.say(f"EXECUTE {self.rng.choice(self.prepared)}", is_call=True)
             return
-        for statement in wraps.wrapped(self.rng, self.calls.any()):
-            if not self.say(statement, is_call=not statement.startswith("CLOSE")).ok:
+        call = self.calls.any()
+        sets = "feed_rows_query" in call  # which sets what the planner does in the rest of the transaction
+        for statement in wraps.wrapped(self.rng, call):
+            if not self.say(statement, is_call=not (sets or statement.startswith("CLOSE"))).ok:
                 break
-            if statement.startswith("PREPARE"):
+            if statement.startswith("PREPARE") and not sets:
                 self.prepared.append(statement.split()[1])
 
     def call_fast(self) -> None:
