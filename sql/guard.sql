@@ -214,10 +214,14 @@ BEGIN ATOMIC
     UPDATE inorder_internal.feed AS f
     SET pending.members = inorder_internal.renewed((f.pending).members, before, after)
     WHERE f.relation = table_relation AND (f.pending).transactions IS NOT NULL;
+    UPDATE inorder_internal.worker_batch AS b
+    SET batch.members = inorder_internal.renewed((b.batch).members, before, after)
+    WHERE b.relation = table_relation AND b.written_here;
 END;
 COMMENT ON FUNCTION inorder_internal.renew_members(
     regclass, @extschema@.feed_member[], @extschema@.feed_member[]) IS
-'Internal function. Store in the feeds of a table the guard by which feed_enable() replaced an intact one.';
+'Internal function. Store in the feeds of a table, and in their batches, the guard by which feed_enable() replaced an '
+'intact one.';
 
 CREATE FUNCTION inorder_internal.forget_table(relation regclass)
 RETURNS void

@@ -353,8 +353,9 @@ BEGIN
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = format('The feed stands after a key of (%s); now rows of one transaction come by (%s).',
                               array_to_string(was, ', '), array_to_string(is_now, ', ')),
-              HINT = 'Give the table that key back and read on until no transaction is read in part. Or say by '
-                     'feed_seek(name, transactions) which transactions have been read, with or without this one.';
+              HINT = 'Give the table that key back, call feed_enable(), and read on until no transaction is read in '
+                     'part and no batch is unfinished. Or say by feed_seek(name, transactions) which transactions '
+                     'have been read, with or without this one.';
     END IF;
 END $$;
 COMMENT ON FUNCTION inorder_internal.check_order(inorder_internal.feed_table, @extschema@.feed_member[], bigint) IS
