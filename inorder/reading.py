@@ -169,8 +169,6 @@ class Reader:
         question = session.statement(query("reader_rows"), table=table.oid, batch=part.batch)
         with explained_here(), in_one_snapshot(session), session.connection.transaction():
             session.connection.execute(session.statement(query("hold_tree"), table=table.identifier))
-            if session.row(query("is_locked"), table=table.oid) != (True,):
-                raise InorderError(f"table {table.quoted} was renamed while a batch of it was read: run it again")
             session.connection.execute(query("session_settings"))
             text = one_value(session, question)
             with session.connection.cursor("inorder_rows", row_factory=dict_row) as cursor:

@@ -139,7 +139,7 @@ class Session:
         """
         hold = self.statement(query("hold_type"), table=table.identifier)
         begin = self.begin("READ COMMITTED")
-        return self.sent(begin, query("session_settings"), query("tables_only"), hold, question)
+        return self.sent(begin, query("session_settings"), hold, question)
 
     def asked(self, table: Table, question: sql.Composed) -> Stream:
         """A query in a transaction of one snapshot, which is left open: what it says of a table stays so."""

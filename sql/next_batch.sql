@@ -76,8 +76,8 @@ CREATE FUNCTION inorder_internal.beyond_query(t inorder_internal.feed_table)
 RETURNS text
 LANGUAGE sql STABLE
 RETURN format('SELECT ''beyond''::pg_catalog.text AS fault, NULL::pg_catalog.oid AS member '
-              'WHERE EXISTS (SELECT FROM %s AS e WHERE e.%I OPERATOR(pg_catalog.>=) %s)',
-              (t).relation, (t).key_column,
+              'WHERE EXISTS (SELECT FROM %s WHERE e.%I OPERATOR(pg_catalog.>=) %s)',
+              inorder_internal.named((t).relation), (t).key_column,
               inorder_internal.bound(t, inorder_internal.next_transaction((t).base)));
 COMMENT ON FUNCTION inorder_internal.beyond_query(inorder_internal.feed_table) IS
 'Internal function. The probe for numbers that this server has not reached.';
@@ -86,9 +86,9 @@ CREATE FUNCTION inorder_internal.unnumbered_query(t inorder_internal.feed_table)
 RETURNS text
 LANGUAGE sql STABLE
 RETURN format('SELECT ''unnumbered''::pg_catalog.text AS fault, NULL::pg_catalog.oid AS member '
-              'WHERE EXISTS (SELECT FROM %1$s AS e WHERE e.%2$I IS NULL) '
-              'OR EXISTS (SELECT FROM %1$s AS e WHERE e.%2$I OPERATOR(pg_catalog.<) %3$s)',
-              (t).relation, (t).key_column, inorder_internal.bound(t, 0));
+              'WHERE EXISTS (SELECT FROM %1$s WHERE e.%2$I IS NULL) '
+              'OR EXISTS (SELECT FROM %1$s WHERE e.%2$I OPERATOR(pg_catalog.<) %3$s)',
+              inorder_internal.named((t).relation), (t).key_column, inorder_internal.bound(t, 0));
 COMMENT ON FUNCTION inorder_internal.unnumbered_query(inorder_internal.feed_table) IS
 'Internal function. The probe for rows that have no number, or a negative one.';
 
@@ -123,11 +123,11 @@ BEGIN
         hidden := inorder_internal.hides_rows(caller, member);
     END IF;
     IF member = relation OR NOT hidden AND inorder_internal.may_read(caller, member) THEN
-        RETURN format('ONLY %s AS e WHERE ', member);
+        RETURN format('ONLY %s WHERE ', inorder_internal.named(member));
     END IF;
     -- A role that may read a table may read its partitions through it, without privileges on these.
-    RETURN format('%s AS e WHERE e.tableoid OPERATOR(pg_catalog.=) %L::pg_catalog.oid AND (%s) AND ',
-                  relation, member::oid, inorder_internal.plain_bounds(member));
+    RETURN format('%s WHERE e.tableoid OPERATOR(pg_catalog.=) %L::pg_catalog.oid AND (%s) AND ',
+                  inorder_internal.named(relation), member::oid, inorder_internal.plain_bounds(member));
 END $$;
 COMMENT ON FUNCTION inorder_internal.part(regclass, regclass, oid) IS
 'Internal function. The source of a query that reads one partition.';

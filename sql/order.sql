@@ -231,7 +231,7 @@ RETURNS text
 LANGUAGE sql STABLE
 -- OFFSET 0 keeps the planner from the index of the order column.
 RETURN CASE WHEN (t).ordered AND numbers = int8multirange(range_merge(numbers))
-            THEN format('FROM (SELECT * FROM %s%s OFFSET 0) AS e', inorder_internal.whole_table(t),
+            THEN format('FROM (SELECT e.* FROM %s%s OFFSET 0) AS e', inorder_internal.whole_table(t),
                         inorder_internal.in_range(t, numbers))
             ELSE inorder_internal.from_ranges(t, inorder_internal.whole_table(t), numbers, ''::text) END;
 COMMENT ON FUNCTION inorder_internal.set_rows(inorder_internal.feed_table, int8multirange) IS
@@ -247,10 +247,11 @@ DECLARE
     r inorder_internal.feed_order := inorder_internal.order_of(b.resumed, b.resumed_after);
     c inorder_internal.feed_order := inorder_internal.order_of(b.cut, b.cut_after);
     -- No value is below the first of these, nor above the last.
-    wanted text := format('e.%1$I OPERATOR(pg_catalog.>=) %2$L::pg_catalog.int8 AND e.%1$I OPERATOR(pg_catalog.<=) '
+    wanted text := format('%4$se.%1$I OPERATOR(pg_catalog.>=) %2$L::pg_catalog.int8 AND e.%1$I OPERATOR(pg_catalog.<=) '
                           '%3$L::pg_catalog.int8', c.column_name,
                           greatest(r.next_value, walked_from, -9223372036854775808),
-                          least(c.next_value - 1, up_to, 9223372036854775807));
+                          least(c.next_value - 1, up_to, 9223372036854775807),
+                          inorder_internal.typed(t.relation, ARRAY[c.column_name::name]));
     walked text := inorder_internal.whole_table(t) || wanted;
 BEGIN
     IF walked_from IS NULL THEN
@@ -258,7 +259,7 @@ BEGIN
     ELSIF budget IS NULL THEN
         RETURN format('FROM %s AND %s', walked, inorder_internal.number_in(t, b.transactions));
     END IF;
-    RETURN format('FROM (SELECT * FROM %s ORDER BY e.%I LIMIT %s) AS e WHERE %s', walked, c.column_name, budget,
+    RETURN format('FROM (SELECT e.* FROM %s ORDER BY e.%I LIMIT %s) AS e WHERE %s', walked, c.column_name, budget,
                   inorder_internal.number_in(t, b.transactions));
 END $$;
 COMMENT ON FUNCTION inorder_internal.piece(
@@ -331,8 +332,9 @@ CREATE FUNCTION inorder_internal.lowest_query(
 RETURNS text
 LANGUAGE sql STABLE
 RETURN format('SELECT pg_catalog.min(e.%1$I)::pg_catalog.int8 %2$s '
-              'WHERE e.%1$I OPERATOR(pg_catalog.>=) %3$L::pg_catalog.int8',
-              order_column, inorder_internal.set_rows(t, (b).transactions), lowest);
+              'WHERE %4$se.%1$I OPERATOR(pg_catalog.>=) %3$L::pg_catalog.int8',
+              order_column, inorder_internal.set_rows(t, (b).transactions), lowest,
+              inorder_internal.typed((t).relation, ARRAY[order_column::name]));
 COMMENT ON FUNCTION inorder_internal.lowest_query(
     inorder_internal.feed_table, @extschema@.feed_batch, text, bigint) IS
 'Internal function. The query for the lowest value in a set that is not below another.';
@@ -341,7 +343,8 @@ CREATE FUNCTION inorder_internal.highest_query(t inorder_internal.feed_table, or
 RETURNS text
 LANGUAGE sql STABLE
 -- Not of a share, which may have its last row anywhere.
-RETURN format('SELECT e.%1$I::pg_catalog.int8 FROM %2$s AS e ORDER BY e.%1$I DESC LIMIT 1', order_column, (t).relation);
+RETURN format('SELECT e.%1$I::pg_catalog.int8 FROM %2$s ORDER BY e.%1$I DESC LIMIT 1', order_column,
+              inorder_internal.named((t).relation));
 COMMENT ON FUNCTION inorder_internal.highest_query(inorder_internal.feed_table, text) IS
 'Internal function. The query for the highest value in a table, which no row of a set that has ended is above.';
 

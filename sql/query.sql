@@ -2,7 +2,58 @@
 --
 -- They run with the caller's privileges, in feed_apply() also with the caller's search_path. So every name is quoted as
 -- data, a column of the table, or schema-qualified; literals have a type; and every function and operator is the
--- server's own: src/query.c refuses any other query.
+-- server's own, but feed_is_table(): src/query.c refuses any other query.
+--
+-- The name of a table may lead to another relation when a text is run: its schema can be renamed. So each text says of
+-- which row type the relation is. Of what a statement calls, the planner evaluates the functions in FROM first, before
+-- it looks at policies, indexes and partition keys; those of constants then vanish from the plan.
+
+CREATE FUNCTION inorder_internal.named(relation regclass)
+RETURNS text
+LANGUAGE sql STABLE
+-- A null of the row type is constant: the planner drops a case that is false before it looks into it. The schema is not
+-- asked of public_schema(): a function that another one calls is planned at each call of that.
+RETURN (SELECT format('%s AS e CROSS JOIN LATERAL %I.feed_is_table(CASE WHEN false THEN e.* END, '
+                      '%L::pg_catalog.oid)'::text, relation, n.nspname,
+                      (SELECT c.reltype FROM pg_class AS c WHERE c.oid = relation))
+        FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
+        WHERE p.oid = '@extschema@.xact_id(bigint)'::regprocedure::oid);
+COMMENT ON FUNCTION inorder_internal.named(regclass) IS
+'Internal function. A table as the source of a query, which is an error if its name leads to another relation.';
+
+CREATE FUNCTION inorder_internal.typed(column_name name, type_name name)
+RETURNS text
+LANGUAGE sql IMMUTABLE
+-- Arguments of polymorphic functions are not converted. The planner drops the call, since its second argument is null.
+RETURN format('pg_catalog.arrayoverlap(ARRAY[e.%I], NULL::pg_catalog.%I[]) IS NULL AND '::text, column_name, type_name);
+COMMENT ON FUNCTION inorder_internal.typed(name, name) IS
+'Internal function. A condition that always holds, before others. A query that has it is an error if the column is not '
+'of this type: otherwise casts that others made could be evaluated before feed_is_table(), in a query around it.';
+
+CREATE FUNCTION inorder_internal.typed(relation regclass, columns name[])
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- Not int2vector and oidvector, which are arrays and have some.
+    RETURN (SELECT string_agg(CASE WHEN y.typcategory <> 'A' THEN inorder_internal.typed(a.attname, y.typname)
+                                   ELSE format('pg_catalog.arrayoverlap(e.%I, NULL::pg_catalog.%I) IS NULL AND ',
+                                               a.attname, y.typname) END, '' ORDER BY a.attnum)
+            FROM pg_attribute AS a JOIN pg_type AS y ON y.oid = a.atttypid
+            WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped
+              AND (columns IS NULL OR a.attname = ANY (columns))
+              AND y.typnamespace = 'pg_catalog'::regnamespace AND (y.typcategory <> 'A' OR y.typarray = 0));
+END $$;
+COMMENT ON FUNCTION inorder_internal.typed(regclass, name[]) IS
+'Internal function. The same for those of some columns, or of all, that have a type of the server; null if none has.';
+
+CREATE FUNCTION inorder_internal.readers_query(t inorder_internal.feed_table, query text)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN format('SELECT e.* FROM (%s) AS e WHERE %strue'::text, query,
+              inorder_internal.typed((t).relation, NULL::name[]));
+COMMENT ON FUNCTION inorder_internal.readers_query(inorder_internal.feed_table, text) IS
+'Internal function. The text of a query that its reader runs, perhaps with casts of columns.';
 
 CREATE FUNCTION inorder_internal.bound(t inorder_internal.feed_table, number bigint)
 RETURNS text
@@ -157,7 +208,7 @@ BEGIN
     END IF;
     -- One range at a time, in order, each by one index scan: OFFSET 0 prevents the planner from joining the set
     -- with the table, which would read the whole index, and from reading the whole table.
-    RETURN format('FROM %s AS b(low, high) CROSS JOIN LATERAL (SELECT * FROM %s%s%s%s OFFSET 0) AS e',
+    RETURN format('FROM %s AS b(low, high) CROSS JOIN LATERAL (SELECT e.* FROM %s%s%s%s OFFSET 0) AS e',
                   inorder_internal.bounds_table(t, probed), source,
                   inorder_internal.between_bounds(t, 'b.low', 'b.high'), filter, ending);
 END $$;
@@ -167,7 +218,9 @@ COMMENT ON FUNCTION inorder_internal.from_ranges(inorder_internal.feed_table, te
 CREATE FUNCTION inorder_internal.whole_table(t inorder_internal.feed_table)
 RETURNS text
 LANGUAGE sql STABLE
-RETURN concat((t).relation, ' AS e WHERE '::text, (t).share_condition);
+RETURN concat(inorder_internal.named((t).relation), ' WHERE '::text,
+              inorder_internal.typed((t).key_column, CASE WHEN (t).is_uuid THEN 'uuid'::name ELSE 'int8'::name END),
+              (t).share_condition);
 COMMENT ON FUNCTION inorder_internal.whole_table(inorder_internal.feed_table) IS
 'Internal function. The source of a query that reads the table with all its partitions, or one share of its rows.';
 

@@ -140,12 +140,30 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_rows_query(regclass, @extschema@.feed_batch) IS
 'Return the text of the query for the rows of a batch, in their order, to be run by COPY or a cursor in the same '
 'transaction: the rows are not collected first, as those of feed_rows are. For the rest of the transaction it sets, as '
-'SET LOCAL does, the planner''s settings by which they come in order, and restrict_nonsystem_relation_kind, so that no '
-'view is read in place of the table. After the rows were read, call it again in the same transaction: if that is an '
+'SET LOCAL does, the planner''s settings by which they come in order. It is an error to run the text while the name of '
+'the table leads to another relation. After the rows were read, call it again in the same transaction: if that is an '
 'error, or the text is another one, discard them, since the table was changed meanwhile.
 Requires REPEATABLE READ or SERIALIZABLE. Lock the table and its partitions first (LOCK TABLE ... IN ACCESS SHARE '
 'MODE), so that the snapshot is no older than the locks. Errors: active_sql_transaction in READ COMMITTED, '
-'feature_not_supported on servers before 15.8 and 16.4, and those of feed_rows.';
+'and those of feed_rows.';
+
+CREATE FUNCTION @extschema@.feed_is_table(row_of anyelement, row_type oid)
+RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF pg_typeof(row_of)::oid IS DISTINCT FROM row_type THEN
+        RAISE '% is not the table that this query was made for', pg_typeof(row_of)
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = 'The table, or its schema, was renamed, and another relation has its name.',
+              HINT = 'Have the query made again, in a new transaction.';
+    END IF;
+    RETURN true;
+END $$;
+COMMENT ON FUNCTION @extschema@.feed_is_table(anyelement, oid) IS
+'Return true if a value is of the row type with the given OID (pg_class.reltype). The text that feed_rows_query '
+'returns calls it, so that it reads the table that was checked or nothing.
+Errors: object_not_in_prerequisite_state if the value is of another type.';
 
 CREATE FUNCTION @extschema@.feed_wait_after(
     relation regclass, from_position @extschema@.feed_position, timeout interval DEFAULT '1 second'

@@ -5,7 +5,8 @@
  * The texts are made by the internal functions (sql/query.sql).  Before one is
  * planned it is looked at as the server has understood it: it reads the given
  * table or partitions of it and nothing else, no policy is in it, and it calls
- * immutable functions of the server only.  So neither a view that has taken the
+ * immutable functions of the server only, and the one of ours that looks whether
+ * the name of the table still leads to it.  So neither a view that has taken the
  * place of the table, nor an overload, an operator or a cast that somebody
  * made, runs as our caller.  (Of the server's other functions several run any
  * SQL: ts_stat, query_to_xml, table_to_xml.)
@@ -27,6 +28,7 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/plancache.h"
+#include "utils/syscache.h"
 
 #include "compat.h"
 #include "ground.h"
@@ -82,9 +84,6 @@ static const Setting applying[] = {{"constraint_exclusion", "off"}, {NULL, NULL}
 static const Setting nothing_more[] = {{NULL, NULL}};
 static const Setting bitmap_too[] = {{"enable_bitmapscan", "on"}, {NULL, NULL}};
 
-/* No view or foreign table that has taken the place of the table is read. */
-#define TABLES_ONLY "restrict_nonsystem_relation_kind"
-static const Setting tables_only[] = {{TABLES_ONLY, "view, foreign-table"}, {NULL, NULL}};
 static const Setting defining[] = {{"search_path", "pg_catalog, pg_temp"}, {"client_min_messages", "warning"}, {NULL, NULL}};
 
 static void
@@ -108,16 +107,10 @@ apply_planning(const Table *table, GucAction until)
 		apply(bitmap_too, until);
 }
 
-/* For the rest of the transaction: a query of the reader's own gives rows in order, and reads what was looked at */
+/* For the rest of the transaction: a query of the reader's own gives rows in order */
 void
 plan_in_order(const Table *table)
 {
-	if (GetConfigOption(TABLES_ONLY, true, false) == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("this server has no setting %s, by which a query of a table cannot become one of a view", TABLES_ONLY),
-				 errhint("PostgreSQL has it since 15.8, 16.4 and 17. feed_rows() needs no such setting.")));
-	apply(tables_only, GUC_ACTION_LOCAL);
 	apply_planning(table, GUC_ACTION_LOCAL);
 }
 
@@ -144,12 +137,29 @@ belongs_to(Oid relation, const Table *table)
 		(get_rel_relispartition(relation) && list_member_oid(get_partition_ancestors(relation), table->oid));
 }
 
+/* By its name, which others can use, too, and its owner, who made the extension */
+static bool
+is_own_function(Oid function)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	Form_pg_proc form;
+	bool		result;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	form = (Form_pg_proc) GETSTRUCT(tuple);
+	result = strcmp(NameStr(form->proname), "feed_is_table") == 0 && superuser_arg(form->proowner);
+	ReleaseSysCache(tuple);
+	return result;
+}
+
 /* concat() depends on settings only, and on those that are set here */
 static bool
 is_foreign_function(Oid function, void *context)
 {
-	return function >= FirstNormalObjectId ||
-		(func_volatile(function) != PROVOLATILE_IMMUTABLE && function != F_CONCAT);
+	if (function >= FirstNormalObjectId)
+		return !is_own_function(function);
+	return func_volatile(function) != PROVOLATILE_IMMUTABLE && function != F_CONCAT;
 }
 
 /* A view that was rewritten is a subquery that still has its oid */

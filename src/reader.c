@@ -41,6 +41,7 @@ static StateCall first_position = {"SELECT inorder_internal.start_position($1, $
 static StateCall check_position = {"SELECT inorder_internal.check_position($1)"};
 static StateCall no_batch = {"SELECT inorder_internal.no_batch($1)"};
 static StateCall backlog = {"SELECT b.transactions, b.rows FROM inorder_internal.backlog($1, $2) AS b"};
+static StateCall readers_query = {"SELECT inorder_internal.readers_query($1, $2)"};
 static StateCall check_kept_batch = {"SELECT inorder_internal.check_kept_batch($1)"};
 
 Value
@@ -182,15 +183,16 @@ feed_rows_query(PG_FUNCTION_ARGS)
 	Table		table = open_table(readable_argument(fcinfo, 0));
 	Value		batch = composite_argument(fcinfo, 1);
 	Value		nothing;
-	char	   *query;
+	Value		query;
 
 	check_one_snapshot();
 	state_call(&check_kept_batch, 1, &batch, 1, &nothing);
 	check_names(table.ground, GetTransactionSnapshot());
-	query = rows_query(&table, batch);
+	state_call(&readers_query, 2, (Value[]) {table.description, value_of(CStringGetTextDatum(rows_query(&table, batch)), TEXTOID)},
+			   1, &query);
 	plan_in_order(&table);
 	expect_origin(origin);
-	PG_RETURN_TEXT_P(cstring_to_text(query));
+	PG_RETURN_DATUM(query.value);
 }
 
 /* Whether feed_batch_after would return a batch with rows now */

@@ -51,7 +51,6 @@ class Place:
         def once() -> list[tuple[object, ...]]:
             with self.node.transaction():
                 self.node.connection.execute("SET LOCAL timezone = 'UTC'")
-                self.node.connection.execute(query("tables_only"))
                 return self.node.connection.execute(statement).fetchall()
 
         return patiently(self.node.connection, once)

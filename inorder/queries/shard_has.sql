@@ -4,5 +4,5 @@ FROM (SELECT pg_catalog.concat(ROW({key})) AS key
       FROM {inorder}.feed_start({table}::pg_catalog.oid::pg_catalog.regclass, 'beginning') AS p
       CROSS JOIN LATERAL {inorder}.feed_batch_after({table}::pg_catalog.oid::pg_catalog.regclass, p) AS b
       CROSS JOIN LATERAL {inorder}.feed_rows({table}::pg_catalog.oid::pg_catalog.regclass, b,
-                                               (SELECT coalesce(r.*) FROM ONLY {name} AS r WHERE false)) AS e) AS k
+                                               (NULL::{name}[])[1]) AS e) AS k
 JOIN pg_catalog.unnest({keys}::pg_catalog.text[]) AS v(key) ON v.key OPERATOR(pg_catalog.=) k.key COLLATE pg_catalog."C"

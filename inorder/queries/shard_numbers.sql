@@ -4,6 +4,6 @@ SELECT e.{column}, pg_catalog.count(*), pg_catalog.min(pg_catalog.concat(ROW({ke
 FROM {inorder}.feed_start({table}::pg_catalog.oid::pg_catalog.regclass, 'beginning') AS p
 CROSS JOIN LATERAL {inorder}.feed_batch_after({table}::pg_catalog.oid::pg_catalog.regclass, p) AS b
 CROSS JOIN LATERAL {inorder}.feed_rows({table}::pg_catalog.oid::pg_catalog.regclass, b,
-                                               (SELECT coalesce(r.*) FROM ONLY {name} AS r WHERE false)) AS e
+                                               (NULL::{name}[])[1]) AS e
 WHERE e.{column} OPERATOR(pg_catalog.<@) {transactions}::pg_catalog.int8multirange
 GROUP BY e.{column}

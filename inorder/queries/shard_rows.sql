@@ -3,4 +3,4 @@ SELECT pg_catalog.count(*)
 FROM {inorder}.feed_start({table}::pg_catalog.oid::pg_catalog.regclass, 'beginning') AS p
 CROSS JOIN LATERAL {inorder}.feed_batch_after({table}::pg_catalog.oid::pg_catalog.regclass, p) AS b
 CROSS JOIN LATERAL {inorder}.feed_rows({table}::pg_catalog.oid::pg_catalog.regclass, b,
-                                               (SELECT coalesce(r.*) FROM ONLY {name} AS r WHERE false)) AS e
+                                               (NULL::{name}[])[1]) AS e

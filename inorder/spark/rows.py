@@ -70,14 +70,12 @@ class Connection:
         """
         return iter(self.cursor._results.reader)
 
-    def begin(self, table: sql.Identifier, oid: int, settings: Sequence[str] = ()) -> None:
+    def begin(self, table: sql.Identifier, settings: Sequence[str] = ()) -> None:
         """A transaction of one snapshot, in which nobody changes the table, under the same settings everywhere."""
         self.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY NOT DEFERRABLE")
         for setting in settings:
             self.run(setting)
         self.run(query("hold_tree"), table=table)
-        if self.row(query("is_locked"), table=oid) != (True,):
-            raise InorderError(f"table {table.as_string(None)} was renamed while a part of it was read: run it again")
         self.run(query("session_settings"))
         self.run("SET LOCAL timezone = 'UTC'")
 
@@ -171,7 +169,7 @@ def batches(connection: Connection, task: Task, schema: dict[str, str]) -> Itera
     """The rows of a part as the server finds them; an error after the last if they are none of this batch."""
     source = task.source
     check_database(connection, source.database)
-    connection.begin(sql.Identifier(source.schema, source.table), source.oid, SETTINGS if task.node else ())
+    connection.begin(sql.Identifier(source.schema, source.table), SETTINGS if task.node else ())
     columns = columns_of(connection.rows(query("reader_columns"), table=source.oid))
     fields = wanted(columns, schema, f"{source.schema}.{source.table}")
     target = schema_of(fields)

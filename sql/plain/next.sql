@@ -145,8 +145,8 @@ RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    RETURN inorder_internal.has_row(format('SELECT 1 FROM %s AS e WHERE e.%I OPERATOR(pg_catalog.>=) %s', t.relation,
-                                           t.key_column, inorder_internal.bound(t, lower(b.transactions))));
+    RETURN inorder_internal.has_row(format('SELECT 1 FROM %s WHERE e.%I OPERATOR(pg_catalog.>=) %s',
+                                           inorder_internal.named(t.relation), t.key_column, inorder_internal.bound(t, lower(b.transactions))));
 END $$;
 COMMENT ON FUNCTION inorder_internal.has_above(inorder_internal.feed_table, @extschema@.feed_batch) IS
 'Internal function. Whether a table has rows from the first transaction of a batch on. If not, the batch has none, nor are '

@@ -60,7 +60,7 @@ BEGIN
     PERFORM inorder_internal.check_reader(caller, relation);
     t := inorder_internal.table_of(relation);
     PERFORM inorder_internal.check_kept_batch(batch), inorder_internal.lock_tree(relation, 'ACCESS SHARE');
-    query := inorder_internal.batch_text(t, batch, inorder_internal.members(t), caller);
+    query := inorder_internal.readers_query(t, inorder_internal.batch_text(t, batch, inorder_internal.members(t), caller));
     ordered := t.ordered;
 END $$;
 COMMENT ON FUNCTION inorder_internal.rows_query(regclass, @extschema@.feed_batch) IS
@@ -155,14 +155,11 @@ BEGIN
     IF current_setting('transaction_isolation') = 'read committed' THEN
         RAISE 'feed_rows_query needs REPEATABLE READ or SERIALIZABLE, not READ COMMITTED'
         USING ERRCODE = 'active_sql_transaction';
-    ELSIF current_setting('restrict_nonsystem_relation_kind', true) IS NULL THEN
-        RAISE 'feed_rows_query needs PostgreSQL 15.8, 16.4 or later' USING ERRCODE = 'feature_not_supported',
-              HINT = 'Call feed_rows.';
     END IF;
     SELECT * INTO found FROM inorder_internal.rows_query(relation, batch);
     PERFORM set_config(s.name, s.value, true)
-    FROM (VALUES ('restrict_nonsystem_relation_kind', 'view, foreign-table'), ('jit', 'off'), ('enable_memoize', 'off'),
-                 ('constraint_exclusion', 'off'), ('max_parallel_workers_per_gather', '0'), ('enable_seqscan', 'off'),
+    FROM (VALUES ('jit', 'off'), ('enable_memoize', 'off'), ('constraint_exclusion', 'off'),
+                 ('max_parallel_workers_per_gather', '0'), ('enable_seqscan', 'off'),
                  ('enable_bitmapscan', CASE WHEN found.ordered THEN 'off' ELSE 'on' END)) AS s(name, value);
     RETURN found.query;
 END

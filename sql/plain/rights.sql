@@ -180,22 +180,6 @@ BEGIN
     END LOOP;
 END $$;
 
--- Who owns the schema of a table may put a view in the place of the table while a query is planned. Since 15.8 and 16.4
--- the server can refuse views.
-DO $$
-DECLARE
-    function regprocedure;
-BEGIN
-    IF current_setting('restrict_nonsystem_relation_kind', true) IS NULL THEN
-        RETURN;
-    END IF;
-    FOR function IN SELECT p.oid FROM pg_proc AS p
-                    WHERE p.pronamespace::regnamespace::text = ANY (ARRAY['@extschema@', 'inorder_internal'])
-                      AND p.proconfig @> '{constraint_exclusion=off}' LOOP
-        EXECUTE format('ALTER FUNCTION %s SET restrict_nonsystem_relation_kind = view, "foreign-table"', function);
-    END LOOP;
-END $$;
-
 REVOKE ALL ON @extschema@.feeds, @extschema@.feed_batches FROM PUBLIC;
 GRANT SELECT ON @extschema@.feeds, @extschema@.feed_batches TO PUBLIC;
 

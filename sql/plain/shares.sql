@@ -101,8 +101,9 @@ BEGIN
     PERFORM inorder_internal.allow_bitmaps(k.t);
     EXECUTE format('SELECT pg_catalog.array_agg(s.share ORDER BY s.share), pg_catalog.array_agg(s.rows ORDER BY s.share) '
                    'FROM (SELECT e.share, pg_catalog.count(*) AS rows FROM (%s) AS e GROUP BY e.share) AS s',
-                   inorder_internal.batch_query(k.t, NULL, (k.next).batch, concat(
-                       inorder_internal.share_text(k.shared_by), ' AS share'), false))
+                   inorder_internal.batch_query(k.t, NULL, (k.next).batch, format('CASE WHEN %strue THEN %s END AS share',
+                       inorder_internal.typed((k.t).relation, ARRAY[(k.shared_by).column_name::name]),
+                       inorder_internal.share_text(k.shared_by)), false))
     INTO shares, rows;
 END $$;
 COMMENT ON FUNCTION inorder_internal.count_shares(inorder_internal.taken) IS

@@ -205,12 +205,52 @@ def test_nothing_of_the_owner_runs_as_a_reader(dsn: str, table: str) -> None:
         assert read_all(admin, "evil.t", "f") <= {*REFUSED.get(table, ())}
 
 
+# What has the name of the table when the text is run, and attacks by a condition on the key: as its reader plans it, or
+# runs it.
+TRAP = """CREATE FUNCTION back.trap(n int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
+    'BEGIN PERFORM evil.attack(); RETURN n; END'"""
+CASTS = (
+    "CREATE TYPE back.e AS ENUM ('a')",
+    "CREATE FUNCTION back.f(back.e) RETURNS {type} LANGUAGE {language}",
+    "CREATE CAST (back.e AS {type}) WITH FUNCTION back.f AS IMPLICIT",
+)
+INLINED = "sql IMMUTABLE RETURN CASE WHEN back.trap(1) = 1 THEN '{value}'::{type} END"
+CALLED = "plpgsql IMMUTABLE AS 'BEGIN PERFORM evil.attack(); RETURN ''{value}''; END'"
+IMPOSTORS = {
+    "a cast": (*CASTS, "CREATE TABLE back.t (id back.e, n int)", "INSERT INTO back.t VALUES ('a')"),
+    "an inlined cast": (*CASTS, "CREATE TABLE back.t (id back.e, n int)"),
+    "an index": (
+        "CREATE TABLE back.t (id uuid PRIMARY KEY, n int)",
+        "CREATE INDEX ON back.t (n) WHERE back.trap(1) = 2",
+    ),
+    "a partition key": (
+        "CREATE TABLE back.t (id uuid, n int) PARTITION BY LIST ((n + back.trap(1)))",
+        "CREATE TABLE back.p PARTITION OF back.t DEFAULT",
+    ),
+    "a policy": (
+        "CREATE TABLE back.t (id uuid PRIMARY KEY, n int)",
+        "CREATE POLICY p ON back.t USING (back.trap(1) = 2)",
+        "ALTER TABLE back.t ENABLE ROW LEVEL SECURITY",
+    ),
+    "a view": ("CREATE VIEW back.t AS SELECT gen_random_uuid() AS id, 1 AS n, 0::oid AS tableoid WHERE evil.attack()",),
+    # Of another column: what the reader itself does with the rows.
+    "a cast to text": (*CASTS, "CREATE TABLE back.t (id uuid PRIMARY KEY, n back.e)"),
+}
 VECTOR = "CREATE FUNCTION evil.vector() RETURNS tsvector LANGUAGE sql AS 'SELECT evil.attack()::text::tsvector'"
 OTHERS = {
-    "a view of something else": "VIEW back.t AS SELECT gen_random_uuid() AS id, 1::bigint AS n WHERE evil.attack()",
-    "a view of the very table": "VIEW back.t AS SELECT t.id, t.n"
-    " FROM (SELECT count(*) FROM ts_stat('SELECT evil.vector()')) AS s(c), front.t AS t WHERE s.c >= 0",
-    "a domain": "DOMAIN back.t AS text CHECK (evil.attack())",
+    "a view of something else": (
+        "CREATE VIEW back.t AS SELECT gen_random_uuid() AS id, 1::bigint AS n WHERE evil.attack()",
+    ),
+    "a view of the very table": (
+        "CREATE VIEW back.t AS SELECT t.id, t.n"
+        " FROM (SELECT count(*) FROM ts_stat('SELECT evil.vector()')) AS s(c), front.t AS t WHERE s.c >= 0",
+    ),
+    "a domain": ("CREATE DOMAIN back.t AS text CHECK (evil.attack())",),
+    "a table with a domain": (
+        "CREATE DOMAIN back.d AS bigint CHECK (evil.attack())",
+        "CREATE TABLE back.t (id uuid PRIMARY KEY, n back.d)",
+    ),
+    **{other: (TRAP, *IMPOSTORS[other]) for other in ("an index", "a partition key", "an inlined cast")},
 }
 
 
@@ -234,9 +274,9 @@ def by_number(oid: object) -> tuple[str, ...]:
         f"SELECT feed_split({oid}, feed_batch_after({oid}, {start}), 2)",
         f"SELECT exact_count_fold({oid}), feed_backlog({oid}, {start})",
         f"SELECT feed_passed_partitions({oid}), feed_wait_after({oid}, {start}, '0')",
-        "SELECT feed_read('f', (SELECT coalesce(r.*) FROM ONLY front.t AS r WHERE false), 1, 'mallory')",
+        "SELECT feed_read('f', (NULL::front.t[])[1], 1, 'mallory')",
         f"SELECT feed_rebase({oid}), feed_seek('f', 'beginning', 'mallory')",
-        *(f"{query('tables_only').as_string()}; {text}" for text in by_the_tool(oid)),
+        *by_the_tool(oid),
     )
 
 
@@ -247,9 +287,6 @@ def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str, other:
     swap = ("BEGIN", "ALTER SCHEMA front RENAME TO middle", "ALTER SCHEMA back RENAME TO front",
             "ALTER SCHEMA middle RENAME TO back", "COMMIT")  # fmt: skip
     with connect(f"{dsn} user=mallory") as mallory, connect(dsn) as admin:
-        edition = value(admin, "SELECT count(*) FROM pg_extension WHERE extname = 'inorder'")
-        if not edition and value(admin, "SELECT current_setting('restrict_nonsystem_relation_kind', true) IS NULL"):
-            pytest.skip("the SQL edition refuses no views on a server that cannot")
         execute(
             mallory, "CREATE SCHEMA front", "CREATE SCHEMA back", EVENTS.format(name="front.t").replace("int", "bigint")
         )
@@ -257,7 +294,8 @@ def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str, other:
             mallory,
             VECTOR,
         )
-        execute(mallory, f"CREATE {OTHERS[other]}")
+        names = {"type": "uuid", "value": "0" * 32}
+        execute(mallory, *(made.format(language=INLINED.format(**names), **names) for made in OTHERS[other]))
         execute(mallory, "INSERT INTO front.t (n) VALUES (1)", "SELECT feed_create('f', 'front.t')")
         oid = value(admin, "SELECT 'front.t'::regclass::oid")
         execute(mallory, f"SELECT exact_count_start({oid}), feed_create('g', {oid}), feed_next_batch('g')")
@@ -273,10 +311,86 @@ def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str, other:
             try:
                 for _ in range(25):
                     for call in by_number(oid):
-                        refusal(admin, call, "42P01", "42883")  # while there is a view or a type
+                        refusal(admin, call, "42P01", "42883", "42703")  # while there is another relation, or a type
             finally:
                 done.set()
             swapping.result()
+
+
+AS_READER = (
+    "{}",
+    "DECLARE c CURSOR FOR {}; FETCH ALL FROM c",
+    "COPY (SELECT e.* FROM ({}) AS e) TO STDOUT",
+    "SELECT e.id::text, e.n::text FROM ({}) AS e",
+    "DEALLOCATE ALL; PREPARE p AS {}; EXECUTE p",
+)
+SWAP = "ALTER SCHEMA {0} RENAME TO middle; ALTER SCHEMA {1} RENAME TO {0}; ALTER SCHEMA middle RENAME TO {1}"
+
+
+def make_impostor(mallory: Connection, impostor: str) -> None:
+    """In the schema back, with a type whose cast is to that of the key or, where the reader casts, to text."""
+    names = {"type": "text", "value": "a"} if impostor == "a cast to text" else {"type": "uuid", "value": "0" * 32}
+    language = (CALLED if impostor == "a cast" else INLINED).format(**names)
+    execute(mallory, "CREATE SCHEMA back", TRAP)
+    execute(mallory, *(made.format(language=language, **names) for made in IMPOSTORS[impostor]))
+    execute(mallory, "GRANT USAGE ON SCHEMA back, front TO PUBLIC", "GRANT SELECT ON back.t, front.t TO PUBLIC")
+
+
+def springs(mallory: Connection, reader: Connection, statement: str) -> bool:
+    """Whether a statement about the impostor attacks its reader; afterwards nothing is left of that."""
+    execute(mallory, SWAP.format("front", "back"))
+    refusal(reader, statement)
+    execute(mallory, SWAP.format("front", "back"))
+    sprung = bool(value(mallory, "SELECT is_called FROM evil.calls"))
+    execute(mallory, "TRUNCATE evil.caught", "SELECT setval('evil.calls', 1, false)")
+    return sprung
+
+
+@pytest.mark.parametrize("dsn", TRIED, indirect=True)
+@pytest.mark.parametrize("impostor", IMPOSTORS)
+def test_a_text_that_was_made_for_a_table_reads_no_other(dsn: str, impostor: str) -> None:
+    """The schema of the table can be renamed after the text was made, and another one be put in its place."""
+    role = " user=bob" if impostor == "a policy" else ""  # a superuser has none
+    with connect(f"{dsn} user=mallory") as mallory, connect(f"{dsn}{role}") as reader:
+        execute(mallory, "CREATE SCHEMA front", EVENTS.format(name="front.t"), "SELECT feed_enable('front.t')")
+        execute(mallory, *["INSERT INTO front.t (n) VALUES (1), (2)"] * 2)
+        make_impostor(mallory, impostor)
+        plain = "SELECT id, n::text FROM front.t WHERE id > '00000000-0000-0000-0000-000000000000'::uuid"
+        assert springs(mallory, reader, plain)
+        if not role:
+            execute(reader, "ALTER ROLE mallory NOSUPERUSER")
+        oid = value(mallory, "SELECT 'front.t'::regclass::oid")
+        for max_rows in ("NULL", "1", "3"):
+            for form in AS_READER:
+                execute(reader, "BEGIN ISOLATION LEVEL REPEATABLE READ")
+                batch = f"feed_batch_after({oid}, feed_start({oid}), {max_rows})"
+                text = str(value(reader, f"SELECT feed_rows_query({oid}, {batch})"))
+                execute(reader, "SAVEPOINT s")
+                execute(mallory, SWAP.format("front", "back"))
+                # By a type of the server for which there is no function, or by the row type.
+                assert refusal(reader, form.format(text), "42883") in {"55000", "42883"}
+                execute(reader, "ROLLBACK TO s")
+                execute(mallory, SWAP.format("front", "back"))
+                assert len(reader.execute(text.encode()).fetchall()) == {"NULL": 4, "1": 1, "3": 3}[max_rows]
+                execute(reader, "ROLLBACK")
+
+
+@pytest.mark.skipif(TESTED != "c", reason="nobody else can create functions in the schema of the SQL edition")
+def test_an_overload_in_the_schema_of_the_extension_is_not_called(dsn: str) -> None:
+    """Of the function by which a text looks at its table: for this table it is a better match."""
+    with connect(f"{dsn} user=mallory") as mallory, connect(dsn) as admin:
+        execute(admin, "GRANT CREATE ON SCHEMA public TO mallory")
+        execute(mallory, "CREATE SCHEMA front", EVENTS.format(name="front.t"), "SELECT feed_create('f', 'front.t')")
+        execute(
+            mallory,
+            "INSERT INTO front.t (n) VALUES (1)",
+            "CREATE FUNCTION public.feed_is_table(front.t, oid) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS"
+            " 'BEGIN RETURN evil.attack(); END'",
+        )
+        execute(admin, "SELECT public.feed_is_table(NULL::front.t, 1::oid)", "ALTER ROLE mallory NOSUPERUSER")
+        assert value(mallory, "SELECT is_called FROM evil.calls")
+        execute(mallory, "TRUNCATE evil.caught", "SELECT setval('evil.calls', 1, false)")
+        assert refusal(admin, "SELECT feed_apply('f', 'SELECT FROM batch', 1, 'mallory')") == "55000"
 
 
 def test_a_policy_on_a_partition_does_not_run_as_who_waits_for_it(dsn: str) -> None:

@@ -34,8 +34,9 @@ TABLES = {
                                       j json, r o.r, m o.r_multirange, t text COLLATE o.ci, n int[], cc o.c)""",
 }
 ROOT = Path(__file__).resolve().parents[2]
-# Where a text names what a type is by what stands in its place; and what is ours.
-NAMED = re.compile(r"(::|COLLATE |OPERATOR\()%\d*\$?[sI]")
+# Where a text names what a type is by what stands in its place, but for an element of a null array: no condition
+# of a domain is evaluated; and what is ours.
+NAMED = re.compile(r"(::|COLLATE |OPERATOR\()%\d*\$?[sI](?!\[\]\)\[1\])")
 OURS = {"pg_catalog", "public", "inorder_internal"}
 # What calls a cast to json for each value of a type that is not the server's.
 TO_JSON = re.compile(r"(to|row_to|array_to)_jsonb?|jsonb?_((object_)?agg|build_(object|array))")
@@ -136,6 +137,12 @@ class Foreign(Unqualified):
         if (len(parts) > 1 and parts[0] not in OURS) or (parts and TO_JSON.fullmatch(parts[-1])):
             self.found.append(f"{what} {'.'.join(parts)}")
 
+    def visit_TypeName(self, ancestors: Ancestor, node: ast.TypeName) -> None:
+        """A type, but for an array that is null: nothing of its type is evaluated."""
+        cast = ancestors.node
+        if not (node.arrayBounds and isinstance(cast, ast.TypeCast) and getattr(cast.arg, "isnull", False)):
+            super().visit_TypeName(ancestors, node)
+
     def visit_TypeCast(self, _: Ancestor, node: ast.TypeCast) -> None:
         """Of a column of a user's table."""
         if isinstance(node.arg, ast.ColumnRef) and getattr(node.arg.fields[-1], "sval", "") in COLUMNS:
@@ -212,7 +219,8 @@ def texts(connection: Connection, makers: tuple[str, ...]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    "text", ["SELECT NULL::s.t", "SELECT to_json(x)", "SELECT e.c::text FROM s.t AS e", "SELECT s.f()"]
+    "text",
+    ["SELECT NULL::s.t", "SELECT x::s.t[]", "SELECT to_json(x)", "SELECT e.c::text FROM s.t AS e", "SELECT s.f()"],
 )
 def test_the_checker_sees_what_a_user_may_have_made(text: str) -> None:
     """A type, a function, and what calls casts."""
@@ -223,7 +231,7 @@ def filled(text: str) -> str:
     """A query of the tool with names, literals and parts in it; a table is s.t, and a column of it c."""
     parts = {"columns": "SELECT 1", "options": "HEADER", "key": "e.c", "rows": "public.rows()"}
     text = re.sub(r"--.*|%(?=%)", "", text.replace("{inorder}", "public").replace("SELECT {columns}", "SELECT e.*"))
-    text = re.sub(r"(ONLY|FROM|TABLE) \{(?!rows)\w+\}", r"\1 s.t", text.replace("{{", "{").replace("}}", "}"))
+    text = re.sub(r"(ONLY |FROM |TABLE |NULL::)\{(?!rows)\w+\}", r"\1s.t", text.replace("{{", "{").replace("}}", "}"))
     text = re.sub(r"%(\(\w+\))?s", "NULL", re.sub(r"(?<=[.])\{column\}", "c", text))
     text = re.sub(r"\{(\w+)\}", lambda match: parts.get(match[1], "'{}'"), text).strip()
     return f"SELECT FROM {text}" if text.startswith("public.") else text

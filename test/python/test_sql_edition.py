@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from inorder.database import connect
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.servers import Server
 
@@ -15,7 +14,6 @@ from sql_edition import (
     NOT_RUN_IN_PYTHON,
     REGRESS,
     ROOT,
-    install,
     known,
     program,
     run,
@@ -98,24 +96,3 @@ def test_what_reads_tables_of_users_executes_nothing_of_theirs() -> None:
     }
     assert {name for name, is_safe in found.items() if not is_safe} == set(OTHER_TEXTS)
     assert {"exact_count", "feed_peek", "feed_rows", "has_row", "key_at"} <= found.keys()
-
-
-@pytest.mark.server
-def test_functions_that_read_refuse_views(server: Server, cluster: Cluster, shared_folder: Path) -> None:
-    """Where the server can: those, and no other one."""
-    with connect(cluster.dsn) as admin:
-        admin.execute("DROP DATABASE IF EXISTS views WITH (FORCE)")
-        admin.execute("CREATE DATABASE views")
-    path = shared_folder / "edition.sql"
-    path.write_text(script("inorder"))
-    install(server, cluster, path, "views")
-    with connect(f"{cluster.dsn} dbname=views") as connection:
-        rows = connection.execute(
-            "SELECT 'constraint_exclusion=off' = ANY (p.proconfig), EXISTS (SELECT FROM unnest(p.proconfig) AS c "
-            "WHERE c ~ '^restrict_nonsystem_relation_kind=.*view.*foreign-table'), "
-            "current_setting('restrict_nonsystem_relation_kind', true) IS NOT NULL FROM pg_proc AS p "
-            "WHERE p.pronamespace::regnamespace::text IN ('inorder', 'inorder_internal')"
-        ).fetchall()
-    assert len(rows) > 300 and sum(1 for reads, _, _ in rows if reads) > 15
-    for reads, refuses, can_refuse in rows:
-        assert refuses == (bool(reads) and can_refuse)

@@ -115,7 +115,7 @@ DECLARE
 BEGIN
     EXECUTE format('SELECT %s FROM %I WHERE n = -1 LIMIT 1', CASE WHEN of_uuid(name) THEN 'uuid_xact_id(id)' ELSE 'id' END, name) INTO number;
     p.transactions := int8multirange(int8range(0, number));
-    RETURN substring(feed_rows_query(name::regclass, feed_batch_after(name::regclass, p)) FROM ' AS e WHERE (.*?) ?(AND )?e.id OPERATOR');
+    RETURN substring(feed_rows_query(name::regclass, feed_batch_after(name::regclass, p)) FROM ' IS NULL AND (.*?) ?(AND )?e.id OPERATOR');
 END $$;
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT name, condition(name) FROM made ORDER BY name;

@@ -34,9 +34,9 @@ SELECT error_of($$SELECT pieces('app.u')$$);
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 SELECT t, (pieces(t)).* FROM unnest('{app.u,app.b,app.p}'::regclass[]) AS t;
 -- Until the end of the transaction.
-SELECT name, current_setting(name) FROM unnest('{enable_seqscan,max_parallel_workers_per_gather,restrict_nonsystem_relation_kind}'::text[]) AS name;
+SELECT name, current_setting(name) FROM unnest('{enable_seqscan,max_parallel_workers_per_gather}'::text[]) AS name;
 COMMIT;
-SELECT name, current_setting(name) FROM unnest('{enable_seqscan,restrict_nonsystem_relation_kind}'::text[]) AS name;
+SELECT current_setting('enable_seqscan');
 -- A relation that takes the name of the table is not read as the reader, and the second text is another one.
 CREATE FUNCTION evil() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RAISE 'the code of somebody else'; END $$;
 BEGIN ISOLATION LEVEL REPEATABLE READ;
@@ -66,6 +66,10 @@ INSERT INTO app.p2 (n, part, xact) OVERRIDING SYSTEM VALUE SELECT 99, 2, min(xac
 ALTER TABLE app.p ATTACH PARTITION app.p2 FOR VALUES IN (2);
 SELECT feed_rows_query('app.p', :'batch');
 ROLLBACK;
+-- By this the text knows the table, whatever it is called.
+SELECT feed_is_table(NULL::app.u, reltype), feed_is_table(ROW(NULL, NULL)::app.u, reltype), error_of(format('SELECT feed_is_table(%s, %s)', v, coalesce(r, 'NULL')))
+FROM pg_class, unnest('{NULL::app.b,1,ROW(1),NULL::int,NULL::app.u,NULL::app.u}'::text[], ARRAY[reltype, reltype, reltype, reltype, 0, NULL]::text[]) AS a(v, r)
+WHERE oid = 'app.u'::regclass;
 DROP FUNCTION pieces(regclass), evil();
 \set VERBOSITY terse
 DROP SCHEMA app CASCADE;

@@ -23,10 +23,3 @@ BEGIN
     PERFORM inorder_internal.move_feed(k.feed, b, k.asked, (k.next).is_all);
 END
 $$;
-
-DO $$
-BEGIN
-    IF current_setting('restrict_nonsystem_relation_kind', true) IS NOT NULL THEN
-        ALTER FUNCTION @extschema@.feed_read SET restrict_nonsystem_relation_kind = view, "foreign-table";
-    END IF;
-END $$;
