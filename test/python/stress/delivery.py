@@ -209,6 +209,7 @@ class Reader(Role):
             raise error
         self.delivery.retries[cause] += 1
         if any(connection.closed for connection in self.open_connections()):
+            self.close()
             self.connect()  # a standby ended a session that was in the way of its recovery
         try:
             self.go_on(table, cause)
