@@ -63,6 +63,7 @@ NOT_RUN_IN_PYTHON = {
     "test_cursors_of_psycopg": ALL_ROWS,
     "test_psql_with_fetch_count": ALL_ROWS,
     "test_the_first_read_of_a_session_is_seen": ALL_ROWS,
+    "test_hooks_are_set_once": ALL_ROWS,
     "test_a_feed_that_is_behind_comes_first": UNKNOWN,
     "test_samples_for_prometheus": UNKNOWN,
     "test_whether_it_has_all_rows_of_a_table_that_is_changed": UNKNOWN,

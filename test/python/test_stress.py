@@ -13,7 +13,7 @@ LEAST_CHECKS = 20
 
 
 @pytest.mark.server
-@pytest.mark.parametrize(("edition", "seconds"), [("c", 10), ("sql", 6)])
+@pytest.mark.parametrize(("edition", "seconds"), [("c", 6), ("sql", 5)])
 def test_nothing_is_lost_and_nothing_comes_twice(server: Server, edition: str, seconds: float) -> None:
     """Writers, readers of every kind and counts at once, on a primary and a standby. A failure shows the seed."""
     result = run_round(server, seconds, random.SystemRandom().randrange(1_000_000), edition=EDITIONS[edition])
