@@ -9,8 +9,6 @@ BEGIN
     RETURN (SELECT coalesce(sum(greatest(c.reltuples::float8, pg_stat_get_live_tuples(c.oid)::float8, 0)), 0)
             FROM unnest(inorder_internal.tree(relation)) AS m JOIN pg_class AS c ON c.oid = m AND c.relkind = 'r');
 END $$;
-COMMENT ON FUNCTION inorder_internal.rows_estimated(regclass) IS
-'Internal function. The estimated number of rows of a table, from statistics.';
 
 CREATE TYPE inorder_internal.spread AS (bounds float8[], common float8[], shares float8[], last float8);
 COMMENT ON TYPE inorder_internal.spread IS
@@ -29,9 +27,8 @@ BEGIN
     END IF;
     RETURN ARRAY(SELECT k.key::float8 FROM unnest(keys::bigint[]) WITH ORDINALITY AS k(key, place) ORDER BY k.place);
 END $$;
-COMMENT ON FUNCTION inorder_internal.numbers_of(inorder_internal.feed_table, text) IS
-'Internal function. The transaction numbers in an array of keys, passed as text.';
 
+-- Statistics of the keys: histogram bounds, most common values and their shares.
 CREATE FUNCTION inorder_internal.statistics_of(t inorder_internal.feed_table, OUT bounds text, OUT common text,
                                                OUT shares float8[])
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -54,9 +51,8 @@ BEGIN
     shares := CASE 1 WHEN s.stakind1 THEN s.stanumbers1 WHEN s.stakind2 THEN s.stanumbers2
                      WHEN s.stakind3 THEN s.stanumbers3 WHEN s.stakind4 THEN s.stanumbers4 END;
 END $$;
-COMMENT ON FUNCTION inorder_internal.statistics_of(inorder_internal.feed_table) IS
-'Internal function. Statistics of the keys: histogram bounds, most common values and their shares.';
 
+-- The distribution of the rows of a table by number at the last ANALYZE.
 CREATE FUNCTION inorder_internal.spread_of(t inorder_internal.feed_table)
 RETURNS inorder_internal.spread
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -81,9 +77,8 @@ BEGIN
     found_spread.last := (SELECT max(n) FROM unnest(found_spread.bounds || found_spread.common) AS n);
     RETURN found_spread;
 END $$;
-COMMENT ON FUNCTION inorder_internal.spread_of(inorder_internal.feed_table) IS
-'Internal function. The distribution of the rows of a table by number at the last ANALYZE.';
 
+-- The share of a histogram below a value, by linear interpolation between its bounds.
 CREATE FUNCTION inorder_internal.share_between(bounds float8[], number float8)
 RETURNS float8
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -100,9 +95,8 @@ BEGIN
     part := least(width_bucket(number, bounds), parts);
     RETURN (part - 1 + (number - bounds[part]) / greatest(bounds[part + 1] - bounds[part], 1)) / parts;
 END $$;
-COMMENT ON FUNCTION inorder_internal.share_between(float8[], float8) IS
-'Internal function. The share of a histogram below a value, by linear interpolation between its bounds.';
 
+-- The estimated share of rows with lower numbers, given the share that was there at ANALYZE.
 CREATE FUNCTION inorder_internal.share_below(
     s inorder_internal.spread, next float8, analyzed float8, number float8
 )
@@ -125,9 +119,8 @@ BEGIN
     END IF;
     RETURN analyzed * (common + (1 - all_common) * inorder_internal.share_between(s.bounds, number));
 END $$;
-COMMENT ON FUNCTION inorder_internal.share_below(inorder_internal.spread, float8, float8, float8) IS
-'Internal function. The estimated share of rows with lower numbers, given the share that was there at ANALYZE.';
 
+-- The estimated number of rows with numbers of a set, below the next number.
 CREATE FUNCTION inorder_internal.rows_with(t inorder_internal.feed_table, numbers int8multirange, next bigint)
 RETURNS float8
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -144,16 +137,15 @@ BEGIN
                                          - inorder_internal.share_below(s, next, analyzed, lower(r)))), 0)
             FROM unnest(numbers) AS r);
 END $$;
-COMMENT ON FUNCTION inorder_internal.rows_with(inorder_internal.feed_table, int8multirange, bigint) IS
-'Internal function. The estimated number of rows with numbers of a set, below the next number.';
 
+-- Whether a table has a row with one of these numbers, by its btree indexes; null if it has none, is locked by somebody
+-- who changes it or not permanent, or if there are too many ranges and partitions.
 CREATE FUNCTION inorder_internal.has_unread(relation regclass, key_column name, numbers int8multirange)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
-COMMENT ON FUNCTION inorder_internal.has_unread(regclass, name, int8multirange) IS
-'Internal function. Whether a table has a row with one of these numbers, by its btree indexes; null if it has none, is '
-'locked by somebody who changes it or not permanent, or if there are too many ranges and partitions.';
 
+-- The number of transactions of any table that have ended since a position, an estimate of their rows, and whether it
+-- is known that there are none.
 CREATE FUNCTION inorder_internal.backlog(
     t inorder_internal.feed_table, p @extschema@.feed_position, OUT transactions bigint, OUT rows bigint,
     OUT caught_up boolean
@@ -185,6 +177,3 @@ EXCEPTION WHEN data_exception THEN
     -- From 18 on the owner of a table may set any statistics.
     rows := NULL;
 END $$;
-COMMENT ON FUNCTION inorder_internal.backlog(inorder_internal.feed_table, @extschema@.feed_position) IS
-'Internal function. The number of transactions of any table that have ended since a position, an estimate of their '
-'rows, and whether it is known that there are none.';

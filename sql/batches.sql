@@ -1,5 +1,7 @@
 -- Unfinished batches of workers: what becomes of them when their feed changes, and the view feed_batches.
 
+-- An unfinished batch that workers have or had, set aside or not, and its share; nulls if there is none with this
+-- number.
 CREATE FUNCTION inorder_internal.batch_of(
     feed bigint, number bigint, OUT batch @extschema@.feed_batch, OUT share int
 )
@@ -8,10 +10,10 @@ BEGIN ATOMIC
     SELECT b.batch, b.share FROM inorder_internal.worker_batch AS b
     WHERE b.feed = batch_of.feed AND b.number = batch_of.number AND NOT b.is_open AND b.written_here;
 END;
-COMMENT ON FUNCTION inorder_internal.batch_of(bigint, bigint) IS
-'Internal function. An unfinished batch that workers have or had, set aside or not, and its share; nulls if there is '
-'none with this number.';
 
+-- The unfinished batches of workers: how many, the first one and the process that has it, and their transactions, at
+-- least parts of which are not read; those that are set aside, and how many shares these hold back; whether the sets
+-- are not too large to be joined for all who see the feed.
 CREATE FUNCTION inorder_internal.unfinished(
     feed bigint, OUT amount bigint, OUT first_number bigint, OUT first_pid int, OUT transactions int8multirange,
     OUT aside bigint, OUT aside_transactions int8multirange, OUT blocked bigint, OUT is_small boolean
@@ -32,19 +34,14 @@ BEGIN ATOMIC
     FROM (SELECT w.*, sum(pg_column_size((w.batch).transactions)) OVER () AS bytes
           FROM inorder_internal.worker_batch AS w WHERE w.feed = unfinished.feed AND w.written_here) AS b;
 END;
-COMMENT ON FUNCTION inorder_internal.unfinished(bigint) IS
-'Internal function. The unfinished batches of workers: how many, the first one and the process that has it, and their '
-'transactions, at least parts of which are not read; those that are set aside, and how many shares these hold back; '
-'whether the sets are not too large to be joined for all who see the feed.';
 
 CREATE FUNCTION inorder_internal.without(p @extschema@.feed_position, unread int8multirange)
 RETURNS @extschema@.feed_position
 LANGUAGE sql IMMUTABLE
 RETURN ROW(inorder_internal.minus((p).transactions, unread), (p).partial, (p).last_key, (p).members,
            (p).origin)::@extschema@.feed_position;
-COMMENT ON FUNCTION inorder_internal.without(@extschema@.feed_position, int8multirange) IS
-'Internal function. A position without some transactions.';
 
+-- A warning if batches that are set aside are discarded with their feed.
 CREATE FUNCTION inorder_internal.warn_aside(f inorder_internal.feed)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -57,9 +54,9 @@ BEGIN
         RAISE WARNING 'discarding % batches of feed % that were set aside', amount, quote_literal(f.name);
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.warn_aside(inorder_internal.feed) IS
-'Internal function. A warning if batches that are set aside are discarded with their feed.';
 
+-- Discard the batches of workers, before these transactions count as read and others do not. Error if rows of one that
+-- is set aside would.
 CREATE FUNCTION inorder_internal.discard_batches(f inorder_internal.feed, read int8multirange)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -81,10 +78,8 @@ BEGIN
     END IF;
     DELETE FROM inorder_internal.worker_batch AS b WHERE b.feed = f.id;
 END $$;
-COMMENT ON FUNCTION inorder_internal.discard_batches(inorder_internal.feed, int8multirange) IS
-'Internal function. Discard the batches of workers, before these transactions count as read and others do not. Error '
-'if rows of one that is set aside would.';
 
+-- Take the batches of workers from them, and give them new numbers and the current partitions.
 CREATE FUNCTION inorder_internal.renew_batches(f inorder_internal.feed, t inorder_internal.feed_table)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -110,20 +105,17 @@ BEGIN
     END LOOP;
     UPDATE inorder_internal.feed AS known SET batch = f.batch, batch_origin = f.batch_origin WHERE known.id = f.id;
 END $$;
-COMMENT ON FUNCTION inorder_internal.renew_batches(inorder_internal.feed, inorder_internal.feed_table) IS
-'Internal function. Take the batches of workers from them, and give them new numbers and the current partitions.';
 
 ---------------------------------------------------------------------------
 -- The view feed_batches
 ---------------------------------------------------------------------------
 
+-- The owner of a feed, as an oid if the role was dropped or belongs to another server.
 CREATE FUNCTION inorder_internal.shown_owner(f inorder_internal.feed)
 RETURNS name
 LANGUAGE sql STABLE
 RETURN CASE WHEN inorder_internal.is_right((f).owner, (f).owner_name, (f).system)
             THEN coalesce(inorder_internal.role_name((f).owner), (f).owner::text::name) ELSE (f).owner::text::name END;
-COMMENT ON FUNCTION inorder_internal.shown_owner(inorder_internal.feed) IS
-'Internal function. The owner of a feed, as an oid if the role was dropped or belongs to another server.';
 
 CREATE TYPE inorder_internal.seen_batch AS (
     name text, owner name, relation regclass, batch bigint, worker text, pid int, tries int, max_tries int,
@@ -151,15 +143,11 @@ BEGIN ATOMIC
     JOIN inorder_internal.worker_batch AS b ON b.feed = (s.f).id
     WHERE b.written_here;
 END;
-COMMENT ON FUNCTION inorder_internal.batches_of(oid) IS
-'Internal function. The unfinished batches of workers that a role may see.';
 
+-- The unfinished batches of workers that the current role may see: the source of the view feed_batches.
 CREATE FUNCTION inorder_internal.seen_batches()
 RETURNS SETOF inorder_internal.seen_batch
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
-COMMENT ON FUNCTION inorder_internal.seen_batches() IS
-'Internal function. The unfinished batches of workers that the current role may see: the source of the view '
-'feed_batches.';
 
 CREATE VIEW @extschema@.feed_batches WITH (security_barrier = true) AS
 SELECT b.name, b.owner, b.relation, b.batch, b.worker, b.pid, b.tries, b.max_tries, b.lease_end, b.failed, b.reason,

@@ -7,6 +7,8 @@
 --
 -- The public functions are in src/count.c.
 
+-- What a stored number is valid for: system identifier, file, and the versions of the attachments of a partition and of
+-- its guard; if is_placed, to be compared with what was stored.
 CREATE FUNCTION inorder_internal.storage(relation regclass, part regclass, is_placed boolean DEFAULT false)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -30,18 +32,14 @@ BEGIN
     RETURN concat(inorder_internal.server_system(), '/', pg_relation_filenode(part), ' ',
                   array_to_string(attached || inorder_internal.guarded(part, is_placed), '/'));
 END $$;
-COMMENT ON FUNCTION inorder_internal.storage(regclass, regclass, boolean) IS
-'Internal function. What a stored number is valid for: system identifier, file, and the versions of the attachments of '
-'a partition and of its guard; if is_placed, to be compared with what was stored.';
 
+-- Whether a stored number is valid for what storage() returns now, with places.
 CREATE FUNCTION inorder_internal.is_storage(known text, placed text)
 RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN split_part(known, ' ', 1) = split_part(placed, ' ', 1)
     AND inorder_internal.are_versions(string_to_array(split_part(known, ' ', 2), '/'),
                                       string_to_array(split_part(placed, ' ', 2), '/')::bigint[]);
-COMMENT ON FUNCTION inorder_internal.is_storage(text, text) IS
-'Internal function. Whether a stored number is valid for what storage() returns now, with places.';
 
 CREATE FUNCTION inorder_internal.leaves(relation regclass)
 RETURNS regclass[]
@@ -54,15 +52,11 @@ BEGIN
     RETURN ARRAY(SELECT c.oid::regclass FROM unnest(inorder_internal.tree(relation)) AS t
                  JOIN pg_class AS c ON c.oid = t AND c.relkind = 'r' ORDER BY c.oid);
 END $$;
-COMMENT ON FUNCTION inorder_internal.leaves(regclass) IS
-'Internal function. The tables that contain the rows.';
 
 CREATE FUNCTION inorder_internal.others(counted int8multirange)
 RETURNS int8multirange
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN '{[0,281474976710655)}'::int8multirange - counted;
-COMMENT ON FUNCTION inorder_internal.others(int8multirange) IS
-'Internal function. The complement of a set of numbers.';
 
 CREATE FUNCTION inorder_internal.count_of(
     t inorder_internal.feed_table, part regclass, numbers int8multirange, caller oid
@@ -80,9 +74,8 @@ BEGIN
     END IF;
     RETURN format('(SELECT pg_catalog.count(*) %s)', inorder_internal.from_ranges(t, source, numbers, ''));
 END $$;
-COMMENT ON FUNCTION inorder_internal.count_of(inorder_internal.feed_table, regclass, int8multirange, oid) IS
-'Internal function. The expression that counts rows of a set of transactions.';
 
+-- The stored number of a table or partition, null if there is no valid one.
 CREATE FUNCTION inorder_internal.known_part(t inorder_internal.feed_table, leaf regclass)
 RETURNS inorder_internal.count_part
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -100,8 +93,6 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
-COMMENT ON FUNCTION inorder_internal.known_part(inorder_internal.feed_table, regclass) IS
-'Internal function. The stored number of a table or partition, null if there is no valid one.';
 
 CREATE FUNCTION inorder_internal.count_of_table(relation regclass, caller oid)
 RETURNS inorder_internal.feed_table
@@ -119,9 +110,9 @@ BEGIN
     -- A count remains correct after a restore: numbers of any server partition the rows.
     RETURN inorder_internal.known_table(relation);
 END $$;
-COMMENT ON FUNCTION inorder_internal.count_of_table(regclass, oid) IS
-'Internal function. How a table with an exact count is read, or an error.';
 
+-- The tables that contain the rows; for each the transactions that are not counted, null if there is no valid stored
+-- number; and the sum of the stored numbers.
 CREATE FUNCTION inorder_internal.known_parts(
     t inorder_internal.feed_table, OUT leaves oid[], OUT others int8multirange[], OUT stored bigint
 )
@@ -139,10 +130,9 @@ BEGIN
         stored := stored + coalesce(known.rows, 0);
     END LOOP;
 END $$;
-COMMENT ON FUNCTION inorder_internal.known_parts(inorder_internal.feed_table) IS
-'Internal function. The tables that contain the rows; for each the transactions that are not counted, null if there is '
-'no valid stored number; and the sum of the stored numbers.';
 
+-- The query that counts a table: the stored number, and the rows of all other transactions in the wanted ones of the
+-- tables that known_parts() returns.
 CREATE FUNCTION inorder_internal.count_query(
     t inorder_internal.feed_table, caller oid, leaves oid[], others int8multirange[], stored bigint, wanted boolean[]
 )
@@ -165,10 +155,6 @@ BEGIN
     RETURN format('SELECT %L::pg_catalog.int8', stored)
         || coalesce(' OPERATOR(pg_catalog.+) ' || array_to_string(sums, ' OPERATOR(pg_catalog.+) '), '');
 END $$;
-COMMENT ON FUNCTION inorder_internal.count_query(
-    inorder_internal.feed_table, oid, oid[], int8multirange[], bigint, boolean[]) IS
-'Internal function. The query that counts a table: the stored number, and the rows of all other transactions in the '
-'wanted ones of the tables that known_parts() returns.';
 
 CREATE TYPE inorder_internal.fold_step AS (
     part regclass, storage text, counted int8multirange, rows bigint, query text, fewer_gaps boolean
@@ -178,6 +164,7 @@ COMMENT ON TYPE inorder_internal.fold_step IS
 'of transactions after the fold; the stored number to which the result of the query is added; and whether to store '
 'the set even if no row was added.';
 
+-- The query for all rows of a part whose transactions are in a set.
 CREATE FUNCTION inorder_internal.fold_query(
     t inorder_internal.feed_table, leaf regclass, ended int8multirange, caller oid
 )
@@ -186,8 +173,6 @@ LANGUAGE sql STABLE
 RETURN format('SELECT (SELECT pg_catalog.count(*) FROM %strue) OPERATOR(pg_catalog.-) %s',
               inorder_internal.part((t).relation, leaf, caller),
               inorder_internal.count_of(t, leaf, inorder_internal.others(ended), caller));
-COMMENT ON FUNCTION inorder_internal.fold_query(inorder_internal.feed_table, regclass, int8multirange, oid) IS
-'Internal function. The query for all rows of a part whose transactions are in a set.';
 
 CREATE FUNCTION inorder_internal.fold_steps(t inorder_internal.feed_table, caller oid)
 RETURNS SETOF inorder_internal.fold_step
@@ -215,9 +200,9 @@ BEGIN
         RETURN NEXT step;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION inorder_internal.fold_steps(inorder_internal.feed_table, oid) IS
-'Internal function. The steps of a fold, one row per part.';
 
+-- Whether the file of a table may be of this transaction, in which TRUNCATE would empty that file instead of replacing
+-- it.
 CREATE FUNCTION inorder_internal.may_be_emptied(part regclass)
 RETURNS boolean
 LANGUAGE sql VOLATILE
@@ -225,10 +210,8 @@ LANGUAGE sql VOLATILE
 RETURN EXISTS (SELECT FROM pg_class AS c WHERE c.oid = part AND age(c.xmin) <= 0)
    AND EXISTS (SELECT FROM pg_locks AS l
                WHERE l.relation = part AND l.mode = 'AccessExclusiveLock' AND l.pid = pg_backend_pid());
-COMMENT ON FUNCTION inorder_internal.may_be_emptied(regclass) IS
-'Internal function. Whether the file of a table may be of this transaction, in which TRUNCATE would empty that file '
-'instead of replacing it.';
 
+-- Store the number of a table or partition, unless its file may still be emptied.
 CREATE FUNCTION inorder_internal.keep_part(
     table_relation regclass, step inorder_internal.fold_step, more bigint
 )
@@ -241,8 +224,6 @@ BEGIN ATOMIC
     ON CONFLICT (relation, part) DO UPDATE
     SET storage = excluded.storage, counted = excluded.counted, rows = excluded.rows, folded = excluded.folded;
 END;
-COMMENT ON FUNCTION inorder_internal.keep_part(regclass, inorder_internal.fold_step, bigint) IS
-'Internal function. Store the number of a table or partition, unless its file may still be emptied.';
 
 CREATE FUNCTION inorder_internal.forget_parts(table_relation regclass)
 RETURNS void
@@ -253,8 +234,6 @@ BEGIN ATOMIC
       -- A subquery, so that the leaves are looked up once.
       AND NOT EXISTS (SELECT FROM unnest(inorder_internal.leaves(table_relation)) AS l WHERE l = p.part);
 END;
-COMMENT ON FUNCTION inorder_internal.forget_parts(regclass) IS
-'Internal function. Delete the numbers of partitions that no longer exist.';
 
 CREATE FUNCTION inorder_internal.start_count(table_relation regclass)
 RETURNS void
@@ -262,8 +241,6 @@ LANGUAGE sql VOLATILE
 BEGIN ATOMIC
     INSERT INTO inorder_internal.counted_table VALUES (table_relation) ON CONFLICT DO NOTHING;
 END;
-COMMENT ON FUNCTION inorder_internal.start_count(regclass) IS
-'Internal function. Store that a table has an exact count.';
 
 CREATE FUNCTION inorder_internal.stop_count(relation regclass, caller oid)
 RETURNS void
@@ -276,8 +253,6 @@ BEGIN
     DELETE FROM inorder_internal.count_part AS p WHERE p.relation = stop_count.relation;
     DELETE FROM inorder_internal.counted_table AS k WHERE k.relation = stop_count.relation;
 END $$;
-COMMENT ON FUNCTION inorder_internal.stop_count(regclass, oid) IS
-'Internal function. Delete the exact count of a table.';
 
 CREATE FUNCTION @extschema@.exact_count(relation regclass)
 RETURNS bigint

@@ -7,8 +7,6 @@ CREATE FUNCTION inorder_internal.role_name(id oid)
 RETURNS name
 LANGUAGE sql STABLE
 RETURN nullif(pg_get_userbyid(id), concat('unknown (OID='::text, id, ')'::text)::name);
-COMMENT ON FUNCTION inorder_internal.role_name(oid) IS
-'Internal function. The name of a role.';
 
 CREATE FUNCTION inorder_internal.say_unknown(feed_name text, owner oid, caller oid)
 RETURNS void
@@ -27,16 +25,13 @@ BEGIN
           HINT = 'A feed of another role is named with its owner, as in owner => '
               || coalesce(others, '''name_of_role''') || '.';
 END $$;
-COMMENT ON FUNCTION inorder_internal.say_unknown(text, oid, oid) IS
-'Internal function. The error about a feed that does not exist.';
 
+-- Whether a feed is the one of this name and owner, and the caller a member of the owner.
 CREATE FUNCTION inorder_internal.is_own(f inorder_internal.feed, feed_name text, owner oid, caller oid)
 RETURNS boolean
 LANGUAGE sql STABLE
 RETURN (f).name = feed_name AND (f).owner = owner AND (f).system = inorder_internal.server_system()
     AND pg_has_role(caller, (f).owner, 'USAGE'::text);
-COMMENT ON FUNCTION inorder_internal.is_own(inorder_internal.feed, text, oid, oid) IS
-'Internal function. Whether a feed is the one of this name and owner, and the caller a member of the owner.';
 
 CREATE FUNCTION inorder_internal.find_feed(feed_name text, owner oid, caller oid)
 RETURNS bigint
@@ -63,8 +58,6 @@ BEGIN
     END IF;
     RETURN f.id;
 END $$;
-COMMENT ON FUNCTION inorder_internal.find_feed(text, oid, oid) IS
-'Internal function. The id of a feed that the caller may move, or an error.';
 
 CREATE FUNCTION inorder_internal.say_restored(f inorder_internal.feed)
 RETURNS void
@@ -83,18 +76,17 @@ BEGIN
           DETAIL = 'Its position is of another server, or of another time.',
           HINT = format('Let the owner of the table call feed_rebase(%L).', f.relation);
 END $$;
-COMMENT ON FUNCTION inorder_internal.say_restored(inorder_internal.feed) IS
-'Internal function. The error about a restored feed that was not accepted yet.';
 
+-- Whether a poll that finds nothing is recorded: the first one after rows, and one a minute.
 CREATE FUNCTION inorder_internal.is_poll_due(f inorder_internal.feed)
 RETURNS boolean
 LANGUAGE sql STABLE
 RETURN ((f).caught_up_at IS DISTINCT FROM (f).polled AND ((f).shared_by).shares IS NULL)
     OR (f).position.partial IS NOT NULL
     OR coalesce((f).polled, (f).created) < clock_timestamp() - '1 minute'::interval;
-COMMENT ON FUNCTION inorder_internal.is_poll_due(inorder_internal.feed) IS
-'Internal function. Whether a poll that finds nothing is recorded: the first one after rows, and one a minute.';
 
+-- The state of a feed. If reads is true (or null, and no batch is unfinished), also the description of its table, which
+-- the caller must then be allowed to read. A restored feed is an error unless seeks is true.
 CREATE FUNCTION inorder_internal.feed_state(
     feed bigint, caller oid, reads boolean, seeks boolean, OUT name text, OUT relation oid,
     OUT t inorder_internal.feed_table, OUT at_position @extschema@.feed_position, OUT batch bigint,
@@ -134,10 +126,8 @@ BEGIN
     shared := inorder_internal.is_shared(feed);
     shared_by := CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END;
 END $$;
-COMMENT ON FUNCTION inorder_internal.feed_state(bigint, oid, boolean, boolean) IS
-'Internal function. The state of a feed. If reads is true (or null, and no batch is unfinished), also the description '
-'of its table, which the caller must then be allowed to read. A restored feed is an error unless seeks is true.';
 
+-- Error unless the text is a valid feed name.
 CREATE FUNCTION inorder_internal.check_name(feed_name text)
 RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -150,8 +140,6 @@ BEGIN
         USING ERRCODE = 'invalid_parameter_value';
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_name(text) IS
-'Internal function. Error unless the text is a valid feed name.';
 
 CREATE FUNCTION inorder_internal.new_id()
 RETURNS bigint
@@ -167,8 +155,6 @@ BEGIN
     END LOOP;
     RETURN drawn;
 END $$;
-COMMENT ON FUNCTION inorder_internal.new_id() IS
-'Internal function. An unused feed id.';
 
 CREATE FUNCTION inorder_internal.say_exists(feed_name text, owner oid)
 RETURNS void
@@ -179,9 +165,8 @@ BEGIN
           coalesce(quote_ident(inorder_internal.role_name(owner)), owner::text)
     USING ERRCODE = 'duplicate_object';
 END $$;
-COMMENT ON FUNCTION inorder_internal.say_exists(text, oid) IS
-'Internal function. The error about a name that the role has for another feed.';
 
+-- Trigger on feeds: keeps the number of the last batch of a feed whose name becomes free.
 CREATE FUNCTION inorder_internal.keep_number()
 RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -196,8 +181,6 @@ BEGIN
     SET batch = greatest(g.batch, EXCLUDED.batch), batch_origin = EXCLUDED.batch_origin;
     RETURN OLD;
 END $$;
-COMMENT ON FUNCTION inorder_internal.keep_number() IS
-'Internal function. Trigger on feeds: keeps the number of the last batch of a feed whose name becomes free.';
 -- BEFORE, since row security asks whose feed it is.
 CREATE TRIGGER keep_number BEFORE DELETE ON inorder_internal.feed
 FOR EACH ROW WHEN (OLD.batch > 0) EXECUTE FUNCTION inorder_internal.keep_number();
@@ -207,6 +190,8 @@ FOR EACH ROW WHEN (OLD.batch > 0 AND OLD.name <> NEW.name) EXECUTE FUNCTION inor
 ALTER TABLE inorder_internal.feed ENABLE ALWAYS TRIGGER keep_number;
 ALTER TABLE inorder_internal.feed ENABLE ALWAYS TRIGGER keep_number_of_name;
 
+-- Let the batches of a feed have higher numbers than those of feeds that its owner had under its name: a consumer of
+-- one of these could finish them otherwise.
 CREATE FUNCTION inorder_internal.continue_numbers(feed bigint)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -238,9 +223,6 @@ BEGIN
         finished = CASE WHEN f.finished > gone.batch THEN f.finished ELSE 0 END
     WHERE known.id = feed;
 END $$;
-COMMENT ON FUNCTION inorder_internal.continue_numbers(bigint) IS
-'Internal function. Let the batches of a feed have higher numbers than those of feeds that its owner had under its '
-'name: a consumer of one of these could finish them otherwise.';
 
 CREATE FUNCTION inorder_internal.create_feed(
     feed_name text, caller oid, relation regclass, from_position @extschema@.feed_position, whole_transactions boolean,
@@ -272,10 +254,8 @@ BEGIN
 EXCEPTION WHEN unique_violation THEN
     PERFORM inorder_internal.say_exists(feed_name, caller);
 END $$;
-COMMENT ON FUNCTION inorder_internal.create_feed(
-    text, oid, regclass, @extschema@.feed_position, boolean, name, int) IS
-'Internal function. Insert a new feed.';
 
+-- A feed, or an error unless the caller owns it or its table.
 CREATE FUNCTION inorder_internal.given_feed(feed bigint, caller oid)
 RETURNS inorder_internal.feed
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -293,8 +273,6 @@ BEGIN
     END IF;
     RETURN f;
 END $$;
-COMMENT ON FUNCTION inorder_internal.given_feed(bigint, oid) IS
-'Internal function. A feed, or an error unless the caller owns it or its table.';
 
 CREATE FUNCTION inorder_internal.drop_feed(feed bigint, caller oid)
 RETURNS void
@@ -307,8 +285,6 @@ BEGIN
     DELETE FROM inorder_internal.feed AS known WHERE known.id = feed;
     PERFORM inorder_internal.sweep();
 END $$;
-COMMENT ON FUNCTION inorder_internal.drop_feed(bigint, oid) IS
-'Internal function. Delete a feed.';
 
 CREATE FUNCTION inorder_internal.rename_feed(feed bigint, caller oid, new_name text)
 RETURNS void
@@ -326,8 +302,6 @@ BEGIN
 EXCEPTION WHEN unique_violation THEN
     PERFORM inorder_internal.say_exists(new_name, f.owner);
 END $$;
-COMMENT ON FUNCTION inorder_internal.rename_feed(bigint, oid, text) IS
-'Internal function. Give a feed another name.';
 
 CREATE FUNCTION inorder_internal.set_mover(feed bigint, caller oid, grantee oid, allowed boolean)
 RETURNS void
@@ -348,9 +322,9 @@ BEGIN
     END IF;
     UPDATE inorder_internal.feed AS known SET movers = rest WHERE known.id = feed;
 END $$;
-COMMENT ON FUNCTION inorder_internal.set_mover(bigint, oid, oid, boolean) IS
-'Internal function. Allow a role to move a feed, or revoke that.';
 
+-- The number of the batch that follows the given one. Numbers count from 1 without gaps, as long as the server is the
+-- same, on the same timeline. Otherwise they continue at the microseconds since 1970.
 CREATE FUNCTION inorder_internal.next_number(batch bigint, origin text)
 RETURNS bigint
 LANGUAGE sql VOLATILE
@@ -359,10 +333,9 @@ LANGUAGE sql VOLATILE
 -- within a second. Up to the year 2255 the number is below 2^53, which a double, as of JavaScript, holds exactly.
 RETURN CASE WHEN origin = inorder_internal.server_origin() THEN batch + 1
             ELSE greatest(batch + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) END;
-COMMENT ON FUNCTION inorder_internal.next_number(bigint, text) IS
-'Internal function. The number of the batch that follows the given one. Numbers count from 1 without gaps, as long as '
-'the server is the same, on the same timeline. Otherwise they continue at the microseconds since 1970.';
 
+-- Move the position of a feed over a batch. If it is moved by a poll, with the time of that, and whether the batch has
+-- all rows that were committed then.
 CREATE FUNCTION inorder_internal.move_feed(
     feed bigint, past_batch @extschema@.feed_batch, asked timestamptz, is_all boolean
 )
@@ -378,10 +351,8 @@ BEGIN ATOMIC
                           THEN coalesce(inorder_internal.role_name(f.owner), f.owner_name) ELSE f.owner_name END
     WHERE f.id = feed;
 END;
-COMMENT ON FUNCTION inorder_internal.move_feed(bigint, @extschema@.feed_batch, timestamptz, boolean) IS
-'Internal function. Move the position of a feed over a batch. If it is moved by a poll, with the time of that, and '
-'whether the batch has all rows that were committed then.';
 
+-- Record a poll that found no rows; the batch, if not null, has none.
 CREATE FUNCTION inorder_internal.note_poll(feed bigint, past_batch @extschema@.feed_batch, asked timestamptz)
 RETURNS void
 LANGUAGE sql VOLATILE
@@ -397,9 +368,8 @@ BEGIN ATOMIC
                             THEN f.caught_up_at ELSE asked END
     WHERE f.id = feed;
 END;
-COMMENT ON FUNCTION inorder_internal.note_poll(bigint, @extschema@.feed_batch, timestamptz) IS
-'Internal function. Record a poll that found no rows; the batch, if not null, has none.';
 
+-- Store an unfinished batch under the next number, with the session that has it.
 CREATE FUNCTION inorder_internal.keep_pending(
     feed bigint, next_batch @extschema@.feed_batch, holder oid, holder_pid int, asked timestamptz, is_all boolean
 )
@@ -413,8 +383,6 @@ BEGIN ATOMIC
     WHERE f.id = feed
     RETURNING f.batch;
 END;
-COMMENT ON FUNCTION inorder_internal.keep_pending(bigint, @extschema@.feed_batch, oid, int, timestamptz, boolean) IS
-'Internal function. Store an unfinished batch under the next number, with the session that has it.';
 
 CREATE FUNCTION inorder_internal.hand_over(feed bigint, holder oid, holder_pid int)
 RETURNS void
@@ -423,8 +391,6 @@ BEGIN ATOMIC
     UPDATE inorder_internal.feed AS f SET holder = hand_over.holder, holder_pid = hand_over.holder_pid
     WHERE f.id = feed;
 END;
-COMMENT ON FUNCTION inorder_internal.hand_over(bigint, oid, int) IS
-'Internal function. Assign the unfinished batch to another session.';
 
 CREATE FUNCTION inorder_internal.say_held(feed_name text, batch bigint, holder_pid int)
 RETURNS void
@@ -436,9 +402,8 @@ BEGIN
           DETAIL = format('It belongs to the session with process ID %s.', holder_pid),
           HINT = 'It becomes available when it is finished by feed_finish_batch() or that session ends.';
 END $$;
-COMMENT ON FUNCTION inorder_internal.say_held(text, bigint, int) IS
-'Internal function. The error about an unfinished batch of another running session.';
 
+-- Error unless this is the number of the unfinished batch.
 CREATE FUNCTION inorder_internal.check_pending(
     feed_name text, batch bigint, last_batch bigint, finished bigint, pending @extschema@.feed_batch
 )
@@ -458,8 +423,6 @@ BEGIN
                      'in another batch.';
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_pending(text, bigint, bigint, bigint, @extschema@.feed_batch) IS
-'Internal function. Error unless this is the number of the unfinished batch.';
 
 CREATE FUNCTION inorder_internal.say_pending(feed_name text, batch bigint)
 RETURNS void
@@ -472,8 +435,6 @@ BEGIN
                         'feed_seek(%1$L, ''here''): its rows come again, in batches of other numbers.',
                         feed_name, batch);
 END $$;
-COMMENT ON FUNCTION inorder_internal.say_pending(text, bigint) IS
-'Internal function. The error about a batch that is not finished.';
 
 CREATE FUNCTION inorder_internal.seek_to(
     feed bigint, t inorder_internal.feed_table, transactions int8multirange
@@ -505,8 +466,6 @@ BEGIN
         caught_up_at = NULL, shared_by = inorder_internal.renewed_share_key(t.relation, f.shared_by)
     WHERE f.id = feed;
 END $$;
-COMMENT ON FUNCTION inorder_internal.seek_to(bigint, inorder_internal.feed_table, int8multirange) IS
-'Internal function. Set the position of a feed to a set of transactions.';
 
 CREATE FUNCTION inorder_internal.seek_start(feed bigint, t inorder_internal.feed_table, start text)
 RETURNS void
@@ -541,18 +500,15 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value';
     END CASE;
 END $$;
-COMMENT ON FUNCTION inorder_internal.seek_start(bigint, inorder_internal.feed_table, text) IS
-'Internal function. Set the position of a feed to ''beginning'', ''now'' or ''here''.';
 
 ---------------------------------------------------------------------------
 -- Bodies of public functions, which run as the owner of the state (src/as_owner.c), or in the SQL edition as the caller
 ---------------------------------------------------------------------------
 
+-- Make readers of one feed take turns, until the transaction ends.
 CREATE FUNCTION inorder_internal.lock_feed(feed bigint)
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION inorder_internal.lock_feed(bigint) IS
-'Internal function. Make readers of one feed take turns, until the transaction ends.';
 
 CREATE FUNCTION inorder_internal.taken_feed(caller oid, name text, owner regrole)
 RETURNS bigint
@@ -565,8 +521,6 @@ BEGIN
     PERFORM inorder_internal.lock_feed(feed);
     RETURN feed;
 END $$;
-COMMENT ON FUNCTION inorder_internal.taken_feed(oid, text, regrole) IS
-'Internal function. A feed that the caller may move, locked.';
 
 CREATE FUNCTION inorder_internal.feed_drop(caller oid, name text, owner regrole)
 RETURNS void
@@ -576,8 +530,6 @@ AS $$
 BEGIN
     PERFORM inorder_internal.drop_feed(inorder_internal.taken_feed(caller, name, owner), caller);
 END $$;
-COMMENT ON FUNCTION inorder_internal.feed_drop(oid, text, regrole) IS
-'Internal function. The body of feed_drop().';
 
 CREATE FUNCTION inorder_internal.feed_rename(caller oid, name text, new_name text, owner regrole)
 RETURNS void
@@ -591,8 +543,6 @@ BEGIN
     PERFORM inorder_internal.lock_feed(feed);
     PERFORM inorder_internal.rename_feed(feed, caller, new_name);
 END $$;
-COMMENT ON FUNCTION inorder_internal.feed_rename(oid, text, text, regrole) IS
-'Internal function. The body of feed_rename().';
 
 CREATE FUNCTION inorder_internal.change_mover(caller oid, name text, role oid, owner regrole, allowed boolean)
 RETURNS void
@@ -608,8 +558,6 @@ BEGIN
     PERFORM inorder_internal.lock_feed(feed);
     PERFORM inorder_internal.set_mover(feed, caller, role, allowed);
 END $$;
-COMMENT ON FUNCTION inorder_internal.change_mover(oid, text, oid, regrole, boolean) IS
-'Internal function. Allow a role to move a feed, or revoke that.';
 
 CREATE FUNCTION inorder_internal.feed_grant(caller oid, name text, to_role regrole, owner regrole)
 RETURNS void
@@ -619,8 +567,6 @@ AS $$
 BEGIN
     PERFORM inorder_internal.change_mover(caller, name, to_role, owner, true);
 END $$;
-COMMENT ON FUNCTION inorder_internal.feed_grant(oid, text, regrole, regrole) IS
-'Internal function. The body of feed_grant().';
 
 CREATE FUNCTION inorder_internal.feed_revoke(caller oid, name text, from_role regrole, owner regrole)
 RETURNS void
@@ -630,8 +576,6 @@ AS $$
 BEGIN
     PERFORM inorder_internal.change_mover(caller, name, from_role, owner, false);
 END $$;
-COMMENT ON FUNCTION inorder_internal.feed_revoke(oid, text, regrole, regrole) IS
-'Internal function. The body of feed_revoke().';
 
 CREATE FUNCTION inorder_internal.feed_finish_batch(caller oid, name text, batch bigint, owner regrole, token bigint)
 RETURNS boolean
@@ -660,8 +604,6 @@ BEGIN
     PERFORM inorder_internal.move_feed(feed, s.pending, NULL, false);
     RETURN true;
 END $$;
-COMMENT ON FUNCTION inorder_internal.feed_finish_batch(oid, text, bigint, regrole, bigint) IS
-'Internal function. The body of feed_finish_batch().';
 
 ---------------------------------------------------------------------------
 -- Public functions

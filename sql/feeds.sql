@@ -43,21 +43,16 @@ BEGIN ATOMIC
         ON s.is_small AND t.relation IS NOT NULL AND inorder_internal.lacks(t) IS NULL
     WHERE inorder_internal.may_see(caller, f);
 END;
-COMMENT ON FUNCTION inorder_internal.feeds_of(oid) IS
-'Internal function. The feeds that a role may see.';
 
+-- The feeds that the current role may see: the source of the view feeds.
 CREATE FUNCTION inorder_internal.seen_feeds()
 RETURNS SETOF inorder_internal.seen_feed
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
-COMMENT ON FUNCTION inorder_internal.seen_feeds() IS
-'Internal function. The feeds that the current role may see: the source of the view feeds.';
 
 CREATE FUNCTION inorder_internal.base_of(relation regclass)
 RETURNS bigint
 LANGUAGE sql STABLE STRICT
 RETURN coalesce((SELECT min(k.base) FROM inorder_internal.key_columns(relation) AS k), 0::bigint);
-COMMENT ON FUNCTION inorder_internal.base_of(regclass) IS
-'Internal function. The base of a table, from its columns.';
 
 CREATE FUNCTION @extschema@.feed_holders(relation regclass)
 RETURNS TABLE (pid int, gid text, application text, number bigint, since timestamptz, query text)

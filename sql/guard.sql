@@ -14,46 +14,38 @@ COMMENT ON FUNCTION @extschema@.feed_guard() IS
 'None of these while session_replication_role is replica, until the table is enabled or accepted on this server. '
 'Created by feed_enable.';
 
+-- Whether the triggers of the guard are on a table as feed_enable() creates them: function, events, always enabled,
+-- without a WHEN clause, for these columns, with this base; and the first column of its type, generated or not.
 CREATE FUNCTION inorder_internal.is_guarded(
     relation regclass, columns name[], is_uuid boolean, is_generated boolean, base bigint, guard oid
 )
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
-COMMENT ON FUNCTION inorder_internal.is_guarded(regclass, name[], boolean, boolean, bigint, oid) IS
-'Internal function. Whether the triggers of the guard are on a table as feed_enable() creates them: function, events, '
-'always enabled, without a WHEN clause, for these columns, with this base; and the first column of its type, '
-'generated or not.';
 
 CREATE FUNCTION inorder_internal.guard_function()
 RETURNS oid
 LANGUAGE sql STABLE
 RETURN '@extschema@.feed_guard()'::regprocedure::oid;
-COMMENT ON FUNCTION inorder_internal.guard_function() IS
-'Internal function. The function of the guard''s triggers.';
 
 CREATE FUNCTION inorder_internal.generator()
 RETURNS oid
 LANGUAGE sql STABLE
 RETURN '@extschema@.xact_id_generated(bigint)'::regprocedure::oid;
-COMMENT ON FUNCTION inorder_internal.generator() IS
-'Internal function. The function that generated columns call.';
 
 CREATE FUNCTION inorder_internal.has_guard(t inorder_internal.feed_table)
 RETURNS boolean
 LANGUAGE sql STABLE
 RETURN inorder_internal.is_guarded((t).relation, inorder_internal.known_columns(t), (t).is_uuid, (t).is_generated,
                                    (t).base, inorder_internal.guard_function());
-COMMENT ON FUNCTION inorder_internal.has_guard(inorder_internal.feed_table) IS
-'Internal function. Whether the guard of a table is intact.';
 
+-- The schema of the public functions, by its current name, as text of a statement.
 CREATE FUNCTION inorder_internal.public_schema()
 RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT quote_ident(n.nspname) FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
         WHERE p.oid = '@extschema@.feed_guard()'::regprocedure::oid);
-COMMENT ON FUNCTION inorder_internal.public_schema() IS
-'Internal function. The schema of the public functions, by its current name, as text of a statement.';
 
+-- The statements that guard the rows of a table and of its partitions.
 CREATE FUNCTION inorder_internal.guard_statements(t inorder_internal.feed_table)
 RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -73,9 +65,8 @@ BEGIN
     RETURN NEXT format('ALTER TABLE %s ENABLE ALWAYS TRIGGER zz_inorder_guard, '
                        'ENABLE ALWAYS TRIGGER zz_inorder_update', t.relation);
 END $$;
-COMMENT ON FUNCTION inorder_internal.guard_statements(inorder_internal.feed_table) IS
-'Internal function. The statements that guard the rows of a table and of its partitions.';
 
+-- The statements that guard a table and its partitions from TRUNCATE, where a guard is missing.
 CREATE FUNCTION inorder_internal.truncate_statements(t inorder_internal.feed_table)
 RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -89,8 +80,6 @@ BEGIN
                         (format('ALTER TABLE %s ENABLE ALWAYS TRIGGER zz_inorder_truncate', member))) AS s(statement)
         WHERE NOT EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = member AND g.tgname = 'zz_inorder_truncate');
 END $$;
-COMMENT ON FUNCTION inorder_internal.truncate_statements(inorder_internal.feed_table) IS
-'Internal function. The statements that guard a table and its partitions from TRUNCATE, where a guard is missing.';
 
 CREATE FUNCTION inorder_internal.unguard_statements(relation regclass)
 RETURNS SETOF text
@@ -102,9 +91,8 @@ BEGIN ATOMIC
       AND (g.tgname = 'zz_inorder_truncate'
            OR g.tgrelid = relation AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_update'));
 END;
-COMMENT ON FUNCTION inorder_internal.unguard_statements(regclass) IS
-'Internal function. The statements that drop the guard of a table.';
 
+-- Whether feed_enable() was called for a table, and its guard is intact.
 CREATE FUNCTION inorder_internal.is_enabled(relation regclass, key_column name)
 RETURNS boolean
 LANGUAGE sql STABLE
@@ -112,18 +100,16 @@ LANGUAGE sql STABLE
 RETURN coalesce(inorder_internal.has_guard((
     SELECT t FROM inorder_internal.feed_table AS t
     WHERE t.relation = is_enabled.relation AND t.key_column = coalesce(is_enabled.key_column, t.key_column))), false);
-COMMENT ON FUNCTION inorder_internal.is_enabled(regclass, name) IS
-'Internal function. Whether feed_enable() was called for a table, and its guard is intact.';
 
+-- Whether a table has a guard that it does not inherit. What the state says of other tables, which somebody may have
+-- inserted, does not count for those above and below.
 CREATE FUNCTION inorder_internal.has_own_guard(relation regclass)
 RETURNS boolean
 LANGUAGE sql STABLE
 RETURN EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_guard'
                                               AND g.tgparentid = 0::oid);
-COMMENT ON FUNCTION inorder_internal.has_own_guard(regclass) IS
-'Internal function. Whether a table has a guard that it does not inherit. What the state says of other tables, which '
-'somebody may have inserted, does not count for those above and below.';
 
+-- Error if a partition or a parent of the table is enabled itself.
 CREATE FUNCTION inorder_internal.check_alone(relation regclass)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -142,9 +128,8 @@ BEGIN
               HINT = format('Use that one, or call feed_disable(%L) first.', other);
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_alone(regclass) IS
-'Internal function. Error if a partition or a parent of the table is enabled itself.';
 
+-- How a table will be read, and the query that finds rows which prevent it.
 CREATE FUNCTION inorder_internal.describe_new(relation regclass, key_column name, OUT t inorder_internal.feed_table,
                                               OUT probe text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -155,8 +140,6 @@ BEGIN
     probe := format('(%s) UNION ALL (%s) LIMIT 1', inorder_internal.beyond_query(t),
                     inorder_internal.unnumbered_query(t));
 END $$;
-COMMENT ON FUNCTION inorder_internal.describe_new(regclass, name) IS
-'Internal function. How a table will be read, and the query that finds rows which prevent it.';
 
 CREATE FUNCTION inorder_internal.keep_table(t inorder_internal.feed_table)
 RETURNS void
@@ -175,9 +158,8 @@ BEGIN
         = ROW(excluded.key_column, excluded.is_uuid, excluded.is_generated, excluded.order_columns, excluded.base,
               excluded.ordered);
 END $$;
-COMMENT ON FUNCTION inorder_internal.keep_table(inorder_internal.feed_table) IS
-'Internal function. Store that a table is readable, after its guard was created.';
 
+-- The tables stored in a position, with the current guard in place of the previous one.
 CREATE FUNCTION inorder_internal.renewed(
     known @extschema@.feed_member[], before @extschema@.feed_member[], after @extschema@.feed_member[]
 )
@@ -198,10 +180,8 @@ BEGIN
     END LOOP;
     RETURN result;
 END $$;
-COMMENT ON FUNCTION inorder_internal.renewed(
-    @extschema@.feed_member[], @extschema@.feed_member[], @extschema@.feed_member[]) IS
-'Internal function. The tables stored in a position, with the current guard in place of the previous one.';
 
+-- Store in the feeds of a table, and in their batches, the guard by which feed_enable() replaced an intact one.
 CREATE FUNCTION inorder_internal.renew_members(
     table_relation regclass, before @extschema@.feed_member[], after @extschema@.feed_member[]
 )
@@ -218,11 +198,8 @@ BEGIN ATOMIC
     SET batch.members = inorder_internal.renewed((b.batch).members, before, after)
     WHERE b.relation = table_relation AND b.written_here;
 END;
-COMMENT ON FUNCTION inorder_internal.renew_members(
-    regclass, @extschema@.feed_member[], @extschema@.feed_member[]) IS
-'Internal function. Store in the feeds of a table, and in their batches, the guard by which feed_enable() replaced an '
-'intact one.';
 
+-- Delete the description of a table; error while it has a feed or an exact count.
 CREATE FUNCTION inorder_internal.forget_table(relation regclass)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -241,8 +218,6 @@ BEGIN
     END IF;
     DELETE FROM inorder_internal.feed_table AS t WHERE t.relation = forget_table.relation;
 END $$;
-COMMENT ON FUNCTION inorder_internal.forget_table(regclass) IS
-'Internal function. Delete the description of a table; error while it has a feed or an exact count.';
 
 CREATE FUNCTION @extschema@.feed_enable(relation regclass, key_column name DEFAULT NULL)
 RETURNS void

@@ -13,12 +13,11 @@ COMMENT ON SCHEMA inorder_internal IS
 'State and internal functions of the extension inorder. Its contents may change in any version.';
 
 -- The library may be older than this script: a session keeps the one that it has loaded.
+-- Error unless the library of this session is of the version of the extension, or later. The scripts of the extension
+-- call it first.
 CREATE FUNCTION inorder_internal.check_library()
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
-COMMENT ON FUNCTION inorder_internal.check_library() IS
-'Internal function. Error unless the library of this session is of the version of the extension, or later. The scripts '
-'of the extension call it first.';
 SELECT inorder_internal.check_library();
 
 -- src/version.c

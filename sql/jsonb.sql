@@ -68,6 +68,8 @@ RETURN to_jsonb(ROW(NULL, (batch).resumed, (batch).resumed_after, (batch).cut, (
 COMMENT ON FUNCTION @extschema@.feed_to_jsonb(@extschema@.feed_batch) IS
 'Return a batch as jsonb: an object with the attributes of feed_batch. The cast batch::jsonb calls it.';
 
+-- The composite value that a jsonb object describes, with the transactions of the given one; an error if it has other
+-- keys than attributes.
 CREATE FUNCTION inorder_internal.from_jsonb(kind anyelement, value jsonb)
 RETURNS anyelement
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
@@ -82,9 +84,6 @@ BEGIN
     END IF;
     RETURN jsonb_populate_record(kind, value - 'transactions');
 END $$;
-COMMENT ON FUNCTION inorder_internal.from_jsonb(anyelement, jsonb) IS
-'Internal function. The composite value that a jsonb object describes, with the transactions of the given one; an '
-'error if it has other keys than attributes.';
 
 CREATE FUNCTION @extschema@.feed_position_of(value jsonb)
 RETURNS @extschema@.feed_position

@@ -22,8 +22,6 @@ BEGIN
                         'table. Keys of another kind carry no transaction: feed_prepare(%1$L, ''xact'') shows how to '
                         'add a column that does.', relation);
 END $$;
-COMMENT ON FUNCTION inorder_internal.say_beyond(regclass) IS
-'Internal function. The error about a restored table.';
 
 CREATE FUNCTION inorder_internal.say_unnumbered(t inorder_internal.feed_table)
 RETURNS void
@@ -36,8 +34,6 @@ BEGIN
                         'give them one: UPDATE %s SET %I = %s.',
                         t.relation, t.key_column, CASE WHEN t.is_uuid THEN 'DEFAULT' ELSE '0' END);
 END $$;
-COMMENT ON FUNCTION inorder_internal.say_unnumbered(inorder_internal.feed_table) IS
-'Internal function. The error about rows without a number.';
 
 CREATE FUNCTION inorder_internal.complain(t inorder_internal.feed_table, fault text, member oid)
 RETURNS void
@@ -69,8 +65,6 @@ BEGIN
                   HINT = 'Detach it until the batch is finished, or forget the batch by feed_seek(name, ''here'').';
     END CASE;
 END $$;
-COMMENT ON FUNCTION inorder_internal.complain(inorder_internal.feed_table, text, oid) IS
-'Internal function. The error about the result of a probe.';
 
 CREATE FUNCTION inorder_internal.beyond_query(t inorder_internal.feed_table)
 RETURNS text
@@ -79,8 +73,6 @@ RETURN format('SELECT ''beyond''::pg_catalog.text AS fault, NULL::pg_catalog.oid
               'WHERE EXISTS (SELECT FROM %s WHERE e.%I OPERATOR(pg_catalog.>=) %s)',
               inorder_internal.named((t).relation), (t).key_column,
               inorder_internal.bound(t, inorder_internal.next_transaction((t).base)));
-COMMENT ON FUNCTION inorder_internal.beyond_query(inorder_internal.feed_table) IS
-'Internal function. The probe for numbers that this server has not reached.';
 
 CREATE FUNCTION inorder_internal.unnumbered_query(t inorder_internal.feed_table)
 RETURNS text
@@ -89,9 +81,8 @@ RETURN format('SELECT ''unnumbered''::pg_catalog.text AS fault, NULL::pg_catalog
               'WHERE EXISTS (SELECT FROM %1$s WHERE e.%2$I IS NULL) '
               'OR EXISTS (SELECT FROM %1$s WHERE e.%2$I OPERATOR(pg_catalog.<) %3$s)',
               inorder_internal.named((t).relation), (t).key_column, inorder_internal.bound(t, 0));
-COMMENT ON FUNCTION inorder_internal.unnumbered_query(inorder_internal.feed_table) IS
-'Internal function. The probe for rows that have no number, or a negative one.';
 
+-- The bounds of a partition, by which the planner prunes the others; true if they are not plain.
 CREATE FUNCTION inorder_internal.plain_bounds(member regclass)
 RETURNS text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
@@ -108,8 +99,6 @@ BEGIN
     END IF;
     RETURN coalesce(pg_get_partition_constraintdef(member), 'true');
 END $$;
-COMMENT ON FUNCTION inorder_internal.plain_bounds(regclass) IS
-'Internal function. The bounds of a partition, by which the planner prunes the others; true if they are not plain.';
 
 CREATE FUNCTION inorder_internal.part(relation regclass, member regclass, caller oid)
 RETURNS text
@@ -129,9 +118,9 @@ BEGIN
     RETURN format('%s WHERE e.tableoid OPERATOR(pg_catalog.=) %L::pg_catalog.oid AND (%s) AND ',
                   inorder_internal.named(relation), member::oid, inorder_internal.plain_bounds(member));
 END $$;
-COMMENT ON FUNCTION inorder_internal.part(regclass, regclass, oid) IS
-'Internal function. The source of a query that reads one partition.';
 
+-- The probe for rows of a table or partition that are in a set of transactions, or in one more up to a key. Such rows
+-- are the given fault.
 CREATE FUNCTION inorder_internal.passed_query(
     t inorder_internal.feed_table, transactions int8multirange, partial bigint, last_key text[], member regclass,
     caller oid, fault text
@@ -154,11 +143,8 @@ BEGIN
     RETURN format('SELECT %L::pg_catalog.text AS fault, %L::pg_catalog.oid AS member WHERE %s', fault, member::oid,
                   coalesce(array_to_string(passed, ' OR '), 'false'));
 END $$;
-COMMENT ON FUNCTION inorder_internal.passed_query(
-    inorder_internal.feed_table, int8multirange, bigint, text[], regclass, oid, text) IS
-'Internal function. The probe for rows of a table or partition that are in a set of transactions, or in one more up to '
-'a key. Such rows are the given fault.';
 
+-- The probe for rows added to a batch after it was created; null if that is impossible.
 CREATE FUNCTION inorder_internal.joined_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, members @extschema@.feed_member[], caller oid
 )
@@ -176,10 +162,8 @@ BEGIN
                    || ' LIMIT 1'
             FROM inorder_internal.new_members(t, b.members, b.origin) AS m);
 END $$;
-COMMENT ON FUNCTION inorder_internal.joined_query(
-    inorder_internal.feed_table, @extschema@.feed_batch, @extschema@.feed_member[], oid) IS
-'Internal function. The probe for rows added to a batch after it was created; null if that is impossible.';
 
+-- The query that finds a violated condition of the table before it is read.
 CREATE FUNCTION inorder_internal.probe_query(
     t inorder_internal.feed_table, p @extschema@.feed_position, b @extschema@.feed_batch, caller oid
 )
@@ -202,10 +186,8 @@ BEGIN
     END IF;
     RETURN concat('(', array_to_string(probes, ') UNION ALL ('), ') LIMIT 1');
 END $$;
-COMMENT ON FUNCTION inorder_internal.probe_query(
-    inorder_internal.feed_table, @extschema@.feed_position, @extschema@.feed_batch, oid) IS
-'Internal function. The query that finds a violated condition of the table before it is read.';
 
+-- Error if a position contains numbers that this server has not reached.
 CREATE FUNCTION inorder_internal.check_reached(t inorder_internal.feed_table, p @extschema@.feed_position)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -222,9 +204,8 @@ BEGIN
                             t.relation, highest);
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_reached(inorder_internal.feed_table, @extschema@.feed_position) IS
-'Internal function. Error if a position contains numbers that this server has not reached.';
 
+-- Error if a position or batch kept by a reader is of another table.
 CREATE FUNCTION inorder_internal.check_same(
     t inorder_internal.feed_table, known @extschema@.feed_member[], what text
 )
@@ -246,9 +227,9 @@ BEGIN
           HINT = format('Begin with a new position, by feed_start(%L). Or, if all rows have the numbers that they had '
                         'in the other table, and it has no others, take the members of a new position.', t.relation);
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_same(inorder_internal.feed_table, @extschema@.feed_member[], text) IS
-'Internal function. Error if a position or batch kept by a reader is of another table.';
 
+-- Error if a position that has read something lacks members, since it was constructed by a reader, or is of another
+-- table.
 CREATE FUNCTION inorder_internal.check_remembers(t inorder_internal.feed_table, p @extschema@.feed_position)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -266,18 +247,15 @@ BEGIN
     END IF;
     PERFORM inorder_internal.check_same(t, p.members, 'position');
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_remembers(inorder_internal.feed_table, @extschema@.feed_position) IS
-'Internal function. Error if a position that has read something lacks members, since it was constructed by a reader, '
-'or is of another table.';
 
+-- Whether no transaction has ended since a position, and the position is valid.
 CREATE FUNCTION inorder_internal.is_idle(t inorder_internal.feed_table, p @extschema@.feed_position)
 RETURNS boolean
 LANGUAGE sql STABLE
 RETURN isempty(inorder_internal.minus(inorder_internal.ended_transactions((t).base), (p).transactions))
     AND (p).partial IS NULL AND upper((p).transactions) <= inorder_internal.next_transaction((t).base);
-COMMENT ON FUNCTION inorder_internal.is_idle(inorder_internal.feed_table, @extschema@.feed_position) IS
-'Internal function. Whether no transaction has ended since a position, and the position is valid.';
 
+-- The batch of all transactions that have ended since a position; null if there is none.
 CREATE FUNCTION inorder_internal.next_batch(
     t inorder_internal.feed_table, p @extschema@.feed_position, members @extschema@.feed_member[],
     OUT batch @extschema@.feed_batch
@@ -312,25 +290,21 @@ BEGIN
                                ORDER BY 1);
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.next_batch(
-    inorder_internal.feed_table, @extschema@.feed_position, @extschema@.feed_member[]) IS
-'Internal function. The batch of all transactions that have ended since a position; null if there is none.';
 
+-- The batch of no transactions, which does not change a position.
 CREATE FUNCTION inorder_internal.no_batch(p @extschema@.feed_position)
 RETURNS @extschema@.feed_batch
 LANGUAGE sql STABLE
 RETURN ROW('{}'::int8multirange, (p).partial, (p).last_key, (p).partial, (p).last_key, (p).members,
            inorder_internal.server_origin())::@extschema@.feed_batch;
-COMMENT ON FUNCTION inorder_internal.no_batch(@extschema@.feed_position) IS
-'Internal function. The batch of no transactions, which does not change a position.';
 
+-- The whole transactions of a batch, from which a window is selected.
 CREATE FUNCTION inorder_internal.window_numbers(b @extschema@.feed_batch)
 RETURNS int8multirange
 LANGUAGE sql IMMUTABLE
 RETURN inorder_internal.minus((b).transactions, inorder_internal.one((b).resumed));
-COMMENT ON FUNCTION inorder_internal.window_numbers(@extschema@.feed_batch) IS
-'Internal function. The whole transactions of a batch, from which a window is selected.';
 
+-- The query for the number of rows of the given number of smallest transactions of a batch.
 CREATE FUNCTION inorder_internal.window_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, amount bigint, max_rows int
 )
@@ -341,10 +315,8 @@ RETURN format('SELECT pg_catalog.count(*) FROM (SELECT %s LIMIT %s) AS e',
               inorder_internal.from_ranges(t, inorder_internal.whole_table(t),
                   inorder_internal.smallest(inorder_internal.window_numbers(b), amount), ''),
               max_rows * 4::bigint);
-COMMENT ON FUNCTION inorder_internal.window_query(
-    inorder_internal.feed_table, @extschema@.feed_batch, bigint, int) IS
-'Internal function. The query for the number of rows of the given number of smallest transactions of a batch.';
 
+-- A batch reduced to the given number of smallest whole transactions.
 CREATE FUNCTION inorder_internal.in_window(b @extschema@.feed_batch, amount bigint)
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -354,9 +326,9 @@ BEGIN
                                             inorder_internal.smallest(inorder_internal.window_numbers(b), amount));
     RETURN b;
 END $$;
-COMMENT ON FUNCTION inorder_internal.in_window(@extschema@.feed_batch, bigint) IS
-'Internal function. A batch reduced to the given number of smallest whole transactions.';
 
+-- A batch reduced to one of its transactions, as if a batch had ended inside of it, or just before it: its query then
+-- reads by the key.
 CREATE FUNCTION inorder_internal.rest_of_one(b @extschema@.feed_batch, number bigint)
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -367,10 +339,8 @@ BEGIN
     b.transactions := inorder_internal.one(number);
     RETURN b;
 END $$;
-COMMENT ON FUNCTION inorder_internal.rest_of_one(@extschema@.feed_batch, bigint) IS
-'Internal function. A batch reduced to one of its transactions, as if a batch had ended inside of it, or just before '
-'it: its query then reads by the key.';
 
+-- A batch with only these of its transactions, and those of which it has a part.
 CREATE FUNCTION inorder_internal.restricted(b @extschema@.feed_batch, numbers int8multirange)
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -380,9 +350,8 @@ BEGIN
         b.transactions, inorder_internal.one(b.resumed) + inorder_internal.one(b.cut)));
     RETURN b;
 END $$;
-COMMENT ON FUNCTION inorder_internal.restricted(@extschema@.feed_batch, int8multirange) IS
-'Internal function. A batch with only these of its transactions, and those of which it has a part.';
 
+-- The query for transaction number and key of the n-th row of a batch.
 CREATE FUNCTION inorder_internal.cut_query(
     t inorder_internal.feed_table, parts text, b @extschema@.feed_batch, max_rows int
 )
@@ -401,9 +370,9 @@ BEGIN
                                      true),
         max_rows - 1);
 END $$;
-COMMENT ON FUNCTION inorder_internal.cut_query(inorder_internal.feed_table, text, @extschema@.feed_batch, int) IS
-'Internal function. The query for transaction number and key of the n-th row of a batch.';
 
+-- A batch that ends after a row or, without a key or if none distinguishes the rows of a transaction, after its
+-- transaction.
 CREATE FUNCTION inorder_internal.cut_batch(
     t inorder_internal.feed_table, b @extschema@.feed_batch, number bigint, last_key text[]
 )
@@ -423,7 +392,3 @@ BEGIN
     END IF;
     RETURN b;
 END $$;
-COMMENT ON FUNCTION inorder_internal.cut_batch(
-    inorder_internal.feed_table, @extschema@.feed_batch, bigint, text[]) IS
-'Internal function. A batch that ends after a row or, without a key or if none distinguishes the rows of a '
-'transaction, after its transaction.';

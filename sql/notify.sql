@@ -15,9 +15,8 @@ CREATE FUNCTION inorder_internal.notifier()
 RETURNS oid
 LANGUAGE sql STABLE
 RETURN '@extschema@.feed_notify_trigger()'::regprocedure::oid;
-COMMENT ON FUNCTION inorder_internal.notifier() IS
-'Internal function. The function of the triggers that notify.';
 
+-- Whether a table has the trigger that notifies the channel, as feed_notify() creates it.
 CREATE FUNCTION inorder_internal.is_notifying(relation regclass, channel text)
 RETURNS boolean
 LANGUAGE sql STABLE
@@ -29,9 +28,8 @@ BEGIN ATOMIC
           AND g.tgtype = 4 AND g.tgenabled = 'A' AND g.tgqual IS NULL AND g.tgnargs = 1
           AND g.tgargs = convert_to(channel, getdatabaseencoding()) || decode('00', 'hex'));
 END;
-COMMENT ON FUNCTION inorder_internal.is_notifying(regclass, text) IS
-'Internal function. Whether a table has the trigger that notifies the channel, as feed_notify() creates it.';
 
+-- The statements that create the triggers that notify, where a table or a partition lacks one.
 CREATE FUNCTION inorder_internal.notify_statements(relation regclass, channel text)
 RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -52,9 +50,8 @@ BEGIN
         RETURN NEXT format('ALTER TABLE %s ENABLE ALWAYS TRIGGER inorder_notify', member);
     END LOOP;
 END $$;
-COMMENT ON FUNCTION inorder_internal.notify_statements(regclass, text) IS
-'Internal function. The statements that create the triggers that notify, where a table or a partition lacks one.';
 
+-- The statements that let new partitions notify the channel of their table, if it has one.
 CREATE FUNCTION inorder_internal.spread_statements(relation regclass)
 RETURNS SETOF text
 LANGUAGE sql STABLE STRICT
@@ -66,8 +63,6 @@ BEGIN ATOMIC
     WHERE g.tgrelid = relation::oid AND inorder_internal.is_notifying(relation, c.channel)
       AND g.tgname = 'inorder_notify';
 END;
-COMMENT ON FUNCTION inorder_internal.spread_statements(regclass) IS
-'Internal function. The statements that let new partitions notify the channel of their table, if it has one.';
 
 CREATE FUNCTION inorder_internal.unnotify_statements(relation regclass)
 RETURNS SETOF text
@@ -77,9 +72,9 @@ BEGIN ATOMIC
     FROM pg_trigger AS g
     WHERE g.tgrelid = ANY (inorder_internal.tree(relation)::oid[]) AND g.tgfoid = inorder_internal.notifier();
 END;
-COMMENT ON FUNCTION inorder_internal.unnotify_statements(regclass) IS
-'Internal function. The statements that drop the triggers that notify.';
 
+-- The channel that a table will notify, by default its name without the schema; error if it is out of range, or if
+-- feed_enable() was not called.
 CREATE FUNCTION inorder_internal.channel_of(relation regclass, channel text)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -94,10 +89,8 @@ BEGIN
     END IF;
     RETURN coalesce(channel, (SELECT c.relname FROM pg_class AS c WHERE c.oid = relation));
 END $$;
-COMMENT ON FUNCTION inorder_internal.channel_of(regclass, text) IS
-'Internal function. The channel that a table will notify, by default its name without the schema; error if it is out '
-'of range, or if feed_enable() was not called.';
 
+-- Error if a table or a partition of it lacks the trigger that notifies.
 CREATE FUNCTION inorder_internal.check_notifying(relation regclass, channel text)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -112,8 +105,6 @@ BEGIN
         END IF;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_notifying(regclass, text) IS
-'Internal function. Error if a table or a partition of it lacks the trigger that notifies.';
 
 CREATE FUNCTION @extschema@.feed_notify(relation regclass, channel text DEFAULT NULL)
 RETURNS void

@@ -22,15 +22,14 @@ COMMENT ON TYPE inorder_internal.feed_order IS
 'was read to find the piece that ended here, null if it was found by number; and, in the middle of a set, the set, the '
 'highest value in it or above, and its lowest value that was not read.';
 
+-- The order of a position or batch: (partial, last_key), (resumed, resumed_after) or (cut, cut_after); null if it has
+-- none, and is read by number.
 CREATE FUNCTION inorder_internal.order_of(number bigint, key text[])
 RETURNS inorder_internal.feed_order
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN number IS NULL AND key IS NOT NULL THEN
     ROW(key[1], key[2]::smallint, nullif(key[3], ''::text)::bigint, inorder_internal.text_numbers(key[4]),
         key[5]::bigint, key[6]::bigint)::inorder_internal.feed_order END;
-COMMENT ON FUNCTION inorder_internal.order_of(bigint, text[]) IS
-'Internal function. The order of a position or batch: (partial, last_key), (resumed, resumed_after) or '
-'(cut, cut_after); null if it has none, and is read by number.';
 
 CREATE FUNCTION inorder_internal.order_key(o inorder_internal.feed_order)
 RETURNS text[]
@@ -40,9 +39,8 @@ RETURN CASE WHEN (o).column_name IS NOT NULL THEN
     || CASE WHEN (o).frozen IS NOT NULL
             THEN ARRAY[inorder_internal.numbers_text((o).frozen), (o).up_to::text, (o).next_value::text]
             ELSE '{}'::text[] END END;
-COMMENT ON FUNCTION inorder_internal.order_key(inorder_internal.feed_order) IS
-'Internal function. The reverse of order_of().';
 
+-- The order by a column of a position between two sets; null without a column.
 CREATE FUNCTION inorder_internal.new_order(relation regclass, order_column text)
 RETURNS text[]
 LANGUAGE sql STABLE
@@ -51,38 +49,31 @@ RETURN CASE WHEN order_column IS NOT NULL THEN ARRAY[order_column, coalesce((
     SELECT a.attnum FROM pg_attribute AS a
     WHERE a.attrelid = relation AND a.attname = order_column::name AND a.attnum > 0::smallint AND NOT a.attisdropped),
     0::smallint)::text, ''::text] END;
-COMMENT ON FUNCTION inorder_internal.new_order(regclass, text) IS
-'Internal function. The order by a column of a position between two sets; null without a column.';
 
+-- The order of a restored position or batch, with the column of that name in this database.
 CREATE FUNCTION inorder_internal.renumbered(relation regclass, number bigint, key text[])
 RETURNS text[]
 LANGUAGE sql STABLE
 RETURN CASE WHEN number IS NULL AND key IS NOT NULL
             THEN key[1:1] || (inorder_internal.new_order(relation, key[1]))[2:2] || key[3:] ELSE key END;
-COMMENT ON FUNCTION inorder_internal.renumbered(regclass, bigint, text[]) IS
-'Internal function. The order of a restored position or batch, with the column of that name in this database.';
 
+-- The order of a position, with the column that has its name now, between two sets.
 CREATE FUNCTION inorder_internal.renewed_order(relation regclass, number bigint, key text[])
 RETURNS text[]
 LANGUAGE sql STABLE
 RETURN CASE WHEN number IS NULL THEN inorder_internal.new_order(relation, key[1]) END;
-COMMENT ON FUNCTION inorder_internal.renewed_order(regclass, bigint, text[]) IS
-'Internal function. The order of a position, with the column that has its name now, between two sets.';
 
 CREATE FUNCTION inorder_internal.in_set(o inorder_internal.feed_order)
 RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN coalesce((o).frozen IS NOT NULL, false);
-COMMENT ON FUNCTION inorder_internal.in_set(inorder_internal.feed_order) IS
-'Internal function. Whether a position is in the middle of a set.';
 
+-- The transactions that a position has read, all rows of them or, of an ordered set, some.
 CREATE FUNCTION inorder_internal.passed_by(p @extschema@.feed_position)
 RETURNS int8multirange
 LANGUAGE sql IMMUTABLE
 RETURN inorder_internal.plus((p).transactions, coalesce((inorder_internal.order_of((p).partial, (p).last_key)).frozen,
                                                        '{}'::int8multirange));
-COMMENT ON FUNCTION inorder_internal.passed_by(@extschema@.feed_position) IS
-'Internal function. The transactions that a position has read, all rows of them or, of an ordered set, some.';
 
 CREATE FUNCTION inorder_internal.say_forged(key text[], reason text)
 RETURNS void
@@ -93,9 +84,8 @@ BEGIN
     USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = reason,
           HINT = 'Go on by feed_seek(), or begin with a new position, by feed_start().';
 END $$;
-COMMENT ON FUNCTION inorder_internal.say_forged(text[], text) IS
-'Internal function. The error about an order that cannot be decoded.';
 
+-- Error unless the order of a position or batch can be decoded, and its set is disjoint from what was read.
 CREATE FUNCTION inorder_internal.check_ordered(number bigint, key text[], passed int8multirange)
 RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -117,10 +107,9 @@ BEGIN
 EXCEPTION WHEN data_exception THEN
     PERFORM inorder_internal.say_forged(key, SQLERRM);
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_ordered(bigint, text[], int8multirange) IS
-'Internal function. Error unless the order of a position or batch can be decoded, and its set is disjoint from what '
-'was read.';
 
+-- The sequence from which the values of a column are drawn, or null. Error if it caches, descends or cycles, or if
+-- there are several.
 CREATE FUNCTION inorder_internal.order_sequence(t inorder_internal.feed_table, order_column text)
 RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -156,10 +145,9 @@ BEGIN
     END IF;
     RETURN s.id;
 END $$;
-COMMENT ON FUNCTION inorder_internal.order_sequence(inorder_internal.feed_table, text) IS
-'Internal function. The sequence from which the values of a column are drawn, or null. Error if it caches, descends or '
-'cycles, or if there are several.';
 
+-- Error if rows cannot be delivered in the order of a column, for a reason that is not in the column itself (that is
+-- checked in src/order.c). Returns the sequence from which it is drawn, or null.
 CREATE FUNCTION inorder_internal.check_order_column(t inorder_internal.feed_table, order_column text)
 RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -171,10 +159,8 @@ BEGIN
     END IF;
     RETURN inorder_internal.order_sequence(t, order_column);
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_order_column(inorder_internal.feed_table, text) IS
-'Internal function. Error if rows cannot be delivered in the order of a column, for a reason that is not in the '
-'column itself (that is checked in src/order.c). Returns the sequence from which it is drawn, or null.';
 
+-- The column by which a batch is ordered. Error if it is not one that a server writes.
 CREATE FUNCTION inorder_internal.order_state(
     b @extschema@.feed_batch, OUT column_name text, OUT attnum smallint
 )
@@ -197,8 +183,6 @@ BEGIN
     column_name := c.column_name;
     attnum := c.attnum;
 END $$;
-COMMENT ON FUNCTION inorder_internal.order_state(@extschema@.feed_batch) IS
-'Internal function. The column by which a batch is ordered. Error if it is not one that a server writes.';
 
 CREATE FUNCTION inorder_internal.number_in(t inorder_internal.feed_table, numbers int8multirange)
 RETURNS text
@@ -223,9 +207,8 @@ BEGIN
                   'OPERATOR(pg_catalog.%%) 2 OPERATOR(pg_catalog.=) 1',
                   t.key_column, bounds, CASE WHEN t.is_uuid THEN 'uuid' ELSE 'int8' END);
 END $$;
-COMMENT ON FUNCTION inorder_internal.number_in(inorder_internal.feed_table, int8multirange) IS
-'Internal function. The condition that the number of a row is in a set.';
 
+-- The end of a query for the rows of a set of transactions, found by number.
 CREATE FUNCTION inorder_internal.set_rows(t inorder_internal.feed_table, numbers int8multirange)
 RETURNS text
 LANGUAGE sql STABLE
@@ -234,9 +217,9 @@ RETURN CASE WHEN (t).ordered AND numbers = int8multirange(range_merge(numbers))
             THEN format('FROM (SELECT e.* FROM %s%s OFFSET 0) AS e', inorder_internal.whole_table(t),
                         inorder_internal.in_range(t, numbers))
             ELSE inorder_internal.from_ranges(t, inorder_internal.whole_table(t), numbers, ''::text) END;
-COMMENT ON FUNCTION inorder_internal.set_rows(inorder_internal.feed_table, int8multirange) IS
-'Internal function. The end of a query for the rows of a set of transactions, found by number.';
 
+-- The end of a query for the rows of an ordered batch: by number, or by the index of the column from one value up to
+-- another, and no more than a budget of rows.
 CREATE FUNCTION inorder_internal.piece(
     t inorder_internal.feed_table, b @extschema@.feed_batch, walked_from bigint, up_to bigint, budget bigint
 )
@@ -262,11 +245,8 @@ BEGIN
     RETURN format('FROM (SELECT e.* FROM %s ORDER BY e.%I LIMIT %s) AS e WHERE %s', walked, c.column_name, budget,
                   inorder_internal.number_in(t, b.transactions));
 END $$;
-COMMENT ON FUNCTION inorder_internal.piece(
-    inorder_internal.feed_table, @extschema@.feed_batch, bigint, bigint, bigint) IS
-'Internal function. The end of a query for the rows of an ordered batch: by number, or by the index of the column from '
-'one value up to another, and no more than a budget of rows.';
 
+-- The query for the rows of an ordered batch, in its order or not.
 CREATE FUNCTION inorder_internal.ordered_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, columns text, in_order boolean
 )
@@ -281,10 +261,8 @@ BEGIN
                   inorder_internal.piece(t, b, c.walked_from, coalesce(r.up_to, c.up_to, 9223372036854775807), NULL),
                   CASE WHEN in_order THEN format(' ORDER BY e.%I', c.column_name) ELSE '' END);
 END $$;
-COMMENT ON FUNCTION inorder_internal.ordered_query(
-    inorder_internal.feed_table, @extschema@.feed_batch, text, boolean) IS
-'Internal function. The query for the rows of an ordered batch, in its order or not.';
 
+-- The query for the number, the lowest and the highest value of the first so many rows of an ordered batch.
 CREATE FUNCTION inorder_internal.first_rows_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, walked_from bigint, up_to bigint, budget bigint,
     amount bigint
@@ -300,11 +278,8 @@ BEGIN
                   'FROM (SELECT e.%1$I AS value %2$s ORDER BY e.%1$I LIMIT %3$s) AS e',
                   order_column, inorder_internal.piece(t, b, walked_from, up_to, budget), amount);
 END $$;
-COMMENT ON FUNCTION inorder_internal.first_rows_query(
-    inorder_internal.feed_table, @extschema@.feed_batch, bigint, bigint, bigint, bigint) IS
-'Internal function. The query for the number, the lowest and the highest value of the first so many rows of an ordered '
-'batch.';
 
+-- The query that has a row if the index of the column has as many rows in a range as the budget is.
 CREATE FUNCTION inorder_internal.exhausted_query(
     t inorder_internal.feed_table, order_column text, walked_from bigint, up_to bigint, budget bigint
 )
@@ -313,8 +288,6 @@ LANGUAGE sql STABLE
 RETURN format('SELECT 1 FROM %2$se.%1$I OPERATOR(pg_catalog.>=) %3$L::pg_catalog.int8 '
               'AND e.%1$I OPERATOR(pg_catalog.<=) %4$L::pg_catalog.int8 ORDER BY e.%1$I OFFSET %5$s LIMIT 1',
               order_column, inorder_internal.whole_table(t), walked_from, up_to, budget - 1);
-COMMENT ON FUNCTION inorder_internal.exhausted_query(inorder_internal.feed_table, text, bigint, bigint, bigint) IS
-'Internal function. The query that has a row if the index of the column has as many rows in a range as the budget is.';
 
 CREATE FUNCTION inorder_internal.set_size_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, budget bigint
@@ -323,9 +296,8 @@ RETURNS text
 LANGUAGE sql STABLE
 RETURN format('SELECT pg_catalog.count(*) FROM (SELECT %s LIMIT %s) AS e',
               inorder_internal.set_rows(t, (b).transactions), budget);
-COMMENT ON FUNCTION inorder_internal.set_size_query(inorder_internal.feed_table, @extschema@.feed_batch, bigint) IS
-'Internal function. The query for the number of rows of a set, up to a budget.';
 
+-- The query for the lowest value in a set that is not below another.
 CREATE FUNCTION inorder_internal.lowest_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, order_column text, lowest bigint
 )
@@ -335,19 +307,16 @@ RETURN format('SELECT pg_catalog.min(e.%1$I)::pg_catalog.int8 %2$s '
               'WHERE %4$se.%1$I OPERATOR(pg_catalog.>=) %3$L::pg_catalog.int8',
               order_column, inorder_internal.set_rows(t, (b).transactions), lowest,
               inorder_internal.typed((t).relation, ARRAY[order_column::name]));
-COMMENT ON FUNCTION inorder_internal.lowest_query(
-    inorder_internal.feed_table, @extschema@.feed_batch, text, bigint) IS
-'Internal function. The query for the lowest value in a set that is not below another.';
 
+-- The query for the highest value in a table, which no row of a set that has ended is above.
 CREATE FUNCTION inorder_internal.highest_query(t inorder_internal.feed_table, order_column text)
 RETURNS text
 LANGUAGE sql STABLE
 -- Not of a share, which may have its last row anywhere.
 RETURN format('SELECT e.%1$I::pg_catalog.int8 FROM %2$s ORDER BY e.%1$I DESC LIMIT 1', order_column,
               inorder_internal.named((t).relation));
-COMMENT ON FUNCTION inorder_internal.highest_query(inorder_internal.feed_table, text) IS
-'Internal function. The query for the highest value in a table, which no row of a set that has ended is above.';
 
+-- An ordered batch that ends before a value, or with its set, and how its rows are found.
 CREATE FUNCTION inorder_internal.cut_ordered(
     b @extschema@.feed_batch, walked_from bigint, up_to bigint, next_value bigint
 )
@@ -366,5 +335,3 @@ BEGIN
     b.cut_after := inorder_internal.order_key(c);
     RETURN b;
 END $$;
-COMMENT ON FUNCTION inorder_internal.cut_ordered(@extschema@.feed_batch, bigint, bigint, bigint) IS
-'Internal function. An ordered batch that ends before a value, or with its set, and how its rows are found.';

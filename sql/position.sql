@@ -56,13 +56,13 @@ COMMENT ON TYPE @extschema@.feed_batch IS
 'key. With an order column these two are null, and only rows from one key up to another are read of all of them. Each '
 'later read of the batch returns the same rows.';
 
+-- The set of one transaction, or of none for null.
 CREATE FUNCTION inorder_internal.one(number bigint)
 RETURNS int8multirange
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN number IS NULL THEN '{}'::int8multirange ELSE int8multirange(int8range(number, number + 1)) END;
-COMMENT ON FUNCTION inorder_internal.one(bigint) IS
-'Internal function. The set of one transaction, or of none for null.';
 
+-- A set as a message shows it: four ranges at most, and how many there are more.
 CREATE FUNCTION inorder_internal.few_of(numbers int8multirange)
 RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
@@ -75,20 +75,17 @@ BEGIN
                             (SELECT range_agg(r) FROM (SELECT r FROM unnest(numbers) AS r LIMIT 4) AS f), more)
                 ELSE numbers::text END;
 END $$;
-COMMENT ON FUNCTION inorder_internal.few_of(int8multirange) IS
-'Internal function. A set as a message shows it: four ranges at most, and how many there are more.';
 
+-- Whether all members of a set are between 0 and 281474976710655, as the numbers of transactions are; null for null.
 CREATE FUNCTION inorder_internal.are_numbers(numbers int8multirange)
 RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 -- By its bounds: <@ looks at each range, which takes a millisecond for 10,000.
 RETURN isempty(numbers) OR coalesce(lower(numbers) >= 0::bigint AND upper(numbers) <= 281474976710656, false);
-COMMENT ON FUNCTION inorder_internal.are_numbers(int8multirange) IS
-'Internal function. Whether all members of a set are between 0 and 281474976710655, as the numbers of transactions '
-'are; null for null.';
 
 -- PUBLIC may call these. PL/pgSQL refers to pg_catalog only, since it requires USAGE on the schemas that it names. The
 -- planner would evaluate an immutable error before the conditions for it.
+-- The error about a batch of another position; the sets of transactions are given as messages show them.
 CREATE FUNCTION inorder_internal.say_not_following(
     from_position @extschema@.feed_position, batch @extschema@.feed_batch, passed text, transactions text
 )
@@ -103,10 +100,6 @@ BEGIN
                           transactions, coalesce(batch.resumed::text, 'none'),
                           coalesce(left(batch.resumed_after::text, 200), 'none'));
 END $$;
-COMMENT ON FUNCTION inorder_internal.say_not_following(
-    @extschema@.feed_position, @extschema@.feed_batch, text, text) IS
-'Internal function. The error about a batch of another position; the sets of transactions are given as messages show '
-'them.';
 
 CREATE FUNCTION inorder_internal.say_beyond(transactions text)
 RETURNS @extschema@.feed_position
@@ -116,9 +109,8 @@ BEGIN
     RAISE 'the position after this batch would hold transactions %, which must be between 0 and 281474976710655',
         transactions USING ERRCODE = 'numeric_value_out_of_range';
 END $$;
-COMMENT ON FUNCTION inorder_internal.say_beyond(text) IS
-'Internal function. The error about a position that no server writes.';
 
+-- The position after a batch, which has read these transactions completely.
 CREATE FUNCTION inorder_internal.advanced(
     from_position @extschema@.feed_position, batch @extschema@.feed_batch, read int8multirange
 )
@@ -140,8 +132,6 @@ RETURN CASE
     THEN inorder_internal.say_beyond(inorder_internal.few_of(
         inorder_internal.plus((from_position).transactions, (batch).transactions)))
     ELSE ROW(read, (batch).cut, (batch).cut_after, (batch).members, (batch).origin)::@extschema@.feed_position END;
-COMMENT ON FUNCTION inorder_internal.advanced(@extschema@.feed_position, @extschema@.feed_batch, int8multirange) IS
-'Internal function. The position after a batch, which has read these transactions completely.';
 
 CREATE FUNCTION @extschema@.feed_advance(from_position @extschema@.feed_position, batch @extschema@.feed_batch)
 RETURNS @extschema@.feed_position
@@ -162,5 +152,3 @@ CREATE FUNCTION inorder_internal.advance(from_position @extschema@.feed_position
 RETURNS @extschema@.feed_position
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN @extschema@.feed_advance(from_position, batch);
-COMMENT ON FUNCTION inorder_internal.advance(@extschema@.feed_position, @extschema@.feed_batch) IS
-'Internal function. feed_advance(), under a name that no other role can replace.';

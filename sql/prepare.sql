@@ -1,5 +1,7 @@
 -- Existing tables: the statements that make them readable.
 
+-- A table and its partitions, each with the name of the index on a column that feed_prepare() makes, and that of the
+-- one above; and whether an earlier run has made it (null: it is not there; false: it is not valid) and attached it.
 CREATE FUNCTION inorder_internal.index_tree(root regclass, key_column name)
 RETURNS TABLE (
     relation regclass, depth int, is_parent boolean, index text, qualified text, above text, is_done boolean,
@@ -29,11 +31,9 @@ BEGIN
         JOIN pg_attribute AS a ON a.attrelid = m.oid AND a.attnum = i.indkey[0] AND a.attname = key_column
         WHERE c.relname = m.index AND i.indrelid = m.oid) AS e ON true;
 END $$;
-COMMENT ON FUNCTION inorder_internal.index_tree(regclass, name) IS
-'Internal function. A table and its partitions, each with the name of the index on a column that feed_prepare() makes, '
-'and that of the one above; and whether an earlier run has made it (null: it is not there; false: it is not valid) and '
-'attached it.';
 
+-- The statements that index a column of a table or of a tree of partitions without blocking writers. What an earlier
+-- run has made is omitted, and an index that it left invalid is dropped first.
 CREATE FUNCTION inorder_internal.index_statements(relation regclass, key_column name, method name)
 RETURNS SETOF text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
@@ -58,10 +58,8 @@ BEGIN
         END IF;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION inorder_internal.index_statements(regclass, name, name) IS
-'Internal function. The statements that index a column of a table or of a tree of partitions without blocking '
-'writers. What an earlier run has made is omitted, and an index that it left invalid is dropped first.';
 
+-- The number of the column if the table has it; error if it is of another kind.
 CREATE FUNCTION inorder_internal.check_preparable(relation regclass, key_column name, method name)
 RETURNS smallint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -85,8 +83,6 @@ BEGIN
     END IF;
     RETURN key_attnum;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_preparable(regclass, name, name) IS
-'Internal function. The number of the column if the table has it; error if it is of another kind.';
 
 CREATE FUNCTION inorder_internal.prepare_statements(relation regclass, key_column name, method name)
 RETURNS SETOF text
@@ -109,8 +105,6 @@ BEGIN
     RETURN NEXT format('SELECT %s.feed_enable(%L::pg_catalog.regclass, %L::pg_catalog.name)', schema, relation,
                        key_column);
 END $$;
-COMMENT ON FUNCTION inorder_internal.prepare_statements(regclass, name, name) IS
-'Internal function. The statements that make an existing table readable.';
 
 CREATE FUNCTION @extschema@.feed_prepare(
     relation regclass, key_column name DEFAULT 'xact', method name DEFAULT 'brin'

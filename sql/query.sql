@@ -8,6 +8,7 @@
 -- which row type the relation is. Of what a statement calls, the planner evaluates the functions in FROM first, before
 -- it looks at policies, indexes and partition keys; those of constants then vanish from the plan.
 
+-- A table as the source of a query, which is an error if its name leads to another relation.
 CREATE FUNCTION inorder_internal.named(relation regclass)
 RETURNS text
 LANGUAGE sql STABLE
@@ -18,18 +19,16 @@ RETURN (SELECT format('%s AS e CROSS JOIN LATERAL %I.feed_is_table(CASE WHEN fal
                       (SELECT c.reltype FROM pg_class AS c WHERE c.oid = relation))
         FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
         WHERE p.oid = '@extschema@.xact_id(bigint)'::regprocedure::oid);
-COMMENT ON FUNCTION inorder_internal.named(regclass) IS
-'Internal function. A table as the source of a query, which is an error if its name leads to another relation.';
 
+-- A condition that always holds, before others. A query that has it is an error if the column is not of this type:
+-- otherwise casts that others made could be evaluated before feed_is_table(), in a query around it.
 CREATE FUNCTION inorder_internal.typed(column_name name, type_name name)
 RETURNS text
 LANGUAGE sql IMMUTABLE
 -- Arguments of polymorphic functions are not converted. The planner drops the call, since its second argument is null.
 RETURN format('pg_catalog.arrayoverlap(ARRAY[e.%I], NULL::pg_catalog.%I[]) IS NULL AND '::text, column_name, type_name);
-COMMENT ON FUNCTION inorder_internal.typed(name, name) IS
-'Internal function. A condition that always holds, before others. A query that has it is an error if the column is not '
-'of this type: otherwise casts that others made could be evaluated before feed_is_table(), in a query around it.';
 
+-- The same for those of some columns, or of all, that have a type of the server; null if none has.
 CREATE FUNCTION inorder_internal.typed(relation regclass, columns name[])
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -44,39 +43,32 @@ BEGIN
               AND (columns IS NULL OR a.attname = ANY (columns))
               AND y.typnamespace = 'pg_catalog'::regnamespace AND (y.typcategory <> 'A' OR y.typarray = 0));
 END $$;
-COMMENT ON FUNCTION inorder_internal.typed(regclass, name[]) IS
-'Internal function. The same for those of some columns, or of all, that have a type of the server; null if none has.';
 
+-- The text of a query that its reader runs, perhaps with casts of columns.
 CREATE FUNCTION inorder_internal.readers_query(t inorder_internal.feed_table, query text)
 RETURNS text
 LANGUAGE sql STABLE
 RETURN format('SELECT e.* FROM (%s) AS e WHERE %strue'::text, query,
               inorder_internal.typed((t).relation, NULL::name[]));
-COMMENT ON FUNCTION inorder_internal.readers_query(inorder_internal.feed_table, text) IS
-'Internal function. The text of a query that its reader runs, perhaps with casts of columns.';
 
 CREATE FUNCTION inorder_internal.bound(t inorder_internal.feed_table, number bigint)
 RETURNS text
 LANGUAGE sql STABLE
 RETURN CASE WHEN (t).is_uuid THEN format('%L::pg_catalog.uuid', inorder_internal.uuid_xact_floor(number))
             ELSE format('%L::pg_catalog.int8', number) END;
-COMMENT ON FUNCTION inorder_internal.bound(inorder_internal.feed_table, bigint) IS
-'Internal function. The smallest key of a transaction number, as text of a query.';
 
+-- The condition that keys are in a range, which is one range of the index.
 CREATE FUNCTION inorder_internal.between_bounds(t inorder_internal.feed_table, low text, high text)
 RETURNS text
 LANGUAGE sql STABLE
 RETURN format('e.%1$I OPERATOR(pg_catalog.>=) %2$s AND e.%1$I OPERATOR(pg_catalog.<) %3$s', (t).key_column, low, high);
-COMMENT ON FUNCTION inorder_internal.between_bounds(inorder_internal.feed_table, text, text) IS
-'Internal function. The condition that keys are in a range, which is one range of the index.';
 
+-- The condition that numbers are between the lowest and the highest of a set.
 CREATE FUNCTION inorder_internal.in_range(t inorder_internal.feed_table, numbers int8multirange)
 RETURNS text
 LANGUAGE sql STABLE
 RETURN inorder_internal.between_bounds(t, inorder_internal.bound(t, lower(numbers)),
                                        inorder_internal.bound(t, upper(numbers)));
-COMMENT ON FUNCTION inorder_internal.in_range(inorder_internal.feed_table, int8multirange) IS
-'Internal function. The condition that numbers are between the lowest and the highest of a set.';
 
 CREATE FUNCTION inorder_internal.number_text(t inorder_internal.feed_table)
 RETURNS text
@@ -86,9 +78,8 @@ RETURN format(CASE WHEN (t).is_uuid
     THEN 'pg_catalog.concat(''x''::pg_catalog.text, pg_catalog.encode(pg_catalog.substring('
          'pg_catalog.uuid_send(e.%I), 1, 6), ''hex''::pg_catalog.text))::pg_catalog."bit"(48)::pg_catalog.int8'
     ELSE 'e.%I' END, (t).key_column);
-COMMENT ON FUNCTION inorder_internal.number_text(inorder_internal.feed_table) IS
-'Internal function. The transaction number of a row, as text of a query.';
 
+-- The given columns, as text of a query; null for none.
 CREATE FUNCTION inorder_internal.column_list(columns name[])
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -97,9 +88,8 @@ BEGIN
     RETURN (SELECT string_agg(format('e.%I', c.name), ', ' ORDER BY c.place)
             FROM unnest(columns) WITH ORDINALITY AS c(name, place));
 END $$;
-COMMENT ON FUNCTION inorder_internal.column_list(name[]) IS
-'Internal function. The given columns, as text of a query; null for none.';
 
+-- A key as text of a query, each value cast to the type of its column; null for a null key.
 CREATE FUNCTION inorder_internal.literal_list(t inorder_internal.feed_table, key_values text[])
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -121,16 +111,12 @@ BEGIN
     END IF;
     RETURN literals;
 END $$;
-COMMENT ON FUNCTION inorder_internal.literal_list(inorder_internal.feed_table, text[]) IS
-'Internal function. A key as text of a query, each value cast to the type of its column; null for a null key.';
 
 CREATE FUNCTION inorder_internal.order_by(columns name[], in_order boolean)
 RETURNS text
 LANGUAGE sql STABLE
 RETURN CASE WHEN in_order AND columns <> '{}'::name[] THEN ' ORDER BY ' || inorder_internal.column_list(columns)
             ELSE '' END;
-COMMENT ON FUNCTION inorder_internal.order_by(name[], boolean) IS
-'Internal function. The end of a query for ordered or unordered rows.';
 
 CREATE FUNCTION inorder_internal.of_number(t inorder_internal.feed_table, number bigint)
 RETURNS text
@@ -139,9 +125,8 @@ LANGUAGE sql STABLE
 -- key, and a read that continues after a key begins there. With a range the planner would sort the whole transaction.
 RETURN CASE WHEN (t).is_uuid THEN inorder_internal.in_range(t, inorder_internal.one(number))
             ELSE format('e.%I OPERATOR(pg_catalog.=) %s', (t).key_column, inorder_internal.bound(t, number)) END;
-COMMENT ON FUNCTION inorder_internal.of_number(inorder_internal.feed_table, bigint) IS
-'Internal function. The condition that rows are of one transaction.';
 
+-- The query for rows of one transaction above one key and up to another; null means no bound.
 CREATE FUNCTION inorder_internal.slice(
     t inorder_internal.feed_table, source text, number bigint, above text[], up_to text[], columns text,
     in_order boolean
@@ -159,10 +144,8 @@ BEGIN
                   inorder_internal.literal_list(t, up_to)) END
         || inorder_internal.order_by(t.order_columns, in_order) || ')';
 END $$;
-COMMENT ON FUNCTION inorder_internal.slice(
-    inorder_internal.feed_table, text, bigint, text[], text[], text, boolean) IS
-'Internal function. The query for rows of one transaction above one key and up to another; null means no bound.';
 
+-- The ranges of a set as a table of two columns of keys, as text of a query.
 CREATE FUNCTION inorder_internal.bounds_table(t inorder_internal.feed_table, numbers int8multirange)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -182,9 +165,8 @@ BEGIN
     RETURN format('ROWS FROM (pg_catalog.unnest(%L::pg_catalog.%I[]), pg_catalog.unnest(%L::pg_catalog.%2$I[]))',
                   low, CASE WHEN t.is_uuid THEN 'uuid' ELSE 'int8' END, high);
 END $$;
-COMMENT ON FUNCTION inorder_internal.bounds_table(inorder_internal.feed_table, int8multirange) IS
-'Internal function. The ranges of a set as a table of two columns of keys, as text of a query.';
 
+-- The end of a query for rows of a set of transactions; source is "table AS e WHERE".
 CREATE FUNCTION inorder_internal.from_ranges(
     t inorder_internal.feed_table, source text, numbers int8multirange, ending text
 )
@@ -212,26 +194,22 @@ BEGIN
                   inorder_internal.bounds_table(t, probed), source,
                   inorder_internal.between_bounds(t, 'b.low', 'b.high'), filter, ending);
 END $$;
-COMMENT ON FUNCTION inorder_internal.from_ranges(inorder_internal.feed_table, text, int8multirange, text) IS
-'Internal function. The end of a query for rows of a set of transactions; source is "table AS e WHERE".';
 
+-- The source of a query that reads the table with all its partitions, or one share of its rows.
 CREATE FUNCTION inorder_internal.whole_table(t inorder_internal.feed_table)
 RETURNS text
 LANGUAGE sql STABLE
 RETURN concat(inorder_internal.named((t).relation), ' WHERE '::text,
               inorder_internal.typed((t).key_column, CASE WHEN (t).is_uuid THEN 'uuid'::name ELSE 'int8'::name END),
               (t).share_condition);
-COMMENT ON FUNCTION inorder_internal.whole_table(inorder_internal.feed_table) IS
-'Internal function. The source of a query that reads the table with all its partitions, or one share of its rows.';
 
+-- The source of a query that reads the partitions of which all rows satisfy a condition (src/parts.c); null for all.
 CREATE FUNCTION inorder_internal.source(t inorder_internal.feed_table, parts text)
 RETURNS text
 LANGUAGE sql STABLE
 RETURN inorder_internal.whole_table(t) || coalesce('('::text || parts || ') AND '::text, ''::text);
-COMMENT ON FUNCTION inorder_internal.source(inorder_internal.feed_table, text) IS
-'Internal function. The source of a query that reads the partitions of which all rows satisfy a condition '
-'(src/parts.c); null for all.';
 
+-- The query for all rows of a set of transactions, by number if in order; null for none.
 CREATE FUNCTION inorder_internal.ranges(
     t inorder_internal.feed_table, source text, numbers int8multirange, columns text, in_order boolean
 )
@@ -256,9 +234,9 @@ BEGIN
     RETURN format('(SELECT %s %s)', columns,
                   inorder_internal.from_ranges(t, source, numbers, ending));
 END $$;
-COMMENT ON FUNCTION inorder_internal.ranges(inorder_internal.feed_table, text, int8multirange, text, boolean) IS
-'Internal function. The query for all rows of a set of transactions, by number if in order; null for none.';
 
+-- The query for the rows of a batch, ordered or not: the rest of the transaction in which the last batch ended, whole
+-- transactions, the first part of one.
 CREATE FUNCTION inorder_internal.batch_query(
     t inorder_internal.feed_table, parts text, b @extschema@.feed_batch, columns text, in_order boolean
 )
@@ -285,7 +263,3 @@ BEGIN
     END IF;
     RETURN coalesce(query, format('SELECT %s FROM %sfalse', columns, inorder_internal.whole_table(t)));
 END $$;
-COMMENT ON FUNCTION inorder_internal.batch_query(
-    inorder_internal.feed_table, text, @extschema@.feed_batch, text, boolean) IS
-'Internal function. The query for the rows of a batch, ordered or not: the rest of the transaction in which the last '
-'batch ended, whole transactions, the first part of one.';

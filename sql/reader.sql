@@ -14,9 +14,8 @@ BEGIN
                inorder_internal.members(t),
                inorder_internal.server_origin());
 END $$;
-COMMENT ON FUNCTION inorder_internal.start_position(inorder_internal.feed_table, text, name) IS
-'Internal function. The initial position of a reader.';
 
+-- Error if transaction numbers are of another server or timeline.
 CREATE FUNCTION inorder_internal.check_origin(origin text)
 RETURNS void
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
@@ -31,9 +30,8 @@ BEGIN
                      'origin of the position to null.';
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_origin(text) IS
-'Internal function. Error if transaction numbers are of another server or timeline.';
 
+-- Error unless a position kept by a reader can be one of this server.
 CREATE FUNCTION inorder_internal.check_position(p @extschema@.feed_position)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -53,9 +51,8 @@ BEGIN
     PERFORM inorder_internal.check_ordered(p.partial, p.last_key, p.transactions),
             inorder_internal.check_origin(p.origin);
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_position(@extschema@.feed_position) IS
-'Internal function. Error unless a position kept by a reader can be one of this server.';
 
+-- Error unless a batch is of this table, and all its transactions have ended in the current snapshot.
 CREATE FUNCTION inorder_internal.check_batch(t inorder_internal.feed_table, b @extschema@.feed_batch)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -76,10 +73,8 @@ BEGIN
                      'on a standby wait until it has come so far.';
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_batch(inorder_internal.feed_table, @extschema@.feed_batch) IS
-'Internal function. Error unless a batch is of this table, and all its transactions have ended in the current '
-'snapshot.';
 
+-- Error unless a batch kept by a reader can be one of this server.
 CREATE FUNCTION inorder_internal.check_kept_batch(b @extschema@.feed_batch)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -90,8 +85,6 @@ BEGIN
     END IF;
     PERFORM inorder_internal.check_origin(b.origin);
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_kept_batch(@extschema@.feed_batch) IS
-'Internal function. Error unless a batch kept by a reader can be one of this server.';
 
 CREATE FUNCTION @extschema@.feed_start(
     relation regclass, start text DEFAULT 'beginning', order_column name DEFAULT NULL

@@ -1,5 +1,6 @@
 -- After a restore: functions that adapt a table and its feeds to another cluster. feed_rebase() is in src/enable.c.
 
+-- How a restored table is read, and the query for its highest number; no query if numbers were recomputed.
 CREATE FUNCTION inorder_internal.describe_restored(relation regclass, beyond bigint,
                                                    OUT t inorder_internal.feed_table, OUT highest_query text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -25,9 +26,6 @@ BEGIN
     highest_query := format('SELECT %s FROM %sTRUE AND e.%I IS NOT NULL ORDER BY e.%3$I DESC LIMIT 1',
                             inorder_internal.number_text(t), inorder_internal.whole_table(t), t.key_column);
 END $$;
-COMMENT ON FUNCTION inorder_internal.describe_restored(regclass, bigint) IS
-'Internal function. How a restored table is read, and the query for its highest number; no query if numbers were '
-'recomputed.';
 
 CREATE FUNCTION inorder_internal.raised_base(t inorder_internal.feed_table, beyond bigint, highest bigint)
 RETURNS bigint
@@ -53,8 +51,6 @@ BEGIN ATOMIC
           UNION ALL SELECT upper(p.counted) - 1 FROM inorder_internal.count_part AS p
                     WHERE p.relation = (t).relation) AS n(number);
 END;
-COMMENT ON FUNCTION inorder_internal.raised_base(inorder_internal.feed_table, bigint, bigint) IS
-'Internal function. The base with which new numbers are above all known ones.';
 
 CREATE FUNCTION inorder_internal.base_statement(t inorder_internal.feed_table, base bigint)
 RETURNS text
@@ -62,9 +58,9 @@ LANGUAGE sql STABLE
 RETURN format('ALTER TABLE %s ALTER COLUMN %I SET DEFAULT %s.%I(%L::pg_catalog.int8)', (t).relation, (t).key_column,
               inorder_internal.public_schema(),
               CASE WHEN (t).is_uuid THEN 'uuid_xact_nextval' ELSE 'xact_id' END, base);
-COMMENT ON FUNCTION inorder_internal.base_statement(inorder_internal.feed_table, bigint) IS
-'Internal function. The statement that sets the base in the default of the column.';
 
+-- Assign the feeds of a restored table to the roles of this cluster, by name; and forget what was counted and passed
+-- here, if it received rows since.
 CREATE FUNCTION inorder_internal.adopt_roles(table_relation regclass)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -94,10 +90,8 @@ BEGIN
     WHERE p.relation = table_relation AND EXISTS (SELECT FROM inorder_internal.feed_table AS k
                                                   WHERE k.relation = p.relation AND k.written_here IS NOT TRUE);
 END $$;
-COMMENT ON FUNCTION inorder_internal.adopt_roles(regclass) IS
-'Internal function. Assign the feeds of a restored table to the roles of this cluster, by name; and forget what was '
-'counted and passed here, if it received rows since.';
 
+-- The tables stored in a restored position, found by name, as they are in this database.
 CREATE FUNCTION inorder_internal.known_here(t inorder_internal.feed_table, known @extschema@.feed_member[])
 RETURNS @extschema@.feed_member[]
 LANGUAGE sql STABLE STRICT
@@ -110,9 +104,9 @@ BEGIN ATOMIC
     FROM unnest(inorder_internal.members(t)) AS m
     JOIN unnest(known) AS k ON k.name = m.name OR k.attached = '{}'::bigint[] AND m.attached = '{}'::bigint[];
 END;
-COMMENT ON FUNCTION inorder_internal.known_here(inorder_internal.feed_table, @extschema@.feed_member[]) IS
-'Internal function. The tables stored in a restored position, found by name, as they are in this database.';
 
+-- Whether a position or batch is of this table, with the guard that it has now: then rows and sessions are those of
+-- before.
 CREATE FUNCTION inorder_internal.was_moved(t inorder_internal.feed_table, known @extschema@.feed_member[])
 RETURNS boolean
 LANGUAGE sql STABLE
@@ -121,9 +115,6 @@ LANGUAGE sql STABLE
 RETURN EXISTS (SELECT FROM unnest(known) AS k
                WHERE k.relation = (t).relation::oid AND k.system = inorder_internal.server_system()
                  AND inorder_internal.are_versions(k.guarded::text[], inorder_internal.guarded((t).relation, true)));
-COMMENT ON FUNCTION inorder_internal.was_moved(inorder_internal.feed_table, @extschema@.feed_member[]) IS
-'Internal function. Whether a position or batch is of this table, with the guard that it has now: then rows and '
-'sessions are those of before.';
 
 CREATE FUNCTION inorder_internal.accept_feeds(t inorder_internal.feed_table)
 RETURNS void
@@ -162,8 +153,6 @@ BEGIN ATOMIC
     WHERE f.relation = (t).relation AND f.written_here IS DISTINCT FROM true
       AND (NOT (t).is_generated OR inorder_internal.was_moved(t, (f.position).members));
 END;
-COMMENT ON FUNCTION inorder_internal.accept_feeds(inorder_internal.feed_table) IS
-'Internal function. Let the restored feeds of a table continue where they stopped.';
 
 CREATE FUNCTION @extschema@.feed_rebase(relation regclass, beyond bigint DEFAULT 0)
 RETURNS bigint

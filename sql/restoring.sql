@@ -1,6 +1,7 @@
 -- Whose rows a restore brings into the state.
 --
 -- The owner of the database restores everything. A role that only installed the extension restores what is its own.
+-- Trigger on the state: skips restored rows of tables and feeds that the role does not own.
 CREATE FUNCTION inorder_internal.leave_out_others()
 RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -33,8 +34,6 @@ BEGIN
     USING HINT = 'Let the owner of the database restore it.';
     RETURN NULL;
 END $$;
-COMMENT ON FUNCTION inorder_internal.leave_out_others() IS
-'Internal function. Trigger on the state: skips restored rows of tables and feeds that the role does not own.';
 DO $$
 DECLARE
     state regclass;

@@ -7,9 +7,8 @@ AS $$
 BEGIN
     RETURN coalesce((SELECT upper(r) FROM unnest(numbers) AS r WHERE lower(r) = 0), 0);
 END $$;
-COMMENT ON FUNCTION inorder_internal.first_gap(int8multirange) IS
-'Internal function. The lowest number that is not in a set.';
 
+-- The lowest number that a feed has not read, or whose transaction has not ended.
 CREATE FUNCTION inorder_internal.passed(t inorder_internal.feed_table)
 RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -29,9 +28,8 @@ BEGIN
     END LOOP;
     RETURN number;
 END $$;
-COMMENT ON FUNCTION inorder_internal.passed(inorder_internal.feed_table) IS
-'Internal function. The lowest number that a feed has not read, or whose transaction has not ended.';
 
+-- The query for the partitions that have rows, none of which a feed still has to read; null without partitions.
 CREATE FUNCTION inorder_internal.passed_parts_query(t inorder_internal.feed_table, caller oid)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -45,9 +43,6 @@ BEGIN
                 part::oid, inorder_internal.part(t.relation, part, caller), t.key_column, bound), ' UNION ALL ')
             FROM unnest(inorder_internal.leaves(t.relation)) AS part WHERE part <> t.relation);
 END $$;
-COMMENT ON FUNCTION inorder_internal.passed_parts_query(inorder_internal.feed_table, oid) IS
-'Internal function. The query for the partitions that have rows, none of which a feed still has to read; null without '
-'partitions.';
 
 CREATE FUNCTION @extschema@.feed_passed(relation regclass)
 RETURNS bigint

@@ -13,15 +13,16 @@
 -- have both in order. It gets its number when a worker gets it; the one that is not open is the first of its share. See
 -- joined(). Who gets a batch, and what a token is worth, is in workers.sql.
 
+-- Which hash function of the server a key of this type has; null for types without one.
 CREATE FUNCTION inorder_internal.share_kind(type oid)
 RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN type IN ('int2'::regtype::oid, 'int4'::regtype::oid, 'int8'::regtype::oid) THEN 'int8'::text
             WHEN type IN ('text'::regtype::oid, 'varchar'::regtype::oid) THEN 'text'::text
             WHEN type = 'uuid'::regtype::oid THEN 'uuid'::text END;
-COMMENT ON FUNCTION inorder_internal.share_kind(oid) IS
-'Internal function. Which hash function of the server a key of this type has; null for types without one.';
 
+-- What differs if this server gives keys other hashes than the one that stored it: the hash of a value and, for text,
+-- the encoding of the database. Not the collation, nor its version.
 CREATE FUNCTION inorder_internal.fingerprint(kind text)
 RETURNS text
 LANGUAGE sql STABLE
@@ -31,9 +32,6 @@ RETURN CASE kind
     WHEN 'uuid'::text THEN uuid_hash_extended('00112233-4455-6677-8899-aabbccddeeff'::uuid, 0::bigint)::text
     WHEN 'text'::text THEN concat(hashtextextended('inorder'::text COLLATE "C", 0::bigint), ' '::text,
                                   getdatabaseencoding()) END;
-COMMENT ON FUNCTION inorder_internal.fingerprint(text) IS
-'Internal function. What differs if this server gives keys other hashes than the one that stored it: the hash of a '
-'value and, for text, the encoding of the database. Not the collation, nor its version.';
 
 CREATE FUNCTION inorder_internal.new_share_key(relation regclass, column_name text, shares int)
 RETURNS inorder_internal.share_key
@@ -49,26 +47,23 @@ BEGIN
     RETURN ROW(column_name, CASE WHEN kind IS NULL THEN 0::smallint ELSE attnum END, coalesce(kind, 'text'), shares,
                inorder_internal.fingerprint(coalesce(kind, 'text')));
 END $$;
-COMMENT ON FUNCTION inorder_internal.new_share_key(regclass, text, int) IS
-'Internal function. How a feed is divided by the column that has this name now.';
 
+-- How a feed is divided by the column that has the name now, if no batch was made by another one.
 CREATE FUNCTION inorder_internal.renewed_share_key(relation regclass, k inorder_internal.share_key)
 RETURNS inorder_internal.share_key
 LANGUAGE sql STABLE
 RETURN CASE WHEN (k).shares IS NOT NULL
             THEN inorder_internal.new_share_key(relation, (k).column_name, (k).shares) END;
-COMMENT ON FUNCTION inorder_internal.renewed_share_key(regclass, inorder_internal.share_key) IS
-'Internal function. How a feed is divided by the column that has the name now, if no batch was made by another one.';
 
+-- How a restored feed is divided, with the column of that name in this database.
 CREATE FUNCTION inorder_internal.restored_share_key(relation regclass, k inorder_internal.share_key)
 RETURNS inorder_internal.share_key
 LANGUAGE sql STABLE
 RETURN CASE WHEN (k).shares IS NOT NULL
             THEN ROW((k).column_name, (inorder_internal.new_share_key(relation, (k).column_name, (k).shares)).attnum,
                      (k).kind, (k).shares, (k).fingerprint)::inorder_internal.share_key END;
-COMMENT ON FUNCTION inorder_internal.restored_share_key(regclass, inorder_internal.share_key) IS
-'Internal function. How a restored feed is divided, with the column of that name in this database.';
 
+-- Error unless a feed can be divided into so many shares.
 CREATE FUNCTION inorder_internal.check_shares(shares int, is_divided boolean)
 RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -81,9 +76,8 @@ BEGIN
         RAISE 'shares must be between 1 and 1024, not %', shares USING ERRCODE = 'invalid_parameter_value';
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_shares(int, boolean) IS
-'Internal function. Error unless a feed can be divided into so many shares.';
 
+-- Error if keys may belong to other shares than when the feed was divided.
 CREATE FUNCTION inorder_internal.check_fingerprint(feed_name text, k inorder_internal.share_key)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -99,8 +93,6 @@ BEGIN
                      'by feed_seek(), which discards unfinished batches.';
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_fingerprint(text, inorder_internal.share_key) IS
-'Internal function. Error if keys may belong to other shares than when the feed was divided.';
 
 CREATE FUNCTION inorder_internal.say_divided(feed_name text, k inorder_internal.share_key)
 RETURNS void
@@ -113,8 +105,6 @@ BEGIN
           HINT = 'Call feed_take_batch(), also if there is one worker. Or read another feed of the table, without '
                  'partition_by.';
 END $$;
-COMMENT ON FUNCTION inorder_internal.say_divided(text, inorder_internal.share_key) IS
-'Internal function. The error about another form of reading a feed that workers divide.';
 
 ---------------------------------------------------------------------------
 -- Rows of a share
@@ -130,8 +120,6 @@ RETURN format(CASE (k).kind
     ELSE '((pg_catalog.hashtextextended(e.%I::pg_catalog.text COLLATE pg_catalog."C", 0::pg_catalog.int8)' END
     || ' OPERATOR(pg_catalog.&) 9223372036854775807::pg_catalog.int8)'
        ' OPERATOR(pg_catalog.%%) %s::pg_catalog.int8)'::text, (k).column_name, (k).shares);
-COMMENT ON FUNCTION inorder_internal.share_text(inorder_internal.share_key) IS
-'Internal function. The share of a row, from 0, as text of a query.';
 
 CREATE FUNCTION inorder_internal.of_share(t inorder_internal.feed_table, k inorder_internal.share_key, share int)
 RETURNS inorder_internal.feed_table
@@ -142,13 +130,13 @@ BEGIN
                                 share);
     RETURN t;
 END $$;
-COMMENT ON FUNCTION inorder_internal.of_share(inorder_internal.feed_table, inorder_internal.share_key, int) IS
-'Internal function. The description of a table of which one share is read.';
 
 ---------------------------------------------------------------------------
 -- Distribution
 ---------------------------------------------------------------------------
 
+-- A batch that, if it is a whole set, is found by number. A share may be held back for long, and the index of the order
+-- column has no end there: all rows that came since would be walked over.
 CREATE FUNCTION inorder_internal.by_number(b @extschema@.feed_batch)
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -163,10 +151,9 @@ BEGIN
     END IF;
     RETURN b;
 END $$;
-COMMENT ON FUNCTION inorder_internal.by_number(@extschema@.feed_batch) IS
-'Internal function. A batch that, if it is a whole set, is found by number. A share may be held back for long, and the '
-'index of the order column has no end there: all rows that came since would be walked over.';
 
+-- As joined(), for batches in the order of a column. Two whole sets are one: of a row and one written after its commit,
+-- the first is in an earlier set or the same, and comes first in the union, too.
 CREATE FUNCTION inorder_internal.joined_order(b @extschema@.feed_batch, more @extschema@.feed_batch)
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -189,10 +176,9 @@ BEGIN
     b.cut_after := inorder_internal.order_key(more_c);
     RETURN inorder_internal.by_number(b);
 END $$;
-COMMENT ON FUNCTION inorder_internal.joined_order(@extschema@.feed_batch, @extschema@.feed_batch) IS
-'Internal function. As joined(), for batches in the order of a column. Two whole sets are one: of a row and one '
-'written after its commit, the first is in an earlier set or the same, and comes first in the union, too.';
 
+-- The batch of a share that has the rows of two, of which the second follows and no worker has had the first; null if
+-- none has them in order.
 CREATE FUNCTION inorder_internal.joined(b @extschema@.feed_batch, more @extschema@.feed_batch)
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -210,10 +196,9 @@ BEGIN
     b.cut_after := more.cut_after;
     RETURN b;
 END $$;
-COMMENT ON FUNCTION inorder_internal.joined(@extschema@.feed_batch, @extschema@.feed_batch) IS
-'Internal function. The batch of a share that has the rows of two, of which the second follows and no worker has had '
-'the first; null if none has them in order.';
 
+-- Add the rows that a share has in a piece to its last batch, if no worker has had that and both have at most max_rows
+-- rows, otherwise as a batch of their own, which has a negative number until a worker gets it.
 CREATE FUNCTION inorder_internal.add_part(
     feed bigint, part @extschema@.feed_batch, share int, rows bigint, max_rows int
 )
@@ -243,10 +228,8 @@ BEGIN
     UPDATE inorder_internal.worker_batch AS b SET share = add_part.share, rows = add_part.rows
     WHERE b.feed = add_part.feed AND b.number = place;
 END $$;
-COMMENT ON FUNCTION inorder_internal.add_part(bigint, @extschema@.feed_batch, int, bigint, int) IS
-'Internal function. Add the rows that a share has in a piece to its last batch, if no worker has had that and both '
-'have at most max_rows rows, otherwise as a batch of their own, which has a negative number until a worker gets it.';
 
+-- Move a feed over a piece, and give each share the rows that it has in it.
 CREATE FUNCTION inorder_internal.distribute(
     feed bigint, piece @extschema@.feed_batch, asked timestamptz, shares bigint[], rows bigint[], max_rows int
 )
@@ -259,14 +242,12 @@ BEGIN
         PERFORM inorder_internal.add_part(feed, inorder_internal.by_number(piece), shares[i]::int, rows[i], max_rows);
     END LOOP;
 END $$;
-COMMENT ON FUNCTION inorder_internal.distribute(
-    bigint, @extschema@.feed_batch, timestamptz, bigint[], bigint[], int) IS
-'Internal function. Move a feed over a piece, and give each share the rows that it has in it.';
 
 ---------------------------------------------------------------------------
 -- Who gets a share
 ---------------------------------------------------------------------------
 
+-- The first unfinished batch of each share of a feed, which no other may go before, without those that are set aside.
 CREATE FUNCTION inorder_internal.first_batches(feed bigint, shares int)
 RETURNS SETOF inorder_internal.worker_batch
 LANGUAGE sql STABLE
@@ -278,10 +259,9 @@ BEGIN ATOMIC
                         ORDER BY b.is_open, b.number LIMIT 1::bigint) AS f
     WHERE f.set_aside IS NULL;
 END;
-COMMENT ON FUNCTION inorder_internal.first_batches(bigint, int) IS
-'Internal function. The first unfinished batch of each share of a feed, which no other may go before, without those '
-'that are set aside.';
 
+-- Give a batch its number, when its first worker gets it. A copy of the server that was made before, and that takes its
+-- place, knows the batch without that number, perhaps with fewer rows: so it is not the same there.
 CREATE FUNCTION inorder_internal.number_open(feed bigint, number bigint)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -296,10 +276,9 @@ BEGIN
     WHERE b.feed = number_open.feed AND b.number = number_open.number;
     RETURN new_number;
 END $$;
-COMMENT ON FUNCTION inorder_internal.number_open(bigint, bigint) IS
-'Internal function. Give a batch its number, when its first worker gets it. A copy of the server that was made before, '
-'and that takes its place, knows the batch without that number, perhaps with fewer rows: so it is not the same there.';
 
+-- The batch of a share that a worker has, otherwise one that it may have, of the share that it had last if possible;
+-- null if there is none. Of those to which rows may still be added, only with so many rows.
 CREATE FUNCTION inorder_internal.share_batch(feed bigint, worker text, least_rows bigint)
 RETURNS inorder_internal.worker_batch
 -- Otherwise each call would be planned anew, since it seems to be cheaper if the number of shares is known.
@@ -330,9 +309,6 @@ BEGIN
     END IF;
     RETURN found_batch;
 END $$;
-COMMENT ON FUNCTION inorder_internal.share_batch(bigint, text, bigint) IS
-'Internal function. The batch of a share that a worker has, otherwise one that it may have, of the share that it had '
-'last if possible; null if there is none. Of those to which rows may still be added, only with so many rows.';
 
 CREATE FUNCTION inorder_internal.note_turn(feed bigint, number bigint, worker text)
 RETURNS void
@@ -345,9 +321,8 @@ BEGIN ATOMIC
     WHERE b.feed = note_turn.feed AND b.number = note_turn.number AND b.share IS NOT NULL
     ON CONFLICT (feed, share) DO UPDATE SET worker = excluded.worker, turn = excluded.turn;
 END;
-COMMENT ON FUNCTION inorder_internal.note_turn(bigint, bigint, text) IS
-'Internal function. Note which worker has the share of a batch.';
 
+-- Note that workers have been given all rows that were committed, unless batches wait for one.
 CREATE FUNCTION inorder_internal.note_caught_up(feed bigint, asked timestamptz)
 RETURNS void
 LANGUAGE sql VOLATILE
@@ -356,5 +331,3 @@ BEGIN ATOMIC
     WHERE f.id = feed AND NOT EXISTS (SELECT FROM inorder_internal.worker_batch AS b
                                       WHERE b.feed = note_caught_up.feed AND b.is_open AND b.written_here);
 END;
-COMMENT ON FUNCTION inorder_internal.note_caught_up(bigint, timestamptz) IS
-'Internal function. Note that workers have been given all rows that were committed, unless batches wait for one.';

@@ -17,9 +17,9 @@ BEGIN
                           inorder_internal.few_of(q.transactions), coalesce(q.partial::text, 'none'),
                           coalesce(left(q.last_key::text, 200), 'none'));
 END $$;
-COMMENT ON FUNCTION inorder_internal.say_unrelated(@extschema@.feed_position, @extschema@.feed_position) IS
-'Internal function. The error about two positions of which the second does not follow the first.';
 
+-- The transactions between two positions in whole transactions or of ordered sets; null if the second does not follow
+-- the first.
 CREATE FUNCTION inorder_internal.set_between(p @extschema@.feed_position, q @extschema@.feed_position)
 RETURNS int8multirange
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -41,9 +41,6 @@ BEGIN
         ELSE RETURN inorder_internal.minus(q.transactions, p.transactions);
     END CASE;
 END $$;
-COMMENT ON FUNCTION inorder_internal.set_between(@extschema@.feed_position, @extschema@.feed_position) IS
-'Internal function. The transactions between two positions in whole transactions or of ordered sets; null if the '
-'second does not follow the first.';
 
 CREATE FUNCTION inorder_internal.between_positions(p @extschema@.feed_position, q @extschema@.feed_position)
 RETURNS @extschema@.feed_batch
@@ -73,9 +70,8 @@ BEGIN
                CASE WHEN r.column_name IS NULL THEN q.last_key ELSE inorder_internal.order_key(r) END,
                q.members, q.origin);
 END $$;
-COMMENT ON FUNCTION inorder_internal.between_positions(@extschema@.feed_position, @extschema@.feed_position) IS
-'Internal function. The batch after one position that ends at another.';
 
+-- Error unless a batch can be divided into parts.
 CREATE FUNCTION inorder_internal.check_splittable(b @extschema@.feed_batch)
 RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -91,16 +87,12 @@ BEGIN
         RAISE 'this batch is not one that a server writes' USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_splittable(@extschema@.feed_batch) IS
-'Internal function. Error unless a batch can be divided into parts.';
 
 CREATE FUNCTION inorder_internal.whole_transactions(b @extschema@.feed_batch)
 RETURNS int8multirange
 LANGUAGE sql IMMUTABLE
 RETURN inorder_internal.minus(inorder_internal.minus((b).transactions, inorder_internal.one((b).resumed)),
                               inorder_internal.one((b).cut));
-COMMENT ON FUNCTION inorder_internal.whole_transactions(@extschema@.feed_batch) IS
-'Internal function. The transactions of which a batch has all rows.';
 
 CREATE FUNCTION inorder_internal.of_batch(b @extschema@.feed_batch, numbers int8multirange)
 RETURNS @extschema@.feed_batch
@@ -111,9 +103,8 @@ RETURN ROW(inorder_internal.common((b).transactions, numbers),
            CASE WHEN numbers @> (b).cut THEN (b).cut END,
            CASE WHEN numbers @> (b).cut THEN (b).cut_after END,
            (b).members, (b).origin)::@extschema@.feed_batch;
-COMMENT ON FUNCTION inorder_internal.of_batch(@extschema@.feed_batch, int8multirange) IS
-'Internal function. The rows of a batch that are of certain transactions.';
 
+-- The query for the number of rows of a batch that are of certain transactions.
 CREATE FUNCTION inorder_internal.count_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, numbers int8multirange
 )
@@ -122,10 +113,8 @@ LANGUAGE sql STABLE
 RETURN format('SELECT pg_catalog.count(*) FROM (%s) AS e',
               inorder_internal.batch_query(t, NULL::text, inorder_internal.of_batch(b, numbers), '1::pg_catalog.int4',
                                            false));
-COMMENT ON FUNCTION inorder_internal.count_query(
-    inorder_internal.feed_table, @extschema@.feed_batch, int8multirange) IS
-'Internal function. The query for the number of rows of a batch that are of certain transactions.';
 
+-- The query for the transaction numbers of every so many rows of a batch.
 CREATE FUNCTION inorder_internal.numbers_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, numbers int8multirange, stride bigint
 )
@@ -140,10 +129,8 @@ RETURN format('SELECT pg_catalog.array_agg(s.number ORDER BY s.number) FROM (SEL
               inorder_internal.batch_query(t, NULL::text, inorder_internal.of_batch(b, numbers),
                                            format('e.%I', (t).key_column), false),
               CASE WHEN (t).key_column = 'place' THEN 'row_place'::text ELSE 'place' END, stride);
-COMMENT ON FUNCTION inorder_internal.numbers_query(
-    inorder_internal.feed_table, @extschema@.feed_batch, int8multirange, bigint) IS
-'Internal function. The query for the transaction numbers of every so many rows of a batch.';
 
+-- The query for the key of the row at a place among those of one transaction; null if no key distinguishes them.
 CREATE FUNCTION inorder_internal.inside_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, number bigint, amount bigint
 )
@@ -152,11 +139,8 @@ LANGUAGE sql STABLE
 RETURN CASE WHEN (t).order_columns <> '{}'::name[]
             THEN inorder_internal.cut_query(t, NULL::text, inorder_internal.of_batch(b, inorder_internal.one(number)),
                                             least(amount, 2147483647)::int) END;
-COMMENT ON FUNCTION inorder_internal.inside_query(
-    inorder_internal.feed_table, @extschema@.feed_batch, bigint, bigint) IS
-'Internal function. The query for the key of the row at a place among those of one transaction; null if no key '
-'distinguishes them.';
 
+-- The part of a batch up to a key of a transaction, or to the end of the transaction if the key is null.
 CREATE FUNCTION inorder_internal.part_to(b @extschema@.feed_batch, number bigint, key text[])
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -173,9 +157,6 @@ BEGIN
     b.cut_after := key;
     RETURN b;
 END $$;
-COMMENT ON FUNCTION inorder_internal.part_to(@extschema@.feed_batch, bigint, text[]) IS
-'Internal function. The part of a batch up to a key of a transaction, or to the end of the transaction if the key is '
-'null.';
 
 CREATE FUNCTION inorder_internal.rest_after(b @extschema@.feed_batch, part @extschema@.feed_batch)
 RETURNS @extschema@.feed_batch
@@ -183,8 +164,6 @@ LANGUAGE sql IMMUTABLE
 RETURN ROW(inorder_internal.plus(inorder_internal.minus((b).transactions, (part).transactions),
                                  inorder_internal.one((part).cut)),
            (part).cut, (part).cut_after, (b).cut, (b).cut_after, (b).members, (b).origin)::@extschema@.feed_batch;
-COMMENT ON FUNCTION inorder_internal.rest_after(@extschema@.feed_batch, @extschema@.feed_batch) IS
-'Internal function. What remains of a batch after its first part.';
 
 CREATE FUNCTION @extschema@.feed_batch_between(
     from_position @extschema@.feed_position, to_position @extschema@.feed_position

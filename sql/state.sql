@@ -9,6 +9,7 @@ COMMENT ON TYPE inorder_internal.role_ref IS
 'Internal type. A role, by oid and name on the server that stored it. On another server both must match, so that no '
 'other role takes its place after a restore.';
 
+-- Trigger on the state: skips restored rows of tables that do not exist.
 CREATE FUNCTION inorder_internal.leave_out_missing()
 RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -21,16 +22,13 @@ BEGIN
     USING HINT = 'pg_dump includes the state of all tables, even of those that are not dumped.';
     RETURN NULL;
 END $$;
-COMMENT ON FUNCTION inorder_internal.leave_out_missing() IS
-'Internal function. Trigger on the state: skips restored rows of tables that do not exist.';
 
 -- An update script of the extension that changes such a column would mark the row as restored.
+-- For generated columns of the state: whether the extension writes the row. False for COPY and INSERT by others, such
+-- as pg_restore, whose rows are of another time or server.
 CREATE FUNCTION inorder_internal.is_written_here(content anyelement)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL UNSAFE;
-COMMENT ON FUNCTION inorder_internal.is_written_here(anyelement) IS
-'Internal function. For generated columns of the state: whether the extension writes the row. False for COPY and '
-'INSERT by others, such as pg_restore, whose rows are of another time or server.';
 
 CREATE TABLE inorder_internal.feed_table (
     relation inorder_internal.table_ref PRIMARY KEY,
@@ -275,28 +273,22 @@ RETURNS boolean
 LANGUAGE sql STABLE
 -- The name first: the SQL edition reads a file to find out the system.
 RETURN pg_get_userbyid(id) = name OR system = inorder_internal.server_system();
-COMMENT ON FUNCTION inorder_internal.is_right(oid, name, text) IS
-'Internal function. Whether an oid is that of the stored role.';
 
 CREATE FUNCTION inorder_internal.is_role(caller oid, id oid, name name, system text)
 RETURNS boolean
 LANGUAGE sql STABLE
 RETURN inorder_internal.is_right(id, name, system) AND pg_has_role(caller, id, 'USAGE'::text);
-COMMENT ON FUNCTION inorder_internal.is_role(oid, oid, name, text) IS
-'Internal function. Whether the caller is a member of a stored role.';
 
 CREATE FUNCTION inorder_internal.owns(caller oid, relation regclass)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
-COMMENT ON FUNCTION inorder_internal.owns(oid, regclass) IS
-'Internal function. Whether the caller owns a table.';
 
+-- Whether the caller has SELECT on a table and USAGE on its schema.
 CREATE FUNCTION inorder_internal.may_read(caller oid, relation regclass)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
-COMMENT ON FUNCTION inorder_internal.may_read(oid, regclass) IS
-'Internal function. Whether the caller has SELECT on a table and USAGE on its schema.';
 
+-- Whether the caller may move a feed: its owner, the owner of its table, roles of feed_grant().
 CREATE FUNCTION inorder_internal.may_move(caller oid, f inorder_internal.feed)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -308,17 +300,15 @@ BEGIN
     END IF;
     RETURN EXISTS (SELECT FROM unnest(f.movers) AS m WHERE inorder_internal.is_role(caller, m.id, m.name, f.system));
 END $$;
-COMMENT ON FUNCTION inorder_internal.may_move(oid, inorder_internal.feed) IS
-'Internal function. Whether the caller may move a feed: its owner, the owner of its table, roles of feed_grant().';
 
+-- Whether the caller may see a feed: roles that may move it or read its table, and pg_monitor.
 CREATE FUNCTION inorder_internal.may_see(caller oid, f inorder_internal.feed)
 RETURNS boolean
 LANGUAGE sql STABLE
 RETURN inorder_internal.may_move(caller, f) OR inorder_internal.may_read(caller, (f).relation)
     OR pg_has_role(caller, 'pg_monitor'::name, 'USAGE'::text);
-COMMENT ON FUNCTION inorder_internal.may_see(oid, inorder_internal.feed) IS
-'Internal function. Whether the caller may see a feed: roles that may move it or read its table, and pg_monitor.';
 
+-- Error unless the table exists.
 CREATE FUNCTION inorder_internal.check_exists(relation regclass)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -330,9 +320,8 @@ BEGIN
         RAISE 'table with OID % does not exist', relation::oid USING ERRCODE = 'undefined_table';
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_exists(regclass) IS
-'Internal function. Error unless the table exists.';
 
+-- Error (insufficient_privilege) unless the caller owns the table.
 CREATE FUNCTION inorder_internal.check_owner(caller oid, relation regclass)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -344,9 +333,8 @@ BEGIN
     PERFORM inorder_internal.check_exists(relation);
     RAISE 'must be owner of table %', relation USING ERRCODE = 'insufficient_privilege';
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_owner(oid, regclass) IS
-'Internal function. Error (insufficient_privilege) unless the caller owns the table.';
 
+-- Error (insufficient_privilege) unless the caller may read the table.
 CREATE FUNCTION inorder_internal.check_reader(caller oid, relation regclass)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -359,9 +347,8 @@ BEGIN
     RAISE 'permission denied for table %', relation USING ERRCODE = 'insufficient_privilege',
           DETAIL = 'Reading it needs SELECT on the whole table and USAGE on its schema.';
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_reader(oid, regclass) IS
-'Internal function. Error (insufficient_privilege) unless the caller may read the table.';
 
+-- Whether a feed has unfinished batches, also such as are set aside.
 CREATE FUNCTION inorder_internal.has_unfinished(f inorder_internal.feed)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -370,9 +357,8 @@ BEGIN
     RETURN (f.pending).transactions IS NOT NULL
         OR EXISTS (SELECT FROM inorder_internal.worker_batch AS b WHERE b.feed = f.id);
 END $$;
-COMMENT ON FUNCTION inorder_internal.has_unfinished(inorder_internal.feed) IS
-'Internal function. Whether a feed has unfinished batches, also such as are set aside.';
 
+-- Delete the state of dropped tables. A feed with unfinished batches stays until its owner drops it.
 CREATE FUNCTION inorder_internal.sweep()
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -399,5 +385,3 @@ BEGIN
         SELECT p.relation, p.part FROM inorder_internal.count_part AS p
         WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = p.relation) FOR UPDATE SKIP LOCKED);
 END $$;
-COMMENT ON FUNCTION inorder_internal.sweep() IS
-'Internal function. Delete the state of dropped tables. A feed with unfinished batches stays until its owner drops it.';

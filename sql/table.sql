@@ -19,15 +19,13 @@ BEGIN
         )
         SELECT array_agg(t.relid::regclass ORDER BY t.relid) FROM tree AS t);
 END $$;
-COMMENT ON FUNCTION inorder_internal.tree(regclass) IS
-'Internal function. The table and all its partitions, by oid.';
 
+-- Whether it is a permanent table without partitions or children, in a heap: the common case.
 CREATE FUNCTION inorder_internal.is_plain(relation regclass)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
-COMMENT ON FUNCTION inorder_internal.is_plain(regclass) IS
-'Internal function. Whether it is a permanent table without partitions or children, in a heap: the common case.';
 
+-- Why a table cannot be read by transactions, regardless of its columns, or null.
 CREATE FUNCTION inorder_internal.problem(relation regclass)
 RETURNS text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
@@ -55,22 +53,19 @@ BEGIN
         WHEN kinds ~ '[ut]' THEN 'has partitions that are not permanent: a crash or the end of a session empties them'
     END;
 END $$;
-COMMENT ON FUNCTION inorder_internal.problem(regclass) IS
-'Internal function. Why a table cannot be read by transactions, regardless of its columns, or null.';
 
+-- Error (feature_not_supported) if Citus has distributed the table or a partition of it.
 CREATE FUNCTION inorder_internal.check_local(relation regclass)
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
-COMMENT ON FUNCTION inorder_internal.check_local(regclass) IS
-'Internal function. Error (feature_not_supported) if Citus has distributed the table or a partition of it.';
 
+-- The base of an expression that calls one of the functions without an argument (0) or with a constant; null for any
+-- other expression. Does not evaluate the expression.
 CREATE FUNCTION inorder_internal.key_base(expression pg_node_tree, functions oid[])
 RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
-COMMENT ON FUNCTION inorder_internal.key_base(pg_node_tree, oid[]) IS
-'Internal function. The base of an expression that calls one of the functions without an argument (0) or with a '
-'constant; null for any other expression. Does not evaluate the expression.';
 
+-- Columns whose default or generation expression returns transaction numbers, and the base of each.
 CREATE FUNCTION inorder_internal.key_columns(relation regclass)
 RETURNS TABLE (attnum smallint, base bigint)
 LANGUAGE sql STABLE STRICT
@@ -88,9 +83,8 @@ BEGIN ATOMIC
           WHERE a.attrelid = relation AND NOT a.attisdropped) AS k
     WHERE k.base BETWEEN 0 AND 281474976710655;
 END;
-COMMENT ON FUNCTION inorder_internal.key_columns(regclass) IS
-'Internal function. Columns whose default or generation expression returns transaction numbers, and the base of each.';
 
+-- Types of key columns by which a position inside a transaction can be kept.
 CREATE FUNCTION inorder_internal.order_types()
 RETURNS oid[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -100,9 +94,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 -- that the server writes but does not accept.
 RETURN '{bool, int2, int4, int8, oid, numeric, float4, float8, uuid, text, varchar, bpchar, name, bytea, bit, varbit,
          date, time, timestamp, timestamptz, interval, inet, cidr, macaddr, macaddr8}'::regtype[]::oid[];
-COMMENT ON FUNCTION inorder_internal.order_types() IS
-'Internal function. Types of key columns by which a position inside a transaction can be kept.';
 
+-- The other columns of the primary key, in order; none unless each can keep a position.
 CREATE FUNCTION inorder_internal.order_columns(relation regclass, key_attnum smallint)
 RETURNS name[]
 LANGUAGE sql STABLE
@@ -121,8 +114,6 @@ BEGIN ATOMIC
     JOIN pg_opclass AS o ON o.oid = k.class
     WHERE i.indrelid = relation AND i.indisprimary AND a.attnum <> key_attnum;
 END;
-COMMENT ON FUNCTION inorder_internal.order_columns(regclass, smallint) IS
-'Internal function. The other columns of the primary key, in order; none unless each can keep a position.';
 
 CREATE FUNCTION inorder_internal.say_key_column(relation regclass, key_column name, amount bigint)
 RETURNS void
@@ -138,9 +129,8 @@ BEGIN
           HINT = CASE WHEN amount > 1 THEN 'Name the one to use.'
                       ELSE format('SELECT * FROM feed_prepare(%L) shows how to add one.', relation) END;
 END $$;
-COMMENT ON FUNCTION inorder_internal.say_key_column(regclass, name, bigint) IS
-'Internal function. The error about a table without one column of transaction numbers.';
 
+-- Whether a btree index has the column first; false if only a BRIN index has, null if none.
 CREATE FUNCTION inorder_internal.has_order(relation regclass, key_attnum smallint)
 RETURNS boolean
 LANGUAGE sql STABLE
@@ -153,9 +143,8 @@ BEGIN ATOMIC
       AND EXISTS (SELECT FROM pg_opclass AS o JOIN pg_amop AS s ON s.amopfamily = o.opcfamily AND s.amopstrategy = 4
                   WHERE o.oid = i.indclass[0]);
 END;
-COMMENT ON FUNCTION inorder_internal.has_order(regclass, smallint) IS
-'Internal function. Whether a btree index has the column first; false if only a BRIN index has, null if none.';
 
+-- How a table is read: its column with the transaction number, the base, the index.
 CREATE FUNCTION inorder_internal.describe(relation regclass, key_column name)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -189,22 +178,18 @@ BEGIN
                             ELSE inorder_internal.order_columns(relation, key_attnum) END;
     RETURN t;
 END $$;
-COMMENT ON FUNCTION inorder_internal.describe(regclass, name) IS
-'Internal function. How a table is read: its column with the transaction number, the base, the index.';
 
+-- The columns that readers depend on, the one with the transaction number first.
 CREATE FUNCTION inorder_internal.known_columns(t inorder_internal.feed_table)
 RETURNS name[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN (t).is_uuid THEN (t).order_columns ELSE (t).key_column || (t).order_columns END;
-COMMENT ON FUNCTION inorder_internal.known_columns(inorder_internal.feed_table) IS
-'Internal function. The columns that readers depend on, the one with the transaction number first.';
 
 CREATE FUNCTION inorder_internal.hides_rows(caller oid, relation regclass)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
-COMMENT ON FUNCTION inorder_internal.hides_rows(oid, regclass) IS
-'Internal function. Whether row security hides rows of a table from the caller.';
 
+-- The default collation of this database, which is another one in another database.
 CREATE FUNCTION inorder_internal.default_collation()
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -215,9 +200,8 @@ BEGIN
                               coalesce(to_jsonb(d) ->> 'datlocale', to_jsonb(d) ->> 'daticulocale', d.datcollate))))
             FROM pg_database AS d WHERE d.datname = current_database());
 END $$;
-COMMENT ON FUNCTION inorder_internal.default_collation() IS
-'Internal function. The default collation of this database, which is another one in another database.';
 
+-- The columns that distinguish rows of one transaction, with everything that determines their order.
 CREATE FUNCTION inorder_internal.order_definition(t inorder_internal.feed_table)
 RETURNS text[]
 LANGUAGE sql STABLE
@@ -231,9 +215,9 @@ BEGIN ATOMIC
     FROM unnest((t).order_columns) WITH ORDINALITY AS c(name, place)
     JOIN pg_attribute AS a ON a.attrelid = (t).relation AND a.attname = c.name AND NOT a.attisdropped;
 END;
-COMMENT ON FUNCTION inorder_internal.order_definition(inorder_internal.feed_table) IS
-'Internal function. The columns that distinguish rows of one transaction, with everything that determines their order.';
 
+-- A version of a row of the catalog: the transaction that wrote it and, if that has not ended before this one began, or
+-- if is_placed, its place: below 2^53, which a double holds exactly.
 CREATE FUNCTION inorder_internal.version(writer xid, place tid, catalog regclass, is_placed boolean)
 RETURNS bigint
 LANGUAGE sql STABLE
@@ -242,19 +226,16 @@ LANGUAGE sql STABLE
 RETURN CASE WHEN is_placed OR age(writer) <= 0
             THEN ((hashtext(concat(place, pg_relation_filenode(catalog))) & 1048575) + 1048576)::bigint << 32
             ELSE 0::bigint END | writer::text::bigint;
-COMMENT ON FUNCTION inorder_internal.version(xid, tid, regclass, boolean) IS
-'Internal function. A version of a row of the catalog: the transaction that wrote it and, if that has not ended before '
-'this one began, or if is_placed, its place: below 2^53, which a double holds exactly.';
 
+-- Whether versions that were stored, some with their place, are these, all with theirs.
 CREATE FUNCTION inorder_internal.are_versions(known text[], placed bigint[])
 RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN known IS NOT DISTINCT FROM placed::text[] OR cardinality(known) = cardinality(placed) AND NOT EXISTS (
     SELECT FROM ROWS FROM (unnest(known), unnest(placed)) AS v(known, placed)
     WHERE v.known <> v.placed::text AND v.known <> (v.placed & 4294967295)::text);
-COMMENT ON FUNCTION inorder_internal.are_versions(text[], bigint[]) IS
-'Internal function. Whether versions that were stored, some with their place, are these, all with theirs.';
 
+-- The versions of the triggers of the guard and of the expression of the column with the number.
 CREATE FUNCTION inorder_internal.guarded(relation regclass, is_placed boolean)
 RETURNS bigint[]
 LANGUAGE sql STABLE STRICT
@@ -269,9 +250,8 @@ BEGIN ATOMIC
     LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
     WHERE g.tgrelid = relation AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_update');
 END;
-COMMENT ON FUNCTION inorder_internal.guarded(regclass, boolean) IS
-'Internal function. The versions of the triggers of the guard and of the expression of the column with the number.';
 
+-- The table and its partitions, to be stored in a position; if is_placed, to be compared with those.
 CREATE FUNCTION inorder_internal.members(t inorder_internal.feed_table, is_placed boolean DEFAULT false)
 RETURNS @extschema@.feed_member[]
 LANGUAGE sql STABLE
@@ -297,18 +277,17 @@ BEGIN ATOMIC
                         WHERE k.oid = tree.relid OFFSET 0::bigint) AS c
     JOIN pg_namespace AS n ON n.oid = c.relnamespace;
 END;
-COMMENT ON FUNCTION inorder_internal.members(inorder_internal.feed_table, boolean) IS
-'Internal function. The table and its partitions, to be stored in a position; if is_placed, to be compared with those.';
 
+-- Whether versions are those that pg_upgrade made: nothing has changed them since.
 CREATE FUNCTION inorder_internal.are_upgraded(placed bigint[])
 RETURNS boolean
 LANGUAGE sql STABLE
 RETURN NOT EXISTS (
     SELECT FROM unnest(placed) AS v JOIN pg_constraint AS c ON age((v & 4294967295)::text::xid) < age(c.xmin)
     WHERE c.conrelid = 'inorder_internal.upgrade_mark'::regclass AND c.contype = 'f'::"char");
-COMMENT ON FUNCTION inorder_internal.are_upgraded(bigint[]) IS
-'Internal function. Whether versions are those that pg_upgrade made: nothing has changed them since.';
 
+-- Tables whose attachment or guard differs from that stored in a position (in a restored database: whose name is not
+-- stored); and whether only the guard differs.
 CREATE FUNCTION inorder_internal.new_members(
     t inorder_internal.feed_table, known @extschema@.feed_member[], origin text
 )
@@ -334,10 +313,8 @@ BEGIN ATOMIC
                   SELECT FROM unnest(known) AS r
                   WHERE r.relation = (t).relation::oid AND r.system = inorder_internal.server_system()));
 END;
-COMMENT ON FUNCTION inorder_internal.new_members(inorder_internal.feed_table, @extschema@.feed_member[], text) IS
-'Internal function. Tables whose attachment or guard differs from that stored in a position (in a restored database: '
-'whose name is not stored); and whether only the guard differs.';
 
+-- Error if rows of a partially read transaction are in another order now.
 CREATE FUNCTION inorder_internal.check_order(
     t inorder_internal.feed_table, known @extschema@.feed_member[], number bigint
 )
@@ -358,9 +335,8 @@ BEGIN
                      'have been read, with or without this one.';
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_order(inorder_internal.feed_table, @extschema@.feed_member[], bigint) IS
-'Internal function. Error if rows of a partially read transaction are in another order now.';
 
+-- A column that readers depend on and that no longer exists, or null.
 CREATE FUNCTION inorder_internal.lacks(t inorder_internal.feed_table)
 RETURNS name
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -370,8 +346,6 @@ BEGIN
             WHERE NOT EXISTS (SELECT FROM pg_attribute AS a
                               WHERE a.attrelid = t.relation AND a.attname = c AND NOT a.attisdropped) LIMIT 1);
 END $$;
-COMMENT ON FUNCTION inorder_internal.lacks(inorder_internal.feed_table) IS
-'Internal function. A column that readers depend on and that no longer exists, or null.';
 
 CREATE FUNCTION inorder_internal.say_unguarded(t inorder_internal.feed_table)
 RETURNS void
@@ -393,9 +367,8 @@ BEGIN
                    'Rows that came meanwhile may have numbers that readers have passed.',
           HINT = format('Let the owner call feed_enable(%L).', t.relation);
 END $$;
-COMMENT ON FUNCTION inorder_internal.say_unguarded(inorder_internal.feed_table) IS
-'Internal function. The error about a table whose guard is missing or changed.';
 
+-- Error if the table can no longer be read by transactions, is not guarded, or row security hides rows of it.
 CREATE FUNCTION inorder_internal.check_table(t inorder_internal.feed_table, caller oid)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -417,9 +390,6 @@ BEGIN
         PERFORM inorder_internal.say_unguarded(t);
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_table(inorder_internal.feed_table, oid) IS
-'Internal function. Error if the table can no longer be read by transactions, is not guarded, or row security hides '
-'rows of it.';
 
 CREATE FUNCTION inorder_internal.check_accepted(t inorder_internal.feed_table)
 RETURNS void
@@ -435,9 +405,8 @@ BEGIN
                             t.relation);
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_accepted(inorder_internal.feed_table) IS
-'Internal function. Error if a table was restored, until feed_rebase().';
 
+-- How a table is read, as stored by feed_enable(); an error if that was not called.
 CREATE FUNCTION inorder_internal.known_table(relation regclass)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -460,9 +429,8 @@ BEGIN
           DETAIL = 'Without the guard its rows may have numbers that readers have passed.',
           HINT = format('Let its owner call feed_enable(%L).', relation);
 END $$;
-COMMENT ON FUNCTION inorder_internal.known_table(regclass) IS
-'Internal function. How a table is read, as stored by feed_enable(); an error if that was not called.';
 
+-- How a table is read; an error if it was restored and its owner has not accepted it.
 CREATE FUNCTION inorder_internal.table_of(relation regclass)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -473,5 +441,3 @@ BEGIN
     PERFORM inorder_internal.check_accepted(t);
     RETURN t;
 END $$;
-COMMENT ON FUNCTION inorder_internal.table_of(regclass) IS
-'Internal function. How a table is read; an error if it was restored and its owner has not accepted it.';

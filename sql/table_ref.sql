@@ -5,11 +5,9 @@ CREATE TYPE inorder_internal.table_ref;
 
 CREATE FUNCTION inorder_internal.table_ref_in(cstring) RETURNS inorder_internal.table_ref
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION inorder_internal.table_ref_in(cstring) IS 'Internal function. I/O';
 
 CREATE FUNCTION inorder_internal.table_ref_out(inorder_internal.table_ref) RETURNS cstring
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION inorder_internal.table_ref_out(inorder_internal.table_ref) IS 'Internal function. I/O';
 
 CREATE TYPE inorder_internal.table_ref (
     INPUT = inorder_internal.table_ref_in, OUTPUT = inorder_internal.table_ref_out,

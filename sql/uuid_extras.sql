@@ -64,8 +64,6 @@ BEGIN
         start := stop;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION inorder_internal.time_steps(timestamptz, timestamptz, interval) IS
-'Internal function. Consecutive spans of time, and a name for each.';
 
 CREATE FUNCTION @extschema@.uuid_v7_partition_bounds(
     first timestamptz, last timestamptz, step interval, OUT name text, OUT lower uuid, OUT upper uuid

@@ -8,6 +8,7 @@
 -- It may be given to another worker, with another token, once it was returned, the lease is over, or the session that
 -- asked for it has ended. After so many tries it is set aside.
 
+-- Error unless an interval is in its range.
 CREATE FUNCTION inorder_internal.check_lease(what text, lease interval, least_lease interval)
 RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -21,9 +22,8 @@ BEGIN
         USING ERRCODE = 'invalid_parameter_value';
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_lease(text, interval, interval) IS
-'Internal function. Error unless an interval is in its range.';
 
+-- Error unless a worker can ask for a batch in this way.
 CREATE FUNCTION inorder_internal.check_worker(worker text, lease interval, max_tries int)
 RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -39,8 +39,6 @@ BEGIN
     END IF;
     PERFORM inorder_internal.check_lease('lease', lease, '1 second');
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_worker(text, interval, int) IS
-'Internal function. Error unless a worker can ask for a batch in this way.';
 
 CREATE FUNCTION inorder_internal.check_unordered(feed_name text, p @extschema@.feed_position)
 RETURNS void
@@ -55,8 +53,6 @@ BEGIN
                      'are processed in order.';
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_unordered(text, @extschema@.feed_position) IS
-'Internal function. Error if a feed that is not divided has an order column.';
 
 CREATE FUNCTION inorder_internal.say_shared(feed_name text, feed bigint)
 RETURNS void
@@ -71,16 +67,13 @@ BEGIN
           HINT = 'Call feed_take_batch(). Or let workers finish them before the feed is read in another '
                  'way: the view feed_batches shows them.';
 END $$;
-COMMENT ON FUNCTION inorder_internal.say_shared(text, bigint) IS
-'Internal function. The error about a feed that workers share.';
 
+-- Whether workers have unfinished batches of a feed that are not set aside.
 CREATE FUNCTION inorder_internal.is_shared(feed bigint)
 RETURNS boolean
 LANGUAGE sql STABLE
 RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
                WHERE b.feed = is_shared.feed AND b.set_aside IS NULL AND b.written_here);
-COMMENT ON FUNCTION inorder_internal.is_shared(bigint) IS
-'Internal function. Whether workers have unfinished batches of a feed that are not set aside.';
 
 CREATE FUNCTION inorder_internal.keep_batch(
     feed bigint, number bigint, relation inorder_internal.table_ref, batch @extschema@.feed_batch
@@ -94,10 +87,8 @@ BEGIN ATOMIC
     INSERT INTO inorder_internal.worker_batch (feed, number, relation, batch, lease_end)
     VALUES (keep_batch.feed, keep_batch.number, keep_batch.relation, keep_batch.batch, clock_timestamp());
 END;
-COMMENT ON FUNCTION inorder_internal.keep_batch(
-    bigint, bigint, inorder_internal.table_ref, @extschema@.feed_batch) IS
-'Internal function. Store a batch that no worker has.';
 
+-- Move a feed over a batch, and store it for a worker. Its number.
 CREATE FUNCTION inorder_internal.add_batch(
     feed bigint, next_batch @extschema@.feed_batch, asked timestamptz, is_all boolean
 )
@@ -114,9 +105,8 @@ BEGIN
     PERFORM inorder_internal.keep_batch(feed, f.batch, f.relation, next_batch);
     RETURN f.batch;
 END $$;
-COMMENT ON FUNCTION inorder_internal.add_batch(bigint, @extschema@.feed_batch, timestamptz, boolean) IS
-'Internal function. Move a feed over a batch, and store it for a worker. Its number.';
 
+-- Leave the unfinished batch of a feed to its workers, under its number.
 CREATE FUNCTION inorder_internal.share_pending(feed bigint)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -129,23 +119,20 @@ BEGIN
     UPDATE inorder_internal.feed AS known
     SET position = inorder_internal.advance(f.position, f.pending), pending = NULL WHERE known.id = feed;
 END $$;
-COMMENT ON FUNCTION inorder_internal.share_pending(bigint) IS
-'Internal function. Leave the unfinished batch of a feed to its workers, under its number.';
 
+-- Whether the session with this number, which has a batch, is still running; false on a standby.
 CREATE FUNCTION inorder_internal.session_lives(number oid)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
-COMMENT ON FUNCTION inorder_internal.session_lives(oid) IS
-'Internal function. Whether the session with this number, which has a batch, is still running; false on a standby.';
 
+-- Whether a batch may be given to another worker: it was returned, its lease is over, or the session that asked for it
+-- has ended.
 CREATE FUNCTION inorder_internal.is_free(b inorder_internal.worker_batch)
 RETURNS boolean
 LANGUAGE sql STABLE
 RETURN (b).lease_end <= clock_timestamp() OR NOT coalesce(inorder_internal.session_lives((b).holder), true);
-COMMENT ON FUNCTION inorder_internal.is_free(inorder_internal.worker_batch) IS
-'Internal function. Whether a batch may be given to another worker: it was returned, its lease is over, or the session '
-'that asked for it has ended.';
 
+-- Whether a worker that asks would get a batch that another one had, or that waits for one.
 CREATE FUNCTION inorder_internal.has_free(feed bigint)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
@@ -160,9 +147,9 @@ BEGIN
                    WHERE b.feed = has_free.feed AND b.set_aside IS NULL AND b.written_here
                      AND inorder_internal.is_free(b));
 END $$;
-COMMENT ON FUNCTION inorder_internal.has_free(bigint) IS
-'Internal function. Whether a worker that asks would get a batch that another one had, or that waits for one.';
 
+-- The batch that a worker has, otherwise the first one that it may have; null if there is none. Of a feed that is
+-- divided, see share_batch().
 CREATE FUNCTION inorder_internal.free_batch(feed bigint, worker text, least_rows bigint)
 RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -184,9 +171,6 @@ BEGIN
     END IF;
     RETURN found_batch;
 END $$;
-COMMENT ON FUNCTION inorder_internal.free_batch(bigint, text, bigint) IS
-'Internal function. The batch that a worker has, otherwise the first one that it may have; null if there is none. Of a '
-'feed that is divided, see share_batch().';
 
 CREATE FUNCTION inorder_internal.give_batch(
     feed bigint, worker text, lease interval, max_tries int, holder oid, holder_pid int, number bigint
@@ -202,9 +186,9 @@ BEGIN ATOMIC
     WHERE w.feed = give_batch.feed AND w.number = give_batch.number
     RETURNING w.number, w.token, w.tries, w.lease_end;
 END;
-COMMENT ON FUNCTION inorder_internal.give_batch(bigint, text, interval, int, oid, int, bigint) IS
-'Internal function. Give a batch to a worker.';
 
+-- Give an unfinished batch to a worker, which is one that it has or that is free; no row if there is none. Sets aside
+-- those that were tried too often.
 CREATE FUNCTION inorder_internal.take_batch(
     feed bigint, worker text, lease interval, max_tries int, holder oid, holder_pid int, least_rows bigint
 )
@@ -228,9 +212,6 @@ BEGIN
     RETURN QUERY SELECT * FROM inorder_internal.give_batch(feed, worker, lease, max_tries, holder, holder_pid,
                                                            b.number);
 END $$;
-COMMENT ON FUNCTION inorder_internal.take_batch(bigint, text, interval, int, oid, int, bigint) IS
-'Internal function. Give an unfinished batch to a worker, which is one that it has or that is free; no row if there is '
-'none. Sets aside those that were tried too often.';
 
 CREATE FUNCTION inorder_internal.say_lost(feed_name text, feed bigint, batch bigint)
 RETURNS void
@@ -251,8 +232,6 @@ BEGIN
           HINT = 'The lease was over, or the session that asked for it ended. Ask for another batch by '
                  'feed_take_batch().';
 END $$;
-COMMENT ON FUNCTION inorder_internal.say_lost(text, bigint, bigint) IS
-'Internal function. The error about a batch that was given away.';
 
 CREATE FUNCTION inorder_internal.finish_batch(feed_name text, feed bigint, batch bigint, token bigint)
 RETURNS void
@@ -266,8 +245,6 @@ BEGIN
         PERFORM inorder_internal.say_lost(feed_name, feed, batch);
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.finish_batch(text, bigint, bigint, bigint) IS
-'Internal function. Finish the batch of a worker.';
 
 CREATE FUNCTION inorder_internal.fail_batch(
     feed_name text, feed bigint, batch bigint, token bigint, reason text, retry_after interval
@@ -293,8 +270,6 @@ BEGIN
     END IF;
     RETURN aside;
 END $$;
-COMMENT ON FUNCTION inorder_internal.fail_batch(text, bigint, bigint, bigint, text, interval) IS
-'Internal function. Return the batch of a worker; whether it was set aside.';
 
 CREATE FUNCTION inorder_internal.renew_batch(
     feed_name text, feed bigint, batch bigint, token bigint, lease interval
@@ -314,9 +289,8 @@ BEGIN
     END IF;
     RETURN renewed;
 END $$;
-COMMENT ON FUNCTION inorder_internal.renew_batch(text, bigint, bigint, bigint, interval) IS
-'Internal function. Prolong the lease of a worker.';
 
+-- Finish a batch that is set aside; false if there is no such batch. Error if it is a worker's.
 CREATE FUNCTION inorder_internal.drop_aside(feed_name text, feed bigint, batch bigint)
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -336,8 +310,6 @@ BEGIN
     END IF;
     RETURN false;
 END $$;
-COMMENT ON FUNCTION inorder_internal.drop_aside(text, bigint, bigint) IS
-'Internal function. Finish a batch that is set aside; false if there is no such batch. Error if it is a worker''s.';
 
 CREATE FUNCTION inorder_internal.retry_batch(feed_name text, feed bigint, batch bigint)
 RETURNS void
@@ -351,8 +323,6 @@ BEGIN
         USING ERRCODE = 'invalid_parameter_value', HINT = 'The view feed_batches shows those that are.';
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.retry_batch(text, bigint, bigint) IS
-'Internal function. Let workers have a batch that was set aside.';
 
 ---------------------------------------------------------------------------
 -- Bodies of public functions, which run as the owner of the state (src/as_owner.c), or in the SQL edition as the caller
@@ -371,8 +341,6 @@ BEGIN
     RETURN (SELECT inorder_internal.fail_batch(f.name, feed, batch, token, reason, retry_after)
             FROM inorder_internal.feed_state(feed, caller, false, false) AS f);
 END $$;
-COMMENT ON FUNCTION inorder_internal.feed_fail_batch(oid, text, bigint, bigint, text, interval, regrole) IS
-'Internal function. The body of feed_fail_batch().';
 
 CREATE FUNCTION inorder_internal.feed_retry_batch(caller oid, name text, batch bigint, owner regrole)
 RETURNS void
@@ -385,8 +353,6 @@ BEGIN
     PERFORM inorder_internal.retry_batch(f.name, feed, batch)
     FROM inorder_internal.feed_state(feed, caller, false, false) AS f;
 END $$;
-COMMENT ON FUNCTION inorder_internal.feed_retry_batch(oid, text, bigint, regrole) IS
-'Internal function. The body of feed_retry_batch().';
 
 ---------------------------------------------------------------------------
 -- Public functions

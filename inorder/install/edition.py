@@ -58,7 +58,7 @@ HEADER = re.compile(r"^---- (\w+): (sql|plpgsql)((?: bare| keys| reads| tables| 
 FUNCTION = re.compile(
     r"CREATE FUNCTION (?P<name>[@\w.]+)(?P<head>\((?:(?!CREATE FUNCTION).)*?)\n"
     r"(?:AS 'MODULE_PATHNAME'(?:, '(?P<symbol>\w+)')? LANGUAGE C(?P<labels>[A-Z ]*);"
-    r"|LANGUAGE (?:sql|plpgsql)(?P<own>[A-Z ]*)(?:SET [^\n]*)?\n(?:(?!\nCOMMENT ON|\nCREATE ).)*?;(?=\nCOMMENT ON))",
+    r"|LANGUAGE (?:sql|plpgsql)(?P<own>[A-Z ]*)(?:SET [^\n]*)?\n(?:(?!\nCREATE ).)*?;(?=\nCOMMENT ON|\n\n|\n?\Z))",
     re.S,
 )
 

@@ -18,7 +18,8 @@ PLACE = "@extschema@"
 TOKEN = re.compile(r"--[^\n]*|'(?:[^']|'')*'|(\$\w*\$).*?\1|\bBEGIN ATOMIC\b.*?\nEND;|;", re.S)
 BLANK = re.compile(r"(?:\s|--[^\n]*\n)*")
 AGAIN = ("DO ", "GRANT ", "REVOKE ")  # may run twice, and privileges of new objects depend on them
-IDENTITY = re.compile(r"COMMENT ON FUNCTION (.*?\)) IS\b", re.S)
+FUNCTION = re.compile(r"CREATE FUNCTION ([\w.]+\([^)]*\))")
+DEFAULT = re.compile(r" DEFAULT (?:'[^']*'|[^,)]+)")
 STATE = re.compile(r"CREATE (?:TABLE|TYPE|SCHEMA) [^\s(;]+")
 VIEW = re.compile(r"CREATE VIEW \S+")
 POLICY = re.compile(r"CREATE POLICY (\w+ ON [\w.]+)")
@@ -49,12 +50,13 @@ def statements(text: str) -> Iterator[str]:
 
 
 def identities(script: list[str]) -> list[str]:
-    """For each statement that makes a function, what its comment, which follows, calls it; nothing for others."""
-    found = []
-    for one, after in zip(script, [*script[1:], ""], strict=True):
-        match = IDENTITY.match(after) if one.startswith("CREATE FUNCTION ") else None
-        found.append(" ".join(match[1].split()) if match else "")
-    return found
+    """For each statement that makes a function, its name and arguments, without defaults; nothing for others.
+
+    >>> identities(["CREATE FUNCTION f(a int DEFAULT 1, b text) RETURNS int RETURN 1;", "SELECT 1;"])
+    ['f(a int, b text)', '']
+    """
+    found = (FUNCTION.match(one) for one in script)
+    return [" ".join(DEFAULT.sub("", match[1]).split()) if match else "" for match in found]
 
 
 def difference(before: list[str], after: list[str], templates: list[str]) -> Iterator[str]:

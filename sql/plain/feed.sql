@@ -1,3 +1,6 @@
+-- For a batch that leaves the database: a crash must not take it back, so the commit of this transaction flushes it. A
+-- deferred trigger, since a function that sets synchronous_commit would undo what is set while it runs, and since a
+-- transaction with a cursor WITH HOLD, which needs no trigger, cannot be prepared.
 CREATE FUNCTION inorder_internal.keep_commit()
 RETURNS trigger
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -14,10 +17,6 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
-COMMENT ON FUNCTION inorder_internal.keep_commit() IS
-'Internal function. For a batch that leaves the database: a crash must not take it back, so the commit of this transaction '
-'flushes it. A deferred trigger, since a function that sets synchronous_commit would undo what is set while it runs, and '
-'since a transaction with a cursor WITH HOLD, which needs no trigger, cannot be prepared.';
 CREATE CONSTRAINT TRIGGER keep_commit AFTER UPDATE OF holder ON inorder_internal.feed
 DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.holder IS NOT NULL) EXECUTE FUNCTION inorder_internal.keep_commit();
 CREATE CONSTRAINT TRIGGER keep_commit AFTER UPDATE OF token, lease_end ON inorder_internal.worker_batch
@@ -30,8 +29,6 @@ BEGIN
     caller := inorder_internal.caller();
     feed := inorder_internal.find_feed(name, coalesce(owner, caller), caller);
 END $$;
-COMMENT ON FUNCTION inorder_internal.open_feed(text, oid) IS
-'Internal function. A feed that the caller may move, and the caller.';
 
 CREATE FUNCTION inorder_internal.version_of(feed bigint)
 RETURNS text
@@ -40,9 +37,9 @@ AS $$
 BEGIN
     RETURN (SELECT concat(f.xmin, f.ctid) FROM inorder_internal.feed AS f WHERE f.id = feed);
 END $$;
-COMMENT ON FUNCTION inorder_internal.version_of(bigint) IS
-'Internal function. What differs when the row of a feed was written.';
 
+-- Make readers of one feed take turns; whether no other one had its turn since the row had this version, so that what
+-- was found then is what follows.
 CREATE FUNCTION inorder_internal.lock_unchanged(feed bigint, version text)
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -56,18 +53,14 @@ BEGIN
     PERFORM inorder_internal.lock_feed(feed);
     RETURN false;
 END $$;
-COMMENT ON FUNCTION inorder_internal.lock_unchanged(bigint, text) IS
-'Internal function. Make readers of one feed take turns; whether no other one had its turn since the row had this version, '
-'so that what was found then is what follows.';
 
 CREATE FUNCTION inorder_internal.session_key(number oid)
 RETURNS bigint
 LANGUAGE sql IMMUTABLE
 -- The first 32 bits are ''inor'' in ASCII.
 RETURN 1768845170::bigint << 32 | number::bigint;
-COMMENT ON FUNCTION inorder_internal.session_key(oid) IS
-'Internal function. The advisory lock that a session holds on its number.';
 
+-- A number by which this session is known while it lives, by an advisory lock on it.
 CREATE FUNCTION inorder_internal.this_session()
 RETURNS oid
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -86,8 +79,6 @@ BEGIN
     END IF;
     RETURN number;
 END $$;
-COMMENT ON FUNCTION inorder_internal.this_session() IS
-'Internal function. A number by which this session is known while it lives, by an advisory lock on it.';
 
 CREATE TYPE inorder_internal.taken AS (
     feed bigint, caller oid, name text, relation oid, t inorder_internal.feed_table,
@@ -97,6 +88,7 @@ CREATE TYPE inorder_internal.taken AS (
 COMMENT ON TYPE inorder_internal.taken IS
 'Internal type. A feed as it is now, and what follows its position.';
 
+-- Error if workers have batches of a feed that is read without them: its order would be another.
 CREATE FUNCTION inorder_internal.refuse_shared(k inorder_internal.taken)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -108,8 +100,6 @@ BEGIN
         PERFORM inorder_internal.say_shared(k.name, k.feed);
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.refuse_shared(inorder_internal.taken) IS
-'Internal function. Error if workers have batches of a feed that is read without them: its order would be another.';
 
 CREATE FUNCTION inorder_internal.refuse_pending(k inorder_internal.taken)
 RETURNS void
@@ -121,9 +111,8 @@ BEGIN
     END IF;
     PERFORM inorder_internal.refuse_shared(k);
 END $$;
-COMMENT ON FUNCTION inorder_internal.refuse_pending(inorder_internal.taken) IS
-'Internal function. Error if a feed has an unfinished batch.';
 
+-- Error if another session that lives has the unfinished batch of a feed.
 CREATE FUNCTION inorder_internal.refuse_held(k inorder_internal.taken, session oid)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -136,8 +125,6 @@ BEGIN
         PERFORM inorder_internal.say_held(k.name, k.batch, held.holder_pid);
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.refuse_held(inorder_internal.taken, oid) IS
-'Internal function. Error if another session that lives has the unfinished batch of a feed.';
 
 CREATE FUNCTION inorder_internal.note_empty_poll(
     feed bigint, is_due boolean, past_batch @extschema@.feed_batch, asked timestamptz
@@ -159,8 +146,6 @@ BEGIN
                   FROM inorder_internal.feed AS f WHERE f.id = feed) THEN past_batch END, asked);
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.note_empty_poll(bigint, boolean, @extschema@.feed_batch, timestamptz) IS
-'Internal function. Record now and then that a poll found nothing.';
 
 CREATE FUNCTION inorder_internal.look_at(feed bigint, caller oid, reads boolean)
 RETURNS inorder_internal.taken
@@ -186,9 +171,8 @@ BEGIN
     k.is_poll_due := s.is_poll_due;
     RETURN k;
 END $$;
-COMMENT ON FUNCTION inorder_internal.look_at(bigint, oid, boolean) IS
-'Internal function. A feed as it is now: see feed_state().';
 
+-- A feed with what follows its position now, and when that was asked for.
 CREATE FUNCTION inorder_internal.find_after(k inorder_internal.taken, max_rows int)
 RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -199,9 +183,9 @@ BEGIN
     k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, k.caller);
     RETURN k;
 END $$;
-COMMENT ON FUNCTION inorder_internal.find_after(inorder_internal.taken, int) IS
-'Internal function. A feed with what follows its position now, and when that was asked for.';
 
+-- Move a feed over what is left of a set and has no rows any more, before the batch that follows; the feed is locked if
+-- there is one.
 CREATE FUNCTION inorder_internal.pass_rest(k inorder_internal.taken)
 RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -218,10 +202,9 @@ BEGIN
     END IF;
     RETURN k;
 END $$;
-COMMENT ON FUNCTION inorder_internal.pass_rest(inorder_internal.taken) IS
-'Internal function. Move a feed over what is left of a set and has no rows any more, before the batch that follows; the '
-'feed is locked if there is one.';
 
+-- What follows the position of a feed. If the caller is to move it, and there are rows, the feed is locked, and this is
+-- what follows under the lock.
 CREATE FUNCTION inorder_internal.take_next(
     name text, owner oid, max_rows int, reads boolean, moves boolean, row_type regtype
 )
@@ -258,10 +241,8 @@ BEGIN
     END LOOP;
     RETURN CASE WHEN moves THEN inorder_internal.pass_rest(k) ELSE k END;
 END $$;
-COMMENT ON FUNCTION inorder_internal.take_next(text, oid, int, boolean, boolean, regtype) IS
-'Internal function. What follows the position of a feed. If the caller is to move it, and there are rows, the feed is '
-'locked, and this is what follows under the lock.';
 
+-- Error unless the plan of a statement reads the batch, and ends nothing after some rows.
 CREATE FUNCTION inorder_internal.check_statement(statement text, row_type anyelement)
 RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -291,9 +272,9 @@ EXCEPTION WHEN invalid_cursor_definition THEN
     RAISE 'cannot run several statements over one batch' USING ERRCODE = 'syntax_error',
           HINT = 'Further statements can follow in the same transaction.';
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_statement(text, anyelement) IS
-'Internal function. Error unless the plan of a statement reads the batch, and ends nothing after some rows.';
 
+-- Run a statement over the rows of a batch, of the type of the first argument, with the settings of the caller:
+-- search_path and row_security.
 CREATE FUNCTION inorder_internal.apply_rows(
     row_type anyelement, relation oid, b @extschema@.feed_batch, statement text, path text, hides text
 )
@@ -316,10 +297,8 @@ BEGIN
     GET DIAGNOSTICS processed = ROW_COUNT;
     RETURN processed;
 END $$;
-COMMENT ON FUNCTION inorder_internal.apply_rows(anyelement, oid, @extschema@.feed_batch, text, text, text) IS
-'Internal function. Run a statement over the rows of a batch, of the type of the first argument, with the settings of the '
-'caller: search_path and row_security.';
 
+-- feed_apply(), with the search_path and the row_security of the caller.
 CREATE FUNCTION inorder_internal.apply_batch(
     name text, statement text, max_rows int, owner regrole, path text, hides text
 )
@@ -347,8 +326,6 @@ BEGIN
     PERFORM set_config('row_security', 'on', true), inorder_internal.check_members(k.t, (k.next).members);
     RETURN processed;
 END $$;
-COMMENT ON FUNCTION inorder_internal.apply_batch(text, text, int, regrole, text, text) IS
-'Internal function. feed_apply(), with the search_path and the row_security of the caller.';
 
 ---- lock_feed: plpgsql keys
 BEGIN

@@ -1,5 +1,6 @@
 -- The counts of a fold, in one snapshot: what has ended in it is visible in it.
 
+-- The steps of a fold of a table that is locked, and how many rows each found.
 CREATE FUNCTION inorder_internal.fold_counts(t inorder_internal.feed_table, caller oid)
 RETURNS TABLE (step inorder_internal.fold_step, more bigint)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off SET enable_memoize = off
@@ -13,5 +14,3 @@ BEGIN
     END LOOP;
     PERFORM inorder_internal.check_files(t.relation);
 END $$;
-COMMENT ON FUNCTION inorder_internal.fold_counts(inorder_internal.feed_table, oid) IS
-'Internal function. The steps of a fold of a table that is locked, and how many rows each found.';

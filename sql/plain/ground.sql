@@ -3,6 +3,7 @@
 -- Everything is read from the catalog in the snapshot in which rows are looked for, under locks on the table and all of
 -- its partitions, and is not kept: so each proof costs what it costs, for each read that finds something new.
 
+-- Error in a transaction whose snapshot stays the same: it does not show what came since.
 CREATE FUNCTION inorder_internal.require_read_committed(what text, detail text)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -13,9 +14,8 @@ BEGIN
         USING ERRCODE = 'active_sql_transaction', DETAIL = detail;
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.require_read_committed(text, text) IS
-'Internal function. Error in a transaction whose snapshot stays the same: it does not show what came since.';
 
+-- Execute statements that functions of inorder have made, with the privileges of the caller.
 CREATE FUNCTION inorder_internal.run_all(statements text[])
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
@@ -27,9 +27,8 @@ BEGIN
         EXECUTE statement;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION inorder_internal.run_all(text[]) IS
-'Internal function. Execute statements that functions of inorder have made, with the privileges of the caller.';
 
+-- Lock a table with all its partitions, for which privileges on the table suffice.
 CREATE FUNCTION inorder_internal.lock_tree(relation regclass, mode text)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -44,8 +43,6 @@ BEGIN
               HINT = 'Try again.';
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.lock_tree(regclass, text) IS
-'Internal function. Lock a table with all its partitions, for which privileges on the table suffice.';
 
 CREATE FUNCTION inorder_internal.lock_owned(relation regclass, mode text)
 RETURNS void
@@ -58,9 +55,8 @@ BEGIN
     PERFORM inorder_internal.lock_tree(relation, mode);
     PERFORM inorder_internal.check_owner(caller, relation);
 END $$;
-COMMENT ON FUNCTION inorder_internal.lock_owned(regclass, text) IS
-'Internal function. Lock a table of the caller''s.';
 
+-- The error about a table, or a partition of it, that cannot be read as it was made readable.
 CREATE FUNCTION inorder_internal.refuse_leaf(root regclass, leaf regclass, fault text, detail text)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -70,8 +66,6 @@ BEGIN
     USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = detail,
           HINT = format('Let the owner call feed_enable(%L).', root);
 END $$;
-COMMENT ON FUNCTION inorder_internal.refuse_leaf(regclass, regclass, text, text) IS
-'Internal function. The error about a table, or a partition of it, that cannot be read as it was made readable.';
 
 CREATE FUNCTION inorder_internal.refuse_column(
     relation regclass, column_name name, fault text, use text, hint text
@@ -83,9 +77,8 @@ BEGIN
     RAISE 'column % of table % %', quote_ident(column_name), relation, fault
     USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = use, HINT = hint;
 END $$;
-COMMENT ON FUNCTION inorder_internal.refuse_column(regclass, name, text, text, text) IS
-'Internal function. The error about a column on which a feed depends, besides that of the number.';
 
+-- The type of a column; error if the table has none of this name.
 CREATE FUNCTION inorder_internal.type_of_column(relation regclass, column_name name)
 RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -100,8 +93,6 @@ BEGIN
     END IF;
     RETURN type;
 END $$;
-COMMENT ON FUNCTION inorder_internal.type_of_column(regclass, name) IS
-'Internal function. The type of a column; error if the table has none of this name.';
 
 CREATE FUNCTION inorder_internal.may_be_null(a pg_attribute)
 RETURNS boolean
@@ -114,9 +105,8 @@ BEGIN
                    WHERE c.conrelid = a.attrelid AND c.contype = 'n' AND c.conkey = ARRAY[a.attnum]
                      AND NOT c.convalidated);
 END $$;
-COMMENT ON FUNCTION inorder_internal.may_be_null(pg_attribute) IS
-'Internal function. Whether rows may have no value in a column.';
 
+-- Whether an index finds rows by a column: a btree, or a BRIN index if these need not be ordered.
 CREATE FUNCTION inorder_internal.has_index(relation oid, attnum smallint, ordered boolean)
 RETURNS TABLE (found boolean)
 LANGUAGE sql STABLE
@@ -131,9 +121,8 @@ BEGIN ATOMIC
                           WHERE s.amopfamily = o.opcfamily AND s.amopstrategy = 4 AND s.amoplefttype = o.opcintype
                             AND s.amoprighttype = o.opcintype) LIMIT 1) IS TRUE;
 END;
-COMMENT ON FUNCTION inorder_internal.has_index(oid, smallint, boolean) IS
-'Internal function. Whether an index finds rows by a column: a btree, or a BRIN index if these need not be ordered.';
 
+-- Error unless a table that holds rows has an index for them, and the known expression.
 CREATE FUNCTION inorder_internal.prove_leaf(t inorder_internal.feed_table, leaf regclass)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -155,9 +144,8 @@ BEGIN
             'Each read would look at all of its rows.');
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.prove_leaf(inorder_internal.feed_table, regclass) IS
-'Internal function. Error unless a table that holds rows has an index for them, and the known expression.';
 
+-- Error unless the primary key is the one that distinguishes rows of one transaction.
 CREATE FUNCTION inorder_internal.prove_order(t inorder_internal.feed_table)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -182,9 +170,8 @@ BEGIN
     PERFORM inorder_internal.refuse_leaf(t.relation, t.relation, 'has another primary key than when it was made readable',
                                          'Its feeds read the rows of one transaction in the order of that key.');
 END $$;
-COMMENT ON FUNCTION inorder_internal.prove_order(inorder_internal.feed_table) IS
-'Internal function. Error unless the primary key is the one that distinguishes rows of one transaction.';
 
+-- A table of the tree without the guard, or null.
 CREATE FUNCTION inorder_internal.unguarded_member(t inorder_internal.feed_table)
 RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
@@ -195,9 +182,9 @@ BEGIN
                 t.is_generated, t.base, inorder_internal.guard_function()) AS g
             WHERE NOT g.stands LIMIT 1);
 END $$;
-COMMENT ON FUNCTION inorder_internal.unguarded_member(inorder_internal.feed_table) IS
-'Internal function. A table of the tree without the guard, or null.';
 
+-- Whether all that prove_ground() asks for, but the order, holds for a table without partitions. If not, prove_ground()
+-- says why, or that it may be read all the same.
 CREATE FUNCTION inorder_internal.stands(t inorder_internal.feed_table)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
@@ -221,10 +208,8 @@ BEGIN
     -- As it is now: the look at the guard has locked the table, and may have waited for who dropped it or hid rows.
     RETURN has_table_privilege(t.relation, 'SELECT') IS NOT NULL AND NOT row_security_active(t.relation);
 END $$;
-COMMENT ON FUNCTION inorder_internal.stands(inorder_internal.feed_table) IS
-'Internal function. Whether all that prove_ground() asks for, but the order, holds for a table without partitions. '
-'If not, prove_ground() says why, or that it may be read all the same.';
 
+-- Error unless the caller's read of a table would be right, by what the snapshot sees.
 CREATE FUNCTION inorder_internal.prove_ground(t inorder_internal.feed_table, caller oid)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -261,9 +246,9 @@ BEGIN
                        WHERE k.attrelid = leaf AND k.attname = t.key_column AND NOT k.attisdropped) AS a ON true
     WHERE t.is_generated OR NOT (SELECT i.found FROM inorder_internal.has_index(leaf, a.attnum, t.ordered) AS i);
 END $$;
-COMMENT ON FUNCTION inorder_internal.prove_ground(inorder_internal.feed_table, oid) IS
-'Internal function. Error unless the caller''s read of a table would be right, by what the snapshot sees.';
 
+-- Error unless the snapshot sees the files and partitions that are read. Of tables that are locked, which those of a
+-- query are after it.
 CREATE FUNCTION inorder_internal.check_files(relation regclass)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -295,10 +280,8 @@ BEGIN
               HINT = 'Try again in a new transaction.';
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_files(regclass) IS
-'Internal function. Error unless the snapshot sees the files and partitions that are read. Of tables that are locked, '
-'which those of a query are after it.';
 
+-- Error unless the tables of a tree and their guards are those that were proved.
 CREATE FUNCTION inorder_internal.check_members(
     t inorder_internal.feed_table, known @extschema@.feed_member[]
 )
@@ -311,9 +294,8 @@ BEGIN
         USING ERRCODE = 'serialization_failure', HINT = 'Try again.';
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_members(inorder_internal.feed_table, @extschema@.feed_member[]) IS
-'Internal function. Error unless the tables of a tree and their guards are those that were proved.';
 
+-- The error about rows that have other columns than the result of the query that asked for them.
 CREATE FUNCTION inorder_internal.say_columns_changed(relation regclass, found text)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -323,9 +305,8 @@ BEGIN
     RAISE 'columns of % were changed after this query began', relation
     USING ERRCODE = 'serialization_failure', DETAIL = found, HINT = 'Try again.';
 END $$;
-COMMENT ON FUNCTION inorder_internal.say_columns_changed(regclass, text) IS
-'Internal function. The error about rows that have other columns than the result of the query that asked for them.';
 
+-- Error if a probe finds a fault of the table; otherwise, whether it finds rows, if it looks for them.
 CREATE FUNCTION inorder_internal.probe_table(t inorder_internal.feed_table, query text)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off
@@ -343,8 +324,6 @@ BEGIN
     END IF;
     RETURN false;
 END $$;
-COMMENT ON FUNCTION inorder_internal.probe_table(inorder_internal.feed_table, text) IS
-'Internal function. Error if a probe finds a fault of the table; otherwise, whether it finds rows, if it looks for them.';
 
 CREATE FUNCTION inorder_internal.make_guard(t inorder_internal.feed_table)
 RETURNS void
@@ -367,9 +346,8 @@ BEGIN
         PERFORM inorder_internal.renew_members(t.relation, before, inorder_internal.members(t));
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.make_guard(inorder_internal.feed_table) IS
-'Internal function. Make the triggers of the guard anew.';
 
+-- What feed_enable() does with a table that is not a restored one.
 CREATE FUNCTION inorder_internal.enable_table(relation regclass, key_column name)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -394,9 +372,8 @@ BEGIN
     PERFORM inorder_internal.run_all(ARRAY(SELECT s FROM inorder_internal.spread_statements(relation) AS s));
     PERFORM inorder_internal.check_local(relation), inorder_internal.keep_table(t);
 END $$;
-COMMENT ON FUNCTION inorder_internal.enable_table(regclass, name) IS
-'Internal function. What feed_enable() does with a table that is not a restored one.';
 
+-- Call feed_enable() unless that was done.
 CREATE FUNCTION inorder_internal.ensure_enabled(relation regclass, key_column name)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -409,5 +386,3 @@ BEGIN
     WHERE t.relation = ensure_enabled.relation;
     PERFORM inorder_internal.enable_table(relation, key_column);
 END $$;
-COMMENT ON FUNCTION inorder_internal.ensure_enabled(regclass, name) IS
-'Internal function. Call feed_enable() unless that was done.';

@@ -13,6 +13,7 @@
 -- Not in SQL, which would be inlined, and the server reads, plans and prepares the clause for each statement: 0.7 us for each
 -- function, operator and constant. Without settings, which take 0.2 us for each call: so everything is qualified.
 
+-- Whether a table was restored from a dump, and not accepted since; if not, the setting becomes yes.
 CREATE FUNCTION inorder_internal.is_restored(root regclass, setting text)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET row_security = on
@@ -26,9 +27,8 @@ BEGIN
     END IF;
     RETURN is_here IS FALSE;
 END $$;
-COMMENT ON FUNCTION inorder_internal.is_restored(regclass, text) IS
-'Internal function. Whether a table was restored from a dump, and not accepted since; if not, the setting becomes yes.';
 
+-- The number of this transaction, which rows of a table must have; null if it was restored.
 CREATE FUNCTION inorder_internal.guarded_number(base bigint, root regclass, root_id oid, setting text)
 RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE
@@ -39,9 +39,8 @@ BEGIN
                       OR NOT inorder_internal.is_restored(root, setting))
            THEN pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8 OPERATOR(pg_catalog.+) base END;
 END $$;
-COMMENT ON FUNCTION inorder_internal.guarded_number(bigint, regclass, oid, text) IS
-'Internal function. The number of this transaction, which rows of a table must have; null if it was restored.';
 
+-- Whether a key was not made by this transaction, or the table was restored.
 CREATE FUNCTION inorder_internal.is_foreign(key uuid, base bigint, root regclass, root_id oid, setting text)
 RETURNS boolean
 LANGUAGE plpgsql STABLE
@@ -56,9 +55,8 @@ BEGIN
         OR coalesce(pg_catalog.current_setting(setting, true), '') OPERATOR(pg_catalog.<>) 'yes'
            AND inorder_internal.is_restored(root, setting);
 END $$;
-COMMENT ON FUNCTION inorder_internal.is_foreign(uuid, bigint, regclass, oid, text) IS
-'Internal function. Whether a key was not made by this transaction, or the table was restored.';
 
+-- The triggers of the guard of a table, or of a partition of root, as pg_get_triggerdef() writes them.
 CREATE FUNCTION inorder_internal.guard_definitions(
     relation regclass, root regclass, columns name[], is_uuid boolean, is_generated boolean, base bigint, guard oid
 )
@@ -89,10 +87,9 @@ BEGIN ATOMIC
         ('zz_inorder_delete'::name, format('CREATE TRIGGER zz_inorder_delete AFTER DELETE ON %s FOR EACH ROW %s'::text,
                                            relation, q.call))) AS d(name, definition);
 END;
-COMMENT ON FUNCTION inorder_internal.guard_definitions(regclass, regclass, name[], boolean, boolean, bigint, oid) IS
-'Internal function. The triggers of the guard of a table, or of a partition of root, as pg_get_triggerdef() writes '
-'them.';
 
+-- Whether a table, or a partition of root, has the triggers of the guard as feed_enable() makes them, while
+-- quote_all_identifiers is off.
 CREATE FUNCTION inorder_internal.guard_state(
     relation regclass, root regclass, columns name[], is_uuid boolean, is_generated boolean, base bigint, guard oid
 )
@@ -109,10 +106,8 @@ BEGIN ATOMIC
     FROM inorder_internal.guard_definitions(relation, root, columns, is_uuid, is_generated, base, guard) AS w
     LEFT JOIN pg_trigger AS g ON g.tgrelid = relation AND g.tgname = w.name;
 END;
-COMMENT ON FUNCTION inorder_internal.guard_state(regclass, regclass, name[], boolean, boolean, bigint, oid) IS
-'Internal function. Whether a table, or a partition of root, has the triggers of the guard as feed_enable() makes them, '
-'while quote_all_identifiers is off.';
 
+-- Whether a table, or a partition of root, has the triggers of the guard as feed_enable() makes them.
 CREATE FUNCTION inorder_internal.guard_stands(
     relation regclass, root regclass, columns name[], is_uuid boolean, is_generated boolean, base bigint, guard oid
 )
@@ -123,9 +118,9 @@ BEGIN
     RETURN (SELECT s.stands FROM inorder_internal.guard_state(relation, root, columns, is_uuid, is_generated, base,
                                                               guard) AS s);
 END $$;
-COMMENT ON FUNCTION inorder_internal.guard_stands(regclass, regclass, name[], boolean, boolean, bigint, oid) IS
-'Internal function. Whether a table, or a partition of root, has the triggers of the guard as feed_enable() makes them.';
 
+-- Whether rows of a publisher may come and change as they do there: nobody reads the table here before feed_enable() or
+-- feed_rebase(), which looks at all numbers.
 CREATE FUNCTION inorder_internal.is_receiving(relation regclass)
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = on
@@ -139,9 +134,6 @@ BEGIN
                 SELECT a.relid FROM pg_partition_ancestors(is_receiving.relation) AS a(relid)))
               AND inorder_internal.has_own_guard(t.relation));
 END $$;
-COMMENT ON FUNCTION inorder_internal.is_receiving(regclass) IS
-'Internal function. Whether rows of a publisher may come and change as they do there: nobody reads the table here before '
-'feed_enable() or feed_rebase(), which looks at all numbers.';
 
 CREATE FUNCTION inorder_internal.say_restored_table(relation regclass)
 RETURNS void
@@ -153,8 +145,6 @@ BEGIN
           DETAIL = 'Its feeds may have passed the numbers that new rows would get.',
           HINT = format('Let its owner call feed_rebase(%L).', relation);
 END $$;
-COMMENT ON FUNCTION inorder_internal.say_restored_table(regclass) IS
-'Internal function. The error about a restored table that takes no rows.';
 
 CREATE FUNCTION inorder_internal.say_foreign(
     relation regclass, relation_name name, key_column name, is_uuid boolean, key text, said bigint, number bigint
@@ -175,9 +165,8 @@ BEGIN
           SCHEMA = (SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = relation),
           TABLE = relation_name, COLUMN = key_column;
 END $$;
-COMMENT ON FUNCTION inorder_internal.say_foreign(regclass, name, name, boolean, text, bigint, bigint) IS
-'Internal function. The error about a row with the number of another transaction.';
 
+-- The error about a row with the right number that a trigger refuses, since it was made for another table.
 CREATE FUNCTION inorder_internal.say_other_guard(relation regclass, trigger_name name)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -191,10 +180,8 @@ BEGIN
                    'trigger was made by hand.',
           HINT = format('Let its owner call feed_enable(%L), or feed_disable(%L) to do without it.', root, root);
 END $$;
-COMMENT ON FUNCTION inorder_internal.say_other_guard(regclass, name) IS
-'Internal function. The error about a row with the right number that a trigger refuses, since it was made for another '
-'table.';
 
+-- The transaction number in a key or column, as it is written; null if it has none.
 CREATE FUNCTION inorder_internal.number_of(key text, is_uuid boolean)
 RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -204,15 +191,11 @@ BEGIN
                 WHEN substr(key, 15, 1) = '8' AND substr(key, 20, 1) ~ '[89ab]'
                 THEN inorder_internal.uuid_xact_id(key::uuid) END;
 END $$;
-COMMENT ON FUNCTION inorder_internal.number_of(text, boolean) IS
-'Internal function. The transaction number in a key or column, as it is written; null if it has none.';
 
 CREATE FUNCTION inorder_internal.uuid_xact_id(id uuid)
 RETURNS bigint
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN concat('x'::text, left(replace(id::text, '-'::text, ''::text), 12))::bit(48)::bigint;
-COMMENT ON FUNCTION inorder_internal.uuid_xact_id(uuid) IS
-'Internal function. The first 48 bits of a uuid.';
 
 ---- feed_guard: plpgsql
 DECLARE

@@ -49,6 +49,3 @@ CREATE FUNCTION inorder_internal.sql_edition()
 RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN '@version@'::text;
-COMMENT ON FUNCTION inorder_internal.sql_edition() IS
-'Internal function. The version of the SQL edition that is installed.';
-

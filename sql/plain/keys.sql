@@ -10,9 +10,8 @@ DECLARE
 BEGIN
     RETURN concat('x', left(id, 4), right(id, 12))::bit(64)::bigint & ((1::bigint << amount) - 1);
 END $$;
-COMMENT ON FUNCTION inorder_internal.random_bits(int) IS
-'Internal function. A random number of 1 to 62 bits.';
 
+-- Error unless a number has 48 bits.
 CREATE FUNCTION inorder_internal.check_number(what text, number bigint)
 RETURNS void
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
@@ -23,8 +22,6 @@ BEGIN
         USING ERRCODE = 'numeric_value_out_of_range';
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_number(text, bigint) IS
-'Internal function. Error unless a number has 48 bits.';
 
 CREATE FUNCTION inorder_internal.say_beyond_base(xact bigint, base bigint)
 RETURNS bigint
@@ -35,17 +32,14 @@ BEGIN
     RAISE 'transaction id % plus base % exceeds 281474976710655', xact, base
     USING ERRCODE = 'numeric_value_out_of_range', DETAIL = 'A key holds 48 bits of transaction number.';
 END $$;
-COMMENT ON FUNCTION inorder_internal.say_beyond_base(bigint, bigint) IS
-'Internal function. The error about a base with which numbers do not have 48 bits.';
 
 CREATE FUNCTION inorder_internal.plus_base(xact bigint, base bigint)
 RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN base >= 0::bigint AND base <= 281474976710655 - xact THEN xact + base
             ELSE inorder_internal.say_beyond_base(xact, base) END;
-COMMENT ON FUNCTION inorder_internal.plus_base(bigint, bigint) IS
-'Internal function. The number of a transaction: its id plus a base, of 48 bits.';
 
+-- Error unless a uuid is of a version of RFC 9562.
 CREATE FUNCTION inorder_internal.check_version(id uuid, version int)
 RETURNS void
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
@@ -58,9 +52,8 @@ BEGIN
                        '4).';
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_version(uuid, int) IS
-'Internal function. Error unless a uuid is of a version of RFC 9562.';
 
+-- A key of a block number, (position / size) mod amount, rounded down, and random bits.
 CREATE FUNCTION inorder_internal.block_key(at bigint, size int, amount int)
 RETURNS uuid
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
@@ -76,30 +69,22 @@ BEGIN
     RETURN concat(lpad(to_hex((block % amount + amount) % amount), prefix, '0'), substr(digits, prefix + 1, 12 - prefix),
                   '8', substr(digits, 14))::uuid;
 END $$;
-COMMENT ON FUNCTION inorder_internal.block_key(bigint, int, int) IS
-'Internal function. A key of a block number, (position / size) mod amount, rounded down, and random bits.';
 
 CREATE FUNCTION inorder_internal.v7_key(tick bigint, tail bigint)
 RETURNS uuid
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN concat(lpad(to_hex(tick >> 12), 12, '0'::text), to_hex(28672::bigint | (tick & 4095::bigint)),
               to_hex(tail | '-9223372036854775808'::bigint))::uuid;
-COMMENT ON FUNCTION inorder_internal.v7_key(bigint, bigint) IS
-'Internal function. A version-7 key: 60 bits of time, in 1/4096 ms, and 62 others.';
 
 CREATE FUNCTION inorder_internal.v7_first_tick(us bigint)
 RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN us / 1000 * 4096 + (us % 1000 * 4096 + 999) / 1000;
-COMMENT ON FUNCTION inorder_internal.v7_first_tick(bigint) IS
-'Internal function. The first tick (1/4096 ms) of a microsecond since 1970.';
 
 CREATE FUNCTION inorder_internal.us_of(moment timestamptz)
 RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN (extract(epoch FROM moment) * 1000000)::bigint;
-COMMENT ON FUNCTION inorder_internal.us_of(timestamptz) IS
-'Internal function. Microseconds since 1970.';
 
 CREATE FUNCTION inorder_internal.number_above(base bigint)
 RETURNS bigint
@@ -108,9 +93,8 @@ AS $$
 BEGIN
     RETURN inorder_internal.plus_base(pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8, base);
 END $$;
-COMMENT ON FUNCTION inorder_internal.number_above(bigint) IS
-'Internal function. The number of this transaction, with a base.';
 
+-- The first 16 digits of a key of which the lowest 62 bits have overflowed.
 CREATE FUNCTION inorder_internal.carried(key text)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -122,9 +106,8 @@ BEGIN
     END IF;
     RETURN left(key, 12) || to_hex(('x' || substr(key, 13, 4))::bit(16)::int + 1);
 END $$;
-COMMENT ON FUNCTION inorder_internal.carried(text) IS
-'Internal function. The first 16 digits of a key of which the lowest 62 bits have overflowed.';
 
+-- The keys that follow one in its transaction, up to eleven, each as 32 digits.
 CREATE FUNCTION inorder_internal.keys_after(known text)
 RETURNS text
 LANGUAGE plpgsql VOLATILE
@@ -150,9 +133,8 @@ BEGIN
     END LOOP;
     RETURN known;
 END $$;
-COMMENT ON FUNCTION inorder_internal.keys_after(text) IS
-'Internal function. The keys that follow one in its transaction, up to eleven, each as 32 digits.';
 
+-- The next key of this transaction, with base 0, and those that were made with it, each as 32 digits.
 CREATE FUNCTION inorder_internal.next_keys()
 RETURNS text
 LANGUAGE plpgsql VOLATILE
@@ -172,8 +154,6 @@ BEGIN
         pg_catalog."right"(pg_catalog.encode(pg_catalog.set_bit(pg_catalog.uuid_send(pg_catalog.gen_random_uuid()), 51, 0),
                                              'hex'), 19), true);
 END $$;
-COMMENT ON FUNCTION inorder_internal.next_keys() IS
-'Internal function. The next key of this transaction, with base 0, and those that were made with it, each as 32 digits.';
 
 ---- uuid_sequence_nextval: plpgsql keys
 DECLARE

@@ -3,6 +3,7 @@
 -- look() is STABLE: what it calls sees the snapshot of the statement that called it. So the set of transactions that have
 -- ended, the proofs of the table, and the rows by which a batch is limited are of one snapshot.
 
+-- Error unless a limit of rows is one.
 CREATE FUNCTION inorder_internal.check_max_rows(max_rows int)
 RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -12,9 +13,8 @@ BEGIN
         RAISE 'max_rows must be 1 or more, not %', max_rows USING ERRCODE = 'invalid_parameter_value';
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_max_rows(int) IS
-'Internal function. Error unless a limit of rows is one.';
 
+-- Error unless rows are of the type of the table.
 CREATE FUNCTION inorder_internal.check_row_type(relation regclass, row_type regtype)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -24,9 +24,8 @@ BEGIN
         RAISE 'row_type must be null::%, not of type %', relation, row_type USING ERRCODE = 'datatype_mismatch';
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_row_type(regclass, regtype) IS
-'Internal function. Error unless rows are of the type of the table.';
 
+-- Error if whole transactions are wanted in the order of a column.
 CREATE FUNCTION inorder_internal.refuse_whole(whole boolean, order_column text)
 RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -37,8 +36,6 @@ BEGIN
               DETAIL = 'In the order of a column the rows of a transaction need not follow each other.';
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.refuse_whole(boolean, text) IS
-'Internal function. Error if whole transactions are wanted in the order of a column.';
 
 CREATE FUNCTION inorder_internal.allow_bitmaps(t inorder_internal.feed_table)
 RETURNS void
@@ -50,9 +47,8 @@ BEGIN
         PERFORM set_config('enable_bitmapscan', 'on', true);
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.allow_bitmaps(inorder_internal.feed_table) IS
-'Internal function. Let queries use a BRIN index.';
 
+-- Whether a query has a row, whose first column is not null.
 CREATE FUNCTION inorder_internal.has_row(query text)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET constraint_exclusion = off
@@ -63,9 +59,8 @@ BEGIN
     EXECUTE query || ' LIMIT 1' INTO found;
     RETURN found IS NOT NULL;
 END $$;
-COMMENT ON FUNCTION inorder_internal.has_row(text) IS
-'Internal function. Whether a query has a row, whose first column is not null.';
 
+-- A batch reduced to little more than the transactions that have so many rows.
 CREATE FUNCTION inorder_internal.narrowed(t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int)
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET constraint_exclusion = off
@@ -97,9 +92,8 @@ BEGIN
                                  amount + 1), total);
     END LOOP;
 END $$;
-COMMENT ON FUNCTION inorder_internal.narrowed(inorder_internal.feed_table, @extschema@.feed_batch, int) IS
-'Internal function. A batch reduced to little more than the transactions that have so many rows.';
 
+-- The last row within the limit; null if the batch has fewer rows.
 CREATE FUNCTION inorder_internal.last_within(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, OUT number bigint, OUT last_key text[]
 )
@@ -118,8 +112,6 @@ BEGIN
     END IF;
     EXECUTE inorder_internal.cut_query(t, NULL, b, max_rows) INTO number, last_key;
 END $$;
-COMMENT ON FUNCTION inorder_internal.last_within(inorder_internal.feed_table, @extschema@.feed_batch, int) IS
-'Internal function. The last row within the limit; null if the batch has fewer rows.';
 
 CREATE TYPE inorder_internal.next_found AS (
     batch @extschema@.feed_batch, has_rows boolean, is_all boolean, members @extschema@.feed_member[],
@@ -129,6 +121,7 @@ COMMENT ON TYPE inorder_internal.next_found IS
 'Internal type. What follows a position: the batch, null if no transaction has ended; whether it has rows, and all that '
 'were committed; the tables that were proved; and the rest of a set that has no rows any more, which comes first.';
 
+-- The query that finds whether a batch has rows, in the form of a probe.
 CREATE FUNCTION inorder_internal.rows_query(t inorder_internal.feed_table, b @extschema@.feed_batch)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -137,9 +130,9 @@ BEGIN
     RETURN format('SELECT ''rows''::pg_catalog.text AS fault, NULL::pg_catalog.oid AS member WHERE EXISTS (%s)',
                   inorder_internal.batch_query(t, NULL, b, '1', false));
 END $$;
-COMMENT ON FUNCTION inorder_internal.rows_query(inorder_internal.feed_table, @extschema@.feed_batch) IS
-'Internal function. The query that finds whether a batch has rows, in the form of a probe.';
 
+-- Whether a table has rows from the first transaction of a batch on. If not, the batch has none, nor are there numbers
+-- that this server has not reached.
 CREATE FUNCTION inorder_internal.has_above(t inorder_internal.feed_table, b @extschema@.feed_batch)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -148,10 +141,8 @@ BEGIN
     RETURN inorder_internal.has_row(format('SELECT 1 FROM %s WHERE e.%I OPERATOR(pg_catalog.>=) %s',
                                            inorder_internal.named(t.relation), t.key_column, inorder_internal.bound(t, lower(b.transactions))));
 END $$;
-COMMENT ON FUNCTION inorder_internal.has_above(inorder_internal.feed_table, @extschema@.feed_batch) IS
-'Internal function. Whether a table has rows from the first transaction of a batch on. If not, the batch has none, nor are '
-'there numbers that this server has not reached.';
 
+-- Whether a batch has rows; error if a condition of the table is violated.
 CREATE FUNCTION inorder_internal.probe_rows(
     t inorder_internal.feed_table, p @extschema@.feed_position, b @extschema@.feed_batch, caller oid
 )
@@ -175,10 +166,8 @@ BEGIN
     END IF;
     RETURN inorder_internal.probe_table(t, probe) OR has_rows;
 END $$;
-COMMENT ON FUNCTION inorder_internal.probe_rows(
-    inorder_internal.feed_table, @extschema@.feed_position, @extschema@.feed_batch, oid) IS
-'Internal function. Whether a batch has rows; error if a condition of the table is violated.';
 
+-- A batch by transaction numbers, which has rows, limited to so many of them, if any.
 CREATE FUNCTION inorder_internal.look_by_number(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, whole boolean
 )
@@ -199,10 +188,8 @@ BEGIN
     n.has_rows := true;
     RETURN n;
 END $$;
-COMMENT ON FUNCTION inorder_internal.look_by_number(
-    inorder_internal.feed_table, @extschema@.feed_batch, int, boolean) IS
-'Internal function. A batch by transaction numbers, which has rows, limited to so many of them, if any.';
 
+-- What follows a position, in the snapshot of the calling statement, of a table that is locked.
 CREATE FUNCTION inorder_internal.look(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, caller oid
 )
@@ -243,9 +230,6 @@ BEGIN
     n.members := members;
     RETURN n;
 END $$;
-COMMENT ON FUNCTION inorder_internal.look(
-    inorder_internal.feed_table, @extschema@.feed_position, int, boolean, oid) IS
-'Internal function. What follows a position, in the snapshot of the calling statement, of a table that is locked.';
 
 CREATE FUNCTION inorder_internal.find_next(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, caller oid
@@ -273,10 +257,8 @@ BEGIN
     END IF;
     RETURN n;
 END $$;
-COMMENT ON FUNCTION inorder_internal.find_next(
-    inorder_internal.feed_table, @extschema@.feed_position, int, boolean, oid) IS
-'Internal function. What follows a position now.';
 
+-- Error unless a batch that was made before can be read, of a table that is locked.
 CREATE FUNCTION inorder_internal.check_readable(
     t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid
 )
@@ -289,9 +271,8 @@ BEGIN
         PERFORM inorder_internal.prove_order_of(t, o.column_name, o.attnum) FROM inorder_internal.order_state(b) AS o;
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_readable(inorder_internal.feed_table, @extschema@.feed_batch, oid) IS
-'Internal function. Error unless a batch that was made before can be read, of a table that is locked.';
 
+-- The query for the rows of a batch that was made before, of a table that is locked.
 CREATE FUNCTION inorder_internal.batch_text(
     t inorder_internal.feed_table, b @extschema@.feed_batch, members @extschema@.feed_member[], caller oid
 )
@@ -310,6 +291,3 @@ BEGIN
     PERFORM inorder_internal.check_files(t.relation);
     RETURN inorder_internal.batch_query(t, NULL, b, 'e.*', true);
 END $$;
-COMMENT ON FUNCTION inorder_internal.batch_text(
-    inorder_internal.feed_table, @extschema@.feed_batch, @extschema@.feed_member[], oid) IS
-'Internal function. The query for the rows of a batch that was made before, of a table that is locked.';

@@ -10,9 +10,8 @@ BEGIN
     PERFORM inorder_internal.refuse_column(relation, column_name, fault,
                                            'Its feed delivers rows in the order of that column.', hint);
 END $$;
-COMMENT ON FUNCTION inorder_internal.refuse_order_column(regclass, name, text, text) IS
-'Internal function. The error about a column that gives no order.';
 
+-- Error unless rows of a table that is locked have an order by a column.
 CREATE FUNCTION inorder_internal.prove_order_column(t inorder_internal.feed_table, column_name name)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -42,9 +41,8 @@ BEGIN
     END LOOP;
     PERFORM inorder_internal.check_order_column(t, column_name);
 END $$;
-COMMENT ON FUNCTION inorder_internal.prove_order_column(inorder_internal.feed_table, name) IS
-'Internal function. Error unless rows of a table that is locked have an order by a column.';
 
+-- Error if the column of a position or batch is not what it was, or can no longer give an order.
 CREATE FUNCTION inorder_internal.prove_order_of(t inorder_internal.feed_table, column_name text, number smallint)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -59,8 +57,6 @@ BEGIN
     END IF;
     PERFORM inorder_internal.prove_order_column(t, column_name);
 END $$;
-COMMENT ON FUNCTION inorder_internal.prove_order_of(inorder_internal.feed_table, text, smallint) IS
-'Internal function. Error if the column of a position or batch is not what it was, or can no longer give an order.';
 
 CREATE TYPE inorder_internal.order_search AS (
     walked_from bigint, up_to bigint, amount bigint, lowest bigint, highest bigint
@@ -70,6 +66,7 @@ COMMENT ON TYPE inorder_internal.order_search IS
 'where it ends; and of the first rows, at most one more than are wanted, the number, the lowest and the highest value.';
 
 -- The planner might sort all that the index has, where it takes that for little.
+-- The number that a query finds along an index; null if it has no row.
 CREATE FUNCTION inorder_internal.find_number(query text)
 RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET constraint_exclusion = off SET enable_sort = off SET enable_incremental_sort = on
@@ -80,9 +77,8 @@ BEGIN
     EXECUTE query INTO number;
     RETURN number;
 END $$;
-COMMENT ON FUNCTION inorder_internal.find_number(text) IS
-'Internal function. The number that a query finds along an index; null if it has no row.';
 
+-- The first rows of what is left of a set, within a budget of rows that are looked at.
 CREATE FUNCTION inorder_internal.first_rows(
     t inorder_internal.feed_table, b @extschema@.feed_batch, s inorder_internal.order_search, budget bigint, max_rows int
 )
@@ -94,10 +90,8 @@ BEGIN
     INTO s.amount, s.lowest, s.highest;
     RETURN s;
 END $$;
-COMMENT ON FUNCTION inorder_internal.first_rows(
-    inorder_internal.feed_table, @extschema@.feed_batch, inorder_internal.order_search, bigint, int) IS
-'Internal function. The first rows of what is left of a set, within a budget of rows that are looked at.';
 
+-- The first rows, by a walk along the index of the column or by number, whichever ends first.
 CREATE FUNCTION inorder_internal.first_by_either(
     t inorder_internal.feed_table, b @extschema@.feed_batch, s inorder_internal.order_search, max_rows int
 )
@@ -120,9 +114,6 @@ BEGIN
     s.walked_from := NULL;
     RETURN inorder_internal.first_rows(t, b, s, NULL, max_rows);
 END $$;
-COMMENT ON FUNCTION inorder_internal.first_by_either(
-    inorder_internal.feed_table, @extschema@.feed_batch, inorder_internal.order_search, int) IS
-'Internal function. The first rows, by a walk along the index of the column or by number, whichever ends first.';
 
 CREATE FUNCTION inorder_internal.first_of_set(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, nothing_read boolean
@@ -152,10 +143,8 @@ BEGIN
     END IF;
     RETURN inorder_internal.first_by_either(t, b, s, max_rows);
 END $$;
-COMMENT ON FUNCTION inorder_internal.first_of_set(
-    inorder_internal.feed_table, @extschema@.feed_batch, int, boolean) IS
-'Internal function. The first rows of a set that begins.';
 
+-- The value at which the piece after the next one begins; null if the next one has all that is left.
 CREATE FUNCTION inorder_internal.next_value(
     t inorder_internal.feed_table, b @extschema@.feed_batch, s inorder_internal.order_search, max_rows int
 )
@@ -173,10 +162,8 @@ BEGIN
     END IF;
     RETURN inorder_internal.find_number(inorder_internal.lowest_query(t, b, b.cut_after[1], s.highest + 1));
 END $$;
-COMMENT ON FUNCTION inorder_internal.next_value(
-    inorder_internal.feed_table, @extschema@.feed_batch, inorder_internal.order_search, int) IS
-'Internal function. The value at which the piece after the next one begins; null if the next one has all that is left.';
 
+-- A batch in the order of a column, limited to so many rows, if any.
 CREATE FUNCTION inorder_internal.look_in_order(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, nothing_read boolean
 )
@@ -211,6 +198,3 @@ BEGIN
     n.rest := CASE WHEN NOT n.has_rows AND inorder_internal.in_set(r) THEN n.batch END;
     RETURN n;
 END $$;
-COMMENT ON FUNCTION inorder_internal.look_in_order(
-    inorder_internal.feed_table, @extschema@.feed_batch, int, boolean) IS
-'Internal function. A batch in the order of a column, limited to so many rows, if any.';

@@ -13,9 +13,8 @@ BEGIN
     PERFORM inorder_internal.require_read_committed('waiting for rows', 'Rows that come later would not be seen.');
     RETURN timeout;
 END $$;
-COMMENT ON FUNCTION inorder_internal.checked_timeout(interval) IS
-'Internal function. A time to wait, or an error.';
 
+-- A position to begin with, in the order of a column if one is given.
 CREATE FUNCTION inorder_internal.first_position(
     t inorder_internal.feed_table, start text, order_column name
 )
@@ -29,8 +28,6 @@ BEGIN
     END IF;
     RETURN inorder_internal.start_position(t, start, order_column);
 END $$;
-COMMENT ON FUNCTION inorder_internal.first_position(inorder_internal.feed_table, text, name) IS
-'Internal function. A position to begin with, in the order of a column if one is given.';
 
 CREATE FUNCTION inorder_internal.next_after(
     relation regclass, from_position @extschema@.feed_position, max_rows int, whole boolean
@@ -45,9 +42,8 @@ BEGIN
             inorder_internal.check_position(from_position);
     RETURN inorder_internal.find_next(inorder_internal.table_of(relation), from_position, max_rows, whole, caller);
 END $$;
-COMMENT ON FUNCTION inorder_internal.next_after(regclass, @extschema@.feed_position, int, boolean) IS
-'Internal function. What follows a position that a reader keeps.';
 
+-- The query for the rows of a batch kept by a reader, and whether it reads a btree.
 CREATE FUNCTION inorder_internal.rows_query(
     relation regclass, batch @extschema@.feed_batch, OUT query text, OUT ordered boolean
 )
@@ -63,8 +59,6 @@ BEGIN
     query := inorder_internal.readers_query(t, inorder_internal.batch_text(t, batch, inorder_internal.members(t), caller));
     ordered := t.ordered;
 END $$;
-COMMENT ON FUNCTION inorder_internal.rows_query(regclass, @extschema@.feed_batch) IS
-'Internal function. The query for the rows of a batch kept by a reader, and whether it reads a btree.';
 
 ---- feed_start: plpgsql
 DECLARE

@@ -38,6 +38,7 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Whether a table was dropped: then any role may delete what else the state has of it than feeds.
 CREATE FUNCTION inorder_internal.is_gone(relation regclass)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -45,9 +46,8 @@ AS $$
 BEGIN
     RETURN NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation);
 END $$;
-COMMENT ON FUNCTION inorder_internal.is_gone(regclass) IS
-'Internal function. Whether a table was dropped: then any role may delete what else the state has of it than feeds.';
 
+-- Trigger on feeds: roles that may move a feed may not give it away, and only its owner renames it.
 CREATE FUNCTION inorder_internal.keep_given()
 RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -77,8 +77,6 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
-COMMENT ON FUNCTION inorder_internal.keep_given() IS
-'Internal function. Trigger on feeds: roles that may move a feed may not give it away, and only its owner renames it.';
 -- AFTER: with a BEFORE trigger each UPDATE computes written_here anew, also one that leaves a restored position as it is.
 CREATE TRIGGER keep_given AFTER UPDATE ON inorder_internal.feed
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.keep_given();

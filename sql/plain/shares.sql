@@ -1,5 +1,6 @@
 -- How workers divide a feed by a column, in the SQL edition: src/shares.c.
 
+-- Error unless a feed can be divided by a column, or is not to be.
 CREATE FUNCTION inorder_internal.check_division(shares int, partition_by name, whole_transactions boolean)
 RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -11,8 +12,6 @@ BEGIN
               DETAIL = 'The rows of a transaction may be of several keys, which are in different batches.';
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_division(int, name, boolean) IS
-'Internal function. Error unless a feed can be divided by a column, or is not to be.';
 
 CREATE FUNCTION inorder_internal.refuse_share_column(relation regclass, column_name name, fault text, hint text)
 RETURNS void
@@ -22,9 +21,8 @@ BEGIN
     PERFORM inorder_internal.refuse_column(relation, column_name, fault,
                                            'Workers divide its feed by the hash of that column.', hint);
 END $$;
-COMMENT ON FUNCTION inorder_internal.refuse_share_column(regclass, name, text, text) IS
-'Internal function. The error about a column by which a feed cannot be divided.';
 
+-- Error unless each row of a table is in one share, by a column.
 CREATE FUNCTION inorder_internal.prove_share_column(t inorder_internal.feed_table, column_name name)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -51,9 +49,8 @@ BEGIN
             'Keys that are equal by it may be in different shares. Choose a column whose equal values have equal bytes.');
     END LOOP;
 END $$;
-COMMENT ON FUNCTION inorder_internal.prove_share_column(inorder_internal.feed_table, name) IS
-'Internal function. Error unless each row of a table is in one share, by a column.';
 
+-- Error unless a new feed can be divided by a column.
 CREATE FUNCTION inorder_internal.prove_new_share_column(t inorder_internal.feed_table, column_name name)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -65,9 +62,8 @@ BEGIN
     END IF;
     PERFORM inorder_internal.prove_share_column(t, column_name);
 END $$;
-COMMENT ON FUNCTION inorder_internal.prove_new_share_column(inorder_internal.feed_table, name) IS
-'Internal function. Error unless a new feed can be divided by a column.';
 
+-- Error if the column by which a feed is divided is not what it was, or keys may have other hashes.
 CREATE FUNCTION inorder_internal.prove_share_key(k inorder_internal.taken)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -87,8 +83,6 @@ BEGIN
     END IF;
     PERFORM inorder_internal.prove_share_column(k.t, divided.column_name::name);
 END $$;
-COMMENT ON FUNCTION inorder_internal.prove_share_key(inorder_internal.taken) IS
-'Internal function. Error if the column by which a feed is divided is not what it was, or keys may have other hashes.';
 
 CREATE FUNCTION inorder_internal.count_shares(
     k inorder_internal.taken, OUT shares bigint[], OUT rows bigint[]
@@ -106,9 +100,9 @@ BEGIN
                        inorder_internal.share_text(k.shared_by)), false))
     INTO shares, rows;
 END $$;
-COMMENT ON FUNCTION inorder_internal.count_shares(inorder_internal.taken) IS
-'Internal function. How many rows each share has in a piece.';
 
+-- Give each share the rows that it has in the next piece of the feed, of at most so many rows, unless there is nothing
+-- new.
 CREATE FUNCTION inorder_internal.distribute_next(k inorder_internal.taken, max_rows int)
 RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -128,10 +122,9 @@ BEGIN
     k.next.has_rows := NULL;  -- what follows now is not known
     RETURN k;
 END $$;
-COMMENT ON FUNCTION inorder_internal.distribute_next(inorder_internal.taken, int) IS
-'Internal function. Give each share the rows that it has in the next piece of the feed, of at most so many rows, unless '
-'there is nothing new.';
 
+-- Give a worker a batch of a share, with at least half as many rows as are wanted if there are that many: until then
+-- the feed is distributed, piece by piece.
 CREATE FUNCTION inorder_internal.take_share(
     k inorder_internal.taken, worker text, max_rows int, lease interval, max_tries int, session oid
 )
@@ -164,6 +157,3 @@ BEGIN
         PERFORM inorder_internal.note_caught_up(k.feed, k.asked);
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.take_share(inorder_internal.taken, text, int, interval, int, oid) IS
-'Internal function. Give a worker a batch of a share, with at least half as many rows as are wanted if there are that '
-'many: until then the feed is distributed, piece by piece.';

@@ -1,5 +1,7 @@
 -- What the database says of transactions.
 
+-- Let the commit of this transaction flush the WAL, however synchronous_commit is set until then, in a function that is
+-- on its way, too. The transaction cannot be prepared.
 CREATE FUNCTION inorder_internal.force_commit()
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -21,10 +23,9 @@ BEGIN
     END IF;
     EXECUTE query;
 END $$;
-COMMENT ON FUNCTION inorder_internal.force_commit() IS
-'Internal function. Let the commit of this transaction flush the WAL, however synchronous_commit is set until then, in a '
-'function that is on its way, too. The transaction cannot be prepared.';
 
+-- Flush the WAL, at once from version 17 on, before that when this transaction commits, which the trigger keep_commit
+-- sees to where the transaction gives a batch away.
 CREATE FUNCTION inorder_internal.make_durable(keeps_commit boolean)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -42,9 +43,6 @@ BEGIN
                 inorder_internal.force_commit();
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.make_durable(boolean) IS
-'Internal function. Flush the WAL, at once from version 17 on, before that when this transaction commits, which the trigger '
-'keep_commit sees to where the transaction gives a batch away.';
 
 CREATE FUNCTION inorder_internal.check_bounded(numbers int8multirange)
 RETURNS void
@@ -56,8 +54,6 @@ BEGIN
         USING ERRCODE = 'invalid_parameter_value';
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.check_bounded(int8multirange) IS
-'Internal function. Error if a set of numbers has no bound.';
 
 ---- xact_id_generated: plpgsql bare
 BEGIN

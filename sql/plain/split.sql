@@ -1,3 +1,4 @@
+-- The key of the row at a place, from 1, among those of one transaction of a batch; null if there is none.
 CREATE FUNCTION inorder_internal.key_at(
     t inorder_internal.feed_table, b @extschema@.feed_batch, number bigint, place bigint
 )
@@ -14,10 +15,8 @@ BEGIN
     END IF;
     RETURN found_key;
 END $$;
-COMMENT ON FUNCTION inorder_internal.key_at(inorder_internal.feed_table, @extschema@.feed_batch, bigint, bigint) IS
-'Internal function. The key of the row at a place, from 1, among those of one transaction of a batch; null if there is '
-'none.';
 
+-- Transactions of a batch, in its order, and how many of its rows each stands for.
 CREATE FUNCTION inorder_internal.distribution(
     t inorder_internal.feed_table, b @extschema@.feed_batch, OUT numbers bigint[], OUT rows bigint[]
 )
@@ -50,8 +49,6 @@ BEGIN
         END IF;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION inorder_internal.distribution(inorder_internal.feed_table, @extschema@.feed_batch) IS
-'Internal function. Transactions of a batch, in its order, and how many of its rows each stands for.';
 
 CREATE FUNCTION inorder_internal.split(t inorder_internal.feed_table, b @extschema@.feed_batch, parts int)
 RETURNS SETOF @extschema@.feed_batch
@@ -96,8 +93,6 @@ BEGIN
     END LOOP;
     RETURN NEXT b;
 END $$;
-COMMENT ON FUNCTION inorder_internal.split(inorder_internal.feed_table, @extschema@.feed_batch, int) IS
-'Internal function. The parts of a batch, as src/split.c divides it.';
 
 ---- feed_batch_between: plpgsql
 BEGIN

@@ -1,10 +1,9 @@
+-- The role whose privileges count: the one that SET ROLE chose or, in a SECURITY DEFINER function of somebody else, its
+-- owner.
 CREATE FUNCTION inorder_internal.caller()
 RETURNS oid
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN quote_ident(current_user)::regrole::oid;
-COMMENT ON FUNCTION inorder_internal.caller() IS
-'Internal function. The role whose privileges count: the one that SET ROLE chose or, in a SECURITY DEFINER function of '
-'somebody else, its owner.';
 
 ---- is_written_here: plpgsql keys
 BEGIN

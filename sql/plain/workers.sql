@@ -3,6 +3,7 @@
 -- Who finishes, returns or keeps a batch changes nothing but the row of that batch. Who asks for one locks the feed, but
 -- looks first whether there is anything to take: a lock writes.
 
+-- Error unless workers can share a feed.
 CREATE FUNCTION inorder_internal.refuse_workers(k inorder_internal.taken)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -15,9 +16,8 @@ BEGIN
         PERFORM inorder_internal.prove_share_key(k);
     END IF;
 END $$;
-COMMENT ON FUNCTION inorder_internal.refuse_workers(inorder_internal.taken) IS
-'Internal function. Error unless workers can share a feed.';
 
+-- Whether there is an unfinished batch for a worker: its own, or a free one.
 CREATE FUNCTION inorder_internal.has_batch(feed bigint, worker text)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -28,9 +28,9 @@ BEGIN
                      AND b.written_here)
         OR inorder_internal.has_free(feed);
 END $$;
-COMMENT ON FUNCTION inorder_internal.has_batch(bigint, text) IS
-'Internal function. Whether there is an unfinished batch for a worker: its own, or a free one.';
 
+-- A feed as it is now, and what follows its position, unless there is an unfinished batch for a worker. A poll that
+-- finds nothing is noted.
 CREATE FUNCTION inorder_internal.look_for_work(feed bigint, caller oid, worker text, max_rows int)
 RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -49,10 +49,8 @@ BEGIN
     END IF;
     RETURN k;
 END $$;
-COMMENT ON FUNCTION inorder_internal.look_for_work(bigint, oid, text, int) IS
-'Internal function. A feed as it is now, and what follows its position, unless there is an unfinished batch for a worker. '
-'A poll that finds nothing is noted.';
 
+-- A feed with what follows its position, if that was not found yet.
 CREATE FUNCTION inorder_internal.found_after(k inorder_internal.taken, max_rows int)
 RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -60,9 +58,8 @@ AS $$
 BEGIN
     RETURN CASE WHEN (k.next).has_rows IS NULL THEN inorder_internal.find_after(k, max_rows) ELSE k END;
 END $$;
-COMMENT ON FUNCTION inorder_internal.found_after(inorder_internal.taken, int) IS
-'Internal function. A feed with what follows its position, if that was not found yet.';
 
+-- Give a worker a batch of a feed that is locked: one that a worker has or had, or a new one.
 CREATE FUNCTION inorder_internal.take_any(
     k inorder_internal.taken, worker text, max_rows int, lease interval, max_tries int, session oid
 )
@@ -89,8 +86,6 @@ BEGIN
     RETURN QUERY SELECT * FROM inorder_internal.give_batch(k.feed, worker, lease, max_tries, session, pg_backend_pid(),
                                                            number);
 END $$;
-COMMENT ON FUNCTION inorder_internal.take_any(inorder_internal.taken, text, int, interval, int, oid) IS
-'Internal function. Give a worker a batch of a feed that is locked: one that a worker has or had, or a new one.';
 
 ---- keep_batch: plpgsql keys
 BEGIN

@@ -97,12 +97,12 @@ def short_bodies(script: str) -> Found:
 
 
 def commented(script: str) -> Found:
-    """Every object says what it is."""
+    """Every object says what it is, but functions that nobody sees, which may have a comment above."""
     everything = list(pieces(script))
     comments = {commented_by(piece.node) for piece in everything if isinstance(piece.node, ast.CommentStmt)}
     for piece in everything:
         made = made_by(piece.node)
-        if made and made not in comments:
+        if made and made not in comments and not made.startswith(f"function {INTERNAL}."):
             yield piece.line, made, "no comment"
 
 

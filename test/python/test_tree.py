@@ -64,32 +64,31 @@ def test_the_version_is_the_same_everywhere() -> None:
 
 
 def test_every_sql_function_is_documented_and_commented() -> None:
-    """A COMMENT in the sources; and what users call has a signature in docs and a test in pg_regress."""
+    """What is public by a COMMENT; and what users call has a signature in docs and a test in pg_regress."""
     docs = "".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
     tests = "".join(path.read_text() for path in (ROOT / "test" / "sql").glob("*.sql"))
     source = sql_source()
-    functions = set(SQL_FUNCTION.findall(source))
+    functions = SQL_FUNCTION.findall(source)
     names = {name for schema, name in functions if schema == PUBLIC}
     assert len(names) >= 50 and len(re.findall(r"CREATE (?:OR REPLACE )?FUNCTION", source)) == len(
         SQL_FUNCTION.findall(source)
     ), "a function's schema is not said"
-    assert functions == {comment[:2] for comment in SQL_COMMENT.findall(source)}, "a function has no comment"
+    assert names == {name for _, name, _ in SQL_COMMENT.findall(source)}, "a function has no comment"
     for name in names - behind_other_objects(source):
         assert re.search(rf"`{name}\([^`]*\) → ", docs), f"{name} has no signature in docs"
         assert f"{name}(" in tests, f"{name} is not tested by pg_regress"
 
 
-def test_every_internal_function_says_so_and_is_used() -> None:
-    """Its COMMENT begins with it; and another function, the view, or C calls it, as the body of a public one too."""
+def test_every_internal_function_is_used() -> None:
+    """Another function, the view, or C calls it, as the body of a public one too."""
     source = sql_source()
     calling = source + "".join(path.read_text() for path in C_FILES)
     faces = re.findall(rf"CREATE FUNCTION {PUBLIC}\.(\w+)\([^;]*?AS 'MODULE_PATHNAME', 'as_owner'", source)
     assert len(faces) > 5
     assert not re.search(r"not for use by hand", calling, re.I)
-    for schema, name, says in SQL_COMMENT.findall(source):
+    for schema, name in SQL_FUNCTION.findall(source):
         if schema == INTERNAL:
-            assert says.startswith("Internal function. "), name
-            call = rf"(?<!CREATE FUNCTION )(?<!ON FUNCTION ){INTERNAL}\.{name}\("
+            call = rf"(?<!CREATE FUNCTION ){INTERNAL}\.{name}\("
             assert name in faces or re.search(rf"{call}|PUT = {INTERNAL}\.{name}\b", calling), name
 
 
