@@ -17,6 +17,7 @@ from psycopg import sql
 from attack import ATTACK, database, execute, refusal, value
 from sql_edition import BUILT, TESTED, create
 from tail_runs import Tail
+from waiting import wait_for
 
 pytestmark = pytest.mark.server
 
@@ -315,6 +316,29 @@ def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str, other:
             finally:
                 done.set()
             swapping.result()
+
+
+@pytest.mark.parametrize("dsn", TRIED, indirect=True)
+def test_a_lock_that_waited_is_on_the_table(dsn: str) -> None:
+    """The server looks the name up again after a wait, and may find another table: then the call is to be repeated."""
+    with connect(f"{dsn} user=mallory") as mallory, connect(f"{dsn} user=mallory") as swapper, connect(dsn) as admin:
+        for schema in ("front", "back"):
+            execute(
+                mallory,
+                f"CREATE SCHEMA {schema}",
+                EVENTS.format(name=f"{schema}.t"),
+                f"SELECT feed_enable('{schema}.t')",
+            )
+        oid = value(mallory, "SELECT 'front.t'::regclass::oid")
+        execute(mallory, "BEGIN", "LOCK TABLE front.t")
+        execute(admin, "BEGIN")
+        with ThreadPoolExecutor(1) as pool:
+            refused = pool.submit(refusal, admin, f"SELECT feed_start({oid})", "40001")
+            wait_for(lambda: value(swapper, f"SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = {oid}"))
+            execute(swapper, SWAP.format("front", "back"))
+            execute(mallory, "COMMIT")
+            held = f"SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND relation = {oid}"
+            assert refused.result() or value(admin, held)
 
 
 AS_READER = (
