@@ -577,7 +577,7 @@ BEGIN
     PERFORM inorder_internal.change_mover(caller, name, from_role, owner, false);
 END $$;
 
-CREATE FUNCTION inorder_internal.feed_finish_batch(caller oid, name text, batch bigint, owner regrole, token bigint)
+CREATE FUNCTION inorder_internal.feed_finish_batch(caller oid, name text, batch bigint, token bigint, owner regrole)
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -770,11 +770,11 @@ Errors: undefined_object, insufficient_privilege, invalid_parameter_value (no su
 'datatype_mismatch, object_not_in_prerequisite_state if the batch is newer than the snapshot, or the feed restored.';
 
 CREATE FUNCTION @extschema@.feed_finish_batch(
-    name text, batch bigint, owner regrole DEFAULT NULL, token bigint DEFAULT NULL
+    name text, batch bigint, token bigint DEFAULT NULL, owner regrole DEFAULT NULL
 )
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.feed_finish_batch(text, bigint, regrole, bigint) IS
+COMMENT ON FUNCTION @extschema@.feed_finish_batch(text, bigint, bigint, regrole) IS
 'Move the position over the unfinished batch with this number. Returns true if the batch was unfinished, false if it '
 'is the one that was finished last, so that the call can be repeated if its result was lost. Does not require SELECT '
 'on the table.

@@ -20,6 +20,6 @@ END $$;
 
 -- What became of it: stored, so that it is finished; or a failure, after which it is tried again or set aside.
 CREATE FUNCTION end_batch(batch bigint, token bigint, failure text) RETURNS void LANGUAGE sql AS $$
-    SELECT CASE WHEN failure IS NULL THEN feed_finish_batch('mailer', batch, token => token)
+    SELECT CASE WHEN failure IS NULL THEN feed_finish_batch('mailer', batch, token)
                 ELSE feed_fail_batch('mailer', batch, token, failure, retry_after => '1 second') END
 $$;

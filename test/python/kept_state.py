@@ -23,7 +23,7 @@ SELECT feed_create('workers', 'events'),
        feed_create('shares', 'events', partition_by => 'stream', shares => 4);
 """
 TAKE = "SELECT batch, token FROM feed_take_batch(%s, %s, %s, '1 day', %s)"
-FINISH = "SELECT feed_finish_batch(%s, %s, token => %s)"
+FINISH = "SELECT feed_finish_batch(%s, %s, %s)"
 ROWS = "SELECT n FROM feed_batch_rows(%s, %s, null::events) ORDER BY seq"
 
 

@@ -47,7 +47,7 @@ SELECT {x}.feed_fail_batch('a'::text, b.batch, b.token, 'no'::text, '0'::interva
 FROM {x}.feed_take_batch('a'::text, 'w'::text, 1::int, '1 min'::interval, 1::int, NULL::regrole) AS b;
 SELECT {x}.feed_retry_batch('a'::text, b.batch, NULL::regrole) FROM {x}.feed_batches AS b;
 SELECT {x}.feed_renew_batch('a'::text, b.batch, b.token, '1 min'::interval, NULL::regrole),
-    {x}.feed_finish_batch('a'::text, b.batch, NULL::regrole, b.token)
+    {x}.feed_finish_batch('a'::text, b.batch, b.token, NULL::regrole)
 FROM {x}.feed_take_batch('a'::text, 'w'::text, 1::int, '1 min'::interval, 1::int, NULL::regrole) AS b;
 SELECT {x}.feed_seek('a'::text, 'now'::text, NULL::regrole);
 SELECT {x}.feed_grant('a'::text, 'bob'::regrole, NULL::regrole);

@@ -552,12 +552,12 @@ CALLS = (
     "SELECT feed_drop('a', 'alice')",
     "SELECT feed_next_batch('a', 1, 'alice')",
     "SELECT feed_take_batch('a', 'w', 1, owner => 'alice')",
-    "SELECT feed_finish_batch('a', 1, 'alice', 1)",
+    "SELECT feed_finish_batch('a', 1, 1, 'alice')",
     "SELECT feed_renew_batch('a', 1, 1, owner => 'alice')",
     "SELECT feed_fail_batch('a', 1, 1, 'no', owner => 'alice')",
     "SELECT feed_retry_batch('a', 1, 'alice')",
     "SELECT feed_apply('a', 'SELECT FROM batch', 1, 'alice')",
-    "SELECT feed_finish_batch('a', 1, 'alice')",
+    "SELECT feed_finish_batch('a', 1, owner => 'alice')",
     "SELECT feed_grant('a', 'mallory', 'alice')",
     "SELECT feed_rename('a', 'b', 'alice')",
     "SELECT feed_notify('alice.t', 'c')",
@@ -647,7 +647,7 @@ OWN_CALLS = (
     "INSERT INTO alice.t (n) VALUES (4)",
     "SELECT feed_fail_batch('a', batch, token, 'no') FROM feed_take_batch('a', 'w', 1, max_tries => 1)",
     "SELECT feed_retry_batch('a', batch) FROM feed_batches",
-    "SELECT feed_renew_batch('a', batch, token), feed_finish_batch('a', batch, token => token)"
+    "SELECT feed_renew_batch('a', batch, token), feed_finish_batch('a', batch, token)"
     " FROM feed_take_batch('a', 'w', 1)",
     "SELECT feed_seek('a', 'now')",
     "SELECT feed_claim('a')",

@@ -45,7 +45,7 @@ def take(connection: Connection, worker: str, limit: object) -> tuple[object, ob
 def finish(connection: Connection, batch: object, token: object) -> list[int]:
     """What a worker read before it finished a batch."""
     found = rows_of(connection, batch)
-    assert scalar(connection, f"SELECT feed_finish_batch('z', {batch}, token => {token})") is True
+    assert scalar(connection, f"SELECT feed_finish_batch('z', {batch}, {token})") is True
     return found
 
 

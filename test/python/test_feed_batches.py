@@ -21,7 +21,7 @@ from sql_edition import TESTED, create
 pytestmark = pytest.mark.server
 
 NEXT = "SELECT batch, token FROM feed_take_batch('mailer', %s, %s)"
-FINISH = "SELECT feed_finish_batch('mailer', %s, token => %s)"
+FINISH = "SELECT feed_finish_batch('mailer', %s, %s)"
 ROWS = "SELECT array_agg(body ORDER BY id) FROM feed_batch_rows('mailer', %s, null::events)"
 WAIT_SECONDS = 60
 # What a client outside the database relies on: the number of a batch, and until when it is the worker's.
@@ -191,7 +191,7 @@ def test_who_sees_batches_workers_and_reasons(feed: Connection, cluster: Cluster
         f"SELECT feed_fail_batch('mailer', {batch}, {token}, 'mine', owner => '{owner}')",
         f"SELECT feed_retry_batch('mailer', {number}, owner => '{owner}')",
         f"SELECT feed_finish_batch('mailer', {number}, owner => '{owner}')",
-        f"SELECT feed_finish_batch('mailer', {batch}, owner => '{owner}', token => {token})",
+        f"SELECT feed_finish_batch('mailer', {batch}, owner => '{owner}', {token})",
     )
     # The SQL edition reads the state as its caller, to whom pg_monitor does not show that of others.
     by_monitor = (2, 1, 0) if TESTED == "c" else (0, 0, 0)
@@ -248,7 +248,7 @@ def test_forged_batches_are_ignored(feed: Connection) -> None:
     for number, aside in ((batch + 1, "NULL"), (batch + 2, "now()"), (batch + 900, "now()")):
         feed.execute(forge.format(number, aside).encode())
     assert scalar(feed, "SELECT count(*) FROM feed_batches") == 1
-    for call in (f"SELECT feed_finish_batch('mailer', {batch + 1}, token => 1)",
+    for call in (f"SELECT feed_finish_batch('mailer', {batch + 1}, 1)",
                  f"SELECT feed_finish_batch('mailer', {batch + 2})", f"SELECT feed_retry_batch('mailer', {batch + 2})",
                  f"SELECT feed_batch_rows('mailer', {batch + 2}, null::events)"):  # fmt: skip
         with pytest.raises(psycopg.errors.InvalidParameterValue):

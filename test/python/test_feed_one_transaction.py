@@ -24,8 +24,8 @@ ROWS = "INSERT INTO t (n) SELECT 1 + i % 2 FROM generate_series(1, 20) AS i"
 # All that a reader stores: positions of each kind, and counts.
 READ = (
     "SELECT count(*) FROM feed_read('f', null::t)",
-    "SELECT feed_finish_batch('w', b.batch, token => b.token) FROM feed_take_batch('w', 'me') AS b",
-    "SELECT feed_finish_batch('s', b.batch, token => b.token) FROM feed_take_batch('s', 'me') AS b",
+    "SELECT feed_finish_batch('w', b.batch, b.token) FROM feed_take_batch('w', 'me') AS b",
+    "SELECT feed_finish_batch('s', b.batch, b.token) FROM feed_take_batch('s', 'me') AS b",
     "SELECT exact_count_fold('t')",
     "UPDATE kept SET p = feed_advance(p, feed_batch_after('t', p))",
 )

@@ -38,7 +38,7 @@ COLUMNS = "seq bigint GENERATED ALWAYS AS IDENTITY, key {} NOT NULL, version int
 TYPES = {"uuid": "text", "btree": "int", "brin": "varchar(40)", "bare": "uuid", "parts": "smallint"}
 TAKE = "SELECT batch, token FROM feed_take_batch('shared', %s, %s, '5 minutes', 3)"
 ROWS = "SELECT key::text, version FROM feed_batch_rows('shared', %s, null::shared)"
-FINISH = "SELECT feed_finish_batch('shared', %s, token => %s)"
+FINISH = "SELECT feed_finish_batch('shared', %s, %s)"
 DONE = """SELECT NOT feed_wait('shared', '0') AND worker_batches = 0 AND set_aside = 0 FROM feeds
           WHERE name = 'shared'"""
 EXPIRE = "UPDATE inorder_internal.worker_batch SET lease_end = now() WHERE number = %s"

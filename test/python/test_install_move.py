@@ -69,9 +69,9 @@ def check_readers(c: Connection, number: object, token: object) -> None:
     assert rows(c, f"SELECT feed_renew_batch('work', {mine}, {token}) > now()") == [(True,)]
     while (taken := rows(c, "SELECT batch, token FROM feed_take_batch('work', 'v', 3)")[0])[0] is not None:
         found += column(rows(c, f"SELECT n FROM feed_batch_rows('work', {taken[0]}, null::events)"))
-        rows(c, f"SELECT feed_finish_batch('work', {taken[0]}, token => {taken[1]})")
+        rows(c, f"SELECT feed_finish_batch('work', {taken[0]}, {taken[1]})")
     assert found == [1, 2, 3, 4, 5, 6, 7]
-    assert rows(c, f"SELECT feed_finish_batch('work', {mine}, token => {token})") == [(True,)]
+    assert rows(c, f"SELECT feed_finish_batch('work', {mine}, {token})") == [(True,)]
 
 
 def check_tables(c: Connection) -> None:
@@ -248,7 +248,7 @@ def test_generated_columns_stay(moved: tuple[Tool, Connection, str]) -> None:
         with pytest.raises(Exception, match="insert-only"):
             rows(c, "DELETE FROM g")
     assert column(rows(c, f"SELECT n FROM feed_batch_rows('unread', {batch}, null::g)")) == [1, 2]
-    assert rows(c, f"SELECT feed_finish_batch('unread', {batch}, token => {token})") == [(True,)]
+    assert rows(c, f"SELECT feed_finish_batch('unread', {batch}, {token})") == [(True,)]
     assert rows(c, "SELECT n FROM feed_read('unread', null::g)") == [(3,), (4,), (5,), (6,)]
 
 
@@ -319,7 +319,7 @@ def test_order_and_shares_are_moved(moved: tuple[Tool, Connection, str]) -> None
     ((first, token),) = rows(c, "SELECT batch, token FROM feed_take_batch('shares', 'w', 4)")
     read = f"SELECT seq FROM feed_batch_rows('shares', {first}, null::streams)"
     found = column(rows(c, read))
-    rows(c, f"SELECT feed_finish_batch('shares', {first}, token => {token})")
+    rows(c, f"SELECT feed_finish_batch('shares', {first}, {token})")
     rows(c, "SELECT batch FROM feed_take_batch('shares', 'w', 4)")  # in flight
     tool.install_to_read("--move", "--edition", other)
     rows(c, "INSERT INTO streams (k) VALUES (1)")
@@ -328,5 +328,5 @@ def test_order_and_shares_are_moved(moved: tuple[Tool, Connection, str]) -> None
     assert column(rows(c, "SELECT seq FROM feed_read('order', null::streams, 90)")) == [21]
     while (taken := rows(c, "SELECT batch, token FROM feed_take_batch('shares', 'w', 4)")[0])[0] is not None:
         found += column(rows(c, f"SELECT seq FROM feed_batch_rows('shares', {taken[0]}, null::streams)"))
-        rows(c, f"SELECT feed_finish_batch('shares', {taken[0]}, token => {taken[1]})")
+        rows(c, f"SELECT feed_finish_batch('shares', {taken[0]}, {taken[1]})")
     assert len(found) == len(set(found)) == 21

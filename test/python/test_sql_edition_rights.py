@@ -159,7 +159,7 @@ def test_workers_have_the_rights_of_readers(edition: Connection) -> None:
     assert run(edition, "SELECT worker_batches, unfinished_batch FROM feeds WHERE name = 'f'") == [(1, batch)]
     assert run(edition, "SELECT feed_passed('events') <= min(uuid_xact_id(id)) FROM events") == [(True,)]
     for call in (
-        f"feed_finish_batch('f', {batch}, 'plain_owner', {token})", "feed_take_batch('f', 'w', owner => 'plain_owner')",
+        f"feed_finish_batch('f', {batch}, {token}, 'plain_owner')", "feed_take_batch('f', 'w', owner => 'plain_owner')",
         f"feed_fail_batch('f', {batch}, {token}, '', owner => 'plain_owner')",
     ):  # fmt: skip
         with pytest.raises(errors.InsufficientPrivilege):
@@ -169,7 +169,7 @@ def test_workers_have_the_rights_of_readers(edition: Connection) -> None:
         run(edition, "SELECT * FROM feed_batches") == run(edition, "SELECT * FROM inorder_internal.worker_batch") == []
     )
     run(edition, "RESET ROLE", "SET ROLE plain_owner", "SET search_path = inorder, app")
-    assert run(edition, f"SELECT feed_finish_batch('f', {batch}, token => {token})") == [(True,)]
+    assert run(edition, f"SELECT feed_finish_batch('f', {batch}, {token})") == [(True,)]
 
 
 @pytest.mark.server

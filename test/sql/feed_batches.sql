@@ -19,11 +19,11 @@ SELECT * FROM shown;
 SELECT worker_batches, set_aside, unfinished_batch, batch_pid = pg_backend_pid() AS own, isempty(position * multirange(int8range((SELECT min(uuid_xact_id(id)) FROM events), NULL))) AS nothing_read FROM feeds;
 -- Finished in any order; by the token, and once.
 SELECT feed_finish_batch('f', :b);
-SELECT feed_finish_batch('f', :b, token => :a_token);
-SELECT feed_finish_batch('f', :b, token => :b_token);
-SELECT feed_finish_batch('f', :b, token => :b_token);
+SELECT feed_finish_batch('f', :b, :a_token);
+SELECT feed_finish_batch('f', :b, :b_token);
+SELECT feed_finish_batch('f', :b, :b_token);
 SELECT feed_batch_rows('f', :b, null::events);
-SELECT feed_finish_batch('f', 99, token => 1), feed_finish_batch('f', NULL, token => 1);
+SELECT feed_finish_batch('f', 99, 1), feed_finish_batch('f', NULL, 1);
 -- What the first batch shares with the second is not passed.
 SELECT feed_passed('events') <= (SELECT min(uuid_xact_id(id)) FROM events) AS waits;
 -- The form without workers waits for them.
@@ -35,7 +35,7 @@ SELECT feed_apply('f', 'SELECT FROM batch');
 SELECT feed_fail_batch('f', :a, :b_token, 'poison');
 SELECT feed_fail_batch('f', :a, :a_token, 'poison', retry_after => '1 h');
 SELECT * FROM shown;
-SELECT feed_finish_batch('f', :a, token => :a_token);
+SELECT feed_finish_batch('f', :a, :a_token);
 SELECT batch AS b, token AS b_token FROM feed_take_batch('f', 'b', 2) \gset
 \echo :b
 UPDATE inorder_internal.worker_batch SET lease_end = now() WHERE number = :a;
@@ -47,7 +47,7 @@ SELECT length(reason), feed_passed('events') <= (SELECT min(uuid_xact_id(id)) FR
 SELECT * FROM feed_retry_batch('f', :c);
 -- Set aside: the feed goes on, also in the form without workers.
 UPDATE inorder_internal.worker_batch SET set_aside = now() WHERE number = :c;
-SELECT feed_finish_batch('f', :b, token => :b_token);
+SELECT feed_finish_batch('f', :b, :b_token);
 SELECT array_agg(n) FROM feed_read('f', null::events);
 SELECT worker_batches, set_aside, unfinished_batch, backlog_rows_estimated FROM feeds;
 SELECT array_agg(n) FROM feed_batch_rows('f', :c, null::events);
@@ -71,10 +71,10 @@ SELECT feed_renew_batch('f', :a, :a_token, '1 min') BETWEEN now() + '59 s' AND c
 SELECT batch FROM feed_take_batch('f', 'b', NULL);
 UPDATE inorder_internal.worker_batch SET lease_end = now();
 SELECT batch, token AS b_token FROM feed_take_batch('f', 'b', NULL) \gset
-SELECT feed_finish_batch('f', :a, token => :a_token);
+SELECT feed_finish_batch('f', :a, :a_token);
 SELECT feed_renew_batch('f', :a, :a_token);
 SELECT feed_fail_batch('f', :a, :a_token, 'late');
-SELECT feed_finish_batch('f', :a, token => :b_token);
+SELECT feed_finish_batch('f', :a, :b_token);
 SELECT batch FROM feed_take_batch('f', 'b', NULL);
 -- An unfinished batch of the form without workers is theirs, under its number, when no session has it.
 INSERT INTO events (n) VALUES (11);
@@ -84,7 +84,7 @@ SELECT batch = :single AS same, token AS a_token FROM feed_take_batch('f', 'a', 
 \echo :same
 SELECT array_agg(n) FROM feed_batch_rows('f', :single, null::events);
 SELECT feed_finish_batch('f', :single);
-SELECT feed_finish_batch('f', :single, token => :a_token);
+SELECT feed_finish_batch('f', :single, :a_token);
 -- Ranges.
 SELECT feed_take_batch('f', '', 1);
 SELECT feed_take_batch('f', repeat('w', 10000), 1);
@@ -110,7 +110,7 @@ SELECT batch AS b, token AS b_token FROM feed_take_batch('f', 'b', 1, max_tries 
 SELECT feed_fail_batch('f', :b, :b_token, 'bad');
 SELECT feed_seek('f', 'here');
 SELECT batch - :b AS later, worker, tries, reason, set_aside IS NOT NULL AS aside FROM feed_batches ORDER BY 1;
-SELECT feed_finish_batch('f', :a, token => :a_token);
+SELECT feed_finish_batch('f', :a, :a_token);
 SELECT feed_seek('f', 'now');
 SELECT feed_seek('f', int8multirange(int8range(0, (SELECT max(uuid_xact_id(id)) FROM events))));
 SELECT count(*) FROM feed_batches;

@@ -114,7 +114,7 @@ SELECT n FROM feed_read('events', null::public.events, 1, 'inorder_reader');
 SELECT public.feed_apply('events', 'SELECT n FROM batch', 2, 'inorder_reader');
 SELECT public.feed_next_batch('numbers', 1, 'inorder_reader');
 SELECT n FROM feed_batch_rows('numbers', 1, null::public.numbers, 'inorder_reader');
-SELECT feed_finish_batch('numbers', 1, 'inorder_reader');
+SELECT feed_finish_batch('numbers', 1, owner => 'inorder_reader');
 SELECT exact_count_fold('public.events') AS folded, exact_count('public.events') > 0 AS counted;
 SELECT name, relation, backlog_rows_estimated IS NOT NULL AS estimated FROM public.feeds ORDER BY name;
 SELECT public.feed_create('trap', 'public.secret', 'now'), feed_grant('trap', 'inorder_reader'), public.feed_enable('public.secret'), feed_rebase('public.secret');

@@ -49,7 +49,7 @@ INSERT INTO attempts (what, statement) VALUES
     ('apply', 'SELECT feed_apply(''theirs'', ''SELECT FROM batch'', owner => ''inorder_owner'')'),
     ('batch', 'SELECT feed_next_batch(''theirs'', owner => ''inorder_owner'')'),
     ('rows of batch', 'SELECT feed_batch_rows(''theirs'', feed_next_batch(''theirs'', 1, ''inorder_owner''), null::private.events, ''inorder_owner'') IS NOT NULL'),
-    ('finish', 'SELECT feed_finish_batch(''theirs'', feed_next_batch(''theirs'', 1, ''inorder_owner''), ''inorder_owner'')'),
+    ('finish', 'SELECT feed_finish_batch(''theirs'', feed_next_batch(''theirs'', 1, ''inorder_owner''), owner => ''inorder_owner'')'),
     ('seek', 'SELECT feed_seek(''theirs'', ''now'', ''inorder_owner'') IS NOT NULL'),
     ('seek to a set', 'SELECT feed_seek(''theirs'', ''{}''::int8multirange, ''inorder_owner'') IS NOT NULL'),
     ('claim', 'SELECT feed_claim(''theirs'', ''inorder_owner'')'),
@@ -130,7 +130,7 @@ SELECT n FROM feed_read('theirs', null::private.events);
 SELECT n FROM feed_read('mine', null::private.events, 1, 'inorder_reader');
 SELECT feed_next_batch('mine', 1, 'inorder_reader'), feed_next_batch('mine', 2, 'inorder_feeder');
 SELECT n FROM feed_batch_rows('mine', 1, null::private.events, 'inorder_reader');
-SELECT feed_finish_batch('mine', 1, 'inorder_reader'), feed_finish_batch('mine', 1, 'inorder_feeder');
+SELECT feed_finish_batch('mine', 1, owner => 'inorder_reader'), feed_finish_batch('mine', 1, owner => 'inorder_feeder');
 SELECT name, owner, unfinished_batch, isempty(position) AS at_beginning FROM feeds ORDER BY name, owner;
 -- feed_create makes a feed of its caller's, also of one who owns the table.
 SELECT error_of($$SELECT feed_create('theirs', 'private.events')$$);

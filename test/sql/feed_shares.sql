@@ -48,8 +48,8 @@ INSERT INTO events (stream, version) VALUES ('c', 5);
 SELECT * FROM feed_take_batch('f', 'u', 6);
 SELECT * FROM queued;
 -- A worker keeps its share, as long as that has rows.
-SELECT feed_finish_batch('f', :one, token => :one_token);
-SELECT feed_finish_batch('f', :two, token => :two_token);
+SELECT feed_finish_batch('f', :one, :one_token);
+SELECT feed_finish_batch('f', :two, :two_token);
 SELECT batch AS two, token AS two_token FROM feed_take_batch('f', 'v', 6) \gset
 SELECT rows_of(:two);
 SELECT batch AS one, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
@@ -66,10 +66,10 @@ SELECT b.batch = :one AS same, feed_fail_batch('f', b.batch, b.token, 'poison') 
 SELECT batch, tries FROM feed_take_batch('f', 'w', 6);
 SELECT * FROM queued;
 SELECT worker_batches, set_aside, blocked_shares, caught_up FROM feeds;
-SELECT feed_finish_batch('f', :two, token => :two_token);
+SELECT feed_finish_batch('f', :two, :two_token);
 SELECT batch AS two, token AS two_token FROM feed_take_batch('f', 'v', 6) \gset
 SELECT rows_of(:two);
-SELECT feed_finish_batch('f', :two, token => :two_token);
+SELECT feed_finish_batch('f', :two, :two_token);
 SELECT * FROM feed_take_batch('f', 'v', 6);
 SELECT feed_wait('f', '0');
 -- Until it is finished by hand, or tried again.
@@ -82,9 +82,9 @@ ALTER TABLE events DISABLE TRIGGER zz_inorder_update;
 SELECT * FROM feed_take_batch('f', 'w', 6);
 ROLLBACK;
 SELECT batch = :one AS same, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
-SELECT feed_finish_batch('f', :one, token => :one_token);
+SELECT feed_finish_batch('f', :one, :one_token);
 SELECT feed_passed('events') <= (SELECT uuid_xact_id(id) FROM events WHERE stream = 'c' AND version = 6) AS waits;
-SELECT rows_of(batch), feed_finish_batch('f', batch, token => token) FROM feed_take_batch('f', 'w', 6);
+SELECT rows_of(batch), feed_finish_batch('f', batch, token) FROM feed_take_batch('f', 'w', 6);
 SELECT * FROM feed_take_batch('f', 'w', 6);
 SELECT worker_batches, set_aside, blocked_shares, caught_up, feed_passed('events') > (SELECT max(uuid_xact_id(id)) FROM events) AS passed FROM feeds;
 -- The other forms of reading are refused.
@@ -99,14 +99,14 @@ SELECT feed_rename('g', 'f');
 INSERT INTO events (stream, version) SELECT s, 7 FROM unnest('{a,b,c}'::text[]) AS s;
 SELECT batch AS one, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
 SELECT feed_seek('f', 'here');
-SELECT feed_finish_batch('f', :one, token => :one_token);
+SELECT feed_finish_batch('f', :one, :one_token);
 SELECT rows_of(batch) FROM feed_take_batch('f', 'w', 6);
 SELECT rows_of(batch) FROM feed_take_batch('f', 'v', 6);
 SELECT feed_seek('f', 'beginning');
 SELECT * FROM queued;
 -- With no limit, a share's rows are one batch.
-SELECT rows_of(batch), feed_finish_batch('f', batch, token => token) FROM feed_take_batch('f', 'w');
-SELECT rows_of(batch), feed_finish_batch('f', batch, token => token) FROM feed_take_batch('f', 'w');
+SELECT rows_of(batch), feed_finish_batch('f', batch, token) FROM feed_take_batch('f', 'w');
+SELECT rows_of(batch), feed_finish_batch('f', batch, token) FROM feed_take_batch('f', 'w');
 -- A column that is another one now.
 INSERT INTO events (stream, version) SELECT s, 8 FROM unnest('{a,b,c}'::text[]) AS s;
 SELECT batch AS one, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
@@ -155,7 +155,7 @@ BEGIN
         found := ARRAY(SELECT id::int FROM feed_batch_rows('n', b.batch, null::numbered));
         longest := greatest(longest, cardinality(found));
         done := done || found;
-        PERFORM feed_finish_batch('n', b.batch, token => b.token);
+        PERFORM feed_finish_batch('n', b.batch, b.token);
     END LOOP;
     RETURN QUERY SELECT string_agg(k.ids, ' | ' ORDER BY k.ids), longest, cardinality(done)::bigint
     FROM (SELECT string_agg(d.id::text, ' ' ORDER BY d.place) AS ids

@@ -226,11 +226,11 @@ class Honest:
                 f"SELECT n FROM public.feed_batch_rows({name}, {batch[0][0]}, NULL::alice.events, {owner})",
                 mallory,
             )
-            self.must(session, f"SELECT public.feed_finish_batch({name}, {batch[0][0]}, {owner})", mallory)
+            self.must(session, f"SELECT public.feed_finish_batch({name}, {batch[0][0]}, owner => {owner})", mallory)
         taken = f"SELECT batch, token FROM public.feed_take_batch({name}, 'w'::pg_catalog.text, 3, {owner})"
         batch = self.must(session, taken, mallory).rows
         if batch and batch[0][0] is not None:
-            finish = f"SELECT public.feed_finish_batch({name}, {batch[0][0]}, {owner}, token => {batch[0][1]})"
+            finish = f"SELECT public.feed_finish_batch({name}, {batch[0][0]}, {batch[0][1]}, {owner})"
             self.must(session, finish, mallory)
 
     def read_foreign(self, role: str, mallory: Session) -> None:

@@ -73,7 +73,7 @@ class Worker(Plain):
         self.store(table, number, tokens)
         if self.crash():
             return None
-        self.end(table, number, "SELECT feed_finish_batch(%s, %s, token => %s)", token, is_short)
+        self.end(table, number, "SELECT feed_finish_batch(%s, %s, %s)", token, is_short)
         return len(tokens)
 
     def ask(self, table: str, lease: str) -> tuple[int, int] | None:
