@@ -125,6 +125,11 @@ def sql_template(server: Server, cluster: Cluster) -> str:
     return make_template("sql", server, cluster)
 
 
+def has_pgstattuple(server: Server) -> bool:
+    """Whether the leaf density of an index can be had."""
+    return (server.sharedir / "extension" / "pgstattuple.control").exists()
+
+
 @pytest.fixture(scope="session")
 def users(server: Server) -> Iterator[Cluster]:
     """A server of the user's: one database with the extension, one without, in which a role may make schemas."""
@@ -136,6 +141,8 @@ def users(server: Server) -> Iterator[Cluster]:
                 "CREATE ROLE plain LOGIN", "GRANT CREATE ON DATABASE bare TO plain",
             ):  # fmt: skip
                 connection.execute(statement.encode())
+            if has_pgstattuple(server):
+                connection.execute("CREATE EXTENSION pgstattuple SCHEMA elsewhere")
         with connect(f"{running.dsn} dbname=bare") as connection:
             connection.execute("REVOKE ALL ON pg_stat_wal FROM public")
         yield running

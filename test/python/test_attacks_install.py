@@ -41,7 +41,7 @@ SELECT * FROM {x}.feed_batch_rows('o'::text,
     null::public.old, NULL::regrole);
 SELECT {x}.feed_finish_batch('o'::text,
     (SELECT f.unfinished_batch FROM {x}.feeds AS f WHERE f.name OPERATOR(pg_catalog.=) 'o'::text),
-    NULL::regrole, NULL::bigint);
+    NULL::bigint, NULL::regrole);
 INSERT INTO public.events (n) VALUES (5), (6);
 SELECT {x}.feed_fail_batch('a'::text, b.batch, b.token, 'no'::text, '0'::interval, NULL::regrole)
 FROM {x}.feed_take_batch('a'::text, 'w'::text, 1::int, '1 min'::interval, 1::int, NULL::regrole) AS b;

