@@ -105,17 +105,6 @@ BEGIN ATOMIC
     JOIN unnest(known) AS k ON k.name = m.name OR k.attached = '{}'::bigint[] AND m.attached = '{}'::bigint[];
 END;
 
--- Whether a position or batch is of this table, with the guard that it has now: then rows and sessions are those of
--- before.
-CREATE FUNCTION inorder_internal.was_moved(t inorder_internal.feed_table, known @extschema@.feed_member[])
-RETURNS boolean
-LANGUAGE sql STABLE
--- Between the editions, by inorder install, which writes the transactions of the new guard into the state. After a
--- restore they differ, since it made the guard anew.
-RETURN EXISTS (SELECT FROM unnest(known) AS k
-               WHERE k.relation = (t).relation::oid AND k.system = inorder_internal.server_system()
-                 AND inorder_internal.are_versions(k.guarded::text[], inorder_internal.guarded((t).relation, true)));
-
 CREATE FUNCTION inorder_internal.accept_feeds(t inorder_internal.feed_table)
 RETURNS void
 LANGUAGE sql VOLATILE
@@ -127,23 +116,18 @@ BEGIN ATOMIC
     SET batch.members = inorder_internal.known_here(t, (b.batch).members),
         batch.resumed_after = inorder_internal.renumbered((t).relation, (b.batch).resumed, (b.batch).resumed_after),
         batch.cut_after = inorder_internal.renumbered((t).relation, (b.batch).cut, (b.batch).cut_after),
-        -- A worker of before a move goes on; whether its session ends is not known.
-        worker = CASE WHEN inorder_internal.was_moved(t, (b.batch).members) THEN b.worker END,
-        token = CASE WHEN inorder_internal.was_moved(t, (b.batch).members) THEN b.token END,
-        lease_end = CASE WHEN inorder_internal.was_moved(t, (b.batch).members) THEN b.lease_end
-                         ELSE clock_timestamp() END,
-        holder = NULL, holder_pid = NULL
+        worker = NULL, token = NULL, lease_end = clock_timestamp(), holder = NULL, holder_pid = NULL
     FROM inorder_internal.feed AS f
     WHERE f.id = b.feed AND f.relation = (t).relation AND b.relation = (t).relation
       AND f.written_here IS DISTINCT FROM true
-      AND (NOT (t).is_generated OR inorder_internal.was_moved(t, (b.batch).members));
+      AND NOT (t).is_generated;
     UPDATE inorder_internal.feed AS f
     SET pending.members = inorder_internal.known_here(t, (f.pending).members),
         pending.resumed_after = inorder_internal.renumbered((t).relation, (f.pending).resumed,
                                                              (f.pending).resumed_after),
         pending.cut_after = inorder_internal.renumbered((t).relation, (f.pending).cut, (f.pending).cut_after)
     WHERE f.relation = (t).relation AND f.written_here IS DISTINCT FROM true
-      AND (NOT (t).is_generated OR inorder_internal.was_moved(t, (f.pending).members))
+      AND NOT (t).is_generated
       AND (f.pending).transactions IS NOT NULL;
     UPDATE inorder_internal.feed AS f
     SET position.origin = inorder_internal.server_origin(), batch_origin = NULL,
@@ -151,7 +135,7 @@ BEGIN ATOMIC
         position.last_key = inorder_internal.renumbered((t).relation, (f.position).partial, (f.position).last_key),
         shared_by = inorder_internal.restored_share_key((t).relation, f.shared_by)
     WHERE f.relation = (t).relation AND f.written_here IS DISTINCT FROM true
-      AND (NOT (t).is_generated OR inorder_internal.was_moved(t, (f.position).members));
+      AND NOT (t).is_generated;
 END;
 
 CREATE FUNCTION @extschema@.feed_rebase(relation regclass, beyond bigint DEFAULT 0)

@@ -8,13 +8,13 @@ import click
 from inorder import sources
 from inorder.errors import InorderError, InputError
 from inorder.install import change, edition, removal
-from inorder.install.move import move
 from inorder.install.offer import EDITIONS, C, Installed, Offer, chosen
 from inorder.install.target import Target, opened
 from inorder.install.verify import differences
 from inorder.text import one_line
 
 USUAL_SCHEMA = "inorder"
+CHANGE = "docs/hosted.md has a script that changes the edition"
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,6 @@ class Request:
     action: str
     edition: str | None
     schema: str | None
-    drop_expression: bool
     drop_columns: bool
     yes: bool
     lock_timeout: float
@@ -74,7 +73,7 @@ def check_owner(offer: Offer) -> None:
 def say_installed(target: Target, installed: Installed, asked: str | None) -> None:
     """Nothing is to do, or something else."""
     if asked not in (None, installed.edition):
-        raise InputError(f"{installed} is there already; HINT: inorder install --move --edition {asked}")
+        raise InputError(f"{installed} is there already; HINT: {CHANGE}")
     if installed.version != target.version:
         raise InputError(
             f"{installed} is there already, and this tool is of version {target.version}\n"
@@ -112,7 +111,7 @@ def possible(installed: Installed | None, kind: str) -> str:
     """What can be done with an edition that nothing prevents."""
     if installed is None:
         return "can be installed"
-    return "is installed" if installed.edition == kind else f"can replace it: inorder install --move --edition {kind}"
+    return "is installed" if installed.edition == kind else f"can replace it; {CHANGE}"
 
 
 def present(offer: Offer) -> Installed:
@@ -169,37 +168,6 @@ def uninstall(target: Target, request: Request) -> None:
     click.echo(f"removed {installed}")
 
 
-def move_edition(target: Target, request: Request) -> None:
-    """In one transaction."""
-    assert request.edition is not None
-    with target.transaction():
-        offer = target.offer()
-        before = present(offer)
-        if before.edition == request.edition:
-            raise InputError(f"{before} is there already")
-        require_known(target, offer, before, request.edition)
-        if request.schema is None and before.quoted == before.schema != "public":
-            target.schema = before.schema
-            offer = target.offer()
-        after = move(target, offer, before, request.edition, request.drop_expression)
-    click.echo(f"moved from {before} to {after}")
-    say_path(after)
-
-
-def require_known(target: Target, offer: Offer, before: Installed, asked: str) -> None:
-    """An error unless both editions are of the tool's version: it knows the state of no other one."""
-    if before.version != target.version:
-        raise InputError(
-            f"{before} cannot be moved: this tool is of version {target.version}; HINT: inorder install --upgrade"
-        )
-    if asked == C and offer.c_version not in (None, target.version):
-        raise InputError(
-            f"{before} cannot be moved: the C extension that is available is of version {offer.c_version}, "
-            f"and this tool of version {target.version}"
-        )
-
-
 ACTIONS: dict[str, Callable[[Target, Request], None]] = {
     "install": install, "check": check, "upgrade": upgrade, "verify": verify, "uninstall": uninstall,
-    "move": move_edition,
 }  # fmt: skip

@@ -54,22 +54,11 @@ def upgrade(target: Target, installed: Installed) -> Installed:
 
 
 def release(target: Target, dependents: Iterable[Row]) -> None:
-    """Take what depends on inorder off the tables: triggers and defaults. Generated columns keep their values."""
+    """Take the triggers of inorder off the tables."""
     for item in dependents:
-        table = sql.SQL(item["relation_name"])  # by regclass, quoted
         if item["kind"] in ("guard", "notify"):
-            text = sql.SQL("DROP TRIGGER {} ON {}").format(sql.Identifier(item["definition"]), table)
-        elif item["kind"] == "default":
-            text = sql.SQL("ALTER TABLE ONLY {1} ALTER COLUMN {0} DROP DEFAULT").format(
-                sql.Identifier(item["column_name"]), table
-            )
-        elif item["kind"] == "generated" and not item["is_inherited"]:
-            text = sql.SQL("ALTER TABLE {1} ALTER COLUMN {0} DROP EXPRESSION").format(
-                sql.Identifier(item["column_name"]), table
-            )
-        else:
-            continue
-        target.run(text)
+            table = sql.SQL(item["relation_name"])  # by regclass, quoted
+            target.run(sql.SQL("DROP TRIGGER {} ON {}").format(sql.Identifier(item["definition"]), table))
 
 
 def drop(target: Target, installed: Installed) -> None:

@@ -61,7 +61,7 @@ def lost(target: Target, installed: Installed, columns: list[dict[str, Any]]) ->
 def remove(target: Target, installed: Installed) -> None:
     """The columns that inorder gives values, the guards, and inorder."""
     dependents = target.dependents(installed)
-    change.release(target, [item for item in dependents if item["kind"] in ("guard", "notify")])
+    change.release(target, dependents)
     for item in given_values(dependents):
         target.run(
             sql.SQL("ALTER TABLE {} DROP COLUMN {}").format(

@@ -1,5 +1,5 @@
--- Objects of the user's that depend on objects of inorder: triggers of the guard, defaults, generated columns, columns of
--- its types, and whatever else.
+-- Objects of the user's that depend on objects of inorder: triggers of the guard, defaults, generated columns, and
+-- whatever else.
 WITH member (classid, objid) AS (
     SELECT d.classid, d.objid FROM pg_depend AS d
     WHERE d.deptype = 'e' AND d.refclassid = 'pg_extension'::regclass
@@ -55,10 +55,9 @@ SELECT CASE WHEN d.parent <> 0 THEN 'clone'
             WHEN d.tgname = 'inorder_notify' THEN 'notify'
             WHEN t.attgenerated <> '' THEN 'generated'
             WHEN d.adnum IS NOT NULL THEN 'default'
-            WHEN d.classid = 'pg_class'::regclass AND d.objsubid > 0 AND c.relkind IN ('r', 'p') THEN 'column'
             ELSE 'other' END AS kind,
-       d.relation, d.relation::regclass::text AS relation_name, t.attname::text AS column_name,
-       coalesce(d.tgname::text, pg_get_expr(f.adbin, f.adrelid), format_type(t.atttypid, t.atttypmod)) AS definition,
+       d.relation::regclass::text AS relation_name, t.attname::text AS column_name,
+       coalesce(d.tgname::text, pg_get_expr(f.adbin, f.adrelid)) AS definition,
        CASE WHEN d.classid = 'pg_rewrite'::regclass AND c.relkind IN ('v', 'm')
             THEN pg_describe_object('pg_class'::regclass, d.relation, 0)
             ELSE pg_describe_object(d.classid, d.objid, d.objsubid) END AS described,
@@ -73,11 +72,7 @@ SELECT CASE WHEN d.parent <> 0 THEN 'clone'
                AND e.deptype = 'a' AND e.classid NOT IN ('pg_attrdef'::regclass, 'pg_trigger'::regclass)
                AND NOT EXISTS (SELECT FROM pg_constraint AS k WHERE e.classid = 'pg_constraint'::regclass
                                AND k.oid = e.objid AND k.contype = 'n')
-             ORDER BY 1) AS goes_along,
-       EXISTS (SELECT FROM pg_depend AS e JOIN ours AS s ON s.classid = e.refclassid AND s.objid = e.refobjid
-               WHERE e.classid = d.classid AND e.objid = d.objid
-                 AND NOT EXISTS (SELECT FROM pg_proc AS p WHERE e.refclassid = 'pg_proc'::regclass AND p.oid = e.refobjid
-                                 AND p.proname = 'xact_id_generated')) AS uses_others
+             ORDER BY 1) AS goes_along
 FROM dependent AS d
 LEFT JOIN pg_class AS c ON c.oid = d.relation
 LEFT JOIN pg_attribute AS t ON t.attrelid = d.relation AND t.attnum = coalesce(d.adnum, nullif(d.objsubid, 0))
@@ -85,4 +80,4 @@ LEFT JOIN pg_attrdef AS f ON f.adrelid = d.relation AND f.adnum = d.adnum
 WHERE NOT EXISTS (SELECT FROM ours AS s WHERE s.classid = 'pg_class'::regclass AND s.objid = d.relation)
   AND NOT EXISTS (SELECT FROM pg_type AS y JOIN ours AS s ON s.classid = 'pg_type'::regclass AND s.objid = y.oid
                   WHERE d.classid = 'pg_type'::regclass AND y.typarray = d.objid)
-ORDER BY 1, 3, 4, 6
+ORDER BY 1, 2, 3, 5

@@ -36,7 +36,7 @@ SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers":
 # The files that take longest, in this order: script/test begins with them. By the number of their tests, which would be
 # the order otherwise, many of them come last, and one core waits for the other.
 SLOWEST = (
-    "test_tail_batches", "test_sql_edition", "test_killed", "test_fuzz", "test_tail_output", "test_install_move",
+    "test_tail_batches", "test_sql_edition", "test_killed", "test_fuzz", "test_tail_output",
     "test_cli", "test_cluster", "test_extension", "test_distributions", "test_install",
     "test_lab_own_experiments", "test_feed_forged", "test_uuid_v1", "test_regress", "test_upgrade", "test_tail",
     "test_tail_changes", "test_attacks_install", "test_tail_restart", "test_stress", "test_lab_model",

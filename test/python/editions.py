@@ -10,7 +10,6 @@ from inorder.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 import preloaded
-import sql_edition
 from waiting import PATIENCE
 
 NUMBERS = count(1)
@@ -63,17 +62,6 @@ class Tool:
         out, err = done.stdout.decode(), done.stderr.decode()
         assert done.returncode == code and "Traceback" not in err, out + err
         return err if code else out
-
-    def let_read(self) -> None:
-        """Give the SQL edition the feed_read of the tests."""
-        with connect(self.dsn) as connection:
-            if rows(connection, "SELECT to_regproc('inorder_internal.sql_edition') IS NOT NULL") == [(True,)]:
-                connection.execute(sql_edition.reading("inorder").encode())
-
-    def install_to_read(self, *arguments: str) -> None:
-        """Install, for a test that reads by feed_read."""
-        self.install(*arguments)
-        self.let_read()
 
 
 @contextmanager

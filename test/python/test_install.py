@@ -68,9 +68,7 @@ def test_the_best_edition(changes: dict[str, object], best: str | None, wrong: t
     ("options", "message"),
     [
         (("--check", "--verify"), "--check excludes --verify"),
-        (("--move",), "--move requires --edition"),
         (("--yes",), "--yes requires --uninstall"),
-        (("--drop-expression",), "--drop-expression requires --move"),
         (("--drop-columns",), "--drop-columns requires --uninstall"),
         (("--upgrade", "--edition", "c"), "--edition excludes --upgrade"),
         (("--schema", "Odd"), "--schema must be 1 to 63 of a-z, 0-9 and _, not begin with a digit or pg_: 'Odd'"),
@@ -95,10 +93,10 @@ def test_each_edition_is_installed_and_leaves_nothing(tool: Tool, empty: Connect
     assert tool.install("--edition", edition).startswith("installed inorder ")
     assert tool.install("--edition", edition).endswith("is there already\n")
     other = SQL if edition == C else C
-    assert f"HINT: inorder install --move --edition {other}" in tool.install("--edition", other, code=2)
+    assert "HINT: docs/hosted.md has a script" in tool.install("--edition", other, code=2)
     checked = tool.install("--check")
     assert f"{edition}: {EDITIONS[edition]}: is installed" in checked
-    assert f"can replace it: inorder install --move --edition {other}" in checked
+    assert f"{other}: {EDITIONS[other]}: can replace it; docs/hosted.md has a script" in checked
     rows(empty, "SET ROLE edition_owner", "SET search_path = public, inorder", EVENTS)
     assert rows(
         empty, "SELECT feed_create('f', 'events')", "INSERT INTO events (n) VALUES (1), (2)",
@@ -190,7 +188,6 @@ def test_what_is_no_part_of_a_table_is_not_removed_either(
     tool.install("--edition", SQL)
     rows(empty, "SET ROLE edition_owner", statement)
     assert named in tool.install("--uninstall", "--yes", code=2)
-    assert named in tool.install("--move", "--edition", C, code=2)
 
 
 @pytest.mark.server
@@ -227,19 +224,6 @@ def test_what_was_restored_is_not_taken_for_changed(cluster: Cluster, tmp_path: 
             rows(restored, "INSERT INTO public.events (n) VALUES (1)")
         assert "feed_enable('public.events')" in str(raised.value.diag.message_hint)
         rows(restored, "SELECT inorder.feed_enable('public.events')", "INSERT INTO public.events (n) VALUES (1)")
-
-
-@pytest.mark.server
-def test_another_version_is_not_moved(tool: Tool, empty: Connection) -> None:
-    """The tool does not know its state."""
-    tool.install("--edition", SQL)
-    version = (
-        "CREATE OR REPLACE FUNCTION inorder_internal.sql_edition() RETURNS text LANGUAGE sql IMMUTABLE RETURN '9.9.9'"
-    )
-    rows(empty, "SET ROLE edition_owner", version)
-    assert "inorder 9.9.9 (SQL edition) in schema inorder cannot be moved" in tool.install(
-        "--move", "--edition", C, code=2
-    )
 
 
 @pytest.mark.server

@@ -1,0 +1,160 @@
+"""The script of docs/hosted.md that changes the edition: each row is delivered once, or nothing changes."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import psycopg
+import pytest
+from inorder.database import Connection, connect
+from inorder.install.offer import EDITIONS, SQL, C
+from inorder.lab.server.cluster import Cluster
+
+from editions import Tool, database, rows
+from examples import blocks
+from tool import inorder
+from waiting import PATIENCE, wait_for
+
+pytestmark = pytest.mark.server
+
+OTHER = {C: SQL, SQL: C}
+FEEDS = ("billing", "by n", "orders")
+PATH = "SET search_path = public, inorder"
+MADE = (
+    PATH, "CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)",
+    "CREATE TABLE orders (xact bigint NOT NULL DEFAULT xact_id(1000), n int NOT NULL UNIQUE)",
+    "CREATE INDEX ON orders (xact)", "CREATE TABLE delivered (feed text, n int)",
+    "CREATE TABLE gone (LIKE events INCLUDING ALL)", "SELECT exact_count_start('gone')",
+    "SELECT feed_create('billing', 'events'), feed_create('orders', 'orders', whole_transactions => true)",
+    "SELECT feed_create('by n', 'orders', order_column => 'n'), feed_grant('billing', 'pg_monitor')",
+    "SELECT exact_count_start('events')", "DROP TABLE gone",
+)  # fmt: skip
+TAKE = "SELECT feed_apply('{0}', $$INSERT INTO delivered SELECT '{0}', n FROM batch$$, 2)"
+DEFAULTS = """
+SELECT adrelid, adnum, pg_get_expr(adbin, adrelid) FROM pg_attrdef
+WHERE adrelid IN ('events'::regclass, 'orders'::regclass) ORDER BY adrelid
+"""
+AFTER = "feed_to_jsonb(feed_advance(feed_start('events'), feed_batch_after('events', feed_start('events'))))"
+REST = "SELECT array_agg(n ORDER BY n) FROM reader, feed_rows('events', feed_batch_after('events', {}), null::events)"
+RENEWED = "feed_position_of(jsonb_set(feed_to_jsonb(feed_start('events')), '{transactions}', p -> 'transactions'))"
+
+
+class Change:
+    """A database with an edition, sessions in it, and the script that replaces the edition."""
+
+    def __init__(self, cluster: Cluster, folder: Path, connection: Connection, edition: str) -> None:
+        self.tool, self.connection, self.folder, self.edition = (
+            Tool(cluster, folder, connection), connection, folder, edition,
+        )  # fmt: skip
+        self.psql = cluster.original.program("psql")
+        (self.script,) = (block.text for block in blocks("docs/hosted.md") if "put_back" in block.text)
+        if edition == C:
+            self.script = re.sub(r"^.*-- back: (.*)$", r"\1", self.script, flags=re.MULTILINE)
+        (folder / "script.sql").write_text(self.script)
+        (folder / "inorder-sql.sql").write_text(inorder("install", "--script", folder=folder).stdout)
+        self.tool.install("--edition", edition)
+        rows(connection, *MADE)
+
+    def start(self) -> subprocess.Popen[str]:
+        """Run the script."""
+        command = [str(self.psql), "-Xqv", "ON_ERROR_STOP=1", "-f", "script.sql"]
+        return subprocess.Popen(
+            command, cwd=self.folder, env=self.tool.environment, text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )  # fmt: skip
+
+    def end(self, started: subprocess.Popen[str]) -> None:
+        """Wait until it has replaced the edition."""
+        printed = started.communicate(timeout=PATIENCE)[0]
+        assert started.returncode == 0, printed
+        other = OTHER[self.edition]
+        assert f"{other}: {EDITIONS[other]}: is installed" in self.tool.install("--check")
+        assert " objects compared\n" in self.tool.install("--verify")
+
+    def refused(self) -> str:
+        """The error with which it ends; the edition is the one of before."""
+        started = self.start()
+        printed = started.communicate(timeout=PATIENCE)[0]
+        assert started.returncode == 3, printed
+        assert f"{self.edition}: {EDITIONS[self.edition]}: is installed" in self.tool.install("--check")
+        return printed
+
+    def insert(self, *numbers: int, by: Connection | None = None) -> None:
+        """A row in each table, each in a transaction of its own unless one is open."""
+        for n in numbers:
+            for table in ("events", "orders"):
+                rows(by or self.connection, f"INSERT INTO {table} (n) VALUES ({n})")
+
+    def take(self, *feeds: str) -> None:
+        """All rows that they have."""
+        for feed in feeds:
+            while rows(self.connection, TAKE.format(feed)) != [(None,)]:
+                pass
+
+
+@pytest.fixture(params=[C, SQL])
+def change(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> Iterator[Change]:
+    """From either edition to the other one."""
+    with database(cluster) as connection:
+        yield Change(cluster, tmp_path, connection, request.param)
+
+
+def test_each_row_is_delivered_once(cluster: Cluster, change: Change) -> None:
+    """Of before and after, of a transaction that is open meanwhile; also if a reader was not stopped in time."""
+    c = change.connection
+    change.insert(1, 2, 3)
+    change.take(*FEEDS)
+    rows(c, f"CREATE TABLE reader AS SELECT {AFTER} AS p")
+    change.insert(4)
+    change.take("by n")
+    defaults = rows(c, DEFAULTS)
+    with ExitStack() as stack:
+        late, reader = (stack.enter_context(connect(change.tool.dsn)) for _ in range(2))
+        rows(late, PATH, "BEGIN", "SELECT pg_current_xact_id()")
+        rows(reader, PATH, "BEGIN", TAKE.format("billing"))
+        started = change.start()
+        wait_for(lambda: rows(c, "SELECT pid FROM pg_locks WHERE NOT granted"))
+        rows(reader, "COMMIT")
+        change.end(started)
+        change.insert(5, by=late)
+        change.insert(6)
+        rows(late, "COMMIT")
+    change.take(*FEEDS)
+    found = "SELECT feed, array_agg(n ORDER BY n) FROM delivered GROUP BY feed ORDER BY feed"
+    assert rows(c, found) == [(name, [1, 2, 3, 4, 5, 6]) for name in FEEDS]
+    assert rows(c, "SELECT exact_count('events'), count(*) FROM inorder_internal.counted_table") == [(6, 1)]
+    assert rows(c, "SELECT name FROM feeds WHERE whole_transactions") == [("orders",)]
+    assert rows(c, "SELECT name, movers[1].name FROM inorder_internal.feed WHERE movers <> '{}'") == [
+        ("billing", "pg_monitor")
+    ]
+    assert rows(c, DEFAULTS) == defaults
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="was switched off and on, or made anew"):
+        rows(c, REST.format("feed_position_of(p)"))
+    assert rows(c, REST.format(RENEWED)) == [([4, 5, 6],)]
+    for statement in ("DELETE FROM events", "INSERT INTO orders VALUES (7, 7)"):
+        with pytest.raises(psycopg.Error, match=r"insert-only|not made by this transaction"):
+            rows(c, statement)
+
+
+def test_what_the_script_cannot_carry_ends_it(change: Change) -> None:
+    """A feed inside a transaction, an unfinished batch, rows of an ordered feed, a column that it does not name."""
+    c = change.connection
+    change.insert(1, 2, 3)
+    change.take("by n", "orders")
+    rows(c, TAKE.format("billing"))
+    assert rows(c, "SELECT partial IS NOT NULL FROM feeds WHERE name = 'billing'") == [(True,)]
+    assert "a feed has something unfinished" in change.refused()
+    change.take("billing")
+    ((batch, token),) = rows(
+        c, "INSERT INTO events (n) VALUES (4)", "SELECT batch, token FROM feed_take_batch('billing', 'w')"
+    )
+    assert "a feed has something unfinished" in change.refused()
+    rows(c, f"SELECT feed_finish_batch('billing', {batch}, token => {token})", "INSERT INTO orders (n) VALUES (4)")
+    assert "is in the order of a column and has not read all rows" in change.refused()
+    change.take("by n")
+    rows(c, "CREATE TABLE more (x bigint DEFAULT xact_id())")
+    assert "another column has a default or an expression of inorder" in change.refused()
+    rows(c, "DROP TABLE more")
+    change.end(change.start())
