@@ -226,7 +226,7 @@ class Honest:
                 f"SELECT n FROM public.feed_batch_rows({name}, {batch[0][0]}, NULL::alice.events, {owner})",
                 mallory,
             )
-            self.must(session, f"SELECT public.feed_finish_batch({name}, {batch[0][0]}, owner => {owner})", mallory)
+            self.must(session, f"SELECT public.feed_finish_batch({name}, {batch[0][0]}, {owner})", mallory)
         taken = f"SELECT batch, token FROM public.feed_take_batch({name}, 'w'::pg_catalog.text, 3, {owner})"
         batch = self.must(session, taken, mallory).rows
         if batch and batch[0][0] is not None:
