@@ -36,15 +36,16 @@ SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers":
 # The files that take longest, in this order: script/test begins with them. By the number of their tests, which would be
 # the order otherwise, many of them come last, and one core waits for the other.
 SLOWEST = (
-    "test_tail_batches", "test_sql_edition", "test_killed", "test_fuzz", "test_tail_output",
-    "test_cli", "test_cluster", "test_extension", "test_distributions", "test_install",
-    "test_lab_own_experiments", "test_feed_forged", "test_uuid_v1", "test_regress", "test_upgrade", "test_tail",
-    "test_tail_changes", "test_attacks_install", "test_tail_restart", "test_stress", "test_lab_model",
-    "test_lab_uuid_v1", "test_examples", "test_clients", "test_keys", "test_lab_reader", "test_attacks_tables",
-    "test_lab_insert", "test_lab_own_server", "test_ground", "test_generate", "test_lab_writers", "test_lab_feed",
-    "test_experiments", "test_failover", "test_verdicts", "test_resume", "test_lab_reuse", "test_tail_position",
-    "test_ground_attacks", "test_lab_lookup", "test_lab_bulk", "test_lab_sequence", "test_lab_mixed",
-    "test_feed_restore", "test_page", "test_standby", "test_cgroup", "test_feed_restored",
+    "test_regress", "test_sql_edition", "test_cli", "test_tail_output", "test_attacks_tables", "test_clients",
+    "test_tail_restart", "test_fuzz", "test_tail", "test_examples", "test_install", "test_stress",
+    "test_tail_batches", "test_upgrade", "test_cluster", "test_feed_forged", "test_tail_changes",
+    "test_experiments", "test_lab_delivery", "test_ground", "test_killed", "test_extension",
+    "test_lab_insert", "test_failover", "test_lab_own_server", "test_lab_own_experiments", "test_generate",
+    "test_distributions", "test_lab_feed", "test_sql_edition_rights", "test_feed_subscriber",
+    "test_tail_parquet", "test_verdicts", "test_tail_position", "test_lab_model", "test_lab_writers",
+    "test_keys", "test_feed_restore", "test_feed_restored", "test_standby", "test_lab_like",
+    "test_lab_reader", "test_lab_bulk", "test_lab_uuid_v1", "test_feed_another_key", "test_lab_lookup",
+    "test_resume", "test_ground_attacks", "test_lab_tail", "test_orm", "test_lab_reuse", "test_cgroup",
 )  # fmt: skip
 
 

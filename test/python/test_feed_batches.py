@@ -191,7 +191,7 @@ def test_who_sees_batches_workers_and_reasons(feed: Connection, cluster: Cluster
         f"SELECT feed_fail_batch('mailer', {batch}, {token}, 'mine', owner => '{owner}')",
         f"SELECT feed_retry_batch('mailer', {number}, owner => '{owner}')",
         f"SELECT feed_finish_batch('mailer', {number}, owner => '{owner}')",
-        f"SELECT feed_finish_batch('mailer', {batch}, owner => '{owner}', {token})",
+        f"SELECT feed_finish_batch('mailer', {batch}, {token}, '{owner}')",
     )
     # The SQL edition reads the state as its caller, to whom pg_monitor does not show that of others.
     by_monitor = (2, 1, 0) if TESTED == "c" else (0, 0, 0)

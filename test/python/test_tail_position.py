@@ -179,7 +179,7 @@ def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             changed(database="shop"),
             "p is the position in public.events in the database 'shop', not in public.",
         ),
-        (changed(table="\0"), "p is the position in \0 in the database 'tail', not in public.events"),
+        (changed(table="\0"), "p is the position in \\x00 in the database 'tail', not in public.events"),
         (position_of(more=7), "cannot use p: it is damaged, or no position file: it has what no server writes"),
         (position_of(members=[{"name": 5}]), "it has what no server writes"),
         (position_of(members=[{"relation": "x"}]), 'invalid input syntax for type oid: "x"'),
