@@ -130,15 +130,22 @@ RETURN format('SELECT pg_catalog.array_agg(s.number ORDER BY s.number) FROM (SEL
                                            format('e.%I', (t).key_column), false),
               CASE WHEN (t).key_column = 'place' THEN 'row_place'::text ELSE 'place' END, stride);
 
--- The query for the key of the row at a place among those of one transaction; null if no key distinguishes them.
+-- The query for the key of the row at a place among those of one transaction; null if no key distinguishes them. A part
+-- remembers the key that the batch does, so it must not be cut by another one.
 CREATE FUNCTION inorder_internal.inside_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, number bigint, amount bigint
 )
 RETURNS text
-LANGUAGE sql STABLE
-RETURN CASE WHEN (t).order_columns <> '{}'::name[]
-            THEN inorder_internal.cut_query(t, NULL::text, inorder_internal.of_batch(b, inorder_internal.one(number)),
-                                            least(amount, 2147483647)::int) END;
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF t.order_columns = '{}'::name[] THEN
+        RETURN NULL;
+    END IF;
+    PERFORM inorder_internal.check_order(t, b.members, number);
+    RETURN inorder_internal.cut_query(t, NULL::text, inorder_internal.of_batch(b, inorder_internal.one(number)),
+                                      least(amount, 2147483647)::int);
+END $$;
 
 -- The part of a batch up to a key of a transaction, or to the end of the transaction if the key is null.
 CREATE FUNCTION inorder_internal.part_to(b @extschema@.feed_batch, number bigint, key text[])

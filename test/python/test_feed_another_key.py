@@ -1,5 +1,6 @@
 """Another primary key, while batches are unfinished: each row comes once, or an error says how it does."""
 
+import psycopg
 import pytest
 from inorder.database import Connection
 
@@ -109,3 +110,14 @@ def test_a_key_that_does_not_come_back(fresh: Connection, options: str) -> None:
     assert state(fresh, "SELECT feed_seek('z', 'here')") == GROUND
     run(fresh, "SELECT feed_seek('z', (SELECT position FROM feeds WHERE name = 'z'))")
     assert sorted(rest(fresh)) == ROWS
+
+
+def test_a_batch_is_split_by_the_key_that_it_remembers(fresh: Connection) -> None:
+    """Not by another one, which its parts would not know of."""
+    make(fresh, "")
+    batch = scalar(fresh, "SELECT feed_batch_after('t', feed_start('t'))::text")
+    split = f"SELECT e.id FROM feed_split('t', '{batch}'::feed_batch, 4) AS p, feed_rows('t', p, null::t) AS e"
+    assert sorted(int(str(row[0])) for row in fresh.execute(split.encode())) == ROWS
+    change_key(fresh, KEYS["other"])
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="is not the one by which transaction"):
+        run(fresh, f"SELECT feed_split('t', '{batch}'::feed_batch, 4)")
