@@ -13,9 +13,10 @@ CREATE FUNCTION inorder_internal.named(relation regclass)
 RETURNS text
 LANGUAGE sql STABLE
 -- A null of the row type is constant: the planner drops a case that is false before it looks into it. The schema is not
--- asked of public_schema(): a function that another one calls is planned at each call of that.
+-- asked of public_schema(): a function that another one calls is planned at each call of that. No column of a table can
+-- have the name cmax: those in the bounds of a partition are not qualified.
 RETURN (SELECT format('%s AS e CROSS JOIN LATERAL %I.feed_is_table(CASE WHEN false THEN e.* END, '
-                      '%L::pg_catalog.oid)'::text, relation, n.nspname,
+                      '%L::pg_catalog.oid) AS of_table(cmax)'::text, relation, n.nspname,
                       (SELECT c.reltype FROM pg_class AS c WHERE c.oid = relation))
         FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
         WHERE p.oid = '@extschema@.xact_id(bigint)'::regprocedure::oid);
@@ -34,14 +35,14 @@ RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    -- Not int2vector and oidvector, which are arrays and have some.
+    -- Not int2vector and oidvector, which are arrays and have some; nor pg_node_tree and others that have none.
     RETURN (SELECT string_agg(CASE WHEN y.typcategory <> 'A' THEN inorder_internal.typed(a.attname, y.typname)
                                    ELSE format('pg_catalog.arrayoverlap(e.%I, NULL::pg_catalog.%I) IS NULL AND ',
                                                a.attname, y.typname) END, '' ORDER BY a.attnum)
             FROM pg_attribute AS a JOIN pg_type AS y ON y.oid = a.atttypid
             WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped
               AND (columns IS NULL OR a.attname = ANY (columns))
-              AND y.typnamespace = 'pg_catalog'::regnamespace AND (y.typcategory <> 'A' OR y.typarray = 0));
+              AND y.typnamespace = 'pg_catalog'::regnamespace AND (y.typcategory = 'A') = (y.typarray = 0));
 END $$;
 
 -- The text of a query that its reader runs, perhaps with casts of columns.

@@ -14,10 +14,12 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "catalog/dependency.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type_d.h"
+#include "commands/extension.h"
 #include "executor/tstoreReceiver.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -137,7 +139,7 @@ belongs_to(Oid relation, const Table *table)
 		(get_rel_relispartition(relation) && list_member_oid(get_partition_ancestors(relation), table->oid));
 }
 
-/* By its name, which others can use, too, and its owner, who made the extension */
+/* The extension has one function of this name; others, even superusers, may have made overloads of it */
 static bool
 is_own_function(Oid function)
 {
@@ -148,7 +150,8 @@ is_own_function(Oid function)
 	if (!HeapTupleIsValid(tuple))
 		return false;
 	form = (Form_pg_proc) GETSTRUCT(tuple);
-	result = strcmp(NameStr(form->proname), "feed_is_table") == 0 && superuser_arg(form->proowner);
+	result = strcmp(NameStr(form->proname), "feed_is_table") == 0 && superuser_arg(form->proowner) &&
+		getExtensionOfObject(ProcedureRelationId, function) == get_extension_oid("inorder", true);
 	ReleaseSysCache(tuple);
 	return result;
 }

@@ -43,6 +43,8 @@ def script(request: Request) -> str:
     """What psql or a migration tool would run."""
     if request.edition == C:
         raise InputError("--script has no C extension: CREATE EXTENSION inorder is its script")
+    if request.schema == "public":
+        raise InputError("schema public exists already: the SQL edition makes its own; HINT: choose another --schema")
     return edition.whole(edition.script(sources.folder(), request.schema or USUAL_SCHEMA))
 
 

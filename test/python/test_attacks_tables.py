@@ -399,9 +399,13 @@ def test_a_text_that_was_made_for_a_table_reads_no_other(dsn: str, impostor: str
                 execute(reader, "ROLLBACK")
 
 
-@pytest.mark.skipif(TESTED != "c", reason="nobody else can create functions in the schema of the SQL edition")
-def test_an_overload_in_the_schema_of_the_extension_is_not_called(dsn: str) -> None:
-    """Of the function by which a text looks at its table: for this table it is a better match."""
+@pytest.mark.parametrize("superuser", [False, True])
+def test_an_overload_in_the_schema_of_the_extension_is_not_called(dsn: str, superuser: bool) -> None:
+    """Of the function by which a text looks at its table: for this table it is a better match.
+
+    In C an error; the texts of the SQL edition call another one.
+    """
+    text = "SELECT feed_rows_query('front.t', feed_batch_after('front.t', feed_start('front.t')))"
     with connect(f"{dsn} user=mallory") as mallory, connect(dsn) as admin:
         execute(admin, "GRANT CREATE ON SCHEMA public TO mallory")
         execute(mallory, "CREATE SCHEMA front", EVENTS.format(name="front.t"), "SELECT feed_create('f', 'front.t')")
@@ -411,10 +415,19 @@ def test_an_overload_in_the_schema_of_the_extension_is_not_called(dsn: str) -> N
             "CREATE FUNCTION public.feed_is_table(front.t, oid) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS"
             " 'BEGIN RETURN evil.attack(); END'",
         )
-        execute(admin, "SELECT public.feed_is_table(NULL::front.t, 1::oid)", "ALTER ROLE mallory NOSUPERUSER")
+        execute(admin, "SELECT public.feed_is_table(NULL::front.t, 1::oid)")
         assert value(mallory, "SELECT is_called FROM evil.calls")
         execute(mallory, "TRUNCATE evil.caught", "SELECT setval('evil.calls', 1, false)")
-        assert refusal(admin, "SELECT feed_apply('f', 'SELECT FROM batch', 1, 'mallory')") == "55000"
+        if not superuser:
+            execute(admin, "ALTER ROLE mallory NOSUPERUSER")
+        apply = "SELECT feed_apply('f', 'SELECT FROM batch', 1, 'mallory')"
+        assert refusal(admin, apply) == ("55000" if TESTED == "c" else "")
+        if TESTED == "sql":
+            execute(admin, "BEGIN ISOLATION LEVEL REPEATABLE READ")
+            assert len(admin.execute(str(value(admin, text)).encode()).fetchall()) == 1
+            execute(admin, "COMMIT")
+        assert not value(mallory, "SELECT is_called FROM evil.calls")
+        execute(admin, "ALTER ROLE mallory NOSUPERUSER")
 
 
 def test_a_policy_on_a_partition_does_not_run_as_who_waits_for_it(dsn: str) -> None:

@@ -75,6 +75,7 @@ def test_the_best_edition(changes: dict[str, object], best: str | None, wrong: t
         (("--schema", "pg_x"), "'pg_x'"),
         (("--lock-timeout", "soon"), "--lock-timeout"),
         (("--script", "--edition", "c"), "--script has no C extension"),
+        (("--script", "--schema", "public"), "schema public exists already: the SQL edition makes its own"),
         (("--edition", "d"), "'d' is not one of 'c', 'sql'"),
     ],
 )

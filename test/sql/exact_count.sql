@@ -218,3 +218,16 @@ SELECT error_of($$SELECT exact_count_start('c1')$$);
 SELECT exact_count_stop('counted');
 DROP TABLE counted;
 DROP FUNCTION same;
+-- A reader without rights on partitions reads them by their bounds, in which no column is qualified.
+CREATE ROLE inorder_counter;
+CREATE TABLE counted (id uuid DEFAULT uuid_xact_nextval(), feed_is_table int, PRIMARY KEY (id, feed_is_table)) PARTITION BY LIST (feed_is_table);
+CREATE TABLE c1 PARTITION OF counted FOR VALUES IN (1);
+CREATE TABLE c2 PARTITION OF counted FOR VALUES IN (2);
+GRANT SELECT ON counted TO inorder_counter;
+SELECT exact_count_start('counted');
+INSERT INTO counted (feed_is_table) VALUES (1), (2), (2);
+SET ROLE inorder_counter;
+SELECT exact_count('counted');
+RESET ROLE;
+DROP TABLE counted;
+DROP ROLE inorder_counter;

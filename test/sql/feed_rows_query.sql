@@ -70,6 +70,17 @@ ROLLBACK;
 SELECT feed_is_table(NULL::app.u, reltype), feed_is_table(ROW(NULL, NULL)::app.u, reltype), error_of(format('SELECT feed_is_table(%s, %s)', v, coalesce(r, 'NULL')))
 FROM pg_class, unnest('{NULL::app.b,1,ROW(1),NULL::int,NULL::app.u,NULL::app.u}'::text[], ARRAY[reltype, reltype, reltype, reltype, 0, NULL]::text[]) AS a(v, r)
 WHERE oid = 'app.u'::regclass;
+-- Columns of types of which there is no array.
+SELECT format('CREATE TABLE app.n (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), %s)', string_agg(format('%1$I %1$I', typname), ', ')) AS made,
+       'pg_node_tree' = ANY (array_agg(typname)) AS several FROM pg_type
+WHERE typnamespace = 'pg_catalog'::regnamespace AND typtype = 'b' AND typarray = 0 AND typcategory <> 'A' \gset
+:made;
+SELECT feed_enable('app.n');
+INSERT INTO app.n DEFAULT VALUES;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT feed_rows_query('app.n', feed_batch_after('app.n', feed_start('app.n'))) AS query \gset
+SELECT count(*), :'several' AS several FROM (:query) AS q;
+ROLLBACK;
 DROP FUNCTION pieces(regclass), evil();
 \set VERBOSITY terse
 DROP SCHEMA app CASCADE;
