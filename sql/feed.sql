@@ -178,7 +178,7 @@ BEGIN
                  THEN coalesce(inorder_internal.role_name(OLD.owner), OLD.owner_name) ELSE OLD.owner_name END,
             OLD.batch, OLD.batch_origin)
     ON CONFLICT (name, owner, owner_name) DO UPDATE
-    SET batch = greatest(g.batch, EXCLUDED.batch), batch_origin = EXCLUDED.batch_origin;
+    SET batch = EXCLUDED.batch, batch_origin = EXCLUDED.batch_origin WHERE g.batch <= EXCLUDED.batch;
     RETURN OLD;
 END $$;
 -- BEFORE, since row security asks whose feed it is.

@@ -87,7 +87,8 @@ CREATE TABLE inorder_internal.feed (
                            AND ((position).last_key)[6]::bigint >= '-9223372036854775808'
                            AND ((position).last_key)[4]::int8multirange <@ '{[0,281474976710656)}'
                            AND NOT ((position).last_key)[4]::int8multirange && (position).transactions)) IS TRUE),
-    batch bigint NOT NULL DEFAULT 0 CHECK (batch >= 0),
+    -- Numbers are counts, or microseconds since 1970: see next_number().
+    batch bigint NOT NULL DEFAULT 0 CHECK (batch BETWEEN 0 AND 9007199254740991),
     batch_origin text,
     finished bigint NOT NULL DEFAULT 0 CHECK (finished >= 0),
     pending @extschema@.feed_batch
@@ -138,7 +139,7 @@ CREATE TABLE inorder_internal.gone_feed (
     name text NOT NULL,
     owner oid NOT NULL,
     owner_name name NOT NULL,
-    batch bigint NOT NULL CHECK (batch >= 0),
+    batch bigint NOT NULL CHECK (batch BETWEEN 0 AND 9007199254740991),
     batch_origin text,
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(batch)) STORED,
     PRIMARY KEY (name, owner, owner_name)

@@ -47,7 +47,8 @@ BEGIN
     RETURN NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation);
 END $$;
 
--- Trigger on feeds: roles that may move a feed may not give it away, and only its owner renames it.
+-- Trigger on feeds: roles that may move a feed may not give it away, only its owner renames it, and no number of a batch
+-- comes again.
 CREATE FUNCTION inorder_internal.keep_given()
 RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -70,6 +71,9 @@ BEGIN
                    AND pg_get_userbyid(NEW.owner) = OLD.owner_name
                    AND inorder_internal.owns(caller, OLD.relation)) THEN
         RAISE 'must be owner of feed %', quote_literal(OLD.name) USING ERRCODE = 'insufficient_privilege';
+    ELSIF NEW.batch < OLD.batch THEN
+        RAISE 'feed % has returned batch %, and cannot go back to %', quote_literal(OLD.name), OLD.batch, NEW.batch
+        USING ERRCODE = 'insufficient_privilege', HINT = 'Numbers come again under no name: see feed_drop().';
     -- Each move renews it.
     ELSIF NEW.owner_name <> OLD.owner_name AND NOT (is_here AND NEW.owner_name = pg_get_userbyid(NEW.owner)) THEN
         RAISE 'the name of the owner of feed % is another', quote_literal(OLD.name)
@@ -119,7 +123,8 @@ CREATE POLICY remove ON inorder_internal.feed FOR DELETE
     USING (inorder_internal.is_role(inorder_internal.caller(), owner, owner_name, system)
            OR inorder_internal.owns(inorder_internal.caller(), relation));
 
--- What a role writes here matters to feeds of its own; and who may drop a feed of another role keeps its number.
+-- What a role writes here matters to feeds of its own; and who may drop a feed of another role keeps its number, and
+-- writes no other.
 CREATE POLICY look ON inorder_internal.gone_feed FOR SELECT
     USING (EXISTS (SELECT FROM pg_roles AS r WHERE (r.oid = owner OR r.rolname = owner_name)
                                                AND pg_has_role(inorder_internal.caller(), r.oid, 'USAGE')));
@@ -129,7 +134,14 @@ CREATE POLICY own ON inorder_internal.gone_feed
                       WHERE f.name = gone_feed.name AND f.owner = gone_feed.owner
                         AND gone_feed.owner_name IN (f.owner_name, pg_get_userbyid(f.owner))
                         AND (inorder_internal.is_role(inorder_internal.caller(), f.owner, f.owner_name, f.system)
-                             OR inorder_internal.owns(inorder_internal.caller(), f.relation))));
+                             OR inorder_internal.owns(inorder_internal.caller(), f.relation))))
+    WITH CHECK (pg_get_userbyid(owner) = owner_name AND pg_has_role(inorder_internal.caller(), owner, 'USAGE')
+                OR EXISTS (SELECT FROM inorder_internal.feed AS f
+                           WHERE f.name = gone_feed.name AND f.owner = gone_feed.owner
+                             AND gone_feed.owner_name IN (f.owner_name, pg_get_userbyid(f.owner))
+                             AND f.batch = gone_feed.batch AND f.batch_origin IS NOT DISTINCT FROM gone_feed.batch_origin
+                             AND (inorder_internal.is_role(inorder_internal.caller(), f.owner, f.owner_name, f.system)
+                                  OR inorder_internal.owns(inorder_internal.caller(), f.relation))));
 
 -- Who sees a feed sees what is not finished of it.
 CREATE POLICY look ON inorder_internal.worker_batch FOR SELECT

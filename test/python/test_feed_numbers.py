@@ -166,6 +166,42 @@ def test_a_forged_row(roles: Connection, edition_name: str) -> None:
     assert feed_of(roles, "numbers_one") == 2
 
 
+def test_the_owner_of_the_table_forges_no_number(roles: Connection, edition_name: str) -> None:
+    """He may drop the feeds of others, and keeps their numbers as they are."""
+    assert feed_of(roles, "numbers_one") == 1
+    run(roles, "RESET ROLE", "SELECT feed_drop('z')", "ALTER TABLE t OWNER TO numbers_two", "SET ROLE numbers_two")
+    denied, broken = "42501", "23514" if edition_name == "sql" else "42501"  # insufficient_privilege, check_violation
+    feed = "UPDATE inorder_internal.feed SET batch = {}"
+    gone = (
+        "INSERT INTO inorder_internal.gone_feed (name, owner, owner_name, batch, batch_origin) "
+        "SELECT name, owner, owner_name, {}, {} FROM inorder_internal.feed"
+    )
+    own = f"INSERT INTO inorder_internal.gone_feed VALUES ('x', 'numbers_two'::regrole, 'numbers_two', {2**53})"
+    for statement, refused in (
+        (feed.format(0), denied), (feed.format(2**53), broken), (gone.format(9, "batch_origin"), denied),
+        (gone.format("batch", "'x'"), denied), (own, broken),
+    ):  # fmt: skip
+        assert state(roles, statement) == refused, statement
+    if edition_name == "sql":
+        run(roles, gone.format("batch", "batch_origin"))  # what feed_drop() writes
+        forged = roles.execute(b"UPDATE inorder_internal.gone_feed SET batch = batch")
+        assert forged.rowcount == 1
+        assert state(roles, "UPDATE inorder_internal.gone_feed SET batch = 9") == denied
+    run(roles, "SELECT feed_drop('z', 'numbers_one')")
+    assert feed_of(roles, "numbers_one") == 2
+
+
+def test_a_forged_row_prevents_no_drop(roles: Connection, edition_name: str) -> None:
+    """By the owner of the table. In the SQL edition the owner of a feed may write a number for its name."""
+    assert feed_of(roles, "numbers_one") == 1
+    if edition_name == "sql":
+        run(roles, "INSERT INTO inorder_internal.gone_feed VALUES ('z', 'numbers_one'::regrole, 'numbers_one', 9)")
+    run(roles, "RESET ROLE", "SELECT feed_drop('z')", "ALTER TABLE t OWNER TO numbers_two", "SET ROLE numbers_two",
+        "SELECT feed_drop('z', 'numbers_one')")  # fmt: skip
+    number = feed_of(roles, "numbers_one")
+    assert number > RESTORED if edition_name == "sql" else number == 2
+
+
 @pytest.mark.parametrize("form", ["plain", "custom"])
 def test_dump_and_restore(cluster: Cluster, used: Connection, tmp_path: Path, form: str) -> None:
     """Batches that the other database has returned since are not known: the numbers go on above any of them."""
