@@ -495,7 +495,7 @@ def test_a_guest_can_put_nothing_into_the_state(attacked: Cluster) -> None:
                     "TABLE {}",
                     "INSERT INTO {} DEFAULT VALUES",
                     "DELETE FROM {}",
-                    "UPDATE {} SET relation = 0",
+                    f"UPDATE {{}} SET {'owner' if table == 'gone_feed' else 'relation'} = 0",
                 ):
                     check_state(guest, statement.format(f"inorder_internal.{table}"))
             for relation in ("v", "t"):
