@@ -330,10 +330,12 @@ class TwoStep(Plain):
             super().accept_key(table)
 
     def finished(self, table: str) -> bool:
-        """Whether there was an unfinished batch that the sink has."""
+        """Whether there was an unfinished batch that the sink has, or that another worker has been given meanwhile."""
         row = self.connection.execute(
-            "SELECT unfinished_batch FROM feeds WHERE name = %s", [self.feed(table)]
+            "SELECT unfinished_batch, batch_pid <> pg_backend_pid() FROM feeds WHERE name = %s", [self.feed(table)]
         ).fetchone()
+        if self.is_shared and row is not None and row[1]:
+            return True  # and may be about to finish
         if row is None or row[0] is None or row[0] != self.sink[table][0]:
             return False
         self.finish(table, self.sink[table][0])
