@@ -12,6 +12,27 @@ CREATE SCHEMA inorder_internal;
 COMMENT ON SCHEMA inorder_internal IS
 'State and internal functions of the extension inorder. Its contents may change in any version.';
 
+-- What the text of feed_rows_query calls, which its reader runs: in the schema of public functions others might create
+-- a function that matches better. Nobody but a superuser creates objects here, and there is no state to be locked.
+CREATE SCHEMA inorder_text;
+COMMENT ON SCHEMA inorder_text IS
+'What texts of queries of the extension inorder call.';
+
+-- Error unless a value is of the row type with this OID (pg_class.reltype).
+CREATE FUNCTION inorder_text.feed_is_table(row_of anyelement, row_type oid)
+RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF pg_typeof(row_of)::oid IS DISTINCT FROM row_type THEN
+        RAISE '% is not the table that this query was made for', pg_typeof(row_of)
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = 'The table, or its schema, was renamed, and another relation has its name.',
+              HINT = 'Have the query made again, in a new transaction.';
+    END IF;
+    RETURN true;
+END $$;
+
 -- The library may be older than this script: a session keeps the one that it has loaded.
 -- Error unless the library of this session is of the version of the extension, or later. The scripts of the extension
 -- call it first.

@@ -12,14 +12,11 @@
 CREATE FUNCTION inorder_internal.named(relation regclass)
 RETURNS text
 LANGUAGE sql STABLE
--- A null of the row type is constant: the planner drops a case that is false before it looks into it. The schema is not
--- asked of public_schema(): a function that another one calls is planned at each call of that. No column of a table can
--- have the name cmax: those in the bounds of a partition are not qualified.
-RETURN (SELECT format('%s AS e CROSS JOIN LATERAL %I.feed_is_table(CASE WHEN false THEN e.* END, '
-                      '%L::pg_catalog.oid) AS of_table(cmax)'::text, relation, n.nspname,
-                      (SELECT c.reltype FROM pg_class AS c WHERE c.oid = relation))
-        FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
-        WHERE p.oid = '@extschema@.xact_id(bigint)'::regprocedure::oid);
+-- A null of the row type is constant: the planner drops a case that is false before it looks into it. No column of a
+-- table can have the name cmax: those in the bounds of a partition are not qualified.
+RETURN format('%s AS e CROSS JOIN LATERAL inorder_text.feed_is_table(CASE WHEN false THEN e.* END, '
+              '%L::pg_catalog.oid) AS of_table(cmax)'::text, relation,
+              (SELECT c.reltype FROM pg_class AS c WHERE c.oid = relation));
 
 -- A condition that always holds, before others. A query that has it is an error if the column is not of this type:
 -- otherwise casts that others made could be evaluated before feed_is_table(), in a query around it.

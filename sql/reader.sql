@@ -140,24 +140,6 @@ Requires REPEATABLE READ or SERIALIZABLE. Lock the table and its partitions firs
 'MODE), so that the snapshot is no older than the locks. Errors: active_sql_transaction in READ COMMITTED, '
 'and those of feed_rows.';
 
-CREATE FUNCTION @extschema@.feed_is_table(row_of anyelement, row_type oid)
-RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF pg_typeof(row_of)::oid IS DISTINCT FROM row_type THEN
-        RAISE '% is not the table that this query was made for', pg_typeof(row_of)
-        USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'The table, or its schema, was renamed, and another relation has its name.',
-              HINT = 'Have the query made again, in a new transaction.';
-    END IF;
-    RETURN true;
-END $$;
-COMMENT ON FUNCTION @extschema@.feed_is_table(anyelement, oid) IS
-'Return true if a value is of the row type with the given OID (pg_class.reltype). The text that feed_rows_query '
-'returns calls it, so that it reads the table that was checked or nothing.
-Errors: object_not_in_prerequisite_state if the value is of another type.';
-
 CREATE FUNCTION @extschema@.feed_wait_after(
     relation regclass, from_position @extschema@.feed_position, timeout interval DEFAULT '1 second'
 )

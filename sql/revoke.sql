@@ -1,4 +1,4 @@
--- Nobody has privileges on the objects of the internal schema, except those that rights.sql grants.
+-- Nobody has privileges on the objects of the internal schemas, except those that rights.sql grants.
 
 -- Default privileges of the superuser who runs this script may have granted privileges on each object above.
 DO $$
@@ -8,7 +8,7 @@ BEGIN
     FOR object IN
         SELECT format('SCHEMA %I', n.nspname) AS named, a.grantee
         FROM pg_namespace AS n CROSS JOIN LATERAL aclexplode(n.nspacl) AS a
-        WHERE n.nspname = 'inorder_internal' AND a.grantee <> n.nspowner
+        WHERE n.nspname IN ('inorder_internal', 'inorder_text') AND a.grantee <> n.nspowner
         UNION ALL
         SELECT format('TABLE %s', c.oid::regclass), a.grantee
         FROM pg_class AS c CROSS JOIN LATERAL aclexplode(c.relacl) AS a

@@ -19,6 +19,10 @@ BEGIN
     END LOOP;
 END $$;
 
+-- A function is executable by PUBLIC, unless default privileges are others.
+GRANT USAGE ON SCHEMA inorder_text TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_text.feed_is_table(anyelement, oid) TO PUBLIC;
+
 -- Called by the public functions and the view: these functions read the catalog, and return nothing that it does not
 -- show.
 GRANT EXECUTE ON FUNCTION inorder_internal.time_steps(timestamptz, timestamptz, interval) TO PUBLIC;

@@ -142,10 +142,6 @@ BEGIN
     PERFORM inorder_internal.lock_tree(relation, 'ACCESS SHARE'), inorder_internal.prove_ground(t, caller);
     SELECT b.transactions, b.rows INTO transactions, rows_estimated FROM inorder_internal.backlog(t, from_position) AS b;
 END
----- feed_is_table: plpgsql keys
-BEGIN
-    RETURN inorder_internal.feed_is_table(row_of, row_type);
-END
 ---- feed_rows_query: plpgsql keys
 DECLARE
     found record;

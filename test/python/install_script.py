@@ -12,6 +12,7 @@ from pglast.parser import ParseError, parse_sql, scan
 
 PUBLIC = "_extschema_"
 INTERNAL = "inorder_internal"
+TEXT = "inorder_text"
 
 # What comes before a statement and is counted to it by the parser.
 BLANK = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)*", re.S)

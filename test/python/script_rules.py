@@ -17,6 +17,7 @@ from pgspot.visitors import SQLVisitor  # type: ignore[import-untyped]
 from install_script import (
     INTERNAL,
     PUBLIC,
+    TEXT,
     Statement,
     as_parsed,
     commented_by,
@@ -36,7 +37,7 @@ from install_script import (
 LONGEST_LINE = 120
 LONGEST_BODY = 40
 PATH = ["pg_catalog", "pg_temp"]
-SCHEMAS = {PUBLIC, INTERNAL, "pg_catalog"}
+SCHEMAS = {PUBLIC, INTERNAL, TEXT, "pg_catalog"}
 QUOTED_KEYWORDS = RESERVED_KEYWORDS | COL_NAME_KEYWORDS | TYPE_FUNC_NAME_KEYWORDS
 NO_QUOTES = re.compile(r"[a-z_][a-z0-9_$]*")
 NAME_MADE = re.compile(r"(operator class|operator family|\w+) (?:(\w+)\.)?([^(\s]+)")
@@ -102,7 +103,7 @@ def commented(script: str) -> Found:
     comments = {commented_by(piece.node) for piece in everything if isinstance(piece.node, ast.CommentStmt)}
     for piece in everything:
         made = made_by(piece.node)
-        if made and made not in comments and not made.startswith(f"function {INTERNAL}."):
+        if made and made not in comments and not made.startswith((f"function {INTERNAL}.", f"function {TEXT}.")):
             yield piece.line, made, "no comment"
 
 
@@ -118,7 +119,7 @@ def made_in(script: str) -> Iterator[tuple[int, str, str, str, str]]:
 def in_our_schemas(script: str) -> Found:
     """Everything is made where it says, not in the first schema of a path."""
     for line, made, _, schema, _ in made_in(script):
-        if schema not in {PUBLIC, INTERNAL}:
+        if schema not in {PUBLIC, INTERNAL, TEXT}:
             yield line, made, "is made neither in @extschema@ nor in inorder_internal"
 
 

@@ -19,8 +19,8 @@ C_FILES = sorted((ROOT / "src").glob("*.[ch]"))
 PYTHON_FILES = sorted((ROOT / "inorder").rglob("*.py"))
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 TESTS = sorted((ROOT / "test" / "python").rglob("*.py"))
-PUBLIC, INTERNAL = "@extschema@", "inorder_internal"
-SQL_FUNCTION = re.compile(rf"^ *CREATE FUNCTION ({PUBLIC}|{INTERNAL})\.(\w+)\(", re.M)
+PUBLIC, INTERNAL, TEXT = "@extschema@", "inorder_internal", "inorder_text"
+SQL_FUNCTION = re.compile(rf"^ *CREATE FUNCTION ({PUBLIC}|{INTERNAL}|{TEXT})\.(\w+)\(", re.M)
 SQL_COMMENT = re.compile(rf"COMMENT ON FUNCTION ({PUBLIC}|{INTERNAL})\.(\w+)\([^;]*?\) IS\s'([^']*)")
 
 

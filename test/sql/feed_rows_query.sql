@@ -67,9 +67,11 @@ ALTER TABLE app.p ATTACH PARTITION app.p2 FOR VALUES IN (2);
 SELECT feed_rows_query('app.p', :'batch');
 ROLLBACK;
 -- By this the text knows the table, whatever it is called.
+SET search_path = public, inorder_text, inorder_internal;
 SELECT feed_is_table(NULL::app.u, reltype), feed_is_table(ROW(NULL, NULL)::app.u, reltype), error_of(format('SELECT feed_is_table(%s, %s)', v, coalesce(r, 'NULL')))
 FROM pg_class, unnest('{NULL::app.b,1,ROW(1),NULL::int,NULL::app.u,NULL::app.u}'::text[], ARRAY[reltype, reltype, reltype, reltype, 0, NULL]::text[]) AS a(v, r)
 WHERE oid = 'app.u'::regclass;
+RESET search_path;
 -- Columns of types of which there is no array.
 SELECT format('CREATE TABLE app.n (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), %s)', string_agg(format('%1$I %1$I', typname), ', ')) AS made,
        'pg_node_tree' = ANY (array_agg(typname)) AS several FROM pg_type
