@@ -14,6 +14,8 @@ from inorder.install.target import Target
 Object = dict[str, object]
 SCRATCH = "inorder_verify"
 INTERNAL = "inorder_internal"
+# The schemas beside the public one, by the names that they have in the comparison.
+BESIDE = {f"{SCRATCH}_internal": INTERNAL, f"{SCRATCH}_text": "inorder_text"}
 # What of an object is compared, and how a difference of it is called.
 PARTS = {"definition": "definition", "privileges": "privileges", "is_owned": "owner", "comment": "comment"}
 
@@ -30,10 +32,11 @@ def differences(target: Target, offer: Offer, installed: Installed) -> Found:
     """In the transaction that is open, and is to be rolled back."""
     if installed.edition == C and not offer.is_superuser:
         raise InputError(f"{installed} can be compared by a superuser only; no other role can have changed its objects")
-    here = inventory(target, [installed.schema, INTERNAL], installed.owner)
+    beside = [*BESIDE.items()][: 2 if installed.edition == C else 1]
+    here = inventory(target, [installed.schema, *(name for _, name in beside)], installed.owner)
     target.run(reference(target, installed))
     target.run("SET LOCAL search_path = pg_catalog, pg_temp")
-    names = [SCRATCH, f"{SCRATCH}_internal"]
+    names = [SCRATCH, *(name for name, _ in beside)]
     there = {
         renamed(name, installed): {key: renamed(one, installed) if isinstance(one, str) else one
                                    for key, one in found.items()}
@@ -52,11 +55,13 @@ def differences(target: Target, offer: Offer, installed: Installed) -> Found:
 
 def renamed(text: str, installed: Installed) -> str:
     """Text of the reference under the names of what is installed."""
-    return text.replace(f"{SCRATCH}_internal", INTERNAL).replace(SCRATCH, installed.quoted)
+    for scratch, name in BESIDE.items():
+        text = text.replace(scratch, name)
+    return text.replace(SCRATCH, installed.quoted)
 
 
 def inventory(target: Target, schemas: list[str], installer: str) -> dict[str, Object]:
-    """The objects of two schemas by kind and name."""
+    """The objects of some schemas by kind and name."""
     rows = target.rows("install_inventory", schemas=schemas, installer=installer)
     return {f"{row['kind']} {row['named']}": row for row in rows}
 
@@ -67,4 +72,6 @@ def reference(target: Target, installed: Installed) -> str:
         text = edition.c_script(target.sources, SCRATCH)
     else:
         text = edition.script(target.sources, SCRATCH)
-    return text.replace(INTERNAL, f"{SCRATCH}_internal")
+    for scratch, name in BESIDE.items():
+        text = text.replace(name, scratch)
+    return text

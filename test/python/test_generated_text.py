@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Where a text names what a type is by what stands in its place, but for an element of a null array: no condition
 # of a domain is evaluated; and what is ours.
 NAMED = re.compile(r"(::|COLLATE |OPERATOR\()%\d*\$?[sI](?!\[\]\)\[1\])")
-OURS = {"pg_catalog", "public", "inorder_internal"}
+OURS = {"pg_catalog", "public", "inorder_internal", "inorder_text"}
 # What calls a cast to json for each value of a type that is not the server's.
 TO_JSON = re.compile(r"(to|row_to|array_to)_jsonb?|jsonb?_((object_)?agg|build_(object|array))")
 COLUMNS = {"a b", "c", "d", "j", "r", "m", "t", "n", "cc"}
