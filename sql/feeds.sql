@@ -32,7 +32,7 @@ BEGIN ATOMIC
     LEFT JOIN pg_class AS c ON c.oid = f.relation
     LEFT JOIN inorder_internal.feed_table AS t ON t.relation = c.oid
     CROSS JOIN LATERAL inorder_internal.unfinished(f.id) AS u
-    -- Whoever may read a table may create feeds on it with sets of any size: all who see them would wait until they are
+    -- Readers of a table may create feeds on it with sets of any size: all who see them would wait until they are
     -- read and decompressed, once for each mention.
     CROSS JOIN LATERAL (SELECT CASE WHEN pg_column_size(f.position) <= 262144 THEN f.position END AS position,
                                f.pending IS DISTINCT FROM NULL AS is_pending) AS p

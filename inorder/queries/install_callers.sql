@@ -1,4 +1,4 @@
--- Functions of the user's whose text calls public functions of inorder, of which no dependency tells; and whether something
+-- Functions of the user's whose text calls public functions of inorder, without a dependency; and whether something
 -- else of the user's depends on them, such as a trigger.
 WITH ours AS (
     SELECT p.oid, p.proname, p.pronamespace FROM pg_proc AS p
