@@ -31,6 +31,10 @@ SQL_SOURCES = \
     query.sql \
     order.sql \
     next_batch.sql \
+    ports.sql \
+    next.sql \
+    piece.sql \
+    take.sql \
     feed.sql \
     workers.sql \
     shares.sql \
@@ -39,6 +43,7 @@ SQL_SOURCES = \
     split.sql \
     jsonb.sql \
     guard.sql \
+    enable.sql \
     notify.sql \
     restore.sql \
     prepare.sql \

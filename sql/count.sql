@@ -290,7 +290,7 @@ Owner only. Errors of feed_enable.';
 
 CREATE FUNCTION @extschema@.exact_count_stop(relation regclass)
 RETURNS void
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_stop(regclass) IS
 'Stop the exact count of a table and delete its stored number. The guard remains until feed_disable.
 Owner only. Errors: object_not_in_prerequisite_state (no count), insufficient_privilege.';

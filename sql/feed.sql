@@ -1,7 +1,7 @@
 -- Feeds: positions that the database keeps.
 --
--- The public functions are in src/feed.c. They find the feed and check the caller's privileges, take its lock, and then
--- read its state, which another reader may have changed before the lock was granted.
+-- The public functions find the feed and check the caller's privileges, take its lock, and then read its state, which
+-- another reader may have changed before the lock was granted: see take.sql.
 
 CREATE FUNCTION inorder_internal.role_name(id oid)
 RETURNS name
@@ -82,7 +82,7 @@ CREATE FUNCTION inorder_internal.is_poll_due(f inorder_internal.feed)
 RETURNS boolean
 LANGUAGE sql STABLE
 RETURN ((f).caught_up_at IS DISTINCT FROM (f).polled AND ((f).shared_by).shares IS NULL)
-    OR (f).position.partial IS NOT NULL
+    OR (f).position.partial IS NOT NULL OR cardinality((f).position.last_key) = 6
     OR coalesce((f).polled, (f).created) < clock_timestamp() - '1 minute'::interval;
 
 -- The state of a feed. If reads is true (or null, and no batch is unfinished), also the description of its table, which
@@ -340,8 +340,10 @@ CREATE FUNCTION inorder_internal.move_feed(
     feed bigint, past_batch @extschema@.feed_batch, asked timestamptz, is_all boolean
 )
 RETURNS void
-LANGUAGE sql VOLATILE
-BEGIN ATOMIC
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
     UPDATE inorder_internal.feed AS f
     SET position = inorder_internal.advance(f.position, past_batch), moved = clock_timestamp(),
         polled = coalesce(asked, f.polled), caught_up_at = CASE WHEN is_all THEN asked ELSE f.caught_up_at END,
@@ -350,13 +352,15 @@ BEGIN ATOMIC
         owner_name = CASE WHEN f.system = inorder_internal.server_system()
                           THEN coalesce(inorder_internal.role_name(f.owner), f.owner_name) ELSE f.owner_name END
     WHERE f.id = feed;
-END;
+END $$;
 
 -- Record a poll that found no rows; the batch, if not null, has none.
 CREATE FUNCTION inorder_internal.note_poll(feed bigint, past_batch @extschema@.feed_batch, asked timestamptz)
 RETURNS void
-LANGUAGE sql VOLATILE
-BEGIN ATOMIC
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
     -- The rest of a transaction that has no more rows is passed, so that the next poll does not look for them again.
     UPDATE inorder_internal.feed AS f
     SET position = CASE WHEN past_batch IS NULL THEN f.position
@@ -367,30 +371,37 @@ BEGIN ATOMIC
                                          WHERE b.feed = f.id AND b.is_open AND b.written_here)
                             THEN f.caught_up_at ELSE asked END
     WHERE f.id = feed;
-END;
+END $$;
 
 -- Store an unfinished batch under the next number, with the session that has it.
 CREATE FUNCTION inorder_internal.keep_pending(
     feed bigint, next_batch @extschema@.feed_batch, holder oid, holder_pid int, asked timestamptz, is_all boolean
 )
 RETURNS bigint
-LANGUAGE sql VOLATILE
-BEGIN ATOMIC
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    number bigint;
+BEGIN
     UPDATE inorder_internal.feed AS f
     SET batch = inorder_internal.next_number(f.batch, f.batch_origin), batch_origin = (next_batch).origin,
         pending = next_batch, holder = keep_pending.holder, holder_pid = keep_pending.holder_pid,
         polled = asked, caught_up_at = CASE WHEN is_all THEN asked ELSE f.caught_up_at END
     WHERE f.id = feed
-    RETURNING f.batch;
-END;
+    RETURNING f.batch INTO number;
+    RETURN number;
+END $$;
 
 CREATE FUNCTION inorder_internal.hand_over(feed bigint, holder oid, holder_pid int)
 RETURNS void
-LANGUAGE sql VOLATILE
-BEGIN ATOMIC
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
     UPDATE inorder_internal.feed AS f SET holder = hand_over.holder, holder_pid = hand_over.holder_pid
     WHERE f.id = feed;
-END;
+END $$;
 
 CREATE FUNCTION inorder_internal.say_held(feed_name text, batch bigint, holder_pid int)
 RETURNS void
@@ -615,7 +626,7 @@ CREATE FUNCTION @extschema@.feed_create(
     shares int DEFAULT NULL
 )
 RETURNS void
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_create(text, regclass, text, name, name, boolean, name, int) IS
 'Create a feed: a named position in an insert-only table, which feed_enable makes readable and guards. Start '
 '''beginning'' delivers existing rows too, ''now'' only rows of transactions that end later. A table may have any '
@@ -683,7 +694,7 @@ Requires the privilege to move the feed. Errors: undefined_object, insufficient_
 
 CREATE FUNCTION @extschema@.feed_seek(name text, transactions int8multirange, owner regrole DEFAULT NULL)
 RETURNS void
-AS 'MODULE_PATHNAME', 'feed_seek_to' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_seek(text, int8multirange, regrole) IS
 'Set the position of a feed to these transactions: they count as read, all others do not. Discards an unfinished '
 'batch. A restored feed can be read again afterwards.
@@ -693,7 +704,7 @@ Requires the privileges to move the feed and to read its table. Range: at most 1
 
 CREATE FUNCTION @extschema@.feed_seek(name text, start text, owner regrole DEFAULT NULL)
 RETURNS void
-AS 'MODULE_PATHNAME', 'feed_seek_start' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_seek(text, text, regrole) IS
 'Set the position of a feed: ''beginning'' (no transaction is read), ''now'' (all that have ended are read) or '
 '''here'' (unchanged; rows of partitions attached since count as read if their transactions do). Discards an '
@@ -747,7 +758,7 @@ The statement runs with the caller''s privileges and search_path. It must be a s
 
 CREATE FUNCTION @extschema@.feed_next_batch(name text, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL)
 RETURNS bigint
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_next_batch(text, int, regrole) IS
 'For a sink outside the database: return the number of the next batch, of at most max_rows rows, or null if there is '
 'nothing new. Then commit, read the batch by feed_batch_rows and, after the sink has stored it, call '

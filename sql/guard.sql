@@ -1,7 +1,7 @@
 -- The guard: makes a table readable, and keeps it insert-only.
 --
--- The public functions are in src/enable.c. They execute the statements generated here with the privileges of
--- their caller, who owns the table, and verify the result.
+-- The bodies of the public functions are in enable.sql. They have the statements generated here executed with the
+-- privileges of their caller, who owns the table, and verify the result.
 
 -- In the public schema, since triggers on users' tables, and dumps of these, refer to it.
 CREATE FUNCTION @extschema@.feed_guard()
@@ -221,7 +221,7 @@ END $$;
 
 CREATE FUNCTION @extschema@.feed_enable(relation regclass, key_column name DEFAULT NULL)
 RETURNS void
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_enable(regclass, name) IS
 'Make a table readable by feeds and exact counts: find its column with the transaction number (specify it if there '
 'are several) and its index, and create the guard. feed_create and exact_count_start call it if necessary. Call it '
@@ -236,7 +236,7 @@ Owner only. Takes SHARE ROW EXCLUSIVE until the end of the transaction, so it wa
 
 CREATE FUNCTION @extschema@.feed_disable(relation regclass)
 RETURNS void
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_disable(regclass) IS
 'Revert feed_enable: drop the guard, so that rows can be updated and deleted again, and the triggers of feed_notify.
 Owner only. Takes ACCESS EXCLUSIVE. Errors: dependent_objects_still_exist while the table has a feed or an exact '

@@ -1,13 +1,13 @@
 -- The contents of the next batch.
 --
--- src/next_batch.c calls these functions, and executes the queries they return with the reader's privileges:
+-- look() in next.sql calls these functions, and has the queries they return executed with the reader's privileges:
 --
 --   1. next_batch()    the transactions that have ended since the position: the batch without a limit of rows
 --   2. probe_query()   finds a violated condition, whose error complain() raises
---   3. cut_query()     finds the last row within the limit (after window_query(), if the index has no order)
+--   3. cut_query()     finds the last row within the limit (after stored_query(), if the index has no order)
 --   4. cut_batch()     the batch that ends there
 --
--- With an order column steps 3 and 4 are those of order.sql: first_rows_query() and cut_ordered().
+-- With an order column steps 3 and 4 are those of piece.sql: first_rows_query() and cut_ordered().
 
 CREATE FUNCTION inorder_internal.say_beyond(relation regclass)
 RETURNS void
@@ -266,8 +266,13 @@ DECLARE
     ended int8multirange := inorder_internal.ended_transactions(t.base);
     o inorder_internal.feed_order := inorder_internal.order_of(p.partial, p.last_key);
 BEGIN
-    PERFORM inorder_internal.check_reached(t, p);
-    PERFORM inorder_internal.check_remembers(t, p);
+    IF upper(p.transactions) > inorder_internal.next_transaction(t.base) OR p.last_key IS NOT NULL THEN
+        PERFORM inorder_internal.check_reached(t, p);
+    END IF;
+    -- The members of this table are none of another one.
+    IF p.members IS DISTINCT FROM members THEN
+        PERFORM inorder_internal.check_remembers(t, p);
+    END IF;
     batch.origin := inorder_internal.server_origin();
     batch.transactions := CASE WHEN inorder_internal.in_set(o) THEN o.frozen
                                ELSE inorder_internal.minus(ended, p.transactions) END;
@@ -278,7 +283,7 @@ BEGIN
         batch := NULL;
         RETURN;
     END IF;
-    IF p.partial IS NOT NULL THEN
+    IF p.partial IS NOT NULL AND p.members IS DISTINCT FROM members THEN
         PERFORM inorder_internal.check_order(t, p.members, p.partial);
     END IF;
     batch.cut_after := inorder_internal.order_key(
@@ -303,18 +308,6 @@ CREATE FUNCTION inorder_internal.window_numbers(b @extschema@.feed_batch)
 RETURNS int8multirange
 LANGUAGE sql IMMUTABLE
 RETURN inorder_internal.minus((b).transactions, inorder_internal.one((b).resumed));
-
--- The query for the number of rows of the given number of smallest transactions of a batch.
-CREATE FUNCTION inorder_internal.window_query(
-    t inorder_internal.feed_table, b @extschema@.feed_batch, amount bigint, max_rows int
-)
-RETURNS text
-LANGUAGE sql STABLE
--- Counting stops at four times the limit: the exact number above that is not needed.
-RETURN format('SELECT pg_catalog.count(*) FROM (SELECT %s LIMIT %s) AS e',
-              inorder_internal.from_ranges(t, inorder_internal.whole_table(t),
-                  inorder_internal.smallest(inorder_internal.window_numbers(b), amount), ''),
-              max_rows * 4::bigint);
 
 -- A batch reduced to the given number of smallest whole transactions.
 CREATE FUNCTION inorder_internal.in_window(b @extschema@.feed_batch, amount bigint)

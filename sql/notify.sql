@@ -1,7 +1,7 @@
 -- Notifications: a trigger that notifies listeners of new rows, once per statement.
 --
--- The public functions are in src/enable.c, the trigger is in src/notify.c. Like the guard, the statements generated
--- here are executed with the privileges of the caller, who owns the table, and the result is verified.
+-- The bodies of the public functions are in enable.sql, the trigger is in src/notify.c. Like the guard, the statements
+-- generated here are executed with the privileges of the caller, who owns the table, and the result is verified.
 
 -- In the public schema, since triggers on users' tables, and dumps of these, refer to it.
 CREATE FUNCTION @extschema@.feed_notify_trigger()
@@ -108,7 +108,7 @@ END $$;
 
 CREATE FUNCTION @extschema@.feed_notify(relation regclass, channel text DEFAULT NULL)
 RETURNS void
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_notify(regclass, text) IS
 'Let each transaction that inserts into a table notify a channel when it commits, once, without a payload: by a '
 'trigger AFTER INSERT FOR EACH STATEMENT on the table and each partition. For low rates: such commits are serialized '
@@ -122,7 +122,7 @@ Owner only, for tables that are enabled. Takes SHARE ROW EXCLUSIVE until the end
 
 CREATE FUNCTION @extschema@.feed_unnotify(relation regclass)
 RETURNS void
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_unnotify(regclass) IS
 'Revert feed_notify: drop its triggers on the table and its partitions, if any. feed_disable does so, too.
 Owner only. Takes ACCESS EXCLUSIVE until the end of the transaction. Errors: undefined_table, insufficient_privilege.';

@@ -285,7 +285,7 @@ CREATE FUNCTION inorder_internal.exhausted_query(
 )
 RETURNS text
 LANGUAGE sql STABLE
-RETURN format('SELECT 1 FROM %2$se.%1$I OPERATOR(pg_catalog.>=) %3$L::pg_catalog.int8 '
+RETURN format('SELECT 1::pg_catalog.int8 FROM %2$se.%1$I OPERATOR(pg_catalog.>=) %3$L::pg_catalog.int8 '
               'AND e.%1$I OPERATOR(pg_catalog.<=) %4$L::pg_catalog.int8 ORDER BY e.%1$I OFFSET %5$s LIMIT 1',
               order_column, inorder_internal.whole_table(t), walked_from, up_to, budget - 1);
 

@@ -11,12 +11,15 @@
 -- A table as the source of a query, which is an error if its name leads to another relation.
 CREATE FUNCTION inorder_internal.named(relation regclass)
 RETURNS text
-LANGUAGE sql STABLE
--- A null of the row type is constant: the planner drops a case that is false before it looks into it. No column of a
--- table can have the name cmax: those in the bounds of a partition are not qualified.
-RETURN format('%s AS e CROSS JOIN LATERAL inorder_text.feed_is_table(CASE WHEN false THEN e.* END, '
-              '%L::pg_catalog.oid) AS of_table(cmax)'::text, relation,
-              (SELECT c.reltype FROM pg_class AS c WHERE c.oid = relation));
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- A null of the row type is constant: the planner drops a case that is false before it looks into it. No column of
+    -- a table can have the name cmax: those in the bounds of a partition are not qualified.
+    RETURN format('%s AS e CROSS JOIN LATERAL inorder_text.feed_is_table(CASE WHEN false THEN e.* END, '
+                  '%L::pg_catalog.oid) AS of_table(cmax)', relation,
+                  (SELECT c.reltype FROM pg_class AS c WHERE c.oid = relation));
+END $$;
 
 -- A condition that always holds, before others. A query that has it is an error if the column is not of this type:
 -- otherwise casts that others made could be evaluated before feed_is_table(), in a query around it.
@@ -83,6 +86,10 @@ RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    -- Without a query, which takes ten times as long.
+    IF cardinality(columns) = 1 THEN
+        RETURN format('e.%I', columns[1]);
+    END IF;
     RETURN (SELECT string_agg(format('e.%I', c.name), ', ' ORDER BY c.place)
             FROM unnest(columns) WITH ORDINALITY AS c(name, place));
 END $$;
@@ -96,6 +103,9 @@ DECLARE
     literals text;
     amount bigint;
 BEGIN
+    IF t.is_uuid AND cardinality(key_values) = 1 AND t.order_columns = ARRAY[t.key_column] THEN
+        RETURN format('%L::pg_catalog.uuid', key_values[1]);
+    END IF;
     SELECT string_agg(format('%L::pg_catalog.%I', k.value, y.typname), ', ' ORDER BY k.place), count(*)
     INTO literals, amount
     FROM ROWS FROM (unnest(t.order_columns), unnest(key_values)) WITH ORDINALITY AS k(name, value, place)

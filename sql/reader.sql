@@ -1,4 +1,4 @@
--- Positions kept by the reader, without state in the database. The public functions are in src/reader.c.
+-- Positions kept by the reader, without state in the database. Rows are returned by src/reader.c.
 
 CREATE FUNCTION inorder_internal.start_position(t inorder_internal.feed_table, start text, order_column name)
 RETURNS @extschema@.feed_position
@@ -86,11 +86,116 @@ BEGIN
     PERFORM inorder_internal.check_origin(b.origin);
 END $$;
 
+-- A position to begin with, in the order of a column if one is given.
+CREATE FUNCTION inorder_internal.first_position(
+    caller oid, t inorder_internal.feed_table, start text, order_column name
+)
+RETURNS @extschema@.feed_position
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF order_column IS NOT NULL THEN
+        PERFORM inorder_internal.type_of_column(t.relation, order_column),
+                inorder_internal.prove_order_column(t, order_column, caller);
+    END IF;
+    RETURN inorder_internal.start_position(t, start, order_column);
+END $$;
+
+---------------------------------------------------------------------------
+-- Bodies of public functions, which run as the owner of the state (src/as_owner.c), or in the SQL edition as the caller
+---------------------------------------------------------------------------
+
+-- The description of a table that the caller may read, which is then locked and proved.
+CREATE FUNCTION inorder_internal.open_table(caller oid, relation regclass)
+RETURNS inorder_internal.feed_table
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    t inorder_internal.feed_table;
+BEGIN
+    PERFORM inorder_internal.check_reader(caller, relation), inorder_internal.lock_readable(relation, caller);
+    t := inorder_internal.table_of(relation);
+    PERFORM inorder_internal.lock_ground(t, caller), inorder_internal.proved_members(t, caller);
+    RETURN t;
+END $$;
+
+CREATE FUNCTION inorder_internal.feed_start(caller oid, relation regclass, start text, order_column name)
+RETURNS @extschema@.feed_position
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    origin text := inorder_internal.server_origin();
+    t inorder_internal.feed_table := inorder_internal.open_table(caller, relation);
+    p inorder_internal.taken.at_position%TYPE := inorder_internal.first_position(caller, t, start, order_column);
+BEGIN
+    PERFORM inorder_internal.make_durable(false), inorder_internal.expect_origin(origin);
+    RETURN p;
+END $$;
+
+CREATE FUNCTION inorder_internal.feed_batch_after(
+    caller oid, relation regclass, from_position @extschema@.feed_position, max_rows int, whole_transactions boolean
+)
+RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    origin text := inorder_internal.server_origin();
+    t inorder_internal.feed_table;
+    n inorder_internal.next_found;
+BEGIN
+    PERFORM inorder_internal.check_reader(caller, relation), inorder_internal.check_position(from_position),
+            inorder_internal.lock_readable(relation, caller);
+    t := inorder_internal.table_of(relation);
+    n := inorder_internal.find_next(t, from_position, max_rows, coalesce(whole_transactions, false), false, caller);
+    -- What is left of a set comes first, since a batch is of one set.
+    IF (n.rest).transactions IS NOT NULL THEN
+        n.batch := n.rest;
+    ELSIF NOT n.has_rows AND ((n.batch).transactions IS NULL OR NOT inorder_internal.passes_empty_batches()) THEN
+        RETURN inorder_internal.no_batch(from_position);
+    END IF;
+    PERFORM inorder_internal.check_members(t, n.members), inorder_internal.make_durable(false),
+            inorder_internal.expect_origin(origin);
+    RETURN n.batch;
+END $$;
+
+-- Whether there are rows after a position.
+CREATE FUNCTION inorder_internal.has_rows_after(
+    caller oid, relation regclass, from_position @extschema@.feed_position
+)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    t inorder_internal.feed_table;
+    n inorder_internal.next_found;
+BEGIN
+    PERFORM inorder_internal.check_reader(caller, relation), inorder_internal.check_position(from_position),
+            inorder_internal.lock_readable(relation, caller);
+    t := inorder_internal.table_of(relation);
+    n := inorder_internal.find_next(t, from_position, NULL, false, false, caller);
+    IF n.has_rows THEN
+        PERFORM inorder_internal.check_members(t, n.members);
+    END IF;
+    RETURN n.has_rows;
+END $$;
+
+CREATE FUNCTION inorder_internal.feed_backlog(
+    caller oid, relation regclass, from_position @extschema@.feed_position,
+    OUT transactions bigint, OUT rows_estimated bigint
+)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.check_reader(caller, relation), inorder_internal.check_position(from_position);
+    SELECT b.transactions, b.rows INTO transactions, rows_estimated
+    FROM inorder_internal.backlog(inorder_internal.open_table(caller, relation), from_position) AS b;
+END $$;
+
 CREATE FUNCTION @extschema@.feed_start(
     relation regclass, start text DEFAULT 'beginning', order_column name DEFAULT NULL
 )
 RETURNS @extschema@.feed_position
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_start(regclass, text, name) IS
 'Return the initial position of a reader that keeps it itself: at ''beginning'' no transaction is read, at ''now'' '
 'every transaction that has ended. With order_column the batches that follow are in the order of that column: see '
@@ -105,7 +210,7 @@ CREATE FUNCTION @extschema@.feed_batch_after(
     whole_transactions boolean DEFAULT false
 )
 RETURNS @extschema@.feed_batch
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_batch_after(regclass, @extschema@.feed_position, int, boolean) IS
 'Return the batch that follows a position kept by the reader, of at most max_rows rows (all if null). Read it by '
 'feed_rows, then continue with feed_advance(position, batch). It may have no rows. Flushes the WAL first, so that a '
@@ -155,7 +260,7 @@ CREATE FUNCTION @extschema@.feed_backlog(
     relation regclass, from_position @extschema@.feed_position,
     OUT transactions bigint, OUT rows_estimated bigint
 )
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_backlog(regclass, @extschema@.feed_position) IS
 'Return what follows a position kept by the reader: the number of transactions of any table that have ended since, and '
 'an estimate of their rows from statistics: 0 if the btree index shows that there are none, null with more than 1,000 '

@@ -1,4 +1,5 @@
--- After a restore: functions that adapt a table and its feeds to another cluster. feed_rebase() is in src/enable.c.
+-- After a restore: functions that adapt a table and its feeds to another cluster. The body of feed_rebase() is in
+-- enable.sql.
 
 -- How a restored table is read, and the query for its highest number; no query if numbers were recomputed.
 CREATE FUNCTION inorder_internal.describe_restored(relation regclass, beyond bigint,
@@ -140,7 +141,7 @@ END;
 
 CREATE FUNCTION @extschema@.feed_rebase(relation regclass, beyond bigint DEFAULT 0)
 RETURNS bigint
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_rebase(regclass, bigint) IS
 'Accept a table that was restored from a dump, with its feeds. Until then the table cannot be read, and its guard '
 'refuses new rows. If transaction ids are lower than before, raises the base in the column default and the guard, so '

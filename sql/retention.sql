@@ -44,9 +44,33 @@ BEGIN
             FROM unnest(inorder_internal.leaves(t.relation)) AS part WHERE part <> t.relation);
 END $$;
 
+-- A table of which nothing is passed that is not seen: there must be no newer rows or feeds.
+CREATE FUNCTION inorder_internal.open_latest(caller oid, relation regclass, function text)
+RETURNS inorder_internal.feed_table
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.require_read_committed(
+        function, 'Rows and feeds that came since this transaction began would not be seen.');
+    IF pg_is_in_recovery() THEN
+        RAISE '% needs the primary', function USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = 'Rows and feeds that have not come to this standby would not be seen.';
+    END IF;
+    RETURN inorder_internal.open_table(caller, relation);
+END $$;
+
+-- The body of a public function.
+CREATE FUNCTION inorder_internal.feed_passed(caller oid, relation regclass)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN inorder_internal.passed(inorder_internal.open_latest(caller, relation, 'feed_passed'));
+END $$;
+
 CREATE FUNCTION @extschema@.feed_passed(relation regclass)
 RETURNS bigint
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_passed(regclass) IS
 'The transaction number below which all feeds of a table have read everything: all rows with a lower number (see '
 'uuid_xact_floor) were delivered and finished. Without feeds, the number below which all transactions have ended. Does '

@@ -312,22 +312,26 @@ END $$;
 
 CREATE FUNCTION inorder_internal.note_turn(feed bigint, number bigint, worker text)
 RETURNS void
-LANGUAGE sql VOLATILE
-BEGIN ATOMIC
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
     INSERT INTO inorder_internal.share_worker AS w (feed, share, relation, worker, turn)
     SELECT b.feed, b.share, b.relation, note_turn.worker,
            1 + coalesce((SELECT max(o.turn) FROM inorder_internal.share_worker AS o WHERE o.feed = b.feed), 0::bigint)
     FROM inorder_internal.worker_batch AS b
     WHERE b.feed = note_turn.feed AND b.number = note_turn.number AND b.share IS NOT NULL
     ON CONFLICT (feed, share) DO UPDATE SET worker = excluded.worker, turn = excluded.turn;
-END;
+END $$;
 
 -- Note that workers have been given all rows that were committed, unless batches wait for one.
 CREATE FUNCTION inorder_internal.note_caught_up(feed bigint, asked timestamptz)
 RETURNS void
-LANGUAGE sql VOLATILE
-BEGIN ATOMIC
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
     UPDATE inorder_internal.feed AS f SET caught_up_at = asked
     WHERE f.id = feed AND NOT EXISTS (SELECT FROM inorder_internal.worker_batch AS b
                                       WHERE b.feed = note_caught_up.feed AND b.is_open AND b.written_here);
-END;
+END $$;

@@ -79,14 +79,15 @@ CREATE FUNCTION inorder_internal.keep_batch(
     feed bigint, number bigint, relation inorder_internal.table_ref, batch @extschema@.feed_batch
 )
 RETURNS void
-LANGUAGE sql VOLATILE
-BEGIN ATOMIC
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
     -- Only a row that the extension did not write can have this number.
     DELETE FROM inorder_internal.worker_batch AS b
     WHERE b.feed = keep_batch.feed AND b.number = keep_batch.number AND b.written_here IS NOT TRUE;
     INSERT INTO inorder_internal.worker_batch (feed, number, relation, batch, lease_end)
     VALUES (keep_batch.feed, keep_batch.number, keep_batch.relation, keep_batch.batch, clock_timestamp());
-END;
+END $$;
 
 -- Move a feed over a batch, and store it for a worker. Its number.
 CREATE FUNCTION inorder_internal.add_batch(
@@ -176,16 +177,18 @@ CREATE FUNCTION inorder_internal.give_batch(
     feed bigint, worker text, lease interval, max_tries int, holder oid, holder_pid int, number bigint
 )
 RETURNS TABLE (batch bigint, token bigint, tries int, lease_end timestamptz)
-LANGUAGE sql VOLATILE
-BEGIN ATOMIC
-    UPDATE inorder_internal.worker_batch AS w
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY UPDATE inorder_internal.worker_batch AS w
     SET worker = give_batch.worker, holder = give_batch.holder, holder_pid = give_batch.holder_pid,
         -- 60 random bits.
         token = concat('x'::text, right(replace(gen_random_uuid()::text, '-'::text, ''::text), 15))::bit(60)::bigint,
         tries = w.tries + 1, max_tries = give_batch.max_tries, lease_end = clock_timestamp() + lease
     WHERE w.feed = give_batch.feed AND w.number = give_batch.number
     RETURNING w.number, w.token, w.tries, w.lease_end;
-END;
+END $$;
 
 -- Give an unfinished batch to a worker, which is one that it has or that is free; no row if there is none. Sets aside
 -- those that were tried too often.
@@ -238,12 +241,14 @@ RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    DELETE FROM inorder_internal.worker_batch AS b
+    PERFORM FROM inorder_internal.worker_batch AS b
     WHERE b.feed = finish_batch.feed AND b.number = finish_batch.batch AND b.token = finish_batch.token
-      AND b.written_here;
+      AND b.written_here
+    FOR UPDATE;
     IF NOT FOUND THEN
         PERFORM inorder_internal.say_lost(feed_name, feed, batch);
     END IF;
+    DELETE FROM inorder_internal.worker_batch AS b WHERE b.feed = finish_batch.feed AND b.number = finish_batch.batch;
 END $$;
 
 CREATE FUNCTION inorder_internal.fail_batch(
@@ -362,7 +367,7 @@ CREATE FUNCTION @extschema@.feed_take_batch(
     name text, worker text, max_rows int DEFAULT NULL, lease interval DEFAULT '5 minutes', max_tries int DEFAULT 5,
     owner regrole DEFAULT NULL, OUT batch bigint, OUT token bigint, OUT tries int, OUT lease_end timestamptz
 )
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_take_batch(text, text, int, interval, int, regrole) IS
 'For several workers of one feed at once: give a worker a batch of its own, of at most max_rows rows (all if null). '
 'Returns its number, the token with which this worker finishes it, how often it was given to a worker, and the end of '
@@ -386,7 +391,7 @@ CREATE FUNCTION @extschema@.feed_renew_batch(
     name text, batch bigint, token bigint, lease interval DEFAULT '5 minutes', owner regrole DEFAULT NULL
 )
 RETURNS timestamptz
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_renew_batch(text, bigint, bigint, interval, regrole) IS
 'Let the lease of a worker''s batch end this long from now, and return when that is. Possible after its end, too, '
 'until another worker has the batch.

@@ -18,7 +18,6 @@
 PG_FUNCTION_INFO_V1(exact_count);
 PG_FUNCTION_INFO_V1(exact_count_fold);
 PG_FUNCTION_INFO_V1(exact_count_start);
-PG_FUNCTION_INFO_V1(exact_count_stop);
 
 static StateCall counted = {
 	"SELECT s.t, (s.t).ordered FROM (SELECT inorder_internal.count_of_table($1, $2) AS t OFFSET 0) AS s"
@@ -35,7 +34,18 @@ static StateCall steps = {
 static StateCall keep_part = {"SELECT inorder_internal.keep_part($1, ($2)[$3], $4)"};
 static StateCall forget_parts = {"SELECT inorder_internal.forget_parts($1)"};
 static StateCall start = {"SELECT inorder_internal.start_count($1)"};
-static StateCall stop = {"SELECT inorder_internal.stop_count($1, $2)"};
+static StateCall ensure_enabled = {"SELECT inorder_internal.ensure_enabled($1, $2, $3)"};
+static StateCall check_owner = {"SELECT inorder_internal.check_owner($1, $2)"};
+
+/* A table that the caller owns */
+static Oid
+owned_argument(FunctionCallInfo fcinfo, int number)
+{
+	Value		nothing;
+
+	state_call(&check_owner, 2, (Value[]) {caller_value(), argument_value(fcinfo, number, REGCLASSOID)}, 1, &nothing);
+	return PG_GETARG_OID(number);
+}
 
 static Table
 open_counted(Oid relation)
@@ -169,18 +179,7 @@ exact_count_start(PG_FUNCTION_ARGS)
 	Oid			relation = owned_argument(fcinfo, 0);
 	Value		nothing;
 
-	ensure_enabled(relation, argument_value(fcinfo, 1, NAMEOID));
+	state_call(&ensure_enabled, 3, (Value[]) {caller_value(), relation_value(relation), argument_value(fcinfo, 1, NAMEOID)}, 1, &nothing);
 	state_call(&start, 1, (Value[]) {relation_value(relation)}, 1, &nothing);
 	PG_RETURN_INT64(take_turn(relation));
-}
-
-/* exact_count_stop(relation regclass) */
-Datum
-exact_count_stop(PG_FUNCTION_ARGS)
-{
-	Oid			relation = owned_argument(fcinfo, 0);
-	Value		nothing;
-
-	state_call(&stop, 2, (Value[]) {relation_value(relation), caller_value()}, 1, &nothing);
-	PG_RETURN_VOID();
 }

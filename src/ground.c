@@ -23,6 +23,7 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type_d.h"
 #include "executor/executor.h"
+#include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
@@ -40,6 +41,12 @@
 #include "guard.h"
 #include "parts.h"
 #include "rights.h"
+
+PG_FUNCTION_INFO_V1(lock_ground);
+PG_FUNCTION_INFO_V1(proved_members);
+PG_FUNCTION_INFO_V1(check_seen_files);
+PG_FUNCTION_INFO_V1(check_members);
+PG_FUNCTION_INFO_V1(lock_readable_table);
 
 static StateCall check_table = {"SELECT inorder_internal.check_table($1, $2)"};
 static StateCall facts = {
@@ -174,6 +181,40 @@ field(HeapTupleHeader row, const char *name)
 	return value;
 }
 
+/* Whose read it is */
+static Oid
+reader_of(const Table *table)
+{
+	return OidIsValid(table->reader) ? table->reader : GetUserId();
+}
+
+static Value
+reader_value(const Table *table)
+{
+	return value_of(ObjectIdGetDatum(reader_of(table)), OIDOID);
+}
+
+/* The table that a function of the owner's is given a description of, and the role for which it is read, if any */
+Table
+described_table(FunctionCallInfo fcinfo, int reader)
+{
+	HeapTupleHeader row;
+	Oid			relation;
+
+	for (int i = 0; i < PG_NARGS(); i++)
+		if (PG_ARGISNULL(i))
+			elog(ERROR, "argument %d of an internal function is null", i + 1);
+	row = PG_GETARG_HEAPTUPLEHEADER(0);
+	relation = DatumGetObjectId(field(row, "relation"));
+	return (Table) {
+		.oid = relation,
+		.reader = reader < 0 ? InvalidOid : PG_GETARG_OID(reader),
+		.ordered = DatumGetBool(field(row, "ordered")),
+		.description = value_of(PointerGetDatum(row), HeapTupleHeaderGetTypeId(row)),
+		.ground = find_ground(relation)
+	};
+}
+
 static Reading
 reading_of(const Table *table)
 {
@@ -257,7 +298,7 @@ static Ground
 build(const Table *table)
 {
 	Ground		ground = {.relation = table->oid, .reading = reading_of(table)};
-	Value		arguments[2] = {table->description, caller_value()};
+	Value		arguments[2] = {table->description, reader_value(table)};
 	Value		nothing;
 	List	   *tree;
 	Facts		known;
@@ -413,15 +454,74 @@ prove_ground(Table *table)
 	Value		nothing;
 	Ground	   *ground = proved(table);
 
-	if (hidden_from(GetUserId(), table->oid))
-		state_call(&check_table, 2, (Value[]) {table->description, caller_value()}, 1, &nothing);
+	if (hidden_from(reader_of(table), table->oid))
+		state_call(&check_table, 2, (Value[]) {table->description, reader_value(table)}, 1, &nothing);
 	table->members = ground->members;
 	table->members.value = datumCopy(ground->members.value, false, -1);
 	table->ground = ground;
-	table->parts = palloc(sizeof(Parts));
-	*table->parts = (Parts) {null_of(INT8MULTIRANGEOID), null_of(TEXTOID)};
+	forget_parts_of(ground);
 	if (IsolationUsesXactSnapshot())
 		check_files(ground, GetTransactionSnapshot());
+}
+
+/* What was proved in this call, by an internal function */
+void
+stand_on(Table *table, Value members)
+{
+	table->ground = find_ground(table->oid);
+	table->members = members;
+}
+
+/* lock_ground(t feed_table, caller oid) */
+Datum
+lock_ground(PG_FUNCTION_ARGS)
+{
+	Table		table = described_table(fcinfo, 1);
+
+	prove_ground(&table);
+	PG_RETURN_VOID();
+}
+
+/* proved_members(t feed_table, caller oid) -> feed_member[] */
+Datum
+proved_members(PG_FUNCTION_ARGS)
+{
+	Table		table = described_table(fcinfo, 1);
+
+	prove_ground(&table);
+	check_partitions(table.ground, GetActiveSnapshot());
+	PG_RETURN_DATUM(table.members.value);
+}
+
+/* check_members(t feed_table, known feed_member[]) */
+Datum
+check_members(PG_FUNCTION_ARGS)
+{
+	Table		table = described_table(fcinfo, -1);
+
+	stand_on(&table, argument_value(fcinfo, 1, InvalidOid));
+	check_ground(&table);
+	PG_RETURN_VOID();
+}
+
+/* lock_readable(relation oid, caller oid) -> boolean */
+Datum
+lock_readable_table(PG_FUNCTION_ARGS)
+{
+	Oid			relation = PG_GETARG_OID(0);
+
+	if (!role_may_read(PG_GETARG_OID(1), relation))
+		PG_RETURN_BOOL(false);
+	LockRelationOid(relation, AccessShareLock);
+	PG_RETURN_BOOL(true);
+}
+
+/* check_files(relation regclass) */
+Datum
+check_seen_files(PG_FUNCTION_ARGS)
+{
+	check_partitions(find_ground(PG_GETARG_OID(0)), GetActiveSnapshot());
+	PG_RETURN_VOID();
 }
 
 /*
@@ -431,6 +531,8 @@ prove_ground(Table *table)
 void
 check_ground(const Table *table)
 {
+	if (table->ground == NULL)
+		return;					/* nothing was read */
 	AcceptInvalidationMessages();
 	if (find_ground(table->oid)->stands)
 		return;

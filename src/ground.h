@@ -36,6 +36,14 @@ typedef struct Leaf
 	Oid			index;			/* one that begins with the number */
 } Leaf;
 
+/* What one call knows of the partitions that have rows of some transactions (parts.c) */
+typedef struct Parts
+{
+	MemoryContext memory;		/* null while nothing is known */
+	Datum		numbers;		/* int8multirange: the transactions */
+	char	   *condition;		/* what their rows satisfy; null if all partitions are to be read */
+} Parts;
+
 /* A table with its partitions, as it was proved */
 typedef struct Ground
 {
@@ -53,10 +61,13 @@ typedef struct Ground
 	AttrNumber	order_column;	/* by which rows were proved to have an order; 0 for none */
 	Oid			order_sequence; /* from which it is drawn, if any */
 	AttrNumber	share_column;	/* by which rows were proved to be in shares; 0 for none */
+	Parts		parts;
 } Ground;
 
 extern bool lock_readable(Oid relation);
+extern Table described_table(FunctionCallInfo fcinfo, int reader);
 extern void prove_ground(Table *table);
+extern void stand_on(Table *table, Value members);
 extern void check_ground(const Table *table);
 extern bool in_tree(const Ground *ground, Oid relation);
 extern char *relation_name(Oid relation);

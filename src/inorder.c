@@ -34,13 +34,12 @@
  *	  parts.c		queries over those partitions only that have rows
  *	  probe.c		whether a table has rows of some numbers, by its indexes
  *	  column.c		a column that a feed depends on, besides that of the number
- *	  order.c		delivery in the order of a column
- *	  next_batch.c	what follows a position in a table
+ *	  order.c		whether rows have an order by a column
+ *	  batch.c		rows of batches that were made before
  *	  caller.c		who takes the rows of feed_read, and whether all of them
  *	  feed.c		feeds whose position the database keeps
  *	  reader.c		feeds whose position the reader keeps
- *	  workers.c		batches of workers, of which a feed may have several at once
- *	  shares.c		how workers divide a feed by a column
+ *	  shares.c		whether rows are in shares by a column
  *	  split.c		batches for readers in parallel
  *	  sample.c		how the rows of a table are distributed over transactions
  *	  wait.c		waiting for rows that others commit

@@ -21,6 +21,7 @@
 
 PG_FUNCTION_INFO_V1(server_origin);
 PG_FUNCTION_INFO_V1(server_system);
+PG_FUNCTION_INFO_V1(expect_same_origin);
 
 Origin
 origin_here(void)
@@ -60,6 +61,16 @@ server_origin(PG_FUNCTION_ARGS)
 	Origin		here = origin_here();
 
 	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%llu/%u", (unsigned long long) here.system, here.timeline)));
+}
+
+/* expect_origin(origin text) */
+Datum
+expect_same_origin(PG_FUNCTION_ARGS)
+{
+	const char *origin = text_to_cstring(PG_GETARG_TEXT_PP(0));
+
+	expect_origin((Origin) {.system = GetSystemIdentifier(), .timeline = (TimeLineID) strtoul(strchr(origin, '/') + 1, NULL, 10)});
+	PG_RETURN_VOID();
 }
 
 /* server_system() -> text, the first part of the origin */

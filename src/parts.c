@@ -25,6 +25,7 @@
 #include "utils/datum.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/multirangetypes.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
@@ -34,6 +35,8 @@
 #include "numbers.h"
 #include "parts.h"
 #include "probe.h"
+
+PG_FUNCTION_INFO_V1(parts_with_rows);
 
 /* Of more partitions, or values of a list, all are read */
 #define PARTS_MAX 64
@@ -215,33 +218,51 @@ condition_of(const Ground *ground, const bool *has)
 void
 note_parts(const Table *table, Value numbers, const bool *has)
 {
+	Ground	   *ground = table->ground;
 	int			nest = NewGUCNestLevel();
 	char	   *condition;
+	MemoryContext old;
 
 	for (int i = 0; i < lengthof(written); i++)
 		(void) set_config_option(written[i][0], written[i][1], PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	condition = condition_of(table->ground, has);
+	condition = condition_of(ground, has);
 	AtEOXact_GUC(false, nest);
-	*table->parts = (Parts) {
-		.numbers = value_of(datumCopy(numbers.value, false, -1), numbers.type),
-		.condition = condition == NULL ? null_of(TEXTOID) : value_of(CStringGetTextDatum(condition), TEXTOID)
-	};
+	forget_parts_of(ground);
+	ground->parts.memory = AllocSetContextCreate(ground->memory, "inorder: partitions that have rows", ALLOCSET_SMALL_SIZES);
+	old = MemoryContextSwitchTo(ground->parts.memory);
+	ground->parts.numbers = datumCopy(numbers.value, false, -1);
+	ground->parts.condition = condition == NULL ? NULL : pstrdup(condition);
+	MemoryContextSwitchTo(old);
+}
+
+/* The next call may see others. */
+void
+forget_parts_of(Ground *ground)
+{
+	if (ground->parts.memory != NULL)
+		MemoryContextDelete(ground->parts.memory);
+	ground->parts = (Parts) {NULL};
 }
 
 static bool
 is_known(const Parts *parts, Numbers set)
 {
-	return !parts->numbers.null && is_within(set, numbers_of(DatumGetMultirangeTypeP(parts->numbers.value)));
+	return parts->memory != NULL && is_within(set, numbers_of(DatumGetMultirangeTypeP(parts->numbers)));
 }
 
-/* What rows of these transactions, all of which have ended, satisfy by the partitions that they are in; null for all */
-Value
-parts_of(const Table *table, Value numbers)
+/* parts_with_rows(t feed_table, numbers int8multirange) -> text: of transactions that have ended; null for all partitions */
+Datum
+parts_with_rows(PG_FUNCTION_ARGS)
 {
-	if (!table->ordered || table->ground->leaf_count < MANY_LEAVES || numbers.null ||
-		!is_bounded(DatumGetMultirangeTypeP(numbers.value)))
-		return null_of(TEXTOID);
-	if (!is_known(table->parts, numbers_of(DatumGetMultirangeTypeP(numbers.value))))
-		note_parts(table, numbers, leaves_with(table, numbers));
-	return table->parts->condition;
+	Table		table = described_table(fcinfo, -1);
+	Value		numbers = argument_value(fcinfo, 1, INT8MULTIRANGEOID);
+	Parts	   *parts = &table.ground->parts;
+
+	if (!table.ordered || table.ground->leaf_count < MANY_LEAVES || !is_bounded(DatumGetMultirangeTypeP(numbers.value)))
+		PG_RETURN_NULL();
+	if (!is_known(parts, numbers_of(DatumGetMultirangeTypeP(numbers.value))))
+		note_parts(&table, numbers, leaves_with(&table, numbers));
+	if (parts->condition == NULL)
+		PG_RETURN_NULL();
+	PG_RETURN_DATUM(CStringGetTextDatum(parts->condition));
 }

@@ -16,7 +16,9 @@
 #include "access/tableam.h"
 #include "access/transam.h"
 #include "catalog/pg_type_d.h"
+#include "fmgr.h"
 #include "miscadmin.h"
+#include "utils/array.h"
 #include "utils/fmgroids.h"
 #include "utils/multirangetypes.h"
 #include "utils/rel.h"
@@ -30,6 +32,11 @@
 #include "uuid_datum.h"
 #include "uuid_layout.h"
 #include "xact.h"
+
+PG_FUNCTION_INFO_V1(probe_numbers);
+PG_FUNCTION_INFO_V1(ranges_with_rows);
+PG_FUNCTION_INFO_V1(count_by_index);
+PG_FUNCTION_INFO_V1(large_first);
 
 /* Counts in all indexes; about where a query is as fast */
 #define PROBES_MAX 4096
@@ -314,7 +321,8 @@ probe(const Table *table, Value numbers)
 	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
 	Range		beyond = {(int64) xact_plus_base(next, table->ground->reading.base), PG_INT64_MAX};
 	Found		found = {false, false};
-	bool		all = table->parts != NULL && table->ground->leaf_count >= MANY_LEAVES;
+	/* Not of one that unread.c has made for a moment */
+	bool		all = table->ground->memory != NULL && table->ground->leaf_count >= MANY_LEAVES;
 	bool	   *has = palloc0(sizeof(bool) * table->ground->leaf_count);
 
 	for (int i = 0; i < table->ground->leaf_count; i++)
@@ -335,8 +343,23 @@ probe(const Table *table, Value numbers)
 	return found;
 }
 
+/* probe(t feed_table, numbers int8multirange) -> boolean[] */
+Datum
+probe_numbers(PG_FUNCTION_ARGS)
+{
+	Table		table = described_table(fcinfo, -1);
+	Value		numbers = argument_value(fcinfo, 1, INT8MULTIRANGEOID);
+	Found		found;
+
+	if (!table.ordered || !is_bounded(DatumGetMultirangeTypeP(numbers.value)))
+		PG_RETURN_NULL();
+	found = probe(&table, numbers);
+	PG_RETURN_ARRAYTYPE_P(construct_array((Datum[]) {BoolGetDatum(found.rows), BoolGetDatum(found.beyond)}, 2,
+										  BOOLOID, 1, true, TYPALIGN_CHAR));
+}
+
 /* Of a set of transactions that have ended, the first so many ranges that have rows, if an index shows quickly which do */
-bool
+static bool
 find_ranges(const Table *table, Value numbers, int64 most, Value *found)
 {
 	MultirangeType *ranges = DatumGetMultirangeTypeP(numbers.value);
@@ -364,8 +387,20 @@ find_ranges(const Table *table, Value numbers, int64 most, Value *found)
 	return true;
 }
 
+/* ranges_with_rows(t feed_table, numbers int8multirange, most bigint) -> int8multirange */
+Datum
+ranges_with_rows(PG_FUNCTION_ARGS)
+{
+	Table		table = described_table(fcinfo, -1);
+	Value		numbers;
+
+	if (!find_ranges(&table, argument_value(fcinfo, 1, INT8MULTIRANGEOID), PG_GETARG_INT64(2), &numbers))
+		PG_RETURN_NULL();
+	PG_RETURN_DATUM(numbers.value);
+}
+
 /* The number of rows of these transactions, at most so many */
-int64
+static int64
 probe_count(const Table *table, Value numbers, int64 most)
 {
 	Numbers		set = value_numbers(numbers);
@@ -381,6 +416,18 @@ probe_count(const Table *table, Value numbers, int64 most)
 	}
 	PopActiveSnapshot();
 	return found;
+}
+
+/* count_by_index(t feed_table, numbers int8multirange, most bigint) -> bigint */
+Datum
+count_by_index(PG_FUNCTION_ARGS)
+{
+	Table		table = described_table(fcinfo, -1);
+	Value		numbers = argument_value(fcinfo, 1, INT8MULTIRANGEOID);
+
+	if (!can_count(&table, numbers))
+		PG_RETURN_NULL();
+	PG_RETURN_INT64(probe_count(&table, numbers, PG_GETARG_INT64(2)));
 }
 
 /* The first number of a set in the index of a leaf, of rows that are visible or not; or one above all */
@@ -405,7 +452,7 @@ first_number(Opened leaf, Numbers set)
  * Whether the first of these transactions that has rows has so many; which one
  * that is.  False where it would take long to find out.
  */
-bool
+static bool
 first_is_large(const Table *table, Value numbers, int64 rows, int64 *number)
 {
 	Range		first;
@@ -426,4 +473,16 @@ first_is_large(const Table *table, Value numbers, int64 rows, int64 *number)
 		return false;
 	first = (Range) {*number, *number + 1};
 	return probe_count(table, value_of(numbers_datum((Numbers) {1, &first}), INT8MULTIRANGEOID), rows) == rows;
+}
+
+/* large_first(t feed_table, numbers int8multirange, amount bigint) -> bigint */
+Datum
+large_first(PG_FUNCTION_ARGS)
+{
+	Table		table = described_table(fcinfo, -1);
+	int64		number;
+
+	if (!first_is_large(&table, argument_value(fcinfo, 1, INT8MULTIRANGEOID), PG_GETARG_INT64(2), &number))
+		PG_RETURN_NULL();
+	PG_RETURN_INT64(number);
 }

@@ -35,10 +35,7 @@ extern int64 entry_number(IndexScanDesc scan);
 
 extern bool leaf_has(const struct Ground *ground, Oid oid, int *at, Datum numbers);
 extern bool *leaves_with(const Table *table, Value numbers);
-extern Found probe(const Table *table, Value numbers);
-extern bool find_ranges(const Table *table, Value numbers, int64 most, Value *found);
 extern bool can_count(const Table *table, Value numbers);
-extern bool first_is_large(const Table *table, Value numbers, int64 rows, int64 *number);
-extern int64 probe_count(const Table *table, Value numbers, int64 most);
+extern Found probe(const Table *table, Value numbers);
 
 #endif							/* INORDER_PROBE_H */

@@ -25,6 +25,7 @@
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "tcop/dest.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
@@ -36,6 +37,10 @@
 #include "ground.h"
 #include "limit.h"
 #include "query.h"
+#include "uuid_datum.h"
+#include "xact.h"
+
+PG_FUNCTION_INFO_V1(as_caller);
 
 /* What the planner shall not do, and how values are written down */
 typedef struct Setting
@@ -80,10 +85,10 @@ static const Setting reading[] = {
  * the index has instead, where it takes that for little.
  */
 static const Setting walking[] = {{"enable_sort", "off"}, {"enable_incremental_sort", "on"}, {NULL, NULL}};
+static const Setting nothing_more[] = {{NULL, NULL}};
 
 /* A statement of the caller's keeps all but what would let the owner of the table run code. */
 static const Setting applying[] = {{"constraint_exclusion", "off"}, {NULL, NULL}};
-static const Setting nothing_more[] = {{NULL, NULL}};
 static const Setting bitmap_too[] = {{"enable_bitmapscan", "on"}, {NULL, NULL}};
 
 static const Setting defining[] = {{"search_path", "pg_catalog, pg_temp"}, {"client_min_messages", "warning"}, {NULL, NULL}};
@@ -245,34 +250,20 @@ first_row(int wanted, Value *results)
 	return true;
 }
 
-static bool
-query_one(const Table *table, const char *query, const Setting *more, bool stable, int wanted, Value *results)
+/* Under the snapshot that is active if stable, otherwise under one of its own */
+bool
+query_row(const Table *table, const char *query, bool stable, int wanted, Value *results)
 {
 	int			nest;
 	bool		found;
 
 	SPI_connect();
 	nest = begin_settings(table, reading);
-	apply_settings(more);
 	run(table, query, stable, 0, NULL);
 	found = first_row(wanted, results);
 	AtEOXact_GUC(false, nest);
 	SPI_finish();
 	return found;
-}
-
-/* Under the snapshot that is active if stable, otherwise under one of its own */
-bool
-query_row(const Table *table, const char *query, bool stable, int wanted, Value *results)
-{
-	return query_one(table, query, nothing_more, stable, wanted, results);
-}
-
-/* The same for a query that walks along an index and ends after some rows, under a snapshot of its own */
-bool
-query_row_in_order(const Table *table, const char *query, int wanted, Value *results)
-{
-	return query_one(table, query, walking, false, wanted, results);
 }
 
 /* A query of one number, under the snapshot that is active */
@@ -292,10 +283,100 @@ query_count(const Table *table, const char *query, bool parallel)
 	return DatumGetInt64(number.value);
 }
 
-/* All rows, as the result of the calling function; returns how many */
-uint64
-query_rows(const Table *table, const char *query, FunctionCallInfo fcinfo)
+/* Passes rows on, and notes the key of the last one, if they are as many as the limit */
+typedef struct Noting
 {
+	DestReceiver pub;
+	DestReceiver *rows;
+	const Table *table;
+	int64		left;			/* until the last one */
+	LastRow    *last;
+	MemoryContext memory;
+} Noting;
+
+/* The place of a column of the table in its rows, which have no columns that were dropped */
+static AttrNumber
+place_of(const Table *table, const char *name)
+{
+	AttrNumber	number = get_attnum(table->oid, name);
+	AttrNumber	place = 0;
+
+	for (AttrNumber i = 1; i <= number; i++)
+		place += OidIsValid(get_atttype(table->oid, i));	/* a column that was dropped has no type */
+	return place;
+}
+
+/* As concat() has it */
+static Datum
+text_of_column(TupleTableSlot *slot, AttrNumber place)
+{
+	Oid			output;
+	bool		is_varlena;
+	bool		is_null;
+	Datum		value = slot_getattr(slot, place, &is_null);
+
+	getTypeOutputInfo(TupleDescAttr(slot->tts_tupleDescriptor, place - 1)->atttypid, &output, &is_varlena);
+	return CStringGetTextDatum(is_null ? "" : OidOutputFunctionCall(output, value));
+}
+
+static int64
+number_of_row(TupleTableSlot *slot, const Table *table)
+{
+	const Reading *reading = &table->ground->reading;
+	bool		is_null;
+	Datum		value = slot_getattr(slot, place_of(table, reading->key_column), &is_null);
+
+	return reading->is_uuid ? (int64) xact_key_number(uuid_load(DatumGetUUIDP(value))) : DatumGetInt64(value);
+}
+
+static void
+note_last(Noting *noting, TupleTableSlot *slot)
+{
+	MemoryContext old = MemoryContextSwitchTo(noting->memory);
+	Datum	   *names;
+	int			count;
+
+	deconstruct_array(noting->table->ground->reading.order_columns, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &names, NULL, &count);
+	for (int i = 0; i < count; i++)
+		names[i] = text_of_column(slot, place_of(noting->table, NameStr(*DatumGetName(names[i]))));
+	noting->last->number = number_value(number_of_row(slot, noting->table));
+	noting->last->key = value_of(PointerGetDatum(construct_array(names, count, TEXTOID, -1, false, TYPALIGN_INT)), TEXTARRAYOID);
+	MemoryContextSwitchTo(old);
+}
+
+static bool
+pass_row(TupleTableSlot *slot, DestReceiver *self)
+{
+	Noting	   *noting = (Noting *) self;
+
+	if (--noting->left == 0)
+		note_last(noting, slot);
+	return noting->rows->receiveSlot(slot, noting->rows);
+}
+
+static void
+begin_rows(DestReceiver *self, int operation, TupleDesc columns)
+{
+	((Noting *) self)->rows->rStartup(((Noting *) self)->rows, operation, columns);
+}
+
+static void
+end_rows(DestReceiver *self)
+{
+	((Noting *) self)->rows->rShutdown(((Noting *) self)->rows);
+}
+
+static void
+forget_rows(DestReceiver *self)
+{
+	((Noting *) self)->rows->rDestroy(((Noting *) self)->rows);
+}
+
+static uint64
+rows_into(const Table *table, const char *query, bool stable, const Setting *more, FunctionCallInfo fcinfo, int64 limit,
+		  LastRow *last)
+{
+	Noting		noting = {{pass_row, begin_rows, end_rows, forget_rows, DestTuplestore}, NULL, table, limit, last, CurrentMemoryContext};
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	DestReceiver *destination = CreateDestReceiver(DestTuplestore);
 	uint64		amount;
@@ -305,12 +386,47 @@ query_rows(const Table *table, const char *query, FunctionCallInfo fcinfo)
 									false, result->setDesc, "the table has other columns than row_type");
 	SPI_connect();
 	nest = begin_settings(table, reading);
-	run(table, query, false, 0, destination);
+	apply_settings(more);
+	noting.rows = destination;
+	run(table, query, stable, 0, limit > 0 ? &noting.pub : destination);
 	amount = SPI_processed;
 	AtEOXact_GUC(false, nest);
 	SPI_finish();
 	destination->rDestroy(destination);
 	return amount;
+}
+
+/* All rows, as the result of the calling function; returns how many */
+uint64
+query_rows(const Table *table, const char *query, FunctionCallInfo fcinfo)
+{
+	return rows_into(table, query, false, nothing_more, fcinfo, 0, NULL);
+}
+
+/* The same of a query with a limit, if it is not 0, with the key of the last row within it */
+uint64
+query_rows_until(const Table *table, const char *query, FunctionCallInfo fcinfo, int64 limit, LastRow *last)
+{
+	return rows_into(table, query, false, nothing_more, fcinfo, limit, last);
+}
+
+/*
+ * as_caller(t feed_table, query text, walks boolean, caller oid) -> setof record
+ *
+ * What the caller's policies and functions set, or how they leave the role, ends
+ * with the query, as it does in a function with SET.
+ */
+Datum
+as_caller(PG_FUNCTION_ARGS)
+{
+	Table		table = described_table(fcinfo, 3);
+	char	   *query = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	Self		owner = become_caller(table.reader);
+
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	(void) rows_into(&table, query, true, PG_GETARG_BOOL(2) ? walking : nothing_more, fcinfo, 0, NULL);
+	become_self(owner);
+	return (Datum) 0;
 }
 
 /* The part of a user's statement that we wrote */

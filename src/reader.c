@@ -17,30 +17,22 @@
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
+#include "batch.h"
 #include "feed.h"
 #include "ground.h"
-#include "next_batch.h"
-#include "order.h"
 #include "origin.h"
 #include "rights.h"
 #include "wait.h"
-#include "wal.h"
 
-PG_FUNCTION_INFO_V1(feed_start);
-PG_FUNCTION_INFO_V1(feed_batch_after);
 PG_FUNCTION_INFO_V1(feed_rows);
 PG_FUNCTION_INFO_V1(feed_rows_query);
 PG_FUNCTION_INFO_V1(feed_wait_after);
-PG_FUNCTION_INFO_V1(feed_backlog);
 
 static StateCall describe = {
 	"SELECT s.t, (s.t).ordered FROM (SELECT inorder_internal.table_of($1) AS t OFFSET 0) AS s"
 };
 static StateCall check_reader = {"SELECT inorder_internal.check_reader($1, $2)"};
-static StateCall first_position = {"SELECT inorder_internal.start_position($1, $2, $3)"};
-static StateCall check_position = {"SELECT inorder_internal.check_position($1)"};
-static StateCall no_batch = {"SELECT inorder_internal.no_batch($1)"};
-static StateCall backlog = {"SELECT b.transactions, b.rows FROM inorder_internal.backlog($1, $2) AS b"};
+static StateCall has_after = {"SELECT inorder_internal.has_rows_after($1, $2, $3)"};
 static StateCall readers_query = {"SELECT inorder_internal.readers_query($1, $2)"};
 static StateCall check_kept_batch = {"SELECT inorder_internal.check_kept_batch($1)"};
 
@@ -77,18 +69,6 @@ open_table(Oid relation)
 	return table;
 }
 
-/* A position to begin with, by the word for it, in the order of a column if one is given */
-Value
-start_position(const Table *table, Value start, Value order_column)
-{
-	Value		position;
-
-	if (!order_column.null)
-		prove_new_order(table, NameStr(*DatumGetName(order_column.value)));
-	state_call(&first_position, 3, (Value[]) {table->description, start, order_column}, 1, &position);
-	return position;
-}
-
 /* An argument of a type of the extension's own */
 Value
 composite_argument(FunctionCallInfo fcinfo, int number)
@@ -102,49 +82,6 @@ composite_argument(FunctionCallInfo fcinfo, int number)
 				 errmsg("the type of argument %d is not known", number + 1),
 				 errhint("Call the function in a query.")));
 	return argument_value(fcinfo, number, type);
-}
-
-/* feed_start(relation regclass, start text, order_column name) -> feed_position */
-Datum
-feed_start(PG_FUNCTION_ARGS)
-{
-	Origin		origin = origin_here();
-	Table		table = open_table(readable_argument(fcinfo, 0));
-	Value		position = start_position(&table, argument_value(fcinfo, 1, TEXTOID), argument_value(fcinfo, 2, NAMEOID));
-
-	flush_wal_to_end();
-	expect_origin(origin);
-	PG_RETURN_DATUM(position.value);
-}
-
-/* The table and the position that a reader names */
-static Table
-open_at(FunctionCallInfo fcinfo, Value *position)
-{
-	Oid			relation = readable_argument(fcinfo, 0);
-	Value		nothing;
-
-	*position = composite_argument(fcinfo, 1);
-	state_call(&check_position, 1, position, 1, &nothing);
-	return open_table(relation);
-}
-
-/* feed_batch_after(relation regclass, from_position feed_position, max_rows int, whole_transactions boolean) -> feed_batch */
-Datum
-feed_batch_after(PG_FUNCTION_ARGS)
-{
-	Origin		origin = origin_here();
-	Value		position;
-	Value		batch;
-	Table		table = open_at(fcinfo, &position);
-
-	table.whole = !PG_ARGISNULL(3) && PG_GETARG_BOOL(3);
-	if (next_batch(&table, position, argument_value(fcinfo, 2, INT4OID), &batch) == NO_BATCH)
-		state_call(&no_batch, 1, &position, 1, &batch);
-	check_ground(&table);
-	flush_wal_to_end();
-	expect_origin(origin);
-	PG_RETURN_DATUM(batch.value);
 }
 
 /* feed_rows(relation regclass, batch feed_batch, row_type anyelement) -> setof row_type */
@@ -195,14 +132,14 @@ feed_rows_query(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(query.value);
 }
 
-/* Whether feed_batch_after would return a batch with rows now */
 static bool
 has_batch_after(FunctionCallInfo fcinfo)
 {
-	Value		position;
-	Table		table = open_at(fcinfo, &position);
+	Value		found;
 
-	return has_next(&table, position);
+	state_call(&has_after, 3, (Value[]) {caller_value(), argument_value(fcinfo, 0, REGCLASSOID), composite_argument(fcinfo, 1)},
+			   1, &found);
+	return DatumGetBool(found.value);
 }
 
 /* feed_wait_after(relation regclass, from_position feed_position, timeout interval) -> boolean */
@@ -210,21 +147,4 @@ Datum
 feed_wait_after(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(wait_until(has_batch_after, fcinfo, 2));
-}
-
-/* feed_backlog(relation regclass, from_position feed_position) -> (transactions bigint, rows_estimated bigint) */
-Datum
-feed_backlog(PG_FUNCTION_ARGS)
-{
-	Value		position;
-	Value		found[2];
-	Table		table = open_at(fcinfo, &position);
-	TupleDesc	columns;
-
-	if (get_call_result_type(fcinfo, NULL, &columns) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "feed_backlog() returns two columns");
-	state_call(&backlog, 2, (Value[]) {table.description, position}, 2, found);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(columns),
-													  (Datum[]) {found[0].value, found[1].value},
-													  (bool[]) {found[0].null, found[1].null})));
 }

@@ -37,6 +37,7 @@
 PG_FUNCTION_INFO_V1(ended_transactions);
 PG_FUNCTION_INFO_V1(next_transaction);
 PG_FUNCTION_INFO_V1(flush_wal);
+PG_FUNCTION_INFO_V1(make_durable_here);
 
 /* What a snapshot says, in 64 bits */
 typedef struct Ended
@@ -152,6 +153,16 @@ flush_wal_to_end(void)
 {
 	if (!RecoveryInProgress())
 		XLogFlush(end_of_wal());
+}
+
+/* make_durable(keeps_commit boolean): whatever synchronous_commit is or will be */
+Datum
+make_durable_here(PG_FUNCTION_ARGS)
+{
+	flush_wal_to_end();
+	if (PG_GETARG_BOOL(0))
+		ForceSyncCommit();
+	PG_RETURN_VOID();
 }
 
 /* flush_wal() -> void */

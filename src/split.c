@@ -18,7 +18,6 @@
 
 #include "feed.h"
 #include "ground.h"
-#include "next_batch.h"
 #include "origin.h"
 #include "sample.h"
 
@@ -28,6 +27,7 @@ PG_FUNCTION_INFO_V1(feed_split);
 #define PARTS_MAX 10000
 #define SAMPLED_ROWS 10000		/* where they are read to be counted */
 
+static StateCall check_readable = {"SELECT inorder_internal.check_readable($1, $2, $3)"};
 static StateCall between = {"SELECT inorder_internal.between_positions($1, $2)"};
 static StateCall take_apart = {
 	"SELECT (SELECT inorder_internal.check_splittable($1)),"
@@ -239,7 +239,7 @@ feed_split(PG_FUNCTION_ARGS)
 						parts.null ? "null" : psprintf("%d", DatumGetInt32(parts.value)))));
 	InitMaterializedSRF(fcinfo, 0);
 	state_call(&check_kept, 1, &batch, 1, &nothing);
-	check_readable(&table, batch);
+	state_call(&check_readable, 3, (Value[]) {table.description, batch, caller_value()}, 1, &nothing);
 	split(&table, fcinfo, batch, DatumGetInt32(parts.value));
 	check_ground(&table);
 	expect_origin(origin);

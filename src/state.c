@@ -8,8 +8,9 @@
  * search_path on which there is nothing but the server's own.  What such a
  * statement reaches reads catalogs and the extension's tables, and evaluates
  * nothing that a user made: no row, expression or type of a user's table.
- * Those are read in query.c, with the rights of the caller.  The two never
- * nest.
+ * Those are read in query.c, with the rights of the caller: either after the
+ * statement of the owner, or by as_caller(), which becomes the caller for one
+ * query and undoes all that it set.
  *
  * There is no PG_TRY: when an error or a cancel ends the (sub)transaction, the
  * server restores role and settings.
@@ -27,7 +28,6 @@
 #include "storage/lmgr.h"
 #include "tcop/dest.h"
 #include "executor/tstoreReceiver.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -38,6 +38,11 @@
 #include "entropy.h"
 #include "state.h"
 #include "version.h"
+
+PG_FUNCTION_INFO_V1(this_session);
+PG_FUNCTION_INFO_V1(session_lives);
+PG_FUNCTION_INFO_V1(lock_feed);
+PG_FUNCTION_INFO_V1(begin_turn);
 
 #define INTERNAL_SCHEMA "inorder_internal"
 
@@ -215,6 +220,18 @@ become_owner(void)
 	return self;
 }
 
+/* For one statement, while we are the owner; nothing that it sets stays */
+Self
+become_caller(Oid caller)
+{
+	Self		self = {.schema = InvalidOid};
+
+	GetUserIdAndSecContext(&self.user, &self.context);
+	SetUserIdAndSecContext(caller, self.context);
+	self.nest = NewGUCNestLevel();
+	return self;
+}
+
 void
 become_self(Self self)
 {
@@ -317,22 +334,6 @@ state_call(StateCall *call, int count, const Value *arguments, int wanted, Value
 		elog(ERROR, "\"%s\" gave no row", call->query);
 }
 
-/* A call whose result is an array of text, none of it null */
-char	  **
-state_texts(StateCall *call, int count, const Value *arguments, int *amount)
-{
-	Value		array;
-	Datum	   *elements;
-	char	  **texts;
-
-	state_call(call, count, arguments, 1, &array);
-	deconstruct_array(DatumGetArrayTypeP(array.value), TEXTOID, -1, false, TYPALIGN_INT, &elements, NULL, amount);
-	texts = (char **) palloc(sizeof(char *) * (*amount + 1));
-	for (int i = 0; i < *amount; i++)
-		texts[i] = TextDatumGetCString(elements[i]);
-	return texts;
-}
-
 /* All rows, as the result of the calling function */
 void
 state_rows(StateCall *call, int count, const Value *arguments, FunctionCallInfo fcinfo)
@@ -406,7 +407,7 @@ session_tag(const char *table, Oid number)
  * locked until the session ends, or lets go of it by DISCARD ALL.  A pid would
  * be another session's some day.  A standby takes no such lock.
  */
-Oid
+static Oid
 state_session(const char *table)
 {
 	static Oid	number = InvalidOid;
@@ -425,8 +426,19 @@ state_session(const char *table)
 	return number;
 }
 
+/* this_session() -> oid; null on a standby */
+Datum
+this_session(PG_FUNCTION_ARGS)
+{
+	Oid			number = state_session("feed");
+
+	if (!OidIsValid(number))
+		PG_RETURN_NULL();
+	PG_RETURN_OID(number);
+}
+
 /* Those who ask at the same time do not take one another for the session. */
-bool
+static bool
 state_lives(const char *table, Oid number)
 {
 	LOCKTAG		tag = session_tag(table, number);
@@ -435,4 +447,27 @@ state_lives(const char *table, Oid number)
 		return true;
 	(void) LockRelease(&tag, ShareLock, false);
 	return false;
+}
+
+/* session_lives(number oid) -> boolean */
+Datum
+session_lives(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(!RecoveryInProgress() && state_lives("feed", PG_GETARG_OID(0)));
+}
+
+/* lock_feed(feed bigint): readers of one feed take turns */
+Datum
+lock_feed(PG_FUNCTION_ARGS)
+{
+	state_lock("feed", (Oid) PG_GETARG_INT64(0));
+	PG_RETURN_VOID();
+}
+
+/* begin_turn(feed bigint) -> text: null, since the lock writes nothing */
+Datum
+begin_turn(PG_FUNCTION_ARGS)
+{
+	state_lock("feed", (Oid) PG_GETARG_INT64(0));
+	PG_RETURN_NULL();
 }

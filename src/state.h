@@ -38,6 +38,7 @@ typedef struct Self
 } Self;
 
 extern Self become_owner(void);
+extern Self become_caller(Oid caller);
 extern void become_self(Self self);
 
 extern Value value_of(Datum value, Oid type);
@@ -50,7 +51,6 @@ extern void take_columns(int wanted, Value *results);
 
 extern bool state_look(StateCall *call, int count, const Value *arguments, int wanted, Value *results);
 extern void state_call(StateCall *call, int count, const Value *arguments, int wanted, Value *results);
-extern char **state_texts(StateCall *call, int count, const Value *arguments, int *amount);
 extern void state_rows(StateCall *call, int count, const Value *arguments, FunctionCallInfo fcinfo);
 
 /* What is locked in the name of a table of the state: nobody can take these locks by SQL */
@@ -64,7 +64,5 @@ typedef enum StateLock
 extern void require_read_committed(const char *what, const char *detail);
 extern void state_lock(const char *table, Oid object);
 extern bool state_claim(const char *table, Oid object);
-extern Oid	state_session(const char *table);
-extern bool state_lives(const char *table, Oid number);
 
 #endif							/* INORDER_STATE_H */

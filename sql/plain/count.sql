@@ -43,12 +43,6 @@ END
 ---- exact_count_start: plpgsql writes
 BEGIN
     PERFORM inorder_internal.check_owner(inorder_internal.caller(), relation),
-            inorder_internal.ensure_enabled(relation, key_column), inorder_internal.start_count(relation);
+            inorder_internal.ensure_enabled(inorder_internal.caller(), relation, key_column), inorder_internal.start_count(relation);
     RETURN @extschema@.exact_count_fold(relation);
-END
----- exact_count_stop: plpgsql writes
-DECLARE
-    caller oid := inorder_internal.caller();
-BEGIN
-    PERFORM inorder_internal.check_owner(caller, relation), inorder_internal.stop_count(relation, caller);
 END

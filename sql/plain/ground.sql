@@ -3,31 +3,6 @@
 -- Everything is read from the catalog in the snapshot in which rows are looked for, under locks on the table and all of
 -- its partitions, and is not kept: so each proof costs what it costs, for each read that finds something new.
 
--- Error in a transaction whose snapshot stays the same: it does not show what came since.
-CREATE FUNCTION inorder_internal.require_read_committed(what text, detail text)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF current_setting('transaction_isolation') <> 'read committed' THEN
-        RAISE '% needs isolation level READ COMMITTED, not %', what, upper(current_setting('transaction_isolation'))
-        USING ERRCODE = 'active_sql_transaction', DETAIL = detail;
-    END IF;
-END $$;
-
--- Execute statements that functions of inorder have made, with the privileges of the caller.
-CREATE FUNCTION inorder_internal.run_all(statements text[])
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
-AS $$
-DECLARE
-    statement text;
-BEGIN
-    FOREACH statement IN ARRAY statements LOOP
-        EXECUTE statement;
-    END LOOP;
-END $$;
-
 -- Lock a table with all its partitions, for which privileges on the table suffice.
 CREATE FUNCTION inorder_internal.lock_tree(relation regclass, mode text)
 RETURNS void
@@ -44,18 +19,6 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION inorder_internal.lock_owned(relation regclass, mode text)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    caller oid := inorder_internal.caller();
-BEGIN
-    PERFORM inorder_internal.check_owner(caller, relation);
-    PERFORM inorder_internal.lock_tree(relation, mode);
-    PERFORM inorder_internal.check_owner(caller, relation);
-END $$;
-
 -- The error about a table, or a partition of it, that cannot be read as it was made readable.
 CREATE FUNCTION inorder_internal.refuse_leaf(root regclass, leaf regclass, fault text, detail text)
 RETURNS void
@@ -65,33 +28,6 @@ BEGIN
     RAISE 'table % %', leaf, fault
     USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = detail,
           HINT = format('Let the owner call feed_enable(%L).', root);
-END $$;
-
-CREATE FUNCTION inorder_internal.refuse_column(
-    relation regclass, column_name name, fault text, use text, hint text
-)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RAISE 'column % of table % %', quote_ident(column_name), relation, fault
-    USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = use, HINT = hint;
-END $$;
-
--- The type of a column; error if the table has none of this name.
-CREATE FUNCTION inorder_internal.type_of_column(relation regclass, column_name name)
-RETURNS oid
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    type oid := (SELECT a.atttypid FROM pg_attribute AS a
-                 WHERE a.attrelid = relation AND a.attname = column_name AND a.attnum > 0 AND NOT a.attisdropped);
-BEGIN
-    IF type IS NULL THEN
-        RAISE 'column % of table % does not exist', quote_ident(column_name), relation
-        USING ERRCODE = 'undefined_column';
-    END IF;
-    RETURN type;
 END $$;
 
 CREATE FUNCTION inorder_internal.may_be_null(a pg_attribute)
@@ -304,85 +240,4 @@ BEGIN
     -- The server noticed it: the result has the columns that the table had when the query of the caller was planned.
     RAISE 'columns of % were changed after this query began', relation
     USING ERRCODE = 'serialization_failure', DETAIL = found, HINT = 'Try again.';
-END $$;
-
--- Error if a probe finds a fault of the table; otherwise, whether it finds rows, if it looks for them.
-CREATE FUNCTION inorder_internal.probe_table(t inorder_internal.feed_table, query text)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off
-    SET max_parallel_workers_per_gather = 0 SET constraint_exclusion = off
-AS $$
-DECLARE
-    fault text;
-    member oid;
-BEGIN
-    EXECUTE query INTO fault, member;
-    IF fault = 'rows' THEN
-        RETURN true;
-    ELSIF fault IS NOT NULL THEN
-        PERFORM inorder_internal.complain(t, fault, member);
-    END IF;
-    RETURN false;
-END $$;
-
-CREATE FUNCTION inorder_internal.make_guard(t inorder_internal.feed_table)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    was inorder_internal.feed_table;
-    stood boolean;
-    before @extschema@.feed_member[];
-BEGIN
-    SELECT * INTO was FROM inorder_internal.feed_table AS f WHERE f.relation = t.relation;
-    stood := was.relation IS NOT NULL AND inorder_internal.unguarded_member(was) IS NULL;
-    -- Nobody else had the table since: feeds may know the new triggers for the old.
-    IF stood THEN
-        before := inorder_internal.members(was, true);
-    END IF;
-    PERFORM inorder_internal.run_all(ARRAY(SELECT s FROM inorder_internal.unguard_statements(t.relation) AS s));
-    PERFORM inorder_internal.run_all(ARRAY(SELECT s FROM inorder_internal.guard_statements(t) AS s));
-    IF stood THEN
-        PERFORM inorder_internal.renew_members(t.relation, before, inorder_internal.members(t));
-    END IF;
-END $$;
-
--- What feed_enable() does with a table that is not a restored one.
-CREATE FUNCTION inorder_internal.enable_table(relation regclass, key_column name)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    t inorder_internal.feed_table;
-    described record;
-BEGIN
-    PERFORM inorder_internal.check_owner(inorder_internal.caller(), relation);
-    PERFORM inorder_internal.require_read_committed(
-        'feed_enable', 'Rows that came without the guard since this transaction began would not be looked at.');
-    PERFORM inorder_internal.lock_owned(relation, CASE
-        WHEN EXISTS (SELECT FROM inorder_internal.unguard_statements(relation)) THEN 'ACCESS EXCLUSIVE'
-        ELSE 'SHARE ROW EXCLUSIVE' END);
-    SELECT * INTO described FROM inorder_internal.describe_new(relation, key_column);
-    t := described.t;
-    PERFORM inorder_internal.probe_table(t, described.probe);
-    IF inorder_internal.unguarded_member(t) IS NOT NULL THEN
-        PERFORM inorder_internal.make_guard(t);
-    END IF;
-    PERFORM inorder_internal.run_all(ARRAY(SELECT s FROM inorder_internal.truncate_statements(t) AS s));
-    PERFORM inorder_internal.run_all(ARRAY(SELECT s FROM inorder_internal.spread_statements(relation) AS s));
-    PERFORM inorder_internal.check_local(relation), inorder_internal.keep_table(t);
-END $$;
-
--- Call feed_enable() unless that was done.
-CREATE FUNCTION inorder_internal.ensure_enabled(relation regclass, key_column name)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF inorder_internal.is_enabled(relation, key_column) THEN
-        RETURN;
-    END IF;
-    PERFORM inorder_internal.check_accepted(t) FROM inorder_internal.feed_table AS t
-    WHERE t.relation = ensure_enabled.relation;
-    PERFORM inorder_internal.enable_table(relation, key_column);
 END $$;

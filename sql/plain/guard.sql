@@ -275,21 +275,3 @@ BEGIN ATOMIC
       AND (g.tgname = 'zz_inorder_truncate'
            OR g.tgrelid = relation AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_update', 'zz_inorder_delete'));
 END;
----- feed_enable: plpgsql writes
-DECLARE
-    caller oid := inorder_internal.caller();
-BEGIN
-    PERFORM inorder_internal.check_owner(caller, relation);
-    PERFORM inorder_internal.check_accepted(t) FROM inorder_internal.feed_table AS t
-    WHERE t.relation = feed_enable.relation;
-    PERFORM inorder_internal.enable_table(relation, key_column);
-END
----- feed_disable: plpgsql writes
-BEGIN
-    PERFORM inorder_internal.require_read_committed(
-        'feed_disable', 'Feeds that were created since this transaction began would not be seen.');
-    PERFORM inorder_internal.lock_owned(relation, 'ACCESS EXCLUSIVE');
-    PERFORM inorder_internal.forget_table(relation);
-    PERFORM inorder_internal.run_all(ARRAY(SELECT s FROM inorder_internal.unguard_statements(relation) AS s
-                                           UNION ALL SELECT s FROM inorder_internal.unnotify_statements(relation) AS s));
-END

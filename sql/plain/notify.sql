@@ -13,17 +13,3 @@ BEGIN
     END IF;
     RETURN NULL;
 END
----- feed_notify: plpgsql
-DECLARE
-    named text;
-BEGIN
-    PERFORM inorder_internal.lock_owned(relation, 'SHARE ROW EXCLUSIVE');
-    named := inorder_internal.channel_of(relation, channel);
-    PERFORM inorder_internal.run_all(ARRAY(SELECT s FROM inorder_internal.notify_statements(relation, named) AS s));
-    PERFORM inorder_internal.check_notifying(relation, named);
-END
----- feed_unnotify: plpgsql
-BEGIN
-    PERFORM inorder_internal.lock_owned(relation, 'ACCESS EXCLUSIVE');
-    PERFORM inorder_internal.run_all(ARRAY(SELECT s FROM inorder_internal.unnotify_statements(relation) AS s));
-END

@@ -1,3 +1,4 @@
+\set SHOW_CONTEXT never
 -- Feeds: every committed row exactly once, on each form of table.
 
 -- Five transactions of 7, 14, … 35 rows, read 10 at a time in every way there is: all deliver the same rows in the same

@@ -1,3 +1,4 @@
+\set SHOW_CONTEXT never
 -- The position moves over all rows that feed_read returns: a caller that may take fewer of them is refused.
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 CREATE TABLE got (n int);

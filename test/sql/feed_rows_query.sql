@@ -1,3 +1,4 @@
+\set SHOW_CONTEXT never
 -- The query for the rows of a batch, run by the reader: the same rows in the same order as by feed_rows, and of no other relation.
 CREATE SCHEMA app;
 CREATE TABLE app.u (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int GENERATED ALWAYS AS IDENTITY);

@@ -1,3 +1,4 @@
+\set SHOW_CONTEXT never
 -- Whole transactions: max_rows is rounded up to the end of the last one.
 CREATE TABLE u (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), size int);
 CREATE TABLE b (k int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, size int, xact bigint NOT NULL DEFAULT xact_id());

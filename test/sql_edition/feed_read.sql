@@ -6,11 +6,11 @@ RETURNS SETOF anyelement
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = on SET @reads@ SET @writes@ SET @pinned@
 AS $$
 DECLARE
-    k inorder_internal.taken := inorder_internal.take_next(name, owner, max_rows, true, true, pg_typeof(row_type));
+    k inorder_internal.taken := inorder_internal.take_next(inorder_internal.caller(), name, owner, max_rows, true, true, NULL);
     b @extschema@.feed_batch := (k.next).batch;
 BEGIN
+    PERFORM inorder_internal.check_row_type(k.relation, pg_typeof(row_type));
     IF NOT (k.next).has_rows THEN
-        PERFORM inorder_internal.note_empty_poll(k.feed, k.is_poll_due, b, k.asked);
         RETURN;
     END IF;
     PERFORM inorder_internal.allow_bitmaps(k.t);

@@ -1,0 +1,404 @@
+-- What follows a position: what next_batch.sql decides, and ports.sql looks up.
+--
+-- look() is STABLE: what it calls sees the snapshot of the statement that called it. So the set of transactions that
+-- have ended, the proofs of the table, and the rows by which a batch is limited are of one snapshot.
+
+CREATE TYPE inorder_internal.next_found AS (
+    batch @extschema@.feed_batch, has_rows boolean, is_all boolean, members @extschema@.feed_member[],
+    rest @extschema@.feed_batch, query text, ends_in bigint
+);
+COMMENT ON TYPE inorder_internal.next_found IS
+'Internal type. What follows a position: the batch, null if no transaction has ended; whether it has rows, and all '
+'that were committed; the tables that were proved; the rest of a set that has no rows any more, which comes first; '
+'and, if the batch is limited by reading it, the query for its rows, and the transaction after which it ends if these '
+'are fewer than the limit: see cut_by_reading().';
+
+-- Error if whole transactions are wanted in the order of a column.
+CREATE FUNCTION inorder_internal.refuse_whole(whole boolean, order_column text)
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF whole AND order_column IS NOT NULL THEN
+        RAISE 'whole_transactions and an order column exclude each other' USING ERRCODE = 'feature_not_supported',
+              DETAIL = 'In the order of a column the rows of a transaction need not follow each other.';
+    END IF;
+END $$;
+
+-- The number that a query over a table finds; null if it has no row.
+CREATE FUNCTION inorder_internal.find_number(
+    t inorder_internal.feed_table, query text, walks boolean, caller oid
+)
+RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT q.number FROM inorder_internal.as_caller(t, query, walks, caller) AS q(number bigint));
+END $$;
+
+CREATE FUNCTION inorder_internal.has_row(t inorder_internal.feed_table, query text, caller oid)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN inorder_internal.find_number(t, query || ' LIMIT 1', false, caller) IS NOT NULL;
+END $$;
+
+-- A batch of many ranges of transactions, reduced to the first so many that have rows, where an index shows which have.
+CREATE FUNCTION inorder_internal.without_empty(t inorder_internal.feed_table, b @extschema@.feed_batch, most bigint)
+RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    numbers int8multirange := inorder_internal.ranges_with_rows(t, b.transactions, most);
+BEGIN
+    RETURN CASE WHEN numbers IS NULL THEN b ELSE inorder_internal.restricted(b, numbers) END;
+END $$;
+
+-- The query for rows of a batch. Where indexes show which have any, only of the first so many ranges, and of
+-- partitions.
+CREATE FUNCTION inorder_internal.found_query(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, most bigint, columns text, in_order boolean
+)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN inorder_internal.batch_query(
+        t, inorder_internal.parts_with_rows(t, b.transactions),
+        inorder_internal.without_empty(t, b, coalesce(most, 9223372036854775807)), columns, in_order);
+END $$;
+
+CREATE FUNCTION inorder_internal.find_cut(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, caller oid,
+    OUT number bigint, OUT last_key text[]
+)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    b := inorder_internal.without_empty(t, b, max_rows + 1::bigint);
+    SELECT q.number, q.last_key INTO number, last_key
+    FROM inorder_internal.as_caller(t, inorder_internal.cut_query(
+        t, inorder_internal.parts_with_rows(t, b.transactions), b, max_rows), false, caller)
+        AS q(number bigint, last_key text[]);
+END $$;
+
+-- The query for the number of rows of some transactions, at most so many, and the lowest and highest of their numbers.
+CREATE FUNCTION inorder_internal.stored_query(
+    t inorder_internal.feed_table, numbers int8multirange, max_rows int
+)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN format('SELECT pg_catalog.count(*), pg_catalog.min(w.number), pg_catalog.max(w.number) '
+              'FROM (SELECT %s AS number %s LIMIT %s) AS w', inorder_internal.number_text(t),
+              inorder_internal.from_ranges(t, inorder_internal.whole_table(t), numbers, ''::text), max_rows);
+
+-- A batch reduced to little more than the transactions that have so many rows.
+CREATE FUNCTION inorder_internal.narrowed(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, caller oid
+)
+RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    window_numbers int8multirange := inorder_internal.window_numbers(b);
+    total bigint := inorder_internal.total(window_numbers);
+    amount bigint := least(32, total);
+    f record;
+    below bigint;
+BEGIN
+    -- What an index without an order gives has to be sorted, so few rows are looked at: the first ones where they are
+    -- stored, which is nearly their order. Up to the highest number among these there are enough.
+    WHILE amount > 0 LOOP
+        SELECT q.* INTO f FROM inorder_internal.as_caller(t, inorder_internal.stored_query(
+            t, inorder_internal.smallest(window_numbers, amount), max_rows), false, caller)
+            AS q(found bigint, lowest bigint, highest bigint);
+        IF f.found >= max_rows THEN
+            below := inorder_internal.total(inorder_internal.common(
+                window_numbers, int8multirange(int8range(0, f.lowest))));
+            -- A transaction of so many rows, and of several batches, is read by its key: sorting a smaller one takes no
+            -- longer.
+            IF f.lowest = f.highest AND max_rows >= 250 AND t.order_columns <> '{}' AND NOT t.is_uuid
+               AND b.resumed IS NULL
+               AND NOT (below > 0 AND inorder_internal.has_row(t, inorder_internal.batch_query(
+                        t, NULL, inorder_internal.in_window(b, below), '1::pg_catalog.int8', false), caller)) THEN
+                RETURN inorder_internal.rest_of_one(b, f.lowest);
+            END IF;
+            RETURN inorder_internal.in_window(b, inorder_internal.total(inorder_internal.common(
+                window_numbers, int8multirange(int8range(0, f.highest, '[]')))));
+        END IF;
+        EXIT WHEN amount >= total;
+        amount := least(greatest(CASE f.found WHEN 0 THEN amount * 32.0 ELSE 1 + amount * 1.25 * max_rows / f.found END,
+                                 amount + 1), total);
+    END LOOP;
+    RETURN b;
+END $$;
+
+-- The first transaction of a batch, if it has several times as many rows as the limit: by number the planner would sort
+-- all of them.
+CREATE FUNCTION inorder_internal.large_start(t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int)
+RETURNS bigint
+LANGUAGE sql STABLE
+RETURN CASE WHEN (t).ordered AND (b).resumed IS NULL AND NOT (t).is_uuid
+            THEN inorder_internal.large_first(t, (b).transactions, greatest(max_rows * 4::bigint, 1000::bigint)) END;
+
+-- The last row within the limit; null if the batch has fewer rows.
+CREATE FUNCTION inorder_internal.last_within(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, caller oid,
+    OUT number bigint, OUT last_key text[]
+)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    window_batch inorder_internal.next_found.batch%TYPE := b;
+    large bigint := inorder_internal.large_start(t, b, max_rows);
+BEGIN
+    -- The rest of a large transaction is read piece by piece, whatever comes after it.
+    IF large IS NOT NULL THEN
+        window_batch := inorder_internal.rest_of_one(b, large);
+    ELSIF NOT t.ordered AND b.resumed IS NOT NULL THEN
+        window_batch := inorder_internal.in_window(b, 0);
+    ELSIF NOT t.ordered THEN
+        window_batch := inorder_internal.narrowed(t, b, max_rows, caller);
+    END IF;
+    SELECT c.number, c.last_key INTO number, last_key
+    FROM inorder_internal.find_cut(t, window_batch, max_rows, caller) AS c;
+    IF number IS NULL AND (large IS NOT NULL OR NOT t.ordered AND b.resumed IS NOT NULL) THEN
+        SELECT c.number, c.last_key INTO number, last_key
+        FROM inorder_internal.find_cut(
+            t, CASE WHEN t.ordered THEN b ELSE inorder_internal.narrowed(t, b, max_rows, caller) END, max_rows,
+            caller) AS c;
+    END IF;
+END $$;
+
+-- The query that finds whether a batch has rows, in the form of a probe.
+CREATE FUNCTION inorder_internal.rows_query(t inorder_internal.feed_table, b @extschema@.feed_batch)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN format('SELECT ''rows''::pg_catalog.text AS fault, NULL::pg_catalog.oid AS member WHERE EXISTS (%s)',
+                  inorder_internal.found_query(t, b, NULL, '1', false));
+END $$;
+
+-- Error if a probe finds a fault of the table; otherwise, whether it finds rows, if it looks for them.
+CREATE FUNCTION inorder_internal.find_fault(t inorder_internal.feed_table, query text, caller oid)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    f record;
+BEGIN
+    SELECT q.* INTO f FROM inorder_internal.as_caller(t, query, false, caller) AS q(fault text, member oid);
+    IF f.fault IS NOT NULL AND f.fault <> 'rows' THEN
+        PERFORM inorder_internal.complain(t, f.fault, f.member);
+    END IF;
+    RETURN f.fault IS NOT NULL;
+END $$;
+
+-- Whether a table has rows from the first transaction of a batch on. If not, the batch has none, nor are there numbers
+-- that this server has not reached.
+CREATE FUNCTION inorder_internal.has_above(t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN inorder_internal.has_row(t, format(
+        'SELECT 1::pg_catalog.int8 FROM %s WHERE e.%I OPERATOR(pg_catalog.>=) %s', inorder_internal.named(t.relation),
+        t.key_column, inorder_internal.bound(t, lower(b.transactions))), caller);
+END $$;
+
+-- Whether a batch has rows, by queries; error if a condition of the table is violated.
+CREATE FUNCTION inorder_internal.find_rows(
+    t inorder_internal.feed_table, p @extschema@.feed_position, b @extschema@.feed_batch, caller oid
+)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    -- Of a BRIN index the bitmap has all pages that may have rows, also those of a whole backlog: so the first
+    -- transactions are looked at before.
+    has_rows boolean := NOT t.ordered AND inorder_internal.has_row(t, inorder_internal.batch_query(
+                            t, NULL, inorder_internal.in_window(b, 100), '1::pg_catalog.int8', false), caller);
+    probe text;
+BEGIN
+    -- Most looks find nothing.
+    IF NOT has_rows AND p.members = b.members AND NOT inorder_internal.has_above(t, b, caller) THEN
+        RETURN false;
+    END IF;
+    probe := inorder_internal.probe_query(t, p, b, caller);
+    IF NOT has_rows THEN
+        probe := format('(%s) UNION ALL (%s) LIMIT 1', probe, inorder_internal.rows_query(t, b));
+    END IF;
+    RETURN inorder_internal.find_fault(t, probe, caller) OR has_rows;
+END $$;
+
+-- Whether a batch has rows, or has had some; error if a condition of the table is violated.
+CREATE FUNCTION inorder_internal.probe_rows(
+    t inorder_internal.feed_table, p @extschema@.feed_position, b @extschema@.feed_batch, caller oid
+)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    found boolean[] := inorder_internal.probe(t, b.transactions);
+BEGIN
+    IF found IS NULL THEN
+        RETURN inorder_internal.find_rows(t, p, b, caller);
+    ELSIF found[2] OR p.members IS DISTINCT FROM b.members THEN
+        PERFORM inorder_internal.find_fault(t, inorder_internal.probe_query(t, p, b, caller), caller);
+    END IF;
+    RETURN found[1];
+END $$;
+
+-- A batch by transaction numbers, which has rows or has had some, limited to so many of them, if any. If the caller
+-- reads them at once, the last row is known when they were read.
+CREATE FUNCTION inorder_internal.look_by_number(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, whole boolean, reads boolean, caller oid
+)
+RETURNS inorder_internal.next_found
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    n inorder_internal.next_found;
+    number bigint;
+    last_key text[];
+BEGIN
+    n.batch := b;
+    IF reads AND NOT whole AND t.ordered AND t.order_columns <> '{}' AND max_rows IS NOT NULL THEN
+        n.has_rows := true;
+        n.ends_in := inorder_internal.large_start(t, b, max_rows);
+        n.query := concat(inorder_internal.found_query(
+            t, CASE WHEN n.ends_in IS NULL THEN b ELSE inorder_internal.rest_of_one(b, n.ends_in) END,
+            max_rows + 1::bigint, 'e.*', true), ' LIMIT ', max_rows);
+        RETURN n;
+    ELSIF max_rows IS NOT NULL THEN
+        SELECT l.number, l.last_key INTO number, last_key
+        FROM inorder_internal.last_within(t, b, max_rows, caller) AS l;
+    END IF;
+    n.is_all := number IS NULL;
+    IF number IS NOT NULL THEN
+        n.batch := inorder_internal.cut_batch(t, b, number, CASE WHEN NOT whole THEN last_key END);
+    END IF;
+    -- An index does not show which rows of a transaction were read.
+    n.has_rows := NOT n.is_all OR b.resumed IS NULL
+        OR inorder_internal.find_fault(t, inorder_internal.rows_query(t, b), caller);
+    RETURN n;
+END $$;
+
+-- The same batch once its rows were read: as many as the limit, of which the last one has this number and key, or
+-- fewer.
+CREATE FUNCTION inorder_internal.cut_by_reading(
+    t inorder_internal.feed_table, n inorder_internal.next_found, number bigint, last_key text[]
+)
+RETURNS inorder_internal.next_found
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    n.is_all := number IS NULL AND n.ends_in IS NULL;
+    IF NOT n.is_all THEN
+        n.batch := inorder_internal.cut_batch(t, n.batch, coalesce(number, n.ends_in), last_key);
+    END IF;
+    RETURN n;
+END $$;
+
+-- What follows a position, in the snapshot of the calling statement, of a table that is locked. reads: the caller reads
+-- the rows at once.
+CREATE FUNCTION inorder_internal.look(
+    t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, reads boolean, caller oid
+)
+RETURNS inorder_internal.next_found
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    n inorder_internal.next_found;
+    members inorder_internal.next_found.members%TYPE := inorder_internal.proved_members(t, caller);
+    b inorder_internal.next_found.batch%TYPE := inorder_internal.next_batch(t, p, members);
+BEGIN
+    IF b.cut_after IS NOT NULL THEN
+        PERFORM inorder_internal.refuse_whole(whole, b.cut_after[1]),
+                inorder_internal.prove_order_of(t, b.cut_after[1], b.cut_after[2]::smallint, caller);
+        -- In a set that was read in part the rows that are left are looked for by value.
+        IF inorder_internal.probe_rows(t, p, b, caller)
+           OR inorder_internal.in_set(inorder_internal.order_of(b.resumed, b.resumed_after)) THEN
+            n := inorder_internal.look_in_order(t, b, max_rows, isempty(p.transactions), caller);
+        END IF;
+    ELSIF b.transactions IS NOT NULL AND inorder_internal.probe_rows(t, p, b, caller) THEN
+        n := inorder_internal.look_by_number(t, b, max_rows, whole, reads, caller);
+    END IF;
+    PERFORM inorder_internal.check_files(t.relation);
+    IF n.has_rows IS NULL THEN
+        n.batch := b;
+        n.has_rows := false;
+        n.is_all := true;
+    END IF;
+    n.members := members;
+    RETURN n;
+END $$;
+
+CREATE FUNCTION inorder_internal.find_next(
+    t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, reads boolean, caller oid
+)
+RETURNS inorder_internal.next_found
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    n inorder_internal.next_found;
+    passed inorder_internal.next_found.rest%TYPE;
+BEGIN
+    IF max_rows < 1 THEN
+        RAISE 'max_rows must be 1 or more, not %', max_rows USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    -- Most looks find nothing: without a transaction that has ended there is no row to prove anything for.
+    IF inorder_internal.is_idle(t, p) THEN
+        n.has_rows := false;
+        n.is_all := true;
+        RETURN n;
+    END IF;
+    PERFORM inorder_internal.lock_ground(t, caller);
+    n := inorder_internal.look(t, p, max_rows, whole, reads, caller);
+    IF (n.rest).transactions IS NOT NULL THEN
+        passed := n.rest;
+        n := inorder_internal.look(t, inorder_internal.advance(p, passed), max_rows, whole, reads, caller);
+        n.rest := passed;
+    END IF;
+    RETURN n;
+END $$;
+
+---------------------------------------------------------------------------
+-- Batches that were made before
+---------------------------------------------------------------------------
+
+-- Error unless one can be read, of a table that is locked.
+CREATE FUNCTION inorder_internal.check_readable(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid
+)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.proved_members(t, caller), inorder_internal.check_batch(t, b);
+    IF b.cut IS NULL AND b.cut_after IS NOT NULL THEN
+        PERFORM inorder_internal.prove_order_of(t, o.column_name, o.attnum, caller)
+        FROM inorder_internal.order_state(b) AS o;
+    END IF;
+END $$;
+
+-- The query for all rows of one, of a table that is locked: the same each time.
+CREATE FUNCTION inorder_internal.batch_text(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, members @extschema@.feed_member[], caller oid
+)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    joined text;
+BEGIN
+    PERFORM inorder_internal.check_readable(t, b, caller);
+    joined := inorder_internal.joined_query(t, b, members, caller);
+    IF joined IS NOT NULL THEN
+        PERFORM inorder_internal.find_fault(t, joined, caller);
+    END IF;
+    PERFORM inorder_internal.check_files(t.relation);
+    RETURN inorder_internal.found_query(t, b, NULL, 'e.*', true);
+END $$;

@@ -1,0 +1,201 @@
+-- Delivery in the order of a column: the next piece of a set. Why the order is right is said in order.sql.
+--
+-- There are two ways to find it. The index of the column may be walked from the first value on, leaving out the rows of
+-- other transactions: good where the set is most of what is there, as in a backlog. Or the rows of the set are fetched
+-- by number and sorted: good where they are few. Neither the planner nor statistics know which is better, so each in
+-- turn is given a budget of rows, which grows until one of them suffices: the search costs a small multiple of the
+-- better one.
+
+-- The type of a column; error if the table has none of this name.
+CREATE FUNCTION inorder_internal.type_of_column(relation regclass, column_name name)
+RETURNS oid
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    type oid := (SELECT a.atttypid FROM pg_attribute AS a
+                 WHERE a.attrelid = relation AND a.attname = column_name AND a.attnum > 0 AND NOT a.attisdropped);
+BEGIN
+    IF type IS NULL THEN
+        RAISE 'column % of table % does not exist', quote_ident(column_name), relation
+        USING ERRCODE = 'undefined_column';
+    END IF;
+    RETURN type;
+END $$;
+
+CREATE FUNCTION inorder_internal.refuse_column(
+    relation regclass, column_name name, fault text, use text, hint text
+)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'column % of table % %', quote_ident(column_name), relation, fault
+    USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = use, HINT = hint;
+END $$;
+
+-- Error if the column of a position or batch is not what it was, or can no longer give an order.
+CREATE FUNCTION inorder_internal.prove_order_of(
+    t inorder_internal.feed_table, column_name text, number smallint, caller oid
+)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_attribute AS a
+                   WHERE a.attrelid = t.relation AND a.attname = column_name AND a.attnum = number AND a.attnum > 0
+                     AND NOT a.attisdropped) THEN
+        PERFORM inorder_internal.refuse_column(
+            t.relation, column_name::name, 'is not the one by which its feed is ordered',
+            'Its feed delivers rows in the order of that column.',
+            'It was renamed, dropped or made anew: give the table that column back. Or go on by feed_seek(), which '
+            'takes the column that has the name now.');
+    END IF;
+    PERFORM inorder_internal.prove_order_column(t, column_name::name, caller);
+END $$;
+
+CREATE TYPE inorder_internal.order_search AS (
+    walked_from bigint, up_to bigint, amount bigint, lowest bigint, highest bigint
+);
+COMMENT ON TYPE inorder_internal.order_search IS
+'Internal type. A search for a piece: where the index of the column is walked from, null if rows are found by number; '
+'where it ends; and of the first rows, at most one more than are wanted, the number, the lowest and the highest value.';
+
+-- The first rows of what is left of a set, within a budget of rows that are looked at.
+CREATE FUNCTION inorder_internal.first_rows(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, s inorder_internal.order_search, budget bigint,
+    max_rows int, caller oid
+)
+RETURNS inorder_internal.order_search
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    SELECT q.* INTO s.amount, s.lowest, s.highest
+    FROM inorder_internal.as_caller(t, inorder_internal.first_rows_query(
+        t, b, s.walked_from, s.up_to, budget, max_rows + 1::bigint), true, caller)
+        AS q(amount bigint, lowest bigint, highest bigint);
+    RETURN s;
+END $$;
+
+-- The number of rows of a set, at most the budget.
+CREATE FUNCTION inorder_internal.set_size(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, budget bigint, caller oid
+)
+RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN coalesce(inorder_internal.count_by_index(t, b.transactions, budget),
+                    inorder_internal.find_number(t, inorder_internal.set_size_query(t, b, budget), true, caller));
+END $$;
+
+-- The first rows, by a walk along the index of the column or by number, whichever ends first.
+CREATE FUNCTION inorder_internal.first_by_either(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, s inorder_internal.order_search, max_rows int, caller oid
+)
+RETURNS inorder_internal.order_search
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    -- To walk too far costs less than to begin anew: where the set is most of what is there, a walk ends before.
+    budget bigint := 100 + 16 * max_rows::bigint;
+BEGIN
+    LOOP
+        s := inorder_internal.first_rows(t, b, s, budget, max_rows, caller);
+        IF s.amount > max_rows OR inorder_internal.find_number(t, inorder_internal.exhausted_query(
+               t, b.cut_after[1], s.walked_from, s.up_to, budget), true, caller) IS NULL THEN
+            RETURN s;
+        END IF;
+        EXIT WHEN inorder_internal.set_size(t, b, budget, caller) < budget;
+        budget := budget * 4;
+    END LOOP;
+    s.walked_from := NULL;
+    RETURN inorder_internal.first_rows(t, b, s, NULL, max_rows, caller);
+END $$;
+
+CREATE FUNCTION inorder_internal.first_of_set(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, nothing_read boolean,
+    caller oid
+)
+RETURNS inorder_internal.order_search
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    s inorder_internal.order_search;
+    few bigint := 100 + 16 * max_rows::bigint;
+BEGIN
+    -- Where a set begins is known if there is nothing else. Otherwise few rows are fetched by number, and for many it
+    -- is found out.
+    IF nothing_read THEN
+        s.walked_from := -9223372036854775808;
+    ELSIF inorder_internal.set_size(t, b, few, caller) < few THEN
+        RETURN inorder_internal.first_rows(t, b, s, NULL, max_rows, caller);
+    ELSE
+        s.walked_from := inorder_internal.find_number(t, inorder_internal.lowest_query(
+                             t, b, b.cut_after[1], -9223372036854775808), true, caller);
+    END IF;
+    -- No row of transactions that have ended is above this value, now and later.
+    s.up_to := inorder_internal.find_number(t, inorder_internal.highest_query(t, b.cut_after[1]), true, caller);
+    IF s.walked_from IS NULL OR s.up_to IS NULL THEN
+        s.amount := 0;
+        RETURN s;
+    END IF;
+    RETURN inorder_internal.first_by_either(t, b, s, max_rows, caller);
+END $$;
+
+-- The value at which the piece after the next one begins; null if the next one has all that is left.
+CREATE FUNCTION inorder_internal.next_value(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, s inorder_internal.order_search, max_rows int, caller oid
+)
+RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF s.amount <= max_rows THEN
+        RETURN NULL;
+    -- Rows of one value are not divided.
+    ELSIF s.highest > s.lowest THEN
+        RETURN s.highest;
+    ELSIF s.highest = 9223372036854775807 THEN
+        RETURN NULL;
+    END IF;
+    RETURN inorder_internal.find_number(
+        t, inorder_internal.lowest_query(t, b, b.cut_after[1], s.highest + 1), true, caller);
+END $$;
+
+-- A batch in the order of a column, limited to so many rows, if any.
+CREATE FUNCTION inorder_internal.look_in_order(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, nothing_read boolean,
+    caller oid
+)
+RETURNS inorder_internal.next_found
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    n inorder_internal.next_found;
+    s inorder_internal.order_search;
+    r inorder_internal.feed_order := inorder_internal.order_of(b.resumed, b.resumed_after);
+    next bigint;
+BEGIN
+    s.walked_from := r.next_value;
+    s.up_to := r.up_to;
+    IF max_rows IS NULL THEN
+        IF nothing_read AND s.walked_from IS NULL THEN
+            s.walked_from := -9223372036854775808;
+        END IF;
+    ELSE
+        s := CASE WHEN s.walked_from IS NULL THEN inorder_internal.first_of_set(t, b, max_rows, nothing_read, caller)
+                  ELSE inorder_internal.first_by_either(t, b, s, max_rows, caller) END;
+        next := inorder_internal.next_value(t, b, s, max_rows, caller);
+        IF next IS NOT NULL AND s.up_to IS NULL THEN
+            s.up_to := inorder_internal.find_number(t, inorder_internal.highest_query(t, b.cut_after[1]), true, caller);
+        END IF;
+    END IF;
+    n.batch := inorder_internal.cut_ordered(b, s.walked_from, s.up_to, next);
+    n.has_rows := CASE WHEN max_rows IS NULL
+                       THEN inorder_internal.has_row(
+                           t, inorder_internal.found_query(t, n.batch, NULL, '1::pg_catalog.int8', false), caller)
+                       ELSE s.amount > 0 END;
+    n.is_all := max_rows IS NULL AND NOT inorder_internal.in_set(r);
+    n.rest := CASE WHEN NOT n.has_rows AND inorder_internal.in_set(r) THEN n.batch END;
+    RETURN n;
+END $$;
