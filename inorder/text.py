@@ -1,6 +1,8 @@
 """Names that other roles chose, as they are shown to people."""
 
 from collections.abc import Iterable
+from itertools import accumulate
+from unicodedata import combining, east_asian_width
 
 
 def one_line(text: str) -> str:
@@ -21,6 +23,15 @@ def lines(text: str) -> str:
     return "\n".join(map(one_line, text.expandtabs().split("\n")))
 
 
+def plural(number: int, noun: str) -> str:
+    """A number of things.
+
+    >>> plural(1, "round"), plural(1200, "row")
+    ('1 round', '1,200 rows')
+    """
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def listed(names: Iterable[object], separator: str = ", ") -> str:
     """Names in a message, of which none begins a line.
 
@@ -28,3 +39,25 @@ def listed(names: Iterable[object], separator: str = ", ") -> str:
     'a, b\\\\nHINT: c'
     """
     return separator.join(one_line(str(name)) for name in names)
+
+
+def cells(text: str) -> int:
+    """How many places a text takes on a terminal.
+
+    >>> cells("feed"), cells("注文"), cells("e\u0301")
+    (4, 4, 1)
+    """
+    return sum(0 if combining(one) else 2 if east_asian_width(one) in "WF" else 1 for one in text)
+
+
+def filled(text: str, places: int, to_the_right: bool = False) -> str:
+    """A text in so many places: with spaces, or cut.
+
+    >>> filled("注文", 5), filled("注文の一覧", 6), filled("7", 3, to_the_right=True)
+    ('注文 ', '注文… ', '  7')
+    """
+    if cells(text) > places:
+        ends = list(accumulate(map(cells, text)))
+        text = text[: sum(end < places for end in ends)] + "…"
+    spaces = " " * (places - cells(text))
+    return spaces + text if to_the_right else text + spaces

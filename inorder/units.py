@@ -79,6 +79,34 @@ def short(count: int) -> str:
     return f"{count:,}"
 
 
+def typed_count(count: int) -> str:
+    """A count as one would type it, also among others: without a comma.
+
+    >>> typed_count(2_000_000), typed_count(1_500_000), typed_count(12_345)
+    ('2M', '1500k', '12345')
+    """
+    return short(count).replace(" ", "").replace(",", "")
+
+
+def typed_size(size: int) -> str:
+    """Bytes in the largest unit of which they are a whole number, as one would type them.
+
+    >>> typed_size(2**30), typed_size(1536 * 2**20), typed_size(2**20 + 1)
+    ('1GB', '1536MB', '1048577B')
+    """
+    unit = next(name for name in reversed(BYTE_UNITS) if name and size % BYTE_UNITS[name] == 0)
+    return f"{size // BYTE_UNITS[unit]}{unit}"
+
+
+def typed_seconds(seconds: float) -> str:
+    """Seconds as one would type them, to the millisecond.
+
+    >>> typed_seconds(0.5), typed_seconds(86_399.999), typed_seconds(60.0)
+    ('0.5s', '86399.999s', '60s')
+    """
+    return f"{seconds:.3f}".rstrip("0").rstrip(".") + "s"
+
+
 def size_text(size: float) -> str:
     """Bytes as a size.
 

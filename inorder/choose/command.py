@@ -10,34 +10,31 @@ import click
 from inorder.choose.choice import DAY, FOREVER, NONE, READERS, Candidate, Choice, Needs, choice_for
 from inorder.errors import InputError
 from inorder.lab.keys import KEY_KINDS
-from inorder.units import parse_bytes, parse_count, parse_duration, size_text, time_text
+from inorder.options import Value, count, duration, format_option, option, size
+from inorder.units import parse_duration, size_text, time_text
 
 ALWAYS = "always"
 
 
+def hidden(text: str, option: str) -> float:
+    """Seconds that a key does not show; infinite if never any."""
+    return inf if text == ALWAYS else parse_duration(text, option, 0, FOREVER)
+
+
 @click.command("choose")
-@click.option("--rows", metavar="COUNT", help="Rows in the table.  [default: --rate times --retention]")
-@click.option("--rate", metavar="COUNT", default="1000", show_default=True, help="Rows inserted a second.")
-@click.option("--retention", metavar="DURATION", help="Age at which rows are deleted: 90d.  [default: they are kept]")
-@click.option(
-    "--memory", metavar="SIZE", default="1GB", show_default=True, help="Memory that holds pages of this index."
-)
-@click.option(
-    "--hide", metavar="DURATION", default="0", show_default=True,
+@option("--rows", type=count(1, 10**15), help="Rows in the table.  [default: --rate times --retention]")
+@option("--rate", type=count(1, 10**9), default="1000", help="Rows inserted a second.")
+@option("--retention", type=duration(1, FOREVER), help="Age at which rows are deleted: 90d.  [default: they are kept]")
+@option("--memory", "memory_bytes", type=size(2**20), default="1GB", help="Memory that holds pages of this index.")
+@option(
+    "--hide", type=Value("DURATION", hidden, str), default="0",
     help=f"Keys must not show the creation time more precisely than this, 1h for instance; '{ALWAYS}': never at all.",
 )  # fmt: skip
-@click.option(
-    "--reader", type=click.Choice(READERS), default=NONE, show_default=True,
-    help="Whether new rows are read in batches: by a feed, or by polling for greater keys.",
-)  # fmt: skip
-@click.option("--guessable", is_flag=True, help="Sequential, guessable ids are acceptable.")
-@click.option(
-    "--checkpoint", metavar="DURATION", default="5min", show_default=True, help="Time between two checkpoints."
-)
-@click.option(
-    "--format", "output", type=click.Choice(["table", "json"]), default="table", show_default=True,
-    help="Output format.",
-)  # fmt: skip
+@option("--reader", type=click.Choice(READERS), default=NONE,
+        help="Whether new rows are read in batches: by a feed, or by polling for greater keys.")  # fmt: skip
+@option("--guessable", is_flag=True, help="Sequential, guessable ids are acceptable.")
+@option("--checkpoint", type=duration(1), default="5min", help="Time between two checkpoints.")
+@format_option(["table", "json"])
 def choose(output: str, **given: Any) -> None:
     """Choose a kind of key for a table: the cheapest that meets the requirements, its parameters, and the reasons.
 
@@ -48,24 +45,14 @@ def choose(output: str, **given: Any) -> None:
     click.echo(json.dumps(as_data(choice, needs), indent=1) if output == "json" else as_text(choice, needs))
 
 
-def needs_of(
-    rows: str | None, rate: str, retention: str | None, memory: str, hide: str, reader: str, guessable: bool,
-    checkpoint: str,
-) -> Needs:  # fmt: skip
-    """The requirements in a command line; an error for what is missing, out of range, or does not agree."""
-    per_second = parse_count(rate, "--rate", 1, 10**9)
-    kept = parse_duration(retention, "--retention", 1, FOREVER) if retention is not None else None
-    if rows is None and kept is None:
+def needs_of(rows: int | None, rate: int, retention: float | None, **others: Any) -> Needs:
+    """The requirements in a command line; an error for what is missing or does not agree."""
+    if rows is None and retention is None:
         raise InputError("how large is the table? HINT: give --rows or --retention")
-    most = per_second * kept if kept is not None else inf
-    count = parse_count(rows, "--rows", 1, 10**15) if rows is not None else most
-    if count > most:
-        raise InputError(f"--rows {count:,} are more than --rate times --retention, {most:,.0f}")
-    hidden = inf if hide == ALWAYS else parse_duration(hide, "--hide", 0, FOREVER)
-    return Needs(
-        count, per_second, parse_bytes(memory, "--memory", 2**20), kept, hidden, reader, guessable,
-        parse_duration(checkpoint, "--checkpoint", 1),
-    )  # fmt: skip
+    most = rate * retention if retention is not None else inf
+    if rows is not None and rows > most:
+        raise InputError(f"--rows {rows:,} are more than --rate times --retention, {most:,.0f}")
+    return Needs(most if rows is None else rows, rate, retention=retention, **others)
 
 
 def record(one: Candidate, needs: Needs) -> dict[str, Any]:

@@ -14,10 +14,10 @@ import psycopg
 from psycopg import sql
 
 from inorder.citus.shards import ANEW, Shard, ShardSession
-from inorder.database import query
+from inorder.connection.database import query
+from inorder.connection.patience import patiently
+from inorder.connection.session import Session, Table
 from inorder.errors import InputError
-from inorder.patience import patiently
-from inorder.session import Session, Table
 
 LOOKED_UP = 100_000  # transactions in one query, which reads the old table
 

@@ -8,8 +8,8 @@ import psycopg
 
 from inorder.citus.handover import gone
 from inorder.citus.shards import Shard, ShardSession, on_node
-from inorder.database import query
-from inorder.session import Session
+from inorder.connection.database import query
+from inorder.connection.session import Session
 
 
 class Holds:

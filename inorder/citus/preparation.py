@@ -8,11 +8,11 @@ from typing import NoReturn
 import psycopg
 
 from inorder.citus.shards import Distributed, Shard, ShardSession, node_dsn, on_node
-from inorder.database import query
+from inorder.connection.database import query
+from inorder.connection.reconnect import forever, once, report
+from inorder.connection.session import Session, first_line
 from inorder.errors import InputError
 from inorder.prepare import steps
-from inorder.reconnect import forever, once, report
-from inorder.session import Session, first_line
 
 Say = Callable[[str], None]
 

@@ -8,9 +8,9 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from inorder.database import query
+from inorder.connection.database import query
+from inorder.connection.session import Session, Table, explained
 from inorder.errors import InputError
-from inorder.session import Session, Table, explained
 
 COORDINATOR = 0  # its group; every other node has another
 ANEW = "HINT:  Start with a new position."

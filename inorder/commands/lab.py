@@ -9,20 +9,22 @@ from jinja2 import TemplateError
 from inorder.commands.all import lab_run_all
 from inorder.commands.compare import lab_compare
 from inorder.commands.model import lab_model
-from inorder.commands.options import FILE, bindir_option, experiment_command, format_option, page_option
-from inorder.commands.show import named, resume_own, run_and_show, run_experiment, show
+from inorder.commands.options import bindir_option, experiment_command, page_option, show_option
+from inorder.commands.run import run_and_show, run_experiment
+from inorder.commands.show import named, show
 from inorder.errors import InputError
 from inorder.groups import Group
 from inorder.lab.experiments import all_experiments, experiment_named
+from inorder.lab.hosts import host_for
 from inorder.lab.journal import load, load_all
 from inorder.lab.plan import Plan
+from inorder.lab.report import html
+from inorder.lab.report.catalogue import report_of
+from inorder.lab.report.side_by_side import Labelled
 from inorder.lab.results import OWN_SERVER, Result, shortened
-from inorder.lab.server.servers import find_server
-from inorder.lab.session import go_on
+from inorder.lab.session import Session
 from inorder.lab.setting import settings_of
-from inorder.report import html
-from inorder.report.catalogue import report_of
-from inorder.report.side_by_side import Labelled
+from inorder.options import DSN, FILE, option
 
 
 @click.group(cls=Group)
@@ -65,13 +67,13 @@ lab_run.commands["insert"].params.append(
 @lab.command("resume")
 @click.argument("file", type=FILE)
 @bindir_option
-@click.option("--dsn", metavar="DSN", help="Your own server, if FILE is of it: connection string, URI or service=NAME.")
-@click.option(
-    "--source", metavar="DSN",
+@option("--dsn", type=DSN, help="Your own server, if FILE is of it: connection string, URI or service=NAME.")
+@option(
+    "--source", type=DSN,
     help="Server of the table that others are to be like, if FILE has one.  [libpq's environment]",
 )  # fmt: skip
 @page_option
-@format_option
+@show_option
 def lab_resume(
     file: Path, bindir: Path | None, dsn: str | None, source: str | None, page: Path | None, output: str
 ) -> None:
@@ -92,26 +94,22 @@ def lab_resume(
         plan = with_source(plan, source)
     require_reportable(file, result, True)  # what cannot be reported now cannot be when all is measured
     plan = kind.completed(plan, dsn is not None).plan
-    if dsn is not None:
-        resume_own(kind, plan, result, file, {"dsn": dsn, "bindir": bindir, "page": page, "output": output})
-        return
-    server = find_server(bindir)
-    go_on(result, server.version, kind.method_with(plan, server))
-    run_and_show(kind, plan, server, result, file, page, output)
+    host = host_for(kind, dsn, bindir)
+    host.resume(kind, plan, result)
+    run_and_show(Session(kind, plan, host, result, file), page, output)
 
 
 def with_source(plan: Plan, dsn: str) -> Plan:
     """The plan of a file, which says nothing of where a table is, with that."""
-    settings = settings_of(type(plan))
-    if "source" not in settings:
+    if "source" not in settings_of(type(plan)):
         raise InputError("--source is of runs on tables like another (lab run like)")
-    return replace(plan, **{"source": settings["source"].read(dsn, "--source")})  # type: ignore[arg-type]
+    return replace(plan, **{"source": dsn})  # type: ignore[arg-type]
 
 
 @lab.command("report")
 @click.argument("files", type=FILE, nargs=-1, required=True, metavar="FILE…")
 @page_option
-@format_option
+@show_option
 def lab_report(files: tuple[Path, ...], page: Path | None, output: str) -> None:
     """Show results again, of result files and of pages: several one after the other, on a page side by side, too."""
     show([one for file in files for one in readable(file, page is not None)], output, page)

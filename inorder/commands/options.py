@@ -1,32 +1,30 @@
 """Options that the lab's commands share, and how the settings of a plan become options."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from inorder.errors import InputError
 from inorder.files import require_new, unused
 from inorder.lab.experiment import Experiment
 from inorder.lab.journal import usual_name
 from inorder.lab.plan import Plan, require_of_throw_away
+from inorder.lab.report import formats
 from inorder.lab.setting import FULL, QUICK, SIZES, Setting, settings_of
-from inorder.report import formats
+from inorder.options import DSN, FILE, format_option, option
 
 COMMON = ("rounds", "seed")
-FILE = click.Path(dir_okay=False, path_type=Path)
+SET = "set_"  # before the name of a field, so that no option of the command has it
 
-bindir_option = click.option(
+bindir_option = option(
     "--bindir",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder of the PostgreSQL programs to run. "
     "Default: that of PG_CONFIG, a system PostgreSQL with headers, the embedded one.",
 )
-format_option = click.option(
-    "--format", "output", type=click.Choice(formats.FORMATS), default="table", show_default=True, help="What to print."
-)
+show_option = format_option(formats.FORMATS, "What to print.")
 
 
 def new_page(_context: click.Context, _option: click.Parameter, page: Path | None) -> Path | None:
@@ -36,39 +34,39 @@ def new_page(_context: click.Context, _option: click.Parameter, page: Path | Non
     return page
 
 
-page_option = click.option(
+page_option = option(
     "--html", "page", type=FILE, callback=new_page, help="Also write the report to this file, a new one."
 )
+
+
+def size_options(quick: str, full: str) -> list[Callable[[Any], Any]]:
+    """Of a run; without them it is of the usual size."""
+    return [
+        option("--quick", is_flag=True, excludes=["--full"], help=quick),
+        option("--full", is_flag=True, help=full),
+    ]
 
 
 def described(kind: type[Experiment[Any]], name: str) -> str:
     """The help of an option: with its value in each size of run."""
     one = settings_of(kind.Plan)[name]
     values = {size: getattr(kind.Plan.of_size(size, {}), name) for size in SIZES}
-    shown = [f"{size} {one.show(value)}".strip() for size, value in values.items()
+    shown = [f"{size} {one.type.show(value)}".strip() for size, value in values.items()
              if value not in (None, "") and (not size or value != values[""])]  # fmt: skip
     return one.help + (f"  [{'; '.join(shown)}]" if shown else "")
 
 
 def size_given(quick: bool, full: bool) -> str:
     """The size of a run, "" for the usual one."""
-    if quick and full:
-        raise InputError("--quick and --full exclude each other")
     return QUICK if quick else FULL if full else ""
 
 
-def plan_given(kind: type[Experiment[Any]], size: str, options: dict[str, Any]) -> Plan:
-    """The plan of a size but for the settings among the options, which are taken out."""
-    own = options["dsn"] is not None
-    if own and kind.alone:
-        raise InputError(f"lab run {kind.name} needs a server to itself: it has no --dsn")
-    given = {
-        name: one.read(text, one.option(name))
-        for name, one in asked(kind).items() if (text := options.pop("set_" + name)) is not None
-    }  # fmt: skip
+def plan_given(plan: type[Plan], size: str, own: bool, settings: Mapping[str, Any]) -> Plan:
+    """The plan of a size but for the settings that are given."""
+    given = {name.removeprefix(SET): value for name, value in settings.items() if value is not None}
     if own:
-        require_of_throw_away(kind.Plan, given)
-    return kind.Plan.of_size(size, given)
+        require_of_throw_away(plan, given)
+    return plan.of_size(size, given)
 
 
 def asked(kind: type[Experiment[Any]]) -> dict[str, Setting[object]]:
@@ -79,9 +77,9 @@ def asked(kind: type[Experiment[Any]]) -> dict[str, Setting[object]]:
 
 def dsn_option(kind: type[Experiment[Any]]) -> Callable[[Any], Any]:
     """On your own server; an experiment that needs one to itself says so when asked, and does not offer it."""
-    return click.option(
+    return option(
         "--dsn",
-        metavar="DSN",
+        type=DSN,
         hidden=kind.alone,
         help="Run on your own server instead, in a schema inorder_lab that is removed afterwards: connection string, "
         "URI or service=NAME; '' for libpq's environment.",
@@ -94,15 +92,14 @@ def options_of(kind: type[Experiment[Any]]) -> list[Callable[[Any], Any]]:
     return [
         bindir_option,
         dsn_option(kind),
-        click.option("--quick", is_flag=True, help="A short run."),
-        click.option("--full", is_flag=True, help="The published sizes: hours."),
+        *size_options("A short run.", "The published sizes: hours."),
         *(
-            click.option(one.option(name), "set_" + name, metavar=one.metavar, help=described(kind, name))
+            option(one.option(name), SET + name, type=one.type, help=described(kind, name))
             for name, one in asked(kind).items()
         ),
-        click.option("--out", type=FILE, help=f"The result file, a new one.  [{out}, with a number if it exists]"),
+        option("--out", type=FILE, help=f"The result file, a new one.  [{out}, with a number if it exists]"),
         page_option,
-        format_option,
+        show_option,
     ]
 
 
@@ -116,8 +113,8 @@ def new_file(given: Path | None, usual: str) -> Path:
 def experiment_command(kind: type[Experiment[Any]], run: Callable[..., None]) -> click.Command:
     """The command that runs an experiment: the settings of its plan as options, and those of every experiment."""
     command: Any = partial(run, kind)
-    for option in reversed(options_of(kind)):
-        command = option(command)
+    for decorate in reversed(options_of(kind)):
+        command = decorate(command)
     which = f" ({studies(kind.studies)})" if kind.studies else ""
     return click.command(kind.name, help=f"{kind.summary.removesuffix('.')}{which}.")(command)
 

@@ -5,8 +5,8 @@ from datetime import datetime
 import click
 from psycopg import sql
 
-from inorder.database import query
-from inorder.session import Session, Table
+from inorder.connection.database import query
+from inorder.connection.session import Session, Table
 from inorder.text import one_line
 
 TABLE = "{table}::pg_catalog.oid::pg_catalog.regclass"

@@ -1,14 +1,14 @@
 """The counts of all shards of a table that Citus has distributed, added up."""
 
-from contextlib import closing
+from contextlib import closing, suppress
 
 import psycopg
 from psycopg import sql
 
 from inorder.citus.shards import Distributed, Shard, on_node
-from inorder.count.counter import SHOW, STOP, Counter
+from inorder.connection.session import Session, explained
+from inorder.count.counter import FOLD, SHOW, STOP, Counter
 from inorder.errors import InorderError, InputError
-from inorder.session import Session, explained
 
 TRIES = 5
 
@@ -23,12 +23,20 @@ class ShardsCounter(Counter):
         self.table = self.distributed.table
 
     def ask(self, statement: sql.SQL) -> int:
-        """The sum over all shards, if they were the same before and afterwards: a copy of a row is none of its own."""
+        """The sum over all shards, if they were the same before and afterwards: a copy of a row is none of its own.
+
+        A fold is not asked for twice: what it has added before shards were moved is part of the sum.
+        """
+        found: dict[str, int] = {}
         for _ in range(TRIES):
             shards = self.distributed.shards()
-            total = sum(self.ask_shard(shard, statement) for shard in shards)
-            if self.distributed.shards() == shards:
-                return total
+            if statement is not FOLD:
+                found.clear()
+            with suppress(psycopg.errors.UndefinedTable):  # one that was moved away in this moment
+                for shard in shards:
+                    found[shard.key] = found.get(shard.key, 0) + self.ask_shard(shard, statement)
+                if self.distributed.shards() == shards:
+                    return sum(found[shard.key] for shard in shards)
         raise InorderError(f"the shards of {self.table.quoted} were moved during each of {TRIES} counts: try again")
 
     def ask_shard(self, shard: Shard, statement: sql.SQL) -> int:

@@ -11,8 +11,8 @@ from typing import Any
 import dlt
 from dlt.extract import DltResource
 
+from inorder.connection.reading import Column, Reader
 from inorder.errors import InputError
-from inorder.reading import Column, Reader
 
 DEFAULT_ROWS, MOST_ROWS = 10_000, 2**31 - 1
 MOST_DIGITS = 38  # of a decimal

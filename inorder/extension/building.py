@@ -11,7 +11,7 @@ from pathlib import Path
 
 from inorder import sources
 from inorder.errors import InorderError, InputError
-from inorder.lab.server.servers import Server
+from inorder.servers import Server
 
 # make knows no path with blanks or quotes, whatever they are escaped by.
 UNUSABLE = set("'\"$`\\#:;&|<>()*?")

@@ -12,11 +12,12 @@ from inorder.extension.building import build_into, source_folder
 from inorder.extension.placing import place, removable_files, remove
 from inorder.extension.target import target_server
 from inorder.groups import Group
-from inorder.lab.server.servers import Server
+from inorder.options import FILE, FOLDER, option
+from inorder.servers import Server
 
-pg_config_option = click.option(
-    "--pg-config", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
-    help="pg_config of the server.  [default: PG_CONFIG, or that of the only PostgreSQL of the system]",
+pg_config_option = option(
+    "--pg-config", type=FILE, metavar="FILE", help="pg_config of the server.  [default: PG_CONFIG, or that of the only "
+    "PostgreSQL of the system]",
 )  # fmt: skip
 
 
@@ -31,9 +32,8 @@ def extension() -> None:
 
 @extension.command()
 @pg_config_option
-@click.option("--directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path),
-              default=f"inorder-{__version__}", show_default=True,
-              help="Folder for the files; new or empty.")  # fmt: skip
+@option("--directory", type=FOLDER, metavar="DIR", default=f"inorder-{__version__}",
+        help="Folder for the files; new or empty.")  # fmt: skip
 def build(pg_config: Path | None, directory: Path) -> None:
     """Compile the extension, and write its files into a folder.
 
@@ -49,16 +49,17 @@ def build(pg_config: Path | None, directory: Path) -> None:
 
 @extension.command()
 @pg_config_option
-@click.option("--directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path),
-              help="Install the files that inorder extension build has written there, without compiling.")  # fmt: skip
+@option(
+    "--directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path),
+    excludes={"--pg-config": "the files have the paths of the server they were built for"},
+    help="Install the files that inorder extension build has written there, without compiling.",
+)  # fmt: skip
 def install(pg_config: Path | None, directory: Path | None) -> None:
     """Compile the extension, and install its files on the server.
 
     Compiles as the user who runs it. Only the copy is made by sudo, and only where the folders of the server cannot be
     written to. Prints the files. A running server need not be restarted.
     """
-    if directory is not None and pg_config is not None:
-        raise InputError("--directory excludes --pg-config: the files have the paths of the server they were built for")
     if directory is not None:
         listed(place(directory))
     else:
@@ -70,7 +71,7 @@ def install(pg_config: Path | None, directory: Path | None) -> None:
 
 @extension.command()
 @pg_config_option
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@option("--yes", is_flag=True, help="Do not ask.")
 def uninstall(pg_config: Path | None, yes: bool) -> None:
     """Remove the extension's files from the server's folders, by sudo where these cannot be written to.
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from inorder.errors import InorderError, InputError
-from inorder.lab.server.servers import Server
+from inorder.servers import Server
 
 LIBRARIES = (".so", ".dylib")
 PACKAGE_MANAGERS = (("dpkg-query", "-S"), ("rpm", "-qf"))

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from inorder.errors import InputError
-from inorder.lab.server.servers import Server, from_pg_config, installed_servers
+from inorder.servers import Server, from_pg_config, installed_servers
 
 
 def only_one(servers: Sequence[Server]) -> Server:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from shutil import get_terminal_size
 from typing import Any
 
-from inorder.text import one_line
+from inorder.text import cells, filled, one_line
 from inorder.units import time_text
 
 Row = dict[str, Any]  # a row of queries/feeds.sql
@@ -35,21 +35,21 @@ GAUGES = {
 def as_table(rows: Sequence[Row], width: int | None = None) -> str:
     """Columns for people, as wide as the terminal; where the last has no room, it is a line of its own."""
     line = min(max(width or get_terminal_size((MOST_WIDTH, 0)).columns, LEAST_WIDTH), MOST_WIDTH)
-    cells = [HEADERS, *(tuple(map(one_line, cells_of(row))) for row in rows)]
-    if length(widths_of(cells)) <= line:
-        return "\n".join(as_line(row, widths_of(cells)) for row in cells)
-    widths = fitted(widths_of(row[:-1] for row in cells), line)
+    table = [HEADERS, *(tuple(map(one_line, cells_of(row))) for row in rows)]
+    if length(widths_of(table)) <= line:
+        return "\n".join(as_line(row, widths_of(table)) for row in table)
+    widths = fitted(widths_of(row[:-1] for row in table), line)
     lines = []
-    for *row, last in cells:
+    for *row, last in table:
         lines.append(as_line(row, widths))
         if last and last != HEADERS[-1]:
-            lines.append(cut(f"  {HEADERS[-1]} {last}", line))
+            lines.append(filled(f"  {HEADERS[-1]} {last}", line).rstrip())
     return "\n".join(lines)
 
 
-def widths_of(cells: Iterable[Sequence[str]]) -> list[int]:
+def widths_of(table: Iterable[Sequence[str]]) -> list[int]:
     """What each column needs."""
-    return [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [max(map(cells, column)) for column in zip(*table, strict=True)]
 
 
 def length(widths: Sequence[int]) -> int:
@@ -60,8 +60,7 @@ def length(widths: Sequence[int]) -> int:
 def as_line(row: Sequence[str], widths: Sequence[int]) -> str:
     """A row; numbers to the right."""
     return "  ".join(
-        cut(cell, width).rjust(width) if place in TO_THE_RIGHT else cut(cell, width).ljust(width)
-        for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        filled(cell, width, place in TO_THE_RIGHT) for place, (cell, width) in enumerate(zip(row, widths, strict=True))
     ).rstrip()
 
 
@@ -75,11 +74,6 @@ def fitted(widths: list[int], line: int) -> list[int]:
     while length(widths) > line and max(widths) > LEAST_CELL:
         widths[widths.index(max(widths))] -= 1
     return widths
-
-
-def cut(cell: str, width: int) -> str:
-    """A cell in its column."""
-    return cell if len(cell) <= width else cell[: width - 1] + "…"
 
 
 def cells_of(row: Row) -> tuple[str, ...]:

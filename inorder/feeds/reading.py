@@ -1,8 +1,8 @@
 """The feeds, as a session sees them now."""
 
-from inorder.database import query
+from inorder.connection.database import query
+from inorder.connection.session import Session
 from inorder.feeds.formats import Row
-from inorder.session import Session
 
 
 class Reading:

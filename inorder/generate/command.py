@@ -11,7 +11,7 @@ from inorder.generate.encode import ENCODERS
 from inorder.generate.output import opened, write
 from inorder.generate.times import TICKS_PER_DAY, TICKS_PER_SECOND, TICKS_TO_1970, Times, ticks_of
 from inorder.generate.uuids import CHUNK, KINDS, Plan
-from inorder.units import parse_count
+from inorder.options import count, format_option, option
 
 DEFAULT_DAYS = 365
 MOST_DAYS = 1_000_000
@@ -27,39 +27,32 @@ RANGES = {
 
 @click.command()
 @click.argument("kind", type=click.Choice(KINDS))
-@click.option("--count", metavar="COUNT", default="10M", show_default=True, help="Number of values.")
-@click.option(
-    "--nodes", metavar="COUNT", type=click.IntRange(1, MOST_NODES), default=9, show_default=True,
-    help="Number of simulated machines.",
-)  # fmt: skip
-@click.option(
+@option("--count", type=count(), default="10M", help="Number of values.")
+@option("--nodes", metavar="COUNT", type=click.IntRange(1, MOST_NODES), default=9, help="Number of simulated machines.")
+@option(
     "--historic/--now",
     default=True,
+    show_default=False,
     help="Times spread over an interval that ends now (the default), or one value each 100 ns from now on.",
 )
-@click.option("--interval-days", metavar="DAYS", type=float, help=f"Length of the interval.  [default: {DEFAULT_DAYS}]")
-@click.option(
+@option("--interval-days", metavar="DAYS", type=float, help=f"Length of the interval.  [default: {DEFAULT_DAYS}]")
+@option(
     "--until", metavar="TIME",
     help="Use this time as now, to get the same values again: ISO 8601, UTC unless it has an offset.",
 )  # fmt: skip
-@click.option(
+@option(
     "--lag", metavar="SECONDS", type=float, default=0, show_default=True,
     help="Delay of the last machine's clock; the others lag proportionally less, the first not at all.",
 )  # fmt: skip
-@click.option(
-    "--seed", metavar="NUMBER", type=click.IntRange(0), default=1, show_default=True,
-    help="Seed of the random number generator.",
-)  # fmt: skip
-@click.option(
+@option("--seed", metavar="NUMBER", type=click.IntRange(0), default=1, help="Seed of the random number generator.")
+@option(
     "--out",
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     default="-",
     show_default="stdout",
     help="Output file.",
 )
-@click.option(
-    "--format", "output", type=click.Choice(list(ENCODERS)), default="text", show_default=True, help="Output format."
-)
+@format_option(ENCODERS)
 def generate(kind: str, out: Path, output: str, **options: Any) -> None:
     """Write a data set of UUIDs, one per line, in the order in which simulated machines generate them.
 
@@ -72,15 +65,14 @@ def generate(kind: str, out: Path, output: str, **options: Any) -> None:
 
 
 def plan_of(
-    kind: str, count: str, nodes: int, historic: bool, interval_days: float | None, until: str | None, lag: float,
+    kind: str, count: int, nodes: int, historic: bool, interval_days: float | None, until: str | None, lag: float,
     seed: int,
 ) -> Plan:  # fmt: skip
     """The plan from the options, or an error in one sentence."""
-    values = parse_count(count, "--count")
     now = moment(until)
     if not 0 <= lag <= MOST_LAG:  # also false for nan
         raise InputError(f"--lag must be from 0 to {MOST_LAG:,} seconds, not {lag:g}")
-    times = historic_times(values, now, interval_days) if historic else dense_times(values, now, interval_days)
+    times = historic_times(count, now, interval_days) if historic else dense_times(count, now, interval_days)
     plan = Plan(kind, times, nodes, round(lag * TICKS_PER_SECOND), seed)
     check_range(plan)
     return plan

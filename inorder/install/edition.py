@@ -19,9 +19,9 @@ from pathlib import Path
 from inorder.errors import InorderError
 
 # Sources of the C edition only. A file of the same name in sql/plain takes its place, if there is one.
-WITHOUT = {"header", "table_ref", "dump", "restoring", "uuid_v1", "time_bounds", "uuid_extras", "rights"}
+WITHOUT = {"header", "table_ref", "dump", "restoring", "ports", "uuid_v1", "time_bounds", "uuid_extras", "rights"}
 # Read after these, there is more in sql/plain.
-AFTER = {"next_batch": ["ground", "next", "piece"], "count": ["fold"]}
+AFTER = {"next_batch": ["ground"], "count": ["fold"]}
 
 # Of each function that reads tables of users: the planner would evaluate their CHECK constraints as the reader. By it
 # sql/plain/rights.sql finds these functions.
@@ -98,9 +98,13 @@ def as_caller(name: str, head: str) -> tuple[str, set[str], str]:
     >>> as_caller("f", "(name text, owner regrole DEFAULT NULL)\\nRETURNS boolean")[2]
     'BEGIN\\n    RETURN inorder_internal.f(inorder_internal.caller(), name, owner);\\nEND'
     """
-    arguments = ", ".join(["inorder_internal.caller()", *re.findall(r"[(,]\s*(\w+) ", head)])
+    names = re.findall(r"[(,]\s*(OUT )?(\w+) ", head)
+    arguments = ", ".join(["inorder_internal.caller()", *(name for is_result, name in names if not is_result)])
+    call = f"inorder_internal.{name}({arguments})"
+    if results := ", ".join(name for is_result, name in names if is_result):
+        return "plpgsql", {"writes"}, f"BEGIN\n    SELECT t.* INTO {results} FROM {call} AS t;\nEND"
     verb = "PERFORM" if head.endswith("RETURNS void") else "RETURN"
-    return "plpgsql", {"writes"}, f"BEGIN\n    {verb} inorder_internal.{name}({arguments});\nEND"
+    return "plpgsql", {"writes"}, f"BEGIN\n    {verb} {call};\nEND"
 
 
 def joined(sources: Path, source: str) -> str:

@@ -9,11 +9,11 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from inorder import sources
-from inorder.database import connect_as_user, query
+from inorder.connection.database import connect_as_user, query
+from inorder.connection.session import explained, first_line
 from inorder.errors import InorderError
 from inorder.install import edition
 from inorder.install.offer import Installed, Offer
-from inorder.session import explained, first_line
 
 # Nothing is left to the defaults of the role or of the database.
 SETTINGS = (

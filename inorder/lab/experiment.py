@@ -3,20 +3,22 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
+from sys import modules
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from inorder.database import Connection
+from inorder.connection.database import Connection
 from inorder.errors import InputError
+from inorder.lab.analysis.figures import Judged
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.plan import Plan
 from inorder.lab.progress import Progress
+from inorder.lab.report.section import Section
+from inorder.lab.report.verdict import Verdict
 from inorder.lab.results import Result, shortened
-from inorder.lab.server.servers import Server
 from inorder.lab.server_settings import reading_method
 from inorder.lab.targets.target import Target
 from inorder.lab.turn import Metrics, Stage
-from inorder.report.section import Section
-from inorder.report.verdict import Verdict
+from inorder.servers import Server
 
 P = TypeVar("P", bound=Plan)
 
@@ -27,7 +29,7 @@ TURNS = (
 
 
 class Reports(Protocol):
-    """A module that has the sections and verdicts of an experiment."""
+    """A module that has the sections and verdicts of an experiment, and the figures that they are made of."""
 
     def sections(self, result: Result, plan: Any, /) -> Sequence[Section]:
         """The tables."""
@@ -137,6 +139,12 @@ class Experiment(ABC, Generic[P]):
     def verdicts(cls, result: Result) -> Sequence[Verdict]:
         """The questions that it answers, for the top of its page; none if too little was measured."""
         return cls.reports.verdicts(result, cls.plan_in(result), cls.question)
+
+    @classmethod
+    def compared_by(cls) -> list[Judged]:
+        """The figures by which two of its results are compared, or could be."""
+        module: Any = getattr(cls, "reports", modules[cls.__module__])
+        return [one.judged for one in module.FIGURES if one.judged]
 
     # --- its plan -------------------------------------------------------------
 

@@ -2,8 +2,8 @@
 
 from psycopg import sql
 
-from inorder.database import Connection, query
-from inorder.lab.server.servers import Server
+from inorder.connection.database import Connection, query
+from inorder.servers import Server
 
 # pgstattuple reports leaf density, uuid-ossp generates the keys of study P1.
 CONTRIB = ("pgstattuple", "uuid-ossp")

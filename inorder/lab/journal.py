@@ -1,8 +1,7 @@
 """The result file: JSON Lines, to which a line is added for each measurement.
 
 The first line says what was asked, where, and how; each other line is a measurement, a note, or the end. What an
-interruption leaves can be read, and a run that is resumed goes on with it. Files of the first version were one JSON
-object; they are read, too.
+interruption leaves can be read, and a run that is resumed goes on with it.
 """
 
 import gzip
@@ -57,15 +56,6 @@ class Line(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     run: Sample | None = None
     note: str | None = None
     complete: bool = False
-
-
-@dataclass
-class FirstFile(FirstLine):
-    """A file of the first version."""
-
-    notes: list[str]
-    runs: list[Sample]
-    complete: bool
 
 
 def as_line(value: object) -> bytes:
@@ -178,27 +168,27 @@ def parse(content: bytes, name: str) -> Result:
     """The result in a file of that name."""
     require_version(content, name)
     try:
-        return parse_lines(content) if content.startswith(b'{"result":') else parse_first(content)
+        return parse_lines(content)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InputError(f"{name} is damaged: {shortened(error)}") from error
 
 
 def require_version(content: bytes, name: str) -> None:
-    """An error unless the first line, or the whole file, has a version that is known."""
+    """An error unless the first line has the version that is known."""
     try:
-        first = msgspec.json.decode(content.partition(b"\n")[0] if content.startswith(b'{"result":') else content)
+        first = msgspec.json.decode(content.partition(b"\n")[0])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{name} is not a result file: {shortened(error)}") from error
-    head = first.get("result", first) if isinstance(first, dict) else None
+    head = first.get("result") if isinstance(first, dict) else None
     version = head.get("schema") if isinstance(head, dict) else None
     if not isinstance(version, int):
         raise InputError(f"{name} is not a result file: it has no schema version")
-    if version > SCHEMA_VERSION:
-        raise InputError(f"{name} has schema version {shortened(version)}; this inorder reads up to {SCHEMA_VERSION}")
+    if version != SCHEMA_VERSION:
+        raise InputError(f"{name} has schema version {shortened(version)}; this inorder reads {SCHEMA_VERSION}")
 
 
 def parse_lines(content: bytes) -> Result:
-    """Of this version. Behind the last end of line there is what an interruption left of a line."""
+    """The result in these lines. Behind the last end of line there is what an interruption left of a line."""
     lines = [msgspec.json.decode(line, type=Line) for line in content.split(b"\n")[:-1]]
     if not lines or lines[0].result is None or any(line.result for line in lines[1:]):
         raise msgspec.ValidationError("its first line, and no other, says what was run")
@@ -206,14 +196,6 @@ def parse_lines(content: bytes) -> Result:
     result.runs = [run_of(line.run) for line in lines if line.run]
     result.notes = [line.note for line in lines if line.note is not None]
     result.complete = any(line.complete for line in lines)
-    return result
-
-
-def parse_first(content: bytes) -> Result:
-    """Of the first version."""
-    found = msgspec.json.decode(content, type=FirstFile)
-    result = result_of(found)
-    result.runs, result.notes, result.complete = [run_of(one) for one in found.runs], found.notes, found.complete
     return result
 
 

@@ -48,7 +48,7 @@ class Plan:
         for name, one in settings_of(type(self)).items():
             value = getattr(self, name)
             if value != getattr(usual, name) and not (own and one.of_server):
-                one.read(one.show(value), one.option(name))
+                one.type.read(one.type.show(value), one.option(name))
 
     def as_dict(self) -> dict[str, Any]:
         """For the result file."""

@@ -1,10 +1,8 @@
 """The progress that an experiment reports while it runs, however it is shown."""
 
-from typing import Protocol
 
-
-class Progress(Protocol):
-    """Receives each step of an experiment."""
+class Progress:
+    """Receives each step of an experiment, and shows nothing."""
 
     def total(self, steps: int) -> None:
         """How many steps there will be."""

@@ -75,7 +75,7 @@ class Result(Head):
 
     @property
     def clients(self) -> tuple[int, ...]:
-        """The numbers of sessions; a single number in files of the first version, and eight where there is none.
+        """The numbers of sessions; eight where the plan names none.
 
         >>> Result("writers", "now", "0", 1, {"clients": 16}, {}, {}, "").clients
         (16,)

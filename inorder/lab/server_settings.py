@@ -11,8 +11,8 @@ from inorder.lab.instruments import cgroup
 from inorder.lab.instruments.device import disk_of
 from inorder.lab.results import CGROUP, DIRECT_IO, EXACT_COUNTERS, MOST_WAL
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
 from inorder.lab.server.temporary import service_account, takes_direct_io, temporary_folder
+from inorder.servers import Server
 
 
 @dataclass(frozen=True)

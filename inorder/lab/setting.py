@@ -11,34 +11,32 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast
 
+from inorder import options
 from inorder.errors import InputError
-from inorder.units import parse_bytes, parse_count, parse_duration, short
+from inorder.options import Value
 
 T = TypeVar("T")
 KEY = "setting"
 LEAST_MEMORY = 2**20
 MOST_SECONDS = 43_200  # half a day: after a whole one a server makes a checkpoint, whatever its settings
 QUICK, FULL = "quick", "full"
-COUNT, NUMBER, SECONDS, SIZE, DURATION, FILE, FOLDER, DSN, TABLE, COLUMN = (
-    "COUNT", "NUMBER", "SECONDS", "SIZE", "DURATION", "FILE", "DIRECTORY", "DSN", "TABLE", "COLUMN",
-)  # fmt: skip
+COUNT, NUMBER, SECONDS, TABLE, COLUMN = "COUNT", "NUMBER", "SECONDS", "TABLE", "COLUMN"
 SIZES = ("", QUICK, FULL)
 
 
 @dataclass(frozen=True)
 class Setting(Generic[T]):
-    """How a field of a plan is asked for. ``read`` takes the text and the name of the option, for its errors.
+    """How a field of a plan is asked for. ``type`` is what its option takes, or would take.
 
     ``asked``: there is an option for it. ``of_server``: it says how a throw-away server is started; the user's own is
     as it is, and ``found`` names what of its capabilities is the value there. ``sessions``: so many sessions are open
     at once. ``kept``: it is in the result file. ``needs_inorder``, ``contrib`` and ``label`` are of names: whether
     they need the extension, which of PostgreSQL's own they need ("" for none), and what they are called. ``path``: of a
-    file or folder of this machine. ``metavar``: what the help shows in the place of a value.
+    file or folder of this machine.
     """
 
     help: str
-    read: Callable[[str, str], T]
-    show: Callable[[T], str]
+    type: Value[T]
     flag: str = ""
     asked: bool = True
     of_server: bool = False
@@ -50,7 +48,6 @@ class Setting(Generic[T]):
     contrib: Callable[[str], str] | None = None
     label: Callable[[str], str] = str
     sizes: MappingProxyType[str, T] = field(default_factory=lambda: MappingProxyType({}))
-    metavar: str = COUNT
 
     def option(self, name: str) -> str:
         """The option of a field of that name."""
@@ -75,29 +72,6 @@ def in_sizes(quick: T | None, full: T | None) -> MappingProxyType[str, T]:
     return MappingProxyType({size: value for size, value in ((QUICK, quick), (FULL, full)) if value is not None})
 
 
-def typed(count: int) -> str:
-    """A number as one would type it.
-
-    >>> typed(2_000_000)
-    '2M'
-    """
-    return short(count).replace(" ", "")
-
-
-def whole(lowest: int, highest: int) -> Callable[[str, str], int]:
-    """Reads a number: 8, 10k, 2M."""
-    return lambda text, option: parse_count(text, option, lowest, highest)
-
-
-def listed(read: Callable[[str, str], T]) -> Callable[[str, str], tuple[T, ...]]:
-    """Reads several, comma-separated, each once.
-
-    >>> listed(whole(1, 9))("2,1,2", "--n")
-    (2, 1)
-    """
-    return lambda text, option: tuple(dict.fromkeys(read(part.strip(), option) for part in text.split(",")))
-
-
 def count(
     help: str,
     lowest: int,
@@ -114,11 +88,9 @@ def count(
 ) -> int:
     """A number."""
     sizes = in_sizes(quick, full)
-    return made(
-        Setting(help, whole(lowest, highest), typed, flag, asked, sessions=sessions, sizes=sizes, metavar=metavar),
-        usual,
-        factory,
-    )
+    type = options.count(lowest, highest, metavar)
+    sizes = in_sizes(quick, full)
+    return made(Setting(help, type, flag, asked, sessions=sessions, sizes=sizes), usual, factory)
 
 
 def rounds(usual: int, *, quick: int | None = None, full: int | None = None) -> int:
@@ -131,21 +103,15 @@ def threads() -> int:
     return count("Threads of pgbench.", 1, 1024, asked=False, factory=lambda: len(os.sched_getaffinity(0)))
 
 
-def optional_count(help: str, lowest: int, highest: int, *, flag: str = "", of_server: bool = False) -> int | None:
+def optional_count(help: str, lowest: int, highest: int, *, of_server: bool = False) -> int | None:
     """A number, or None unless it is given."""
-    read = cast(Callable[[str, str], int | None], whole(lowest, highest))
-    show: Callable[[int | None], str] = lambda number: "" if number is None else typed(number)  # noqa: E731
-    return made(Setting(help, read, show, flag, of_server=of_server), None)
+    type = cast("Value[int | None]", options.count(lowest, highest))
+    return made(Setting(help, type, of_server=of_server), None)
 
 
 def optional_bytes(help: str, lowest: int) -> int | None:
     """A size of the throw-away server's, or None unless it is given."""
-
-    def read(text: str, option: str) -> int | None:
-        return parse_bytes(text, option, lowest)
-
-    show: Callable[[int | None], str] = lambda size: "" if size is None else f"{size // 2**20}MB"  # noqa: E731
-    return made(Setting(help, read, show, of_server=True, metavar=SIZE), None)
+    return made(Setting(help, cast("Value[int | None]", options.size(lowest)), of_server=True), None)
 
 
 def counts(
@@ -160,10 +126,8 @@ def counts(
     sessions: bool = False,
 ) -> tuple[int, ...]:
     """Several numbers."""
-    show: Callable[[tuple[int, ...]], str] = lambda many: ",".join(map(typed, many))  # noqa: E731
-    read = listed(whole(lowest, highest))
-    sizes = in_sizes(quick, full)
-    return made(Setting(help, read, show, flag, sessions=sessions, sizes=sizes, metavar=f"{COUNT},…"), usual)
+    type = options.several(options.count(lowest, highest))
+    return made(Setting(help, type, flag, sessions=sessions, sizes=in_sizes(quick, full)), usual)
 
 
 def choices(
@@ -187,8 +151,8 @@ def choices(
         return name
 
     setting = Setting(
-        help, listed(read), ",".join, flag, asked, needs_inorder=needs_inorder, contrib=contrib, label=label,
-        sizes=in_sizes(quick, full), metavar="NAME,…",
+        help, options.several(Value("NAME", read, str)), flag, asked, needs_inorder=needs_inorder, contrib=contrib,
+        label=label, sizes=in_sizes(quick, full),
     )  # fmt: skip
     return made(setting, usual or tuple(known))
 
@@ -203,8 +167,8 @@ def choice(
             raise InputError(f"{option} is {' or '.join(known)}, not '{name}'")
         return name
 
-    sizes, metavar = in_sizes(None, full), f"[{'|'.join(known)}]"
-    return made(Setting(help, read, str, flag, of_server=bool(found), found=found, sizes=sizes, metavar=metavar), usual)
+    type = Value(f"[{'|'.join(known)}]", read, str)
+    return made(Setting(help, type, flag, of_server=bool(found), found=found, sizes=in_sizes(None, full)), usual)
 
 
 def synchronous_commit(usual: str, *, full: str | None = None) -> str:
@@ -221,31 +185,23 @@ def memory(
     full: int | None = None,
 ) -> int:
     """Bytes that the server is given."""
-    read: Callable[[str, str], int] = lambda text, option: parse_bytes(text, option, LEAST_MEMORY)  # noqa: E731
-    show: Callable[[int], str] = lambda size: f"{size // 2**20}MB"  # noqa: E731
-    sizes = in_sizes(quick, full)
-    return made(
-        Setting(help, read, show, "--memory", of_server=True, found="shared_buffers", sizes=sizes, metavar=SIZE), usual
-    )
+    type, sizes = options.size(LEAST_MEMORY), in_sizes(quick, full)
+    return made(Setting(help, type, "--memory", of_server=True, found="shared_buffers", sizes=sizes), usual)
 
 
 def duration(
     help: str, usual: float, *, quick: float | None = None, full: float | None = None, lowest: float = 0.01
 ) -> float:
     """Seconds."""
-    read: Callable[[str, str], float] = lambda text, option: parse_duration(text, option, lowest)  # noqa: E731
-    show: Callable[[float], str] = lambda seconds: f"{seconds:g}s"  # noqa: E731
-    return made(Setting(help, read, show, sizes=in_sizes(quick, full), metavar=DURATION), usual)
+    return made(Setting(help, options.duration(lowest), sizes=in_sizes(quick, full)), usual)
 
 
 def durations(help: str, usual: tuple[float, ...]) -> tuple[float, ...]:
     """Several numbers of seconds, from none on."""
-    read = listed(lambda text, option: parse_duration(text, option, 0))
-    show: Callable[[tuple[float, ...]], str] = lambda many: ",".join(f"{seconds:g}s" for seconds in many)  # noqa: E731
-    return made(Setting(help, read, show, metavar=f"{DURATION},…"), usual)
+    return made(Setting(help, options.several(options.duration(0))), usual)
 
 
-def words(help: str, metavar: str, *, check: Callable[[str], object] = str, kept: bool = True) -> str:
+def words(help: str, metavar: str, *, check: Callable[[str], object] = str) -> str:
     """A text, or ""; ``check`` raises an error that is explained by the name of the option."""
 
     def read(text: str, option: str) -> str:
@@ -257,7 +213,12 @@ def words(help: str, metavar: str, *, check: Callable[[str], object] = str, kept
             raise InputError(f"{option} has a NUL character")
         return text
 
-    return made(Setting(help, read, str, kept=kept, metavar=metavar), "")
+    return made(Setting(help, Value(metavar, read, str)), "")
+
+
+def server(help: str) -> str:
+    """A connection string; a result file says nothing of where a server is."""
+    return made(Setting(help, options.DSN, kept=False), "")
 
 
 def names(help: str) -> tuple[str, ...]:
@@ -268,12 +229,15 @@ def names(help: str) -> tuple[str, ...]:
             raise InputError(f"{option} has a NUL character")
         return tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
 
-    return made(Setting(help, read, ",".join, metavar=f"{COLUMN},…"), ())
+    return made(Setting(help, Value(f"{COLUMN},…", read, ",".join)), ())
+
+
+UNASKED: "Value[Any]" = Value("", lambda _text, _option: None, str)  # of anything: the file's reader has its type
 
 
 def found() -> Any:
     """What the lab finds out and no option asks for: kept in the file."""
-    return made(Setting("", lambda _text, _option: None, lambda _value: "", asked=False), None)
+    return made(Setting("", UNASKED, asked=False), None)
 
 
 def file(help: str) -> str:
@@ -285,7 +249,7 @@ def file(help: str) -> str:
             raise InputError(f"{option} {path} is not a file")
         return str(path)
 
-    return made(Setting(help, read, str, path=True, metavar=FILE), "")
+    return made(Setting(help, Value("FILE", read, str), path=True), "")
 
 
 def folder(help: str, *, flag: str = "") -> str:
@@ -297,15 +261,10 @@ def folder(help: str, *, flag: str = "") -> str:
             raise InputError(f"{path} is not a folder")
         return str(path)
 
-    return made(Setting(help, read, str, flag, of_server=True, path=True, metavar=FOLDER), "")
+    return made(Setting(help, Value("DIRECTORY", read, str), flag, of_server=True, path=True), "")
 
 
 def switch(usual: bool) -> bool:
     """Something that no option asks for."""
-
-    def read(text: str, option: str) -> bool:
-        if text not in ("yes", "no"):
-            raise InputError(f"{option} is yes or no, not '{text}'")
-        return text == "yes"
-
-    return made(Setting("", read, lambda on: "yes" if on else "no", asked=False), usual)
+    setting: Setting[bool] = Setting("", UNASKED, asked=False)
+    return made(setting, usual)

@@ -56,8 +56,11 @@ class Turn:
 
 def single(step: str, kind: str, rows: int, label: str, measure: Callable[[int], Measured | Metrics]) -> Turn:
     """One measurement."""
-    # By map, which has no frame of its own: as few calls as possible lie between a command and what it measures.
-    return Turn((Place(step, kind, rows, label),), lambda seed: map(measured, map(measure, (seed,))))
+
+    def once(seed: int) -> Iterator[Measured]:
+        yield measured(measure(seed))
+
+    return Turn((Place(step, kind, rows, label),), once)
 
 
 def several(

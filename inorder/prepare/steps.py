@@ -1,20 +1,18 @@
 """The statements that prepare a table, one after the other; none of them keeps writers waiting for long."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice
 from threading import Event, Thread
 
 import psycopg
 from psycopg import sql
 
-from inorder.database import connect_as_user, query
+from inorder.connection.database import connect_as_user, query
+from inorder.connection.patience import attempts
+from inorder.connection.reconnect import once
+from inorder.connection.session import Session, first_line
 from inorder.errors import InorderError, InputError
-from inorder.patience import pauses
-from inorder.reconnect import once
-from inorder.session import Session, first_line
 
 # What a statement needs that others hold for a while: waiting on would keep all who come after it waiting, too.
 BUSY = ("55P03", "40P01", "40001")
@@ -96,11 +94,9 @@ class Preparation:
 
     def try_often(self) -> None:
         """What was interrupted or given up begins again where it stopped."""
-        for pause in islice(pauses(), self.plan.tries - 1):
-            if self.try_all(last=False):
+        for number in attempts(self.plan.tries):
+            if self.try_all(last=number == self.plan.tries):
                 return
-            time.sleep(pause)
-        self.try_all(last=True)
 
     def try_all(self, last: bool) -> bool:
         """One after the other; false if one was given up since others held what it needs."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
+from inorder.connection.reading import Column
 from inorder.errors import InputError
-from inorder.reading import Column
 
 NATIVE = {
     "bool": "boolean", "int2": "smallint", "int4": "int", "int8": "bigint", "float4": "float", "float8": "double",

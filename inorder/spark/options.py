@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from inorder.database import SECRETS
+from inorder.connection.database import SECRETS
 from inorder.errors import InputError
 
 DEFAULT_NAME = "server"

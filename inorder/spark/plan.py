@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import TypeVar
 
 from inorder.citus.shards import Node
+from inorder.connection.reading import Reader, Slice
 from inorder.errors import InputError
-from inorder.reading import Reader, Slice
 from inorder.spark.columns import Field, fields_of
 from inorder.spark.offsets import Kept, Offset, decoded, encoded, from_text
 from inorder.spark.options import Options

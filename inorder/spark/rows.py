@@ -15,10 +15,10 @@ from adbc_driver_postgresql import StatementOptions, dbapi
 from psycopg import sql
 
 from inorder.citus.shards import SETTINGS
-from inorder.database import APPLICATION_NAME, query
+from inorder.connection.database import APPLICATION_NAME, query
+from inorder.connection.patience import CONFLICTS, attempts
+from inorder.connection.reading import columns_of
 from inorder.errors import InorderError, InputError
-from inorder.patience import CONFLICTS, attempts
-from inorder.reading import columns_of
 from inorder.spark.arrow import converted, schema_of
 from inorder.spark.columns import select_list, wanted
 from inorder.spark.plan import Task

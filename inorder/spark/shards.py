@@ -16,11 +16,11 @@ import psycopg
 from inorder.citus.handover import NotReadableError, gone, handed_over, is_frozen, unreadable
 from inorder.citus.holds import Holds
 from inorder.citus.shards import Distributed, Node, Shard, ShardSession, node_of, successors
-from inorder.database import query
+from inorder.connection.database import query
+from inorder.connection.reading import Line, Reader
+from inorder.connection.reconnect import report
+from inorder.connection.session import Session
 from inorder.errors import InorderError, InputError
-from inorder.reading import Line, Reader
-from inorder.reconnect import report
-from inorder.session import Session
 from inorder.spark.columns import Field, fields_of
 from inorder.spark.offsets import Kept, Offset, encoded, parts_of
 from inorder.spark.options import Options

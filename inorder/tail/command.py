@@ -7,84 +7,77 @@ from typing import Any
 import click
 
 from inorder.errors import InputError
+from inorder.options import FILE, FOLDER, count, dsn_option, duration, format_option, option
 from inorder.tail.plan import OUTPUTS, Plan
 from inorder.tail.progress import RowCount
-from inorder.units import parse_count, parse_duration
 
 MOST_ROWS = 2**31 - 1
+IN_DATABASE = "a feed has its table and its position in the database"
 
 
 @click.command()
 @click.argument("table", required=False)
-@click.option(
-    "--position",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="File with the position in TABLE; created if it does not exist.",
-)
-@click.option("--feed", metavar="NAME", help="Read a feed made by feed_create(); its position is in the database.")
-@click.option("--owner", metavar="ROLE", help="Owner of the feed.  [default: the current role]")
-@click.option(
-    "--dsn", metavar="DSN", default="", help="Connection string, URI or service=NAME.  [default: libpq's environment]"
-)
-@click.option(
-    "--format", "output", type=click.Choice(OUTPUTS), default="json", show_default=True, help="Output format."
-)
-@click.option(
-    "--directory",
-    type=click.Path(file_okay=False, path_type=Path),
+@option("--position", type=FILE, help="File with the position in TABLE; created if it does not exist.")
+@option(
+    "--feed", metavar="NAME", help="Read a feed made by feed_create(); its position is in the database.",
+    excludes={
+        "--position": IN_DATABASE, "--start": IN_DATABASE, "--accept-origin": IN_DATABASE,
+        "--accept-output": IN_DATABASE, "--order-by": "a feed has the order column that it was created with",
+        "--whole-transactions": "a feed has the whole_transactions that it was created with",
+        "--shards": "a feed is in one database, of one shard",
+    },
+)  # fmt: skip
+@option("--owner", metavar="ROLE", requires="--feed", help="Owner of the feed.  [default: the current role]")
+@dsn_option()
+@format_option(OUTPUTS)
+@option(
+    "--directory", type=FOLDER, excludes=dict.fromkeys(("--exec", "--frame"), "Parquet files are written"),
     help="With --format parquet: where the files are, one for each batch; made if it does not exist.",
-)
-@click.option(
-    "--follow", is_flag=True, help="Wait for new rows until interrupted, and reconnect when the server restarts."
-)
-@click.option(
-    "--interval", metavar="DURATION",
+)  # fmt: skip
+@option("--follow", is_flag=True, help="Wait for new rows until interrupted, and reconnect when the server restarts.")
+@option(
+    "--interval", type=duration(), requires="--follow",
     help="Poll at this interval with --follow: 500ms, 5s, 2m.  [default: deliver rows as soon as they are committed]",
 )  # fmt: skip
-@click.option(
-    "--batch-rows",
-    metavar="COUNT",
-    default="10k",
-    show_default=True,
+@option(
+    "--batch-rows", type=count(1, MOST_ROWS), default="10k",
     help="Maximum number of rows in a batch. A transaction whose rows no key distinguishes is not split.",
-)
-@click.option(
-    "--start", type=click.Choice(["beginning", "now"]), help="Where a new position starts.  [default: beginning]"
-)
-@click.option(
-    "--order-by",
-    metavar="COLUMN",
+)  # fmt: skip
+@option("--start", type=click.Choice(["beginning", "now"]), default="beginning", help="Where a new position starts.")
+@option(
+    "--order-by", metavar="COLUMN", excludes={
+        "--whole-transactions": "", "--shards": "the values of several nodes have no common order",
+    },
     help="Deliver rows in the order of this column, not of their transactions. It was drawn from a sequence.",
-)
-@click.option(
+)  # fmt: skip
+@option(
     "--whole-transactions", "whole", is_flag=True,
     help="End no batch inside a transaction: a batch has more rows than --batch-rows if the last transaction has them.",
 )  # fmt: skip
-@click.option(
+@option(
     "--shards", is_flag=True,
     help="Read all shards of a TABLE that Citus has distributed, from the coordinator; FILE has a position in each.",
 )  # fmt: skip
-@click.option(
+@option(
     "--exec", "command", metavar="COMMAND",
     help="Run a shell command for each batch, with the whole batch as its input; exit code 0 means delivered.",
 )  # fmt: skip
-@click.option(
-    "--retries",
-    metavar="COUNT",
-    help="Run a command that failed again, with the same batch, at most COUNT times: after 0.1 s, 0.2 s, … 10 s.  "
-    "[default: 0]",
-)
-@click.option("--frame", is_flag=True, help="Write a line with name and length before each batch, into a pipe.")
-@click.option(
-    "--accept-origin",
-    is_flag=True,
+@option(
+    "--retries", type=count(0, MOST_ROWS), default="0", requires="--exec",
+    help="Run a command that failed again, with the same batch, at most COUNT times: after 0.1 s, 0.2 s, … 10 s.",
+)  # fmt: skip
+@option(
+    "--frame", is_flag=True, excludes={"--exec": "a command has a whole batch as its input"},
+    help="Write a line with name and length before each batch, into a pipe.",
+)  # fmt: skip
+@option(
+    "--accept-origin", is_flag=True,
     help="Continue with a position of another server or timeline, after a promotion or pg_upgrade that lost nothing.",
-)
-@click.option(
-    "--accept-output",
-    is_flag=True,
+)  # fmt: skip
+@option(
+    "--accept-output", is_flag=True,
     help="Continue although standard output is not the file that the position belongs to.",
-)
+)  # fmt: skip
 def tail(**options: Any) -> None:
     """Write the rows of an insert-only TABLE committed since the last run, in the order of their transactions.
 
@@ -92,80 +85,20 @@ def tail(**options: Any) -> None:
     each row exactly once, even if client, server or host crashes. Any other output receives it at least once: the last
     unfinished batch may be repeated. Commands and pipes receive whole batches.
     """
-    plan = plan_of(**options)
+    check(**options)
     from inorder.tail.run import run  # noqa: PLC0415  # loads the driver, which the help does not need
 
     with RowCount(dumb=os.environ.get("TERM") == "dumb") as written:
-        run(plan, written.add)
+        run(Plan(**options), written.add)
 
 
-def check_order(feed: str | None, order_by: str | None, whole: bool, shards: bool) -> None:
-    """What rows come together, and in which order, is for a table only; what is of several nodes has no order."""
-    if feed is not None and order_by is not None:
-        raise InputError("--order-by is for a TABLE: a feed has the order column that it was created with")
-    if feed is not None and whole:
-        raise InputError("--whole-transactions is for a TABLE: a feed has the whole_transactions it was created with")
-    if order_by is not None and whole:
-        raise InputError("--whole-transactions excludes --order-by")
-    if shards and feed is not None:
-        raise InputError("--shards is for a TABLE and --position: a feed is in one database, of one shard")
-    if shards and order_by is not None:
-        raise InputError("--shards excludes --order-by: the values of several nodes have no common order")
-
-
-def check_directory(output: str, directory: Path | None, command: str | None, frame: bool) -> None:
-    """Parquet files are in a directory, and nothing else is."""
-    if (output == "parquet") != (directory is not None):
-        raise InputError("--format parquet and --directory require each other")
-    if directory is not None and (command is not None or frame):
-        raise InputError("--format parquet writes files: it excludes --exec and --frame")
-
-
-def check_command(command: str | None, frame: bool, retries: str | None) -> None:
-    """What is for commands, and what is not."""
-    if frame and command is not None:
-        raise InputError("--frame is for a pipe and excludes --exec: a command has a whole batch as its input")
-    if retries is not None and command is None:
-        raise InputError("--retries requires --exec")
-
-
-def plan_of(
-    table: str | None, position: Path | None, feed: str | None, owner: str | None, dsn: str, output: str,
-    directory: Path | None, follow: bool, interval: str | None, batch_rows: str, start: str | None,
-    order_by: str | None, whole: bool, shards: bool,
-    command: str | None, retries: str | None, frame: bool, accept_origin: bool, accept_output: bool,
-) -> Plan:  # fmt: skip
-    """The plan from the options, or an error in one sentence."""
+def check(
+    table: str | None, position: Path | None, feed: str | None, output: str, directory: Path | None, **_others: object
+) -> None:
+    """An error in one sentence for what no option alone can say."""
     if feed is None and (table is None or position is None):
         raise InputError("give a TABLE and --position FILE, or --feed NAME")
-    if feed is not None and (table is not None or position is not None or start or accept_origin or accept_output):
-        raise InputError("--feed has its table and its position in the database: give no TABLE, --position, "
-                         "--start, --accept-origin or --accept-output")  # fmt: skip
-    check_order(feed, order_by, whole, shards)
-    check_directory(output, directory, command, frame)
-    if owner is not None and feed is None:
-        raise InputError("--owner requires --feed")
-    check_command(command, frame, retries)
-    if interval is not None and not follow:
-        raise InputError("--interval requires --follow")
-    return Plan(
-        dsn=dsn,
-        table=table,
-        position=position,
-        feed=feed,
-        owner=owner,
-        output=output,
-        directory=directory,
-        batch_rows=parse_count(batch_rows, "--batch-rows", 1, MOST_ROWS),
-        start=start or "beginning",
-        order_by=order_by,
-        whole=whole,
-        shards=shards,
-        accept_origin=accept_origin,
-        accept_output=accept_output,
-        follow=follow,
-        interval=None if interval is None else parse_duration(interval, "--interval"),
-        command=command,
-        retries=0 if retries is None else parse_count(retries, "--retries", 0, MOST_ROWS),
-        frame=frame,
-    )
+    if feed is not None and table is not None:
+        raise InputError(f"--feed excludes TABLE: {IN_DATABASE}")
+    if (output == "parquet") != (directory is not None):
+        raise InputError("--format parquet and --directory require each other")

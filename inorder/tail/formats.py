@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from inorder.database import query
-from inorder.session import Table
+from inorder.connection.database import query
+from inorder.connection.session import Table
 
 ALL = sql.SQL("SELECT {table}::pg_catalog.oid::pg_catalog.regclass AS relation, 'e.*'::pg_catalog.text AS columns")
 

@@ -5,10 +5,10 @@ import os
 from collections.abc import Sequence
 from typing import IO, Any
 
-from inorder.database import query
+from inorder.connection.database import query
+from inorder.connection.reading import Column, columns_of
 from inorder.errors import InorderError, InputError
 from inorder.files import sync_folder, write_whole
-from inorder.reading import Column, columns_of
 from inorder.tail.plan import Plan
 from inorder.tail.sinks import Report
 from inorder.tail.sources import Source

@@ -1,63 +1,26 @@
-"""The run: batch by batch, first the rows, then the position."""
+"""The run: what is read and where it goes are opened, then all is delivered."""
 
-import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 
-from psycopg.abc import Buffer
-
-from inorder.errors import InputError, Terminated
-from inorder.interrupts import finishing_first, uninterrupted
-from inorder.patience import patiently
-from inorder.reconnect import forever, once
-from inorder.stream import Rows
+from inorder.errors import InputError
+from inorder.tail.delivery import Delivery
 from inorder.tail.formats import FORMATS
-from inorder.tail.output_file import FIRST_BYTES, FileSink, is_file
+from inorder.tail.output_file import FileSink, is_file
 from inorder.tail.plan import Plan
 from inorder.tail.position import PositionFile
 from inorder.tail.shards import ShardsSource
 from inorder.tail.sinks import DeviceSink, Sink, is_device
-from inorder.tail.sources import Batch, FeedSource, Source, TableSource
-from inorder.tail.whole import CommandSink, FeedFileSink, PipeSink, WholeBatches
+from inorder.tail.sources import FeedSource, Source, TableSource
+from inorder.tail.whole import CommandSink, FeedFileSink, PipeSink
 
 
 def run(plan: Plan, report: Callable[[int], None]) -> None:
     """Deliver until there is nothing new, or until SIGTERM or SIGHUP."""
-    writes = plan.feed is not None
     with ExitStack() as stack:
         sink = stack.enter_context(closing(sink_for(plan, report)))
-        source = source_for(plan, stack, sink)
-        stack.callback(settle, source)
-        sink.settle(source.output, source.begun, plan.accept_output)
-        if isinstance(sink, WholeBatches):
-            sink.connect(source)
-
-        def work() -> None:
-            sink.check()
-            deliver_all(source, sink)
-            settle(source)
-            sink.check()
-
-        if plan.follow:
-            try:
-                forever(plan.dsn, source.attach, work, pause_for(plan.interval, source), writes=writes)
-            except Terminated:
-                if sink.rows:  # a second signal, in the midst of a batch
-                    raise
-                return
-        once(plan.dsn, source.attach, work, writes=writes)
-        source.keep()
-
-
-def settle(source: Source) -> None:
-    """No interrupt comes between the parts of this."""
-    with uninterrupted():
-        source.settle()
-
-
-def pause_for(interval: float | None, source: Source) -> Callable[[], None]:
-    """Between two polls: so many seconds, or until there are rows, at most a second."""
-    return source.wait if interval is None else lambda: time.sleep(interval)
+        delivery = stack.enter_context(closing(Delivery(plan, source_for(plan, stack, sink), sink)))
+        delivery.run()
 
 
 def sink_for(plan: Plan, report: Callable[[int], None]) -> Sink:
@@ -87,55 +50,3 @@ def source_for(plan: Plan, stack: ExitStack, sink: Sink) -> Source:
     return TableSource(
         plan.table, file, form, plan.batch_rows, plan.start, plan.order_by, plan.accept_origin, sink.keep, plan.whole
     )
-
-
-def deliver_all(source: Source, sink: Sink) -> None:
-    """All batches, up to one that is not full and has all that had ended."""
-    while batch := source.next():
-        with finishing_first():
-            rows = deliver(source, sink, batch)
-        if not batch.is_part and (rows == 0 or rows < batch.full):
-            return
-
-
-def deliver(source: Source, sink: Sink, batch: Batch) -> int:
-    """One batch: the rows, then the position."""
-    count = patiently(source.session.connection, lambda: take(source, sink, batch))
-    if count == 0:
-        source.skip(batch)
-        return 0
-    size = sink.size_in_file()
-    if count >= batch.full > 0 and size is not None:
-        source.expect(batch, size)
-    sink.finish()
-    source.finish(batch, sink.mark())
-    return count
-
-
-def take(source: Source, sink: Sink, batch: Batch) -> int:
-    """Its rows into the sink. What a lost connection or a conflict cut off goes on after the last row."""
-    sink.again()
-    header: Buffer | None = None if source.form.has_header else b""
-    count = 0
-    with closing(source.rows(batch)) as blocks:
-        for rows in blocks:
-            if header is None:
-                header = rows.pop(0)
-            taken, count = max(sink.rows - count, 0), count + len(rows)
-            del rows[:taken]
-            if rows:
-                put(source, sink, batch, rows, header)
-            del rows  # a row may be large: not two at a time
-    return count
-
-
-def put(source: Source, sink: Sink, batch: Batch, rows: Rows, header: Buffer) -> None:
-    """Rows into the sink; before the first of a batch, the batch into the position."""
-    if sink.rows > 0:
-        sink.write(rows)
-        return
-    if not sink.at_start():
-        header = b""
-    start = sink.begin(batch.name, bytes(header[:FIRST_BYTES]) + bytes(rows[0][:FIRST_BYTES]))
-    source.begin(batch, start, sink.mark())
-    sink.write(rows, header)

@@ -10,11 +10,11 @@ import psycopg
 from inorder.citus.handover import NotReadableError, gone, handed_over, is_frozen, unreadable
 from inorder.citus.holds import Holds
 from inorder.citus.shards import Distributed, Shard, ShardSession, on_node, successors
-from inorder.database import query
+from inorder.connection.database import query
+from inorder.connection.reconnect import report
+from inorder.connection.session import Session
+from inorder.connection.stream import Rows
 from inorder.errors import InorderError, InputError
-from inorder.reconnect import report
-from inorder.session import Session
-from inorder.stream import Rows
 from inorder.tail.formats import FORMATS
 from inorder.tail.plan import Plan
 from inorder.tail.position import PositionFile

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from psycopg.abc import Buffer
 
+from inorder.connection.stream import Rows
 from inorder.errors import InputError
-from inorder.stream import Rows
 from inorder.tail.state import Mark
 
 STANDARD_OUTPUT = 1

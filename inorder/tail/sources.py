@@ -11,13 +11,13 @@ from typing import Any, Protocol
 import psycopg
 from psycopg import sql
 
-from inorder.database import query
+from inorder.connection.database import query
+from inorder.connection.patience import patiently
+from inorder.connection.reconnect import InUseError
+from inorder.connection.session import Session, Table, explained, rows_of
+from inorder.connection.stream import Rows, Stream
 from inorder.errors import InputError
 from inorder.files import awaited, host_lock
-from inorder.patience import patiently
-from inorder.reconnect import InUseError
-from inorder.session import Session, Table, explained, rows_of
-from inorder.stream import Rows, Stream
 from inorder.tail.formats import Format
 from inorder.tail.state import Json, Keeper, Mark, Pending, State, is_in_set, name_of, order_of
 

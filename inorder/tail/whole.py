@@ -23,10 +23,10 @@ from typing import IO
 
 from psycopg.abc import Buffer
 
+from inorder.connection.patience import pauses
+from inorder.connection.reconnect import report
 from inorder.errors import InorderError
 from inorder.interrupts import is_interrupted
-from inorder.patience import pauses
-from inorder.reconnect import report
 from inorder.tail.output_file import OutputFile
 from inorder.tail.sinks import STANDARD_OUTPUT, Output, Report, put_all
 from inorder.tail.sources import Source

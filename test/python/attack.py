@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from itertools import count
 
 import psycopg
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 NUMBERS = count(1)

@@ -13,9 +13,9 @@ from pathlib import Path
 from threading import Event
 
 import psycopg
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import PORT, Cluster
-from inorder.lab.server.servers import Server, from_pg_config
+from inorder.servers import Server, from_pg_config
 
 from tail_runs import Tail
 from waiting import PATIENCE

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from inorder.database import Connection
+from inorder.connection.database import Connection
 from inorder.spark.offsets import Offset
 from inorder.spark.options import parsed
 from inorder.spark.shards import ShardsPlan

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
+from inorder.lab.progress import Progress
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server, find_server
 from inorder.lab.server.temporary import service_account, temporary_folder
+from inorder.servers import Server, find_server
 
 import sql_edition
 from citus_nodes import Nodes, make_distributed, three_nodes
@@ -245,20 +246,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-class Silent:
-    """A ``lab.progress.Progress`` that shows nothing."""
-
-    def total(self, steps: int) -> None:
-        """Nothing."""
-
-    def step(self, text: str) -> None:
-        """Nothing."""
-
-    def done(self, text: str = "") -> None:
-        """Nothing."""
-
-
-class Counting(Silent):
+class Counting(Progress):
     """A Progress that counts the steps that are announced, and those that are done."""
 
     totals = ended = 0

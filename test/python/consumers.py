@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from inorder.database import APPLICATION_NAME, Connection, connect
+from inorder.connection.database import APPLICATION_NAME, Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 from conftest import ROOT, scalar, text

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 import preloaded

@@ -5,7 +5,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from inorder.database import connect
+from inorder.connection.database import connect
 from inorder.lab.server.cluster import Cluster
 
 ENTRY = re.compile(r"^-- Name: (?P<name>.*); Type: (?P<type>.*); Schema: (?P<schema>.*); Owner: .*$", re.M)

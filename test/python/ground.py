@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 import attack

@@ -14,11 +14,11 @@ import time
 from pathlib import Path
 
 import click
-from inorder.database import connect
+from inorder.connection.database import connect
 from inorder.errors import InorderError
 from inorder.extension.building import build_folder
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server, find_server
+from inorder.servers import Server, find_server
 from psycopg.conninfo import make_conninfo
 
 from conftest import MODULE, ROOT

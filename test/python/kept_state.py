@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from inorder.database import Connection
+from inorder.connection.database import Connection
 
 from conftest import scalar
 from waiting import wait_for

@@ -41,6 +41,8 @@ FAULTS = (
     ("src/column.c", FAULT, "column … of table … {}"),
     ("src/order.c", FAULT, "column … of table … {}"),
     ("src/shares.c", FAULT, "column … of table … {}"),
+    ("sql/piece.sql", r"'(is not the one [^']*)'", "column … of table … {}"),
+    ("sql/take.sql", r"'(is not [^']*)'", "column … of table … {}"),
     ("src/files.c", FAULT, "table … {} after the snapshot of this transaction was taken"),
     ("src/guard.c", FAULT, 'trigger "…" {}'),
     ("src/notify.c", r'refuse\((?:psprintf\()?"(.*)"', "{}"),

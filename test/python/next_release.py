@@ -14,7 +14,7 @@ from inorder import __version__
 from inorder.extension.building import build_folder, locked, run_make
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.installation import make_readable
-from inorder.lab.server.servers import Server
+from inorder.servers import Server
 
 ROOT = Path(__file__).resolve().parents[2]
 MADE_UP = ROOT / "test" / "upgrade"

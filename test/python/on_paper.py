@@ -7,11 +7,11 @@ from typing import Any, cast
 from inorder.lab.capabilities import Capabilities
 from inorder.lab.experiment import Experiment
 from inorder.lab.plan import Plan
+from inorder.lab.progress import Progress
 from inorder.lab.results import DIRECT_IO, Result, Run
 from inorder.lab.runner import Runner
 from inorder.lab.targets.target import Target
 
-from conftest import Silent
 from replay import Nowhere
 
 # What two servers of the user's own allow: little, and all.
@@ -35,7 +35,7 @@ def run_on_paper(
     kind: type[Experiment[Any]], plan: Plan, result: Result | None = None, save: Callable[[], None] = lambda: None
 ) -> tuple[Result, Any]:
     """A whole run; the experiment, too, for what it wrote down."""
-    experiment = kind(plan, cast(Target, Nowhere()), Silent())
+    experiment = kind(plan, cast(Target, Nowhere()), Progress())
     result = result or empty_result(kind, plan)
     Runner(experiment, result, save).run()
     return result, experiment

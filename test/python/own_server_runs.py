@@ -4,14 +4,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from inorder.database import connect
+from inorder.connection.database import connect
 from inorder.lab.capabilities import Capabilities as Found
 from inorder.lab.experiments import all_experiments
 from inorder.lab.journal import load
 from inorder.lab.plan import Plan
 from inorder.lab.results import OWN_SERVER, Result
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
+from inorder.servers import Server
 
 from conftest import scalar
 from tool import inorder

@@ -5,9 +5,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from inorder.database import Connection
+from inorder.connection.database import Connection
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server, embedded_server, system_servers
+from inorder.servers import Server, embedded_server, system_servers
 
 # What a private server does not have otherwise.
 PROGRAMS = (

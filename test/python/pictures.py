@@ -6,12 +6,12 @@
 import re
 from pathlib import Path
 
+from inorder.lab.report.catalogue import report_of
 from inorder.lab.results import Result
-from inorder.report.catalogue import report_of
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ROOT / "docs" / "images"
-STYLE = ROOT / "inorder" / "report" / "page" / "style.css"
+STYLE = ROOT / "inorder" / "lab" / "report" / "page" / "style.css"
 RUN, SECTION, CAPTION = "insert-18-iops", "rows_10000000", "Inserts per second"
 WIDTH = 760
 FONT = "font-family: system-ui, sans-serif"

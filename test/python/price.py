@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
-from inorder.database import Connection, connect, execute, one_row
+from inorder.connection.database import Connection, connect, execute, one_row
 from inorder.lab.analysis.stats import estimate, paired_ratio
 from inorder.lab.instruments.timing import Prepared, ServerProcess
 from inorder.lab.log_tables import BATCH_ROWS, BY_UUID, COLUMNS, SERIAL, insert
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import find_server
+from inorder.servers import find_server
 from inorder.units import parse_count
 
 from sql_edition import create

@@ -3,7 +3,7 @@
 import csv
 from pathlib import Path
 
-from inorder.database import Connection
+from inorder.connection.database import Connection
 
 LIST = Path(__file__).resolve().parents[1] / "providers.csv"
 # Of functions, and of tables and views.

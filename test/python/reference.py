@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import find_server
+from inorder.servers import find_server
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,11 +10,11 @@ from typing import Any, cast
 from inorder.lab import journal
 from inorder.lab.experiment import Experiment
 from inorder.lab.progress import Progress
+from inorder.lab.report.catalogue import report_of
 from inorder.lab.results import Result, Run
 from inorder.lab.runner import Runner
 from inorder.lab.targets.target import Target
 from inorder.lab.turn import Measured, Metrics, Stage, Turn, nothing
-from inorder.report.catalogue import report_of
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -55,7 +55,7 @@ class Nowhere:
         """Nothing to note."""
 
 
-class Counting:
+class Counting(Progress):
     """Progress that is counted: announced, done, and what was told."""
 
     def __init__(self) -> None:
@@ -149,7 +149,7 @@ class Replay:
 
     def experiment(self) -> Experiment[Any]:
         """The experiment without a server, not yet run."""
-        return self.kind(self.plan, cast(Target, Nowhere()), cast(Progress, self.progress))
+        return self.kind(self.plan, cast(Target, Nowhere()), self.progress)
 
 
 def tables_of(result: Result) -> list[dict[str, Any]]:

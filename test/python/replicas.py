@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from psycopg.conninfo import make_conninfo
 

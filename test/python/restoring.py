@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from psycopg.conninfo import make_conninfo
 

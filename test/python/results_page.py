@@ -14,10 +14,10 @@ from inorder.lab import journal
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments import all_experiments
+from inorder.lab.report.catalogue import report_of
+from inorder.lab.report.formats import as_markdown
 from inorder.lab.results import Result
 from inorder.lab.setting import settings_of
-from inorder.report.catalogue import report_of
-from inorder.report.formats import as_markdown
 
 import pictures
 from claims import Answer, Claim, overall
@@ -104,7 +104,7 @@ def command(result: Result) -> str:
     kind: type[Experiment[Any]] = all_experiments()[result.experiment]
     plan, usual = kind.plan_in(result), kind.Plan()
     options = [
-        f"{one.option(name)} {one.show(getattr(plan, name))}" for name, one in settings_of(kind.Plan).items()
+        f"{one.option(name)} {one.type.show(getattr(plan, name))}" for name, one in settings_of(kind.Plan).items()
         if one.asked and getattr(plan, name) != getattr(usual, name)
     ]  # fmt: skip
     return " ".join([f"inorder lab run {result.experiment}", *options])

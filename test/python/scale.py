@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.instruments.timing import ServerProcess
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import find_server
+from inorder.servers import find_server
 from inorder.units import parse_count
 
 SETTINGS = {"fsync": "off", "shared_buffers": "1GB", "max_wal_size": "8GB", "max_locks_per_transaction": "256"}

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.install.edition import READS, filled
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server, find_server
+from inorder.servers import Server, find_server
 
 ROOT = Path(__file__).resolve().parents[2]
 TEST = ROOT / "test"

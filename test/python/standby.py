@@ -5,9 +5,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from inorder.database import connect
+from inorder.connection.database import connect
 from inorder.errors import InorderError
-from inorder.lab.server.cluster import Cluster, Limit
+from inorder.lab.instruments.cgroup import ControlGroup
+from inorder.lab.server.cluster import Cluster
 
 # Replay waits for queries on the standby, and VACUUM on the primary for what they still see: nothing is cancelled.
 STANDBY_SETTINGS = {"hot_standby": "on", "hot_standby_feedback": "on", "max_standby_streaming_delay": "-1"}
@@ -42,7 +43,7 @@ class Standby(Cluster):
         if done.returncode != 0:
             raise InorderError(f"pg_basebackup failed:\n{done.stdout}{done.stderr}")
 
-    def start(self, settings: Mapping[str, str] | None = None, limit: Limit | None = None) -> None:
+    def start(self, settings: Mapping[str, str] | None = None, limit: ControlGroup | None = None) -> None:
         """Start with the settings of its primary that it must not fall below, and those of a standby."""
         super().start(STANDBY_SETTINGS | dict(settings or {}), limit)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from inorder.database import Connection
+from inorder.connection.database import Connection
 from inorder.lab.server.cluster import Cluster
 
 import preloaded

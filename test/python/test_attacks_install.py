@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
+from inorder.servers import Server
 
 from attack import ATTACK, database, execute, operators, overloads, refusal, value
 from conftest import ROOT, scalar

@@ -8,9 +8,9 @@ from threading import Event
 
 import psycopg
 import pytest
-from inorder.database import Connection, connect, query
+from inorder.connection.database import Connection, connect, query
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
+from inorder.servers import Server
 from inorder.tail.formats import FORMATS
 from psycopg import sql
 

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from inorder.database import connect
+from inorder.connection.database import connect
 from inorder.errors import InorderError, InputError
 from inorder.lab.insert_tables import InsertTables
 from inorder.lab.instruments import cgroup
@@ -14,9 +14,9 @@ from inorder.lab.instruments.device import disk_of
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import CGROUP
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
 from inorder.lab.server_settings import Small, reading_method
 from inorder.lab.targets.throw_away import ThrowAway
+from inorder.servers import Server
 
 USAGE = {"memory.limit_in_bytes": "memory.usage_in_bytes", "memory.max": "memory.current"}
 

@@ -7,10 +7,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 import vl_convert
-from inorder.report import charts, plots
-from inorder.report.charts import Bar, Stack
-from inorder.report.drawing import PHONE, SCREEN, Drawing
-from inorder.report.plots import Line
+from inorder.lab.report import charts, plots
+from inorder.lab.report.charts import Bar, Stack
+from inorder.lab.report.drawing import PHONE, SCREEN, Drawing
+from inorder.lab.report.plots import Line
 
 EVIL = '<b a="1">&'
 

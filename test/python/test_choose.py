@@ -24,7 +24,7 @@ from inorder.choose.choice import (
     candidate,
     choice_for,
 )
-from inorder.database import Connection
+from inorder.connection.database import Connection
 from inorder.errors import InputError
 
 from conftest import scalar

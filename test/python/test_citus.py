@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 
 from citus_nodes import NUMBER, PG_CONFIG, Nodes, on_each_shard, prepare, run, shards, tool
 from conftest import scalar

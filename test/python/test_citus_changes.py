@@ -14,9 +14,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from inorder import database
 from inorder.citus.shards import Shard
-from inorder.database import Connection, connect
+from inorder.connection import database
+from inorder.connection.database import Connection, connect
 from inorder.errors import InputError
 from inorder.lab.server.cluster import PORT, Cluster
 

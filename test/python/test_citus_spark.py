@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.errors import InputError
 from inorder.spark.offsets import Offset
 

@@ -12,16 +12,20 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import psycopg
 import pytest
-from inorder.citus.shards import COORDINATOR, Shard, node_dsn, on_node
-from inorder.database import Connection, connect
-from inorder.errors import InputError
+from inorder.citus.shards import COORDINATOR, Distributed, Shard, node_dsn, on_node
+from inorder.connection.database import Connection, connect
+from inorder.connection.session import Session, Table
+from inorder.count.counter import FOLD, SHOW
+from inorder.count.shards import ShardsCounter
+from inorder.errors import InorderError, InputError
 from inorder.lab.server.cluster import Cluster
-from inorder.session import Session
 from inorder.tail import shards_state, state
+from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from conftest import scalar
@@ -164,10 +168,10 @@ def test_another_form_of_the_catalog_is_refused(database: Connection) -> None:
     (("citus", "events", "--every", "5s", "--undo"), "--every excludes"),
     (("citus", "events", "--column", "x", "--undo"), "--column excludes"),
     (("tail", "events", "--position", "p", "--shards"), "has no extension citus"),
-    (("tail", "--feed", "f", "--shards"), "--shards is for a TABLE"),
-    (("tail", "events", "--position", "p", "--shards", "--order-by", "n"), "--shards excludes --order-by"),
+    (("tail", "--feed", "f", "--shards"), "--feed excludes --shards: a feed is in one database, of one shard"),
+    (("tail", "events", "--position", "p", "--shards", "--order-by", "n"), "--order-by excludes --shards"),
     (("count", "events", "--shards"), "has no extension citus"),
-    (("count", "events", "--shards", "--cron"), "--cron excludes --shards"),
+    (("count", "events", "--shards", "--cron"), "--shards excludes --cron"),
 ])  # fmt: skip
 def test_the_tool_without_citus(
     cluster: Cluster, fresh: Connection, tmp_path: Path, arguments: tuple[str, ...], message: str
@@ -232,6 +236,35 @@ def test_a_node_is_reached_as_the_coordinator_is() -> None:
         "password": "",
     }  # fmt: skip
     assert node_dsn(session, replace(shard, group=COORDINATOR)) == At.dsn
+
+
+def test_a_count_of_shards_that_are_moved_meanwhile() -> None:
+    """Is taken again; what a fold has added before is not lost from its sum, also if a shard goes in its midst."""
+    here, there = Shard(1, "public.t_1", 1, "a", 5432), Shard(1, "public.t_1", 2, "b", 5432)
+    other = Shard(2, "public.t_2", 1, "a", 5432)
+
+    def answer(statement: sql.SQL, places: list[list[Shard]], rows: dict[str, list[int]]) -> int:
+        class Moving(ShardsCounter):
+            """Each place has so many rows at each call; one without any is gone."""
+
+            def ask_shard(self, shard: Shard, _statement: sql.SQL) -> int:
+                if not rows[shard.key]:
+                    raise psycopg.errors.UndefinedTable
+                return rows[shard.key].pop(0)
+
+        counter = Moving("t")
+        counter.distributed = cast(Distributed, SimpleNamespace(shards=lambda: places.pop(0)))
+        counter.table = Table(1, "public", "t", "t", "shop")
+        return counter.ask(statement)
+
+    moved = [[here, other], [there, other], [there, other], [there, other]]
+    for statement, total in ((SHOW, 50), (FOLD, 80)):
+        assert answer(statement, list(moved), {here.key: [10], other.key: [30, 10], there.key: [40]}) == total
+    gone = [[other, here], [other, there], [other, there]]
+    for statement, total in ((SHOW, 42), (FOLD, 72)):
+        assert answer(statement, list(gone), {here.key: [], other.key: [30, 2], there.key: [40]}) == total
+    with pytest.raises(InorderError, match="the shards of t were moved during each of 5 counts"):
+        answer(FOLD, [[here], [there]] * 5, {here.key: [1] * 5, there.key: []})
 
 
 def asking(listener: socket.socket, sent: list[bytes]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from psycopg.conninfo import make_conninfo
 
 import preloaded

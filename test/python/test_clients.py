@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from inorder.database import connect
+from inorder.connection.database import connect
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.temporary import service_account
 

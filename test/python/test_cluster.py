@@ -11,12 +11,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from inorder.database import connect
+from inorder.connection.database import connect
 from inorder.errors import InorderError, InputError
 from inorder.interrupts import uninterrupted
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.installation import make_readable
-from inorder.lab.server.servers import Server, from_pg_config
 from inorder.lab.server.temporary import (
     LONGEST_FOLDER,
     OWNER_FILE,
@@ -30,6 +29,7 @@ from inorder.lab.server.temporary import (
     takes_direct_io,
     temporary_folder,
 )
+from inorder.servers import Server, from_pg_config
 
 from conftest import SETTINGS, scalar
 from waiting import PATIENCE, running, wait_until_empty, wait_until_gone
@@ -41,7 +41,7 @@ import signal, sys, time
 from pathlib import Path
 from inorder.cli import terminate
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import find_server
+from inorder.servers import find_server
 signal.signal(signal.SIGTERM, terminate)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with Cluster(find_server()) as cluster:

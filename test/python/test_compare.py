@@ -14,17 +14,32 @@ from inorder.lab.analysis.compare import (
     TOO_FEW_IMAGES,
     WITHIN,
     WORSE,
-    compare,
-    not_compared,
+    Comparison,
     outer_pairs,
     surroundings,
 )
+from inorder.lab.analysis.compare import compare as compare_by
+from inorder.lab.analysis.compare import not_compared as not_compared_by
+from inorder.lab.experiments import all_experiments, experiment_named
 from inorder.lab.journal import save
+from inorder.lab.report.catalogue import report_of
+from inorder.lab.report.compare import compare_records, compare_section
+from inorder.lab.report.formats import as_json
+from inorder.lab.report.section import Figure
 from inorder.lab.results import Result, Run
-from inorder.report.compare import compare_records, compare_section
-from inorder.report.formats import as_json
 
+from replay import recorded, recorded_names
 from tool import inorder
+
+
+def compare(a: Result, b: Result, threshold: float) -> list[Comparison]:
+    """By the figures of their experiment."""
+    return compare_by(a, b, threshold, experiment_named(a.experiment).compared_by())
+
+
+def not_compared(a: Result, b: Result) -> list[str]:
+    """Likewise."""
+    return not_compared_by(a, b, experiment_named(a.experiment).compared_by())
 
 
 def result_of(factor: float = 1.0, rounds: int = 6, seed: int = 1, **plan: object) -> Result:
@@ -132,6 +147,41 @@ def test_every_experiment_is_compared(
     assert [one.metric for one in found.values() if one.verdict == WORSE] == [metric]
     assert not ({"tps"} & set(found) and "rows_per_second" in found)  # of which one follows from the other
     assert experiment != "reader" or "seconds" not in found  # the length of the load
+
+
+# A figure of each, and what makes it worse; most of them no list of metrics had.
+FORGOTTEN = {
+    "delivery": ("server_percent", "server_percent", 10.0), "like": ("hot", "hot", 0.1),
+    "lookup": ("blocks", "hits", 10.0), "nodes": ("late", "late", 10.0), "pieces": ("last_ms", "last_ms", 10.0),
+    "tail": ("server_cpu_seconds", "server_cpu_seconds", 10.0), "waves": ("peak_splits", "peak_splits", 10.0),
+    "workers": ("least_share", "least_share", 0.1), "uuid_v1": ("blocks_per_row", "blocks_per_row", 10.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORGOTTEN)
+def test_no_figure_is_forgotten(name: str) -> None:
+    """A worse one is found, in rounds enough, and nothing else is."""
+    result, (figure, metric, factor) = recorded(name), FORGOTTEN[name]
+    runs = [replace(run, round=number) for run in result.runs for number in range(1, 7)]  # each as often as it takes
+    worse = [replace(run, metrics=run.metrics | {metric: factor * run.metrics.get(metric, 0.0)}) for run in runs]
+    found = compare(replace(result, runs=runs), replace(result, runs=worse), 0.1)
+    assert {one.metric for one in found if one.verdict != SAME and one.ratio.median != 1} == {figure}
+    assert WORSE in {one.verdict for one in found if one.metric == figure}
+
+
+@pytest.mark.parametrize("name", recorded_names())
+def test_the_figures_of_the_tables_are_those_that_are_compared(name: str) -> None:
+    """Whatever column of a report has a better direction; and every experiment has some."""
+    result = recorded(name)
+    known = {one.place for one in experiment_named(result.experiment).compared_by() if one.better}
+    columns = [one for section in report_of(result).sections(result) for one in section.columns]
+    shown = {one.judged.place for one in columns if isinstance(one, Figure) and one.judged and one.better}
+    assert known and shown <= known and compare(result, result, 0.1)
+
+
+def test_every_experiment_has_figures() -> None:
+    """Also one that nobody has recorded."""
+    assert [name for name, kind in all_experiments().items() if not any(one.better for one in kind.compared_by())] == []
 
 
 @pytest.mark.parametrize(("before", "after", "verdict"), [(0, 1, WORSE), (3, 0, BETTER), (0, 0, FEW), (3, 9, FEW)])

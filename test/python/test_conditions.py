@@ -2,7 +2,7 @@
 
 import psycopg
 import pytest
-from inorder.database import connect
+from inorder.connection.database import connect
 
 from conftest import scalar
 from ground import GROUND, PARTS, PLAIN, READS, Place, numbers, run, state, states

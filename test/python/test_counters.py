@@ -5,7 +5,7 @@ import time
 from itertools import pairwise
 
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.errors import InorderError
 from inorder.lab.instruments import counters
 from inorder.lab.instruments.counters import read_counters, read_index_pages, read_leaf_density, read_sizes, wal_place

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from inorder import __version__
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
+from inorder.servers import Server
 
 from conftest import ROOT, text
 from dockerfile import instructions

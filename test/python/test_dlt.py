@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from inorder.database import Connection
+from inorder.connection.database import Connection
 from inorder.errors import InputError
 from inorder.lab.server.cluster import Cluster
 

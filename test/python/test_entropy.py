@@ -1,7 +1,7 @@
 """The entropy pool: wiped, never shared by processes, never the same in two sessions."""
 
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 from conftest import SETTINGS, scalar

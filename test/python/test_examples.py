@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 from inorder.cli import cli
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 
@@ -93,12 +93,17 @@ def parsed(
 
 
 @pytest.mark.parametrize("document", [name for name, page in ALL.items() if any(one.language == "sh" for one in page)])
-def test_every_command_can_be_parsed(document: str) -> None:
-    """Also those that take minutes, or need a server of the reader's."""
+def test_every_command_can_be_parsed(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that take minutes, or need a server of the reader's; what variables and files they name is there."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DATABASE_URL", "service=shop")
     for block in ALL[document]:
         for words in called(block) if block.language == "sh" else ():
+            for name in words:
+                if name.endswith((".sql", ".bench")):
+                    (tmp_path / name).touch()
             if "--help" not in words:
-                parsed(cli, words)
+                parsed(cli, [os.path.expandvars(word) for word in words])
 
 
 class Page:

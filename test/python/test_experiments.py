@@ -6,26 +6,31 @@ The measurements are those of the recorded results: a new experiment records one
 import csv
 import io
 import json
+import re
 from collections import Counter
 from dataclasses import replace
+from decimal import Decimal
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from inorder.cli import cli
+from inorder.commands.options import SET, plan_given
 from inorder.errors import InputError
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments import all_experiments
+from inorder.lab.journal import load, save
+from inorder.lab.report import formats, html
+from inorder.lab.report.catalogue import report_of
+from inorder.lab.report.side_by_side import Labelled
 from inorder.lab.results import Result
-from inorder.lab.setting import FULL, QUICK, SIZES, settings_of
+from inorder.lab.setting import FULL, QUICK, SIZES, Setting, settings_of
 from inorder.lab.turn import Metrics, several
-from inorder.report import formats, html
-from inorder.report.catalogue import report_of
-from inorder.report.side_by_side import Labelled
 
 from conftest import LONG_RUN
-from on_paper import BARE, FULLY
+from on_paper import BARE, FULLY, empty_result
 from replay import Key, Replay, emptied, keys, recorded, recorded_names
 
 KINDS = all_experiments()
@@ -94,7 +99,7 @@ def test_what_no_option_takes_is_refused(name: str) -> None:
         if not one.asked:
             continue
         with pytest.raises((InputError, TypeError)):
-            one.read("no such thing \x00", one.option(field))
+            one.type.read("no such thing \x00", one.option(field))
     with pytest.raises(TypeError, match="there is no setting nonsense"):
         kind.Plan.read({"nonsense": 1})
     with pytest.raises(InputError, match="--rounds must be a number from 1 to"):
@@ -102,6 +107,49 @@ def test_what_no_option_takes_is_refused(name: str) -> None:
     damaged = replace(emptied(source(next(n for n in SOURCES if kind_of(n) is kind))), plan={"rounds": "x"})
     with pytest.raises(InputError, match=f"the result's plan is not one of the experiment '{name}'"):
         kind.plan_in(damaged)
+
+
+def awkward(one: Setting[object], option: str, folder: Path) -> list[str]:
+    """What one might type for a setting: its bounds, what has no round number, names in another order."""
+    (folder / "a, ü").touch()
+    if of_type := {
+        "FILE": [str(folder / "a, ü")], "DIRECTORY": [str(folder)], "COLUMN": ["a, ü"], "COLUMN,…": ["b,a,ü ü"],
+        "TABLE": ['public."a, ü"'], "SHARES": ["insert=3, update=12345"], "DSN": ["host=a password='b c'"],
+    }.get(one.type.name):  # fmt: skip
+        return of_type
+    with pytest.raises(InputError) as refused:
+        one.type.read("\x01", option)
+    said = str(refused.value)
+    if names := re.search(r"there are (.*)|--\S+ is (.* or .*), not", said):
+        known = re.split(", | or ", names[1] or names[2])
+        return [*known, *([",".join(reversed(known))] if "…" in one.type.name else [])]
+    bounds = re.search(r"from ([\d.,]+) to ([\d.,]+)", said)
+    assert bounds, said
+    lowest, highest = (Decimal(bound.replace(",", "")) for bound in bounds.groups())
+    odd = ["0.123", "86399.999"] if "DURATION" in one.type.name else ["12345", "1500000", str(2**20 + 1)]
+    fitting = [str(each) for each in (lowest, highest, *map(Decimal, odd)) if lowest <= each <= highest]
+    return [*fitting, *([",".join(reversed(fitting))] if "…" in one.type.name else [])]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_setting_is_read_from_the_file_as_it_was_typed(name: str, tmp_path: Path) -> None:
+    """And may be typed as it is shown, so that a run goes on whatever it was asked for."""
+    kind = KINDS[name]
+    command = cli.commands["lab"].commands["run"].commands[name]  # type: ignore[attr-defined]
+    for field, one in settings_of(kind.Plan).items():
+        option = one.option(field)
+        for text in awkward(one, option, tmp_path) if one.type.name else []:
+            value = one.type.read(text, option)
+            plan = replace(kind.Plan(), **{field: value})  # type: ignore[arg-type]
+            if one.asked:
+                params = command.make_context(name, [f"{option}={text}"]).params
+                typed = {key: given for key, given in params.items() if key.startswith(SET)}
+                assert plan_given(kind.Plan, "", False, typed) == plan
+            assert one.type.read(one.type.show(value), option) == value
+            save(empty_result(kind, plan), tmp_path / "r.jsonl")
+            again = kind.plan_in(load(tmp_path / "r.jsonl"))
+            again.require_allowed(own=False)
+            assert again == (plan if one.kept else kind.Plan()), (option, text)
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
+from inorder.servers import Server
 
 import upgraded_tables
 from conftest import SETTINGS, scalar

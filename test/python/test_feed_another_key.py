@@ -2,7 +2,7 @@
 
 import psycopg
 import pytest
-from inorder.database import Connection
+from inorder.connection.database import Connection
 
 from conftest import scalar
 from ground import GROUND, run, state

@@ -1,7 +1,7 @@
 """An order column whose default draws from another sequence: the order may suffer, but each row comes once."""
 
 import pytest
-from inorder.database import Connection
+from inorder.connection.database import Connection
 
 from conftest import scalar
 from ground import GROUND, run, state

@@ -7,9 +7,9 @@ from functools import partial
 
 import psycopg
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
+from inorder.servers import Server
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 

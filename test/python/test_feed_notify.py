@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 

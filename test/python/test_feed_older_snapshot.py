@@ -1,7 +1,7 @@
 """What is permitted by an answer: a snapshot that does not show the newest rows and feeds gives none."""
 
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 from conftest import scalar

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
+from inorder.servers import Server
 
 from conftest import scalar
 

@@ -4,9 +4,9 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
+from inorder.servers import Server
 from psycopg.conninfo import make_conninfo
 
 from conftest import SETTINGS, scalar

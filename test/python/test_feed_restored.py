@@ -5,9 +5,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
+from inorder.servers import Server
 
 from conftest import SETTINGS, scalar
 from restoring import ALL, FOREIGN, KEPT, OWNER, dsn_of, fill, insert, read, run, spend_transactions

@@ -7,9 +7,9 @@ from itertools import count
 
 import psycopg
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import embedded_server, system_servers
+from inorder.servers import embedded_server, system_servers
 
 from conftest import EDITIONS
 from replicas import NUMBERED, SCHEMA, SETTINGS, TABLES, Consumer, Pair, Writer, one, wait_until_confirmed

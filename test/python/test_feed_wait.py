@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import psycopg
 import pytest
-from inorder.database import Connection, connect, query
+from inorder.connection.database import Connection, connect, query
 from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 

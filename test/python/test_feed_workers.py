@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 

@@ -5,9 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.feeds.formats import GAUGES, Row, as_table
 from inorder.lab.server.cluster import Cluster
+from inorder.text import cells
 
 from conftest import scalar, text
 from tail_runs import Tail, insert
@@ -74,6 +75,14 @@ def test_a_name_adds_no_line() -> None:
     """Nor does it move the cursor."""
     lines = as_table([ROWS[0] | {"feed": "f\nall is well\x1b[2J"}], 120).splitlines()
     assert len(lines) == len(as_table([ROWS[0]], 120).splitlines()) and "f\\nall is well\\x1b[2J" in lines[1]
+
+
+def test_columns_stand_below_each_other_whatever_names_are_of() -> None:
+    """Characters of two places, and of none; also where the name is cut."""
+    for width, feed in ((120, "注文の一覧"), (120, "e\u0301te\u0301"), (80, "注文の一覧" * 9)):
+        lines = as_table([ROWS[0], ROWS[1] | {"feed": feed}], width).splitlines()
+        places = {cells(line.partition("app.events")[0]) for line in lines if "app.events" in line}
+        assert len(places) == 1 and max(map(cells, lines)) <= width, lines
 
 
 def test_who_delays_rows(cluster: Cluster, feeds: Tail) -> None:

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 from inorder.commands.all import require_own
-from inorder.commands.demo import embedded_one, hidden, new_files
+from inorder.commands.demo import hidden, new_files
 from inorder.commands.options import new_file
 from inorder.errors import InorderError, InputError
 from inorder.files import require_writable, unused, write_whole
+from inorder.lab.report import html
+from inorder.lab.report.drawing import svg_of
+from inorder.lab.report.side_by_side import Labelled
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result
-from inorder.lab.server.servers import Server
-from inorder.report import html
-from inorder.report.drawing import svg_of
-from inorder.report.side_by_side import Labelled
+from inorder.servers import Server
 
 from on_paper import a_result
 from tool import inorder
@@ -79,8 +79,6 @@ def test_the_demo_says_what_this_machine_hides(server: Server) -> None:
     result.method = EXACT_COUNTERS
     (told,) = hidden(result, server)
     assert ("inorder demo --embedded" in told) != server.has_direct_io
-    with pytest.raises(InputError, match="exclude each other"):
-        embedded_one(Path())
 
 
 def test_a_file_is_whole_whoever_writes_it(tmp_path: Path) -> None:

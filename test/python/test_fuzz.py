@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from inorder.lab.server.servers import Server
+from inorder.servers import Server
 
 from fuzz import evil
 from fuzz.catalogue import read

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from inorder.cli import cli
-from inorder.database import Connection
+from inorder.connection.database import Connection
 from inorder.generate.encode import ENCODERS, TextLines, words_of
 from inorder.generate.output import opened, write
 from inorder.generate.times import TICKS_PER_DAY, TICKS_PER_SECOND, TICKS_TO_1970, Times, Words, ticks_of

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inorder.database import Connection, connect, query
+from inorder.connection.database import Connection, connect, query
 from inorder.lab.server.cluster import Cluster
 from pglast import ast, parse_sql
 from pglast.visitors import Ancestor, Visitor
@@ -57,7 +57,7 @@ QUERIES = (
     *(f"inorder_internal.batch_query(t, NULL, {b}::feed_batch, '''1''::pg_catalog.int4', {order})"
       for b in BATCHES for order in ("true", "false")),
     *(f"inorder_internal.cut_query(t, NULL, {b}::feed_batch, 7)" for b in BATCHES),
-    *(f"inorder_internal.window_query(t, {b}::feed_batch, 5, 7)" for b in BATCHES[:2]),
+    f"inorder_internal.stored_query(t, {GAPS}::int8multirange, 7)",
     f"inorder_internal.passed_query(t, {GAPS}, 5, key, t.relation, 10, 'passed')",
     f"inorder_internal.joined_query(t, ROW({GAPS}, NULL, NULL, NULL, NULL, '{{}}', NULL)::feed_batch, "
     "inorder_internal.members(t), 10)",

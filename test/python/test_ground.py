@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 
 from conftest import scalar
 from ground import GROUND, GUARD, LATER, PARTS, PLAIN, READS, ROWS, SNAPSHOT, Place, numbers, run, state, states

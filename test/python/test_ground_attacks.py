@@ -7,7 +7,7 @@ from pathlib import Path
 from time import sleep
 
 import pytest
-from inorder.database import Connection
+from inorder.connection.database import Connection
 
 from conftest import scalar
 from ground import GROUND, GUARD, LATER, PARTS, PLAIN, READS, SNAPSHOT, Place, numbers, run, state, states

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from inorder.database import Connection
+from inorder.connection.database import Connection
 from inorder.errors import InputError
 from inorder.install.offer import EDITIONS, SQL, C, Offer, chosen
 from inorder.lab.server.cluster import Cluster

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.install.offer import EDITIONS, SQL, C
 from inorder.lab.server.cluster import Cluster
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from inorder import __version__
-from inorder.database import Connection
+from inorder.connection.database import Connection
 from inorder.install.offer import SQL, C
 from inorder.lab.server.cluster import Cluster
 

@@ -8,12 +8,12 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.instruments.counters import read_sizes
 from inorder.lab.instruments.pgbench import Load, run
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
+from inorder.servers import Server
 
 from conftest import LONG_RUN, SETTINGS, scalar
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from inorder.lab.journal import load
 from inorder.lab.results import Result
-from inorder.lab.server.servers import Server
 from inorder.lab.server.temporary import PREFIX
+from inorder.servers import Server
 
 from tool import inorder, surroundings
 from waiting import running, wait_until_empty, wait_until_gone

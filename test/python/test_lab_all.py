@@ -7,10 +7,11 @@ import pytest
 from inorder.commands.all import begun, lab_run_all
 from inorder.errors import InorderError, InputError
 from inorder.lab.experiments import all_experiments
+from inorder.lab.hosts import ThrowAwayHost
 from inorder.lab.journal import save, usual_name
-from inorder.lab.results import Result, Run
-from inorder.lab.server.servers import Server
-from inorder.lab.session import new_result
+from inorder.lab.results import Run
+from inorder.lab.session import Session
+from inorder.servers import Server
 
 from tool import inorder
 
@@ -18,29 +19,29 @@ from tool import inorder
 def test_what_is_there_is_gone_on_with(tmp_path: Path, server: Server) -> None:
     """Of the same plan and server; anything else is refused before anything runs."""
     experiment, file = all_experiments()["reader"], tmp_path / "r.json"
-    fresh = begun(experiment, "quick", file, server)
+    host = ThrowAwayHost(server)
+    fresh = begun(experiment, "quick", file, host).result
     assert fresh.runs == [] and not file.exists()
     fresh.runs.append(Run("read", "feed", 0, 1, {"lost": 0.0}))
     save(fresh, file)
-    assert begun(experiment, "quick", file, server).runs == fresh.runs
+    assert begun(experiment, "quick", file, host).result.runs == fresh.runs
     for other, message in ((("insert", "quick"), "of another run"), (("reader", "full"), "of another run")):
         with pytest.raises(InputError, match=message):
-            begun(all_experiments()[other[0]], other[1], file, server)
+            begun(all_experiments()[other[0]], other[1], file, host)
     save(replace(fresh, method="magic"), file)
     with pytest.raises(InputError, match="of another server or method"):
-        begun(experiment, "quick", file, server)
+        begun(experiment, "quick", file, host)
 
 
 def save_complete(name: str, file: Path, server: Server) -> None:
     """A result without measurements, as if it had been run."""
     experiment = all_experiments()[name]
-    save(replace(new_result(experiment, experiment.Plan.of_size("quick", {}), server), complete=True), file)
+    save(replace(ThrowAwayHost(server).result(experiment, experiment.Plan.of_size("quick", {})), complete=True), file)
 
 
 def test_a_folder_that_is_complete_needs_no_server_to_run(tmp_path: Path, server: Server) -> None:
-    """Each experiment is named, none is run; files of earlier versions have another ending."""
-    names = [name for name, kind in all_experiments().items() if not kind.needs]
-    files = {name: usual_name(name) for name in names} | {"reader": "inorder-reader.json"}
+    """Each experiment is named, none is run."""
+    files = {name: usual_name(name) for name, kind in all_experiments().items() if not kind.needs}
     for name, file in files.items():
         save_complete(name, tmp_path / file, server)
     done = inorder("lab", "run", "all", "--quick", folder=tmp_path, server=server)
@@ -48,7 +49,7 @@ def test_a_folder_that_is_complete_needs_no_server_to_run(tmp_path: Path, server
     assert all(f"{file}: complete already" in done.stderr for file in files.values())
     assert all(file in (tmp_path / "inorder-lab.html").read_text() for file in files.values())
     again = inorder("lab", "run", "all", "--quick", "--full", folder=tmp_path, server=server)
-    assert again.returncode == 2 and "--quick and --full exclude each other" in again.stderr
+    assert again.returncode == 2 and "--quick excludes --full" in again.stderr
 
 
 def test_an_experiment_that_fails_leaves_a_page_of_the_others(
@@ -56,12 +57,12 @@ def test_an_experiment_that_fails_leaves_a_page_of_the_others(
 ) -> None:
     """Also if it is interrupted: what it has measured is on the page."""
 
-    def fails(_kind: object, _plan: object, _server: object, result: Result, *_: object) -> None:
-        result.runs.append(Run("read", "feed", 0, 1, {"lost": 0.0}))
+    def fails(session: Session, *_: object) -> None:
+        session.result.runs.append(Run("read", "feed", 0, 1, {"lost": 0.0}))
         raise InorderError("no more disk")
 
     monkeypatch.setattr("inorder.commands.all.run_and_show", fails)
-    monkeypatch.setattr("inorder.report.html.render", lambda results: " ".join(one.label for one in results))
+    monkeypatch.setattr("inorder.lab.report.html.render", lambda results: " ".join(one.label for one in results))
     save_complete("bulk", tmp_path / usual_name("bulk"), server)
     with pytest.raises(InorderError, match="no more disk"):
         assert lab_run_all.callback

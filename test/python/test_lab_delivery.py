@@ -10,11 +10,11 @@ from inorder.lab.experiments.delivery import (
     DeliveryPlan,
     delays_ms,
 )
+from inorder.lab.progress import Progress
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
 from inorder.lab.targets.throw_away import ThrowAway
+from inorder.servers import Server
 
-from conftest import Silent
 from replay import recorded
 from tool import LabRun
 
@@ -32,7 +32,7 @@ def test_rows_that_are_missing_or_come_again_are_an_error(rows: list[int]) -> No
 def experiment(server: Server) -> Iterator[DeliveryExperiment]:
     """One that is prepared."""
     with Cluster(server) as cluster:
-        made = DeliveryExperiment(PLAN, ThrowAway(cluster), Silent())
+        made = DeliveryExperiment(PLAN, ThrowAway(cluster), Progress())
         made.prepare()
         yield made
         made.close()

@@ -24,16 +24,17 @@ from inorder.lab.experiments.feed.tables import (
 )
 from inorder.lab.instruments.timing import Prepared
 from inorder.lab.log_tables import BATCH_ROWS
+from inorder.lab.progress import Progress
+from inorder.lab.report.catalogue import Report, report_of
+from inorder.lab.report.section import Section
 from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Metrics
-from inorder.report.catalogue import Report, report_of
-from inorder.report.section import Section
+from inorder.servers import Server
 from rich.console import Console
 
-from conftest import Silent, scalar
+from conftest import scalar
 from on_paper import empty_result, run_on_paper
 from tool import LabRun, inorder
 
@@ -182,7 +183,7 @@ def test_the_tables_fit_a_terminal() -> None:
 def test_what_arrives_and_what_is_checked(server: Server) -> None:
     """The rows there are, the transactions they come in, and an error when an answer is wrong."""
     plan = FeedPlan(rows=10_000)
-    with Cluster(server) as cluster, closing(FeedExperiment(plan, ThrowAway(cluster), Silent())) as bench:
+    with Cluster(server) as cluster, closing(FeedExperiment(plan, ThrowAway(cluster), Progress())) as bench:
         bench.prepare()
         bench.fill()
         one = bench.session
@@ -212,7 +213,7 @@ def test_what_arrives_and_what_is_checked(server: Server) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--quick", "--full"), "--quick and --full exclude each other"),
+        (("--quick", "--full"), "--quick excludes --full"),
         (("--rows", "9999"), "--rows must be a number from 10,000"),
         (("--rows", "10G"), "10,000,000,000 rows of two tables need about"),
         (("--out", "no/such/r.json"), "cannot write no/such/r.json"),

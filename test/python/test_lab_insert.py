@@ -17,7 +17,7 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 from inorder.cli import cli
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.errors import InorderError, InputError
 from inorder.lab import insert_tables
 from inorder.lab.analysis.quality import findings
@@ -25,23 +25,24 @@ from inorder.lab.analysis.stats import estimate
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertExperiment, InsertPlan
 from inorder.lab.extensions import has_extension
+from inorder.lab.hosts import SERVER_BYTES, ThrowAwayHost, require_room
 from inorder.lab.insert_tables import InsertTables
 from inorder.lab.instruments.counters import CheckpointMarks
 from inorder.lab.instruments.pgbench import PERCENTILES, Load
 from inorder.lab.keys import FORERUNNERS, INDEX_KINDS, KEY_KINDS, PACKED, PRIMARY, KeyKind
+from inorder.lab.progress import Progress
 from inorder.lab.results import Run
 from inorder.lab.runner import Runner
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
 from inorder.lab.server.temporary import PREFIX, service_account, temporary_folder
 from inorder.lab.server_settings import Small
-from inorder.lab.session import SERVER_BYTES, new_result, require_room, run_session
 from inorder.lab.setting import MOST_SECONDS
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Measured, Metrics
+from inorder.servers import Server
 
-from conftest import ROOT, Silent
+from conftest import ROOT
 from on_paper import FULLY, empty_result, run_on_paper
 
 ROWS = 60_000
@@ -130,7 +131,9 @@ class SlowTables(InsertTables):
 
 def test_an_interrupt_ends_the_tables_that_are_still_being_filled() -> None:
     """It comes when the first is kept."""
-    experiment = OnPaper(PLAN, cast(Target, SimpleNamespace(connect=nullcontext, note=lambda _result: None)), Silent())
+    experiment = OnPaper(
+        PLAN, cast(Target, SimpleNamespace(connect=nullcontext, note=lambda _result: None)), Progress()
+    )
     slow = SlowTables(experiment.target, {name: KEY_KINDS[name] for name in PLAN.kinds}, Small(0), 2)
     vars(experiment)["tables"] = slow
 
@@ -153,7 +156,7 @@ def test_plans_of_the_first_files() -> None:
 
 def experiment_on(cluster: Cluster, plan: InsertPlan) -> InsertExperiment:
     """On a throw-away server."""
-    return InsertExperiment(plan, ThrowAway(cluster), Silent())
+    return InsertExperiment(plan, ThrowAway(cluster), Progress())
 
 
 def check_random_inserts(run: Measured, has_io_counters: bool) -> None:
@@ -210,14 +213,14 @@ def test_fill_and_measure(server: Server) -> None:
 
 
 TOOL = ROOT / "inorder"
-LAYERS = ("commands/", "lab/session", "lab/runner", "lab/insert_tables", "lab/targets/", "lab/instruments/")
+LAYERS = ("commands/", "lab/session", "lab/runner", "lab/turn", "lab/insert_tables", "lab/targets/", "lab/instruments/")
 
 
 @pytest.mark.server
 def test_few_calls_lead_from_the_command_to_pgbench(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At most eight functions of the tool below the command line, each in the layer of its caller or in one below."""
+    """At most twelve functions of the tool below the command line, each in the layer of its caller or in one below."""
     called: list[str] = []
 
     def stopped(*_: object) -> NoReturn:
@@ -230,7 +233,7 @@ def test_few_calls_lead_from_the_command_to_pgbench(
     out = str(tmp_path / "r.json")
     command = ["lab", "run", "insert", "--rows", "1k", "--keys", "bigint", "--out", out]
     done = CliRunner().invoke(cli, command)
-    assert str(done.exception) == "stopped" and len(called) <= 8, called
+    assert str(done.exception) == "stopped" and len(called) <= 12, called
     layers = [next(place for place, name in enumerate(LAYERS) if file.startswith(name)) for file in called]
     assert layers == sorted(layers) and set(layers) == set(range(len(LAYERS)))
 
@@ -315,8 +318,10 @@ def test_an_extension_that_is_missing_is_named(tmp_path: Path, server: Server) -
     """On a throw-away server an error; on the user's own, where none is created, the kind is left out."""
     insert, plan, lacking = all_experiments()["insert"], InsertPlan(rows=(1000,)), replace(server, sharedir=tmp_path)
     plan = replace(plan, kinds=("bigint", "random_ossp"))
-    with pytest.raises(InputError, match="--keys random_ossp needs the extension uuid-ossp, which PostgreSQL"):
-        run_session(insert, plan, lacking, new_result(insert, plan, lacking), Silent(), tmp_path / "r.json")
+    host = ThrowAwayHost(lacking)
+    missing = pytest.raises(InputError, match="--keys random_ossp needs the extension uuid-ossp, which PostgreSQL")
+    with missing, host.open(insert, plan):
+        pass
     adapted = InsertExperiment.adapt(plan, FULLY)
     assert adapted.plan.kinds == ("bigint",)
     assert any(
@@ -395,7 +400,7 @@ def test_a_failing_fill_ends_all_others(server: Server) -> None:
 def test_room_is_checked_wherever_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the indexes go, too; and a server needs room even for few rows. The estimate and what is free are told."""
     free: dict[Path, int] = {}
-    monkeypatch.setattr("inorder.lab.session.shutil.disk_usage",
+    monkeypatch.setattr("inorder.lab.hosts.shutil.disk_usage",
                         lambda folder: SimpleNamespace(free=free.get(folder, 2**40)))  # fmt: skip
     insert, plan = all_experiments()["insert"], InsertPlan(kinds=("v7",), rows=(100_000_000,), tablespace=str(tmp_path),
                                                      inserts=1000)  # fmt: skip
@@ -419,5 +424,5 @@ def test_a_missing_program_is_reported_before_the_fill(tmp_path: Path, server: S
     for name in ("postgres", "initdb", "pgbench"):
         (tmp_path / name).symlink_to(server.program(name))
     insert, plan, lacking = all_experiments()["insert"], InsertPlan(rows=(1000,)), replace(server, bindir=tmp_path)
-    with pytest.raises(InputError, match="has no program pg_waldump"):
-        run_session(insert, plan, lacking, new_result(insert, plan, lacking), Silent(), tmp_path / "r.json")
+    with pytest.raises(InputError, match="has no program pg_waldump"), ThrowAwayHost(lacking).open(insert, plan):
+        pass

@@ -11,7 +11,7 @@ from typing import cast
 
 import psycopg
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.errors import InputError
 from inorder.lab.experiments.insert import InsertExperiment
 from inorder.lab.experiments.like import LikeExperiment, LikePlan
@@ -25,9 +25,9 @@ from inorder.lab.instruments import waldump
 from inorder.lab.journal import load, save
 from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
 from inorder.lab.targets.own_server import OwnServer
 from inorder.lab.targets.throw_away import ThrowAway
+from inorder.servers import Server
 
 from conftest import scalar
 from on_paper import empty_result

@@ -12,11 +12,11 @@ from inorder.lab.experiments.lookup import (
     steps_of,
 )
 from inorder.lab.keys import USUAL_KINDS
+from inorder.lab.progress import Progress
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
 from inorder.lab.targets.throw_away import ThrowAway
+from inorder.servers import Server
 
-from conftest import Silent
 from replay import recorded
 from tool import LabRun
 
@@ -34,7 +34,7 @@ def test_each_query_finds_its_rows_by_the_index(server: Server) -> None:
     """As many as it is to; a page of random keys is spread over the table; counts by key and by created_at agree."""
     plan = LookupPlan(kinds=("v7", "random"), rows=ROWS, queries=20, memory_bytes=2**20)
     with Cluster(server) as cluster:
-        experiment = LookupExperiment(plan, ThrowAway(cluster), Silent())
+        experiment = LookupExperiment(plan, ThrowAway(cluster), Progress())
         experiment.prepare()
         experiment.serve_large()
         for kind in plan.kinds:

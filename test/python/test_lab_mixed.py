@@ -15,9 +15,9 @@ from inorder.lab.experiments.mixed import (
     MixedPlan,
     growth,
 )
+from inorder.lab.report.catalogue import report_of
+from inorder.lab.report.terminal import section_table
 from inorder.lab.results import Result, Run
-from inorder.report.catalogue import report_of
-from inorder.report.terminal import section_table
 from rich.console import Console
 
 from on_paper import empty_result

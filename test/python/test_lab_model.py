@@ -28,14 +28,14 @@ from inorder.lab.experiments.insert import InsertExperiment, InsertPlan
 from inorder.lab.experiments.insert.model import model_sections
 from inorder.lab.keys import USUAL as KINDS
 from inorder.lab.keys import USUAL_KINDS
+from inorder.lab.progress import Progress
+from inorder.lab.report.section import Section
+from inorder.lab.report.side_by_side import side_by_side
 from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.report.section import Section
-from inorder.report.side_by_side import side_by_side
+from inorder.servers import Server
 
-from conftest import Silent
 from tool import inorder
 
 USUAL = Conditions(rows=1e8, rate=10_000, memory_bytes=2**30, checkpoint=300)
@@ -246,7 +246,7 @@ def test_the_model_says_what_the_server_counts(server: Server) -> None:
     plan = InsertPlan(rows=(230_000,), rounds=1, inserts=20_000)
     result = Result("insert", "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
     with Cluster(server) as cluster:
-        experiment = InsertExperiment(plan, ThrowAway(cluster), Silent())
+        experiment = InsertExperiment(plan, ThrowAway(cluster), Progress())
         assert len(list(experiment.tables.fill(plan.rows[0]))) == len(plan.kinds)
         experiment.tables.serve_for_measuring()
         for number, kind in enumerate((*plan.kinds, "time", "time")):  # no turn profits from a second that is over

@@ -14,11 +14,11 @@ from inorder.lab.experiments.nodes import (
     blocks_per_row,
     step_of,
 )
+from inorder.lab.progress import Progress
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
 from inorder.lab.targets.throw_away import ThrowAway
+from inorder.servers import Server
 
-from conftest import Silent
 from replay import recorded
 from tool import LabRun
 
@@ -47,7 +47,7 @@ def keys_in(files: tuple[Path, Path], kind: str) -> list[tuple[int, ...]]:
 def test_late_rows_and_blocks_of_each_kind(server: Server) -> None:
     """Late rows are those of the files. In order an insert accesses one block; with clocks apart, all levels."""
     with Cluster(server) as cluster:
-        experiment = NodesExperiment(PLAN, ThrowAway(cluster), Silent())
+        experiment = NodesExperiment(PLAN, ThrowAway(cluster), Progress())
         experiment.prepare()
         for kind in PLAN.kinds:
             files = {lag: experiment.files(kind, lag) for lag in PLAN.lag}

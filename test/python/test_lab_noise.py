@@ -15,8 +15,8 @@ from inorder.lab.experiments.noise import (
     scatter,
     words,
 )
+from inorder.lab.report.catalogue import report_of
 from inorder.lab.results import Result, Run
-from inorder.report.catalogue import report_of
 
 from on_paper import empty_result
 from tool import LabRun

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from inorder.database import connect
+from inorder.connection.database import connect
 from inorder.errors import InputError
 from inorder.lab.experiments.generators import FLOOR, INSERTS
 from inorder.lab.experiments.mixed import AGAIN, MixedPlan
@@ -24,13 +24,14 @@ from inorder.lab.experiments.writers.forms import WritersPlan
 from inorder.lab.instruments.clocks import Apart
 from inorder.lab.instruments.pgbench import Load
 from inorder.lab.journal import load
+from inorder.lab.progress import Progress
+from inorder.lab.report.catalogue import report_of
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
 from inorder.lab.targets.own_server import OwnServer, require_room
 from inorder.lab.turn import Metrics
-from inorder.report.catalogue import report_of
+from inorder.servers import Server
 
-from conftest import Silent, has_pgstattuple
+from conftest import has_pgstattuple
 from own_server_runs import but, fitted, plain, run_there, traces
 
 
@@ -40,7 +41,7 @@ def test_writers(tmp_path: Path, users: Cluster, server: Server, monkeypatch: py
     options = ("--clients", "2", "--seconds", "1")
     monkeypatch.setattr(WritersExperiment, "load", lambda _self, clients: Load(clients, 1, transactions=5))
     with OwnServer(users.dsn, server) as own:
-        bench = WritersExperiment(WritersPlan(clients=(2,)), own, Silent())
+        bench = WritersExperiment(WritersPlan(clients=(2,)), own, Progress())
         bench.prepare()
         turns = [bench.measure(form, 2, 1, 1) for form in ("partition_trigger", "xact", "xact")]
     assert [(turn["written"], turn["misplaced"]) for turn in turns] == [(10, 0)] * 3 and traces(users.dsn) == []
@@ -93,7 +94,7 @@ def test_readers_beside_an_open_transaction(users: Cluster, server: Server, monk
     plan = ReaderPlan(writers=4, seconds=1)
     rounds: list[dict[str, Metrics]] = []
     with OwnServer(users.dsn, server) as own:
-        bench = ReaderExperiment(plan, own, Silent())
+        bench = ReaderExperiment(plan, own, Progress())
         bench.prepare()
         with connect(f"{users.dsn} dbname=bare") as other, other.transaction():
             other.execute("SELECT pg_current_xact_id()")

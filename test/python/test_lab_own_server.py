@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from inorder.cli import cli
-from inorder.database import connect
+from inorder.connection.database import connect
 from inorder.errors import InorderError, InputError
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.bulk.plan import COPY_IN, COPY_OUT, STEPS, BulkPlan
@@ -21,10 +21,10 @@ from inorder.lab.experiments.reader.readers import ReaderPlan
 from inorder.lab.experiments.reuse import ReusePlan
 from inorder.lab.experiments.sequence.plan import SequencePlan
 from inorder.lab.journal import load
+from inorder.lab.report.catalogue import report_of
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
 from inorder.lab.targets.own_server import MARK, OwnServer, require_usable
-from inorder.report.catalogue import report_of
+from inorder.servers import Server
 
 from conftest import scalar
 from own_server_runs import ALL, but, fitted, plain, run_there, traces

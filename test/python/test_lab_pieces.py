@@ -13,12 +13,12 @@ from inorder.lab.experiments.pieces import (
     steepest,
     table_of,
 )
+from inorder.lab.progress import Progress
 from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
 from inorder.lab.targets.throw_away import ThrowAway
+from inorder.servers import Server
 
-from conftest import Silent
 from replay import recorded
 from tool import LabRun
 
@@ -44,7 +44,7 @@ def test_each_backlog_is_read_to_its_end(server: Server) -> None:
     """In pieces of equal size, of every form; the last transaction alone; another number of rows is an error."""
     plan = PiecesPlan(rows=1000, piece_rows=200)
     with Cluster(server) as cluster:
-        experiment = PiecesExperiment(plan, ThrowAway(cluster), Silent())
+        experiment = PiecesExperiment(plan, ThrowAway(cluster), Progress())
         experiment.prepare()
         experiment.fill()
         for form in FORMS:

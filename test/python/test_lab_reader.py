@@ -13,7 +13,7 @@ from typing import cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from inorder.database import Connection
+from inorder.connection.database import Connection
 from inorder.errors import InorderError
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.reader import ReaderExperiment, Reading, compare
@@ -21,16 +21,17 @@ from inorder.lab.experiments.reader.readers import READERS, TABLE, ReaderPlan, a
 from inorder.lab.experiments.reader.report import READ
 from inorder.lab.instruments.clocks import SAME, Apart, apart
 from inorder.lab.journal import load
+from inorder.lab.progress import Progress
+from inorder.lab.report.catalogue import Report, report_of
 from inorder.lab.results import Result, Run
 from inorder.lab.runner import Runner
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.report.catalogue import Report, report_of
+from inorder.servers import Server
 from rich.console import Console
 
-from conftest import Counting, Silent
+from conftest import Counting
 from on_paper import empty_result
 from replay import Nowhere
 from tool import LabRun, surroundings, table_lines
@@ -162,9 +163,9 @@ class Here(Nowhere):
         return SAME
 
 
-def run_it(kind: type[OnPaper], plan: ReaderPlan, result: Result, progress: Silent | None = None) -> OnPaper:
+def run_it(kind: type[OnPaper], plan: ReaderPlan, result: Result, progress: Progress | None = None) -> OnPaper:
     """On a server whose clock is this machine's."""
-    experiment = kind(plan, cast(Target, Here()), progress or Silent())
+    experiment = kind(plan, cast(Target, Here()), progress or Progress())
     Runner(experiment, result, lambda: None).run()
     return experiment
 
@@ -221,7 +222,7 @@ def test_the_table_fits_a_terminal() -> None:
 def test_who_loses_the_row_of_an_open_transaction(server: Server) -> None:
     """The textbook case, one statement after the other: the first to write is the last to commit."""
     with Cluster(server) as cluster:
-        bench = ReaderExperiment(ReaderPlan(), ThrowAway(cluster), Silent())
+        bench = ReaderExperiment(ReaderPlan(), ThrowAway(cluster), Progress())
         bench.prepare()
         with bench.connection() as control, bench.connection() as first:
             readers = bench.readers

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from inorder.lab.experiments import all_experiments
 from inorder.lab.journal import load_all
+from inorder.lab.report.catalogue import report_of
+from inorder.lab.report.formats import as_markdown
 from inorder.lab.results import Result
 from inorder.lab.setting import settings_of
-from inorder.report.catalogue import report_of
-from inorder.report.formats import as_markdown
 
 import pictures
 from results_page import ENDED_EARLY, ENDING, NAME, PAGE, PLACES, RESULTS, command, page, read_results
@@ -91,7 +91,7 @@ def test_a_run_is_repeated_by_its_command() -> None:
         given = {}
         for option, value in zip(words[::2], words[1::2], strict=True):
             field, one = options[option]
-            given[field] = one.read(value, option)
+            given[field] = one.type.read(value, option)
         assert kind.Plan.of_size("", given) == kind.plan_in(result), name
 
 

@@ -14,9 +14,9 @@ from inorder.lab.experiments.reuse import (
     ReuseExperiment,
     ReusePlan,
 )
+from inorder.lab.report.catalogue import report_of
+from inorder.lab.report.terminal import section_table
 from inorder.lab.results import Run
-from inorder.report.catalogue import report_of
-from inorder.report.terminal import section_table
 from rich.console import Console
 
 from on_paper import empty_result

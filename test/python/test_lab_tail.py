@@ -19,12 +19,12 @@ from inorder.lab.experiments.tail import (
     started,
 )
 from inorder.lab.instruments.commands import timed_command
+from inorder.lab.progress import Progress
 from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
 from inorder.lab.targets.throw_away import ThrowAway
+from inorder.servers import Server
 
-from conftest import Silent
 from replay import recorded
 from tool import LabRun
 
@@ -52,7 +52,7 @@ def test_all_rows_are_written_by_each_command(server: Server) -> None:
     plan = TailPlan(rows=1050, batch_rows=(100,))
     assert plan.written == 1000
     with Cluster(server) as cluster:
-        experiment = TailExperiment(plan, ThrowAway(cluster), Silent())
+        experiment = TailExperiment(plan, ThrowAway(cluster), Progress())
         experiment.prepare()
         experiment.fill()
         found = {(step, kind): experiment.write(step, kind, 0) for step in (JSON, CSV) for kind in kinds_of(plan)}

@@ -28,11 +28,11 @@ from inorder.lab.experiments.waves import (
     splits_of,
 )
 from inorder.lab.instruments.counters import read_index_pages, read_sizes
+from inorder.lab.progress import Progress
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
 from inorder.lab.targets.throw_away import ThrowAway
+from inorder.servers import Server
 
-from conftest import Silent
 from replay import recorded
 from tool import LabRun
 
@@ -86,7 +86,7 @@ def test_waves_end_at_the_density_of_random_keys(start: int, growth: int) -> Non
 def test_pages_that_are_added_are_the_splits_in_the_wal(server: Server) -> None:
     """Each split record is one page, a new root one more; CREATE INDEX fills pages as the model has it."""
     with Cluster(server) as cluster:
-        experiment = WavesExperiment(WavesPlan(rows=20_000), ThrowAway(cluster), Silent())
+        experiment = WavesExperiment(WavesPlan(rows=20_000), ThrowAway(cluster), Progress())
         experiment.prepare()
         for kind in (GROWN, *FILLFACTORS):
             key = key_of(kind)

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 import pytest
-from inorder.database import Connection
+from inorder.connection.database import Connection
 from inorder.errors import InorderError
 from inorder.lab.experiments.workers import WorkersExperiment, WorkersPlan
+from inorder.lab.progress import Progress
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
 from inorder.lab.targets.throw_away import ThrowAway
+from inorder.servers import Server
 
-from conftest import Silent
 from replay import recorded
 from tool import LabRun
 
@@ -21,7 +21,7 @@ PLAN = WorkersPlan(workers=(1, 3), rows=60, batch_rows=7, call_us=1000)
 def experiment(server: Server) -> Iterator[WorkersExperiment]:
     """One that is prepared."""
     with Cluster(server) as cluster:
-        made = WorkersExperiment(PLAN, ThrowAway(cluster), Silent())
+        made = WorkersExperiment(PLAN, ThrowAway(cluster), Progress())
         made.prepare()
         yield made
         made.close()

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.errors import InorderError
 from inorder.lab.experiments.writers import WritersExperiment, count_misplaced
 from inorder.lab.experiments.writers.forms import (
@@ -25,11 +25,12 @@ from inorder.lab.experiments.writers.forms import (
 )
 from inorder.lab.experiments.writers.report import STATEMENT_ROWS, TOGETHER
 from inorder.lab.instruments import pgbench
+from inorder.lab.progress import Progress
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
 from inorder.lab.targets.throw_away import ThrowAway
+from inorder.servers import Server
 
-from conftest import Silent, scalar
+from conftest import scalar
 from tool import LabRun, inorder
 
 CLIENTS = 4
@@ -135,7 +136,7 @@ class Few(WritersExperiment):
 def bench(server: Server) -> Iterator[Few]:
     """On a server of its own: the schema is made anew for each turn."""
     with Cluster(server) as cluster:
-        few = Few(WritersPlan(clients=(CLIENTS,)), ThrowAway(cluster), Silent())
+        few = Few(WritersPlan(clients=(CLIENTS,)), ThrowAway(cluster), Progress())
         few.prepare()
         yield few
 

@@ -65,6 +65,26 @@ def test_there_is_no_circle() -> None:
     assert [name for name in MODULES if name in reached(name)] == []
 
 
+LOOSE = {name for name, path in MODULES.items() if path.parent == PACKAGE}  # in no folder
+
+
+def folder_of(name: str) -> str:
+    """The folder of the package that a module is in; itself where it is in none."""
+    return name if name in LOOSE else ".".join(name.split(".")[:2])
+
+
+def test_there_is_no_circle_of_folders() -> None:
+    """A folder that another one needs does not need that; a module that is in no folder needs none."""
+    below = {folder_of(name): set[str]() for name in MODULES}
+    for name in MODULES:
+        below[folder_of(name)] |= {folder_of(other) for other in IMPORTS[name]} - {folder_of(name)}
+    assert [(name, other) for name in LOOSE for other in below[name] - LOOSE] == []
+    while ground := [folder for folder, needed in below.items() if not needed & below.keys()]:
+        for folder in ground:
+            del below[folder]
+    assert below == {}
+
+
 def test_no_experiment_imports_another() -> None:
     """What two have in common is a module of the laboratory."""
     pairs = [
@@ -80,10 +100,13 @@ def test_nobody_imports_an_experiment() -> None:
 
 
 def test_what_an_operator_runs_is_not_of_the_laboratory() -> None:
-    """Nor of its reports."""
-    laboratory = ("inorder.lab", "inorder.report", "inorder.commands", "inorder.generate")
-    run = [name for name in MODULES if is_in(name, "inorder.tail", "inorder.count", "inorder.prepare")]
-    assert run and [(name, other) for name in run for other in reached(name) if is_in(other, *laboratory)] == []
+    """But choose calculates with the model of the laboratory."""
+    laboratory = ("inorder.lab", "inorder.commands", "inorder.generate")
+    commands = ("tail", "count", "prepare", "feeds", "citus", "install", "extension", "choose")
+    run = [name for name in MODULES if is_in(name, *(f"inorder.{command}" for command in commands))]
+    found = {(name.split(".")[1], other) for name in run for other in reached(name) if is_in(other, *laboratory)}
+    calculated = ("inorder.lab", "inorder.lab.keys", "inorder.lab.analysis", "inorder.lab.analysis.model")
+    assert found <= {("choose", other) for other in calculated}
 
 
 ENGINES = ("inorder.dlt", "inorder.spark")
@@ -96,9 +119,9 @@ def test_an_engine_is_loaded_by_nobody_else(engine: str) -> None:
         name for name in MODULES if not is_in(name, engine) and any(is_in(other, engine) for other in IMPORTS[name])
     ]
     others = {other for name in MODULES if is_in(name, engine) for other in reached(name) if not is_in(other, engine)}
-    known = ("database", "errors", "patience", "reading", "session", "stream", "text")
-    of_shards = ("citus.handover", "citus.holds", "citus.shards", "reconnect") if engine == "inorder.spark" else ()
-    assert others <= {f"inorder.{name}" for name in known + of_shards}
+    known = ["inorder.connection", "inorder.errors", "inorder.text"]
+    known += [f"inorder.citus.{name}" for name in ("handover", "holds", "shards") if engine == "inorder.spark"]
+    assert [name for name in others if not is_in(name, *known)] == []
 
 
 @pytest.mark.parametrize("name", ["columns", "offsets", "options", "plan", "shards"])
@@ -111,10 +134,11 @@ def test_what_the_driver_decides_needs_no_engine(name: str) -> None:
 @pytest.mark.parametrize(
     ("package", "not_above"),
     [
-        ("inorder.lab.instruments", ("targets", "experiments", "runner", "experiment", "session")),
-        ("inorder.lab.targets", ("experiments", "runner", "experiment", "session")),
-        ("inorder.lab.analysis", ("targets", "experiments", "runner", "experiment", "session")),
-        ("inorder.lab.experiments", ("runner", "session")),
+        ("inorder.lab.instruments", ("hosts", "targets", "experiments", "runner", "experiment", "session")),
+        ("inorder.lab.targets", ("hosts", "experiments", "runner", "experiment", "session")),
+        ("inorder.lab.analysis", ("hosts", "targets", "experiments", "runner", "experiment", "session")),
+        ("inorder.lab.experiments", ("runner", "session", "hosts")),
+        ("inorder.lab.report", ("hosts", "targets", "server", "runner", "session", "instruments.counters")),
     ],
 )
 def test_imports_go_downwards(package: str, not_above: tuple[str, ...]) -> None:
@@ -124,6 +148,16 @@ def test_imports_go_downwards(package: str, not_above: tuple[str, ...]) -> None:
         if is_in(name, package):
             found = [other for other in IMPORTS[name] if is_in(other, *above, "inorder.commands", "inorder.cli")]
             assert not found, name
+
+
+def test_a_report_needs_no_server() -> None:
+    """Reports read results; so does what calculates figures of them."""
+    quiet = ("inorder.lab.report", "inorder.lab.analysis")
+    assert [
+        name
+        for name in MODULES
+        if is_in(name, *quiet) and any(is_in(other, "inorder.connection") for other in IMPORTS[name])
+    ] == []
 
 
 def test_statistics_import_nothing_of_ours() -> None:

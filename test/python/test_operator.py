@@ -6,7 +6,7 @@ import sys
 import pytest
 
 PACKAGES = ("numpy", "scipy", "jinja2", "rich", "msgspec", "vl_convert")
-LAB = (*PACKAGES, "inorder.lab", "inorder.report", "inorder.generate")
+LAB = (*PACKAGES, "inorder.lab", "inorder.generate")
 
 LOADED = """
 import sys
@@ -17,7 +17,7 @@ try:
 except SystemExit:
     pass
 if {driver}:
-    import inorder.tail.run, inorder.count.counter, inorder.feeds.reading, inorder.reconnect
+    import inorder.tail.run, inorder.count.counter, inorder.feeds.reading, inorder.connection.reconnect
 print(*sys.modules, file=sys.stderr)
 """
 

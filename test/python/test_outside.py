@@ -1,7 +1,7 @@
 """What comes from outside a table: partitions on other servers, sessions within sessions, triggers on commands."""
 
 import pytest
-from inorder.database import Connection
+from inorder.connection.database import Connection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from conftest import scalar

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inorder.lab.report.html import render
+from inorder.lab.report.side_by_side import Labelled
 from inorder.lab.results import Result
-from inorder.report.html import render
-from inorder.report.side_by_side import Labelled
 
 from on_paper import a_result, insert_run
 from replay import recorded

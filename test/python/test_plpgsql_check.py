@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 from conftest import scalar
@@ -22,6 +22,8 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("inorder_internal.feed_state(bigint,oid,boolean,boolean)", 'composite OUT variable "at_position"'): BESIDE,
     ("inorder_internal.feed_state(bigint,oid,boolean,boolean)", 'composite OUT variable "pending"'): BESIDE,
     ("inorder_internal.feed_state(bigint,oid,boolean,boolean)", 'composite OUT variable "shared_by"'): BESIDE,
+    ("inorder_internal.unfinished_batch(oid,text,bigint,oid)", 'composite OUT variable "t"'): BESIDE,
+    ("inorder_internal.unfinished_batch(oid,text,bigint,oid)", 'composite OUT variable "batch"'): BESIDE,
 }
 
 DATABASE = "checked"

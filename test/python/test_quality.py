@@ -8,10 +8,10 @@ from inorder.lab.analysis.quality import Finding, findings
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertExperiment
 from inorder.lab.experiments.insert.model import model_sections
+from inorder.lab.report.catalogue import Report
+from inorder.lab.report.quality import quality_sections
+from inorder.lab.report.terminal import section_table
 from inorder.lab.results import CHECKPOINT_WAL, OWN_SERVER, Result, Run
-from inorder.report.catalogue import Report
-from inorder.report.quality import quality_sections
-from inorder.report.terminal import section_table
 from rich.console import Console
 
 INSERT = Report(all_experiments()["insert"])

@@ -1,7 +1,7 @@
 """docs/reference.md is what the database says, on any server."""
 
 import pytest
-from inorder.database import Connection
+from inorder.connection.database import Connection
 
 import reference
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from inorder.extension.building import build_folder
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
+from inorder.servers import Server
 
 from conftest import ROOT
 

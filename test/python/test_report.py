@@ -13,12 +13,12 @@ from inorder.lab.experiments.insert import InsertExperiment
 from inorder.lab.experiments.insert.pictures import seconds_line
 from inorder.lab.experiments.insert.summary import KindSummary, summarise, times_memory
 from inorder.lab.journal import load_all
+from inorder.lab.report.catalogue import Report
+from inorder.lab.report.formats import as_csv, as_json
+from inorder.lab.report.html import render
+from inorder.lab.report.memory import memory_note
+from inorder.lab.report.side_by_side import Labelled, distinct, side_by_side
 from inorder.lab.results import EXACT_COUNTERS, Result, Run
-from inorder.report.catalogue import Report
-from inorder.report.formats import as_csv, as_json
-from inorder.report.html import render
-from inorder.report.memory import memory_note
-from inorder.report.side_by_side import Labelled, distinct, side_by_side
 from rich.console import Console
 
 from on_paper import a_result, insert_run

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from inorder.errors import InputError
 from inorder.lab.experiments.insert import InsertPlan
+from inorder.lab.hosts import check_same_place
 from inorder.lab.journal import load, save
 from inorder.lab.results import Result
-from inorder.lab.server.servers import Server
-from inorder.lab.session import check_same_place
+from inorder.servers import Server
 
 from tool import inorder
 

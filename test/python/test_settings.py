@@ -4,7 +4,7 @@ import re
 
 import psycopg
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 
 pytestmark = pytest.mark.server
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.errors import InputError
 from inorder.lab.server.cluster import Cluster
 from inorder.spark.columns import Field

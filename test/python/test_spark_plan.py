@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
+from inorder.connection.reading import Column, Reader
 from inorder.errors import InorderError, InputError
 from inorder.lab.server.cluster import Cluster
-from inorder.reading import Column, Reader
 from inorder.spark.columns import fields_of, wanted
 from inorder.spark.offsets import decoded
 from inorder.spark.options import parsed

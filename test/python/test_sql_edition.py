@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
+from inorder.servers import Server
 
 from sql_edition import (
     DIFFERENCES,
@@ -24,7 +24,7 @@ from sql_edition import (
 OTHER_TEXTS = {
     "force_commit": "a cursor over a setting, and CLOSE",
     "make_durable": "a function of the server that older ones do not have",
-    "run_all": "changes of the caller's own table",
+    "run_statements": "changes of the caller's own table",
     "lock_tree": "LOCK TABLE, which executes nothing of a view",
     "check_statement": "the statement of the caller, which is for the settings of the caller",
     "apply_rows": "the statement of the caller, in which feed_rows reads the table",
@@ -95,4 +95,4 @@ def test_what_reads_tables_of_users_executes_nothing_of_theirs() -> None:
         if EXECUTES.search(body)
     }
     assert {name for name, is_safe in found.items() if not is_safe} == set(OTHER_TEXTS)
-    assert {"exact_count", "feed_peek", "feed_rows", "has_row", "key_at"} <= found.keys()
+    assert {"exact_count", "feed_peek", "feed_rows", "as_caller", "key_at"} <= found.keys()

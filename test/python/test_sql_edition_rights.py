@@ -7,9 +7,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
+from inorder.servers import Server
 from psycopg import errors
 
 from sql_edition import install, write_edition

@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
+from inorder.servers import Server
 from psycopg import sql
 
 from conftest import SETTINGS, scalar

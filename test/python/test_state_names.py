@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from inorder.database import Connection
+from inorder.connection.database import Connection
 
 from attack import execute, refusal, value
 from editions import rows

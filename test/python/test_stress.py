@@ -1,13 +1,19 @@
 """The short form of script/stress."""
 
 import random
+from threading import Thread
 
 import pytest
-from inorder.lab.server.servers import Server
+from inorder.connection.database import connect
+from inorder.lab.server.cluster import Cluster
+from inorder.servers import Server
 
 from stress.edition import EDITIONS
+from stress.readers import TwoStep
 from stress.report import show
-from stress.round import run_round
+from stress.round import SETTINGS, prepare, run_round
+from stress.world import World
+from waiting import wait_for
 
 LEAST_CHECKS = 20
 
@@ -21,3 +27,37 @@ def test_nothing_is_lost_and_nothing_comes_twice(server: Server, edition: str, s
     assert not result.failed
     assert result.checks >= LEAST_CHECKS and result.reread > 0
     assert all(line.delivered > 0 for line in result.lines)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("edition", ["c", "sql"])
+def test_no_worker_forgets_what_another_was_given_meanwhile(server: Server, edition: str) -> None:
+    """While its feed_seek() waits for the transaction in which the other asks for a batch, as nobody sees before."""
+    with Cluster(server) as cluster:
+        cluster.start(SETTINGS)
+        world = World(cluster.dsn, seed=1, edition=EDITIONS[edition])
+        first = TwoStep(world, "workers", None)
+        second = TwoStep(world, first.kind, None, first)
+        prepare(world, [first, second])
+        first.connect()
+        second.connect()
+        with first.connection, second.connection, connect(cluster.dsn) as other:
+            ask = "SELECT feed_next_batch(%s)"
+            second.connection.execute("BEGIN")
+            assert second.connection.execute(ask, [second.feed("r_parts")]).fetchone() == (1,)
+            accepts = Thread(target=first.accept_partitions, args=["r_parts"])
+            accepts.start()
+            blockers = "SELECT pg_blocking_pids(%s)"
+            wait_for(lambda: other.execute(blockers, [first.connection.info.backend_pid]).fetchone() != ([],))
+            second.connection.execute("COMMIT")
+            accepts.join()
+            second.finish("r_parts", 1)
+            assert not first.forgotten
+            # What nobody has is forgotten.
+            assert second.connection.execute(ask, [second.feed("r_uuid")]).fetchone() == (1,)
+            second.connection.close()
+            wait_for(
+                lambda: other.execute("SELECT batch_pid FROM feeds WHERE unfinished_batch = 1").fetchone() == (None,)
+            )
+            first.accept_partitions("r_uuid")
+            assert first.forgotten == {"r_uuid": 1}

@@ -9,11 +9,11 @@ import click
 import pytest
 from inorder.cli import cli
 from inorder.lab.experiments import all_experiments
+from inorder.lab.report.catalogue import report_of
+from inorder.lab.report.published import STUDIES
 from inorder.lab.setting import settings_of
-from inorder.report.catalogue import report_of
 
 from conftest import text
-from on_paper import insert_run
 from replay import recorded, recorded_names
 from tool import inorder
 
@@ -79,9 +79,11 @@ def titles() -> dict[str, set[str]]:
     for name in recorded_names():
         result = recorded(name)
         if result.experiment == "insert":
-            result.runs.append(insert_run("time60", 1, 1.0, 1.0))
             result.plan["max_wal_size"] = 2**30
         found[result.experiment] |= {section.title for section in report_of(result).sections(result)}
+    for study, about in STUDIES.items():
+        for one in about["tables"]:
+            found[one["experiment"]].add(f"Beside study {study}: {one['title']}")
     return found
 
 
@@ -133,7 +135,7 @@ def test_the_commands_run_as_written(command: list[str], tmp_path: Path) -> None
     settings = {one.option(name): (name, one) for name, one in settings_of(kind.Plan).items() if one.asked}
     assert {option for option, _ in pairs(command[1:])} <= options_of(named(["lab", "run", command[0]]))
     given = {
-        settings[option][0]: settings[option][1].read(str(tmp_path) if value == "DIR" else value, option)
+        settings[option][0]: settings[option][1].type.read(str(tmp_path) if value == "DIR" else value, option)
         for option, value in pairs(command[1:])
         if option not in OF_RUNS
     }

@@ -13,7 +13,7 @@ from functools import partial
 import psycopg
 import pytest
 from inorder.cli import cli
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
@@ -519,8 +519,8 @@ def test_a_position_of_another_server(tail: Tail, fresh: Connection) -> None:
     [
         ((), 2, "give a TABLE and --position FILE, or --feed NAME"),
         (("events",), 2, "give a TABLE and --position FILE, or --feed NAME"),
-        (("events", "--feed", "f"), 2, "--feed has its table and its position in the database"),
-        (("--feed", "f", "--accept-origin"), 2, "--feed has its table and its position in the database"),
+        (("events", "--feed", "f"), 2, "--feed excludes TABLE: a feed has its table and its position in the database"),
+        (("--feed", "f", "--accept-origin"), 2, "--feed excludes --accept-origin: a feed has its table"),
         (("--feed", "f"), 2, "feed 'f' of role 'postgres' does not exist, or this role may not see it\nHINT:  --owner"),
         (("--feed", "f", "--owner", "x y"), 2, "feed 'f' of role 'x y' does not exist, or this role may not see it"),
         (("events", "--position", "p", "--owner", "postgres"), 2, "--owner requires --feed"),
@@ -546,7 +546,7 @@ def test_a_position_of_another_server(tail: Tail, fresh: Connection) -> None:
         (("events", "--position", "p", "--dsn", "dbname=template1"), 2, "the database 'template1' has no extension"),
         (("events", "--position", "p", "--dsn", "dbname=nowhere"), 1, 'database "nowhere" does not exist'),
         (("events", "--position", "p", "--follow", "--dsn", "host=/nowhere"), 1, "No such file or directory"),
-        (("events", "--position", "p", "--dsn", "nonsense"), 1, 'missing "=" after "nonsense"'),
+        (("events", "--position", "p", "--dsn", "nonsense"), 2, '--dsn: missing "=" after "nonsense"'),
     ],
 )
 def test_bad_input_is_one_clear_sentence(

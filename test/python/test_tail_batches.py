@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 from conftest import LONG_RUN, ROOT, scalar
@@ -218,7 +218,7 @@ def test_frames(tail: Tail, fresh: Connection, source: tuple[str, ...]) -> None:
 
 def test_frames_are_for_pipes(tail: Tail, fresh: Connection) -> None:
     """Elsewhere they are refused."""
-    assert "--frame is for a pipe" in tail("events", "--position", "p", "--frame", "--exec", "cat", code=2)
+    assert "--frame excludes --exec" in tail("events", "--position", "p", "--frame", "--exec", "cat", code=2)
     with tail.started("events", "--position", "p", "--frame", to="out") as running:
         assert running.wait(PATIENCE) == 2
         assert running.stderr and b"--frame is for a pipe" in running.stderr.read()

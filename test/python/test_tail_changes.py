@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
+from inorder.connection.session import Session, rows_of
 from inorder.errors import InorderError
 from inorder.lab.server.cluster import Cluster
-from inorder.session import Session, rows_of
 from inorder.tail.formats import FORMATS
 from psycopg import sql
 

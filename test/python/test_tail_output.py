@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from inorder.database import Connection
+from inorder.connection.database import Connection
 
 from tail_runs import TOOL, Tail, insert, numbers, tail_has
 from waiting import PATIENCE, wait_for

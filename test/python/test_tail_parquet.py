@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from inorder.database import Connection
+from inorder.connection.database import Connection
 from pyarrow import parquet
 
 from tail_runs import Tail, insert
@@ -176,7 +176,7 @@ def test_columns_may_change(fresh: Connection, tail: Tail) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [(["--format", "parquet"], "require each other"), (["--directory", "d"], "require each other"),
-     ([*RUN[3:], "--exec", "cat"], "excludes --exec"), ([*RUN[3:], "--frame"], "excludes --exec and --frame"),
+     ([*RUN[3:], "--exec", "cat"], "excludes --exec"), ([*RUN[3:], "--frame"], "--directory excludes --frame"),
      (["--format", "parquet", "--directory", "no/where"], "cannot make the directory no/where: No such file")],
 )  # fmt: skip
 def test_usage(fresh: Connection, tail: Tail, options: list[str], says: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inorder.database import Connection
+from inorder.connection.database import Connection
 from inorder.errors import InorderError, InputError
 from inorder.tail import position, sources
 from inorder.tail.formats import FORMATS

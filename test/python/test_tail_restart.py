@@ -12,9 +12,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
+from inorder.servers import Server
 
 from conftest import SETTINGS, install_edition, scalar
 from tail_runs import Tail, insert, make_table, numbers, read_until, spooled

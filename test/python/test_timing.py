@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.errors import InorderError
 from inorder.lab.instruments import timing
 from inorder.lab.instruments.processes import children_of

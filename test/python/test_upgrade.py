@@ -12,11 +12,11 @@ from typing import Any
 import psycopg
 import pytest
 from inorder import __version__
-from inorder.database import Connection, connect, execute
+from inorder.connection.database import Connection, connect, execute
 from inorder.extension.building import run_make
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.installation import install_extension
-from inorder.lab.server.servers import Server
+from inorder.servers import Server
 
 import next_release
 import pg_upgrading

@@ -12,7 +12,7 @@ from typing import cast
 
 import psycopg
 import pytest
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 from conftest import LONG_RUN, scalar

@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 from inorder.lab.analysis.stats import Estimate
 from inorder.lab.experiments import all_experiments
+from inorder.lab.report.catalogue import report_of
+from inorder.lab.report.charts import Bar
+from inorder.lab.report.html import cell_bars, render
+from inorder.lab.report.published import STUDIES
+from inorder.lab.report.section import Column, Section
+from inorder.lab.report.side_by_side import Labelled, side_by_side
+from inorder.lab.report.verdict import Compared, Verdict, decided
 from inorder.lab.results import Result
-from inorder.report.catalogue import report_of
-from inorder.report.charts import Bar
-from inorder.report.html import cell_bars, render
-from inorder.report.section import Column, Section
-from inorder.report.side_by_side import Labelled, side_by_side
-from inorder.report.studies import STUDIES
-from inorder.report.verdict import Compared, Verdict, decided
 
 from conftest import ROOT
 from on_paper import a_result, insert_run
@@ -93,7 +93,7 @@ def test_what_explains_is_folded() -> None:
     assert found[:2] == [("100.0", "1,000"), ("25.0", "250")]
 
 
-WITHOUT_BARS = {"bulk-published", "noise", "quality"}  # of different units, of ratios, or of words
+WITHOUT_BARS = {"noise", "quality"}  # of different units, of ratios, or of words
 
 
 @pytest.mark.parametrize("name", recorded_names())
@@ -102,7 +102,7 @@ def test_the_main_columns_of_each_table_have_bars(name: str) -> None:
     result = recorded(name)
     for section in report_of(result).sections(result):
         lengths = [length for row in cell_bars(section) for length in row if length is not None]
-        free = section.name in WITHOUT_BARS or section.name.startswith(("published", "newer"))
+        free = section.name in WITHOUT_BARS or section.name.startswith("published")
         assert max(lengths, default=0) == 100 or (free and not lengths), section.name
         assert all(0 <= length <= 100 for length in lengths)
 

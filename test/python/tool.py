@@ -8,7 +8,7 @@ from pathlib import Path
 
 from inorder.lab.journal import load
 from inorder.lab.results import Result
-from inorder.lab.server.servers import Server
+from inorder.servers import Server
 
 import preloaded
 

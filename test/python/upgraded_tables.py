@@ -1,6 +1,6 @@
 """Tables that are changed after pg_upgrade, before their feeds move: each change is seen by the next read."""
 
-from inorder.database import Connection
+from inorder.connection.database import Connection
 
 from conftest import scalar
 from ground import FORGED, GROUND, SWITCH, run, state

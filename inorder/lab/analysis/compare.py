@@ -17,57 +17,28 @@ from typing import Any
 import numpy as np
 
 from inorder.errors import InputError
+from inorder.lab.analysis.figures import Judged
 from inorder.lab.analysis.model import few_images
 from inorder.lab.analysis.stats import ERROR, LEAST_ROUNDS, Estimate
-from inorder.lab.results import Result, Run
+from inorder.lab.results import Result
 
-# Whether more of a metric is better; what is not here is named as not compared.
-METRICS = {
-    "tps": True,
-    "rows_per_second": True,
-    "latency_ms": False,
-    "p50_ms": False,
-    "p99_ms": False,
-    "lock_ms": False,
-    "cpu_us": False,
-    "cpu_seconds": False,
-    "seconds": False,
-    "wal_bytes": False,
-    "full_page_images": False,
-    "index_reads": False,
-    "touched_blocks": False,
-    "index_bytes": False,
-    "total_bytes": False,
-    "leaf_density": True,
-    "lost": False,
-    "twice": False,
-    "misplaced": False,
-    "median_wait_ms": False,
-    "longest_wait_ms": False,
-}
-
-# What is divided by the rows or transactions of a measurement, where that is a number of its own. Elsewhere the plan
-# says how many there are, and both have the same.
-COUNTED = ("wal_bytes", "full_page_images", "index_reads", "touched_blocks", "lost", "twice", "misplaced")
-DIVISORS = {"inserts": "row", "written": "row", "committed": "row", "transactions": "transaction"}
-
-# Rows that a reader lost or got twice, or that are out of order, are no matter of chance: none in A and one in B is
-# worse however few rounds there are.
-FAULTS = ("lost", "twice", "misplaced")
-
-# What says the same as another, is the length of a measurement, or what others are divided by.
-NOT_TOLD = ("wal_records", "record_bytes", "image_bytes", "rows", "rows_before", "calls", *DIVISORS)
+# What is counted for a row or a transaction of a measurement has its word. Of few that were counted no ratio is judged.
+COUNTED = ("wal_bytes", "full_page_images", "index_reads", "touched_blocks")
+DIVISORS = dict.fromkeys(("inserts", "written", "committed", "copied", "all_rows"), "row") | {
+    "transactions": "transaction", "updated": "update",
+}  # fmt: skip
 
 # What may differ between plans that are compared; lists may hold different kinds and sizes as long as some are common.
 # Threads follow from the machine's cores, which are reported as part of the surroundings; a table has more rows later.
 FREE = ("rounds", "seed", "fill_workers", "threads", "tables", "found")
 
+MORE, NONE = "more", "none"  # which is better
 WORSE, BETTER, SAME, WITHIN, FEW = "worse", "better", "no difference", "within threshold", "too few samples"
 TOO_FEW_IMAGES = "too few images"
 
 INSERT = "insert"  # the step whose name has the number of clients, but for the first of the plan
 
-Place = tuple[str, str, int, str]  # step, kind, rows, metric
+Place = tuple[str, str, int, str, str]  # step, kind, rows, metric, by what it is divided
 
 
 @dataclass(frozen=True)
@@ -140,10 +111,10 @@ def unpaired_ratio(values: Sequence[float], base: Sequence[float]) -> Estimate:
     return Estimate(median, float(ratios[outside]), float(ratios[-1 - outside]), fewer)
 
 
-def verdict(ratio: Estimate, more_is_better: bool, threshold: float) -> str:
+def verdict(ratio: Estimate, better: str, threshold: float) -> str:
     """Worse or better only if the whole interval is beyond the threshold.
 
-    >>> [verdict(Estimate(0.8, 0.7, high, rounds), True, 0.1) for high, rounds in ((0.85, 6), (0.95, 6), (0.85, 5))]
+    >>> [verdict(Estimate(0.8, 0.7, high, rounds), "more", 0.1) for high, rounds in ((0.85, 6), (0.95, 6), (0.85, 5))]
     ['worse', 'within threshold', 'too few samples']
     """
     if ratio.rounds < LEAST_ROUNDS or ratio.low is None or ratio.high is None:
@@ -151,50 +122,30 @@ def verdict(ratio: Estimate, more_is_better: bool, threshold: float) -> str:
     if not ratio.differs_from(1.0):
         return SAME
     if ratio.high < 1 - threshold:
-        return WORSE if more_is_better else BETTER
+        return WORSE if better == MORE else BETTER
     if ratio.low > 1 + threshold:
-        return BETTER if more_is_better else WORSE
+        return BETTER if better == MORE else WORSE
     return WITHIN
 
 
-def divisor_of(run: Run, metric: str) -> str:
-    """By which of its metrics one of a run is divided; "" for none.
-
-    >>> divisor_of(Run("alone", "plain", 600, 1, {"written": 1200.0}), "wal_bytes")
-    'written'
-    """
-    return next((name for name in DIVISORS if metric in COUNTED and run.metrics.get(name)), "")
-
-
-def compared_metrics(run: Run) -> list[str]:
-    """Those of a run that can be compared. Rows a second stand for statements a second.
-
-    How long a reader's load took is no cost of anything.
-    """
-    doubled = {"tps"} if "rows_per_second" in run.metrics else {"seconds"} if "committed" in run.metrics else set()
-    return [metric for metric in METRICS if metric in run.metrics and metric not in doubled]
-
-
-def samples(result: Result) -> dict[Place, list[tuple[Run, str]]]:
-    """The runs of every metric that can be compared, by step, kind, rows and name, each with its divisor."""
-    found: dict[Place, list[tuple[Run, str]]] = {}
+def samples(result: Result, figures: Sequence[Judged]) -> dict[Place, list[tuple[float, float]]]:
+    """The values of every figure of which one direction is better, each with what was counted, by where it is."""
+    found: dict[Place, list[tuple[float, float]]] = {}
+    places = {one.place: one for one in figures if one.better}
     for run in result.runs:
-        if run.step == "fill":
-            continue  # it is not measured with care
-        for metric in compared_metrics(run):
-            place = (loaded_step(result, run.step), run.kind, run.rows, metric)
-            found.setdefault(place, []).append((run, divisor_of(run, metric)))
+        for metric, one in places.items():
+            if run.step != "fill" and (value := one.read(run)) is not None:  # a fill is not measured with care
+                place = (loaded_step(result, run.step), run.kind, run.rows, *metric)
+                found.setdefault(place, []).append((value, run.metrics.get(metric[0], 0.0)))
     return found
 
 
-def not_compared(a: Result, b: Result) -> list[str]:
-    """Names of what both have and nothing is said of."""
-    both = [
-        {name for run in one.runs if run.step != "fill" for name in run.metrics if name not in compared_metrics(run)}
-        for one in (a, b)
-    ]
-    known = {*NOT_TOLD, *METRICS}
-    return sorted(name for name in both[0] & both[1] if name not in known and " " not in name)  # "wal_bytes …": a part
+def not_compared(a: Result, b: Result, figures: Sequence[Judged]) -> list[str]:
+    """Names of the figures that both have and of which no direction is better."""
+    known = {one.place[0] for one in figures if one.better}
+    runs = [[run for run in result.runs if run.step != "fill"] for result in (a, b)]
+    return sorted({one.place[0] for one in figures
+                   if all(any(one.read(run) is not None for run in some) for some in runs)} - known)  # fmt: skip
 
 
 def loaded_step(result: Result, step: str) -> str:
@@ -231,32 +182,35 @@ def shown(value: Any) -> str:
     return "not set" if value is None else str(value)
 
 
-def compare(a: Result, b: Result, threshold: float) -> list[Comparison]:
+def compare(a: Result, b: Result, threshold: float, figures: Sequence[Judged]) -> list[Comparison]:
     """Everything that both have measured; an error if that is nothing."""
     check_comparable(a, b)
-    first, second = samples(a), samples(b)
+    first, second = samples(a, figures), samples(b, figures)
+    better = {one.place: one.better for one in figures if one.better}
     few = few_images(a.clients + b.clients)
-    found = [compared(place, first[place], second[place], threshold, few) for place in first if place in second]
+    found = [
+        compared(place, first[place], second[place], better[place[3:]], threshold, few)
+        for place in first if place in second
+    ]  # fmt: skip
     if not found:
         raise InputError("cannot compare: A and B have nothing in common that was measured")
     return found
 
 
-def compared(
-    place: Place, a: Sequence[tuple[Run, str]], b: Sequence[tuple[Run, str]], threshold: float, few: int
-) -> Comparison:
-    """One metric at one place; of no more than ``few`` that were counted no ratio is judged."""
-    metric = place[3]
-    base, values = ([run.metrics[metric] / (run.metrics[per] if per else 1.0) for run, per in runs] for runs in (a, b))
+Values = Sequence[tuple[float, float]]
+
+
+def compared(place: Place, a: Values, b: Values, better: str, threshold: float, few: int) -> Comparison:
+    """One figure at one place; of no more than ``few`` that were counted no ratio is judged."""
+    base, values = ([value for value, _ in some] for some in (a, b))
     ratio = unpaired_ratio(values, base)
-    judged = verdict(ratio, METRICS[metric], threshold)
-    most = max(run.metrics[metric] for run, _ in (*a, *b))
-    if metric in FAULTS and any(base) != any(values):
+    judged = verdict(ratio, better, threshold)
+    if better == NONE and any(base) != any(values):  # no matter of chance, however few rounds there are
         judged = WORSE if any(values) else BETTER
-    elif metric in COUNTED and metric not in FAULTS and most <= few and judged != FEW:
+    elif place[3] in COUNTED and judged != FEW and max(count for _, count in (*a, *b)) <= few:
         judged = TOO_FEW_IMAGES
-    per = DIVISORS.get(a[0][1], "")
-    return Comparison(*place, per, float(np.median(base)), float(np.median(values)), ratio, judged)
+    per = DIVISORS.get(place[4], place[4])
+    return Comparison(*place[:4], per, float(np.median(base)), float(np.median(values)), ratio, judged)
 
 
 def surroundings(a: Result, b: Result) -> list[str]:

@@ -4,6 +4,7 @@ The one way to a figure, for all experiments. Pure.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from inorder.lab.analysis.stats import Estimate, estimate, ratios_by_round
 from inorder.lab.results import Result, Run
@@ -12,22 +13,29 @@ from inorder.lab.results import Result, Run
 Metric = str | Callable[[Run], float | None]
 
 
-def per(metric: str, divisor: str | float, scale: float = 1.0) -> Metric:
+@dataclass(frozen=True)
+class Per:
     """A metric divided by another of the same run, or by a number.
 
-    >>> per("wal_bytes", "inserts")(Run("insert", "v7", 1, 1, {"wal_bytes": 500.0, "inserts": 5.0}))
+    >>> Per("wal_bytes", "inserts")(Run("insert", "v7", 1, 1, {"wal_bytes": 500.0, "inserts": 5.0}))
     100.0
-    >>> per("wal_bytes", "inserts")(Run("insert", "v7", 1, 1, {"inserts": 5.0})) is None
+    >>> Per("wal_bytes", "inserts")(Run("insert", "v7", 1, 1, {"inserts": 5.0})) is None
     True
-    >>> per("wal_bytes", 2**20)(Run("insert", "v7", 1, 1, {"wal_bytes": 2**21}))
+    >>> Per("wal_bytes", 2**20)(Run("insert", "v7", 1, 1, {"wal_bytes": 2**21}))
     2.0
     """
 
-    def divided(run: Run) -> float | None:
-        by = run.metrics.get(divisor) if isinstance(divisor, str) else divisor
-        return scale * run.metrics[metric] / by if metric in run.metrics and by else None
+    metric: str
+    divisor: str | float
+    scale: float = 1.0
 
-    return divided
+    def __call__(self, run: Run) -> float | None:
+        """The quotient; None where a part is missing."""
+        by = run.metrics.get(self.divisor) if isinstance(self.divisor, str) else self.divisor
+        return self.scale * run.metrics[self.metric] / by if self.metric in run.metrics and by else None
+
+
+per = Per
 
 
 def value_of(run: Run, metric: Metric) -> float | None:
@@ -81,3 +89,73 @@ def last_of(result: Result, step: str, kind: str, metric: Metric, rows: int | No
     """The value of the last round that has it: of what is measured once."""
     values = by_round(result, step, kind, metric, rows)
     return values[max(values)] if values else None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A figure that two results are compared by, if a direction is better: more, less, or (of a fault) none."""
+
+    name: str
+    metric: Metric
+    better: str
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """What its metric is called, and what that is divided by; what is computed has the name of the figure."""
+        if isinstance(self.metric, Per):
+            return self.metric.metric, self.metric.divisor if isinstance(self.metric.divisor, str) else ""
+        return (self.metric if isinstance(self.metric, str) else self.name), ""
+
+    def read(self, run: Run) -> float | None:
+        """Its value in a run, in the unit that was measured."""
+        name, divisor = self.place
+        return (Per(name, divisor or 1.0) if isinstance(self.metric, str | Per) else self.metric)(run)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Where the figures of a line of a table were measured."""
+
+    result: Result
+    step: str
+    kind: str
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a column gets its value: which metric it reads, and what it makes of it. A ratio says what others say."""
+
+    metric: Metric
+    read: Callable[[Row], Estimate | float | None]
+    is_ratio: bool = False
+
+    def __call__(self, row: Row) -> Estimate | float | None:
+        """The value of a line."""
+        return self.read(row)
+
+
+def median(metric: Metric, step: str = "", scale: float = 1.0) -> Reading:
+    """The median over the rounds, of the row's step or of another."""
+    return Reading(metric, lambda row: median_of(row.result, step or row.step, row.kind, metric, row.rows, scale))
+
+
+def middle(metric: Metric, step: str = "") -> Reading:
+    """The median without its interval."""
+    return Reading(metric, lambda row: middle_of(row.result, step or row.step, row.kind, metric, row.rows))
+
+
+def last(metric: Metric, step: str = "") -> Reading:
+    """The value of the last round."""
+    return Reading(metric, lambda row: last_of(row.result, step or row.step, row.kind, metric, row.rows))
+
+
+def to(base: str, metric: Metric, step: str = "", base_step: str = "") -> Reading:
+    """The ratio to another kind in the same round, or to the row's own in another step."""
+    return Reading(
+        metric,
+        lambda row: ratio_of(
+            row.result, step or row.step, row.kind, base or row.kind, metric, row.rows, base_step=base_step
+        ),
+        is_ratio=True,
+    )

@@ -14,20 +14,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from inorder.database import Connection, execute, one_row
+from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
 from inorder.lab import setting
-from inorder.lab.analysis.figures import median_of, ratios_of
+from inorder.lab.analysis.figures import Row, median, median_of, ratios_of
 from inorder.lab.experiment import Experiment
 from inorder.lab.instruments import pgbench
 from inorder.lab.instruments.machine import available_cores
 from inorder.lab.keys import SCHEMA
 from inorder.lab.plan import Plan
+from inorder.lab.report import charts
+from inorder.lab.report.section import Figure, Section, figures, number, table
+from inorder.lab.report.verdict import Compared, Verdict, costs
 from inorder.lab.results import Result
 from inorder.lab.turn import Metrics, Stage, every_round, single
-from inorder.report import charts
-from inorder.report.section import Column, Section, Value, figures, number
-from inorder.report.verdict import Compared, Verdict, costs
 
 LOADED, IDLE = "loaded", "idle"
 WAIT = "wait"
@@ -213,11 +213,11 @@ class DeliveryExperiment(Experiment[DeliveryPlan]):
         title = f"From commit to delivery at {plan.rate:,} commits a second, and the reader's CPU"
         shown = ((label_of(kind), median_of(result, LOADED, kind, "p50_ms"), charts.series(0)) for kind in kinds)
         return [
-            Section(
-                "delivery", title, COLUMNS, [row_of(result, kind) for kind in kinds],
+            table(
+                "delivery", title, FIGURES, [Row(result, LOADED, kind) for kind in kinds],
                 f"Aimed at: p50 {TARGETS_MS['p50_ms']} ms, p99 {TARGETS_MS['p99_ms']} ms, idle {MOST_IDLE_PERCENT} % "
                 "of a core. Commits wait for the disk, also those of the reader, which move the feed.",
-                [charts.bars_chart("p50, milliseconds", title, shown, number(1))],
+                charts=[charts.bars_chart("p50, milliseconds", title, shown, number(1))],
             )
         ]  # fmt: skip
 
@@ -246,32 +246,21 @@ def interval_of(kind: str) -> float:
     return float(kind.removeprefix("poll_"))
 
 
-COLUMNS = (
-    Column("waiting", "What the reader does between two reads: feed_wait, or sleep."),
-    Column("p50 ms", "Median of the rows of a measurement, from commit to the answer; median of the rounds.", figures,
-           "p50_ms", bar=True),
-    Column("p99 ms", "The same, 99 of 100 rows.", figures, "p99_ms", bar=True),
-    Column("reads/s", "Reads in a second under the load.", number(), "reads"),
-    Column("server %", "CPU of the reader's server process under the load, percent of a core.", figures,
-           "server_percent"),
-    Column("idle %", "The same while nothing is committed.", figures, "idle_percent"),
-    Column("client %", "CPU of the reader, a thread in Python, under the load.", figures, "client_percent",
-           terminal=False),
-    Column("client idle %", "The same while nothing is committed.", figures, "client_idle_percent", terminal=False),
-    Column("TPS", "Commits in a second, as pgbench counts them.", number(), "tps"),
+FIGURES = (
+    Figure("waiting", "What the reader does between two reads: feed_wait, or sleep.",
+           value=lambda row: label_of(row.kind)),
+    Figure("p50 ms", "Median of the rows of a measurement, from commit to the answer; median of the rounds.", figures,
+           "p50_ms", bar=True, value=median("p50_ms"), better="less"),
+    Figure("p99 ms", "The same, 99 of 100 rows.", figures, "p99_ms", bar=True, value=median("p99_ms"),
+           better="less"),
+    Figure("reads/s", "Reads in a second under the load.", number(), "reads", value=median("reads")),
+    Figure("server %", "CPU of the reader's server process under the load, percent of a core.", figures,
+           "server_percent", value=median("server_percent"), better="less"),
+    Figure("idle %", "The same while nothing is committed.", figures, "idle_percent",
+           value=median("server_percent", IDLE), better="less"),
+    Figure("client %", "CPU of the reader, a thread in Python, under the load.", figures, "client_percent",
+           terminal=False, value=median("client_percent")),
+    Figure("client idle %", "The same while nothing is committed.", figures, "client_idle_percent", terminal=False,
+           value=median("client_percent", IDLE)),
+    Figure("TPS", "Commits in a second, as pgbench counts them.", number(), "tps", value=median("tps")),
 )  # fmt: skip
-
-
-def row_of(result: Result, kind: str) -> list[Value]:
-    """A way of waiting."""
-    return [
-        label_of(kind),
-        median_of(result, LOADED, kind, "p50_ms"),
-        median_of(result, LOADED, kind, "p99_ms"),
-        median_of(result, LOADED, kind, "reads"),
-        median_of(result, LOADED, kind, "server_percent"),
-        median_of(result, IDLE, kind, "server_percent"),
-        median_of(result, LOADED, kind, "client_percent"),
-        median_of(result, IDLE, kind, "client_percent"),
-        median_of(result, LOADED, kind, "tps"),
-    ]

@@ -8,19 +8,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from inorder.database import Connection, execute
+from inorder.connection.database import Connection, execute
 from inorder.lab import setting
-from inorder.lab.analysis.figures import by_round, estimated
+from inorder.lab.analysis.figures import by_round, estimated, median
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate, ratio_by_round, ratios_by_round
 from inorder.lab.capabilities import NO_INORDER, Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
 from inorder.lab.keys import SCHEMA
 from inorder.lab.plan import Plan
+from inorder.lab.report import charts
+from inorder.lab.report.section import Column, Figure, Section, Value, interval_text, number
+from inorder.lab.report.verdict import Compared, Verdict
 from inorder.lab.results import Result, Run
 from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
-from inorder.report import charts
-from inorder.report.section import Column, Section, Value, interval_text, number
-from inorder.report.verdict import Compared, Verdict
 
 # The steps: make values, insert rows whose keys are made, work with values.
 CALL, INSERT, TASK = "call", "insert", "task"
@@ -272,6 +272,12 @@ def as_part(value: Value) -> str:
     ('1/5.0', '', '')
     """
     return f"1/{1 / value.median:.1f}" if isinstance(value, Estimate) and value.median > 0 else ""
+
+
+FIGURES = (
+    Figure("CPU", "CPU seconds of a statement.", value=median("cpu_seconds"), better="less"),
+    Figure("s", "Seconds of a statement.", value=median("seconds"), better="less"),
+)
 
 
 def call_columns(spent: str, floor: str) -> tuple[Column, ...]:

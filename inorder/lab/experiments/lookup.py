@@ -10,24 +10,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import fsum
-from statistics import median
+from statistics import median as middle
 from typing import ClassVar
 
-from inorder.database import Connection, execute, one_row
+from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
 from inorder.lab import setting
-from inorder.lab.analysis.figures import Metric, last_of, median_of, ratio_of, ratios_of
+from inorder.lab.analysis.figures import Row, last, median, median_of, per, ratios_of, to
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.counters import read_sizes
 from inorder.lab.keys import BASELINE, KEY_KINDS, USUAL_KINDS, KeyKind
 from inorder.lab.plan import Plan
+from inorder.lab.report import charts
+from inorder.lab.report.section import Figure, Section, number, table, to_base
+from inorder.lab.report.verdict import Compared, Verdict, costs
 from inorder.lab.results import Result, Run
 from inorder.lab.server_settings import Small, fill_settings
 from inorder.lab.turn import Metrics, Stage, every_round, single
-from inorder.report import charts
-from inorder.report.section import Column, Section, Value, number, to_base
-from inorder.report.verdict import Compared, Verdict, costs
 from inorder.units import MB
 
 FILL = "fill"
@@ -192,7 +192,7 @@ class LookupExperiment(Experiment[LookupPlan]):
             "hits": sum(one["Shared Hit Blocks"] for one in explained) / len(explained),
             "reads": sum(one["Shared Read Blocks"] for one in explained) / len(explained),
             "rows": fsum(one["Actual Rows"] for one in explained) / len(explained),
-            "latency_ms": median(one["Execution Time"] for one in explained),
+            "latency_ms": middle(one["Execution Time"] for one in explained),
         }
 
     @classmethod
@@ -252,38 +252,22 @@ def accesses(run: Run) -> float | None:
     return run.metrics["hits"] + run.metrics["reads"] if "hits" in run.metrics else None
 
 
-COLUMNS = (
-    Column("key", "Kind of key of the table."),
-    Column("blocks", "Blocks that a query accessed, in shared buffers or not; mean of a measurement.", number(2),
-           "blocks", bar=True),
-    Column("read", "Of these, blocks not found in shared buffers (EXPLAIN, Shared Read Blocks).", number(2), "reads",
-           bar=True),
-    Column("vs bigint", "Ratio of blocks accessed to bigint's in the same round.", to_base, "blocks_ratio"),
-    Column("ms", "Execution time of a query: median of a measurement (EXPLAIN, without timing of nodes).",
-           number(3, interval=True), "latency_ms", bar=True),
-    Column("time vs bigint", "Ratio of these times to bigint's in the same round.", to_base, "latency_ratio"),
-    Column("rows", "Rows that a query returned, or counted.", number(), "rows", terminal=False),
-    Column("index", "Size of the index on the key.", number(0, "MB"), "index_mb"),
+FIGURES = (
+    Figure("key", "Kind of key of the table.", value=lambda row: KEY_KINDS[row.kind].label),
+    Figure("blocks", "Blocks that a query accessed, in shared buffers or not; mean of a measurement.", number(2),
+           "blocks", bar=True, value=median(accesses), better="less"),
+    Figure("read", "Of these, blocks not found in shared buffers (EXPLAIN, Shared Read Blocks).", number(2), "reads",
+           bar=True, value=median("reads"), better="less"),
+    Figure("vs bigint", "Ratio of blocks accessed to bigint's in the same round.", to_base, "blocks_ratio",
+           value=to(BASELINE, accesses)),
+    Figure("ms", "Execution time of a query: median of a measurement (EXPLAIN, without timing of nodes).",
+           number(3, interval=True), "latency_ms", bar=True, value=median("latency_ms"), better="less"),
+    Figure("time vs bigint", "Ratio of these times to bigint's in the same round.", to_base, "latency_ratio",
+           value=to(BASELINE, "latency_ms")),
+    Figure("rows", "Rows that a query returned, or counted.", number(), "rows", terminal=False, value=last("rows")),
+    Figure("index", "Size of the index on the key.", number(0, "MB"), "index_mb",
+           value=last(per("index_bytes", MB), FILL)),
 )  # fmt: skip
-
-
-def row_of(result: Result, step: str, kind: str) -> list[Value]:
-    """One kind of key."""
-
-    def ratio(metric: Metric) -> Value:
-        return ratio_of(result, step, kind, BASELINE, metric)
-
-    size = last_of(result, FILL, kind, "index_bytes")
-    return [
-        KEY_KINDS[kind].label,
-        median_of(result, step, kind, accesses),
-        median_of(result, step, kind, "reads"),
-        ratio(accesses),
-        median_of(result, step, kind, "latency_ms"),
-        ratio("latency_ms"),
-        last_of(result, step, kind, "rows"),
-        size / MB if size else None,
-    ]
 
 
 def section_of(result: Result, plan: LookupPlan, step: str) -> Section:
@@ -292,13 +276,13 @@ def section_of(result: Result, plan: LookupPlan, step: str) -> Section:
     title = f"{LABELS[step]}, {plan.rows:,} rows"
     figures = ((KEY_KINDS[kind].label, median_of(result, step, kind, accesses), f"kind-{kind}") for kind in kinds)
     query = QUERIES[step].format(table="…", key="…", moment="…")
-    return Section(
+    return table(
         f"lookup_{step}",
         title,
-        COLUMNS,
-        [row_of(result, step, kind) for kind in kinds],
+        FIGURES,
+        [Row(result, step, kind) for kind in kinds],
         f"{query}. {memory(result)}",
-        [charts.bars_chart(f"Blocks accessed by a query: {LABELS[step].lower()}", title, figures, number(2))],
+        charts=[charts.bars_chart(f"Blocks accessed by a query: {LABELS[step].lower()}", title, figures, number(2))],
     )
 
 

@@ -5,14 +5,14 @@ production: one that CREATE INDEX has built would be packed. Each kind goes thro
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from inorder.database import execute
+from inorder.connection.database import execute
 from inorder.errors import InorderError
 from inorder.lab import setting
-from inorder.lab.analysis.figures import by_round, middle_of, per, ratio_of, ratios_of
+from inorder.lab.analysis.figures import Metric, Row, by_round, middle, middle_of, per, ratios_of, to
 from inorder.lab.analysis.stats import estimate
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
@@ -20,12 +20,12 @@ from inorder.lab.instruments import pgbench
 from inorder.lab.instruments.counters import read_index_pages, read_sizes
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.plan import Plan
+from inorder.lab.report.charts import bars_of
+from inorder.lab.report.section import Figure, Section, Value, number, ratio, table
+from inorder.lab.report.verdict import Compared, Verdict, costs
 from inorder.lab.results import Result
 from inorder.lab.server_settings import Small, fill_settings
 from inorder.lab.turn import Metrics, Stage, every_round, several
-from inorder.report.charts import bars_of
-from inorder.report.section import Column, Section, Value, number, ratio
-from inorder.report.verdict import Compared, Verdict, costs
 from inorder.units import MB
 
 BASELINE = "random"
@@ -176,13 +176,10 @@ class MixedExperiment(Experiment[MixedPlan]):
     def insert(self, key: KeyKind, seed: int) -> Metrics:
         """One row a transaction by pgbench, after a restart and a checkpoint."""
         self.serve_small()
-        counted: Metrics = {}
         script = pgbench.insert_script(self.target.folder / f"mixed_{key.name}.sql", key.table)
         load = pgbench.Load(self.plan.clients, self.plan.threads, transactions=self.plan.inserts // self.plan.clients)
-        with self.target.connect() as session:
-            self.target.checkpoint(session)
-            with self.target.counted(session, key, counted):
-                done = self.target.pgbench(script, load, seed)
+        with self.target.connect() as session, self.target.from_checkpoint(session, key) as counted:
+            done = self.target.pgbench(script, load, seed)
         return {"tps": done.tps, "latency_ms": done.latency_ms, "inserts": done.transactions, **counted}
 
     def reindex(self, key: KeyKind) -> Metrics:
@@ -261,59 +258,66 @@ def growth(result: Result, step: str, kind: str) -> Growth:
     return Growth(*(estimate(values).median if values else None for values in (percent, bytes_a_row, density)))
 
 
-def growth_row(result: Result, step: str, kind: str) -> list[Value]:
-    """One kind's index before and after an insert step."""
-    grown, steps = growth(result, step, kind), (BEFORE[step], step)
-    megabytes = (middle_of(result, one, kind, per("index_bytes", MB)) for one in steps)
-    leaf = (middle_of(result, one, kind, "leaf_density") for one in steps)
-    return [KINDS[kind].label, *megabytes, grown.percent, grown.bytes, *leaf, grown.density]
+def label_of(row: Row) -> Value:
+    """What the column's default was switched to."""
+    return KINDS[row.kind].label
+
+
+def of_growth(part: str) -> Callable[[Row], Value]:
+    """A part of how the index grew."""
+    return lambda row: getattr(growth(row.result, row.step, row.kind), part)
+
+
+def before(metric: Metric) -> Callable[[Row], Value]:
+    """A figure of the step before."""
+    return lambda row: middle_of(row.result, BEFORE[row.step], row.kind, metric)
+
+
+GROWTH = (
+    Figure("key", "What the column's default was switched to.", value=label_of),
+    Figure("before", "Size of the index before (pg_relation_size).", number(1, "MB"),
+           value=before(per("index_bytes", MB))),
+    Figure("after", "Size of the index after the inserts.", number(1, "MB"), bar=True,
+           value=middle(per("index_bytes", MB)), better="less"),
+    Figure("growth", "By how much it grew.", number(1, "%"), bar=True, value=of_growth("percent")),
+    Figure("B/row", "Bytes it grew by for each new row; 31 is a packed index.", number(0), bar=True,
+           value=of_growth("bytes")),
+    Figure("leaf was", "How full its leaf pages were (pgstatindex).", number(1, "%"), value=before("leaf_density")),
+    Figure("leaf is", "How full its leaf pages are (pgstatindex).", number(1, "%"), value=middle("leaf_density"),
+           better="more"),
+    Figure("new", "Bytes used in leaf pages that came, per byte of leaf pages that came.", number(0, "%"),
+           value=of_growth("density")),
+)  # fmt: skip
 
 
 def growth_section(result: Result, step: str, kinds: Sequence[str], title: str) -> Section:
     """How the index grew."""
-    columns = (
-        Column("key", "What the column's default was switched to."),
-        Column("before", "Size of the index before (pg_relation_size).", number(1, "MB")),
-        Column("after", "Size of the index after the inserts.", number(1, "MB"), bar=True),
-        Column("growth", "By how much it grew.", number(1, "%"), bar=True),
-        Column("B/row", "Bytes it grew by for each new row; 31 is a packed index.", number(0), bar=True),
-        Column("leaf was", "How full its leaf pages were (pgstatindex).", number(1, "%")),
-        Column("leaf is", "How full its leaf pages are (pgstatindex).", number(1, "%")),
-        Column("new", "Bytes used in leaf pages that came, per byte of leaf pages that came.", number(0, "%")),
-    )
     caption = "The server has no pgstattuple: leaf density is not known."
     if any(by_round(result, step, kind, "leaf_pages") for kind in KINDS):
         caption = "new: how full the leaf pages are that came; of random unknown, since it fills those there were, too."
-    rows = [growth_row(result, step, kind) for kind in kinds]
-    return Section(f"mixed_growth_{step}", f"Index of {title}", columns, rows, caption)
+    rows = [Row(result, step, kind) for kind in kinds]
+    return table(f"mixed_growth_{step}", f"Index of {title}", GROWTH, rows, caption)
 
 
-def cost_row(result: Result, step: str, kind: str) -> list[Value]:
-    """What an insert of one kind costs."""
-    speed = middle_of(result, step, kind, "tps")
-    relative: Value = ratio_of(result, step, kind, BASELINE, "tps")
-    if kind == BASELINE and speed is not None:
-        relative = 1
-    counters = (
-        middle_of(result, step, kind, per(name, "inserts")) for name in ("wal_bytes", "full_page_images", "index_reads")
-    )
-    return [KINDS[kind].label, speed, relative, *counters]
+TO_RANDOM = to(BASELINE, "tps")
+COST = (
+    Figure("key", "What the column's default was switched to.", value=label_of),
+    Figure("inserts/s", "Transactions of one insert a second (pgbench).", number(0), bar=True, value=middle("tps"),
+           better="more"),
+    Figure("vs random", "Ratio to random in the same round.", ratio,
+           value=lambda row: 1 if row.kind == BASELINE else TO_RANDOM(row)),
+    Figure("WAL/row", "Bytes of write-ahead log a row (pg_stat_wal).", number(0, "B"), bar=True,
+           value=middle(WAL_PER_ROW), better="less"),
+    Figure("FPI/row", "Full-page images a row since the checkpoint before (pg_stat_wal).", number(4), bar=True,
+           value=middle(per("full_page_images", "inserts")), better="less"),
+    Figure("reads/row", "Index blocks read a row, shared buffers being empty at first (pg_statio).", number(4),
+           bar=True, value=middle(per("index_reads", "inserts")), better="less"),
+)  # fmt: skip
+REINDEXED = Figure("s", "Seconds of REINDEX.", value=middle("seconds"), better="less")
+FIGURES = (*GROWTH, *COST, REINDEXED)
 
 
 def cost_section(result: Result, step: str, kinds: Sequence[str], title: str) -> Section:
     """What an insert cost."""
-    columns = (
-        Column("key", "What the column's default was switched to."),
-        Column("inserts/s", "Transactions of one insert a second (pgbench).", number(0), bar=True),
-        Column("vs random", "Ratio to random in the same round.", ratio),
-        Column("WAL/row", "Bytes of write-ahead log a row (pg_stat_wal).", number(0, "B"), bar=True),
-        Column("FPI/row", "Full-page images a row since the checkpoint before (pg_stat_wal).", number(4), bar=True),
-        Column(
-            "reads/row",
-            "Index blocks read a row, shared buffers being empty at first (pg_statio).",
-            number(4),
-            bar=True,
-        ),
-    )
-    rows = [cost_row(result, step, kind) for kind in kinds]
-    return Section(f"mixed_cost_{step}", f"Cost of an insert: {title}", columns, rows)
+    rows = [Row(result, step, kind) for kind in kinds]
+    return table(f"mixed_cost_{step}", f"Cost of an insert: {title}", COST, rows)

@@ -13,26 +13,26 @@ from itertools import product
 from pathlib import Path
 from typing import ClassVar
 
-from inorder.database import Connection, execute, one_row
+from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
 from inorder.generate.encode import TextLines
 from inorder.generate.times import TICKS_PER_SECOND, TICKS_TO_1970, Times
 from inorder.generate.uuids import CHUNK, chunks
 from inorder.generate.uuids import Plan as DataSet
 from inorder.lab import setting
-from inorder.lab.analysis.figures import Metric, median_of, middle_of, per, ratios_of
+from inorder.lab.analysis.figures import Metric, Row, median, middle_of, per, ratios_of
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.counters import read_leaf_density, read_sizes
 from inorder.lab.keys import KeyKind
 from inorder.lab.plan import Plan
+from inorder.lab.report.charts import bars_of
+from inorder.lab.report.plots import Line, line_chart
+from inorder.lab.report.section import Chart, Figure, Section, number, table
+from inorder.lab.report.verdict import Compared, Verdict, costs
 from inorder.lab.results import Result, Run
 from inorder.lab.server_settings import Small
 from inorder.lab.turn import Metrics, Stage, every_round, single
-from inorder.report.charts import bars_of
-from inorder.report.plots import Line, line_chart
-from inorder.report.section import Chart, Column, Section, Value, number
-from inorder.report.verdict import Compared, Verdict, costs
 from inorder.units import MB
 
 V1, BUILT_IN, V7 = "uuid_v1", "uuid", "v7"
@@ -157,15 +157,14 @@ class NodesExperiment(Experiment[NodesPlan]):
 
     def measure(self, kind: str, lag: float, _seed: int) -> Metrics:
         """A table's life."""
-        key, found = KINDS[kind], Metrics()
+        key = KINDS[kind]
         first, second = self.files(kind, lag)
         with self.target.connect() as control:
             off = f"ALTER TABLE {key.table} SET (autovacuum_enabled = off)"
             execute(control, *key.removal(), *key.statements(), off)
             with self.target.connect() as session:
                 self.copy(session, key, first, self.plan.rows)
-            self.target.checkpoint(control)
-            with self.target.counted(control, key, found), self.target.connect() as session:
+            with self.target.from_checkpoint(control, key) as found, self.target.connect() as session:
                 started = time.perf_counter()
                 self.copy(session, key, second, self.plan.more_rows)
                 found["seconds"] = time.perf_counter() - started
@@ -185,13 +184,14 @@ class NodesExperiment(Experiment[NodesPlan]):
     def sections(cls, result: Result) -> Sequence[Section]:
         """A line for each kind and lag."""
         plan = cls.plan_in(result)
-        lines = [line_of(result, kind, lag) for kind in KINDS for lag in plan.lag if result.select(step_of(lag), kind)]
+        lines = [Row(result, step_of(lag), kind) for kind in KINDS for lag in plan.lag]
+        lines = [line for line in lines if result.select(line.step, line.kind)]
         title = f"Keys of {plan.nodes} nodes, {plan.rate:,} rows a second: {plan.more_rows:,} after {plan.rows:,}"
         charts = [
             chart(result, plan, "Leaf density", "%", "leaf_density"),
             chart(result, plan, "Index blocks accessed by an insert", "blocks", blocks_per_row),
         ]
-        return [Section("nodes", title, COLUMNS, lines, CAPTION, charts)] if lines else []
+        return [table("nodes", title, FIGURES, lines, CAPTION, charts=charts)] if lines else []
 
     @classmethod
     def verdicts(cls, result: Result) -> Sequence[Verdict]:
@@ -223,27 +223,26 @@ CAPTION = (
     "lag: of the slowest clock; those of the others are spread between it and 0. blocks/row: 1 if the btree's fastpath "
     "is taken (the last leaf page is remembered; from 3 levels on, about 76,000 rows), else its levels."
 )
-COLUMNS = (
-    Column("key", "Kind of key; the first two have the same values."),
-    Column("lag", "Seconds by which the slowest clock is behind.", lambda lag: f"{lag:g} s"),
-    Column("late", "Rows that arrive after a row with a greater key, of all.", number(1, "%")),
-    Column("blocks/row", "Index blocks that an insert of the second COPY accessed.", number(2), bar=True),
-    Column("reads/row", "Of these, blocks not found in shared buffers.", number(3), bar=True),
-    Column("WAL/row", "Bytes of WAL of the second COPY.", number(0, "B"), bar=True),
-    Column("FPI/row", "Full-page images of the second COPY.", number(4), terminal=False),
-    Column("leaf", "Leaf density after it.", number(0, "%")),
-    Column("index", "Size of the index after it.", number(0, "MB"), bar=True),
-    Column("rows/s", "Of the second COPY.", number(0), bar=True),
-)
-
-
-def line_of(result: Result, kind: str, lag: float) -> list[Value]:
-    """A kind with a lag."""
-    metrics = (
-        per("late", "all_rows", 100), blocks_per_row, per("index_reads", "copied"), per("wal_bytes", "copied"),
-        per("full_page_images", "copied"), "leaf_density", per("index_bytes", MB), per("copied", "seconds"),
-    )  # fmt: skip
-    return [KINDS[kind].label, lag, *(median_of(result, step_of(lag), kind, metric) for metric in metrics)]
+FIGURES = (
+    Figure("key", "Kind of key; the first two have the same values.", value=lambda row: KINDS[row.kind].label),
+    Figure("lag", "Seconds by which the slowest clock is behind.", lambda lag: f"{lag:g} s",
+           value=lambda row: float(row.step.removeprefix("lag_"))),
+    Figure("late", "Rows that arrive after a row with a greater key, of all.", number(1, "%"),
+           value=median(per("late", "all_rows", 100)), better="less"),
+    Figure("blocks/row", "Index blocks that an insert of the second COPY accessed.", number(2), bar=True,
+           value=median(blocks_per_row), better="less"),
+    Figure("reads/row", "Of these, blocks not found in shared buffers.", number(3), bar=True,
+           value=median(per("index_reads", "copied")), better="less"),
+    Figure("WAL/row", "Bytes of WAL of the second COPY.", number(0, "B"), bar=True,
+           value=median(per("wal_bytes", "copied")), better="less"),
+    Figure("FPI/row", "Full-page images of the second COPY.", number(4), terminal=False,
+           value=median(per("full_page_images", "copied")), better="less"),
+    Figure("leaf", "Leaf density after it.", number(0, "%"), value=median("leaf_density"), better="more"),
+    Figure("index", "Size of the index after it.", number(0, "MB"), bar=True, value=median(per("index_bytes", MB)),
+           better="less"),
+    Figure("rows/s", "Of the second COPY.", number(0), bar=True, value=median(per("copied", "seconds")),
+           better="less", compared="seconds"),
+)  # fmt: skip
 
 
 def chart(result: Result, plan: NodesPlan, title: str, unit: str, metric: Metric) -> Chart:

@@ -23,11 +23,12 @@ from inorder.lab.experiment import Experiment
 from inorder.lab.insert_tables import INSERT, InsertTables, bytes_needed, load_of, speed_text
 from inorder.lab.keys import KEY_KINDS, KeyKind
 from inorder.lab.plan import Plan
+from inorder.lab.report.section import Column, Figure, Section, Value, number, ratio, table
+from inorder.lab.report.verdict import STEADIER, UNDECIDED, Verdict
 from inorder.lab.results import Result
 from inorder.lab.server_settings import Small
 from inorder.lab.turn import Measured, Metrics, Stage, Turn, every_round, single
-from inorder.report.section import Column, Section, Value, number, ratio
-from inorder.report.verdict import STEADIER, UNDECIDED, Verdict, rounds_text
+from inorder.text import plural
 from inorder.units import MB
 
 MOST_TABLES = len(ascii_uppercase)
@@ -161,8 +162,8 @@ class NoiseExperiment(Experiment[NoisePlan]):
                 cls.question,
                 UNDECIDED if found is None else f"Differences of {found:.0f} % and more",
                 words(comparisons(result, plan)),
-                f"{rounds_text(rounds)} find it {100 * FOUND:.0f} times in 100. {plan.rows:,} rows in each table.",
-                f"{rounds_text(rounds)}: not significant. Repeat with --rounds {LEAST_ROUNDS}."
+                f"{plural(rounds, 'round')} find it {100 * FOUND:.0f} times in 100. {plan.rows:,} rows in each table.",
+                f"{plural(rounds, 'round')}: not significant. Repeat with --rounds {LEAST_ROUNDS}."
                 if found is None
                 else f"To find a difference of {100 * TO_FIND:.0f} %: " + (f"--rounds {most}." if most else STEADIER),
             )
@@ -210,21 +211,28 @@ def paired_logs(values: np.ndarray) -> list[float]:
     ]
 
 
+COMPARISONS = (
+    Figure("tables", "two tables that are the same but for their names", value=lambda pair: pair[0]),
+    Figure("TPS ratio", "median of the ratios within the rounds, with its interval", number(3, interval=True),
+           value=lambda pair: pair[1]),
+    Figure("verdict", "the verdict of a report", value=lambda pair: verdict(pair[1])),
+)  # fmt: skip
+SCATTER = (
+    Figure("key", "kind of key", value=lambda line: KEY_KINDS[line[0]].label),
+    Figure("inserts/s", "median of all measurements", number(0), bar=True, better="more", compared="tps",
+           value=lambda line: estimate([float(x) for x in np.exp(line[1]).ravel()])),
+    Figure("within rounds", "standard deviation of a measurement about the mean of its round, %", number(1, "%"),
+           bar=True, value=lambda line: scatter(line[1])[0]),
+    Figure("between rounds", "standard deviation of the rounds' means, %", number(1, "%"), bar=True,
+           value=lambda line: scatter(line[1])[1]),
+)  # fmt: skip
+FIGURES = SCATTER
+
+
 def comparisons_section(result: Result, plan: NoisePlan) -> Section:
     """A line a pair."""
     found = comparisons(result, plan)
-    rows: list[list[Value]] = [[name, value, verdict(value)] for name, value in found]
-    return Section(
-        "noise",
-        "Equal tables compared",
-        (
-            Column("tables", "two tables that are the same but for their names"),
-            Column("TPS ratio", "median of the ratios within the rounds, with its interval", number(3, interval=True)),
-            Column("verdict", "the verdict of a report"),
-        ),
-        rows,
-        words(found),
-    )
+    return table("noise", "Equal tables compared", COMPARISONS, found, words(found))
 
 
 def verdict(value: Estimate) -> str:
@@ -240,27 +248,12 @@ def verdict(value: Estimate) -> str:
 
 def scatter_section(result: Result, plan: NoisePlan) -> Section:
     """A line a kind of key."""
-    rows: list[list[Value]] = []
-    for kind in plan.kinds:
-        values = complete_rounds(result, plan, kind)
-        if len(values):
-            within, between = scatter(values)
-            rows.append([KEY_KINDS[kind].label, estimate([float(x) for x in np.exp(values).ravel()]), within, between])
-    return Section(
+    values = ((kind, complete_rounds(result, plan, kind)) for kind in plan.kinds)
+    return table(
         "scatter",
         "Scatter of equal measurements",
-        (
-            Column("key", "kind of key"),
-            Column("inserts/s", "median of all measurements", number(0), bar=True),
-            Column(
-                "within rounds",
-                "standard deviation of a measurement about the mean of its round, %",
-                number(1, "%"),
-                bar=True,
-            ),
-            Column("between rounds", "standard deviation of the rounds' means, %", number(1, "%"), bar=True),
-        ),
-        rows,
+        SCATTER,
+        [line for line in values if len(line[1])],
         "Pairing within the round takes away what lies between rounds; what lies within them is left.",
     )
 

@@ -8,23 +8,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import fsum
-from statistics import mean, median
+from statistics import mean
+from statistics import median as middle
 from typing import ClassVar
 
-from inorder.database import Connection, execute, one_row
+from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
 from inorder.lab import setting
-from inorder.lab.analysis.figures import estimated, median_of, ratio_of
+from inorder.lab.analysis.figures import Row, estimated, median, median_of, to
 from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.timing import Prepared
 from inorder.lab.keys import SCHEMA
+from inorder.lab.log_tables import in_transactions
 from inorder.lab.plan import Plan
+from inorder.lab.report import charts
+from inorder.lab.report.section import Figure, Section, figures, number, table, to_base
+from inorder.lab.report.verdict import Compared, Verdict, costs
 from inorder.lab.results import Result, Run
 from inorder.lab.server_settings import fill_settings
 from inorder.lab.turn import Measured, Metrics, Stage, Turn, every_round, single
-from inorder.report import charts
-from inorder.report.section import Column, Section, Value, figures, number, to_base
-from inorder.report.verdict import Compared, Verdict, costs
 
 MANY, ONE, LAST = "many", "one", "last"
 BACKLOGS = {MANY: "many transactions", ONE: "one transaction"}
@@ -131,7 +133,7 @@ class PiecesExperiment(Experiment[PiecesPlan]):
             f"CREATE TABLE {table} ({key}, body text NOT NULL DEFAULT 'twenty bytes of text')",
             *([f"CREATE INDEX ON {table} {index}"] if index else []),
             f"SELECT feed_create('{table}', '{table}'{order})",
-            f"DO $$BEGIN FOR n IN 1 .. {self.plan.filled // each} LOOP {insert(table, each)}; COMMIT; END LOOP; END$$",
+            in_transactions(self.plan.filled // each, insert(table, each)),
             f"VACUUM ANALYZE {table}",
         )
 
@@ -183,7 +185,7 @@ class PiecesExperiment(Experiment[PiecesPlan]):
                 found.append(self.target.timed(self.session, ask))
             if ask.answer != str(TRANSACTION):
                 raise InorderError(f"the last rows of {table} are {ask.answer} instead of {TRANSACTION}")
-        times = {name: median(one[name] for one in found[1:]) for name in found[0]}  # the first one plans
+        times = {name: middle(one[name] for one in found[1:]) for name in found[0]}  # the first one plans
         return times | {"calls": LOOKS}
 
     @classmethod
@@ -231,7 +233,7 @@ def steepest(result: Result, plan: PiecesPlan, step: str) -> Compared | None:
     known = {form: ratios for form, ratios in found.items() if ratios}
     if not known:
         return None
-    form = max(known, key=lambda one: median(known[one].values()))
+    form = max(known, key=lambda one: middle(known[one].values()))
     return Compared(f"CPU time of the last tenth ({BACKLOGS[step]}, {FORMS[form][0]})", "the first", known[form])
 
 
@@ -240,60 +242,49 @@ def micros(run: Run) -> float | None:
     return 1e6 * run.metrics["cpu_seconds"] / run.rows if "cpu_seconds" in run.metrics else None
 
 
-FORM = Column("form", "The key or number of the transaction, and the index that has it.")
+FORM = Figure("form", "The key or number of the transaction, and the index that has it.",
+              value=lambda row: FORMS[row.kind][0])  # fmt: skip
 TO_PLAIN = f"Ratio of that to the {FORMS[PLAIN][0]}'s in the same round."
-BACKLOG_COLUMNS = (
+BACKLOG = (
     FORM,
-    Column("CPU µs", "CPU µs of the server for a row, by feed_read and count(*); median of the rounds.", figures,
-           "cpu_us", bar=True),
-    Column("to uuid", TO_PLAIN, to_base, "ratio"),
-    Column("first", "CPU ms of a piece, mean of the first tenth.", figures, "first_ms"),
-    Column("last", "CPU ms of a piece, mean of the last tenth.", figures, "last_ms"),
-    Column("last to first", "Ratio of these in the same round; aimed at: 0.8 to 1.2.", to_base, "slope"),
-    Column("s", "Seconds by the clock for the whole backlog.", number(2), "seconds"),
+    Figure("CPU µs", "CPU µs of the server for a row, by feed_read and count(*); median of the rounds.", figures,
+           "cpu_us", bar=True, value=median(micros), better="less", compared="cpu_seconds"),
+    Figure("to uuid", TO_PLAIN, to_base, "ratio", value=to(PLAIN, micros)),
+    Figure("first", "CPU ms of a piece, mean of the first tenth.", figures, "first_ms", value=median("first_ms"),
+           better="less"),
+    Figure("last", "CPU ms of a piece, mean of the last tenth.", figures, "last_ms", value=median("last_ms"),
+           better="less"),
+    Figure("last to first", "Ratio of these in the same round; aimed at: 0.8 to 1.2.", to_base, "slope",
+           value=lambda row: estimated(slopes(row.result, row.step, row.kind).values())),
+    Figure("s", "Seconds by the clock for the whole backlog.", number(2), "seconds", value=median("seconds"),
+           better="less"),
 )  # fmt: skip
-LAST_COLUMNS = (
+CALL = (
     FORM,
-    Column("CPU ms", f"CPU milliseconds of the server for a call that reads them, the middle one of {LOOKS}; aimed at, "
-           "with an order column: 1.", number(3, interval=True), "cpu_ms", bar=True),
-    Column("to uuid", TO_PLAIN, to_base, "ratio"),
-    Column("ms", "Milliseconds of a call by the clock, its answer included.", number(3, interval=True), "ms"),
+    Figure("CPU ms", f"CPU milliseconds of the server for a call that reads them, the middle one of {LOOKS}; aimed at, "
+           "with an order column: 1.", number(3, interval=True), "cpu_ms", bar=True,
+           value=median("cpu_seconds", scale=1e3), better="less"),
+    Figure("to uuid", TO_PLAIN, to_base, "ratio", value=to(PLAIN, "cpu_seconds")),
+    Figure("ms", "Milliseconds of a call by the clock, its answer included.", number(3, interval=True), "ms",
+           value=median("seconds", scale=1e3), better="less"),
 )  # fmt: skip
+FIGURES = (*BACKLOG, *CALL)
 
 
 def backlog_section(result: Result, plan: PiecesPlan, step: str) -> Section:
     """A line for each form."""
-    rows: list[list[Value]] = [
-        [
-            FORMS[form][0],
-            median_of(result, step, form, micros),
-            ratio_of(result, step, form, PLAIN, micros),
-            median_of(result, step, form, "first_ms"),
-            median_of(result, step, form, "last_ms"),
-            estimated(slopes(result, step, form).values()),
-            median_of(result, step, form, "seconds"),
-        ]
-        for form in plan.forms if result.select(step, form)
-    ]  # fmt: skip
+    rows = [Row(result, step, form) for form in plan.forms if result.select(step, form)]
     title = f"{plan.filled:,} rows of {BACKLOGS[step]}, in {plan.pieces:,} pieces of {plan.piece_rows:,}"
     shown = ((FORMS[form][0], median_of(result, step, form, micros), charts.series(0)) for form in plan.forms)
     caption = f"Of many: {TRANSACTION} rows each. Each piece is a feed_read in a transaction of its own."
-    return Section(
-        f"pieces_{step}", title, BACKLOG_COLUMNS, rows, caption,
-        [charts.bars_chart("CPU µs a row", title, shown, number(2))],
+    return table(
+        f"pieces_{step}", title, BACKLOG, rows, caption,
+        charts=[charts.bars_chart("CPU µs a row", title, shown, number(2))],
     )  # fmt: skip
 
 
 def last_section(result: Result, plan: PiecesPlan) -> Section:
     """The rows of one transaction at the end of many."""
-    rows: list[list[Value]] = [
-        [
-            FORMS[form][0],
-            median_of(result, LAST, form, "cpu_seconds", scale=1e3),
-            ratio_of(result, LAST, form, PLAIN, "cpu_seconds"),
-            median_of(result, LAST, form, "seconds", scale=1e3),
-        ]
-        for form in plan.forms if result.select(LAST, form)
-    ]  # fmt: skip
+    rows = [Row(result, LAST, form) for form in plan.forms if result.select(LAST, form)]
     title = f"The last {TRANSACTION} rows of {plan.filled + TRANSACTION:,}, by a call"
-    return Section("pieces_last", title, LAST_COLUMNS, rows, "One transaction, all others being read.")
+    return table("pieces_last", title, CALL, rows, "One transaction, all others being read.")

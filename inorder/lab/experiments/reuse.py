@@ -10,23 +10,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from inorder.database import Connection
+from inorder.connection.database import Connection
 from inorder.errors import InorderError
 from inorder.lab import setting
-from inorder.lab.analysis.figures import middle_of, per
+from inorder.lab.analysis.figures import Row, middle, middle_of, per
 from inorder.lab.capabilities import VACUUMED, Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.counters import read_index_pages, read_sizes
 from inorder.lab.instruments.vacuum import VERBOSE, index_pages, primary_message
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.plan import Plan
+from inorder.lab.report.charts import bars_of
+from inorder.lab.report.plots import Line, line_chart
+from inorder.lab.report.section import Chart, Figure, Section, number, table
+from inorder.lab.report.verdict import Verdict
 from inorder.lab.results import EXACT_COUNTERS, Result
 from inorder.lab.server_settings import fill_settings
 from inorder.lab.turn import Measured, Metrics, Series, Stage, Turn, every_round, single
-from inorder.report.charts import bars_of
-from inorder.report.plots import Line, line_chart
-from inorder.report.section import Chart, Column, Section, Value, number
-from inorder.report.verdict import Verdict
 from inorder.units import MB
 
 KEPT = 1.3  # times as large as before: the new tenth is there before the old one is deleted, and leaves are not full
@@ -167,7 +167,6 @@ class ReuseExperiment(Experiment[ReusePlan]):
         """A table's life."""
         key = KeyKind(kind, kind, self.plan.column(kind))
         self.show_step(f"filling with {self.plan.rows:,} rows")
-        counted: Metrics = {}
         with self.target.connect() as session:
             self.create(session, key)
             started = time.monotonic()
@@ -176,7 +175,7 @@ class ReuseExperiment(Experiment[ReusePlan]):
             session.execute(f"VACUUM {key.table}".encode())
             metrics = {"index_bytes_filled": read_sizes(session, key)["index_bytes"]}
         with self.target.connect() as control:
-            with self.target.counted(control, key, counted), self.target.connect() as session:
+            with self.target.counted(control, key) as counted, self.target.connect() as session:
                 series, first = self.turn_over(session, key, deleted, started)
                 elapsed = time.monotonic() - started
                 self.check_rows(session, key)
@@ -297,30 +296,32 @@ def totals(series: Series) -> Metrics:
     } | {name: values[-1] for name, values in series.items() if name != "newly_deleted"}
 
 
+FIGURES = (
+    Figure("key", "Kind of key.", value=lambda row: KINDS[row.kind]),
+    Figure("filled", "Size of the index after the first fill (pg_relation_size).", number(1, "MB"),
+           value=middle(per("index_bytes_filled", MB))),
+    Figure("end", "Its size after the last turn.", number(1, "MB"), bar=True, value=middle(per("index_bytes", MB)),
+           better="less"),
+    Figure("ratio", "The size at the end to that after the fill; the number of rows is the same.", number(2), bar=True,
+           value=middle(GROWTH)),
+    Figure("leaf", "How full the leaf pages are after the last turn (pgstatindex).", number(0, "%"),
+           value=middle("leaf_density"), better="more"),
+    Figure("freed", "Pages that VACUUM found empty and took out of the index, all turns together.", number(0),
+           value=middle("pages_freed")),
+    Figure("reused", "Of these, pages that new keys have taken again by the end.", number(0),
+           value=middle("pages_taken_again")),
+    Figure("WAL/row", "Bytes of write-ahead log of insert, delete and VACUUM for each new row, with a checkpoint "
+           "before each turn (pg_stat_wal).", number(0, "B"), bar=True, value=middle(per("wal_bytes", "inserts")),
+           better="less"),
+    Figure("wraps", "How often the key's prefix came back to its beginning.", number(1), value=middle("wraps")),
+)  # fmt: skip
+
+
 def size_section(result: Result, step: str, kinds: Sequence[str], turns: int) -> Section:
     """Sizes and pages, a line a kind."""
-    figures = (
-        (Column("filled", "Size of the index after the first fill (pg_relation_size).", number(1, "MB")),
-         per("index_bytes_filled", MB)),
-        (Column("end", "Its size after the last turn.", number(1, "MB"), bar=True), per("index_bytes", MB)),
-        (Column("ratio", "The size at the end to that after the fill; the number of rows is the same.", number(2),
-                bar=True), GROWTH),
-        (Column("leaf", "How full the leaf pages are after the last turn (pgstatindex).", number(0, "%")),
-         "leaf_density"),
-        (Column("freed", "Pages that VACUUM found empty and took out of the index, all turns together.", number(0)),
-         "pages_freed"),
-        (Column("reused", "Of these, pages that new keys have taken again by the end.", number(0)),
-         "pages_taken_again"),
-        (Column("WAL/row", "Bytes of write-ahead log of insert, delete and VACUUM for each new row, with a checkpoint "
-                "before each turn (pg_stat_wal).", number(0, "B"), bar=True), per("wal_bytes", "inserts")),
-        (Column("wraps", "How often the key's prefix came back to its beginning.", number(1)), "wraps"),
-    )  # fmt: skip
-    columns = (Column("key", "Kind of key."), *(column for column, _ in figures))
-    lines: list[list[Value]] = [
-        [KINDS[kind], *(middle_of(result, step, kind, metric) for _, metric in figures)] for kind in kinds
-    ]
     title = f"{result.select(step)[0].rows:,} rows while {turns} times a tenth comes, and {DELETED[step]} go"
-    return Section(f"reuse_{step}", title, columns, lines, caption(result, step), [size_chart(result, step)])
+    lines = [Row(result, step, kind) for kind in kinds]
+    return table(f"reuse_{step}", title, FIGURES, lines, caption(result, step), charts=[size_chart(result, step)])
 
 
 def size_chart(result: Result, step: str) -> Chart:

@@ -10,20 +10,21 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from inorder.database import Connection, execute
+from inorder.connection.database import Connection, execute
 from inorder.errors import InorderError
 from inorder.lab import setting
-from inorder.lab.analysis.figures import Metric, by_round, estimated, median_of, ratio_of, ratios_of
+from inorder.lab.analysis.figures import Metric, Row, by_round, estimated, median, median_of, ratios_of, to
 from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.commands import timed_command
 from inorder.lab.keys import SCHEMA
+from inorder.lab.log_tables import in_transactions
 from inorder.lab.plan import Plan
+from inorder.lab.report import charts
+from inorder.lab.report.section import Figure, Section, Value, figures, number, table, to_base
+from inorder.lab.report.verdict import Compared, Verdict, costs
 from inorder.lab.results import Result, Run
 from inorder.lab.server_settings import fill_settings
 from inorder.lab.turn import Metrics, Stage, every_round, single
-from inorder.report import charts
-from inorder.report.section import Column, Section, Value, figures, number, to_base
-from inorder.report.verdict import Compared, Verdict, costs
 
 JSON, CSV, NOTHING = "json", "csv", "nothing_new"
 COPY, IN_ORDER = "copy", "copy_in_order"
@@ -36,13 +37,7 @@ TRANSACTION = 100  # rows of one
 DEFINITION = f"""CREATE TABLE {TABLE} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(),
     at timestamptz NOT NULL DEFAULT clock_timestamp(), n int NOT NULL,
     body text NOT NULL DEFAULT 'twenty bytes of text')"""
-ARRIVE = f"""CREATE PROCEDURE {SCHEMA}.arrive(transactions int) LANGUAGE plpgsql AS $$
-BEGIN
-    FOR number IN 1 .. transactions LOOP
-        INSERT INTO {TABLE} (n) SELECT generate_series(1, {TRANSACTION});
-        COMMIT;
-    END LOOP;
-END $$"""
+ARRIVE = f"INSERT INTO {TABLE} (n) SELECT generate_series(1, {TRANSACTION})"
 # tail writes rows in the order of their keys, by the index: what that alone costs shows COPY in the same order.
 COPIES = {
     JSON: {
@@ -135,8 +130,8 @@ class TailExperiment(Experiment[TailPlan]):
     def fill(self) -> None:
         """The backlog, in many transactions, one after the other."""
         self.progress.step(f"Filling a table to {self.plan.written:,} rows")
-        execute(self.session, DEFINITION, ARRIVE, f"SELECT feed_enable('{TABLE}')")
-        execute(self.session, f"CALL {SCHEMA}.arrive({self.plan.transactions})", f"VACUUM ANALYZE {TABLE}")
+        execute(self.session, DEFINITION, f"SELECT feed_enable('{TABLE}')")
+        execute(self.session, in_transactions(self.plan.transactions, ARRIVE), f"VACUUM ANALYZE {TABLE}")
         self.target.checkpoint(self.session)
 
     def stages(self) -> list[Stage]:
@@ -240,52 +235,45 @@ def micros(metric: str) -> Metric:
     return lambda run: 1e6 * run.metrics[metric] / run.rows if metric in run.metrics else None
 
 
-COLUMNS = (
-    Column("reader", "COPY by psql, as the table is or in the order of its key; or inorder tail with --batch-rows."),
-    Column("rows/s", "Rows in a second by the clock, start included; median of the rounds.", number(),
-           "rows_per_second", bar=True),
-    Column("vs COPY", "Ratio of that to COPY's in the same round.", to_base, "speed_ratio"),
-    Column("target", "What was aimed at; nothing fails when it is missed."),
-    Column("started", "The same, without the time of a run of tail that finds nothing new in this round.", to_base,
-           "started_ratio"),
-    Column("CPU µs", "CPU µs of client and server for a row.", figures, "cpu_us", bar=True),
-    Column("CPU vs COPY", "Ratio of COPY's CPU time to that in the same round, which shows a busy machine: "
-           "client and server can work at the same time.", to_base, "cpu_ratio"),
-    Column("server", "Of these, CPU µs of the server.", figures, "server_cpu_us"),
-    Column("server vs COPY", "Ratio of COPY's CPU time of the server to that in the same round.", to_base,
-           "server_ratio"),
-)  # fmt: skip
+def target_of(row: Row) -> Value:
+    """What was aimed at, of a batch."""
+    target = None if row.kind in READERS else TARGETS.get(int(row.kind.removeprefix("tail_")))
+    return f"{target:g}" if target else None
 
 
-def row_of(result: Result, step: str, kind: str) -> list[Value]:
-    """A reader."""
-
-    def of_copy(metric: Metric) -> Value:
-        return ratio_of(result, step, kind, COPY, metric)
-
-    def rate(metric: str) -> Metric:
-        return lambda run: 1 / run.metrics[metric] if run.metrics.get(metric) else None
-
-    target = None if kind in READERS else TARGETS.get(int(kind.removeprefix("tail_")))
-    return [
-        label_of(kind),
-        median_of(result, step, kind, speed_of),
-        of_copy(speed_of),
-        f"{target:g}" if target else None,
-        None if kind in READERS else estimated(started(result, step, kind).values()),
-        median_of(result, step, kind, micros("cpu_seconds")),
-        of_copy(rate("cpu_seconds")),
-        median_of(result, step, kind, micros("server_cpu_seconds")),
-        of_copy(rate("server_cpu_seconds")),
-    ]
+def rate(metric: str) -> Metric:
+    """One of its seconds."""
+    return lambda run: 1 / run.metrics[metric] if run.metrics.get(metric) else None
 
 
 def started(result: Result, step: str, kind: str) -> dict[int, float]:
-    """The ratio of speed to COPY's without the time of a start, in each round that has all three."""
+    """The ratio of speed to COPY's without the time of a start, in each round that has all three; none of COPY."""
+    if kind in READERS:
+        return {}
     copied, written = (by_round(result, step, one, "seconds") for one in (COPY, kind))
     idle = {run.round: run.metrics["seconds"] for run in result.select(NOTHING)}
     rounds = copied.keys() & written.keys() & idle.keys()
     return {n: copied[n] / (written[n] - idle[n]) for n in sorted(rounds) if written[n] > idle[n]}
+
+
+FIGURES = (
+    Figure("reader", "COPY by psql, as the table is or in the order of its key; or inorder tail with --batch-rows.",
+           value=lambda row: label_of(row.kind)),
+    Figure("rows/s", "Rows in a second by the clock, start included; median of the rounds.", number(),
+           "rows_per_second", bar=True, value=median(speed_of), better="less", compared="seconds"),
+    Figure("vs COPY", "Ratio of that to COPY's in the same round.", to_base, "speed_ratio", value=to(COPY, speed_of)),
+    Figure("target", "What was aimed at; nothing fails when it is missed.", value=target_of),
+    Figure("started", "The same, without the time of a run of tail that finds nothing new in this round.", to_base,
+           "started_ratio", value=lambda row: estimated(started(row.result, row.step, row.kind).values())),
+    Figure("CPU µs", "CPU µs of client and server for a row.", figures, "cpu_us", bar=True,
+           value=median(micros("cpu_seconds")), better="less", compared="cpu_seconds"),
+    Figure("CPU vs COPY", "Ratio of COPY's CPU time to that in the same round, which shows a busy machine: "
+           "client and server can work at the same time.", to_base, "cpu_ratio", value=to(COPY, rate("cpu_seconds"))),
+    Figure("server", "Of these, CPU µs of the server.", figures, "server_cpu_us",
+           value=median(micros("server_cpu_seconds")), better="less", compared="server_cpu_seconds"),
+    Figure("server vs COPY", "Ratio of COPY's CPU time of the server to that in the same round.", to_base,
+           "server_ratio", value=to(COPY, rate("server_cpu_seconds"))),
+)  # fmt: skip
 
 
 def section_of(result: Result, plan: TailPlan, step: str) -> Section:
@@ -293,13 +281,13 @@ def section_of(result: Result, plan: TailPlan, step: str) -> Section:
     kinds = [kind for kind in kinds_of(plan) if result.select(step, kind)]
     title = f"{plan.written:,} rows of 60 bytes into a file, as {step.upper()}"
     shown = ((label_of(kind), median_of(result, step, kind, speed_of), charts.series(0)) for kind in kinds)
-    return Section(
+    return table(
         f"tail_{step}",
         title,
-        COLUMNS,
-        [row_of(result, step, kind) for kind in kinds],
+        FIGURES,
+        [Row(result, step, kind) for kind in kinds],
         f"{COPIES[step][COPY]}, by psql. {idle_text(result, plan)}",
-        [charts.bars_chart("Rows a second by the clock", title, shown, number())],
+        charts=[charts.bars_chart("Rows a second by the clock", title, shown, number())],
     )
 
 

@@ -12,23 +12,23 @@ from itertools import pairwise
 from math import fsum
 from typing import ClassVar
 
-from inorder.database import Connection, execute
+from inorder.connection.database import Connection, execute
 from inorder.lab import setting
 from inorder.lab.analysis import fringe
-from inorder.lab.analysis.figures import middle_of, per
+from inorder.lab.analysis.figures import Row, middle, middle_of, per
 from inorder.lab.analysis.model import LEAF_FILLFACTOR, heap_record, leaf_capacity, leaf_record, split_records
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.counters import read_leaf_density, read_sizes
 from inorder.lab.keys import KEY_KINDS, KeyKind
 from inorder.lab.plan import Plan
+from inorder.lab.report.charts import bars_of
+from inorder.lab.report.plots import Line, line_chart
+from inorder.lab.report.section import Chart, Figure, Section, Value, number, table
+from inorder.lab.report.verdict import Verdict
 from inorder.lab.results import EXACT_COUNTERS, Result
 from inorder.lab.server_settings import fill_settings
 from inorder.lab.turn import Measured, Metrics, Series, Stage, every_round, single
-from inorder.report.charts import bars_of
-from inorder.report.plots import Line, line_chart
-from inorder.report.section import Chart, Column, Section, Value, number
-from inorder.report.verdict import Verdict
 
 WAVES = "waves"
 GROWN, ORDERED = "grown", "v7"
@@ -163,8 +163,7 @@ class WavesExperiment(Experiment[WavesPlan]):
         look()
         for step in range(1, self.plan.steps + 1):
             self.show_step(f"step {step} of {self.plan.steps}")
-            counted: Metrics = {}
-            with self.target.counted(session, None, counted):
+            with self.target.counted(session) as counted:
                 insert(session, key, self.plan.batch)
             for name in ("wal_bytes", "full_page_images"):
                 if name in counted:
@@ -259,40 +258,51 @@ def misplaced(measured: Sequence[float], model: Sequence[float]) -> float:
     return 50 * fsum(abs(one - other) for one, other in zip(measured, model, strict=True)) / (fsum(model) or 1)
 
 
-COLUMNS = (
-    Column("index", "How the index was made."),
-    Column(
-        "peak",
-        f"Page splits in the step that had most, for {PER:,} rows; a step is 2 % of the rows.",
-        number(1),
-        bar=True,
-    ),
-    Column("model", "The same by the model.", number(1), "peak_model"),
-    Column("at", "Rows that had come by the end of that step, in percent.", number(0, "%")),
-    Column("model", "The same by the model.", number(0, "%"), "at_model"),
-    Column("mean", f"Page splits of all steps, for {PER:,} rows.", number(2), bar=True),
-    Column("model", "The same by the model.", number(2), "mean_model", terminal=False),
-    Column(
-        "misplaced", "Share of the splits that came in another step than by the model; first round.", number(0, "%")
-    ),
-    Column("WAL/row\npeak", "Bytes of WAL per row in the step that had most.", number(0, "B"), "peak_wal", bar=True),
-    Column("model", "The same by the model.", number(0, "B"), "peak_wal_model"),
-    Column("mean", "Bytes of WAL per row, all steps.", number(0, "B"), "mean_wal"),
-)
+@dataclass(frozen=True, kw_only=True)
+class Index(Row):
+    """A line: an index, and what the model says of it."""
+
+    plan: WavesPlan
+    said: Series
+
+    def model(self, name: str) -> Value:
+        """A figure of the model."""
+        return figures_of(self.said, self.plan)[name]
 
 
-def line_of(result: Result, plan: WavesPlan, kind: str) -> list[Value]:
-    """One index."""
-    said = predicted(kind, plan)
-    model = figures_of(said, plan)
-    run = result.select(WAVES, kind)[0]
-    off = misplaced(splits_of(run.series["pages"], plan.batch), splits_of(said["pages"], plan.batch))
-    values = {name: middle_of(result, WAVES, kind, name) for name in ("peak_splits", "peak_at", "mean_splits")}
-    beside: list[Value] = [part for name, value in values.items() for part in (value, model[name])]
-    if kind == ORDERED:
-        beside[2:4] = None, None  # all steps are the same: none is the highest
-    wal = [middle_of(result, WAVES, kind, name) for name in ("peak_wal", "mean_wal")]
-    return [LABELS[kind], *beside, off, wal[0], model["peak_wal"], wal[1]]
+def misplaced_of(row: Index) -> Value:
+    """By the first round."""
+    run = row.result.select(WAVES, row.kind)[0]
+    return misplaced(*(splits_of(series["pages"], row.plan.batch) for series in (run.series, row.said)))
+
+
+def unless_in_order(value: Callable[[Index], Value]) -> Callable[[Index], Value]:
+    """Nothing where all steps are the same: none is the highest."""
+    return lambda row: None if row.kind == ORDERED else value(row)
+
+
+FIGURES = (
+    Figure("index", "How the index was made.", value=lambda row: LABELS[row.kind]),
+    Figure("peak", f"Page splits in the step that had most, for {PER:,} rows; a step is 2 % of the rows.", number(1),
+           bar=True, value=middle("peak_splits"), better="less"),
+    Figure("model", "The same by the model.", number(1), "peak_model", value=lambda row: row.model("peak_splits")),
+    Figure("at", "Rows that had come by the end of that step, in percent.", number(0, "%"), compared="peak_at",
+           value=unless_in_order(middle("peak_at"))),
+    Figure("model", "The same by the model.", number(0, "%"), "at_model",
+           value=unless_in_order(lambda row: row.model("peak_at"))),
+    Figure("mean", f"Page splits of all steps, for {PER:,} rows.", number(2), bar=True, value=middle("mean_splits"),
+           better="less"),
+    Figure("model", "The same by the model.", number(2), "mean_model", terminal=False,
+           value=lambda row: row.model("mean_splits")),
+    Figure("misplaced", "Share of the splits that came in another step than by the model; first round.",
+           number(0, "%"), value=misplaced_of),
+    Figure("WAL/row\npeak", "Bytes of WAL per row in the step that had most.", number(0, "B"), "peak_wal", bar=True,
+           value=middle("peak_wal"), better="less"),
+    Figure("model", "The same by the model.", number(0, "B"), "peak_wal_model",
+           value=lambda row: row.model("peak_wal")),
+    Figure("mean", "Bytes of WAL per row, all steps.", number(0, "B"), "mean_wal", value=middle("mean_wal"),
+           better="less"),
+)  # fmt: skip
 
 
 def waves_section(result: Result, plan: WavesPlan, kinds: Sequence[str]) -> Section:
@@ -302,7 +312,8 @@ def waves_section(result: Result, plan: WavesPlan, kinds: Sequence[str]) -> Sect
         "built: by CREATE INDEX on a filled table; grown: it was there before the first row. model: expected values of "
         "leaf pages; measured are pages of all levels, about 0.5 % more. WAL has no full-page images."
     )
-    return Section(WAVES, title, COLUMNS, [line_of(result, plan, kind) for kind in kinds], caption, [
+    lines = [Index(result, WAVES, kind, plan=plan, said=predicted(kind, plan)) for kind in kinds]
+    return table(WAVES, title, FIGURES, lines, caption, charts=[
         chart(result, plan, kinds, f"Page splits for {PER:,} rows", "splits",
               lambda series: splits_of(series["pages"], plan.batch)),
         chart(result, plan, kinds, "Bytes of WAL per row", "B",

@@ -11,18 +11,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from inorder.database import Connection, execute, one_row
+from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
 from inorder.lab import setting
-from inorder.lab.analysis.figures import median_of, per, ratio_of, ratios_of
+from inorder.lab.analysis.figures import Row, median, median_of, ratio_of, ratios_of
 from inorder.lab.experiment import Experiment
 from inorder.lab.keys import SCHEMA
+from inorder.lab.log_tables import in_transactions
 from inorder.lab.plan import Plan
+from inorder.lab.report import charts
+from inorder.lab.report.section import Figure, Section, Value, number, table, to_base
+from inorder.lab.report.verdict import Compared, Verdict, costs
 from inorder.lab.results import Result, Run
 from inorder.lab.turn import Metrics, Stage, every_round, single
-from inorder.report import charts
-from inorder.report.section import Column, Section, Value, number, to_base
-from inorder.report.verdict import Compared, Verdict, costs
+from inorder.text import plural
 
 WORK = "work"
 TABLE, FEED = f"{SCHEMA}.jobs", "inorder lab workers"
@@ -81,14 +83,13 @@ class WorkersExperiment(Experiment[WorkersPlan]):
             self.session,
             f"CREATE TABLE {TABLE} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), body text DEFAULT 'a job')",
             f"SELECT feed_create('{FEED}', '{TABLE}')",
-            f"DO $$BEGIN FOR n IN 1 .. {self.plan.rows} LOOP INSERT INTO {TABLE} DEFAULT VALUES; COMMIT; END LOOP; "
-            "END$$",
+            in_transactions(self.plan.rows, f"INSERT INTO {TABLE} DEFAULT VALUES"),
         )
 
     def stages(self) -> list[Stage]:
         """Each number of workers, once a round."""
         turns = [
-            single(WORK, kind_of(many), self.plan.rows, workers_text(many), partial(self.work, many))
+            single(WORK, kind_of(many), self.plan.rows, plural(many, "worker"), partial(self.work, many))
             for many in self.plan.workers
         ]
         return [Stage(every_round(turns), self.plan.rounds)]
@@ -113,7 +114,7 @@ class WorkersExperiment(Experiment[WorkersPlan]):
         (expected,) = one_row(self.session, f"SELECT count(*) FROM {TABLE}")
         if len(processed) != expected or max(processed.values(), default=0) > 1:
             raise InorderError(
-                f"{workers_text(many)} processed {len(processed):,} rows of {expected:,}, "
+                f"{plural(many, 'worker')} processed {len(processed):,} rows of {expected:,}, "
                 f"{sum(processed.values()) - len(processed):,} again"
             )
         least = min(len(share) for share in shares)
@@ -135,17 +136,17 @@ class WorkersExperiment(Experiment[WorkersPlan]):
     def sections(cls, result: Result) -> Sequence[Section]:
         """A line for each number of workers."""
         plan = cls.plan_in(result)
-        shown = ((workers_text(many), median_of(result, WORK, kind_of(many), speed_of), charts.series(0))
+        shown = ((plural(many, "worker"), median_of(result, WORK, kind_of(many), speed_of), charts.series(0))
                  for many in plan.workers)  # fmt: skip
         title = f"{plan.rows:,} rows in batches of {plan.batch_rows:,}, a call of {plan.call_us:,} µs for each"
         return [
-            Section(
+            table(
                 "workers",
                 title,
-                COLUMNS,
-                [row_of(result, plan, many) for many in plan.workers if result.select(WORK, kind_of(many))],
+                FIGURES,
+                [Row(result, WORK, kind_of(many)) for many in plan.workers if result.select(WORK, kind_of(many))],
                 "feed_take_batch, feed_batch_rows, the calls, feed_finish_batch; each a transaction.",
-                [charts.bars_chart("Rows a second", title, shown, number())],
+                charts=[charts.bars_chart("Rows a second", title, shown, number())],
             )
         ]
 
@@ -156,16 +157,7 @@ class WorkersExperiment(Experiment[WorkersPlan]):
         one, most = min(plan.workers), max(plan.workers)
         ratios = ratios_of(result, WORK, kind_of(one), kind_of(most), speed_of)
         holds = f"Calls of {plan.call_us:,} µs for a row, batches of {plan.batch_rows:,} rows."
-        return costs(cls.question, [Compared("speed", workers_text(most), ratios, speed=True)], holds)
-
-
-def workers_text(many: int) -> str:
-    """So many of them.
-
-    >>> workers_text(1), workers_text(4)
-    ('1 worker', '4 workers')
-    """
-    return f"{many} worker{'s' * (many > 1)}"
+        return costs(cls.question, [Compared("speed", plural(most, "worker"), ratios, speed=True)], holds)
 
 
 def speed_of(run: Run) -> float:
@@ -173,24 +165,37 @@ def speed_of(run: Run) -> float:
     return run.rows / run.metrics["seconds"]
 
 
-COLUMNS = (
-    Column("workers", "Sessions that take batches of one feed at once."),
-    Column("rows/s", "Rows in a second, median of the rounds.", number(), "rows_per_second", bar=True),
-    Column("to the fewest", "Ratio to that of the smallest number of workers in the same round.", to_base, "ratio"),
-    Column("target", "What was aimed at, to one worker; nothing fails when it is missed."),
-    Column("ms", "Milliseconds for a row by one worker, the call included.", number(3), "row_ms"),
-    Column("least", "Rows of the worker that had least, to an equal share.", number(2), "least_share"),
-)
+def many_of(kind: str) -> int:
+    """How many workers a kind has."""
+    return int(kind.removeprefix("workers_"))
 
 
-def row_of(result: Result, plan: WorkersPlan, many: int) -> list[Value]:
-    """A number of workers."""
-    kind, target = kind_of(many), TARGET.get(many)
-    return [
-        workers_text(many),
-        median_of(result, WORK, kind, speed_of),
-        ratio_of(result, WORK, kind, kind_of(min(plan.workers)), speed_of),
-        f"{target:g}" if target else None,
-        median_of(result, WORK, kind, per("seconds", plan.rows / many, 1e3)),
-        median_of(result, WORK, kind, "least_share"),
-    ]
+def target_of(row: Row) -> Value:
+    """What was aimed at."""
+    target = TARGET.get(many_of(row.kind))
+    return f"{target:g}" if target else None
+
+
+def to_fewest(row: Row) -> Value:
+    """The ratio to the smallest number of workers."""
+    return ratio_of(row.result, row.step, row.kind, kind_of(min(WorkersPlan.read(row.result.plan).workers)), speed_of)
+
+
+def row_ms(run: Run) -> float:
+    """Milliseconds for a row by one worker."""
+    return 1e3 * run.metrics["seconds"] / (run.rows / many_of(run.kind))
+
+
+FIGURES = (
+    Figure("workers", "Sessions that take batches of one feed at once.",
+           value=lambda row: plural(many_of(row.kind), "worker")),
+    Figure("rows/s", "Rows in a second, median of the rounds.", number(), "rows_per_second", bar=True,
+           value=median(speed_of), better="less", compared="seconds"),
+    Figure("to the fewest", "Ratio to that of the smallest number of workers in the same round.", to_base, "ratio",
+           value=to_fewest),
+    Figure("target", "What was aimed at, to one worker; nothing fails when it is missed.", value=target_of),
+    Figure("ms", "Milliseconds for a row by one worker, the call included.", number(3), "row_ms",
+           value=median(row_ms), compared="seconds"),
+    Figure("least", "Rows of the worker that had least, to an equal share.", number(2), "least_share",
+           value=median("least_share"), better="more"),
+)  # fmt: skip

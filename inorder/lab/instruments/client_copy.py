@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from inorder.database import Connection
+from inorder.connection.database import Connection
 
 CHUNK = 2**18
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from inorder.database import Connection
+from inorder.connection.database import Connection
 
 LOOKS = 20  # round trips at a time, of which the quickest says most
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 import psycopg
 
-from inorder.database import Connection, one_row, query
+from inorder.connection.database import Connection, one_row, query
 from inorder.errors import InorderError
 from inorder.lab.keys import KeyKind
 

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from inorder.database import Connection, connect, query
+from inorder.connection.database import Connection, connect, query
 from inorder.extension.building import checkout_folder
 from inorder.lab.results import Result
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
 from inorder.lab.server.temporary import filesystem_of
+from inorder.servers import Server
 
 
 def now() -> str:
@@ -70,6 +70,7 @@ def describe_server(server: Server, connection: Connection) -> dict[str, Any]:
 
 
 def note_server(cluster: Cluster, result: Result) -> None:
-    """Note the settings of the server as it is measured."""
+    """Note the machine, and the settings of the server as it is measured."""
+    result.machine = describe_machine(cluster.folder)
     with connect(cluster.dsn) as connection:
         result.server = describe_server(cluster.original, connection)

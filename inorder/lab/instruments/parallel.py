@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
-from inorder.database import connect
+from inorder.connection.database import connect
 from inorder.lab.instruments.machine import available_cores
 
 

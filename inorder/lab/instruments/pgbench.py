@@ -125,6 +125,8 @@ def run(
         except BaseException:
             process.kill()
             raise
+    if result.transactions == 0:
+        raise InorderError(f"pgbench ended no transaction of {script.name}")
     return result if log is None else replace(result, percentiles_ms=take_percentiles(log))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGresult
 
-from inorder.database import Connection, query
+from inorder.connection.database import Connection, query
 from inorder.errors import InorderError
 from inorder.lab.instruments.processes import PROC, SLEEPING, children_of, state_and_parent, status_of
 

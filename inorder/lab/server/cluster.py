@@ -14,16 +14,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
 
 import psycopg
 from psycopg.conninfo import make_conninfo
 
 from inorder.errors import InorderError, InputError
 from inorder.interrupts import uninterrupted
+from inorder.lab.instruments.cgroup import ControlGroup
 from inorder.lab.server.installation import private_installation
-from inorder.lab.server.servers import Server
 from inorder.lab.server.temporary import claimed_folder, service_account, temporary_folder
+from inorder.servers import Server
 
 PORT = "5432"  # of the socket's name; there is no other
 START_SECONDS = 120
@@ -63,19 +63,6 @@ def open_umask() -> Iterator[None]:
         os.umask(before)
 
 
-class Limit(Protocol):
-    """What a server is held within, a control group for instance."""
-
-    def take(self, process: int) -> None:
-        """Put a process and its children into it."""
-
-    def lift(self) -> None:
-        """Let what is not measured be done as fast as it can."""
-
-    def close(self) -> None:
-        """Remove it; nothing is in it any more."""
-
-
 class Cluster:
     """A server that lives as long as the ``with`` block; without the extension if there are None extra sources.
 
@@ -90,7 +77,7 @@ class Cluster:
         self.extra_sources = extra_sources
         self.account = service_account()
         self.process: subprocess.Popen[bytes] | None = None
-        self.limit: Limit | None = None
+        self.limit: ControlGroup | None = None
         self.folder = Path()
         self.surroundings = ExitStack()
         self.folders_outside = ExitStack()
@@ -178,7 +165,7 @@ class Cluster:
     def _run(self, command: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(command, check=False, capture_output=True, text=True, **self._identity())  # type: ignore[call-overload,no-any-return]
 
-    def start(self, settings: Mapping[str, str] | None = None, limit: Limit | None = None) -> None:
+    def start(self, settings: Mapping[str, str] | None = None, limit: ControlGroup | None = None) -> None:
         """Start the server with these settings over the base ones, within a limit if given; wait until it answers."""
         self.limit = limit
         # Quoted: it is a list, in which a comma separates.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from inorder.errors import InputError
 from inorder.extension.building import build_folder, build_into, checkout_folder, source_folder
-from inorder.lab.server.servers import Server
+from inorder.servers import Server
 
 # Parts that only a build needs, and that are large.
 NOT_COPIED = ("pgxs", "bitcode", "*.a", "doc", "llvmjit*")

@@ -13,7 +13,8 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from inorder.database import SECRETS, Connection, connect_as_user, one_row, query
+from inorder.connection.database import SECRETS, Connection, connect_as_user, one_row, query
+from inorder.connection.session import explained, first_line
 from inorder.errors import InorderError, InputError
 from inorder.interrupts import uninterrupted
 from inorder.lab.capabilities import Capabilities
@@ -23,11 +24,10 @@ from inorder.lab.instruments.clocks import Apart, apart
 from inorder.lab.instruments.counters import SETTLE_SECONDS, report_own
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.results import OWN_SERVER, Result
-from inorder.lab.server.servers import OLDEST_MAJOR, Server
 from inorder.lab.server.temporary import claimed_folder, temporary_folder
 from inorder.lab.server_settings import Small
 from inorder.lab.targets.target import Counts, Target, with_settings
-from inorder.session import explained, first_line
+from inorder.servers import OLDEST_MAJOR, Server
 
 MARK = "inorder lab: made for one run, removed at its end"
 LOCK_TIMEOUT = "60s"  # of removing the schema: a dump may be reading it

@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from inorder.database import Connection
+from inorder.connection.database import Connection
 from inorder.lab.instruments import pgbench
 from inorder.lab.instruments.clocks import Apart
 from inorder.lab.instruments.device import DeviceTimes
 from inorder.lab.keys import KeyKind
 from inorder.lab.results import Result
 from inorder.lab.server_settings import Small
-from inorder.lab.turn import Measured
+from inorder.lab.turn import Measured, Metrics
 
 Counts = Mapping[str, float]
 
@@ -182,8 +182,16 @@ class Target(ABC):
         """How far the server's clock is from this machine's."""
 
     @contextmanager
-    def counted(self, connection: Connection, kind: KeyKind | None, found: dict[str, float]) -> Iterator[None]:
-        """Add to ``found`` what is counted meanwhile: WAL, and blocks of a kind of key if one is given."""
+    def counted(self, connection: Connection, kind: KeyKind | None = None) -> Iterator[Metrics]:
+        """Count WAL, and blocks of a kind of key if one is given; what is yielded has the counts at the end."""
+        found: Metrics = {}
         before = self.counters(connection, kind) if kind else self.wal(connection)
-        yield
+        yield found
         found |= since(self.counters(connection, kind) if kind else self.wal(connection), before)
+
+    @contextmanager
+    def from_checkpoint(self, connection: Connection, kind: KeyKind | None = None) -> Iterator[Metrics]:
+        """Count from a checkpoint on, so that each block's first change costs its full-page image."""
+        self.checkpoint(connection)
+        with self.counted(connection, kind) as found:
+            yield found

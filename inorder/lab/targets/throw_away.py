@@ -8,7 +8,7 @@ from pathlib import Path
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from inorder.database import Connection, connect, query
+from inorder.connection.database import Connection, connect, query
 from inorder.lab.extensions import create_extensions
 from inorder.lab.instruments import waldump
 from inorder.lab.instruments.clocks import SAME, Apart

@@ -13,9 +13,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import click
-from inorder.database import connect
+from inorder.connection.database import connect
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import find_server
+from inorder.servers import find_server
 
 from conftest import SETTINGS
 from engines.driver import Driver, await_batch, batches, read_to_the_end

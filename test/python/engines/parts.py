@@ -13,9 +13,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import find_server
+from inorder.servers import find_server
 
 from conftest import SETTINGS
 from engines.stream import session

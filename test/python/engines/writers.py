@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 
 import psycopg
-from inorder.database import connect
+from inorder.connection.database import connect
 
 TABLES = (
     # The three forms of the number, and partitions.

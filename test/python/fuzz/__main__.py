@@ -4,7 +4,7 @@ import random
 import sys
 
 import click
-from inorder.lab.server.servers import find_server
+from inorder.servers import find_server
 
 from fuzz.report import show
 from fuzz.run import run

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import cast
 
-from inorder.database import Connection
+from inorder.connection.database import Connection
 
 # Of the extension, or of the two schemas of the SQL edition: what its functions, types, operators and casts are.
 MEMBERS = """

@@ -5,7 +5,7 @@ import time
 from collections import Counter
 
 import psycopg
-from inorder.lab.server.servers import Server
+from inorder.servers import Server
 
 from fuzz import binary, catalogue, ddl, evil, fastpath, settings, tables, wraps
 from fuzz.calls import Calls

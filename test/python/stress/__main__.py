@@ -5,7 +5,7 @@ import sys
 import time
 
 import click
-from inorder.lab.server.servers import find_server
+from inorder.servers import find_server
 
 from stress.edition import EDITIONS
 from stress.report import show

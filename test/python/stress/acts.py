@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from inorder.errors import InorderError
 from inorder.lab.server.cluster import Cluster
 

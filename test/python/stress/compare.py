@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import psycopg
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 
 from stress.delivery import Delivery, Reader
 from stress.refusals import cause_of

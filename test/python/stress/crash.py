@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 
 import psycopg
-from inorder.database import connect
+from inorder.connection.database import connect
 from inorder.lab.instruments.processes import children_of, state_and_parent, status_of
 from inorder.lab.server.cluster import Cluster
 

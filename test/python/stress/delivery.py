@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import psycopg
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 
 from stress.refusals import GUARD, IN_USE, JOINED, KEY, ORIGIN, PASSED, cause_of, passes
 from stress.world import CALM, ORDER, ROW_BITS, STREAMED, TABLES, TRANSACTION_BITS, Role, World, is_lost, roll_back

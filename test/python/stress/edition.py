@@ -5,7 +5,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from inorder.database import connect
+from inorder.connection.database import connect
 from psycopg.conninfo import make_conninfo
 
 import providers

@@ -3,7 +3,7 @@
 import time
 
 import psycopg
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from psycopg import sql
 
 from stress.refusals import cause_of, passes

@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial
 
 import psycopg
-from inorder.database import Connection
+from inorder.connection.database import Connection
 
 from stress.world import RESTLESS, SPACE, Role, World, roll_back, transaction
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 import psycopg
-from inorder.database import Connection
+from inorder.connection.database import Connection
 from psycopg import sql
 
 from stress.owners import OwnerRole

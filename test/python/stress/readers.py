@@ -4,7 +4,7 @@ import time
 from collections import Counter
 
 import psycopg
-from inorder.database import Connection
+from inorder.connection.database import Connection, connect
 from psycopg import sql
 
 from stress.delivery import KEYED, Delivery, Event, Reader, Repair, leave_transaction
@@ -319,27 +319,40 @@ class TwoStep(Plain):
 
     def accept_partitions(self, table: str) -> None:
         """A batch that the sink has is finished; another is forgotten, and its rows come again."""
-        if not self.finished(table):
-            self.forgotten[table] += 1
-            super().accept_partitions(table)
+        if self.finished(table):
+            return
+        with transaction(self.connection):
+            self.connection.execute("SAVEPOINT s")
+            super().accept_partitions(table)  # locks the feed; another worker may have been given a batch meanwhile
+            with connect(self.world.primary) as other:
+                number, is_held = self.unfinished(other, table)
+            if is_held or number == self.sink[table][0]:
+                self.connection.execute("ROLLBACK TO SAVEPOINT s")
+            else:
+                self.forgotten[table] += 1
 
     def accept_key(self, table: str) -> None:
-        """Likewise."""
+        """Likewise; on this table workers take turns."""
         if not self.finished(table):
             self.forgotten[table] += 1
             super().accept_key(table)
 
     def finished(self, table: str) -> bool:
-        """Whether there was an unfinished batch that the sink has, or that another worker has been given meanwhile."""
-        row = self.connection.execute(
-            "SELECT unfinished_batch, batch_pid <> pg_backend_pid() FROM feeds WHERE name = %s", [self.feed(table)]
+        """Whether there was an unfinished batch that the sink has, or that another worker may be about to finish."""
+        number, is_held = self.unfinished(self.connection, table)
+        if not is_held and number == self.sink[table][0]:
+            self.finish(table, number)
+            return True
+        return is_held
+
+    def unfinished(self, connection: Connection, table: str) -> tuple[int | None, bool]:
+        """The number of the unfinished batch, and whether another worker has it."""
+        row = connection.execute(
+            "SELECT unfinished_batch, batch_pid <> %s FROM feeds WHERE name = %s",
+            [self.connection.info.backend_pid, self.feed(table)],
         ).fetchone()
-        if self.is_shared and row is not None and row[1]:
-            return True  # and may be about to finish
-        if row is None or row[0] is None or row[0] != self.sink[table][0]:
-            return False
-        self.finish(table, self.sink[table][0])
-        return True
+        assert row is not None
+        return None if row[0] is None else int(str(row[0])), self.is_shared and bool(row[1])
 
 
 class Applying(Plain):

@@ -1,7 +1,7 @@
 """Errors that a reader may get, by the manual, and what it is to do about each."""
 
 import psycopg
-from inorder.session import index_went
+from inorder.connection.session import index_went
 
 # What is asked for is not to be had now, and will be.
 IN_USE = "in use"  # another session has the batch

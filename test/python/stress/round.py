@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 
-from inorder.database import connect
+from inorder.connection.database import connect
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.servers import Server
+from inorder.servers import Server
 
 from standby import Standby
 from stress.acts import Stage, promote, restore

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 
-from inorder.database import Connection
+from inorder.connection.database import Connection
 from psycopg import sql
 
 from stress.delivery import KEYED, Event, Reader, of_transaction

@@ -3,7 +3,7 @@
 import time
 
 import psycopg
-from inorder.database import Connection
+from inorder.connection.database import Connection
 from psycopg import sql
 
 from stress.delivery import Event

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import psycopg
-from inorder.database import Connection, connect
+from inorder.connection.database import Connection, connect
 from psycopg.conninfo import make_conninfo
 
 from stress.edition import EDITIONS, Edition

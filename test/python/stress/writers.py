@@ -1,7 +1,7 @@
 """Sixteen sessions that write in every way there is, and know what they committed."""
 
 import psycopg
-from inorder.database import Connection
+from inorder.connection.database import Connection
 from psycopg import sql
 
 from stress.refusals import passes

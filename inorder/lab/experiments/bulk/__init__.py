@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
-from inorder.database import Connection, execute, one_row
+from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
@@ -102,10 +102,9 @@ class BulkExperiment(Experiment[BulkPlan]):
 
     def measure(self, kind: str, step: str, rows: int) -> Metrics:
         """One step, on what the steps before it have left."""
-        key, found, done = steps.KINDS[kind], Metrics(), list[int]()
+        key, done = steps.KINDS[kind], list[int]()
         execute(self.control, *beforehand(key, step))
-        self.target.checkpoint(self.control)
-        with self.target.counted(self.control, None, found), self.target.connect() as session:
+        with self.target.from_checkpoint(self.control) as found, self.target.connect() as session:
             metrics = self.target.timed(session, lambda: done.append(self.do(session, key, step, rows)))
         check(step, done[0], rows)
         if step == steps.COPY_OUT:

@@ -12,32 +12,16 @@ from typing import ClassVar
 
 import psycopg
 
-from inorder.database import Connection, execute, one_row
+from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
 from inorder.lab import log_tables
-from inorder.lab import setting as setting
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.feed import report, tables
-from inorder.lab.experiments.feed.report import sections as sections
-from inorder.lab.experiments.feed.report import verdicts as verdicts
-from inorder.lab.experiments.feed.tables import (
-    COUNT as COUNT,
-)
-from inorder.lab.experiments.feed.tables import (
-    COUNT_FEW as COUNT_FEW,
-)
-from inorder.lab.experiments.feed.tables import (
-    COUNT_MANY as COUNT_MANY,
-)
-from inorder.lab.experiments.feed.tables import (
-    COUNT_STAR as COUNT_STAR,
-)
 from inorder.lab.experiments.feed.tables import FeedPlan, question
 from inorder.lab.instruments.machine import available_cores
 from inorder.lab.instruments.timing import Prepared
 from inorder.lab.keys import SCHEMA
 from inorder.lab.log_tables import BATCH_ROWS
-from inorder.lab.plan import Plan as Plan
 from inorder.lab.server_settings import fill_settings
 from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round, seed_of, single
 
@@ -104,7 +88,7 @@ class FeedExperiment(Experiment[FeedPlan]):
         """Both forms with all their rows. The plain table has twice those that are read, so that its index is used."""
         self.progress.step(f"Filling {len(tables.FORMS)} tables to {self.plan.rows:,} rows")
         for kind in (*tables.FORMS, tables.WRITE_BASELINE):
-            self.execute(*tables.WRITTEN[kind].statements(tables.log_table(kind)), tables.arrivals(kind))
+            self.execute(*tables.WRITTEN[kind].statements(tables.log_table(kind)))
         self.arrive(self.plan.rows - self.plan.read_rows, FILL_TRANSACTION, *tables.FORMS)
         self.arrive(self.plan.read_rows, FILL_TRANSACTION, tables.WRITE_BASELINE)
         self.read_from = self.value("SELECT next_transaction()")
@@ -124,7 +108,7 @@ class FeedExperiment(Experiment[FeedPlan]):
         calls = [(transactions // workers + (n < transactions % workers), each) for n in range(workers)] + [(1, rest)]
         self.target.execute_all(
             [
-                f"CALL {SCHEMA}.arrive_{kind}({amount}, {size})"
+                log_tables.in_transactions(amount, log_tables.insert(tables.log_table(kind), size))
                 for amount, size in calls if amount * size
                 for kind in kinds
             ]

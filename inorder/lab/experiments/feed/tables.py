@@ -114,18 +114,6 @@ def log_table(kind: str) -> str:
     return f"{SCHEMA}.log_{kind}"
 
 
-def arrivals(kind: str) -> str:
-    """The procedure that lets rows arrive in it, many small transactions in one call."""
-    return f"""
-CREATE PROCEDURE {SCHEMA}.arrive_{kind}(transactions int, each int) LANGUAGE plpgsql AS $$
-BEGIN
-    FOR number IN 1 .. transactions LOOP
-        {log_tables.insert(log_table(kind), "each")};
-        COMMIT;
-    END LOOP;
-END $$"""
-
-
 @dataclass(frozen=True)
 class Summary:
     """What rows are read into: its columns, what is selected of the rows, and how many rows it stands for."""

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from inorder.lab.analysis.figures import Metric, median_of, per
+from inorder.lab.analysis.figures import Row, median, per
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.insert.summary import KindSummary
 from inorder.lab.insert_tables import INSERT
+from inorder.lab.report.section import Column, Figure, Section, Value, number
 from inorder.lab.results import Result, Run
-from inorder.report.section import Column, Section, Value, number
 from inorder.units import MB
 
 CHECKPOINTS = "checkpoints_requested"
@@ -18,13 +18,15 @@ def between(run: Run) -> float | None:
     return run.metrics["inserts"] / (1 + run.metrics[CHECKPOINTS]) if CHECKPOINTS in run.metrics else None
 
 
-FEEDBACK: tuple[tuple[Column, Metric], ...] = (
-    (Column("checkpoints", "Checkpoints that WAL caused within a measurement, median of the rounds.", number(1),
-            CHECKPOINTS), CHECKPOINTS),
-    (Column("rows between", "Rows between two checkpoints.", number()), between),
-    (Column("WAL", "MB of WAL of a measurement.", number(1, "MB"), "wal_mb"), per("wal_bytes", MB)),
-    (Column("FPI/row", "Full-page images per row.", number(4), "fpi_per_row"), per("full_page_images", "inserts")),
-    (Column("WAL/row", "Bytes of WAL per row.", number(0, "B"), "wal_per_row"), per("wal_bytes", "inserts")),
+FEEDBACK = (
+    Figure("checkpoints", "Checkpoints that WAL caused within a measurement, median of the rounds.", number(1),
+           CHECKPOINTS, value=median(CHECKPOINTS)),
+    Figure("rows between", "Rows between two checkpoints.", number(), value=median(between)),
+    Figure("WAL", "MB of WAL of a measurement.", number(1, "MB"), "wal_mb", value=median(per("wal_bytes", MB))),
+    Figure("FPI/row", "Full-page images per row.", number(4), "fpi_per_row",
+           value=median(per("full_page_images", "inserts"))),
+    Figure("WAL/row", "Bytes of WAL per row.", number(0, "B"), "wal_per_row",
+           value=median(per("wal_bytes", "inserts"))),
 )  # fmt: skip
 
 
@@ -36,8 +38,7 @@ def feedback_sections(result: Result, plan: InsertPlan, sizes: dict[int, list[Ki
 def section_of(result: Result, plan: InsertPlan, rows: int, kinds: Sequence[KindSummary]) -> Section:
     """Every kind at one size."""
     table: list[list[Value]] = [
-        [kind.label, kind.tps, *(median_of(result, INSERT, kind.kind, metric, rows) for _, metric in FEEDBACK)]
-        for kind in kinds
+        [kind.label, kind.tps, *(one.value(Row(result, INSERT, kind.kind, rows)) for one in FEEDBACK)] for kind in kinds
     ]
     heads = (Column("key", "Kind of key."), Column("inserts/s", "Median of the rounds.", number(), "tps"))
     size = f"{(plan.max_wal_size or 0) / MB:,.0f} MB"
@@ -46,4 +47,4 @@ def section_of(result: Result, plan: InsertPlan, rows: int, kinds: Sequence[Kind
         "per row have fewer checkpoints for as many rows (--inserts). The server counts WAL in segments of 16 MB."
     )
     title = f"Checkpoints by WAL, max_wal_size {size}: {rows:,} rows"
-    return Section(f"checkpoints_{rows}", title, (*heads, *(column for column, _ in FEEDBACK)), table, caption)
+    return Section(f"checkpoints_{rows}", title, (*heads, *FEEDBACK), table, caption)

@@ -7,17 +7,8 @@ from inorder.lab.analysis.quality import has_checkpoint
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.insert_tables import INSERT
 from inorder.lab.keys import KEY_KINDS, USUAL_KINDS
+from inorder.lab.report.section import Column, Section, Value, data_only, number
 from inorder.lab.results import Result, Run
-from inorder.report.section import Column, Section, Value, data_only, number, text
-
-
-def signed_percent(value: Value) -> str:
-    """A deviation.
-
-    >>> signed_percent(-4.25), signed_percent(None), signed_percent("few")
-    ('-4.2 %', '', 'few')
-    """
-    return f"{value:+.1f} %" if isinstance(value, float) else text(value)
 
 
 def conditions_of(run: Run, memory_bytes: float) -> Conditions:
@@ -43,7 +34,7 @@ COMPARED = (
         bar=True,
     ),
     Column("WAL\nmodel", "the same by calculation", number(1, "B"), "wal_per_row_model", bar=True),
-    Column("WAL\noff", "by how much the model is off", signed_percent, "wal_percent_off"),
+    Column("WAL\noff", "by how much the model is off", number(1, "%", sign="+"), "wal_percent_off"),
     Column(
         "FPI/row",
         "full-page images per inserted row, measured: all rounds together",
@@ -55,7 +46,7 @@ COMPARED = (
     Column(
         "FPI\noff",
         f"by how much the model is off; few: at most {FEW_IMAGES} images in any round, and one for each session",
-        signed_percent,
+        number(1, "%", sign="+"),
         "fpi_percent_off",
     ),
 )

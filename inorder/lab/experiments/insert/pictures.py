@@ -7,10 +7,10 @@ from inorder.lab.analysis.figures import by_round, last_of
 from inorder.lab.analysis.stats import Estimate
 from inorder.lab.experiments.insert.summary import KindSummary
 from inorder.lab.insert_tables import FILL, INSERT
+from inorder.lab.report import charts, plots
+from inorder.lab.report.section import Chart, Value
 from inorder.lab.results import Result
 from inorder.lab.turn import Series
-from inorder.report import charts, plots
-from inorder.report.section import Chart, Value
 from inorder.units import MB
 
 BLOCK_BYTES = 8192

@@ -2,77 +2,53 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter as of
 
+from inorder.lab.analysis.figures import per
 from inorder.lab.analysis.stats import LEAST_ROUNDS
-from inorder.lab.experiments.insert.details import clients_sections, details_sections
-from inorder.lab.experiments.insert.feedback import feedback_sections
+from inorder.lab.experiments.insert.details import DETAILS, clients_sections, details_sections
+from inorder.lab.experiments.insert.feedback import FEEDBACK, feedback_sections
 from inorder.lab.experiments.insert.model import model_sections
-from inorder.lab.experiments.insert.newer import newer_section
 from inorder.lab.experiments.insert.pictures import bars, by_size, over_time
 from inorder.lab.experiments.insert.plan import InsertPlan
-from inorder.lab.experiments.insert.published import published_sections
-from inorder.lab.experiments.insert.summary import KindSummary, summarise, times_memory
+from inorder.lab.experiments.insert.summary import WAL_PER_ROW, KindSummary, places_of, summarise, times_memory
 from inorder.lab.experiments.insert.verdicts import verdicts
 from inorder.lab.insert_tables import INSERT
 from inorder.lab.keys import KEY_KINDS
+from inorder.lab.report.published import published_sections
+from inorder.lab.report.section import Column, Figure, Section, Value, data_only, number, percent, table, to_base
 from inorder.lab.results import Result
-from inorder.report.section import Column, Section, Value, data_only, number, percent, to_base
 
 __all__ = ["sections", "verdicts"]
 
 # The names are as narrow as a terminal of 80 columns needs.
 COLUMNS = (
-    data_only("kind"),
-    Column("key", "Kind of key of the table.", data="label"),
-    data_only("rows"),
-    Column(
-        "inserts/s", "Transactions of one INSERT each per second (pgbench), median of the rounds.", number(), "tps",
-        bar=True,
-    ),
-    Column(
-        "vs bigint",
-        "Ratio to bigint in the same round: median, and in brackets its interval of 95 % or more (order statistics). "
-        f"Below {LEAST_ROUNDS} rounds the brackets hold their range, and no difference is claimed.",
-        to_base,
-        "ratio",
-    ),
-    Column(
-        "WAL/row", "Bytes of write-ahead log per inserted row (pg_stat_wal.wal_bytes).", number(0, "B"), "wal_per_row",
-        bar=True,
-    ),
-    Column("WAL vs bigint", "Ratio of these bytes to those of bigint in the same round.", to_base, "wal_ratio", False),
-    Column(
-        "FPI/row",
-        "Full-page images per inserted row (pg_stat_wal.wal_fpi): pages written whole to the WAL because they "
-        "changed for the first time since a checkpoint.",
-        number(4),
-        "fpi_per_row", bar=True),
-    Column(
-        "hits",
-        "Share of index block accesses that found the block in shared buffers (pg_statio_all_indexes).",
-        percent,
-        "index_hit_percent",
-    ),
-    Column(
-        "index", "Size of the primary key's index at that number of rows, before the first round.", number(0, "MB"),
-        "index_mb", bar=True),
-    Column(
-        "leaf",
-        "Leaf density: how full the index's leaf pages are after the last round (pgstatindex).",
-        percent,
-        "leaf_density",
-    ),
+    data_only("kind", of("kind")),
+    Figure("key", "Kind of key of the table.", data="label", value=of("label")),
+    data_only("rows", of("rows")),
+    Figure("inserts/s", "Transactions of one INSERT each per second (pgbench), median of the rounds.", number(), "tps",
+           bar=True, value=of("tps"), better="more", compared="tps"),
+    Figure("vs bigint", "Ratio to bigint in the same round: median, and in brackets its interval of 95 % or more "
+           f"(order statistics). Below {LEAST_ROUNDS} rounds the brackets hold their range, and no difference is "
+           "claimed.", to_base, "ratio", value=of("ratio")),
+    Figure("WAL/row", "Bytes of write-ahead log per inserted row (pg_stat_wal.wal_bytes).", number(0, "B"),
+           "wal_per_row", bar=True, value=of("wal_per_row"), better="less", compared=WAL_PER_ROW),
+    Figure("WAL vs bigint", "Ratio of these bytes to those of bigint in the same round.", to_base, "wal_ratio", False,
+           value=of("wal_ratio")),
+    Figure("FPI/row", "Full-page images per inserted row (pg_stat_wal.wal_fpi): pages written whole to the WAL because "
+           "they changed for the first time since a checkpoint.", number(4), "fpi_per_row", bar=True,
+           value=of("fpi_per_row"), better="less", compared=per("full_page_images", "inserts")),
+    Figure("hits", "Share of index block accesses that found the block in shared buffers (pg_statio_all_indexes).",
+           percent, "index_hit_percent", value=of("index_hit_percent"), better="less",
+           compared=per("index_reads", "inserts")),
+    Figure("index", "Size of the primary key's index at that number of rows, before the first round.", number(0, "MB"),
+           "index_mb", bar=True, value=of("index_mb"), better="less", compared="index_bytes"),
+    Figure("leaf", "Leaf density: how full the index's leaf pages are after the last round (pgstatindex).", percent,
+           "leaf_density", value=of("leaf_density"), better="more", compared="leaf_density"),
 )  # fmt: skip
+FIGURES = (*COLUMNS, *DETAILS, *FEEDBACK)
 
 GROWN = 1.1  # growth of a table from round to round that is noted
-
-
-def row_of(kind: KindSummary) -> list[Value]:
-    """As the columns have it."""
-    return [
-        kind.kind, kind.label, kind.rows, kind.tps, kind.ratio, kind.wal_per_row, kind.wal_ratio, kind.fpi_per_row,
-        kind.index_hit_percent, kind.index_mb, kind.leaf_density,
-    ]  # fmt: skip
 
 
 def grown(result: Result, rows: int) -> str:
@@ -83,11 +59,11 @@ def grown(result: Result, rows: int) -> str:
 
 def size_section(result: Result, plan: InsertPlan, rows: int, kinds: Sequence[KindSummary]) -> Section:
     """Every kind at one size of table."""
-    return Section(
+    return table(
         f"rows_{rows}",
         f"Inserting into a table of {rows:,} rows",
         COLUMNS,
-        [row_of(kind) for kind in kinds],
+        kinds,
         charts=[
             bars("Inserts per second", kinds, lambda kind: kind.tps, number()),
             bars("WAL bytes per inserted row", kinds, lambda kind: kind.wal_per_row, number(0, "B")),
@@ -131,8 +107,7 @@ def sections(result: Result, plan: InsertPlan) -> list[Section]:
         *(one for rows, kinds in sizes.items() for one in details_sections(result, rows, kinds)),
         *feedback_sections(result, plan, sizes),
         *clients_sections(result, plan),
-        *published_sections(result, plan),
-        *([newer_section(result, plan)] if {"random", "v7"} <= set(plan.kinds) and sizes else []),
+        *published_sections(result, lambda _, kind: KEY_KINDS[kind].label, sizes=places_of(result, plan)),
         *model_sections(result, plan),
     ]
     return [

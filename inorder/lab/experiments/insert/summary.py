@@ -75,6 +75,23 @@ def summarise(result: Result, plan: InsertPlan) -> dict[int, list[KindSummary]]:
     return {rows: [kind for kind in kinds if kind] for rows, kinds in sizes.items() if any(kinds)}
 
 
+def places_of(result: Result, plan: InsertPlan) -> dict[str, int]:
+    """The sizes that stand beside study P3's tables: by what they fit into, or else smallest, middle and largest."""
+    sizes = sorted(plan.rows)
+    if plan.page_cache:
+        return {place_of(result, plan, rows): rows for rows in sizes}
+    names = {1: ["small"], 2: ["small", "large"]}.get(len(sizes), ["small", "medium", "large"])
+    return dict(zip(names, (sizes[0], *sizes[len(sizes) // 2 : -1][:1], sizes[-1]), strict=False))
+
+
+def place_of(result: Result, plan: InsertPlan, rows: int) -> str:
+    """What table and index of random keys fit into: shared buffers, these with the page cache, neither."""
+    size = sum(last_of(result, FILL, "random", part, rows) or 0 for part in ("table_bytes", "index_bytes"))
+    if size <= plan.memory_bytes:
+        return "small"
+    return "medium" if size <= plan.memory_bytes + (plan.page_cache or 0) else "large"
+
+
 def times_memory(kinds: Sequence[KindSummary], memory_bytes: int) -> str:
     """How the indexes compare with the memory, before the first round."""
     sizes = [kind.index_mb * MB / memory_bytes for kind in kinds if kind.index_mb]

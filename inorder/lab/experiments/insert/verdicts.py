@@ -10,10 +10,10 @@ from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.insert.summary import WAL_PER_ROW, KindSummary, summarise
 from inorder.lab.insert_tables import INSERT
 from inorder.lab.keys import USUAL_KINDS
+from inorder.lab.report.charts import Bar, bars_of
+from inorder.lab.report.section import Value, number
+from inorder.lab.report.verdict import UNDECIDED, Compared, Verdict, costs, surety
 from inorder.lab.results import Result
-from inorder.report.charts import Bar, bars_of
-from inorder.report.section import Value, number
-from inorder.report.verdict import UNDECIDED, Compared, Verdict, costs, surety
 
 BASE = "bigint"
 RANDOM = ("random", "random_char")

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import psycopg
 
-from inorder.database import Connection, execute, query
+from inorder.connection.database import Connection, execute, query
+from inorder.connection.session import explained
 from inorder.errors import InputError
 from inorder.lab.experiments.like.copy import fitting, key_column
 from inorder.lab.experiments.like.sample import quoted
@@ -13,7 +14,6 @@ from inorder.lab.experiments.like.shape import Column
 from inorder.lab.experiments.like.tables import TableParts
 from inorder.lab.instruments import pgbench
 from inorder.lab.keys import SCHEMA, KeyKind
-from inorder.session import explained
 
 BATCH = 20_000  # runs of the script while filling, after which a cancel is heard
 

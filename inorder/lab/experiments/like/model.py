@@ -9,8 +9,8 @@ from inorder.lab.experiments.like.plan import LikePlan
 from inorder.lab.experiments.like.sample import NEWEST
 from inorder.lab.insert_tables import FILL, INSERT
 from inorder.lab.keys import KEY_KINDS, USUAL_KINDS
+from inorder.lab.report.section import Column, Section, Value, number
 from inorder.lab.results import Result, Run
-from inorder.report.section import Column, Section, Value, number
 
 PARTS = ("partition_rows", "partition_inserted", "partition_entries")
 

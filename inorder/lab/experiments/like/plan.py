@@ -3,13 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from psycopg import ProgrammingError
-from psycopg.conninfo import conninfo_to_dict
-
 from inorder.lab import insert_tables, setting
 from inorder.lab.experiments.like.shape import Found
 from inorder.lab.plan import Plan
-from inorder.session import first_line
 from inorder.units import MB
 
 USUAL = ("v7", "random")
@@ -36,23 +32,14 @@ def shares(text: str) -> tuple[int, int, int]:
     return found["insert"], found["update"], found["read"]
 
 
-def connection_string(text: str) -> None:
-    """A ValueError if it is none."""
-    try:
-        conninfo_to_dict(text)
-    except ProgrammingError as error:
-        raise ValueError(first_line(error)) from error
-
-
 @dataclass(frozen=True, kw_only=True)
 class LikePlan(Plan):
     """Which table, where it is, and what is done to those like it; ``found`` is what the table is."""
 
     table: str = setting.words("The table, as written in SQL; with --ddl its name there.", setting.TABLE)
-    source: str = setting.words(
-        "Server of the table, only read: connection string, URI or service=NAME. Default: libpq's environment.",
-        setting.DSN, check=connection_string, kept=False,
-    )  # fmt: skip
+    source: str = setting.server(
+        "Server of the table, only read: connection string, URI or service=NAME. Default: libpq's environment."
+    )
     key: str = setting.words("Column of the key. Default: the primary key's single column.", setting.COLUMN)
     kinds: tuple[str, ...] = insert_tables.keys(USUAL)
     mix: str = setting.words(

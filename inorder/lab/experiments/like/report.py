@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from itertools import product
 from math import fsum
 from pathlib import Path
-from statistics import median
+from statistics import median as middle
 
-from inorder.lab.analysis.figures import last_of, median_of, middle_of, per, ratio_of, ratios_of
+from inorder.lab.analysis.figures import Row, last, last_of, median, median_of, middle_of, per, ratios_of, to
 from inorder.lab.experiments.like.model import key_index, model_sections, predicted_wal
 from inorder.lab.experiments.like.plan import PARTS, LikePlan, shares
 from inorder.lab.insert_tables import FILL, INSERT
 from inorder.lab.keys import KEY_KINDS
+from inorder.lab.report.charts import bars_of
+from inorder.lab.report.section import Column, Figure, Section, Value, number, table, to_base
+from inorder.lab.report.verdict import UNDECIDED, Compared, Verdict, figures_text, surety
 from inorder.lab.results import Result
-from inorder.report.charts import bars_of
-from inorder.report.section import Column, Section, Value, number, to_base
-from inorder.report.verdict import UNDECIDED, Compared, Verdict, figures_text, surety
 from inorder.units import MB
 
 WAL = per("wal_bytes", "inserts")
@@ -39,39 +39,44 @@ def sections(result: Result, plan: LikePlan) -> list[Section]:
     return [main_section(result, plan, kinds), *wal_sections(result, kinds), *model_sections(result, plan, kinds)]
 
 
-def columns(base: str) -> tuple[Column, ...]:
+def figures(plan: LikePlan, base: str) -> tuple[Figure, ...]:
     """Of the main table."""
     label = KEY_KINDS[base].label
+
+    def by_model(row: Row) -> Value:
+        ours, theirs = (predicted_wal(row.result, plan, one, base) for one in (row.kind, base))
+        return ours / theirs if ours and theirs and row.kind != base else None
+
     return (
-        Column("key", "Kind of key of the table.", data="label"),
-        Column("tx/s", "Transactions per second (pgbench), median of the rounds.", number(), "tps", bar=True),
-        Column(f"vs {label}", "Ratio in the same round.", to_base, "ratio"),
-        Column("WAL/tx", "Bytes of WAL per transaction (pg_stat_wal).", number(0, "B"), "wal_per_tx", bar=True),
-        Column(f"WAL vs {label}", "Ratio of these bytes in the same round.", to_base, "wal_ratio"),
-        Column("by model", "The same ratio with the key's index by the model, all else as measured.", number(2),
-               "wal_ratio_model"),
-        Column("FPI/tx", "Full-page images per transaction (pg_stat_wal).", number(3), "fpi_per_tx", bar=True),
-        Column("HOT", "Updates that needed no index entry.", number(0, "%"), "hot_percent", terminal=False),
-        Column("key's index", "Its size before the first round.", number(0, "MB"), "index_mb", bar=True),
-        Column("table", "Size of the table before the first round, without indexes and TOAST.", number(0, "MB"),
-               "table_mb", terminal=False),
+        Figure("key", "Kind of key of the table.", data="label", value=lambda row: KEY_KINDS[row.kind].label),
+        FIGURES[0],
+        Figure(f"vs {label}", "Ratio in the same round.", to_base, "ratio", value=to(base, "tps")),
+        FIGURES[1],
+        Figure(f"WAL vs {label}", "Ratio of these bytes in the same round.", to_base, "wal_ratio", value=to(base, WAL)),
+        Figure("by model", "The same ratio with the key's index by the model, all else as measured.", number(2),
+               "wal_ratio_model", value=by_model),
+        *FIGURES[2:],
     )  # fmt: skip
+
+
+FIGURES = (
+    Figure("tx/s", "Transactions per second (pgbench), median of the rounds.", number(), "tps", bar=True,
+           value=median("tps"), better="more"),
+    Figure("WAL/tx", "Bytes of WAL per transaction (pg_stat_wal).", number(0, "B"), "wal_per_tx", bar=True,
+           value=median(WAL), better="less"),
+    Figure("FPI/tx", "Full-page images per transaction (pg_stat_wal).", number(3), "fpi_per_tx", bar=True,
+           value=median(per("full_page_images", "inserts")), better="less"),
+    Figure("HOT", "Updates that needed no index entry.", number(0, "%"), "hot_percent", terminal=False,
+           value=median(per("hot", "updated", 100)), better="more"),
+    Figure("key's index", "Its size before the first round.", number(0, "MB"), "index_mb", bar=True,
+           value=last(per("index_bytes", MB), FILL)),
+    Figure("table", "Size of the table before the first round, without indexes and TOAST.", number(0, "MB"),
+           "table_mb", terminal=False, value=last(per("bytes table", MB), FILL)),
+)  # fmt: skip
 
 
 def main_section(result: Result, plan: LikePlan, kinds: Sequence[str]) -> Section:
     """Every kind."""
-    base = base_of(plan)
-    rows: list[list[Value]] = []
-    for kind in kinds:
-        ours, theirs = (predicted_wal(result, plan, one, base) for one in (kind, base))
-        sizes = (last_of(result, FILL, kind, name) for name in ("index_bytes", "bytes table"))
-        rows.append([
-            KEY_KINDS[kind].label, median_of(result, INSERT, kind, "tps"),
-            ratio_of(result, INSERT, kind, base, "tps"), median_of(result, INSERT, kind, WAL),
-            ratio_of(result, INSERT, kind, base, WAL), ours / theirs if ours and theirs and kind != base else None,
-            median_of(result, INSERT, kind, per("full_page_images", "inserts")),
-            median_of(result, INSERT, kind, per("hot", "updated", 100)), *(size and size / MB for size in sizes),
-        ])  # fmt: skip
     title = f"Tables like {plan.name}: {plan.rows:,} rows, {conditions(plan)}"
     found = plan.found
     there = (
@@ -79,7 +84,8 @@ def main_section(result: Result, plan: LikePlan, kinds: Sequence[str]) -> Sectio
         if found and found.updated
         else ""
     )
-    return Section("like", title, columns(base), rows, there, main=True)
+    lines = [Row(result, INSERT, kind) for kind in kinds]
+    return table("like", title, figures(plan, base_of(plan)), lines, there, main=True)
 
 
 def conditions(plan: LikePlan) -> str:
@@ -99,7 +105,7 @@ def conditions(plan: LikePlan) -> str:
 
 
 # Of each part of a table: what pg_waldump counts, how it is shown, for so many transactions.
-FIGURES = (
+COUNTED = (
     ("bytes", "", "Bytes of WAL per transaction (pg_waldump).", number(0, "B"), 1),
     ("images", "\nFPI", "Full-page images per transaction.", number(4), 1),
     ("blocks", "\nblocks", "Distinct blocks changed, for each 1,000 transactions.", number(1), 1000),
@@ -123,7 +129,7 @@ def wal_sections(result: Result, kinds: Sequence[str]) -> list[Section]:
     if not parts:
         return []
     heads, values = [Column("part", "Of the table; other: commits, catalogs, sequences.")], []
-    for (figure, words, meaning, show, scale), kind in product(FIGURES, kinds):
+    for (figure, words, meaning, show, scale), kind in product(COUNTED, kinds):
         first = figure == "bytes"
         heads.append(
             Column(KEY_KINDS[kind].label + words, meaning, show, f"{figure}_{kind}", terminal=first, bar=first)
@@ -185,7 +191,7 @@ def advice(result: Result, wal: Compared) -> str:
 def holds(result: Result, plan: LikePlan) -> str:
     """The table, its indexes, its load, rows between two checkpoints."""
     runs = result.select(INSERT, RANDOM)
-    between = float(f"{median(run.metrics['inserted'] for run in runs):.2g}")
+    between = float(f"{middle(run.metrics['inserted'] for run in runs):.2g}")
     filled = result.select(FILL, RANDOM)
     indexes = (
         sum(name.startswith("bytes ") for name in filled[0].metrics if not name.endswith((" table", " TOAST")))

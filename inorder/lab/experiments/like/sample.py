@@ -13,7 +13,7 @@ from math import ceil
 
 import psycopg
 
-from inorder.database import Connection, execute, one_row
+from inorder.connection.database import Connection, execute, one_row
 from inorder.lab.experiments.like.shape import Column, Draw, Shape
 from inorder.lab.keys import SCHEMA
 

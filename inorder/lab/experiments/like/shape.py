@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from inorder.database import Connection, connect_as_user, one_row, query
+from inorder.connection.database import Connection, connect_as_user, one_row, query
+from inorder.connection.session import explained
 from inorder.errors import InputError
 from inorder.lab.keys import SCHEMA
-from inorder.session import explained
 
 SEQUENCE = re.compile(r"nextval\(")
 CLOCK = re.compile(r"^\(?(now|clock_timestamp|statement_timestamp|transaction_timestamp)\(\)|^\(?(CURRENT_|LOCAL)")

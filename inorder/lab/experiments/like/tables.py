@@ -6,7 +6,7 @@ from dataclasses import replace
 from operator import sub
 from pathlib import Path
 
-from inorder.database import Connection, execute, query
+from inorder.connection.database import Connection, execute, query
 from inorder.errors import InorderError
 from inorder.lab.experiments.like.copy import LikeKind, Mix, newest_of
 from inorder.lab.experiments.like.plan import LikePlan, shares

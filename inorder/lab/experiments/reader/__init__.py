@@ -15,21 +15,16 @@ from importlib.resources import as_file, files
 from statistics import median
 from typing import ClassVar
 
-from inorder.database import Connection, execute
+from inorder.connection.database import Connection, execute
 from inorder.errors import InorderError, InputError
-from inorder.lab import setting as setting
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.reader import report
-from inorder.lab.experiments.reader.readers import NEED_INORDER as NEED_INORDER
 from inorder.lab.experiments.reader.readers import READERS, TABLE, ReaderPlan, all_readers, setup
 from inorder.lab.experiments.reader.report import READ
-from inorder.lab.experiments.reader.report import sections as sections
-from inorder.lab.experiments.reader.report import verdicts as verdicts
 from inorder.lab.instruments import pgbench
 from inorder.lab.instruments.clocks import Apart
 from inorder.lab.instruments.machine import available_cores
-from inorder.lab.plan import Plan as Plan
 from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round
 
 MILLISECONDS = 1000.0

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from inorder.database import Connection
+from inorder.connection.database import Connection
 from inorder.lab import setting
 from inorder.lab.keys import SCHEMA
 from inorder.lab.plan import Plan

@@ -1,13 +1,14 @@
 """The report on readers, a table for each round: rows lost, and how long rows waited."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import fsum
 
+from inorder.lab.analysis.figures import per
 from inorder.lab.experiments.reader.readers import READERS, ReaderPlan
+from inorder.lab.report import charts
+from inorder.lab.report.section import Chart, Figure, Section, data_only, number, table
+from inorder.lab.report.verdict import Verdict
 from inorder.lab.results import Result, Run
-from inorder.report import charts
-from inorder.report.section import Chart, Column, Section, data_only, number
-from inorder.report.verdict import Verdict
 
 READ = "read"  # the only step
 
@@ -29,27 +30,33 @@ def milliseconds(value: float | None) -> str:
     return f"{value:,.1f} ms" if value < 100 else f"{value:,.0f} ms"
 
 
-COLUMNS = (
-    data_only("reader"),
-    Column("reader", "How the reader keeps its place: what it has read already.", data="name"),
-    data_only("round"),
-    data_only("seconds"),
-    data_only("held"),
-    Column("committed", "Rows that the table holds in the end.", number()),
-    Column("delivered", "Of these, given to the reader at least once.", number()),
-    Column("lost", "Committed, never delivered: the reader's place had moved past them.", number(), bar=True),
-    Column("twice", "Delivered more than once.", number()),
-    Column(
-        "longest\nwait",
-        "The longest time from a row's commit to its first delivery.",
-        milliseconds,
-        "longest_wait_ms",
-        bar=True,
-    ),
-    Column("median\nwait", "The median of these times.", milliseconds, "median_wait_ms"),
-    Column("longest\npoll", "The longest time of one query of the reader.", milliseconds, "longest_poll_ms"),
-    Column("polls", "Queries of the reader.", number(), terminal=False),
-)
+def of(metric: str) -> Callable[[Run], float | None]:
+    """A metric of a reader's run."""
+    return lambda run: run.metrics.get(metric)
+
+
+FIGURES = (
+    data_only("reader", lambda run: run.kind),
+    Figure("reader", "How the reader keeps its place: what it has read already.", data="name",
+           value=lambda run: READERS[run.kind]),
+    data_only("round", lambda run: run.round),
+    data_only("seconds", lambda run: run.metrics["seconds"]),
+    data_only("held", lambda run: run.metrics["held"]),
+    Figure("committed", "Rows that the table holds in the end.", number(), value=of("committed")),
+    Figure("delivered", "Of these, given to the reader at least once.", number(), value=of("delivered"),
+           compared="delivered"),
+    Figure("lost", "Committed, never delivered: the reader's place had moved past them.", number(), bar=True,
+           value=of("lost"), better="none", compared=per("lost", "committed")),
+    Figure("twice", "Delivered more than once.", number(), value=of("twice"), better="none",
+           compared=per("twice", "committed")),
+    Figure("longest\nwait", "The longest time from a row's commit to its first delivery.", milliseconds,
+           "longest_wait_ms", bar=True, value=of("longest_wait_ms"), better="less", compared="longest_wait_ms"),
+    Figure("median\nwait", "The median of these times.", milliseconds, "median_wait_ms", value=of("median_wait_ms"),
+           better="less", compared="median_wait_ms"),
+    Figure("longest\npoll", "The longest time of one query of the reader.", milliseconds, "longest_poll_ms",
+           value=of("longest_poll_ms"), compared="longest_poll_ms"),
+    Figure("polls", "Queries of the reader.", number(), terminal=False, value=of("polls"), compared="polls"),
+)  # fmt: skip
 
 
 def lost_bars(runs: Sequence[Run]) -> list[charts.Bar]:
@@ -75,29 +82,18 @@ def caption(runs: Sequence[Run]) -> str:
     return " ".join(words)
 
 
-def row_of(run: Run) -> list[float | int | str | None]:
-    """One reader. Results made before rows held back were counted are of throw-away servers, where none is."""
-    found = run.metrics
-    counted = [found[name] for name in ("committed", "delivered", "lost", "twice")]
-    waits = [found.get(name) for name in ("longest_wait_ms", "median_wait_ms")]
-    return [
-        run.kind, READERS[run.kind], run.round, found["seconds"], found.get("held", 0), *counted, *waits,
-        found["longest_poll_ms"], found["polls"],
-    ]  # fmt: skip
-
-
 def round_section(runs: Sequence[Run], plan: ReaderPlan) -> Section:
     """One round."""
     took = min(runs[0].metrics["seconds"], float(plan.seconds))  # less after an interrupt
     which = f", round {runs[0].round} of {plan.rounds}" if plan.rounds > 1 else ""
     drawn = {"Rows lost": lost_bars(runs), "Longest wait from commit to delivery": wait_bars(runs)}
-    return Section(
+    return table(
         f"round_{runs[0].round}",
         f"Losing rows: {plan.writers} writers, {took:.0f} s{which}",
-        COLUMNS,
-        [row_of(run) for run in runs],
+        FIGURES,
+        runs,
         caption(runs),
-        [Chart(title, charts.bar_chart(title, bars)) for title, bars in drawn.items() if bars],
+        charts=[Chart(title, charts.bar_chart(title, bars)) for title, bars in drawn.items() if bars],
     )
 
 

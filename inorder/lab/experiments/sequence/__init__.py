@@ -7,7 +7,7 @@ row, an insert of many.
 from pathlib import Path
 from typing import ClassVar
 
-from inorder.database import Connection
+from inorder.connection.database import Connection
 from inorder.errors import InorderError
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
@@ -87,23 +87,15 @@ class SequenceExperiment(Experiment[SequencePlan]):
         """TPS, or how long it took."""
         return f"{metrics['tps']:,.0f} TPS" if "tps" in metrics else f"{1000 * metrics['seconds']:.1f} ms"
 
-    def clear(self) -> None:
-        """An empty table, and nothing left to write back."""
-        self.control.execute(f"TRUNCATE {steps.TABLE}".encode())
-        self.target.checkpoint(self.control)
-
     def load(self, statement: str, kind: str, clients: int, seed: int) -> Metrics:
         """A statement from so many sessions at once, again and again, for the plan's seconds."""
-        self.clear()
-        found: Metrics = {}
+        self.control.execute(f"TRUNCATE {steps.TABLE}".encode())
         before = self.reserved(kind)
-        cpu_before = self.target.ended_cpu(self.control)
-        with self.target.counted(self.control, None, found):
+        with self.target.from_checkpoint(self.control) as found:
+            cpu_before = self.target.ended_cpu(self.control)
             load = pgbench.Load(clients, self.plan.threads, self.plan.seconds, protocol="simple")
             done = self.target.pgbench(self.script(statement, kind), load, seed)
         cpu = self.target.ended_cpu(self.control)
-        if done.transactions == 0:
-            raise InorderError(f"pgbench did nothing in {self.plan.seconds} s")
         self.check(kind, done.transactions if statement == steps.INSERT else 0)
         metrics = {"tps": done.tps, "latency_ms": done.latency_ms, "transactions": done.transactions}
         if cpu is not None and cpu_before is not None:
@@ -118,11 +110,10 @@ class SequenceExperiment(Experiment[SequencePlan]):
 
     def bulk(self, kind: str) -> Metrics:
         """One INSERT … SELECT in a session of its own, by the wall clock and by the CPU time of its process."""
-        self.clear()
-        found: Metrics = {}
+        self.control.execute(f"TRUNCATE {steps.TABLE}".encode())
         before = self.reserved(kind)
         statement = f"INSERT INTO {steps.TABLE} SELECT {steps.value_of(kind)} FROM generate_series(1, {self.plan.rows})"
-        with self.target.counted(self.control, None, found), self.target.connect() as session:
+        with self.target.from_checkpoint(self.control) as found, self.target.connect() as session:
             metrics = self.target.timed(session, lambda: session.execute(statement.encode()))
         self.check(kind, self.plan.rows)
         return metrics | found | self.gaps(kind, before, self.plan.rows)

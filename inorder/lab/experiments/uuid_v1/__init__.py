@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import ClassVar
 
-from inorder.database import Connection, execute, one_row
+from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError, InputError
 from inorder.lab.capabilities import VACUUMED, Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
@@ -150,10 +150,9 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
             return read_sizes(self.control, key) | read_leaf_density(self.control, key)
         if step == steps.RECENT:
             return self.count_recent(kind)
-        found = self.delete(key, step) if step in steps.VACUUMS else {}
+        deleted = self.delete(key, step) if step in steps.VACUUMS else {}
         notices: list[str] = []
-        self.target.checkpoint(self.control)
-        with self.target.counted(self.control, key, found), self.connection() as session:
+        with self.target.from_checkpoint(self.control, key) as found, self.connection() as session:
             session.add_notice_handler(primary_message(notices))
             started = time.perf_counter()
             rows = self.do(session, key, step)
@@ -163,7 +162,7 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
             found["blocks_per_row"] = (found["index_hits"] + found["index_reads"]) / rows
         if step in steps.VACUUMS:
             found["pages_freed"] = index_pages(notices).newly_deleted
-        return found
+        return deleted | found
 
     def count_recent(self, kind: str) -> Metrics:
         """The rows of the newest tenth of the time, by the key; for keys without order by a column with an index.

@@ -1,40 +1,21 @@
 """The uuid-v1 experiment as sections: a line a step and counter, a column a kind, the published ratios beside."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from inorder.lab.analysis.figures import Metric, median_of, per, ratio_of, ratios_of
+from inorder.lab.analysis.figures import median, median_of, per, ratio_of, ratios_of
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
 from inorder.lab.experiments.uuid_v1 import plan as steps
 from inorder.lab.experiments.uuid_v1.plan import UuidV1Plan
+from inorder.lab.report import charts
+from inorder.lab.report.published import published_sections
+from inorder.lab.report.section import Chart, Column, Figure, Section, Value, data_only, figures
+from inorder.lab.report.verdict import Compared, Verdict, costs
+from inorder.lab.report.wording import how_sure
 from inorder.lab.results import Result
-from inorder.report import charts
-from inorder.report.section import Chart, Column, Section, Value, data_only, figures, number
-from inorder.report.verdict import Compared, Verdict, costs
-from inorder.report.wording import how_sure
 from inorder.units import MB, short
 
 MOST_SHOWN = 1000  # a ratio above it means that the other has next to nothing
-
-# P4: ratio of uuid to uuid_v1, by step and metric, on an SSD: COPY of a few millions of rows, but of the next rows the
-# rates below. Bloat of more than 30 % against 10 to 20 % is a leaf density of less than 70 to 80-90.
-SOURCE = "published with the type uuid_v1, 2019: version-1 UUIDs of 9 nodes"
-PUBLISHED = {
-    (steps.COPY_FROM, "seconds"): "7.8",
-    (steps.COPY_MORE, "seconds"): "23.8",
-    (steps.COPY_TO, "seconds"): "1.5",
-    (steps.ANALYZE, "seconds"): "1",
-    (steps.SIZES, "leaf_density"): "<70:80–90",
-    (steps.VACUUM_OLDEST, "seconds"): "4–5",
-    (steps.VACUUM_RANDOM, "seconds"): "4–5",
-    (steps.REINDEX, "seconds"): "1.1–1.2",
-}
-# P4: rows a second that COPY brings under an index of version-1 UUIDs, the first 200 M and the next 17 M.
-PUBLISHED_RATES = {
-    steps.COPY_FROM: {"uuid_v1": 623_000, "uuid": 80_000},
-    steps.COPY_MORE: {"uuid_v1": 618_000, "uuid": 26_000},
-}
 
 
 class Measure(NamedTuple):
@@ -44,6 +25,7 @@ class Measure(NamedTuple):
     unit: str
     scale: float = 1.0
     inner: bool = False
+    better: Literal["more", "less", ""] = "less"
 
 
 SECONDS = Measure("seconds", "s")
@@ -52,11 +34,16 @@ COUNTED = (
     Measure("full_page_images", "FPI, k", 1000.0, inner=True),
     Measure("index_reads", "reads, k", 1000.0, inner=True),
 )
-FREED = Measure("pages_freed", "pages freed", inner=True)
+FREED = Measure("pages_freed", "pages freed", inner=True, better="")
 BLOCKS = Measure("blocks_per_row", "blocks/row", inner=True)
 QUERY = Measure("seconds", "ms", 0.001)
 TIME_INDEX = Measure("time_index_bytes", "its index, MB", MB, inner=True)
-SIZE = (Measure("index_bytes", "MB", MB), Measure("leaf_density", "leaf, %", inner=True))
+SIZE = (Measure("index_bytes", "MB", MB), Measure("leaf_density", "leaf, %", inner=True, better="more"))
+
+FIGURES = tuple(
+    Figure(one.unit, "", value=median(one.metric), better=one.better)
+    for one in (SECONDS, *COUNTED, FREED, BLOCKS, TIME_INDEX, *SIZE)
+)
 
 # In the table only where they matter; data has them all.
 COUNTED_STEPS = (steps.COPY_FROM, steps.COPY_MORE, *steps.VACUUMS)
@@ -100,14 +87,13 @@ def ratio_to_subject(result: Result, step: str, metric: str) -> Estimate | None:
 
 
 def line_of(result: Result, step: str, measure: Measure) -> list[Value]:
-    """As the columns have it: a median a kind, the ratio of uuid to uuid_v1, what was published; [] of nothing."""
+    """As the columns have it: a median a kind, the ratio of uuid to uuid_v1; [] of nothing."""
     medians = [median_of(result, step, kind, per(measure.metric, measure.scale)) for kind in steps.KINDS]
     if not any(medians):
         return []
-    published = PUBLISHED.get((step, measure.metric), "")
     ratio = ratio_to_subject(result, step, measure.metric)
     label = f"  {measure.unit}" if measure.inner else f"{LABELS[step]}, {measure.unit}"
-    return [label, step, measure.metric, measure.unit, *medians, ratio, published, SOURCE if published else ""]
+    return [label, step, measure.metric, measure.unit, *medians, ratio]
 
 
 def lines_of(result: Result, aside: bool) -> list[list[Value]]:
@@ -140,9 +126,7 @@ def caption(result: Result) -> str:
     """What the columns are."""
     return (
         "uuid v1: the same values as uuid_v1, in the built-in type. ratio: uuid v1 to uuid_v1, so above 1 uuid_v1 "
-        "takes less. publ.: the same ratio as published in 2019, COPY FROM and COPY TO of a few millions of rows, the "
-        "next rows after 200 M; its bloat as leaf density; which rows were deleted before its VACUUM is not "
-        "published. FPI: full-page images. reads: index blocks not found in shared buffers. blocks/row: index "
+        "takes less. FPI: full-page images. reads: index blocks not found in shared buffers. blocks/row: index "
         "blocks that an insert accessed; 1: the btree's fastpath. newest tenth: "
         "count by time, by the key (>=~); uuid v1 by a column created_at with an index. k: thousands. "
         f"{how_sure(result)}"
@@ -165,8 +149,6 @@ def columns() -> list[Column]:
             f"{LEAST_ROUNDS} rounds their range. Empty where uuid_v1 has nothing.",
             ratio_text,
         ),
-        Column("publ.", f"The same ratio as {SOURCE}. Empty: not published.", data="published"),
-        data_only("published_source"),
     ]
 
 
@@ -185,34 +167,12 @@ def sections(result: Result, plan: UuidV1Plan) -> list[Section]:
     steps = Section("steps", title, columns(), shown, caption(result), [ratio_chart(result)], across=True)
     counters = Section("counters", "Counters of the other steps", columns(), aside, terminal=False, across=True)
     measured = [section for section in (steps, counters) if section.rows]
-    return [*measured, *([rates_section(result, plan)] if measured else [])]
+    return [*measured, *published_sections(result, words)]
 
 
-def rate(rows: int) -> Metric:
-    """So many rows a second."""
-    return lambda run: rows / run.metrics["seconds"] if run.metrics.get("seconds") else None
-
-
-def rates_section(result: Result, plan: UuidV1Plan) -> Section:
-    """Rows a second of both COPYs beside those of study P4: its first 200 M rows, and the next 17 M."""
-    heads = [Column("", "Which rows COPY FROM brings.")]
-    for kind in (steps.SUBJECT, steps.BASELINE):
-        label = steps.KINDS[kind].label
-        heads += [
-            Column(label, f"Rows a second here, median of the rounds: {MEANINGS[kind]}.", number(), bar=True),
-            Column(f"publ. {label}", f"Rows a second, about, as {SOURCE}.", number()),
-        ]
-    rows = [rates_line(result, steps.COPY_FROM, plan.rows), rates_line(result, steps.COPY_MORE, plan.more_rows)]
-    note = "publ.: study P4, about, of its first 200 M rows and of the next 17 M."
-    return Section("published_rates", "Beside study P4: rows a second", heads, rows, note, across=True)
-
-
-def rates_line(result: Result, step: str, rows: int) -> Sequence[Value]:
-    """One COPY."""
-    line: list[Value] = [f"{LABELS[step]}, {short(rows)}"]
-    for kind in (steps.SUBJECT, steps.BASELINE):
-        line += [median_of(result, step, kind, rate(rows)), PUBLISHED_RATES[step][kind]]
-    return line
+def words(step: str, kind: str) -> str:
+    """Of what a published figure is."""
+    return f"{LABELS[step]}, {steps.KINDS[kind].label}" if step else steps.KINDS[kind].label
 
 
 def verdicts(result: Result, plan: UuidV1Plan, question: str) -> list[Verdict]:

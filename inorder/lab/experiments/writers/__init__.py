@@ -10,19 +10,15 @@ from typing import ClassVar
 
 from psycopg import sql
 
-from inorder.database import Connection, execute, one_row, query
+from inorder.connection.database import Connection, execute, one_row, query
 from inorder.errors import InorderError
-from inorder.lab import setting as setting
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.writers import report
 from inorder.lab.experiments.writers.forms import ALONE_FORMS, FORMS, STATEMENTS, XACT, WriterForm, WritersPlan, removal
 from inorder.lab.experiments.writers.report import ALONE, STATEMENT_ROWS, steps_of
-from inorder.lab.experiments.writers.report import sections as sections
-from inorder.lab.experiments.writers.report import verdicts as verdicts
 from inorder.lab.extensions import release_tables
 from inorder.lab.instruments import pgbench
 from inorder.lab.keys import SCHEMA
-from inorder.lab.plan import Plan as Plan
 from inorder.lab.server_settings import fill_memory, measuring_settings
 from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
 
@@ -109,17 +105,15 @@ class WritersExperiment(Experiment[WritersPlan]):
     def measure(self, name: str, clients: int, rows: int, seed: int) -> Metrics:
         """One run of pgbench between a checkpoint and reading the counters; then what it wrote is checked."""
         form = FORMS[name]
-        counted: Metrics = {}
         with self.connection() as connection:
             self.create(connection, form, clients)
-            self.target.checkpoint(connection)
-            with self.target.counted(connection, None, counted):
+            with self.target.from_checkpoint(connection) as counted:
                 done = self.target.pgbench(
                     self.script(form, clients, rows), self.load(clients), seed,
                     lambda tps: self.show_step(f"{tps * rows:,.0f} rows/s"), by_statement=True,
                 )  # fmt: skip
             written, misplaced = count_misplaced(connection, form.tables(clients))
-        if written != done.transactions * rows or written == 0:
+        if written != done.transactions * rows:
             raise InorderError(f"{name}: {written:,} rows of {done.transactions:,} statements of {rows}")
         speed = {"rows_per_second": done.tps * rows, "tps": done.tps, "latency_ms": done.latency_ms}
         statements = zip(STATEMENTS.get(name, ()), done.statements_ms, strict=name in STATEMENTS)

@@ -8,11 +8,11 @@ from rich.table import Table
 
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments import experiment_named
+from inorder.lab.report.quality import quality_sections
+from inorder.lab.report.section import Section
+from inorder.lab.report.terminal import section_table
+from inorder.lab.report.verdict import Verdict
 from inorder.lab.results import Result
-from inorder.report.quality import quality_sections
-from inorder.report.section import Section
-from inorder.report.terminal import section_table
-from inorder.report.verdict import Verdict
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import psycopg
 from psycopg import pq
 from psycopg.abc import Buffer
 
-from inorder.database import Connection
+from inorder.connection.database import Connection
 
 BLOCK_BYTES = 65536
 

@@ -7,9 +7,9 @@ from typing import NoReturn, TypeVar
 
 import psycopg
 
+from inorder.connection.patience import pauses
+from inorder.connection.session import Session, explained, first_line, may_pass
 from inorder.errors import InorderError, InputError
-from inorder.patience import pauses
-from inorder.session import Session, explained, first_line, may_pass
 
 Result = TypeVar("Result")
 

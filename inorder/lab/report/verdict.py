@@ -11,7 +11,8 @@ from math import log
 from inorder.lab.analysis.figures import estimated
 from inorder.lab.analysis.sample_size import TO_FIND, rounds_for
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
-from inorder.report.charts import Bar
+from inorder.lab.report.charts import Bar
+from inorder.text import plural
 
 UNDECIDED = "Not decided"
 STEADIER = "longer measurements, or a machine with less other load."
@@ -155,7 +156,7 @@ class Compared:
         if enough and found.low is not None and found.high is not None and not found.differs_from(1.0):
             return f"no difference in {self.metric} from {self.base} found; up to {self.possible} is possible"
         share = percent_text(found, enough) + " of" if self.speed else times_text(found, enough) + " times"
-        few = "" if enough or self.counted else f" in {rounds_text(found.rounds)}"
+        few = "" if enough or self.counted else f" in {plural(found.rounds, 'round')}"
         return f"{share} the {self.metric} of {self.base}{few}"
 
     @property
@@ -176,15 +177,6 @@ class Compared:
     def to_decide(self) -> str:
         """How sure it is, or what would decide it."""
         return "Counted by the server." if self.counted else to_decide(self.found, self.ratios) if self.found else ""
-
-
-def rounds_text(rounds: int) -> str:
-    """So many of them.
-
-    >>> rounds_text(1), rounds_text(6)
-    ('1 round', '6 rounds')
-    """
-    return f"{rounds} round{'s' * (rounds != 1)}"
 
 
 def figures_text(compared: Sequence[Compared]) -> str:
@@ -234,7 +226,7 @@ def to_decide(found: Estimate, ratios: Mapping[int, float]) -> str:
     '6 rounds scatter too much. To find a difference of 10 %: --rounds 33.'
     """
     if found.rounds < LEAST_ROUNDS:
-        return f"{rounds_text(found.rounds)}: not significant. Repeat with --rounds {LEAST_ROUNDS}."
+        return f"{plural(found.rounds, 'round')}: not significant. Repeat with --rounds {LEAST_ROUNDS}."
     if decided(found):
         return f"{found.rounds} rounds: an interval of 95 % or more."
     middle = log(found.median)

@@ -12,14 +12,14 @@ from inorder.files import write_whole
 from inorder.lab.analysis.stats import Estimate
 from inorder.lab.journal import embedded
 from inorder.lab.keys import SHADES
-from inorder.report.catalogue import report_of
-from inorder.report.charts import Bar
-from inorder.report.drawing import colour
-from inorder.report.memory import memory_note
-from inorder.report.section import Section, Value
-from inorder.report.side_by_side import Labelled, side_by_side
-from inorder.report.studies import STUDIES
-from inorder.report.wording import how_sure
+from inorder.lab.report.catalogue import report_of
+from inorder.lab.report.charts import Bar
+from inorder.lab.report.drawing import colour
+from inorder.lab.report.memory import memory_note
+from inorder.lab.report.published import STUDIES
+from inorder.lab.report.section import Section, Value
+from inorder.lab.report.side_by_side import Labelled, side_by_side
+from inorder.lab.report.wording import how_sure
 from inorder.units import short
 
 
@@ -176,7 +176,7 @@ def comparisons(results: Sequence[Labelled]) -> dict[str, Any] | None:
 def render(results: Sequence[Labelled]) -> str:
     """The whole page."""
     environment = Environment(
-        loader=PackageLoader("inorder.report", "page"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+        loader=PackageLoader("inorder.lab.report", "page"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"parts_of": parts_of, "options": with_options}
     articles = [article(one, number) for number, one in enumerate(results, start=1)]

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from inorder.report.drawing import NOTHING, Drawing, Spec, colour, narrow
+from inorder.lab.report.drawing import NOTHING, Drawing, Spec, colour, narrow
 
 PLOT_HEIGHT = 260
 MOST_DOTS = 40  # of a line; more would hide it

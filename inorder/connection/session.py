@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import sql
 
-from inorder.database import connect_as_user, query
+from inorder.connection.database import connect_as_user, query
+from inorder.connection.patience import patiently
+from inorder.connection.stream import Rows, Stream
 from inorder.errors import InorderError, InputError
-from inorder.patience import patiently
-from inorder.stream import Rows, Stream
 from inorder.text import one_line
 
 OTHER_ORIGIN = "this position is of another server or timeline"

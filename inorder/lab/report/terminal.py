@@ -3,7 +3,7 @@
 from rich.markup import escape
 from rich.table import Table
 
-from inorder.report.section import Section
+from inorder.lab.report.section import Section
 
 
 def section_table(section: Section) -> Table:

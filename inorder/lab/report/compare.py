@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import fields
 from math import isinf
+from operator import attrgetter as of
 from typing import Any
 
 from inorder.lab.analysis.compare import FEW, TOO_FEW_IMAGES, WORSE, Comparison
 from inorder.lab.analysis.model import FEW_IMAGES
 from inorder.lab.analysis.stats import LEAST_ROUNDS
 from inorder.lab.keys import KEY_KINDS
-from inorder.report.section import Column, Section, Value, number, parts
+from inorder.lab.report.section import Figure, Section, Value, number, parts, table
 from inorder.units import short
 
 SHORT = {"wal_bytes": "WAL", "full_page_images": "FPI", "index_reads": "reads", "touched_blocks": "blocks"}
@@ -24,12 +25,22 @@ def significant(value: Value) -> str:
     return f"{value:,.0f}" if isinstance(value, float) and abs(value) >= 1000 else f"{value:.4g}"
 
 
-def row_of(one: Comparison) -> list[Value]:
-    """A line of the table."""
+def where(one: Comparison) -> str:
+    """Step, kind and rows."""
     label = KEY_KINDS[one.kind].label if one.kind in KEY_KINDS else one.kind
-    where = f"{one.step}, {label}" + (f", {short(one.rows)}" if one.rows else "")
-    metric = SHORT.get(one.metric, one.metric) + (f"/{one.per}" if one.per else "")
-    return [where, metric, one.a, one.b, one.ratio, one.verdict]
+    return f"{one.step}, {label}" + (f", {short(one.rows)}" if one.rows else "")
+
+
+FIGURES = (
+    Figure("where", "step, kind and rows", value=where),
+    Figure("metric", "counters are per row or transaction if the name has it",
+           value=lambda one: SHORT.get(one.metric, one.metric) + (f"/{one.per}" if one.per else "")),
+    Figure("A", "median", significant, value=of("a")),
+    Figure("B", "median", significant, value=of("b")),
+    Figure("B/A", "Hodges-Lehmann, with the interval of the Mann-Whitney test", number(2, interval=True),
+           value=of("ratio")),
+    Figure("verdict", "what the interval supports", value=of("verdict")),
+)  # fmt: skip
 
 
 def compare_records(found: Sequence[Comparison]) -> list[dict[str, Any]]:
@@ -69,17 +80,5 @@ def compare_section(
         )
     if left_out:
         caption += f" Not compared: {', '.join(left_out)}."
-    return Section(
-        "compare",
-        f"B against A: {sum(one.verdict == WORSE for one in found)} of {len(found)} worse",
-        (
-            Column("where", "step, kind and rows"),
-            Column("metric", "counters are per row or transaction if the name has it"),
-            Column("A", "median", significant),
-            Column("B", "median", significant),
-            Column("B/A", "Hodges-Lehmann, with the interval of the Mann-Whitney test", number(2, interval=True)),
-            Column("verdict", "what the interval supports"),
-        ),
-        [row_of(one) for one in found],
-        " ".join([caption, *(f"{what}." for what in surroundings)]),
-    )
+    title = f"B against A: {sum(one.verdict == WORSE for one in found)} of {len(found)} worse"
+    return table("compare", title, FIGURES, found, " ".join([caption, *(f"{what}." for what in surroundings)]))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from inorder.report.section import Section
+from inorder.lab.report.section import Section
 
 FORMATS = ("table", "json", "csv", "markdown")
 
@@ -33,7 +33,7 @@ def as_csv(records: Sequence[dict[str, Any]]) -> str:
 def as_markdown(sections: Sequence[Section]) -> str:
     """A heading and a table for each section, with the columns a page has.
 
-    >>> from inorder.report.section import Column
+    >>> from inorder.lab.report.section import Column
     >>> print(as_markdown([Section("s", "S", [Column("a", ""), Column("b|c", "")], [["x", "1"]], "note")]))
     ## S
     <BLANKLINE>

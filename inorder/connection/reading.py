@@ -15,10 +15,10 @@ from psycopg import sql
 from psycopg.rows import dict_row
 from psycopg.types.string import TextLoader
 
-from inorder.database import query
+from inorder.connection.database import query
+from inorder.connection.patience import TRIES, attempts
+from inorder.connection.session import Session, Table, explained, may_pass
 from inorder.errors import InorderError
-from inorder.patience import TRIES, attempts
-from inorder.session import Session, Table, explained, may_pass
 
 ACCEPTANCE = "the option accept_origin"
 # Types whose classes in Python are not known elsewhere, or have less than the server: their values are its text.

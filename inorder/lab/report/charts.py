@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from inorder.lab.analysis.stats import Estimate
-from inorder.report.drawing import NOTHING, Drawing, Spec, breadth, colour, narrow
-from inorder.report.section import Chart, Value
+from inorder.lab.report.drawing import NOTHING, Drawing, Spec, breadth, colour, narrow
+from inorder.lab.report.section import Chart, Value
 
 BAR_HEIGHT = 22
 BAR_STEP = 34

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import psycopg
 
-from inorder.database import Connection
+from inorder.connection.database import Connection
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 10.0
@@ -30,10 +30,10 @@ def pauses() -> Iterator[float]:
         pause = min(pause * 2, LONGEST_PAUSE)
 
 
-def attempts() -> Iterator[int]:
+def attempts(tries: int = TRIES) -> Iterator[int]:
     """The number of each try, with a pause before each but the first."""
     yield 1
-    for number, pause in enumerate(islice(pauses(), TRIES - 1), 2):
+    for number, pause in enumerate(islice(pauses(), tries - 1), 2):
         time.sleep(pause)
         yield number
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from inorder.lab.report.section import Column, Section, Value
 from inorder.lab.results import Result
-from inorder.report.section import Column, Section, Value
 
 
 @dataclass(frozen=True)

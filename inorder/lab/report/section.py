@@ -4,12 +4,13 @@ A section is pure: columns with their meaning, rows of values, charts of the sam
 values. None is what was not measured, and is shown empty.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
+from inorder.lab.analysis.figures import Judged, Metric, Reading
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
-from inorder.report.drawing import Drawing
+from inorder.lab.report.drawing import Drawing
 
 Value = Estimate | float | int | str | None
 
@@ -27,14 +28,14 @@ def interval_text(value: Estimate | None, digits: int = 2) -> str:
     return f"{value.median:,.{digits}f} [{value.low:,.{digits}f}–{value.high:,.{digits}f}]"
 
 
-def number(digits: int = 0, unit: str = "", interval: bool = False) -> Callable[[Any], str]:
+def number(digits: int = 0, unit: str = "", interval: bool = False, sign: str = "") -> Callable[[Any], str]:
     """How a column shows a number or an estimate.
 
     >>> show = number(1, "ms")
     >>> show(1234.56), show(Estimate(2.0, 1.0, 3.0, 6)), show(None), show("all")
     ('1,234.6 ms', '2.0 ms', '', 'all')
-    >>> number(2, interval=True)(Estimate(2.0, 1.0, 3.0, 6))
-    '2.00 [1.00–3.00]'
+    >>> number(2, interval=True)(Estimate(2.0, 1.0, 3.0, 6)), number(1, "%", sign="+")(4.0)
+    ('2.00 [1.00–3.00]', '+4.0 %')
     """
 
     def show(value: Value) -> str:
@@ -44,7 +45,7 @@ def number(digits: int = 0, unit: str = "", interval: bool = False) -> Callable[
             if interval:
                 return interval_text(value, digits)
             value = value.median
-        return f"{value:,.{digits}f}" + (f" {unit}" if unit else "")
+        return f"{value:{sign},.{digits}f}" + (f" {unit}" if unit else "")
 
     return show
 
@@ -123,9 +124,30 @@ class Column:
     bar: bool = False
 
 
-def data_only(name: str) -> Column:
+@dataclass(frozen=True, kw_only=True)
+class Figure(Column):
+    """A column with how its value is got from a line; and what is better of it, if two results are compared by it.
+
+    Of a fault, none is: it is no matter of chance. They are compared by the metric of the value, unless ``compared`` is
+    another one that says more.
+    """
+
+    value: Callable[[Any], Any]
+    better: Literal["more", "less", "none", ""] = ""
+    compared: Metric | None = None
+
+    @property
+    def judged(self) -> Judged | None:
+        """What is compared, or could be."""
+        metric = self.compared
+        if not metric and isinstance(self.value, Reading) and (self.better or not self.value.is_ratio):
+            metric = self.value.metric
+        return Judged(self.data or self.name, metric, self.better) if metric else None
+
+
+def data_only(name: str, value: Callable[[Any], Value] = text) -> Figure:
     """A column that only CSV and JSON have."""
-    return Column(name, "", data=name, terminal=False, page=False)
+    return Figure(name, "", data=name, terminal=False, page=False, value=value)
 
 
 @dataclass(frozen=True)
@@ -171,7 +193,8 @@ class Section:
     def of_columns(self, wanted: Callable[[Column], bool]) -> "Section":
         """The same with some of the columns.
 
-        >>> Section("s", "S", [Column("a", ""), data_only("b")], [["x", 1]]).of_columns(lambda one: one.page).rows
+        >>> Section("s", "S", [Column("a", ""), Column("b", "", page=False)], [["x", 1]]).of_columns(
+        ...     lambda one: one.page).rows
         [['x']]
         """
         places = [place for place, column in enumerate(self.columns) if wanted(column)]
@@ -201,6 +224,18 @@ class Section:
             }
             for row in self.rows
         ]
+
+
+def table(
+    name: str, title: str, figures: Sequence[Figure], lines: Iterable[Any], caption: str = "", **more: Any
+) -> Section:
+    """A section of figures, a row for each line.
+
+    >>> table("s", "S", [Figure("a", "", value=str), Figure("b", "", value=abs)], [-1]).rows
+    [['-1', 1]]
+    """
+    rows = [[figure.value(line) for figure in figures] for line in lines]
+    return Section(name, title, figures, rows, caption, **more)
 
 
 def parts(name: str, value: Value) -> list[tuple[str, Any]]:

@@ -5,7 +5,10 @@ from types import TracebackType
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from inorder.lab.progress import Progress
 
 
 def nothing() -> RenderableType:
@@ -13,8 +16,8 @@ def nothing() -> RenderableType:
     return Group()
 
 
-class Display:
-    """Draws the progress of an experiment; a ``lab.progress.Progress``.
+class Display(Progress):
+    """Draws the progress of an experiment.
 
     ``figures`` is asked anew after every step for what is known by then.
     """
@@ -27,7 +30,7 @@ class Display:
         self.text = title
         # A dumb terminal cannot move its cursor: it gets lines.
         self.draws = self.console.is_terminal and not self.console.is_dumb_terminal
-        self.bar = Progress(
+        self.bar = Bar(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),

@@ -1,0 +1,68 @@
+"""Run experiments: open a server, run, show what was measured."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group
+
+from inorder.commands.display import Display
+from inorder.commands.options import new_file, plan_given, size_given
+from inorder.commands.show import named, show
+from inorder.errors import InputError
+from inorder.files import only_writer, require_writable
+from inorder.lab.experiment import Experiment
+from inorder.lab.hosts import host_for
+from inorder.lab.journal import usual_name
+from inorder.lab.report import html
+from inorder.lab.report.catalogue import report_of
+from inorder.lab.report.memory import memory_note
+from inorder.lab.report.side_by_side import Labelled, distinct
+from inorder.lab.session import Session
+
+
+def run_experiment(
+    kind: type[Experiment[Any]], quick: bool, full: bool, bindir: Path | None, dsn: str | None, out: Path | None,
+    page: Path | None, output: str, **settings: Any,
+) -> None:  # fmt: skip
+    """What a command of ``lab run`` does; ``settings`` are those of the plan."""
+    plan = plan_given(kind.Plan, size_given(quick, full), dsn is not None, settings)
+    found = kind.completed(plan, dsn is not None)
+    file = new_file(out, usual_name(kind.name))
+    host = host_for(kind, dsn, bindir)
+    plan, result = host.begin(kind, found)
+    run_and_show(Session(kind, plan, host, result, file), page, output)
+
+
+def run_and_show(session: Session, page: Path | None, output: str, before: Sequence[Labelled] = ()) -> None:
+    """Run under a live display; what was measured is shown and kept however it ends.
+
+    On the page it stands behind what was measured ``before``.
+    """
+    host, result, out = session.host, session.result, session.file
+    report, aside = report_of(result), Console(stderr=True)
+    note = f" · {memory_note(result)}" if "memory_bytes" in result.plan else ""
+    with writing(out, page):
+        aside.print(f"{host.name}, {host.whose}{note}", highlight=False, markup=False)
+        try:
+            with Display(f"starting {host.name}", lambda: Group(*report.tables(result))) as display:
+                session.run(display)
+        finally:
+            if any(run.step != "fill" for run in result.runs):
+                show([named(out, result)], output, None)
+                if page:
+                    html.write(distinct([*before, named(out, result)]), page)
+                written = [str(path) for path in (out, page) if path and path.exists()]
+                aside.print(f"Written: {', '.join(written) or 'nothing'}", highlight=False, markup=False)
+
+
+@contextmanager
+def writing(out: Path, page: Path | None) -> Iterator[None]:
+    """Both files can be written, and no other run writes the result meanwhile; an error at once if not."""
+    if page and page.resolve() == out.resolve():
+        raise InputError(f"--out and --html are the same file: {page}")
+    with only_writer(out):
+        for path in filter(None, (out, page)):
+            require_writable(path)
+        yield

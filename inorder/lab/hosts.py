@@ -1,0 +1,200 @@
+"""Where an experiment is run: on a server that is thrown away afterwards, or on the user's own."""
+
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from inorder import __version__
+from inorder.connection.session import explained
+from inorder.errors import InputError
+from inorder.lab.capabilities import Adapted, whole_run
+from inorder.lab.experiment import Experiment, P
+from inorder.lab.extensions import has_extension
+from inorder.lab.instruments import machine
+from inorder.lab.keys import SCHEMA
+from inorder.lab.plan import Plan
+from inorder.lab.results import OWN_SERVER, Result
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.temporary import service_account, temporary_folder
+from inorder.lab.setting import settings_of
+from inorder.lab.targets.own_server import OwnServer, described, require_unchanged, require_usable
+from inorder.lab.targets.target import Target
+from inorder.lab.targets.throw_away import ThrowAway
+from inorder.servers import Server, find_server
+
+# An empty server with 40 MB, its programs with up to 35, the WAL files that are kept for later (min_wal_size).
+SERVER_BYTES = 160 * 2**20
+
+# Percent of what a row of an insert table needs when it is filled (253 bytes) that are its index: 48 of char(32) in
+# pages 70 % full.
+INDEX_SHARE = 28
+
+# What a measurement's speed depends on, of what is known of the machine.
+SAME = ("cpu", "cores", "memory_bytes", "filesystem")
+
+
+class Host(ABC):
+    """A server that experiments can be run on. ``name`` and ``whose`` say which, for people."""
+
+    name: str
+    whose: str
+
+    @abstractmethod
+    def adapt(self, kind: type[Experiment[P]], plan: P) -> Adapted[P]:
+        """What can be run there of a plan, and what is noted of it."""
+
+    @abstractmethod
+    def result(self, kind: type[Experiment[P]], plan: P) -> Result:
+        """An empty result that says what is about to run."""
+
+    @abstractmethod
+    def require_same(self, kind: type[Experiment[P]], plan: P, result: Result) -> None:
+        """An error if the rest of an interrupted run would not be like what its result has."""
+
+    @abstractmethod
+    def open(self, kind: type[Experiment[P]], plan: P) -> Any:
+        """A context in which there is a Target for the experiment; an error first for what it lacks."""
+
+    def begin(self, kind: type[Experiment[P]], found: Adapted[P]) -> tuple[P, Result]:
+        """The plan that is run there, and its empty result."""
+        can = self.adapt(kind, found.plan)
+        result = self.result(kind, can.plan)
+        result.notes += [*found.notes, *can.notes]
+        return can.plan, result
+
+    def resume(self, kind: type[Experiment[P]], plan: P, result: Result) -> None:
+        """Make an interrupted run ready to go on with there, and let it say so; an error if it may not."""
+        self.require_same(kind, plan, result)
+        if result.runs:
+            commit = result.machine.get("commit") or "unknown"
+            result.notes.append(
+                f"Interrupted, and resumed at {machine.now()}; before that by commit {commit} of the tool."
+            )
+
+
+class ThrowAwayHost(Host):
+    """An installation of PostgreSQL on this machine, from which a server is made."""
+
+    whose = "private, removed afterwards"
+
+    def __init__(self, server: Server) -> None:
+        self.server, self.name = server, server.name
+
+    def adapt(self, kind: type[Experiment[P]], plan: P) -> Adapted[P]:
+        """All of it."""
+        return Adapted(plan)
+
+    def result(self, kind: type[Experiment[P]], plan: P) -> Result:
+        """The machine is described when the server is there."""
+        about = {"version": self.server.version, "origin": self.server.origin, "settings": {}}
+        return empty_result(kind, plan, about, {}, kind.method_with(plan, self.server))
+
+    def require_same(self, kind: type[Experiment[P]], plan: P, result: Result) -> None:
+        """The same version, method and machine."""
+        here = machine.describe_machine(temporary_folder(service_account()))
+        check_same_place(result, self.server.version, kind.method_with(plan, self.server), here)
+
+    @contextmanager
+    def open(self, kind: type[Experiment[P]], plan: P) -> Iterator[Target]:
+        """A new server."""
+        require_room(kind, plan)
+        require_extensions(plan, self.server)
+        for program in kind.programs_for(plan):
+            self.server.program(program)
+        with Cluster(self.server) as cluster:
+            yield ThrowAway(cluster, kind.role)
+
+
+class OwnHost(Host):
+    """The server that a connection string leads to; the programs are of an installation on this machine."""
+
+    whose = f"your own, in a schema {SCHEMA} that is removed afterwards"
+
+    def __init__(self, own: OwnServer) -> None:
+        require_usable(own.found)
+        self.own, self.name = own, f"PostgreSQL {own.found.version}"
+
+    def adapt(self, kind: type[Experiment[P]], plan: P) -> Adapted[P]:
+        """What the server allows of it; first of all, what a whole run would need there."""
+        can = kind.adapt(plan, self.own.found)
+        return Adapted(can.plan, (whole_run(kind.room(plan)[0]), *can.notes))
+
+    def result(self, kind: type[Experiment[P]], plan: P) -> Result:
+        """The machine it is on is not known."""
+        return empty_result(kind, plan, described(self.own.found), {"commit": machine.commit()}, OWN_SERVER)
+
+    def require_same(self, kind: type[Experiment[P]], plan: P, result: Result) -> None:
+        """The same version, settings and rights."""
+        require_unchanged(result.server, described(self.own.found))
+        if kind.adapt(plan, self.own.found).plan != plan:
+            raise InputError("the server does not allow all of what the run was asked for any more")
+
+    @contextmanager
+    def open(self, kind: type[Experiment[P]], plan: P) -> Iterator[Target]:
+        """A schema on it."""
+        for program in kind.programs:
+            self.own.program(program)
+        with self.own:
+            try:
+                yield self.own
+            except psycopg.Error as error:
+                raise explained(error) from error
+
+
+def host_for(kind: type[Experiment[Any]], dsn: str | None, bindir: Path | None) -> Host:
+    """The user's own server if there is a connection string, or else one that is thrown away."""
+    if dsn is None:
+        return ThrowAwayHost(find_server(bindir))
+    if kind.alone:
+        raise InputError(f"lab run {kind.name} needs a server to itself: it has no --dsn")
+    return OwnHost(OwnServer(dsn, find_server(bindir) if kind.programs else None))
+
+
+def empty_result(
+    kind: type[Experiment[P]], plan: P, server: dict[str, Any], of_machine: dict[str, Any], method: str
+) -> Result:
+    """Of a plan."""
+    return Result(kind.name, machine.now(), __version__, int(plan.seed), plan.as_dict(), server, of_machine, method)
+
+
+def check_same_place(result: Result, version: str, method: str, here: Mapping[str, Any]) -> None:
+    """An error if an interrupted run would go on with another server, on another machine or by another method."""
+    facts = [
+        ("PostgreSQL", result.server.get("version"), version),
+        ("method", result.method, method),
+        *((name, result.machine[name], here.get(name)) for name in SAME if name in result.machine),
+    ]
+    for name, there, now in facts:
+        if there != now:
+            raise InputError(f"the rest would not be like what the file has: {name} {there} there, {now} here")
+
+
+def require_free(needed: int, what: str, folder: Path | None = None) -> None:
+    """An error if so many bytes are not free in a folder, or else where servers live."""
+    folder = folder or temporary_folder(service_account())
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise InputError(f"{what} need about {needed / 2**30:.1f} GB in {folder}, where {free / 2**30:.1f} GB are free")
+
+
+def require_room(kind: type[Experiment[P]], plan: P) -> None:
+    """An error if the tables and the server itself, or indexes on a tablespace of their own, do not fit."""
+    needed, what = kind.room(plan)
+    if folder := kind.index_folder(plan):
+        require_free(needed * INDEX_SHARE // 100, f"the indexes of {what}", Path(folder))
+    require_free(needed + SERVER_BYTES, what)
+
+
+def require_extensions(plan: Plan, server: Server) -> None:
+    """An error if the server lacks an extension of PostgreSQL's own that the plan names."""
+    for field, one in settings_of(type(plan)).items():
+        for name in getattr(plan, field) if one.contrib else ():
+            if (needed := one.contrib and one.contrib(name)) and not has_extension(server, needed):
+                raise InputError(
+                    f"{one.option(field)} {name} needs the extension {needed}, which {server.name} does not have"
+                )

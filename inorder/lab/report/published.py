@@ -1,0 +1,193 @@
+"""The figures of published studies, which are data (published.toml), each beside ours where that was measured."""
+
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import fsum
+from pathlib import Path
+from typing import Any
+
+from inorder.lab.analysis.figures import Metric, Row, median, to
+from inorder.lab.report.section import Figure, Section, Value, figures, number, table, text, to_base
+from inorder.lab.results import Result, Run
+
+STUDIES: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+SMALLEST = 10_000  # rows of a table here that may stand beside a study's empty one
+RATIO = "ratio"
+
+Label = Callable[[str, str], str]  # of a step and a kind
+
+
+@dataclass(frozen=True)
+class Published:
+    """A figure: where it stands in its study and in our measurements, its value, and what else is said of it."""
+
+    study: str
+    table: Mapping[str, Any]
+    step: str
+    kind: str
+    metric: str
+    rows: int | str
+    value: float | str
+    detail: str = ""
+
+    @property
+    def unit(self) -> str:
+        """Of the value."""
+        return str(self.table.get("unit", ""))
+
+    @property
+    def how(self) -> str:
+        """Printed, or reckoned."""
+        return "reckoned" if "reckoned" in self.detail else str(self.table.get("as", "printed"))
+
+    @property
+    def base_place(self) -> tuple[str, str]:
+        """The step and the kind of what it is divided by."""
+        step, _, kind = self.table.get("base", "").rpartition("/")
+        return step or self.step, kind
+
+    @property
+    def ratio(self) -> float | str | None:
+        """To the base of the same table, in the same place."""
+        if self.unit == RATIO:
+            return self.value
+        base = next((one for one in cells_of(self.study, self.table)
+                     if (one.step, one.kind) == self.base_place and one.rows == self.rows), None)  # fmt: skip
+        known = base and base != self and isinstance(self.value, int | float) and isinstance(base.value, int | float)
+        return self.value / base.value if base and known else None  # type: ignore[operator]
+
+
+def cells_of(study: str, table: Mapping[str, Any]) -> list[Published]:
+    """The figures of one table of the file."""
+    found = []
+    for place, *said in table["cells"]:
+        where, _, metric = place.partition(":")
+        step, _, kind = where.rpartition("/")
+        step, metric = step or table.get("step", "insert"), metric or table.get("metric", "")
+        found.append(Published(study, table, step, kind, metric, *said))
+    return found
+
+
+def of_table(study: str, name: str) -> list[Published]:
+    """The figures of a table, by its experiment and name."""
+    return [
+        cell for one in STUDIES[study]["tables"] if f"{one['experiment']} {one['name']}" == name
+        for cell in cells_of(study, one)
+    ]  # fmt: skip
+
+
+def metric_of(words: str) -> Metric:
+    """A metric as the file has it.
+
+    >>> run = Run("insert", "v7", 600, 1, {"hits": 3.0, "reads": 1.0, "seconds": 2.0})
+    >>> [metric_of(words)(run) for words in ("hits", "hits/hits+reads*100", "rows/seconds", "hits/2", "lost/hits")]
+    [3.0, 75.0, 300.0, 1.5, None]
+    """
+    quotient, _, factor = words.partition("*")
+    name, _, divisor = quotient.partition("/")
+
+    def value(run: Run) -> float | None:
+        known = {"rows": float(run.rows)} | run.metrics
+        parts = [float(one) if one.isdigit() else known.get(one) for one in divisor.split("+") if one]
+        by = fsum(one for one in parts if one is not None) if parts else 1.0
+        return known[name] / by * float(factor or 1) if name in known and None not in parts and by else None
+
+    return value
+
+
+@dataclass(frozen=True)
+class Beside(Row):
+    """A published figure and the measurements that it stands beside."""
+
+    label: str = ""
+    cell: Published = field(kw_only=True)
+    base: tuple[str, str] = field(kw_only=True)
+
+    @property
+    def here(self) -> Value:
+        """Our figure; None of a ratio alone."""
+        known = self.rows is not None and self.cell.unit != RATIO
+        return median(metric_of(self.cell.metric))(self) if known else None
+
+    @property
+    def ratio(self) -> Value:
+        """Ours to the base, in the same round."""
+        step, kind = self.base
+        known = self.rows is not None and kind
+        return to(kind, metric_of(self.cell.metric), base_step=step)(self) if known else None
+
+
+def rows_beside(result: Result, cell: Published, step: str, sizes: Mapping[str, int]) -> int | None:
+    """As many as in the study; few beside none, those that fit beside a word; None if they were not measured."""
+    there = {run.rows for run in result.select(step, cell.kind)}
+    if cell.rows == 0:
+        return min((rows for rows in there if rows <= SMALLEST), default=None)
+    wanted = sizes.get(str(cell.rows), cell.rows)
+    if isinstance(wanted, int) and wanted in there:
+        return wanted
+    return max(there, default=None) if cell.table.get("nearest") or wanted == "" else None
+
+
+def of_cell(name: str) -> Callable[[Beside], Value]:
+    """A part of the published figure."""
+    return lambda line: getattr(line.cell, name)
+
+
+def shown(value: Value) -> str:
+    """A published figure, with the digits it has there.
+
+    >>> shown(8.974), shown(1159.7), shown(76200), shown(623000), shown("4–5"), shown("")
+    ('8.974', '1,159.7', '76,200', '623,000', '4–5', '')
+    """
+    return f"{value:,.12g}" if isinstance(value, int | float) else text(value)
+
+
+COLUMNS = (
+    Figure("figure", "Of what it is.", value=lambda line: line.label),
+    Figure("rows", "Rows in the study's table.", shown, value=of_cell("rows")),
+    Figure("published", "As the study has it.", shown, bar=True,
+           value=lambda line: None if line.cell.unit == RATIO else line.cell.value),
+    Figure("ratio\nthere", "To the base that the caption names, of the figures beside, or as printed.", number(2),
+           "ratio_published", value=lambda line: line.cell.ratio),
+    Figure("detail", "What else the study says of it.", value=of_cell("detail"), terminal=False),
+    Figure("as", "Printed there, or reckoned from what is.", value=of_cell("how"), terminal=False, page=False),
+    Figure("rows\nhere", "Rows in our table.", number(), "rows_here", terminal=False,
+           value=lambda line: line.rows or None),
+    Figure("here", "Median of the rounds here, in the same unit.", figures, bar=True, value=lambda line: line.here),
+    Figure("ratio\nhere", "To the same base in the same round.", to_base, "ratio_here", value=lambda line: line.ratio),
+)  # fmt: skip
+
+
+def published_sections(
+    result: Result, label: Label, steps: Mapping[str, str] | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> list[Section]:  # fmt: skip
+    """The tables of studies that this experiment stands beside: the figures of which ours was measured.
+
+    ``steps`` and ``sizes`` say what the result calls those of the file.
+    """
+    steps, sizes, found = steps or {}, sizes or {}, []
+    for study, about in STUDIES.items():
+        for one in about["tables"]:
+            lines = []
+            for cell in cells_of(study, one) if one["experiment"] == result.experiment else ():
+                step, (base_step, base) = steps.get(cell.step, cell.step), cell.base_place
+                rows = rows_beside(result, cell, step, sizes)
+                lines.append(Beside(result, step, cell.kind, rows, label(cell.step, cell.kind), cell=cell,
+                                    base=(steps.get(base_step, base_step), base)))  # fmt: skip
+            lines = [line for line in lines if line.here or line.ratio]
+            told = any(line.ratio for line in lines) if "base" in one else lines
+            if told and any(run.kind == one.get("needs", run.kind) for run in result.runs):
+                found.append(section_of(study, one, lines, label))
+    return found
+
+
+def section_of(study: str, one: Mapping[str, Any], lines: Sequence[Beside], label: Label) -> Section:
+    """One table."""
+    step, _, kind = one.get("base", "").rpartition("/")
+    said = [f"ratio: to {label(step, kind)}." if kind else "", one.get("note", "")]
+    said += ["Reckoned from what the study prints."] * any(line.cell.how != "printed" for line in lines)
+    columns = [column for column in COLUMNS if any(column.value(line) not in (None, "") for line in lines)]
+    title = f"Beside study {study}: {one['title']}"
+    return table(f"published_{one['name']}", title, columns, lines, " ".join(filter(None, said)))

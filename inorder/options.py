@@ -1,0 +1,137 @@
+"""What options take, each with its range and its message; those of several commands; which go together."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import click
+
+from inorder.errors import InputError
+from inorder.units import parse_bytes, parse_count, parse_duration, typed_count, typed_seconds, typed_size
+
+T = TypeVar("T")
+MOST_TRIES = 1000
+FILE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+@dataclass(frozen=True)
+class Value(click.ParamType, Generic[T]):  # type: ignore[type-arg]  # it takes a parameter from click 8.4 on
+    """A type of values, and what the help shows in the place of one.
+
+    ``read`` makes one of what was typed, or an error that begins with the name of the option. ``show`` is what one
+    would type: exactly this value is read from it.
+    """
+
+    name: str
+    read: Callable[[str, str], T]
+    show: Callable[[T], str]
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """As it is: click would write it in capitals."""
+        return self.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
+        """What click asks for."""
+        return self.read(value, param.opts[-1] if param else self.name)
+
+
+def count(lowest: int = 1, highest: int = 10**12, name: str = "COUNT") -> Value[int]:
+    """A number: 8, 10k, 2M."""
+    return Value(name, lambda text, option: parse_count(text, option, lowest, highest), typed_count)
+
+
+def size(lowest: int) -> Value[int]:
+    """A number of bytes: 32MB."""
+    return Value("SIZE", lambda text, option: parse_bytes(text, option, lowest), typed_size)
+
+
+def duration(lowest: float = 0.01, highest: float = 86_400) -> Value[float]:
+    """Seconds: 500ms, 5s, 2m."""
+    return Value("DURATION", lambda text, option: parse_duration(text, option, lowest, highest), typed_seconds)
+
+
+def several(one: Value[T]) -> Value[tuple[T, ...]]:
+    """Several, comma-separated, each once.
+
+    >>> several(count(1, 9)).read("2,1,2", "--n")
+    (2, 1)
+    """
+
+    def read(text: str, option: str) -> tuple[T, ...]:
+        return tuple(dict.fromkeys(one.read(part.strip(), option) for part in text.split(",")))
+
+    return Value(f"{one.name},…", read, lambda values: ",".join(map(one.show, values)))
+
+
+def connection_string(text: str, option: str) -> str:
+    """A text that libpq takes."""
+    from psycopg import ProgrammingError  # noqa: PLC0415  # the driver, which the help does not need
+    from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415
+
+    try:
+        conninfo_to_dict(text)
+    except ProgrammingError as error:
+        raise InputError(f"{option}: {str(error).strip()}") from error
+    return text
+
+
+DSN = Value("DSN", connection_string, str)
+
+
+class Option(click.Option):
+    """One that says which other it ``requires``, and which it ``excludes``, perhaps why."""
+
+    def __init__(
+        self, *names: Any, requires: str = "", excludes: Sequence[str] | Mapping[str, str] = (), **more: Any
+    ) -> None:
+        super().__init__(*names, **more)
+        self.requires = requires
+        self.excludes = excludes if isinstance(excludes, Mapping) else dict.fromkeys(excludes, "")
+
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
+        """Refuse what does not go together; ``opts`` has what was typed."""
+        if self.name in opts and not ctx.resilient_parsing:
+            self.check({name for one in ctx.command.params if one.name in opts for name in one.opts})
+        return super().handle_parse_result(ctx, opts, args)
+
+    def check(self, given: Iterable[str]) -> None:
+        """An error unless it goes together with all that is given."""
+        (option, *_), given = self.opts, set(given) - set(self.opts)
+        if self.requires and self.requires not in given:
+            raise InputError(f"{option} requires {self.requires}")
+        for other in (other for other in self.excludes if other in given):
+            why = self.excludes[other]
+            raise InputError(f"{option} excludes {other}{': ' if why else ''}{why}")
+
+
+def option(*names: str, **more: Any) -> Callable[[Any], Any]:
+    """One of a command; the help shows its default, if it has one."""
+    return click.option(*names, cls=Option, **{"show_default": bool(more.get("default")), **more})
+
+
+def dsn_option(of: str = "") -> Callable[[Any], Any]:
+    """Which server."""
+    text = f"Connection string, URI or service=NAME{of}.  [default: libpq's environment]"
+    return option("--dsn", type=DSN, default="", help=text)
+
+
+def format_option(formats: Iterable[str], help: str = "Output format.") -> Callable[[Any], Any]:
+    """What is printed: the first of these unless another is asked for."""
+    known = list(formats)
+    return option("--format", "output", type=click.Choice(known), default=known[0], help=help)
+
+
+def lock_timeout_option(usual: str) -> Callable[[Any], Any]:
+    """Of statements that others wait behind."""
+    text = "How long a statement waits for a lock while writers wait behind it."
+    return option("--lock-timeout", type=duration(), default=usual, help=text)
+
+
+def tries_option(what: str = "") -> Callable[[Any], Any]:
+    """Of such statements."""
+    text = f"How often to try in all{what}, with pauses of up to 10 s."
+    return option("--tries", type=click.IntRange(1, MOST_TRIES), default=30, help=text)

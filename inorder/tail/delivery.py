@@ -1,0 +1,104 @@
+"""The delivery: batch by batch, first the rows, then the position."""
+
+import time
+from contextlib import closing
+
+from psycopg.abc import Buffer
+
+from inorder.connection.patience import patiently
+from inorder.connection.reconnect import forever, once
+from inorder.connection.stream import Rows
+from inorder.errors import Terminated
+from inorder.interrupts import finishing_first, uninterrupted
+from inorder.tail.output_file import FIRST_BYTES
+from inorder.tail.plan import Plan
+from inorder.tail.sinks import Sink
+from inorder.tail.sources import Batch, Source
+from inorder.tail.whole import WholeBatches
+
+
+class Delivery:
+    """The batches of a source, into a sink."""
+
+    def __init__(self, plan: Plan, source: Source, sink: Sink) -> None:
+        self.plan, self.source, self.sink = plan, source, sink
+
+    def run(self) -> None:
+        """Once, or as long as it is asked for."""
+        self.sink.settle(self.source.output, self.source.begun, self.plan.accept_output)
+        if isinstance(self.sink, WholeBatches):
+            self.sink.connect(self.source)
+        writes = self.plan.feed is not None
+        if not self.plan.follow:
+            once(self.plan.dsn, self.source.attach, self.deliver_all, writes=writes)
+            self.source.keep()
+            return
+        try:
+            forever(self.plan.dsn, self.source.attach, self.deliver_all, self.pause, writes=writes)
+        except Terminated:
+            if self.sink.rows:  # a second signal, in the midst of a batch
+                raise
+
+    def pause(self) -> None:
+        """Between two polls: so many seconds, or until there are rows, at most a second."""
+        if self.plan.interval is None:
+            self.source.wait()
+        else:
+            time.sleep(self.plan.interval)
+
+    def close(self) -> None:
+        """No interrupt comes between the parts of this."""
+        with uninterrupted():
+            self.source.settle()
+
+    def deliver_all(self) -> None:
+        """All batches, up to one that is not full and has all that had ended."""
+        self.sink.check()
+        is_last = False
+        while not is_last and (batch := self.source.next()):
+            with finishing_first():
+                rows = self.deliver(batch)
+            is_last = not batch.is_part and (rows == 0 or rows < batch.full)
+        self.close()
+        self.sink.check()
+
+    def deliver(self, batch: Batch) -> int:
+        """One batch: the rows, then the position."""
+        source, sink = self.source, self.sink
+        count = patiently(source.session.connection, lambda: self.take(batch))
+        if count == 0:
+            source.skip(batch)
+            return 0
+        size = sink.size_in_file()
+        if count >= batch.full > 0 and size is not None:
+            source.expect(batch, size)
+        sink.finish()
+        source.finish(batch, sink.mark())
+        return count
+
+    def take(self, batch: Batch) -> int:
+        """Its rows into the sink. What a lost connection or a conflict cut off goes on after the last row."""
+        self.sink.again()
+        header: Buffer | None = None if self.source.form.has_header else b""
+        count = 0
+        with closing(self.source.rows(batch)) as blocks:
+            for rows in blocks:
+                if header is None:
+                    header = rows.pop(0)
+                taken, count = max(self.sink.rows - count, 0), count + len(rows)
+                del rows[:taken]
+                if rows:
+                    self.put(batch, rows, header)
+                del rows  # a row may be large: not two at a time
+        return count
+
+    def put(self, batch: Batch, rows: Rows, header: Buffer) -> None:
+        """Rows into the sink; before the first of a batch, the batch into the position."""
+        if self.sink.rows > 0:
+            self.sink.write(rows)
+            return
+        if not self.sink.at_start():
+            header = b""
+        start = self.sink.begin(batch.name, bytes(header[:FIRST_BYTES]) + bytes(rows[0][:FIRST_BYTES]))
+        self.source.begin(batch, start, self.sink.mark())
+        self.sink.write(rows, header)

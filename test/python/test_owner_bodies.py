@@ -1,0 +1,45 @@
+"""What runs as the owner of the state: PL/pgSQL keeps plans for the session, whoever had them made."""
+
+import re
+
+import pytest
+from inorder.connection.database import connect
+from inorder.lab.server.cluster import Cluster
+
+pytestmark = pytest.mark.server
+
+# What a caller can execute by its oid, although not by its name.
+EXECUTABLE = """SELECT p.proname, p.prosrc, p.proconfig FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
+                CROSS JOIN LATERAL aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) AS a
+                WHERE p.pronamespace = 'inorder_internal'::regnamespace AND l.lanname = 'plpgsql'
+                  AND a.grantee <> p.proowner AND a.privilege_type = 'EXECUTE'"""
+# What is parsed otherwise under another setting: standard_conforming_strings and backslash_quote,
+# transform_null_equals, array_nulls, DateStyle and IntervalStyle.
+DEPENDS = (r"\\", r"(?:=|<>)\s*NULL\b", r"\bNULL\s*(?:=|<>)", r"'\{[^':]*NULL", r"'[^']*'::(?:interval|date|time)")
+
+
+def test_what_callers_can_execute_is_parsed_the_same_under_every_setting(cluster: Cluster) -> None:
+    """A caller who executes it under settings of hers leaves plans that the owner's side would use."""
+    with connect(cluster.dsn) as connection:
+        found = connection.execute(EXECUTABLE.encode()).fetchall()
+    # A function that callers need not execute is not to be among them.
+    assert {name for name, _, _ in found} == {
+        "tree", "few_of", "say_not_following", "say_beyond", "from_jsonb", "time_steps",
+    }  # fmt: skip
+    for name, body, settings in found:
+        if name == "time_steps":
+            continue  # of uuid_time_partitions(), which runs as the caller
+        assert settings == ["search_path=pg_catalog, pg_temp"], name
+        assert [pattern for pattern in DEPENDS if re.search(pattern, str(body), re.I)] == [], name
+
+
+def test_bodies_of_public_functions_are_the_owners(cluster: Cluster) -> None:
+    """As is what takes the caller as an argument: who could call it would be whom she says she is."""
+    with connect(cluster.dsn) as connection:
+        rows = connection.execute(
+            b"SELECT p.oid::regprocedure::text, has_function_privilege('pg_monitor', p.oid, 'EXECUTE') "
+            b"FROM pg_proc AS p "
+            b"WHERE p.pronamespace = 'inorder_internal'::regnamespace AND 'caller' = ANY (p.proargnames)"
+        ).fetchall()
+    assert len(rows) > 40
+    assert [name for name, executable in rows if executable] == []
