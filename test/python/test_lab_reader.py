@@ -208,6 +208,7 @@ def test_the_table_fits_a_terminal() -> None:
     metrics = {
         "committed": 1234567, "delivered": 1234567, "lost": 12345, "twice": 0, "longest_wait_ms": 9999.0,
         "median_wait_ms": 1234.0, "longest_poll_ms": 12.34, "polls": 1000, "seconds": 12.1,
+        "held": 0,
     }  # fmt: skip
     result.runs = [Run(READ, name, 0, 1, dict(metrics)) for name in reversed(READERS)]
     assert [row[0] for row in ReaderExperiment.sections(result)[0].rows] == list(READERS)

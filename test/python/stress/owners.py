@@ -54,13 +54,13 @@ GAVE_UP = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
 # row of pg_class, as CREATE TRIGGER and SET (fillfactor) do.
 SAME_CATALOG_ROW = "tuple concurrently updated"
 INVALID = """
-SELECT i.indexrelid::regclass::text FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indrelid
+SELECT n.relname FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indrelid JOIN pg_class AS n ON n.oid = i.indexrelid
 WHERE NOT i.indisvalid AND c.relname ~ '^r_' AND c.relkind = 'r'
 """
-# The index of each leaf that begins with the number.
 PENDING = "SELECT FROM pg_inherits WHERE inhparent = 'r_parts'::regclass AND inhdetachpending"
+# The index of each leaf that begins with the number.
 INDEX = """
-SELECT i.indexrelid::regclass::text FROM pg_index AS i
+SELECT n.relname FROM pg_index AS i JOIN pg_class AS n ON n.oid = i.indexrelid
 JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
 WHERE i.indrelid = %s::regclass AND i.indisvalid AND a.attname IN ('id', 'xact') ORDER BY a.attname DESC LIMIT 1
 """
