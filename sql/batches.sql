@@ -57,14 +57,16 @@ END $$;
 
 -- Discard the batches of workers, before these transactions count as read and others do not. Error if rows of one that
 -- is set aside would.
-CREATE FUNCTION inorder_internal.discard_batches(f inorder_internal.feed, read int8multirange)
+CREATE FUNCTION inorder_internal.discard_batches(
+    f inorder_internal.feed, written_here boolean, read int8multirange
+)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     lost bigint;
 BEGIN
-    IF f.written_here THEN
+    IF written_here THEN
         SELECT min(b.number) INTO lost FROM inorder_internal.worker_batch AS b
         WHERE b.feed = f.id AND b.set_aside IS NOT NULL AND b.written_here AND (b.batch).transactions && read;
         IF lost IS NOT NULL THEN
@@ -80,30 +82,32 @@ BEGIN
 END $$;
 
 -- Take the batches of workers from them, and give them new numbers and the current partitions.
-CREATE FUNCTION inorder_internal.renew_batches(f inorder_internal.feed, t inorder_internal.feed_table)
+CREATE FUNCTION inorder_internal.renew_batches(state inorder_internal.feed_state, t inorder_internal.feed_table)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     b inorder_internal.worker_batch;
 BEGIN
-    DELETE FROM inorder_internal.worker_batch AS w WHERE w.feed = f.id AND w.written_here IS NOT TRUE;
+    DELETE FROM inorder_internal.worker_batch AS w WHERE w.feed = state.feed AND w.written_here IS NOT TRUE;
     -- Under new numbers, since they may have more rows: those of partitions that were attached.
-    FOR b IN SELECT * FROM inorder_internal.worker_batch AS w WHERE w.feed = f.id ORDER BY w.number FOR UPDATE LOOP
+    FOR b IN SELECT * FROM inorder_internal.worker_batch AS w WHERE w.feed = state.feed ORDER BY w.number
+             FOR UPDATE LOOP
         IF coalesce((b.batch).resumed, (b.batch).cut) IS NOT NULL THEN
             PERFORM inorder_internal.check_order(t, (b.batch).members,
                                                  coalesce((b.batch).resumed, (b.batch).cut));
         END IF;
         IF NOT b.is_open THEN
-            f.batch := inorder_internal.next_number(f.batch, f.batch_origin);
-            f.batch_origin := inorder_internal.server_origin();
+            state.batch := inorder_internal.next_number(state.batch, state.batch_origin);
+            state.batch_origin := inorder_internal.server_origin();
         END IF;
         UPDATE inorder_internal.worker_batch AS w
-        SET number = CASE WHEN b.is_open THEN b.number ELSE f.batch END, batch.members = inorder_internal.members(t),
-            worker = NULL, token = NULL, holder = NULL, holder_pid = NULL, lease_end = clock_timestamp()
-        WHERE w.feed = f.id AND w.number = b.number;
+        SET number = CASE WHEN b.is_open THEN b.number ELSE state.batch END,
+            batch.members = inorder_internal.members(t), worker = NULL, token = NULL, holder = NULL, holder_pid = NULL, lease_end = clock_timestamp()
+        WHERE w.feed = state.feed AND w.number = b.number;
     END LOOP;
-    UPDATE inorder_internal.feed AS known SET batch = f.batch, batch_origin = f.batch_origin WHERE known.id = f.id;
+    UPDATE inorder_internal.feed_state AS s SET batch = state.batch, batch_origin = state.batch_origin
+    WHERE s.feed = state.feed;
 END $$;
 
 ---------------------------------------------------------------------------

@@ -78,16 +78,16 @@ BEGIN
 END $$;
 
 -- Whether a poll that finds nothing is recorded: the first one after rows, and one a minute.
-CREATE FUNCTION inorder_internal.is_poll_due(f inorder_internal.feed)
+CREATE FUNCTION inorder_internal.is_poll_due(f inorder_internal.feed, s inorder_internal.feed_state)
 RETURNS boolean
 LANGUAGE sql STABLE
-RETURN ((f).caught_up_at IS DISTINCT FROM (f).polled AND ((f).shared_by).shares IS NULL)
-    OR (f).position.partial IS NOT NULL OR cardinality((f).position.last_key) = 6
-    OR coalesce((f).polled, (f).created) < clock_timestamp() - '1 minute'::interval;
+RETURN ((s).caught_up_at IS DISTINCT FROM (s).polled AND ((f).shared_by).shares IS NULL)
+    OR (s).position.partial IS NOT NULL OR cardinality((s).position.last_key) = 6
+    OR coalesce((s).polled, (f).created) < clock_timestamp() - '1 minute'::interval;
 
--- The state of a feed. If reads is true (or null, and no batch is unfinished), also the description of its table, which
+-- A feed as it is now. If reads is true (or null, and no batch is unfinished), also the description of its table, which
 -- the caller must then be allowed to read. A restored feed is an error unless seeks is true.
-CREATE FUNCTION inorder_internal.feed_state(
+CREATE FUNCTION inorder_internal.checked_feed(
     feed bigint, caller oid, reads boolean, seeks boolean, OUT name text, OUT relation oid,
     OUT t inorder_internal.feed_table, OUT at_position @extschema@.feed_position, OUT batch bigint,
     OUT finished bigint, OUT pending @extschema@.feed_batch, OUT whole_transactions boolean,
@@ -97,9 +97,10 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     f inorder_internal.feed;
+    s inorder_internal.feed_state := inorder_internal.state_of(feed);
 BEGIN
     SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
-    IF NOT FOUND THEN
+    IF f.id IS NULL OR s.feed IS NULL THEN
         RAISE 'the feed was dropped' USING ERRCODE = 'undefined_object';
     ELSIF NOT inorder_internal.may_move(caller, f) THEN
         -- The privilege was revoked while the caller waited for the lock.
@@ -107,22 +108,22 @@ BEGIN
     ELSIF NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation) THEN
         RAISE 'the table of feed % was dropped', quote_literal(f.name) USING ERRCODE = 'undefined_table',
               HINT = format('The views feeds and feed_batches show what was unfinished, until feed_drop(%L).', f.name);
-    ELSIF f.written_here IS NOT TRUE AND NOT seeks THEN
+    ELSIF s.written_here IS NOT TRUE AND NOT seeks THEN
         PERFORM inorder_internal.say_restored(f);
     END IF;
     -- An unfinished batch can be finished regardless of the state of the table.
-    IF coalesce(reads, (f.pending).transactions IS NULL) THEN
+    IF coalesce(reads, (s.pending).transactions IS NULL) THEN
         PERFORM inorder_internal.check_reader(caller, f.relation);
         t := inorder_internal.table_of(f.relation);
     END IF;
     name := f.name;
     relation := f.relation;
-    at_position := f.position;
-    batch := f.batch;
-    finished := f.finished;
+    at_position := s.position;
+    batch := s.batch;
+    finished := s.finished;
     whole_transactions := f.whole_transactions;
-    is_poll_due := inorder_internal.is_poll_due(f);
-    pending := CASE WHEN (f.pending).transactions IS NOT NULL THEN f.pending END;
+    is_poll_due := inorder_internal.is_poll_due(f, s);
+    pending := CASE WHEN (s.pending).transactions IS NOT NULL THEN s.pending END;
     shared := inorder_internal.is_shared(feed);
     shared_by := CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END;
 END $$;
@@ -166,29 +167,47 @@ BEGIN
     USING ERRCODE = 'duplicate_object';
 END $$;
 
--- Trigger on feeds: keeps the number of the last batch of a feed whose name becomes free.
-CREATE FUNCTION inorder_internal.keep_number()
+-- Keep the number of the last batch of a feed whose name becomes free.
+CREATE FUNCTION inorder_internal.keep_number(f inorder_internal.feed, s inorder_internal.feed_state)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    INSERT INTO inorder_internal.gone_feed AS g (name, owner, owner_name, batch, batch_origin)
+    SELECT f.name, f.owner,
+           CASE WHEN f.system = inorder_internal.server_system()
+                THEN coalesce(inorder_internal.role_name(f.owner), f.owner_name) ELSE f.owner_name END,
+           s.batch, s.batch_origin
+    WHERE s.batch > 0
+    ON CONFLICT (name, owner, owner_name) DO UPDATE
+    SET batch = EXCLUDED.batch, batch_origin = EXCLUDED.batch_origin WHERE g.batch <= EXCLUDED.batch;
+END $$;
+
+-- Triggers: whoever renames a feed, or deletes its state.
+CREATE FUNCTION inorder_internal.keep_number_of_name()
 RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    INSERT INTO inorder_internal.gone_feed AS g (name, owner, owner_name, batch, batch_origin)
-    VALUES (OLD.name, OLD.owner,
-            CASE WHEN OLD.system = inorder_internal.server_system()
-                 THEN coalesce(inorder_internal.role_name(OLD.owner), OLD.owner_name) ELSE OLD.owner_name END,
-            OLD.batch, OLD.batch_origin)
-    ON CONFLICT (name, owner, owner_name) DO UPDATE
-    SET batch = EXCLUDED.batch, batch_origin = EXCLUDED.batch_origin WHERE g.batch <= EXCLUDED.batch;
+    PERFORM inorder_internal.keep_number(OLD, inorder_internal.state_of(OLD.id));
+    RETURN NULL;
+END $$;
+CREATE TRIGGER keep_number_of_name AFTER UPDATE OF name ON inorder_internal.feed
+FOR EACH ROW WHEN (OLD.name <> NEW.name) EXECUTE FUNCTION inorder_internal.keep_number_of_name();
+ALTER TABLE inorder_internal.feed ENABLE ALWAYS TRIGGER keep_number_of_name;
+
+CREATE FUNCTION inorder_internal.keep_number_of_state()
+RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.keep_number(f, OLD) FROM inorder_internal.feed AS f WHERE f.id = OLD.feed;
     RETURN OLD;
 END $$;
 -- BEFORE, since row security asks whose feed it is.
-CREATE TRIGGER keep_number BEFORE DELETE ON inorder_internal.feed
-FOR EACH ROW WHEN (OLD.batch > 0) EXECUTE FUNCTION inorder_internal.keep_number();
--- AFTER: with a BEFORE trigger an UPDATE would compute written_here anew.
-CREATE TRIGGER keep_number_of_name AFTER UPDATE OF name ON inorder_internal.feed
-FOR EACH ROW WHEN (OLD.batch > 0 AND OLD.name <> NEW.name) EXECUTE FUNCTION inorder_internal.keep_number();
-ALTER TABLE inorder_internal.feed ENABLE ALWAYS TRIGGER keep_number;
-ALTER TABLE inorder_internal.feed ENABLE ALWAYS TRIGGER keep_number_of_name;
+CREATE TRIGGER keep_number_of_state BEFORE DELETE ON inorder_internal.feed_state
+FOR EACH ROW WHEN (OLD.batch > 0) EXECUTE FUNCTION inorder_internal.keep_number_of_state();
+ALTER TABLE inorder_internal.feed_state ENABLE ALWAYS TRIGGER keep_number_of_state;
 
 -- Let the batches of a feed have higher numbers than those of feeds that its owner had under its name: a consumer of
 -- one of these could finish them otherwise.
@@ -198,6 +217,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     f inorder_internal.feed;
+    state inorder_internal.feed_state := inorder_internal.state_of(feed);
     gone inorder_internal.gone_feed;
 BEGIN
     SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
@@ -211,17 +231,17 @@ BEGIN
     WHERE g.name = f.name AND g.owner = f.owner AND g.owner_name = f.owner_name;
     IF gone.batch IS NULL THEN
         RETURN;
-    ELSIF inorder_internal.has_unfinished(f) THEN
+    ELSIF inorder_internal.has_unfinished(feed) THEN
         RAISE 'another feed had the name % before, and this one has unfinished batches', quote_literal(f.name)
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = 'Consumers of that feed could finish them, since numbers would come again.',
               HINT = 'Finish these batches first: the views feeds and feed_batches show them. Or choose another name.';
     END IF;
-    UPDATE inorder_internal.feed AS known
-    SET batch = greatest(f.batch, gone.batch),
-        batch_origin = CASE WHEN gone.written_here AND gone.batch_origin = f.batch_origin THEN f.batch_origin END,
-        finished = CASE WHEN f.finished > gone.batch THEN f.finished ELSE 0 END
-    WHERE known.id = feed;
+    UPDATE inorder_internal.feed_state AS s
+    SET batch = greatest(s.batch, gone.batch),
+        batch_origin = CASE WHEN gone.written_here AND gone.batch_origin = s.batch_origin THEN s.batch_origin END,
+        finished = CASE WHEN s.finished > gone.batch THEN s.finished ELSE 0 END
+    WHERE s.feed = continue_numbers.feed;
 END $$;
 
 CREATE FUNCTION inorder_internal.create_feed(
@@ -241,15 +261,15 @@ BEGIN
         RAISE WARNING 'discarding unfinished batches of feed %, whose table was dropped', quote_literal(feed_name);
         PERFORM inorder_internal.drop_feed(feed, caller);
     END LOOP;
-    INSERT INTO inorder_internal.feed (id, name, owner, owner_name, system, relation, position, batch_origin,
-                                       whole_transactions, shared_by)
+    INSERT INTO inorder_internal.feed (id, name, owner, owner_name, system, relation, whole_transactions, shared_by)
     VALUES (inorder_internal.new_id(), feed_name, caller, inorder_internal.role_name(caller),
-            inorder_internal.server_system(), create_feed.relation, from_position, from_position.origin,
-            create_feed.whole_transactions,
+            inorder_internal.server_system(), create_feed.relation, create_feed.whole_transactions,
             CASE WHEN partition_by IS NOT NULL
                  THEN inorder_internal.new_share_key(create_feed.relation, partition_by::text,
                                                      coalesce(shares, 16)) END)
     RETURNING id INTO feed;
+    INSERT INTO inorder_internal.feed_state (feed, relation, position, batch_origin)
+    VALUES (feed, create_feed.relation, from_position, from_position.origin);
     PERFORM inorder_internal.continue_numbers(feed);
 EXCEPTION WHEN unique_violation THEN
     PERFORM inorder_internal.say_exists(feed_name, caller);
@@ -282,8 +302,7 @@ BEGIN
     PERFORM inorder_internal.warn_aside(inorder_internal.given_feed(feed, caller));
     DELETE FROM inorder_internal.worker_batch AS b WHERE b.feed = drop_feed.feed;
     DELETE FROM inorder_internal.share_worker AS w WHERE w.feed = drop_feed.feed;
-    DELETE FROM inorder_internal.feed AS known WHERE known.id = feed;
-    PERFORM inorder_internal.sweep();
+    PERFORM inorder_internal.forget_feed(feed), inorder_internal.sweep();
 END $$;
 
 CREATE FUNCTION inorder_internal.rename_feed(feed bigint, caller oid, new_name text)
@@ -344,14 +363,18 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 BEGIN
-    UPDATE inorder_internal.feed AS f
-    SET position = inorder_internal.advance(f.position, past_batch), moved = clock_timestamp(),
-        polled = coalesce(asked, f.polled), caught_up_at = CASE WHEN is_all THEN asked ELSE f.caught_up_at END,
-        finished = CASE WHEN (f.pending).transactions IS NULL THEN f.finished ELSE f.batch END, pending = NULL,
-        -- The current name of the role, for a dump.
-        owner_name = CASE WHEN f.system = inorder_internal.server_system()
-                          THEN coalesce(inorder_internal.role_name(f.owner), f.owner_name) ELSE f.owner_name END
-    WHERE f.id = feed;
+    WITH moved_feed AS (
+        UPDATE inorder_internal.feed_state AS s
+        SET position = inorder_internal.advance(s.position, past_batch), moved = clock_timestamp(),
+            polled = coalesce(asked, s.polled), caught_up_at = CASE WHEN is_all THEN asked ELSE s.caught_up_at END,
+            finished = CASE WHEN (s.pending).transactions IS NULL THEN s.finished ELSE s.batch END, pending = NULL,
+            seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+        WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq
+    )
+    -- The current name of the role, for a dump.
+    UPDATE inorder_internal.feed AS f SET owner_name = inorder_internal.role_name(f.owner)
+    WHERE f.id = feed AND f.owner_name <> inorder_internal.role_name(f.owner)
+      AND f.system = inorder_internal.server_system();
 END $$;
 
 -- Record a poll that found no rows; the batch, if not null, has none.
@@ -362,15 +385,16 @@ AS $$
 #variable_conflict use_variable
 BEGIN
     -- The rest of a transaction that has no more rows is passed, so that the next poll does not look for them again.
-    UPDATE inorder_internal.feed AS f
-    SET position = CASE WHEN past_batch IS NULL THEN f.position
-                        ELSE inorder_internal.advance(f.position, past_batch) END,
+    UPDATE inorder_internal.feed_state AS s
+    SET position = CASE WHEN past_batch IS NULL THEN s.position
+                        ELSE inorder_internal.advance(s.position, past_batch) END,
         polled = asked,
         -- In a feed that is divided rows may wait for a worker.
         caught_up_at = CASE WHEN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                                         WHERE b.feed = f.id AND b.is_open AND b.written_here)
-                            THEN f.caught_up_at ELSE asked END
-    WHERE f.id = feed;
+                                         WHERE b.feed = s.feed AND b.is_open AND b.written_here)
+                            THEN s.caught_up_at ELSE asked END,
+        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq;
 END $$;
 
 -- Store an unfinished batch under the next number, with the session that has it.
@@ -384,12 +408,13 @@ AS $$
 DECLARE
     number bigint;
 BEGIN
-    UPDATE inorder_internal.feed AS f
-    SET batch = inorder_internal.next_number(f.batch, f.batch_origin), batch_origin = (next_batch).origin,
+    UPDATE inorder_internal.feed_state AS s
+    SET batch = inorder_internal.next_number(s.batch, s.batch_origin), batch_origin = (next_batch).origin,
         pending = next_batch, holder = keep_pending.holder, holder_pid = keep_pending.holder_pid,
-        polled = asked, caught_up_at = CASE WHEN is_all THEN asked ELSE f.caught_up_at END
-    WHERE f.id = feed
-    RETURNING f.batch INTO number;
+        polled = asked, caught_up_at = CASE WHEN is_all THEN asked ELSE s.caught_up_at END,
+        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq
+    RETURNING s.batch INTO number;
     RETURN number;
 END $$;
 
@@ -399,8 +424,10 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 BEGIN
-    UPDATE inorder_internal.feed AS f SET holder = hand_over.holder, holder_pid = hand_over.holder_pid
-    WHERE f.id = feed;
+    UPDATE inorder_internal.feed_state AS s
+    SET holder = hand_over.holder, holder_pid = hand_over.holder_pid,
+        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq;
 END $$;
 
 CREATE FUNCTION inorder_internal.say_held(feed_name text, batch bigint, holder_pid int)
@@ -456,7 +483,7 @@ AS $$
 DECLARE
     unended int8multirange := transactions - inorder_internal.ended_transactions(t.base);
     ranges bigint := (SELECT count(*) FROM unnest(transactions));
-    known inorder_internal.feed;
+    f inorder_internal.feed;
 BEGIN
     IF ranges > 100000 THEN
         RAISE 'a position must have at most 100000 ranges of transactions, not %', ranges
@@ -466,16 +493,19 @@ BEGIN
         USING ERRCODE = 'invalid_parameter_value',
               DETAIL = 'A feed that had read them would miss their rows.';
     END IF;
-    SELECT * INTO known FROM inorder_internal.feed AS f WHERE f.id = feed;
-    PERFORM inorder_internal.discard_batches(known, transactions);
-    UPDATE inorder_internal.feed AS f
+    SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
+    PERFORM inorder_internal.discard_batches(f, (inorder_internal.state_of(feed)).written_here, transactions);
+    UPDATE inorder_internal.feed_state AS s
     SET position.transactions = seek_to.transactions, position.partial = NULL,
-        position.last_key = inorder_internal.renewed_order(t.relation, (f.position).partial, (f.position).last_key),
+        position.last_key = inorder_internal.renewed_order(t.relation, (s.position).partial, (s.position).last_key),
         position.members = inorder_internal.members(t),
         position.origin = inorder_internal.server_origin(),
-        batch_origin = CASE WHEN f.written_here THEN f.batch_origin END, pending = NULL, moved = clock_timestamp(),
-        caught_up_at = NULL, shared_by = inorder_internal.renewed_share_key(t.relation, f.shared_by)
-    WHERE f.id = feed;
+        batch_origin = CASE WHEN s.written_here THEN s.batch_origin END, pending = NULL, moved = clock_timestamp(),
+        caught_up_at = NULL
+    WHERE s.feed = seek_to.feed;
+    UPDATE inorder_internal.feed AS known
+    SET shared_by = inorder_internal.renewed_share_key(t.relation, f.shared_by)
+    WHERE known.id = feed AND (f.shared_by).shares IS NOT NULL;
 END $$;
 
 CREATE FUNCTION inorder_internal.seek_start(feed bigint, t inorder_internal.feed_table, start text)
@@ -484,6 +514,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     f inorder_internal.feed;
+    state inorder_internal.feed_state := inorder_internal.state_of(feed);
     renewed text[];
 BEGIN
     CASE start
@@ -491,21 +522,23 @@ BEGIN
         WHEN 'now' THEN PERFORM inorder_internal.seek_to(feed, t, inorder_internal.ended_transactions(t.base));
         WHEN 'here' THEN
             SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
-            renewed := (f.position).last_key;
-            IF f.written_here IS NOT TRUE THEN
+            renewed := (state.position).last_key;
+            IF state.written_here IS NOT TRUE THEN
                 PERFORM inorder_internal.say_restored(f);
-            ELSIF (f.position).partial IS NOT NULL THEN
-                PERFORM inorder_internal.check_order(t, (f.position).members, (f.position).partial);
+            ELSIF (state.position).partial IS NOT NULL THEN
+                PERFORM inorder_internal.check_order(t, (state.position).members, (state.position).partial);
             ELSIF NOT inorder_internal.in_set(inorder_internal.order_of(NULL, renewed)) THEN
                 renewed := inorder_internal.renewed_order(t.relation, NULL, renewed);
             END IF;
+            UPDATE inorder_internal.feed_state AS s
+            SET position.members = inorder_internal.members(t), position.last_key = renewed, pending = NULL
+            WHERE s.feed = seek_start.feed;
             UPDATE inorder_internal.feed AS known
-            SET position.members = inorder_internal.members(t), position.last_key = renewed, pending = NULL,
-                shared_by = CASE WHEN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                                              WHERE b.feed = known.id AND b.written_here) THEN known.shared_by
-                                 ELSE inorder_internal.renewed_share_key(t.relation, known.shared_by) END
-            WHERE known.id = feed;
-            PERFORM inorder_internal.renew_batches(f, t);
+            SET shared_by = inorder_internal.renewed_share_key(t.relation, f.shared_by)
+            WHERE known.id = feed AND (f.shared_by).shares IS NOT NULL
+              AND NOT EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                              WHERE b.feed = known.id AND b.written_here);
+            PERFORM inorder_internal.renew_batches(state, t);
         ELSE
             RAISE 'start must be ''beginning'', ''now'' or ''here'', not %', quote_literal(start)
             USING ERRCODE = 'invalid_parameter_value';
@@ -598,13 +631,13 @@ DECLARE
     s record;
 BEGIN
     IF token IS NOT NULL THEN
-        SELECT f.name INTO s FROM inorder_internal.feed_state(feed, caller, false, false) AS f;
+        SELECT f.name INTO s FROM inorder_internal.checked_feed(feed, caller, false, false) AS f;
         PERFORM inorder_internal.finish_batch(s.name, feed, batch, token);
         RETURN true;
     END IF;
     PERFORM inorder_internal.lock_feed(feed);
     SELECT f.name, f.batch, f.finished, f.pending INTO s
-    FROM inorder_internal.feed_state(feed, caller, false, false) AS f;
+    FROM inorder_internal.checked_feed(feed, caller, false, false) AS f;
     -- Its answer was lost, perhaps. No batch has the number 0, which a feed has finished that has finished none.
     IF batch <> 0 AND batch = s.finished THEN
         RETURN false;

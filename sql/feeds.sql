@@ -20,22 +20,23 @@ BEGIN ATOMIC
            -- Not by order_of(): that fails on a forged row, and nobody would see any feed.
            CASE WHEN (p.position).partial IS NULL THEN ((p.position).last_key)[1]::name END, f.whole_transactions,
            CASE WHEN s.is_small THEN (p.position).transactions - u.transactions - u.aside_transactions END,
-           (p.position).partial, CASE WHEN p.is_pending THEN f.batch ELSE u.first_number END,
+           (p.position).partial, CASE WHEN p.is_pending THEN d.batch ELSE u.first_number END,
            CASE WHEN NOT p.is_pending THEN u.first_pid
-                WHEN inorder_internal.session_lives(f.holder) THEN f.holder_pid END,
-           f.created, f.moved, f.polled,
+                WHEN inorder_internal.session_lives(d.holder) THEN d.holder_pid END,
+           f.created, d.moved, d.polled,
            CASE WHEN p.is_pending OR u.amount > 0::bigint THEN false
-                WHEN f.written_here AND (t.written_here OR t.is_generated) THEN b.caught_up END, f.caught_up_at,
+                WHEN d.written_here AND (t.written_here OR t.is_generated) THEN b.caught_up END, d.caught_up_at,
            b.transactions, b.rows, u.amount, u.aside, (f.shared_by).column_name::name, (f.shared_by).shares,
            CASE WHEN (f.shared_by).shares IS NOT NULL THEN u.blocked END
     FROM inorder_internal.feed AS f
+    JOIN inorder_internal.feed_state AS d ON d.feed = f.id
     LEFT JOIN pg_class AS c ON c.oid = f.relation
     LEFT JOIN inorder_internal.feed_table AS t ON t.relation = c.oid
     CROSS JOIN LATERAL inorder_internal.unfinished(f.id) AS u
     -- Readers of a table may create feeds on it with sets of any size: all who see them would wait until they are
     -- read and decompressed, once for each mention.
-    CROSS JOIN LATERAL (SELECT CASE WHEN pg_column_size(f.position) <= 262144 THEN f.position END AS position,
-                               f.pending IS DISTINCT FROM NULL AS is_pending) AS p
+    CROSS JOIN LATERAL (SELECT CASE WHEN pg_column_size(d.position) <= 262144 THEN d.position END AS position,
+                               d.pending IS DISTINCT FROM NULL AS is_pending) AS p
     CROSS JOIN LATERAL (SELECT u.is_small AND pg_column_size((p.position).transactions) <= 65536 AS is_small) AS s
     -- Batches that are set aside are no backlog.
     LEFT JOIN LATERAL inorder_internal.backlog(

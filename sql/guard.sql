@@ -188,12 +188,12 @@ CREATE FUNCTION inorder_internal.renew_members(
 RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-    UPDATE inorder_internal.feed AS f
-    SET position.members = inorder_internal.renewed((f.position).members, before, after)
-    WHERE f.relation = table_relation AND f.written_here;
-    UPDATE inorder_internal.feed AS f
-    SET pending.members = inorder_internal.renewed((f.pending).members, before, after)
-    WHERE f.relation = table_relation AND (f.pending).transactions IS NOT NULL;
+    UPDATE inorder_internal.feed_state AS s
+    SET position.members = inorder_internal.renewed((s.position).members, before, after)
+    WHERE s.relation = table_relation AND s.written_here;
+    UPDATE inorder_internal.feed_state AS s
+    SET pending.members = inorder_internal.renewed((s.pending).members, before, after)
+    WHERE s.relation = table_relation AND (s.pending).transactions IS NOT NULL;
     UPDATE inorder_internal.worker_batch AS b
     SET batch.members = inorder_internal.renewed((b.batch).members, before, after)
     WHERE b.relation = table_relation AND b.written_here;

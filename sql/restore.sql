@@ -37,18 +37,16 @@ BEGIN ATOMIC
                               -- another server. Where the table has been live all the time, no feed has passed them.
                               - CASE WHEN NOT EXISTS (SELECT FROM inorder_internal.feed_table AS k
                                                       WHERE k.relation = (t).relation AND k.written_here)
-                                       OR EXISTS (SELECT FROM inorder_internal.feed AS f
-                                                  WHERE f.relation = (t).relation AND f.written_here IS NOT TRUE)
+                                       OR EXISTS (SELECT FROM inorder_internal.feed_state AS s
+                                                  WHERE s.relation = (t).relation AND s.written_here IS NOT TRUE)
                                        OR NOT inorder_internal.has_guard(t)
                                      THEN (SELECT upper(r) FROM unnest(inorder_internal.ended_transactions(0::bigint))
                                                                      AS r ORDER BY r LIMIT 1)
                                      ELSE inorder_internal.next_transaction(0::bigint) END)
     FROM (SELECT highest UNION ALL SELECT beyond
-          UNION ALL SELECT (f.position).partial FROM inorder_internal.feed AS f WHERE f.relation = (t).relation
-          UNION ALL SELECT upper(inorder_internal.passed_by(f.position)) - 1 FROM inorder_internal.feed AS f
-                    WHERE f.relation = (t).relation
-          UNION ALL SELECT upper((f.pending).transactions) - 1 FROM inorder_internal.feed AS f
-                    WHERE f.relation = (t).relation
+          UNION ALL SELECT greatest((s.position).partial, upper(inorder_internal.passed_by(s.position)) - 1,
+                                    upper((s.pending).transactions) - 1)
+                    FROM inorder_internal.feed_state AS s WHERE s.relation = (t).relation
           UNION ALL SELECT upper(p.counted) - 1 FROM inorder_internal.count_part AS p
                     WHERE p.relation = (t).relation) AS n(number);
 END;
@@ -82,11 +80,11 @@ BEGIN
                              OR o.relation = f.relation AND o.owner_name = f.owner_name AND o.id < f.id));
     -- A feed that has moved here may have passed numbers that rows of a publisher had since. Without members it needs
     -- feed_seek(). The server of which this one is a clone had another identifier.
-    UPDATE inorder_internal.feed AS f
+    UPDATE inorder_internal.feed_state AS s
     SET position.members = NULL
     FROM inorder_internal.feed_table AS k
-    WHERE f.relation = table_relation AND k.relation = f.relation AND f.written_here AND k.written_here IS NOT TRUE
-      AND NOT k.is_generated AND split_part((f.position).origin, '/'::text, 1) = inorder_internal.server_system();
+    WHERE s.relation = table_relation AND k.relation = s.relation AND s.written_here AND k.written_here IS NOT TRUE
+      AND NOT k.is_generated AND split_part((s.position).origin, '/'::text, 1) = inorder_internal.server_system();
     DELETE FROM inorder_internal.count_part AS p
     WHERE p.relation = table_relation AND EXISTS (SELECT FROM inorder_internal.feed_table AS k
                                                   WHERE k.relation = p.relation AND k.written_here IS NOT TRUE);
@@ -118,24 +116,28 @@ BEGIN ATOMIC
         batch.resumed_after = inorder_internal.renumbered((t).relation, (b.batch).resumed, (b.batch).resumed_after),
         batch.cut_after = inorder_internal.renumbered((t).relation, (b.batch).cut, (b.batch).cut_after),
         worker = NULL, token = NULL, lease_end = clock_timestamp(), holder = NULL, holder_pid = NULL
-    FROM inorder_internal.feed AS f
-    WHERE f.id = b.feed AND f.relation = (t).relation AND b.relation = (t).relation
-      AND f.written_here IS DISTINCT FROM true
+    FROM inorder_internal.feed_state AS s
+    WHERE s.feed = b.feed AND s.relation = (t).relation AND b.relation = (t).relation
+      AND s.written_here IS DISTINCT FROM true
       AND NOT (t).is_generated;
     UPDATE inorder_internal.feed AS f
-    SET pending.members = inorder_internal.known_here(t, (f.pending).members),
-        pending.resumed_after = inorder_internal.renumbered((t).relation, (f.pending).resumed,
-                                                             (f.pending).resumed_after),
-        pending.cut_after = inorder_internal.renumbered((t).relation, (f.pending).cut, (f.pending).cut_after)
-    WHERE f.relation = (t).relation AND f.written_here IS DISTINCT FROM true
+    SET shared_by = inorder_internal.restored_share_key((t).relation, f.shared_by)
+    FROM inorder_internal.feed_state AS s
+    WHERE s.feed = f.id AND f.relation = (t).relation AND s.written_here IS DISTINCT FROM true
+      AND NOT (t).is_generated;
+    UPDATE inorder_internal.feed_state AS s
+    SET pending.members = inorder_internal.known_here(t, (s.pending).members),
+        pending.resumed_after = inorder_internal.renumbered((t).relation, (s.pending).resumed,
+                                                             (s.pending).resumed_after),
+        pending.cut_after = inorder_internal.renumbered((t).relation, (s.pending).cut, (s.pending).cut_after)
+    WHERE s.relation = (t).relation AND s.written_here IS DISTINCT FROM true
       AND NOT (t).is_generated
-      AND (f.pending).transactions IS NOT NULL;
-    UPDATE inorder_internal.feed AS f
+      AND (s.pending).transactions IS NOT NULL;
+    UPDATE inorder_internal.feed_state AS s
     SET position.origin = inorder_internal.server_origin(), batch_origin = NULL,
-        position.members = inorder_internal.known_here(t, (f.position).members),
-        position.last_key = inorder_internal.renumbered((t).relation, (f.position).partial, (f.position).last_key),
-        shared_by = inorder_internal.restored_share_key((t).relation, f.shared_by)
-    WHERE f.relation = (t).relation AND f.written_here IS DISTINCT FROM true
+        position.members = inorder_internal.known_here(t, (s.position).members),
+        position.last_key = inorder_internal.renumbered((t).relation, (s.position).partial, (s.position).last_key)
+    WHERE s.relation = (t).relation AND s.written_here IS DISTINCT FROM true
       AND NOT (t).is_generated;
 END;
 

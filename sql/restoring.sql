@@ -23,9 +23,12 @@ BEGIN
             AND (pg_has_role(NEW.owner, 'MEMBER')
                  OR NEW.system <> (SELECT s.system_identifier::text FROM pg_control_system() AS s));
     END IF;
-    IF TG_TABLE_NAME = 'worker_batch' THEN
+    IF TG_TABLE_NAME IN ('feed_state', 'worker_batch') THEN
         is_own := is_own AND EXISTS (SELECT FROM inorder_internal.feed AS f
                                      WHERE f.id = NEW.feed AND f.relation = NEW.relation);
+    END IF;
+    IF TG_TABLE_NAME = 'feed_state' THEN
+        is_own := is_own AND (inorder_internal.state_of(NEW.feed)).feed IS NULL;
     END IF;
     IF is_own THEN
         RETURN NEW;
@@ -38,8 +41,9 @@ DO $$
 DECLARE
     state regclass;
 BEGIN
-    FOREACH state IN ARRAY '{inorder_internal.feed_table, inorder_internal.feed, inorder_internal.worker_batch,
-                             inorder_internal.counted_table, inorder_internal.gone_feed}'::regclass[] LOOP
+    FOREACH state IN ARRAY '{inorder_internal.feed_table, inorder_internal.feed, inorder_internal.feed_state,
+                             inorder_internal.worker_batch, inorder_internal.counted_table,
+                             inorder_internal.gone_feed}'::regclass[] LOOP
         EXECUTE format('CREATE TRIGGER leave_out_others BEFORE INSERT ON %s FOR EACH ROW '
                        'WHEN (NOT pg_has_role(''pg_database_owner''::name, ''MEMBER''::text)) '
                        'EXECUTE FUNCTION inorder_internal.leave_out_others()', state);

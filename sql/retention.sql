@@ -14,12 +14,14 @@ RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    f inorder_internal.feed;
+    f record;
     number bigint := inorder_internal.first_gap(inorder_internal.ended_transactions(t.base));
 BEGIN
-    FOR f IN SELECT * FROM inorder_internal.feed AS known WHERE known.relation = t.relation LOOP
+    FOR f IN SELECT known AS feed, s.position, s.written_here, known.id
+             FROM inorder_internal.feed AS known LEFT JOIN inorder_internal.feed_state AS s ON s.feed = known.id
+             WHERE known.relation = t.relation LOOP
         IF f.written_here IS NOT TRUE THEN
-            PERFORM inorder_internal.say_restored(f);
+            PERFORM inorder_internal.say_restored(f.feed);
         END IF;
         -- The position includes unfinished batches of workers, and no other.
         number := least(number, inorder_internal.first_gap((f.position).transactions), (

@@ -12,8 +12,8 @@ DECLARE
 BEGIN
     FOREACH granted IN ARRAY ARRAY[
         'USAGE ON SCHEMA inorder_internal',
-        'SELECT, INSERT ON inorder_internal.feed_table, inorder_internal.feed, inorder_internal.worker_batch, '
-        'inorder_internal.counted_table, inorder_internal.gone_feed',
+        'SELECT, INSERT ON inorder_internal.feed_table, inorder_internal.feed, inorder_internal.feed_state, '
+        'inorder_internal.worker_batch, inorder_internal.counted_table, inorder_internal.gone_feed',
         'EXECUTE ON FUNCTION inorder_internal.is_written_here(anyelement)'] LOOP
         EXECUTE format('GRANT %s TO %s, pg_database_owner', granted, owner);
     END LOOP;
@@ -60,7 +60,7 @@ BEGIN
                     JOIN pg_type AS t ON t.typnamespace = p.pronamespace
                     JOIN pg_attribute AS a ON a.atttypid = t.oid AND a.attname = 'position'
                     LEFT JOIN pg_extension AS e ON e.extname = 'inorder' AND e.extnamespace = p.pronamespace
-                    WHERE a.attrelid = 'inorder_internal.feed'::regclass AND p.proacl IS NOT NULL
+                    WHERE a.attrelid = 'inorder_internal.feed_state'::regclass AND p.proacl IS NOT NULL
                       AND (e.oid IS NULL
                            OR EXISTS (SELECT FROM pg_depend AS d
                                       WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'

@@ -267,11 +267,8 @@ RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    new_number bigint;
+    new_number bigint := inorder_internal.number_batch(feed, inorder_internal.server_origin());
 BEGIN
-    UPDATE inorder_internal.feed AS f
-    SET batch = inorder_internal.next_number(f.batch, f.batch_origin), batch_origin = inorder_internal.server_origin()
-    WHERE f.id = feed RETURNING f.batch INTO new_number;
     UPDATE inorder_internal.worker_batch AS b SET number = new_number
     WHERE b.feed = number_open.feed AND b.number = number_open.number;
     RETURN new_number;
@@ -331,7 +328,10 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 BEGIN
-    UPDATE inorder_internal.feed AS f SET caught_up_at = asked
-    WHERE f.id = feed AND NOT EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+    UPDATE inorder_internal.feed_state AS s
+    SET caught_up_at = asked,
+        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq
+      AND NOT EXISTS (SELECT FROM inorder_internal.worker_batch AS b
                                       WHERE b.feed = note_caught_up.feed AND b.is_open AND b.written_here);
 END $$;

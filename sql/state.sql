@@ -71,6 +71,34 @@ CREATE TABLE inorder_internal.feed (
     system text NOT NULL,
     movers inorder_internal.role_ref[] NOT NULL DEFAULT '{}',
     relation inorder_internal.table_ref NOT NULL,
+    whole_transactions boolean NOT NULL DEFAULT false,
+    shared_by inorder_internal.share_key
+        CHECK (shared_by IS NULL OR ((shared_by).shares >= 1 AND (shared_by).shares <= 1024 AND (shared_by).attnum >= 0
+                                     AND (shared_by).kind IN ('int8', 'text', 'uuid')
+                                     AND (shared_by).column_name <> '' AND (shared_by).fingerprint <> '') IS TRUE),
+    -- Finite, since the view feeds shows for how long: before 17 the difference of an infinite one is an error.
+    created timestamptz NOT NULL DEFAULT now() CHECK (isfinite(created)),
+    UNIQUE (name, owner, system)
+);
+CREATE INDEX ON inorder_internal.feed (relation);
+COMMENT ON TABLE inorder_internal.feed IS 'Feeds made by feed_create(); the view feeds shows them.';
+COMMENT ON COLUMN inorder_internal.feed.id IS 'object id of the feed''s lock';
+COMMENT ON COLUMN inorder_internal.feed.owner IS 'role that created it: see role_ref';
+COMMENT ON COLUMN inorder_internal.feed.owner_name IS 'its name when the feed last moved';
+COMMENT ON COLUMN inorder_internal.feed.system IS 'system identifier of the server whose roles these are';
+COMMENT ON COLUMN inorder_internal.feed.movers IS 'roles that may move it, by feed_grant()';
+COMMENT ON COLUMN inorder_internal.feed.whole_transactions IS 'whether batches end with a transaction only';
+COMMENT ON COLUMN inorder_internal.feed.shared_by IS 'column by which workers share it; null if none: see shares.sql';
+
+-- A transaction that is open for long keeps every version of a row that was updated since it began. So what moves with
+-- each batch has a row of its own, whose newest version is found by its key, the highest seq first, and not by a walk
+-- over all others; seq goes up once a page is full of versions, whose index entry is then left behind. No other unique
+-- index: each new entry would be compared with all versions.
+CREATE TABLE inorder_internal.feed_state (
+    feed bigint NOT NULL,
+    seq bigint NOT NULL DEFAULT 0 CHECK (seq >= 0),
+    page bigint,
+    relation inorder_internal.table_ref NOT NULL,
     position @extschema@.feed_position NOT NULL
         CHECK (((position).transactions <@ '{[0,281474976710656)}') IS TRUE)
         CHECK ((position).partial IS NULL OR (position).partial >= 0 AND (position).partial <= 281474976710655
@@ -95,43 +123,30 @@ CREATE TABLE inorder_internal.feed (
         CHECK (pending IS NULL OR ((pending).transactions <@ '{[0,281474976710656)}') IS TRUE),
     holder oid,
     holder_pid int,
-    whole_transactions boolean NOT NULL DEFAULT false,
-    shared_by inorder_internal.share_key
-        CHECK (shared_by IS NULL OR ((shared_by).shares >= 1 AND (shared_by).shares <= 1024 AND (shared_by).attnum >= 0
-                                     AND (shared_by).kind IN ('int8', 'text', 'uuid')
-                                     AND (shared_by).column_name <> '' AND (shared_by).fingerprint <> '') IS TRUE),
-    -- Finite, since the view feeds shows for how long: before 17 the difference of an infinite one is an error.
-    created timestamptz NOT NULL DEFAULT now() CHECK (isfinite(created)),
     moved timestamptz CHECK (isfinite(moved)),
     polled timestamptz CHECK (isfinite(polled)),
     caught_up_at timestamptz CHECK (isfinite(caught_up_at)),
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here("position")) STORED,
-    UNIQUE (name, owner, system)
-);
-CREATE INDEX ON inorder_internal.feed (relation);
-COMMENT ON TABLE inorder_internal.feed IS 'Feeds made by feed_create(); the view feeds shows them.';
-COMMENT ON COLUMN inorder_internal.feed.id IS 'object id of the feed''s lock';
-COMMENT ON COLUMN inorder_internal.feed.owner IS 'role that created it: see role_ref';
-COMMENT ON COLUMN inorder_internal.feed.owner_name IS 'its name when the feed last moved';
-COMMENT ON COLUMN inorder_internal.feed.system IS 'system identifier of the server whose roles these are';
-COMMENT ON COLUMN inorder_internal.feed.movers IS 'roles that may move it, by feed_grant()';
-COMMENT ON COLUMN inorder_internal.feed.batch IS
+    PRIMARY KEY (feed, seq) WITH (deduplicate_items = off)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE inorder_internal.feed_state IS 'What moves with each batch of a feed, one row each.';
+COMMENT ON COLUMN inorder_internal.feed_state.seq IS 'goes up when the row has left a page: see state_of()';
+COMMENT ON COLUMN inorder_internal.feed_state.page IS 'page that the row was in when it was last updated';
+COMMENT ON COLUMN inorder_internal.feed_state.batch IS
 'number of the last batch returned by feed_next_batch(): see next_number()';
-COMMENT ON COLUMN inorder_internal.feed.batch_origin IS
+COMMENT ON COLUMN inorder_internal.feed_state.batch_origin IS
 'server and timeline on which that number was assigned; null if it was another server';
-COMMENT ON COLUMN inorder_internal.feed.finished IS 'number of the batch that was finished last';
-COMMENT ON COLUMN inorder_internal.feed.pending IS 'that batch, until it is finished';
-COMMENT ON COLUMN inorder_internal.feed.holder IS
+COMMENT ON COLUMN inorder_internal.feed_state.finished IS 'number of the batch that was finished last';
+COMMENT ON COLUMN inorder_internal.feed_state.pending IS 'that batch, until it is finished';
+COMMENT ON COLUMN inorder_internal.feed_state.holder IS
 'number of the session that has that batch: the session holds a lock on the number until it ends';
-COMMENT ON COLUMN inorder_internal.feed.holder_pid IS 'process id of that session';
-COMMENT ON COLUMN inorder_internal.feed.whole_transactions IS 'whether batches end with a transaction only';
-COMMENT ON COLUMN inorder_internal.feed.shared_by IS 'column by which workers share it; null if none: see shares.sql';
-COMMENT ON COLUMN inorder_internal.feed.moved IS 'when the position last moved';
-COMMENT ON COLUMN inorder_internal.feed.polled IS
+COMMENT ON COLUMN inorder_internal.feed_state.holder_pid IS 'process id of that session';
+COMMENT ON COLUMN inorder_internal.feed_state.moved IS 'when the position last moved';
+COMMENT ON COLUMN inorder_internal.feed_state.polled IS
 'when a reader last asked for rows, as far as that is recorded: see is_poll_due()';
-COMMENT ON COLUMN inorder_internal.feed.caught_up_at IS
+COMMENT ON COLUMN inorder_internal.feed_state.caught_up_at IS
 'when a reader last asked for rows and was given all that were committed, as far as that is recorded';
-COMMENT ON COLUMN inorder_internal.feed.written_here IS
+COMMENT ON COLUMN inorder_internal.feed_state.written_here IS
 'whether the extension wrote the position here; otherwise a restore did, and the feed cannot move until '
 'feed_rebase() or feed_seek()';
 
@@ -242,11 +257,11 @@ COMMENT ON TABLE inorder_internal.upgrade_mark IS
 DO $$
 BEGIN
     IF 'lz4' = ANY ((SELECT s.enumvals FROM pg_settings AS s WHERE s.name = 'default_toast_compression')::text[]) THEN
-        ALTER TABLE inorder_internal.feed
+        ALTER TABLE inorder_internal.feed_state
             ALTER COLUMN position SET COMPRESSION lz4, ALTER COLUMN pending SET COMPRESSION lz4;
         ALTER TABLE inorder_internal.count_part ALTER COLUMN counted SET COMPRESSION lz4;
     ELSE
-        ALTER TABLE inorder_internal.feed
+        ALTER TABLE inorder_internal.feed_state
             ALTER COLUMN position SET STORAGE external, ALTER COLUMN pending SET STORAGE external;
         ALTER TABLE inorder_internal.count_part ALTER COLUMN counted SET STORAGE external;
     END IF;
@@ -258,6 +273,9 @@ ALTER TABLE inorder_internal.feed_table ENABLE ALWAYS TRIGGER leave_out_missing;
 CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.feed
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
 ALTER TABLE inorder_internal.feed ENABLE ALWAYS TRIGGER leave_out_missing;
+CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.feed_state
+FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
+ALTER TABLE inorder_internal.feed_state ENABLE ALWAYS TRIGGER leave_out_missing;
 CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.worker_batch
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
 ALTER TABLE inorder_internal.worker_batch ENABLE ALWAYS TRIGGER leave_out_missing;
@@ -349,14 +367,45 @@ BEGIN
           DETAIL = 'Reading it needs SELECT on the whole table and USAGE on its schema.';
 END $$;
 
+-- The state of a feed: its newest version first.
+CREATE FUNCTION inorder_internal.state_of(feed bigint)
+RETURNS inorder_internal.feed_state
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT s FROM inorder_internal.feed_state AS s WHERE s.feed = state_of.feed ORDER BY s.seq DESC LIMIT 1);
+END $$;
+
+-- The page that a row is in.
+CREATE FUNCTION inorder_internal.page_of(place tid)
+RETURNS bigint
+LANGUAGE sql STABLE
+RETURN (place::text::point)[0]::bigint;
+
+-- The seq of a row that is updated.
+CREATE FUNCTION inorder_internal.next_seq(seq bigint, page bigint, place tid)
+RETURNS bigint
+LANGUAGE sql STABLE
+RETURN seq + CASE WHEN page = inorder_internal.page_of(place) THEN 0 ELSE 1 END;
+
 -- Whether a feed has unfinished batches, also such as are set aside.
-CREATE FUNCTION inorder_internal.has_unfinished(f inorder_internal.feed)
+CREATE FUNCTION inorder_internal.has_unfinished(feed bigint)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    RETURN (f.pending).transactions IS NOT NULL
-        OR EXISTS (SELECT FROM inorder_internal.worker_batch AS b WHERE b.feed = f.id);
+    RETURN ((inorder_internal.state_of(feed)).pending).transactions IS NOT NULL
+        OR EXISTS (SELECT FROM inorder_internal.worker_batch AS b WHERE b.feed = has_unfinished.feed);
+END $$;
+
+-- Delete a feed, first its state: row security asks whose feed it is.
+CREATE FUNCTION inorder_internal.forget_feed(feed bigint)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    DELETE FROM inorder_internal.feed_state AS s WHERE s.feed = forget_feed.feed;
+    DELETE FROM inorder_internal.feed AS f WHERE f.id = forget_feed.feed;
 END $$;
 
 -- Delete the state of dropped tables. A feed with unfinished batches stays until its owner drops it.
@@ -364,15 +413,18 @@ CREATE FUNCTION inorder_internal.sweep()
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    gone bigint;
 BEGIN
     -- Does not wait for another session that sweeps, and does not fail because of one in an older snapshot.
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RETURN;
     END IF;
-    DELETE FROM inorder_internal.feed WHERE id IN (
-        SELECT f.id FROM inorder_internal.feed AS f
-        WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation)
-          AND NOT inorder_internal.has_unfinished(f) FOR UPDATE SKIP LOCKED);
+    FOR gone IN SELECT f.id FROM inorder_internal.feed AS f
+                WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation)
+                  AND NOT inorder_internal.has_unfinished(f.id) FOR UPDATE SKIP LOCKED LOOP
+        PERFORM inorder_internal.forget_feed(gone);
+    END LOOP;
     DELETE FROM inorder_internal.share_worker WHERE (feed, share) IN (
         SELECT w.feed, w.share FROM inorder_internal.share_worker AS w
         WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = w.relation) FOR UPDATE SKIP LOCKED);

@@ -41,21 +41,23 @@ DECLARE
     k inorder_internal.taken;
 BEGIN
     IF reads IS NOT false AND inorder_internal.lock_readable(relation, caller) THEN
-        SELECT f.id, caller, f.name, f.relation, t, f.position, f.batch, f.finished, f.pending, f.whole_transactions,
+        SELECT f.id, caller, f.name, f.relation, t, s.position, s.batch, s.finished, s.pending, f.whole_transactions,
                EXISTS (SELECT FROM inorder_internal.worker_batch AS b
                        WHERE b.feed = f.id AND b.set_aside IS NULL AND b.written_here),
-               CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END, inorder_internal.is_poll_due(f),
+               CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END, inorder_internal.is_poll_due(f, s),
                NULL::timestamptz, NULL::inorder_internal.next_found
         INTO k
         FROM inorder_internal.feed AS f JOIN inorder_internal.feed_table AS t ON t.relation = f.relation
-        WHERE f.id = look_at.feed AND (f.pending).transactions IS NULL AND f.written_here
+        CROSS JOIN LATERAL (SELECT * FROM inorder_internal.feed_state AS n WHERE n.feed = look_at.feed
+                            ORDER BY n.seq DESC LIMIT 1) AS s
+        WHERE f.id = look_at.feed AND (s.pending).transactions IS NULL AND s.written_here
           AND (t.written_here OR t.is_generated) AND inorder_internal.may_move(caller, f);
     END IF;
     IF k.feed IS NULL THEN
         SELECT look_at.feed, caller, s.name, s.relation, s.t, s.at_position, s.batch, s.finished, s.pending,
                s.whole_transactions, s.shared, s.shared_by, s.is_poll_due, NULL::timestamptz,
                NULL::inorder_internal.next_found
-        INTO k FROM inorder_internal.feed_state(look_at.feed, caller, reads, false) AS s;
+        INTO k FROM inorder_internal.checked_feed(look_at.feed, caller, reads, false) AS s;
     END IF;
     RETURN k;
 END $$;
@@ -102,9 +104,8 @@ RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    held record;
+    held inorder_internal.feed_state := inorder_internal.state_of(k.feed);
 BEGIN
-    SELECT f.holder, f.holder_pid INTO held FROM inorder_internal.feed AS f WHERE f.id = k.feed;
     IF held.holder <> session AND inorder_internal.session_lives(held.holder) THEN
         PERFORM inorder_internal.say_held(k.name, k.batch, held.holder_pid);
     END IF;
@@ -124,11 +125,10 @@ BEGIN
         PERFORM inorder_internal.lock_feed(k.feed);
         -- Who has moved the feed meanwhile has passed it, too.
         PERFORM inorder_internal.note_poll(k.feed, CASE
-            WHEN (SELECT (f.position).partial IS NOT DISTINCT FROM past_batch.resumed
-                         AND (f.position).last_key = past_batch.resumed_after
+            WHEN (SELECT p.partial IS NOT DISTINCT FROM past_batch.resumed AND p.last_key = past_batch.resumed_after
                          AND (past_batch.resumed IS NOT NULL OR cardinality(past_batch.resumed_after) = 6)
-                         AND NOT (f.position).transactions && past_batch.transactions
-                  FROM inorder_internal.feed AS f WHERE f.id = k.feed) THEN past_batch END, k.asked);
+                         AND NOT p.transactions && past_batch.transactions
+                  FROM (SELECT (((inorder_internal.state_of(k.feed)).position)).*) AS p) THEN past_batch END, k.asked);
     END IF;
 END $$;
 
@@ -546,11 +546,12 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     k inorder_internal.taken := inorder_internal.take_next(caller, name, owner, NULL, NULL, false, NULL);
+    held inorder_internal.feed_state;
 BEGIN
     IF (k.pending).transactions IS NOT NULL THEN
-        RETURN NOT EXISTS (SELECT FROM inorder_internal.feed AS f
-                           WHERE f.id = k.feed AND f.holder <> inorder_internal.this_session()
-                             AND inorder_internal.session_lives(f.holder));
+        held := inorder_internal.state_of(k.feed);
+        RETURN (held.holder <> inorder_internal.this_session()
+                AND inorder_internal.session_lives(held.holder)) IS NOT TRUE;
     ELSIF (k.next).has_rows THEN
         PERFORM inorder_internal.check_members(k.t, (k.next).members);
         RETURN true;
@@ -595,7 +596,7 @@ DECLARE
 BEGIN
     SELECT * INTO o FROM inorder_internal.open_feed(caller, name, owner);
     PERFORM inorder_internal.lock_feed(o.feed);
-    SELECT * INTO s FROM inorder_internal.feed_state(o.feed, caller, true, true);
+    SELECT * INTO s FROM inorder_internal.checked_feed(o.feed, caller, true, true);
     PERFORM inorder_internal.lock_ground(s.t, caller), inorder_internal.proved_members(s.t, caller);
     IF transactions IS NULL THEN
         PERFORM inorder_internal.seek_start(o.feed, s.t, start);

@@ -89,6 +89,23 @@ BEGIN
     VALUES (keep_batch.feed, keep_batch.number, keep_batch.relation, keep_batch.batch, clock_timestamp());
 END $$;
 
+-- The number of the next batch of a feed, for a worker.
+CREATE FUNCTION inorder_internal.number_batch(feed bigint, origin text)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    number bigint;
+BEGIN
+    UPDATE inorder_internal.feed_state AS s
+    SET batch = inorder_internal.next_number(s.batch, s.batch_origin), batch_origin = origin,
+        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq
+    RETURNING s.batch INTO number;
+    RETURN number;
+END $$;
+
 -- Move a feed over a batch, and store it for a worker. Its number.
 CREATE FUNCTION inorder_internal.add_batch(
     feed bigint, next_batch @extschema@.feed_batch, asked timestamptz, is_all boolean
@@ -97,14 +114,12 @@ RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    f inorder_internal.feed;
+    number bigint := inorder_internal.number_batch(feed, (next_batch).origin);
 BEGIN
-    PERFORM inorder_internal.move_feed(feed, next_batch, asked, is_all);
-    UPDATE inorder_internal.feed AS known
-    SET batch = inorder_internal.next_number(known.batch, known.batch_origin), batch_origin = (next_batch).origin
-    WHERE known.id = feed RETURNING known.* INTO f;
-    PERFORM inorder_internal.keep_batch(feed, f.batch, f.relation, next_batch);
-    RETURN f.batch;
+    PERFORM inorder_internal.move_feed(feed, next_batch, asked, is_all),
+            inorder_internal.keep_batch(feed, number, f.relation, next_batch)
+    FROM inorder_internal.feed AS f WHERE f.id = feed;
+    RETURN number;
 END $$;
 
 -- Leave the unfinished batch of a feed to its workers, under its number.
@@ -112,13 +127,15 @@ CREATE FUNCTION inorder_internal.share_pending(feed bigint)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
+#variable_conflict use_variable
 DECLARE
-    f inorder_internal.feed;
+    state inorder_internal.feed_state := inorder_internal.state_of(feed);
 BEGIN
-    SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
-    PERFORM inorder_internal.keep_batch(feed, f.batch, f.relation, f.pending);
-    UPDATE inorder_internal.feed AS known
-    SET position = inorder_internal.advance(f.position, f.pending), pending = NULL WHERE known.id = feed;
+    PERFORM inorder_internal.keep_batch(feed, state.batch, state.relation, state.pending);
+    UPDATE inorder_internal.feed_state AS s
+    SET position = inorder_internal.advance(state.position, state.pending), pending = NULL,
+        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = feed AND s.seq = state.seq;
 END $$;
 
 -- Whether the session with this number, which has a batch, is still running; false on a standby.
@@ -344,7 +361,7 @@ DECLARE
     feed bigint := inorder_internal.find_feed(name, coalesce(owner::oid, caller), caller);
 BEGIN
     RETURN (SELECT inorder_internal.fail_batch(f.name, feed, batch, token, reason, retry_after)
-            FROM inorder_internal.feed_state(feed, caller, false, false) AS f);
+            FROM inorder_internal.checked_feed(feed, caller, false, false) AS f);
 END $$;
 
 CREATE FUNCTION inorder_internal.feed_retry_batch(caller oid, name text, batch bigint, owner regrole)
@@ -356,7 +373,7 @@ DECLARE
     feed bigint := inorder_internal.taken_feed(caller, name, owner);
 BEGIN
     PERFORM inorder_internal.retry_batch(f.name, feed, batch)
-    FROM inorder_internal.feed_state(feed, caller, false, false) AS f;
+    FROM inorder_internal.checked_feed(feed, caller, false, false) AS f;
 END $$;
 
 ---------------------------------------------------------------------------

@@ -17,7 +17,7 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
-CREATE CONSTRAINT TRIGGER keep_commit AFTER UPDATE OF holder ON inorder_internal.feed
+CREATE CONSTRAINT TRIGGER keep_commit AFTER UPDATE OF holder ON inorder_internal.feed_state
 DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.holder IS NOT NULL) EXECUTE FUNCTION inorder_internal.keep_commit();
 CREATE CONSTRAINT TRIGGER keep_commit AFTER UPDATE OF token, lease_end ON inorder_internal.worker_batch
 DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.token IS NOT NULL) EXECUTE FUNCTION inorder_internal.keep_commit();
@@ -27,7 +27,8 @@ RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    RETURN (SELECT concat(f.xmin, f.ctid) FROM inorder_internal.feed AS f WHERE f.id = feed);
+    RETURN (SELECT concat(s.seq, ' ', s.xmin, s.ctid) FROM inorder_internal.feed_state AS s
+            WHERE s.feed = begin_turn.feed ORDER BY s.seq DESC LIMIT 1);
 END $$;
 
 -- Make readers of one feed take turns; whether no other one had its turn since the row had this version, so that what
@@ -37,7 +38,9 @@ RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM FROM inorder_internal.feed AS f WHERE f.id = feed AND concat(f.xmin, f.ctid) = version
+    PERFORM FROM inorder_internal.feed_state AS s
+    WHERE s.feed = take_turn.feed AND s.seq = split_part(version, ' ', 1)::bigint
+      AND concat(s.seq, ' ', s.xmin, s.ctid) = version
     FOR NO KEY UPDATE SKIP LOCKED;
     IF FOUND THEN
         RETURN true;
@@ -161,7 +164,8 @@ END $$;
 BEGIN
     -- A row lock, which only those can take who may move the feed; any role could take an advisory lock. It writes, so it
     -- is taken when there is something to write.
-    PERFORM FROM inorder_internal.feed AS f WHERE f.id = feed FOR NO KEY UPDATE;
+    PERFORM FROM inorder_internal.feed_state AS s WHERE s.feed = lock_feed.feed ORDER BY s.seq DESC LIMIT 1
+    FOR NO KEY UPDATE;
 END
 ---- feed_apply: sql
 BEGIN ATOMIC

@@ -47,8 +47,7 @@ BEGIN
     RETURN NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation);
 END $$;
 
--- Trigger on feeds: roles that may move a feed may not give it away, only its owner renames it, and no number of a batch
--- comes again.
+-- Trigger on feeds: roles that may move a feed may not give it away, and only its owner renames it.
 CREATE FUNCTION inorder_internal.keep_given()
 RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -71,9 +70,6 @@ BEGIN
                    AND pg_get_userbyid(NEW.owner) = OLD.owner_name
                    AND inorder_internal.owns(caller, OLD.relation)) THEN
         RAISE 'must be owner of feed %', quote_literal(OLD.name) USING ERRCODE = 'insufficient_privilege';
-    ELSIF NEW.batch < OLD.batch THEN
-        RAISE 'feed % has returned batch %, and cannot go back to %', quote_literal(OLD.name), OLD.batch, NEW.batch
-        USING ERRCODE = 'insufficient_privilege', HINT = 'Numbers come again under no name: see feed_drop().';
     -- Each move renews it.
     ELSIF NEW.owner_name <> OLD.owner_name AND NOT (is_here AND NEW.owner_name = pg_get_userbyid(NEW.owner)) THEN
         RAISE 'the name of the owner of feed % is another', quote_literal(OLD.name)
@@ -81,14 +77,32 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
--- AFTER: with a BEFORE trigger each UPDATE computes written_here anew, also one that leaves a restored position as it is.
 CREATE TRIGGER keep_given AFTER UPDATE ON inorder_internal.feed
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.keep_given();
-REVOKE EXECUTE ON FUNCTION inorder_internal.keep_given() FROM PUBLIC;
+
+-- Trigger on the state of feeds: it stays what it is the state of, and no number of a batch comes again.
+CREATE FUNCTION inorder_internal.keep_state()
+RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF (OLD.feed, OLD.relation) IS DISTINCT FROM (NEW.feed, NEW.relation) OR NEW.seq NOT IN (OLD.seq, OLD.seq + 1) THEN
+        RAISE 'a feed keeps its id and its table' USING ERRCODE = 'insufficient_privilege';
+    ELSIF NEW.batch < OLD.batch THEN
+        RAISE 'a feed has returned batch %, and cannot go back to %', OLD.batch, NEW.batch
+        USING ERRCODE = 'insufficient_privilege', HINT = 'Numbers come again under no name: see feed_drop().';
+    END IF;
+    RETURN NULL;
+END $$;
+-- AFTER: with a BEFORE trigger each UPDATE computes written_here anew, also one that leaves a restored position as it is.
+CREATE TRIGGER keep_state AFTER UPDATE ON inorder_internal.feed_state
+FOR EACH ROW EXECUTE FUNCTION inorder_internal.keep_state();
+REVOKE EXECUTE ON FUNCTION inorder_internal.keep_given(), inorder_internal.keep_state() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.is_gone(regclass) TO PUBLIC;
 
 ALTER TABLE inorder_internal.feed_table ENABLE ROW LEVEL SECURITY;
 ALTER TABLE inorder_internal.feed ENABLE ROW LEVEL SECURITY;
+ALTER TABLE inorder_internal.feed_state ENABLE ROW LEVEL SECURITY;
 ALTER TABLE inorder_internal.gone_feed ENABLE ROW LEVEL SECURITY;
 ALTER TABLE inorder_internal.worker_batch ENABLE ROW LEVEL SECURITY;
 ALTER TABLE inorder_internal.share_worker ENABLE ROW LEVEL SECURITY;
@@ -123,6 +137,21 @@ CREATE POLICY remove ON inorder_internal.feed FOR DELETE
     USING (inorder_internal.is_role(inorder_internal.caller(), owner, owner_name, system)
            OR inorder_internal.owns(inorder_internal.caller(), relation));
 
+-- Who sees a feed sees its state, who may move it writes there, and who may drop it deletes it.
+CREATE POLICY look ON inorder_internal.feed_state FOR SELECT
+    USING (EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = feed_state.feed));
+CREATE POLICY make ON inorder_internal.feed_state FOR INSERT
+    WITH CHECK (EXISTS (SELECT FROM inorder_internal.feed AS f
+                        WHERE f.id = feed_state.feed AND f.relation = feed_state.relation
+                          AND inorder_internal.is_role(inorder_internal.caller(), f.owner, f.owner_name, f.system)));
+CREATE POLICY move ON inorder_internal.feed_state FOR UPDATE
+    USING (EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = feed_state.feed
+                   AND inorder_internal.may_move(inorder_internal.caller(), f)));
+CREATE POLICY remove ON inorder_internal.feed_state FOR DELETE
+    USING (EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = feed_state.feed
+                   AND (inorder_internal.is_role(inorder_internal.caller(), f.owner, f.owner_name, f.system)
+                        OR inorder_internal.owns(inorder_internal.caller(), f.relation))));
+
 -- What a role writes here matters to feeds of its own; and who may drop a feed of another role keeps its number, and
 -- writes no other.
 CREATE POLICY look ON inorder_internal.gone_feed FOR SELECT
@@ -139,7 +168,9 @@ CREATE POLICY own ON inorder_internal.gone_feed
                 OR EXISTS (SELECT FROM inorder_internal.feed AS f
                            WHERE f.name = gone_feed.name AND f.owner = gone_feed.owner
                              AND gone_feed.owner_name IN (f.owner_name, pg_get_userbyid(f.owner))
-                             AND f.batch = gone_feed.batch AND f.batch_origin IS NOT DISTINCT FROM gone_feed.batch_origin
+                             AND (SELECT s.batch = gone_feed.batch
+                                         AND s.batch_origin IS NOT DISTINCT FROM gone_feed.batch_origin
+                                  FROM inorder_internal.feed_state AS s WHERE s.feed = f.id)
                              AND (inorder_internal.is_role(inorder_internal.caller(), f.owner, f.owner_name, f.system)
                                   OR inorder_internal.owns(inorder_internal.caller(), f.relation))));
 

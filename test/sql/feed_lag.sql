@@ -44,11 +44,11 @@ SELECT name, caught_up, none, at FROM lag WHERE name = 'u';
 SELECT feed_finish_batch('u', 1), feed_finish_batch('b', 1);
 SELECT name, caught_up, none, at FROM lag ORDER BY name;
 -- A poll that finds nothing is recorded once a minute, and not where it cannot be.
-CREATE VIEW written AS SELECT name, polled = caught_up_at AS at, polled > now() - interval '1 minute' AS now, xmin AS id FROM inorder_internal.feed;
+CREATE VIEW written AS SELECT name, polled = caught_up_at AS at, polled > now() - interval '1 minute' AS now, s.xmin AS id FROM inorder_internal.feed_state AS s JOIN inorder_internal.feed AS f ON f.id = s.feed;
 CREATE TABLE before AS SELECT * FROM written;
 SELECT count(*), feed_apply('p', 'SELECT FROM batch'), feed_next_batch('b') FROM feed_read('u', null::u);
 SELECT count(*) AS unchanged FROM written JOIN before USING (name, id);
-UPDATE inorder_internal.feed SET polled = polled - interval '2 minutes', caught_up_at = caught_up_at - interval '2 minutes';
+UPDATE inorder_internal.feed_state SET polled = polled - interval '2 minutes', caught_up_at = caught_up_at - interval '2 minutes';
 BEGIN READ ONLY;
 SELECT count(*), feed_apply('p', 'SELECT FROM batch'), feed_next_batch('b') FROM feed_read('u', null::u);
 COMMIT;

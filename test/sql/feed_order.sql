@@ -114,7 +114,7 @@ SELECT error_of('SELECT feed_rows(''e'', ROW((b).transactions, NULL, NULL, NULL,
     error_of('SELECT feed_rows(''e'', ROW(''{[3,4)}'', NULL, (b).resumed_after, NULL, (b).cut_after, (b).members, (b).origin)::feed_batch, null::e) FROM kept');
 DROP TABLE kept;
 -- Neither are these stored.
-SELECT split_part(error_of(format($$UPDATE inorder_internal.feed SET position.last_key = %L WHERE name = 'o'$$, forged)), E'\n', 1)
+SELECT split_part(error_of(format($$UPDATE inorder_internal.feed_state SET position.last_key = %L WHERE feed = (SELECT id FROM inorder_internal.feed WHERE name = 'o')$$, forged)), E'\n', 1)
 FROM unnest(ARRAY['{seq}', '{seq,2,x}', '{seq,2,"",x,1,1}', '{seq,2,"","{[1,9)}",1}', '{seq,2,"","{[0,9)}",NULL,1}', '{seq,-2,""}', '{seq,2,"","{[3,999999999999999)}",1,1}']) AS forged;
 
 -- All forms of a number; in partitions; of an odd name; with values that are equal.
@@ -272,9 +272,9 @@ DROP TABLE p_2;
 SELECT feed_wait('r', '0');
 SELECT array_agg(seq) FROM feed_peek('r', null::p);
 -- A poll that finds nothing passes what is left, once it is noted.
-SELECT cardinality((position).last_key) AS members FROM inorder_internal.feed WHERE name = 'r4';
+SELECT cardinality((position).last_key) AS members FROM inorder_internal.feed_state WHERE feed = (SELECT id FROM inorder_internal.feed WHERE name = 'r4');
 SELECT array_agg(seq) FROM feed_read('r4', null::p);
-SELECT cardinality((position).last_key) AS members FROM inorder_internal.feed WHERE name = 'r4';
+SELECT cardinality((position).last_key) AS members FROM inorder_internal.feed_state WHERE feed = (SELECT id FROM inorder_internal.feed WHERE name = 'r4');
 INSERT INTO p (seq, k) VALUES (5, 1), (6, 1);
 SELECT feed_wait('r', '0');
 SELECT array_agg(seq) FROM feed_peek('r', null::p, 1);

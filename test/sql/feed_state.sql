@@ -10,15 +10,15 @@ SELECT b FROM feed_read('pairs', null::pairs, 2);
 -- What cannot be.
 SELECT regexp_replace(error_of(s), 'row contains.*', 'row …') FROM unnest(ARRAY[
     'UPDATE inorder_internal.feed SET id = 0', 'UPDATE inorder_internal.feed SET id = 4294967296', 'UPDATE inorder_internal.feed SET name = ''''',
-    'UPDATE inorder_internal.feed SET name = repeat(''x'', 201)', 'UPDATE inorder_internal.feed SET position = NULL', 'UPDATE inorder_internal.feed SET position = ROW(NULL, NULL, NULL, NULL, NULL)',
-    'UPDATE inorder_internal.feed SET position.transactions = ''{(,)}''', 'UPDATE inorder_internal.feed SET position.transactions = ''{[-1,5)}''',
-    'UPDATE inorder_internal.feed SET pending.transactions = ''{[0,281474976710657)}''', 'UPDATE inorder_internal.feed SET batch = -1',
+    'UPDATE inorder_internal.feed SET name = repeat(''x'', 201)', 'UPDATE inorder_internal.feed_state SET position = NULL', 'UPDATE inorder_internal.feed_state SET position = ROW(NULL, NULL, NULL, NULL, NULL)',
+    'UPDATE inorder_internal.feed_state SET position.transactions = ''{(,)}''', 'UPDATE inorder_internal.feed_state SET position.transactions = ''{[-1,5)}''',
+    'UPDATE inorder_internal.feed_state SET pending.transactions = ''{[0,281474976710657)}''', 'UPDATE inorder_internal.feed_state SET batch = -1',
     'UPDATE inorder_internal.feed_table SET base = -1', 'UPDATE inorder_internal.feed_table SET base = 281474976710656', 'UPDATE inorder_internal.feed_table SET order_columns = NULL',
     'UPDATE inorder_internal.feed_table SET order_columns = ''{a,NULL}''', 'UPDATE inorder_internal.feed_table SET order_columns = ''{n}'' WHERE is_uuid',
     'UPDATE inorder_internal.count_part SET rows = -1', 'UPDATE inorder_internal.count_part SET counted = ''{(,)}''']) AS s;
 -- What the extension did not write is not read before the owner of the table accepts it: tables, and feeds.
 BEGIN;
-UPDATE inorder_internal.feed SET position.last_key = (position).last_key WHERE name = 'pairs';
+UPDATE inorder_internal.feed_state SET position.last_key = (position).last_key WHERE relation = 'pairs'::regclass;
 SELECT error_of(s) FROM unnest(ARRAY[$$SELECT feed_read('pairs', null::pairs)$$, $$SELECT feed_next_batch('pairs')$$, $$SELECT feed_seek('pairs', 'here')$$, $$SELECT feed_read('events', null::events)$$]) AS s;
 UPDATE inorder_internal.feed_table SET base = base;
 SELECT error_of(s) FROM unnest(ARRAY[$$SELECT feed_read('events', null::events)$$, $$SELECT feed_start('events')$$, $$SELECT feed_create('more', 'events')$$, $$SELECT feed_enable('events')$$, $$SELECT feed_seek('events', 'now')$$]) AS s;
@@ -35,7 +35,7 @@ CREATE FUNCTION with_state(change text, VARIADIC statements text[]) RETURNS SETO
 DECLARE
     answers text[];
 BEGIN
-    ALTER TABLE inorder_internal.feed ALTER written_here DROP EXPRESSION;
+    ALTER TABLE inorder_internal.feed_state ALTER written_here DROP EXPRESSION;
     ALTER TABLE inorder_internal.feed_table ALTER written_here DROP EXPRESSION;
     EXECUTE change;
     answers := ARRAY(SELECT error_of(s) FROM unnest(statements) AS s);
@@ -46,26 +46,26 @@ END $$;
 \set read_events 'SELECT feed_read(\'events\', null::events)'
 \set read_pairs 'SELECT feed_read(\'pairs\', null::pairs)'
 -- A key to go on from that is not one of the columns'.
-SELECT with_state($$UPDATE inorder_internal.feed SET position.last_key = '{x''); DROP TABLE events; --}' WHERE name = 'events'$$, :'read_events');
-SELECT with_state($$UPDATE inorder_internal.feed SET position.last_key = '{k2,2'' OR true --}' WHERE name = 'pairs'$$, :'read_pairs', $$SELECT feed_apply('pairs', 'SELECT FROM batch')$$);
-SELECT with_state($$UPDATE inorder_internal.feed SET position.last_key = '{"'' || a || ''",2}' WHERE name = 'pairs'$$, :'read_pairs');
-SELECT with_state($$UPDATE inorder_internal.feed SET position.last_key = '{}'$$, :'read_events', :'read_pairs');
-SELECT with_state($$UPDATE inorder_internal.feed SET position.last_key = '{k2}'$$, :'read_pairs');
-SELECT with_state($$UPDATE inorder_internal.feed SET position.last_key = '{k2,2,3}'$$, :'read_pairs');
-SELECT with_state($$UPDATE inorder_internal.feed SET position.last_key = '{k2,NULL}'$$, :'read_pairs');
-SELECT with_state($$UPDATE inorder_internal.feed SET position.last_key = '{{k2},{2}}'$$, :'read_pairs');
-SELECT with_state($$UPDATE inorder_internal.feed SET position.last_key = NULL$$, :'read_events', :'read_pairs');
+SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = '{x''); DROP TABLE events; --}' WHERE relation = 'events'::regclass$$, :'read_events');
+SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = '{k2,2'' OR true --}' WHERE relation = 'pairs'::regclass$$, :'read_pairs', $$SELECT feed_apply('pairs', 'SELECT FROM batch')$$);
+SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = '{"'' || a || ''",2}' WHERE relation = 'pairs'::regclass$$, :'read_pairs');
+SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = '{}'$$, :'read_events', :'read_pairs');
+SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = '{k2}'$$, :'read_pairs');
+SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = '{k2,2,3}'$$, :'read_pairs');
+SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = '{k2,NULL}'$$, :'read_pairs');
+SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = '{{k2},{2}}'$$, :'read_pairs');
+SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = NULL$$, :'read_events', :'read_pairs');
 -- A transaction to go on in that has been read, or was never there.
-SELECT left(error_of($$UPDATE inorder_internal.feed SET position.transactions = (position).transactions + inorder_internal.one((position).partial)$$), 80) AS refused;
-SELECT with_state($$UPDATE inorder_internal.feed SET position.partial = 281474976710655$$, :'read_events', :'read_pairs');
-SELECT left(error_of($$UPDATE inorder_internal.feed SET position.partial = -5$$), 80) AS refused;
+SELECT left(error_of($$UPDATE inorder_internal.feed_state SET position.transactions = (position).transactions + inorder_internal.one((position).partial)$$), 80) AS refused;
+SELECT with_state($$UPDATE inorder_internal.feed_state SET position.partial = 281474976710655$$, :'read_events', :'read_pairs');
+SELECT left(error_of($$UPDATE inorder_internal.feed_state SET position.partial = -5$$), 80) AS refused;
 -- A batch that is newer than the server, or of other keys.
-SELECT with_state($$UPDATE inorder_internal.feed SET batch = 1, pending = ROW('{[0,281474976710655)}', NULL, NULL, NULL, NULL, NULL, NULL)$$, $$SELECT feed_batch_rows('events', 1, null::events)$$,
+SELECT with_state($$UPDATE inorder_internal.feed_state SET batch = 1, pending = ROW('{[0,281474976710655)}', NULL, NULL, NULL, NULL, NULL, NULL)$$, $$SELECT feed_batch_rows('events', 1, null::events)$$,
     $$SELECT feed_finish_batch('events', 1)$$, :'read_events');
-SELECT with_state($$UPDATE inorder_internal.feed SET batch = 1, pending = ROW('{[0,7)}', NULL, NULL, 6, '{x}', NULL, NULL)$$, $$SELECT feed_batch_rows('events', 1, null::events)$$,
+SELECT with_state($$UPDATE inorder_internal.feed_state SET batch = 1, pending = ROW('{[0,7)}', NULL, NULL, 6, '{x}', NULL, NULL)$$, $$SELECT feed_batch_rows('events', 1, null::events)$$,
     $$SELECT feed_finish_batch('events', 1)$$);
 -- Members that are no tables.
-SELECT with_state($$UPDATE inorder_internal.feed SET position.members = ARRAY[NULL, ROW(1, 'x', 'y', NULL, NULL, NULL)::feed_member]$$, :'read_events', :'read_pairs');
+SELECT with_state($$UPDATE inorder_internal.feed_state SET position.members = ARRAY[NULL, ROW(1, 'x', 'y', NULL, NULL, NULL)::feed_member]$$, :'read_events', :'read_pairs');
 -- Columns that the table does not have, or not so.
 SELECT with_state($$UPDATE inorder_internal.feed_table SET key_column = 'n', order_columns = CASE WHEN is_uuid THEN '{n}' ELSE order_columns END$$, :'read_events', :'read_pairs', $$SELECT exact_count('events')$$);
 SELECT with_state($$UPDATE inorder_internal.feed_table SET key_column = 'id"; --', order_columns = CASE WHEN is_uuid THEN '{"id\"; --"}'::name[] ELSE order_columns END$$, :'read_events');
