@@ -217,7 +217,6 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     f inorder_internal.feed;
-    state inorder_internal.feed_state := inorder_internal.state_of(feed);
     gone inorder_internal.gone_feed;
 BEGIN
     SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;

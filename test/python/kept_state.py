@@ -8,7 +8,9 @@ from conftest import scalar
 from waiting import wait_for
 
 # Of which rows survive an update as they are.
-STATE_TABLES = ("feed_table", "feed", "worker_batch", "share_worker", "counted_table", "count_part", "gone_feed")
+STATE_TABLES = (
+    "feed_table", "feed", "feed_state", "worker_batch", "share_worker", "counted_table", "count_part", "gone_feed",
+)  # fmt: skip
 MADE = """
 CREATE TABLE events (
     id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), seq bigint GENERATED ALWAYS AS IDENTITY UNIQUE,

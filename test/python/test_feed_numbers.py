@@ -171,10 +171,11 @@ def test_the_owner_of_the_table_forges_no_number(roles: Connection, edition_name
     assert feed_of(roles, "numbers_one") == 1
     run(roles, "RESET ROLE", "SELECT feed_drop('z')", "ALTER TABLE t OWNER TO numbers_two", "SET ROLE numbers_two")
     denied, broken = "42501", "23514" if edition_name == "sql" else "42501"  # insufficient_privilege, check_violation
-    feed = "UPDATE inorder_internal.feed SET batch = {}"
+    feed = "UPDATE inorder_internal.feed_state SET batch = {}"
     gone = (
         "INSERT INTO inorder_internal.gone_feed (name, owner, owner_name, batch, batch_origin) "
-        "SELECT name, owner, owner_name, {}, {} FROM inorder_internal.feed"
+        "SELECT name, owner, owner_name, {}, {} FROM inorder_internal.feed AS f "
+        "JOIN inorder_internal.feed_state AS s ON s.feed = f.id"
     )
     own = f"INSERT INTO inorder_internal.gone_feed VALUES ('x', 'numbers_two'::regrole, 'numbers_two', {2**53})"
     for statement, refused in (

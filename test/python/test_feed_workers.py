@@ -130,12 +130,15 @@ def test_a_batch_is_free_once_more_after_a_restart(feed: Connection, cluster: Cl
     """And held by nobody who has the process ID of before."""
     insert(feed, 3)
     assert scalar(feed, NEXT, 2) == 1
-    number = scalar(feed, "SELECT holder FROM inorder_internal.feed WHERE name = 'work'")
-    assert scalar(feed, "SELECT holder_pid FROM inorder_internal.feed WHERE name = 'work'") == feed.info.backend_pid
+    number = scalar(feed, "SELECT holder FROM inorder_internal.feed_state WHERE holder IS NOT NULL")
+    assert (
+        scalar(feed, "SELECT holder_pid FROM inorder_internal.feed_state WHERE holder IS NOT NULL")
+        == feed.info.backend_pid
+    )
     with connect(cluster.dsn) as other:
         # A session of that process ID, as after a restart, that is not the one.
         other.execute(
-            sql.SQL("UPDATE inorder_internal.feed SET holder = {}, holder_pid = {} WHERE name = 'work'").format(
+            sql.SQL("UPDATE inorder_internal.feed_state SET holder = {}, holder_pid = {}").format(
                 (int(str(number)) + 1) % 2**32, feed.info.backend_pid
             )
         )

@@ -208,7 +208,8 @@ def test_large_sets_are_not_shown(fresh: Connection) -> None:
     text = (
         "SELECT pg_column_size((position).transactions) < 200, (SELECT pg_column_size((batch).transactions) > 262144 "
     )
-    text += "FROM inorder_internal.worker_batch) FROM inorder_internal.feed WHERE name = 'large'"
+    text += "FROM inorder_internal.worker_batch) FROM inorder_internal.feed_state AS s "
+    text += "JOIN inorder_internal.feed AS f ON f.id = s.feed WHERE f.name = 'large'"
     assert fresh.execute(text.encode()).fetchall() == [(True, True)]
     assert fresh.execute(seen.encode()).fetchall() == [hidden, shown]
     taken = "SELECT count(*) FROM feed_batch_rows('large', (SELECT batch FROM feed_batches), null::far)"

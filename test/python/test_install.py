@@ -265,9 +265,9 @@ def test_changes_by_hand_are_found(cluster: Cluster, tmp_path: Path, edition: st
             connection,
             "CREATE OR REPLACE FUNCTION inorder_internal.few_of(numbers int8multirange) RETURNS text LANGUAGE plpgsql "
             "IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS 'BEGIN RETURN 1; END'",
-            "REVOKE ALL ON inorder.feeds FROM PUBLIC", "COMMENT ON TABLE inorder_internal.feed IS 'mine'",
-            "ALTER TABLE inorder_internal.feed ALTER COLUMN finished SET DEFAULT 7",
-            "ALTER TABLE inorder_internal.feed DROP CONSTRAINT feed_batch_check",
+            "REVOKE ALL ON inorder.feeds FROM PUBLIC", "COMMENT ON TABLE inorder_internal.feed_state IS 'mine'",
+            "ALTER TABLE inorder_internal.feed_state ALTER COLUMN finished SET DEFAULT 7",
+            "ALTER TABLE inorder_internal.feed_state DROP CONSTRAINT feed_state_batch_check",
             "CREATE FUNCTION inorder_internal.more() RETURNS int LANGUAGE sql RETURN 1",
             "GRANT CREATE ON SCHEMA inorder_internal TO PUBLIC",
         )  # fmt: skip
@@ -280,8 +280,8 @@ def test_changes_by_hand_are_found(cluster: Cluster, tmp_path: Path, edition: st
         assert found.stdout.decode().splitlines() == [
             "changed: function inorder_internal.few_of(int8multirange): definition",
             "changed: relation inorder.feeds: privileges",
-            "changed: relation inorder_internal.feed: definition, comment",
-            "missing: constraint inorder_internal.feed feed_batch_check",
+            "changed: relation inorder_internal.feed_state: definition, comment",
+            "missing: constraint inorder_internal.feed_state feed_state_batch_check",
             "not of this version: function inorder_internal.more()",
         ]
         rows(connection, "DROP FUNCTION inorder_internal.more()")

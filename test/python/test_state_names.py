@@ -29,10 +29,10 @@ ALTER TABLE leaf OWNER TO bob;
 """
 ALICES = "'alice'::regrole, owner_name = 'alice', name = 'billing'"
 # As the functions of the SQL edition write, and as its system is known.
-COLUMNS = "id, name, owner, owner_name, system, relation, position"
+COLUMNS = "id, name, owner, owner_name, system, relation"
 INSERT_FEED = (
     f"INSERT INTO inorder_internal.feed ({COLUMNS}) "
-    "VALUES (7, 'billing', 'alice'::regrole, '{name}', {system}, 'theirs', '(\"{{}}\",,,,)')"
+    "VALUES (7, 'billing', 'alice'::regrole, '{name}', {system}, 'theirs')"
 )
 INSERT_TABLE = "INSERT INTO inorder_internal.feed_table VALUES ('{table}', 'id', true, false, '{{id}}', 0, true)"
 HERE = "split_part(server_origin(), '/', 1)"

@@ -309,10 +309,12 @@ def test_pg_upgrade(server: Server, stages: dict[str, Path]) -> None:
                     connection.execute((work / "update_extensions.sql").read_bytes().rpartition(b"\\connect c\n")[2])
                     assert version(connection) == NEXT
                 kept.goes_on(connection)
-                number = scalar(connection, "SELECT batch FROM inorder_internal.feed WHERE name = 'pending'")
+                number = scalar(connection, LAST_BATCH)
                 assert int(str(number)) > 1 << 40
 
 
+LAST_BATCH = """SELECT s.batch FROM inorder_internal.feed AS f JOIN inorder_internal.feed_state AS s ON s.feed = f.id
+                WHERE f.name = 'pending'"""
 OLD_KEYS = """
 CREATE EXTENSION amcheck;
 CREATE TABLE old_keys (id uuid_v1 NOT NULL);

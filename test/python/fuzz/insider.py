@@ -15,6 +15,8 @@ CALLS = 25
 ROWS = 12
 HIGHEST_ID = 4_294_967_295
 GARBAGE = (
+    "DELETE FROM inorder_internal.feed_state AS s USING inorder_internal.feed AS f WHERE f.id = s.feed "
+    "AND f.name LIKE 'fuzz %'",
     "DELETE FROM inorder_internal.feed WHERE name LIKE 'fuzz %'",
     "DELETE FROM inorder_internal.feed_table AS f WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation "
     "AND c.relowner = 'alice'::regrole)",
@@ -61,11 +63,11 @@ def feed_row(rng: random.Random, values: Values, relation: str) -> str:
     movers = rng.choice(("'{}'", "ARRAY[NULL]", "ARRAY[ROW('mallory'::regrole, 'mallory')]"))
     batch = rng.choice((0, 1, 9223372036854775807))
     return (
-        "INSERT INTO inorder_internal.feed (id, name, owner, owner_name, movers, relation, position, batch, "
-        "pending, moved) "
-        f"SELECT {rng.randrange(1, HIGHEST_ID)}, 'fuzz {values.focus.feed}', {owner}, "
-        f"{movers}::inorder_internal.role_ref[], {relation}, {values.position()}, {batch}, {pending}, "
-        f"{values.of('timestamp with time zone')}"
+        "WITH f AS (INSERT INTO inorder_internal.feed (id, name, owner, owner_name, system, movers, relation) "
+        f"SELECT {rng.randrange(1, HIGHEST_ID)}, 'fuzz {values.focus.feed}', {owner}, 'x', "
+        f"{movers}::inorder_internal.role_ref[], {relation} RETURNING id, relation) "
+        "INSERT INTO inorder_internal.feed_state (feed, relation, position, batch, pending, moved) "
+        f"SELECT id, relation, {values.position()}, {batch}, {pending}, {values.of('timestamp with time zone')} FROM f"
     )
 
 

@@ -56,6 +56,8 @@ RIGHTS = {
 FOREIGN = "JOIN pg_class AS c ON c.oid = s.relation AND c.relowner <> 'mallory'::regrole"
 STATE = {
     "feeds of others": f"SELECT s::text FROM inorder_internal.feed AS s {FOREIGN} WHERE s.owner <> 'mallory'::regrole",
+    "state of feeds of others": f"SELECT s::text FROM inorder_internal.feed_state AS s {FOREIGN} "
+    "JOIN inorder_internal.feed AS f ON f.id = s.feed WHERE f.owner <> 'mallory'::regrole",
     "readable tables of others": f"SELECT s::text FROM inorder_internal.feed_table AS s {FOREIGN}",
     "counts of others": f"SELECT s::text FROM inorder_internal.count_part AS s {FOREIGN}",
     "rows of others": "SELECT concat_ws('|', (SELECT count(*) FROM alice.events), (SELECT count(*) FROM "

@@ -15,7 +15,7 @@ HELD = "held open"
 HELD_TABLES = ("s_generated", "s_number", "s_parts")
 INDEXED_TABLES = ("s_uuid", "s_bare")
 ANNOUNCE_SECONDS = 0.7
-STATE_TABLES = ("inorder_internal.feed", "inorder_internal.worker_batch", "inorder_internal.count_part")
+STATE_TABLES = tuple(f"inorder_internal.{name}" for name in ("feed", "feed_state", "worker_batch", "count_part"))
 
 
 class Counter(Role):

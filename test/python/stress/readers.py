@@ -299,7 +299,10 @@ class TwoStep(Plain):
         """The sink forgets batches that the feed does not know any more: their rows come again, by other numbers."""
         with self.delivery.busy:
             if not self.last:  # another worker may have gone on since it asked
-                query = "SELECT relation::regclass::text, batch FROM inorder_internal.feed WHERE name LIKE %s || ' %%'"
+                query = (
+                    "SELECT f.relation::regclass::text, s.batch FROM inorder_internal.feed AS f "
+                    "JOIN inorder_internal.feed_state AS s ON s.feed = f.id WHERE f.name LIKE %s || ' %%'"
+                )
                 found = self.connection.execute(query.encode(), [self.kind])
                 self.last.update({str(table): int(str(number or 0)) for table, number in found})
             super().follow_promotion()

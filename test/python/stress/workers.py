@@ -154,7 +154,10 @@ class Worker(Plain):
         """The sink forgets batches that the feed does not know any more: their rows come again, by other numbers."""
         with self.delivery.busy:
             if not self.last:
-                query = "SELECT relation::regclass::text, batch FROM inorder_internal.feed WHERE name LIKE %s || ' %%'"
+                query = (
+                    "SELECT f.relation::regclass::text, s.batch FROM inorder_internal.feed AS f "
+                    "JOIN inorder_internal.feed_state AS s ON s.feed = f.id WHERE f.name LIKE %s || ' %%'"
+                )
                 found = self.connection.execute(query.encode(), [self.kind])
                 self.last.update({str(table): int(str(number or 0)) for table, number in found})
             lost = {key for key in self.sink if self.last[key[0]] < key[1] < NEW_TIMELINE}
