@@ -103,7 +103,8 @@ BEGIN
         END IF;
         UPDATE inorder_internal.worker_batch AS w
         SET number = CASE WHEN b.is_open THEN b.number ELSE state.batch END,
-            batch.members = inorder_internal.members(t), worker = NULL, token = NULL, holder = NULL, holder_pid = NULL, lease_end = clock_timestamp()
+            batch.members = inorder_internal.members(t), worker = NULL, token = NULL, holder = NULL, holder_pid = NULL,
+            lease_end = clock_timestamp()
         WHERE w.feed = state.feed AND w.number = b.number;
     END LOOP;
     UPDATE inorder_internal.feed_state AS s SET batch = state.batch, batch_origin = state.batch_origin

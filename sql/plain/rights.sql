@@ -89,7 +89,8 @@ BEGIN
     IF (OLD.feed, OLD.relation) IS DISTINCT FROM (NEW.feed, NEW.relation) OR NEW.seq NOT IN (OLD.seq, OLD.seq + 1) THEN
         RAISE 'a feed keeps its id and its table' USING ERRCODE = 'insufficient_privilege';
     ELSIF NEW.batch < OLD.batch THEN
-        RAISE 'a feed has returned batch %, and cannot go back to %', OLD.batch, NEW.batch
+        RAISE 'feed % has returned batch %, and cannot go back to %',
+              (SELECT quote_literal(f.name) FROM inorder_internal.feed AS f WHERE f.id = OLD.feed), OLD.batch, NEW.batch
         USING ERRCODE = 'insufficient_privilege', HINT = 'Numbers come again under no name: see feed_drop().';
     END IF;
     RETURN NULL;
