@@ -187,6 +187,19 @@ BEGIN
     RETURN concat('(', array_to_string(probes, ') UNION ALL ('), ') LIMIT 1');
 END $$;
 
+-- Whether a transaction has begun by now. In the SQL edition next_transaction() is that of the snapshot, which in
+-- REPEATABLE READ may be older than a position that its reader keeps.
+CREATE FUNCTION inorder_internal.has_begun(id bigint)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM pg_xact_status(id::text::xid8);
+    RETURN true;
+EXCEPTION WHEN invalid_parameter_value THEN
+    RETURN false;
+END $$;
+
 -- Error if a position contains numbers that this server has not reached.
 CREATE FUNCTION inorder_internal.check_reached(t inorder_internal.feed_table, p @extschema@.feed_position)
 RETURNS void
@@ -196,7 +209,7 @@ DECLARE
     next bigint := inorder_internal.next_transaction(t.base);
     highest bigint := greatest(upper(inorder_internal.passed_by(p)) - 1, p.partial);
 BEGIN
-    IF highest >= next AND NOT pg_is_in_recovery() THEN
+    IF highest >= next AND NOT pg_is_in_recovery() AND NOT inorder_internal.has_begun(highest - t.base) THEN
         RAISE 'this position on % is ahead of the server', t.relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = format('It has read transactions up to %s, and the next one is %s.', highest, next),
