@@ -208,7 +208,7 @@ BEGIN
         t.key_column, inorder_internal.bound(t, lower(b.transactions))), caller);
 END $$;
 
--- Whether a batch has rows, by queries; error if a condition of the table is violated.
+-- Whether a batch has rows, or may have some, by queries; error if a condition of the table is violated.
 CREATE FUNCTION inorder_internal.find_rows(
     t inorder_internal.feed_table, p @extschema@.feed_position, b @extschema@.feed_batch, caller oid
 )
@@ -216,10 +216,12 @@ RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    -- Of a BRIN index the bitmap has all pages that may have rows, also those of a whole backlog: so the first
-    -- transactions are looked at before.
-    has_rows boolean := NOT t.ordered AND inorder_internal.has_row(t, inorder_internal.batch_query(
-                            t, NULL, inorder_internal.in_window(b, 100), '1::pg_catalog.int8', false), caller);
+    -- What is left of a set, or of a transaction, is looked for later by value or key: by number, all rows that were
+    -- read come before it. Of a BRIN index the bitmap has all pages that may have rows, also those of a whole backlog:
+    -- so the first transactions are looked at before.
+    has_rows boolean := inorder_internal.in_set(inorder_internal.order_of(b.resumed, b.resumed_after))
+        OR NOT t.ordered AND (b.resumed IS NOT NULL OR inorder_internal.has_row(t, inorder_internal.batch_query(
+               t, NULL, inorder_internal.in_window(b, 100), '1::pg_catalog.int8', false), caller));
     probe text;
 BEGIN
     -- Most looks find nothing.
