@@ -36,10 +36,13 @@ END $$;
 -- Whether a stored number is valid for what storage() returns now, with places.
 CREATE FUNCTION inorder_internal.is_storage(known text, placed text)
 RETURNS boolean
-LANGUAGE sql IMMUTABLE
-RETURN split_part(known, ' ', 1) = split_part(placed, ' ', 1)
-    AND inorder_internal.are_versions(string_to_array(split_part(known, ' ', 2), '/'),
-                                      string_to_array(split_part(placed, ' ', 2), '/')::bigint[]);
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN split_part(known, ' ', 1) = split_part(placed, ' ', 1)
+        AND inorder_internal.are_versions(string_to_array(split_part(known, ' ', 2), '/'),
+                                          string_to_array(split_part(placed, ' ', 2), '/')::bigint[]);
+END $$;
 
 CREATE FUNCTION inorder_internal.leaves(relation regclass)
 RETURNS regclass[]
@@ -205,35 +208,40 @@ END $$;
 -- it.
 CREATE FUNCTION inorder_internal.may_be_emptied(part regclass)
 RETURNS boolean
-LANGUAGE sql VOLATILE
--- Who replaces a file has this lock until the end of the transaction, and writes the row of pg_class.
-RETURN EXISTS (SELECT FROM pg_class AS c WHERE c.oid = part AND age(c.xmin) <= 0)
-   AND EXISTS (SELECT FROM pg_locks AS l
-               WHERE l.relation = part AND l.mode = 'AccessExclusiveLock' AND l.pid = pg_backend_pid());
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- Who replaces a file has this lock until the end of the transaction, and writes the row of pg_class.
+    RETURN EXISTS (SELECT FROM pg_class AS c WHERE c.oid = part AND age(c.xmin) <= 0)
+       AND EXISTS (SELECT FROM pg_locks AS l
+                   WHERE l.relation = part AND l.mode = 'AccessExclusiveLock' AND l.pid = pg_backend_pid());
+END $$;
 
 -- Store the number of a table or partition, unless its file may still be emptied.
 CREATE FUNCTION inorder_internal.keep_part(
     table_relation regclass, step inorder_internal.fold_step, more bigint
 )
 RETURNS void
-LANGUAGE sql VOLATILE
-BEGIN ATOMIC
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
     INSERT INTO inorder_internal.count_part AS p
-    SELECT table_relation, (step).part, (step).storage, (step).counted, (step).rows + more, clock_timestamp()
-    WHERE NOT inorder_internal.may_be_emptied((step).part)
+    SELECT table_relation, step.part, step.storage, step.counted, step.rows + more, clock_timestamp()
+    WHERE NOT inorder_internal.may_be_emptied(step.part)
     ON CONFLICT (relation, part) DO UPDATE
     SET storage = excluded.storage, counted = excluded.counted, rows = excluded.rows, folded = excluded.folded;
-END;
+END $$;
 
 CREATE FUNCTION inorder_internal.forget_parts(table_relation regclass)
 RETURNS void
-LANGUAGE sql VOLATILE
-BEGIN ATOMIC
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
     DELETE FROM inorder_internal.count_part AS p
     WHERE p.relation = table_relation
       -- A subquery, so that the leaves are looked up once.
       AND NOT EXISTS (SELECT FROM unnest(inorder_internal.leaves(table_relation)) AS l WHERE l = p.part);
-END;
+END $$;
 
 CREATE FUNCTION inorder_internal.start_count(table_relation regclass)
 RETURNS void

@@ -115,7 +115,7 @@ CREATE FUNCTION inorder_internal.advanced(
     from_position @extschema@.feed_position, batch @extschema@.feed_batch, read int8multirange
 )
 RETURNS @extschema@.feed_position
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
+LANGUAGE sql STABLE PARALLEL SAFE  -- as what it raises errors by is: the server inlines no other
 -- Six members of last_key: see order_of() in sql/order.sql.
 RETURN CASE
     WHEN NOT isempty(inorder_internal.common((from_position).transactions, (batch).transactions))
@@ -135,7 +135,7 @@ RETURN CASE
 
 CREATE FUNCTION @extschema@.feed_advance(from_position @extschema@.feed_position, batch @extschema@.feed_batch)
 RETURNS @extschema@.feed_position
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
+LANGUAGE sql STABLE PARALLEL SAFE
 RETURN inorder_internal.advanced(from_position, batch, inorder_internal.plus(
     (from_position).transactions,
     CASE WHEN (batch).cut IS NOT NULL
@@ -150,5 +150,5 @@ Errors: invalid_parameter_value if the batch does not follow the position, numer
 
 CREATE FUNCTION inorder_internal.advance(from_position @extschema@.feed_position, batch @extschema@.feed_batch)
 RETURNS @extschema@.feed_position
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
+LANGUAGE sql STABLE PARALLEL SAFE
 RETURN @extschema@.feed_advance(from_position, batch);

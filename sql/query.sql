@@ -25,7 +25,7 @@ END $$;
 -- otherwise casts that others made could be evaluated before feed_is_table(), in a query around it.
 CREATE FUNCTION inorder_internal.typed(column_name name, type_name name)
 RETURNS text
-LANGUAGE sql IMMUTABLE
+LANGUAGE sql STABLE  -- as format() is: the server inlines no other
 -- Arguments of polymorphic functions are not converted. The planner drops the call, since its second argument is null.
 RETURN format('pg_catalog.arrayoverlap(ARRAY[e.%I], NULL::pg_catalog.%I[]) IS NULL AND '::text, column_name, type_name);
 

@@ -204,17 +204,18 @@ END $$;
 -- The columns that distinguish rows of one transaction, with everything that determines their order.
 CREATE FUNCTION inorder_internal.order_definition(t inorder_internal.feed_table)
 RETURNS text[]
-LANGUAGE sql STABLE
-BEGIN ATOMIC
-    SELECT array_agg(format('%I %s%s'::text, a.attname, format_type(a.atttypid, a.atttypmod),
-                            CASE WHEN a.attcollation = '"default"'::regcollation::oid
-                                 THEN concat(' COLLATE '::text, inorder_internal.default_collation())
-                                 WHEN a.attcollation <> 0::oid
-                                 THEN concat(' COLLATE '::text, a.attcollation::regcollation::text) END)
-                     ORDER BY c.place)
-    FROM unnest((t).order_columns) WITH ORDINALITY AS c(name, place)
-    JOIN pg_attribute AS a ON a.attrelid = (t).relation AND a.attname = c.name AND NOT a.attisdropped;
-END;
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (
+        SELECT array_agg(format('%I %s%s', a.attname, format_type(a.atttypid, a.atttypmod),
+                                CASE WHEN a.attcollation = '"default"'::regcollation
+                                     THEN concat(' COLLATE ', inorder_internal.default_collation())
+                                     WHEN a.attcollation <> 0
+                                     THEN concat(' COLLATE ', a.attcollation::regcollation) END) ORDER BY c.place)
+        FROM unnest(t.order_columns) WITH ORDINALITY AS c(name, place)
+        JOIN pg_attribute AS a ON a.attrelid = t.relation AND a.attname = c.name AND NOT a.attisdropped);
+END $$;
 
 -- A version of a row of the catalog: the transaction that wrote it and, if that has not ended before this one began, or
 -- if is_placed, its place: below 2^53, which a double holds exactly.
@@ -230,53 +231,70 @@ RETURN CASE WHEN is_placed OR age(writer) <= 0
 -- Whether versions that were stored, some with their place, are these, all with theirs.
 CREATE FUNCTION inorder_internal.are_versions(known text[], placed bigint[])
 RETURNS boolean
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN known IS NOT DISTINCT FROM placed::text[] OR cardinality(known) = cardinality(placed) AND NOT EXISTS (
-    SELECT FROM ROWS FROM (unnest(known), unnest(placed)) AS v(known, placed)
-    WHERE v.known <> v.placed::text AND v.known <> (v.placed & 4294967295)::text);
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF known IS NOT DISTINCT FROM placed::text[] THEN
+        RETURN true;
+    END IF;
+    RETURN cardinality(known) = cardinality(placed) AND NOT EXISTS (
+        SELECT FROM ROWS FROM (unnest(known), unnest(placed)) AS v(was, now)
+        WHERE v.was <> v.now::text AND v.was <> (v.now & 4294967295)::text);
+END $$;
 
 -- The versions of the triggers of the guard and of the expression of the column with the number.
 CREATE FUNCTION inorder_internal.guarded(relation regclass, is_placed boolean)
 RETURNS bigint[]
-LANGUAGE sql STABLE STRICT
--- Disabling a trigger and enabling it again, or changing an expression and restoring it, leaves no other trace.
-BEGIN ATOMIC
-    SELECT array_agg(inorder_internal.version(g.xmin, g.ctid, 'pg_trigger'::regclass, is_placed) ORDER BY g.tgname)
-           || array_agg(inorder_internal.version(d.xmin, d.ctid, 'pg_attrdef'::regclass, is_placed))
-              FILTER (WHERE d.oid IS NOT NULL)
-    FROM pg_trigger AS g
-    LEFT JOIN pg_attribute AS a ON g.tgname = 'zz_inorder_guard' AND a.attrelid = g.tgrelid AND a.attnum = g.tgattr[0]
-                                   AND a.attgenerated = 's'
-    LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-    WHERE g.tgrelid = relation AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_update');
-END;
+LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- Disabling a trigger and enabling it again, or changing an expression and restoring it, leaves no other trace.
+    RETURN (
+        SELECT array_agg(inorder_internal.version(g.xmin, g.ctid, 'pg_trigger', is_placed) ORDER BY g.tgname)
+               || array_agg(inorder_internal.version(d.xmin, d.ctid, 'pg_attrdef', is_placed))
+                  FILTER (WHERE d.oid IS NOT NULL)
+        FROM pg_trigger AS g
+        LEFT JOIN pg_attribute AS a ON g.tgname = 'zz_inorder_guard' AND a.attrelid = g.tgrelid
+                                       AND a.attnum = g.tgattr[0] AND a.attgenerated = 's'
+        LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+        WHERE g.tgrelid = relation AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_update'));
+END $$;
+
+CREATE FUNCTION inorder_internal.member(
+    relation oid, name text, system text, attached bigint[], guarded bigint[], ordered_by text[]
+)
+RETURNS @extschema@.feed_member
+LANGUAGE sql IMMUTABLE
+RETURN ROW(relation, name, system, attached, guarded, ordered_by)::@extschema@.feed_member;
 
 -- The table and its partitions, to be stored in a position; if is_placed, to be compared with those.
 CREATE FUNCTION inorder_internal.members(t inorder_internal.feed_table, is_placed boolean DEFAULT false)
 RETURNS @extschema@.feed_member[]
-LANGUAGE sql STABLE
--- Renaming a partition keeps its oid; restoring a dump keeps its name. A partition that was detached, filled and
--- attached again is recognized only by the transactions that attached it and those above it.
-BEGIN ATOMIC
-    WITH RECURSIVE tree AS (
-        SELECT (t).relation::oid AS relid, '{}'::bigint[] AS attached
-        UNION ALL
-        SELECT i.inhrelid,
-               p.attached || inorder_internal.version(i.xmin, i.ctid, 'pg_inherits'::regclass, is_placed)
-        FROM tree AS p CROSS JOIN LATERAL (
-            SELECT h.inhrelid, h.xmin, h.ctid FROM pg_inherits AS h
-            WHERE h.inhparent = p.relid AND NOT h.inhdetachpending OFFSET 0::bigint) AS i
-    )
-    SELECT array_agg(ROW(c.oid, format('%I.%I'::text, n.nspname, c.relname), (SELECT inorder_internal.server_system()),
-                         tree.attached,
-                         inorder_internal.guarded(c.oid::regclass, is_placed),
-                         CASE WHEN c.oid = (t).relation THEN inorder_internal.order_definition(t)
-                         END)::@extschema@.feed_member ORDER BY c.oid)
-    FROM tree
-    CROSS JOIN LATERAL (SELECT k.oid, k.relname, k.relnamespace FROM pg_class AS k
-                        WHERE k.oid = tree.relid OFFSET 0::bigint) AS c
-    JOIN pg_namespace AS n ON n.oid = c.relnamespace;
-END;
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    system text := inorder_internal.server_system();
+BEGIN
+    -- Renaming a partition keeps its oid; restoring a dump keeps its name. A partition that was detached, filled and
+    -- attached again is recognized only by the transactions that attached it and those above it.
+    RETURN (
+        WITH RECURSIVE tree AS (
+            SELECT t.relation::oid AS relid, '{}'::bigint[] AS attached
+            UNION ALL
+            SELECT i.inhrelid, p.attached || inorder_internal.version(i.xmin, i.ctid, 'pg_inherits', is_placed)
+            FROM tree AS p CROSS JOIN LATERAL (
+                SELECT h.inhrelid, h.xmin, h.ctid FROM pg_inherits AS h
+                WHERE h.inhparent = p.relid AND NOT h.inhdetachpending OFFSET 0) AS i
+        )
+        SELECT array_agg(inorder_internal.member(
+                   c.oid, format('%I.%I', n.nspname, c.relname), system, tree.attached,
+                   inorder_internal.guarded(c.oid, is_placed),
+                   CASE WHEN c.oid = t.relation THEN inorder_internal.order_definition(t) END) ORDER BY c.oid)
+        FROM tree
+        CROSS JOIN LATERAL (SELECT k.oid, k.relname, k.relnamespace FROM pg_class AS k
+                            WHERE k.oid = tree.relid OFFSET 0) AS c
+        JOIN pg_namespace AS n ON n.oid = c.relnamespace);
+END $$;
 
 -- Whether versions are those that pg_upgrade made: nothing has changed them since.
 CREATE FUNCTION inorder_internal.are_upgraded(placed bigint[])

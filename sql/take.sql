@@ -165,9 +165,9 @@ BEGIN
 END $$;
 
 -- What follows the position of a feed. If the caller is to move it, and there are rows, the feed is locked, and this is
--- what follows under the lock; a poll that finds none is noted. With a row type the caller reads the rows at once.
+-- what follows under the lock; a poll that finds none is noted. at_once: the caller reads the rows at once.
 CREATE FUNCTION inorder_internal.take_next(
-    caller oid, name text, owner oid, max_rows int, reads boolean, moves boolean, row_type regtype
+    caller oid, name text, owner oid, max_rows int, reads boolean, moves boolean, at_once boolean
 )
 RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -178,7 +178,7 @@ DECLARE
     version text;
     locked boolean := false;
 BEGIN
-    SELECT * INTO o FROM inorder_internal.open_feed(caller, name, owner);
+    o := inorder_internal.open_feed(caller, name, owner);
     LOOP
         IF moves AND NOT locked THEN
             version := inorder_internal.begin_turn(o.feed);
@@ -190,13 +190,10 @@ BEGIN
         ELSIF moves AND (k.shared OR (k.shared_by).shares IS NOT NULL) THEN
             PERFORM inorder_internal.refuse_shared(k);
         END IF;
-        IF row_type IS NOT NULL THEN
-            PERFORM inorder_internal.check_row_type(k.relation, row_type);
-        END IF;
         IF (k.pending).transactions IS NOT NULL THEN
             EXIT WHEN locked OR NOT moves;
         ELSE
-            k := inorder_internal.find_after(k, max_rows, row_type IS NOT NULL);
+            k := inorder_internal.find_after(k, max_rows, at_once);
             EXIT WHEN locked OR NOT moves OR NOT (k.next).has_rows;
         END IF;
         -- There is something to move over, so writing is due: what another reader has left is looked at again.
@@ -205,7 +202,7 @@ BEGIN
     END LOOP;
     IF moves AND (k.next).has_rows IS NOT NULL THEN
         k := inorder_internal.pass_rest(k);
-        IF NOT (k.next).has_rows THEN
+        IF NOT (k.next).has_rows AND k.is_poll_due THEN
             PERFORM inorder_internal.note_empty_poll(k);
         END IF;
     END IF;
@@ -469,7 +466,7 @@ RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    k inorder_internal.taken := inorder_internal.take_next(caller, name, owner, max_rows, NULL, true, NULL);
+    k inorder_internal.taken := inorder_internal.take_next(caller, name, owner, max_rows, NULL, true, false);
     session oid;
 BEGIN
     IF (k.pending).transactions IS NULL AND NOT (k.next).has_rows THEN
@@ -545,7 +542,7 @@ RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    k inorder_internal.taken := inorder_internal.take_next(caller, name, owner, NULL, NULL, false, NULL);
+    k inorder_internal.taken := inorder_internal.take_next(caller, name, owner, NULL, NULL, false, false);
     held inorder_internal.feed_state;
 BEGIN
     IF (k.pending).transactions IS NOT NULL THEN

@@ -71,9 +71,12 @@ END $$;
 -- Whether workers have unfinished batches of a feed that are not set aside.
 CREATE FUNCTION inorder_internal.is_shared(feed bigint)
 RETURNS boolean
-LANGUAGE sql STABLE
-RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-               WHERE b.feed = is_shared.feed AND b.set_aside IS NULL AND b.written_here);
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                   WHERE b.feed = is_shared.feed AND b.set_aside IS NULL AND b.written_here);
+END $$;
 
 CREATE FUNCTION inorder_internal.keep_batch(
     feed bigint, number bigint, relation inorder_internal.table_ref, batch @extschema@.feed_batch

@@ -70,14 +70,14 @@ typedef struct Taken
 } Taken;
 
 static Taken
-take_next(FunctionCallInfo fcinfo, Value row_type, bool moves, bool in_order)
+take_next(FunctionCallInfo fcinfo, bool at_once, bool moves, bool in_order)
 {
 	Value		found[7];
 	Taken		taken;
 
 	state_call(&take, 7,
 			   (Value[]) {caller_value(), argument_value(fcinfo, 0, TEXTOID), owner_argument(fcinfo, 3),
-			   argument_value(fcinfo, 2, INT4OID), value_of(BoolGetDatum(moves), BOOLOID), row_type,
+			   argument_value(fcinfo, 2, INT4OID), value_of(BoolGetDatum(moves), BOOLOID), value_of(BoolGetDatum(at_once), BOOLOID),
 			   value_of(BoolGetDatum(in_order), BOOLOID)}, 7, found);
 	taken = (Taken) {
 		.feed = found[0], .query = found[6], .is_limited = DatumGetBool(found[4].value),
@@ -103,7 +103,7 @@ read_next(Taken *taken, FunctionCallInfo fcinfo, bool moves)
 {
 	uint64		found = 0;
 
-	*taken = take_next(fcinfo, value_of(ObjectIdGetDatum(get_fn_expr_argtype(fcinfo->flinfo, 1)), REGTYPEOID), moves, true);
+	*taken = take_next(fcinfo, true, moves, true);
 	check_row_type(&taken->table, fcinfo, 1);
 	InitMaterializedSRF(fcinfo, 0);
 	if (!taken->query.null)
@@ -159,7 +159,7 @@ feed_apply(PG_FUNCTION_ARGS)
 
 	if (PG_ARGISNULL(1))
 		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("statement must not be null")));
-	taken = take_next(fcinfo, null_of(REGTYPEOID), true, false);
+	taken = take_next(fcinfo, false, true, false);
 	if (taken.query.null)
 		PG_RETURN_NULL();
 	move_over(&taken, 1);

@@ -147,7 +147,7 @@ BEGIN
     IF statement IS NULL THEN
         RAISE 'statement must not be null' USING ERRCODE = 'null_value_not_allowed';
     END IF;
-    k := inorder_internal.take_next(inorder_internal.caller(), name, owner, max_rows, true, true, NULL);
+    k := inorder_internal.take_next(inorder_internal.caller(), name, owner, max_rows, true, true, false);
     b := (k.next).batch;
     IF NOT (k.next).has_rows THEN
         RETURN NULL;
@@ -191,9 +191,9 @@ BEGIN
 END
 ---- feed_peek: plpgsql reads
 DECLARE
-    k inorder_internal.taken := inorder_internal.take_next(inorder_internal.caller(), name, owner, max_rows, true, false,
-                                                           pg_typeof(row_type));
+    k inorder_internal.taken := inorder_internal.take_next(inorder_internal.caller(), name, owner, max_rows, true, false, true);
 BEGIN
+    PERFORM inorder_internal.check_row_type(k.relation, pg_typeof(row_type));
     IF (k.next).has_rows THEN
         PERFORM inorder_internal.allow_bitmaps(k.t);
         BEGIN
