@@ -79,7 +79,9 @@ GRANT USAGE ON SCHEMA alice TO bob, mallory;
 GRANT SELECT ON alice.t, alice.bare TO bob;
 """ + ("GRANT SELECT ON alice.t TO mallory;" if IS_SQL else "")
 
-COLUMNS_OF_A_FEED = "id, name, owner, owner_name, system, movers, relation, position"
+COLUMNS_OF_A_FEED = "id, name, owner, owner_name, system, movers, relation"
+STATE_OF_A_FEED = "INSERT INTO inorder_internal.feed_state (feed, relation, position, batch, pending)"
+FEEDS = "SELECT id FROM inorder_internal.feed"
 SYSTEM = "split_part(server_origin(), '/', 1)"  # of this server: then a role is known by oid alone
 
 # What is inserted is known for it, and not used before the owner of the table accepts it: here it is taken for what the
@@ -90,7 +92,8 @@ TRUSTED = "ALTER TABLE inorder_internal.{} ALTER written_here DROP EXPRESSION, A
 WRONG = (
     "evil.t", "evil.v", "evil.m", "evil.s", "evil.c", "evil.f", "evil.u", "evil.p", "evil.pf", "evil.parent", EVIL,
     "evil.loud", "evil.t_pkey", "alice.bare", "pg_class", "pg_authid", "pg_largeobject", "information_schema.tables",
-    "inorder_internal.feed", "inorder_internal.feed_table", "pg_stats", "pg_stat_activity", "feeds",
+    "inorder_internal.feed", "inorder_internal.feed_state", "inorder_internal.feed_table", "pg_stats",
+    "pg_stat_activity", "feeds",
 )  # fmt: skip
 OWN = tuple(name for name in WRONG if name.startswith("evil"))
 # Their columns, the base, and whether they are in order; SQL for a row of feed_table behind the relation.
@@ -161,7 +164,7 @@ def state(attacked: Cluster, request: pytest.FixtureRequest) -> Iterator[State]:
             execute(mallory, ATTACK, LOUD, RELATIONS)
             if request.param:
                 with connect(dsn) as admin:
-                    execute(admin, TRUSTED.format("feed"), TRUSTED.format("feed_table"))
+                    execute(admin, TRUSTED.format("feed_state"), TRUSTED.format("feed_table"))
             sessions = {user: connect(make_conninfo(dsn, user=user)) for user in (*READERS, "monitor")}
             for user, session in sessions.items():
                 session.add_notice_handler(partial(catch, caught, user))
@@ -224,13 +227,15 @@ def forge(state: State, relation: str, description: str, position: str, pending:
     """Rows as a restore would bring them; whether the tables take them."""
     oid = f"{quote(relation)}::regclass"
     feed = (
-        f"INSERT INTO inorder_internal.feed ({COLUMNS_OF_A_FEED}, batch, pending)"
-        f" VALUES (4294967295, 'x', '{owner}'::regrole, '{owner}', {SYSTEM}, ARRAY[ROW('bob'::regrole, 'bob')]"
-        f"::inorder_internal.role_ref[], {oid}, {position}, 1, {pending})"
+        f"INSERT INTO inorder_internal.feed ({COLUMNS_OF_A_FEED}) VALUES (4294967295, 'x', '{owner}'::regrole, "
+        f"'{owner}', {SYSTEM}, ARRAY[ROW('bob'::regrole, 'bob')]::inorder_internal.role_ref[], {oid})"
     )
+    moved = f"{STATE_OF_A_FEED} VALUES (4294967295, {oid}, {position}, 1, {pending})"
     try:
         with state.mallory.transaction():
-            execute(state.mallory, f"INSERT INTO inorder_internal.feed_table VALUES ({oid}, {description})", feed)
+            execute(
+                state.mallory, f"INSERT INTO inorder_internal.feed_table VALUES ({oid}, {description})", feed, moved
+            )
     except psycopg.errors.CheckViolation:
         return False
     return True
@@ -242,6 +247,7 @@ def forget(state: State) -> None:
         for table in ("feed_table", "counted_table", "count_part"):
             execute(admin, f"DELETE FROM inorder_internal.{table} WHERE relation <> 'alice.t'::regclass")
         execute(admin, "DELETE FROM inorder_internal.feed WHERE name <> 'a'")
+        execute(admin, f"DELETE FROM inorder_internal.feed_state WHERE feed NOT IN ({FEEDS})")
 
 
 def attempt(session: Connection, call: str) -> list[tuple[object, ...]]:
@@ -377,10 +383,11 @@ def test_a_forged_feed_of_a_good_table_runs_nothing(state: State, position: str,
     """Its owner gets rows of that table, or an error; never more than there are."""
     owner = "mallory" if IS_SQL else "alice"
     insert = (
-        f"INSERT INTO inorder_internal.feed ({COLUMNS_OF_A_FEED}, batch, pending)"
+        f"WITH f AS (INSERT INTO inorder_internal.feed ({COLUMNS_OF_A_FEED})"
         f" VALUES (7, 'x', '{owner}'::regrole, '{owner}', {SYSTEM},"
         f" ARRAY[ROW(0, '\"'), NULL, ROW('mallory'::regrole, 'mallory')]::inorder_internal.role_ref[],"
-        f" 'alice.t'::regclass, {position}, 1, {pending})"
+        f" 'alice.t'::regclass) RETURNING id, relation)"
+        f" {STATE_OF_A_FEED} SELECT id, relation, {position}::feed_position, 1, {pending}::feed_batch FROM f"
     )
     refused = refusal(state.mallory, insert)
     assert refused in ("", "23514")
@@ -422,30 +429,33 @@ def test_a_forged_count_is_no_number(state: State, relation: str, described: boo
         "feed_table VALUES ('alice.bare', 'id', true, false, '{id}', 281474976710656, true)",
         "feed_table VALUES ('alice.bare', 'xact', false, false, '{NULL}', 0, true)",
         "feed_table VALUES ('alice.bare', 'xact', NULL, false, '{}', 0, true)",
-        "feed ({}) VALUES (0, 'x', 0, '', '', 'alice.t', '(\"{}\",,,,)')",
-        "feed ({}) VALUES (4294967296, 'x', 0, '', '', 'alice.t', '(\"{}\",,,,)')",
-        "feed ({}) VALUES (1, '', 0, '', '', 'alice.t', '(\"{}\",,,,)')",
-        "feed ({}) VALUES (1, 'x', 0, '', '', 'alice.t', '(,,,,)')",
-        "feed ({}) VALUES (1, 'x', 0, '', '', 'alice.t', '(\"{[-1,2)}\",,,,)')",
-        "feed ({}) VALUES (1, 'x', 0, '', '', 'alice.t', '(\"{(,)}\",,,,)')",
-        "feed ({}, batch) VALUES (1, 'x', 0, '', '', 'alice.t', '(\"{}\",,,,)', -1)",
-        "feed ({}, created) VALUES (1, 'x', 0, '', '', 'alice.t', '(\"{}\",,,,)', 'infinity')",
-        "feed ({}, caught_up_at) VALUES (1, 'x', 0, '', '', 'alice.t', '(\"{}\",,,,)', '-infinity')",
-        "feed ({}, pending) VALUES (1, 'x', 0, '', '', 'alice.t', '(\"{}\",,,,)', '(\"{(,)}\",,,,,,)')",
+        f"feed ({COLUMNS_OF_A_FEED}) VALUES (0, 'x', 0, '', '', '{{}}', 'alice.t')",
+        f"feed ({COLUMNS_OF_A_FEED}) VALUES (4294967296, 'x', 0, '', '', '{{}}', 'alice.t')",
+        f"feed ({COLUMNS_OF_A_FEED}) VALUES (1, '', 0, '', '', '{{}}', 'alice.t')",
+        f"feed ({COLUMNS_OF_A_FEED}, created) VALUES (1, 'x', 0, '', '', '{{}}', 'alice.t', 'infinity')",
+        "feed_state (feed, relation, position) VALUES (1, 'alice.t', '(,,,,)')",
+        "feed_state (feed, relation, position) VALUES (1, 'alice.t', '(\"{[-1,2)}\",,,,)')",
+        "feed_state (feed, relation, position) VALUES (1, 'alice.t', '(\"{(,)}\",,,,)')",
+        "feed_state (feed, relation, position, seq) VALUES (1, 'alice.t', '(\"{}\",,,,)', -1)",
+        "feed_state (feed, relation, position, batch) VALUES (1, 'alice.t', '(\"{}\",,,,)', -1)",
+        "feed_state (feed, relation, position, caught_up_at) VALUES (1, 'alice.t', '(\"{}\",,,,)', '-infinity')",
+        "feed_state (feed, relation, position, pending) VALUES (1, 'alice.t', '(\"{}\",,,,)', '(\"{(,)}\",,,,,,)')",
     ],
 )
 def test_what_a_row_alone_shows_is_refused(state: State, row: str) -> None:
     """By the constraints of the tables."""
-    columns = "id, name, owner, owner_name, system, relation, position"
-    insert = "INSERT INTO inorder_internal." + row.replace("({}", f"({columns}")
-    assert refusal(state.mallory, insert) in ("23514", "23502", *(["42501"] if IS_SQL else []))
+    assert refusal(state.mallory, f"INSERT INTO inorder_internal.{row}") in (
+        "23514",
+        "23502",
+        *(["42501"] if IS_SQL else []),
+    )
 
 
 def test_who_owns_the_database_changes_and_deletes_nothing(state: State) -> None:
     """Reading and inserting is all that a dump and a restore need."""
     for command in ("SELECT FROM {}", "INSERT INTO {} VALUES ('alice.t', 'alice.t', '', '{}', 7, now())", "TABLE {}"):
         assert refusal(state.mallory, command.replace("{}", "inorder_internal.count_part", 1)) == "42501", command
-    for table in ("feed", "feed_table", "counted_table", "count_part"):
+    for table in ("feed", "feed_state", "feed_table", "counted_table", "count_part"):
         for command in (
             "UPDATE {} SET relation = '0'", "DELETE FROM {}", "TRUNCATE {}", "DROP TABLE {}",
             "ALTER TABLE {} DISABLE TRIGGER ALL", "CREATE TRIGGER t BEFORE INSERT ON {} EXECUTE FUNCTION evil.t()",
@@ -471,8 +481,9 @@ def test_what_is_inserted_is_not_used(state: State) -> None:
         "INSERT INTO alice.g (n) VALUES (1)",
     )  # fmt: skip
     feed = (
-        f"INSERT INTO inorder_internal.feed ({COLUMNS_OF_A_FEED}, batch, pending)"
-        f" VALUES (7, 'x', 'alice'::regrole, 'alice', {SYSTEM}, '{{}}', 'alice.%s'::regclass, {POSITIONS[0]}, 1, %s)"
+        f"WITH f AS (INSERT INTO inorder_internal.feed ({COLUMNS_OF_A_FEED}) VALUES (7, 'x', 'alice'::regrole, "
+        f"'alice', {SYSTEM}, '{{}}', 'alice.%s'::regclass) RETURNING id, relation) {STATE_OF_A_FEED} "
+        f"SELECT id, relation, {POSITIONS[0]}::feed_position, 1, %s::feed_batch FROM f"
     )
     table = f"INSERT INTO inorder_internal.feed_table VALUES ('alice.g', {DESCRIPTIONS[0]})"
     for statements in ((feed % ("t", "NULL"),), (feed % ("t", PENDING[1]),), (feed % ("g", "NULL"), table)):

@@ -26,6 +26,9 @@ DEFINER = (
     "CREATE OR REPLACE FUNCTION public.feed_hole() RETURNS void LANGUAGE plpgsql SECURITY DEFINER "
     "AS $hole$BEGIN {} END$hole$"
 )
+OF_EVENTS, OF_MINE = (
+    f"feed = (SELECT id FROM inorder_internal.feed WHERE name = '{name}')" for name in ("events", "mine")
+)
 
 
 @pytest.mark.server
@@ -43,7 +46,8 @@ def place(server: Server) -> Iterator[World]:
     """A server with the same roles, to plant faults in: also in state, which is not known for that here."""
     with world(server, 1) as made:
         made.admin.execute(
-            "ALTER TABLE inorder_internal.feed ALTER written_here DROP EXPRESSION, ALTER written_here SET DEFAULT true"
+            "ALTER TABLE inorder_internal.feed_state ALTER written_here DROP EXPRESSION, "
+            "ALTER written_here SET DEFAULT true"
         )
         yield made
 
@@ -90,7 +94,8 @@ def fall_into(place: World, mallory: Session, body: str) -> dict[str, str]:
         ("GRANT alice TO mallory;", "rights", "members changed"),
         ("ALTER FUNCTION public.feed_drop(text, regrole) SECURITY DEFINER;", "rights", "functions changed"),
         ("ALTER TABLE alice.events DISABLE TRIGGER ALL;", "rights", "triggers changed"),
-        ("UPDATE inorder_internal.feed SET moved = now() WHERE name = 'events';", "state", "feeds of others changed"),
+        (f"UPDATE inorder_internal.feed_state SET moved = now() WHERE {OF_EVENTS};",
+         "state", "state of feeds of others changed"),
         ("UPDATE inorder_internal.count_part SET rows = rows + 1 WHERE relation = 'alice.secret'::regclass;",
          "state", "counts of others changed"),
         ("PERFORM set_config('search_path', 'mallory', false);", "settings", "['search_path'] changed by the call"),
@@ -135,9 +140,8 @@ def restore(place: World) -> None:
 def others(place: World) -> Honest:
     """Honest roles that have read nothing yet."""
     place.admin.execute(
-        "UPDATE inorder_internal.feed SET position.transactions = '{}', position.partial = NULL, position.last_key "
-        "= NULL, "
-        "pending = NULL WHERE NOT (position).transactions @> 1999::bigint"
+        "UPDATE inorder_internal.feed_state SET position.transactions = '{}', position.partial = NULL, "
+        "position.last_key = NULL, pending = NULL WHERE NOT (position).transactions @> 1999::bigint"
     )
     oracles = Oracles(place)
     oracles.remember()
@@ -165,8 +169,8 @@ def test_honest_turns_pass(place: World, mallory: Session) -> None:
         ("UPDATE inorder_internal.count_part SET rows = rows + 1",
          "UPDATE inorder_internal.count_part SET rows = rows - 1",
          "count", "exact_count of"),
-        ("UPDATE inorder_internal.feed SET position.transactions = '{[0,2000)}' WHERE name = 'mine'",
-         "UPDATE inorder_internal.feed SET position.transactions = '{}' WHERE name = 'mine'",
+        (f"UPDATE inorder_internal.feed_state SET position.transactions = '{{[0,2000)}}' WHERE {OF_MINE}",
+         f"UPDATE inorder_internal.feed_state SET position.transactions = '{{}}' WHERE {OF_MINE}",
          "honest", "ahead of the server"),
         ("REVOKE SELECT ON public.feeds FROM PUBLIC",
          "GRANT SELECT ON public.feeds TO PUBLIC", "honest", "permission denied"),
@@ -191,7 +195,7 @@ def test_rows_that_come_twice(place: World, mallory: Session) -> None:
     honest = others(place)
     honest.turn(mallory)
     assert found(place) == {}
-    place.admin.execute("UPDATE inorder_internal.feed SET position.transactions = '{}' WHERE name = 'events'")
+    place.admin.execute(f"UPDATE inorder_internal.feed_state SET position.transactions = '{{}}' WHERE {OF_EVENTS}")
     honest.oracles.remember()
     honest.turn(mallory)
     honest.close()
