@@ -75,6 +75,18 @@ BEGIN
     RETURN number;
 END $$;
 
+-- Error unless rows are of the type of the table.
+CREATE FUNCTION inorder_internal.check_row_type(relation oid, row_type regtype)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation AND c.reltype = row_type) THEN
+        RAISE 'row_type must be null::%, not of type %', relation::regclass, row_type
+        USING ERRCODE = 'datatype_mismatch';
+    END IF;
+END $$;
+
 -- Error unless the plan of a statement reads the batch, and ends nothing after some rows.
 CREATE FUNCTION inorder_internal.check_statement(statement text, row_type anyelement)
 RETURNS void
