@@ -715,15 +715,6 @@ COMMENT ON FUNCTION @extschema@.feed_revoke(text, regrole, regrole) IS
 'Revert feed_grant.
 Owner of the feed or of its table only. Errors: undefined_object, insufficient_privilege.';
 
-CREATE FUNCTION @extschema@.feed_claim(name text, owner regrole DEFAULT NULL)
-RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.feed_claim(text, regrole) IS
-'Claim a feed for this session, until it ends or calls DISCARD ALL or pg_advisory_unlock_all(). Returns false if '
-'another session has the claim; always true on a standby. By this a program detects a second instance of itself. It '
-'does not lock the feed: other sessions can still move it.
-Requires the privilege to move the feed. Errors: undefined_object, insufficient_privilege.';
-
 CREATE FUNCTION @extschema@.feed_seek(name text, transactions int8multirange, owner regrole DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;

@@ -1,6 +1,6 @@
 -- Sets of transactions: which have ended, which is next, and on which server.
 --
--- The functions in the internal schema are the same C functions, under names that no other role can replace.
+-- ended_transactions() is in both schemas: internal functions call the one that no other role can replace.
 
 CREATE FUNCTION @extschema@.xact_id_generated(base bigint DEFAULT 0)
 RETURNS bigint
@@ -27,33 +27,14 @@ CREATE FUNCTION inorder_internal.ended_transactions(base bigint)
 RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 
-CREATE FUNCTION @extschema@.next_transaction(base bigint DEFAULT 0)
-RETURNS bigint
-AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.next_transaction(bigint) IS
-'Number (transaction id plus base) that the next transaction to be assigned an id will get. Does not assign one.
-Range: base and the sum 0 to 281474976710655.';
-
+-- The number that the next transaction to be assigned an id will get. Assigns none.
 CREATE FUNCTION inorder_internal.next_transaction(base bigint)
 RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
-CREATE FUNCTION @extschema@.flush_wal()
-RETURNS void
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.flush_wal() IS
-'Wait until all transactions committed so far are flushed to disk, including those with synchronous_commit = off, so '
-'that a crash cannot lose rows already delivered outside the database. Does nothing on a standby, which has only what '
-'its primary flushed.';
-
-CREATE FUNCTION @extschema@.server_origin()
-RETURNS text
-AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.server_origin() IS
-'Origin of transaction numbers: system identifier and timeline, such as 7654321098765432109/1. Numbers of one origin '
-'never repeat; after a restore or a promotion they may. Servers promoted from copies of one backup have the same '
-'origin, unless the later one found the timeline history of the earlier one.';
-
+-- Origin of transaction numbers: system identifier and timeline, such as 7654321098765432109/1. Numbers of one origin
+-- never repeat; after a restore or a promotion they may. Servers promoted from copies of one backup have the same
+-- origin, unless the later one found the timeline history of the earlier one.
 CREATE FUNCTION inorder_internal.server_origin()
 RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;

@@ -20,7 +20,6 @@
 #include "ground.h"
 #include "wait.h"
 
-PG_FUNCTION_INFO_V1(feed_claim);
 PG_FUNCTION_INFO_V1(feed_peek);
 PG_FUNCTION_INFO_V1(feed_apply);
 PG_FUNCTION_INFO_V1(feed_batch_rows);
@@ -28,7 +27,6 @@ PG_FUNCTION_INFO_V1(feed_wait);
 PG_FUNCTION_INFO_V1(seen_feeds);
 PG_FUNCTION_INFO_V1(seen_batches);
 
-static StateCall find = {"SELECT inorder_internal.find_feed($1, $2, $3)"};
 static StateCall take = {
 	"SELECT k, k.t, (k.t).ordered, k.relation, (k.next).query IS NOT NULL, (k.next).members,"
 	" CASE WHEN (k.next).has_rows"
@@ -47,16 +45,6 @@ static Value
 owner_argument(FunctionCallInfo fcinfo, int number)
 {
 	return PG_ARGISNULL(number) ? caller_value() : argument_value(fcinfo, number, OIDOID);
-}
-
-/* feed_claim(name text, owner regrole) -> boolean */
-Datum
-feed_claim(PG_FUNCTION_ARGS)
-{
-	Value		feed;
-
-	state_call(&find, 3, (Value[]) {argument_value(fcinfo, 0, TEXTOID), owner_argument(fcinfo, 1), caller_value()}, 1, &feed);
-	PG_RETURN_BOOL(state_claim("feed", (Oid) DatumGetInt64(feed.value)));
 }
 
 /* A feed of which a reader takes what comes next */

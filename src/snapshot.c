@@ -36,7 +36,6 @@
 
 PG_FUNCTION_INFO_V1(ended_transactions);
 PG_FUNCTION_INFO_V1(next_transaction);
-PG_FUNCTION_INFO_V1(flush_wal);
 PG_FUNCTION_INFO_V1(make_durable_here);
 
 /* What a snapshot says, in 64 bits */
@@ -162,13 +161,5 @@ make_durable_here(PG_FUNCTION_ARGS)
 	flush_wal_to_end();
 	if (PG_GETARG_BOOL(0))
 		ForceSyncCommit();
-	PG_RETURN_VOID();
-}
-
-/* flush_wal() -> void */
-Datum
-flush_wal(PG_FUNCTION_ARGS)
-{
-	flush_wal_to_end();
 	PG_RETURN_VOID();
 }

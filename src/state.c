@@ -378,21 +378,6 @@ state_lock(const char *table, Oid object)
 		(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 
-/*
- * Claiming again what this session has claimed is no second claim.  Only user
- * locks outlive a rollback, and are released when a session ends.
- */
-bool
-state_claim(const char *table, Oid object)
-{
-	LOCKTAG		tag = lock_tag(table, object, LOCK_CLAIM);
-
-	tag.locktag_lockmethodid = USER_LOCKMETHOD;
-	if (RecoveryInProgress() || is_locked_by_me(&tag, ExclusiveLock))
-		return true;
-	return LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL;
-}
-
 static LOCKTAG
 session_tag(const char *table, Oid number)
 {

@@ -57,12 +57,10 @@ extern void state_rows(StateCall *call, int count, const Value *arguments, Funct
 typedef enum StateLock
 {
 	LOCK_MOVE,					/* the position of a feed, or the count of a table, until the transaction ends */
-	LOCK_CLAIM,					/* the sink of a feed, until the session ends */
 	LOCK_SESSION				/* the number of a session, until it ends */
 } StateLock;
 
 extern void require_read_committed(const char *what, const char *detail);
 extern void state_lock(const char *table, Oid object);
-extern bool state_claim(const char *table, Oid object);
 
 #endif							/* INORDER_STATE_H */

@@ -1,3 +1,3 @@
 -- The query for the rows of a batch kept by the reader.
 SELECT {inorder}.feed_rows_query({table}::pg_catalog.oid::pg_catalog.regclass,
-                                 {inorder}.feed_batch_of({batch}::pg_catalog.jsonb))
+                                 {batch}::pg_catalog.jsonb::{inorder}.feed_batch)

@@ -1,6 +1,6 @@
 -- The batch after a position, the position after the batch, the query for its rows, and what of them is wanted; null if no
 -- transaction has ended.
-SELECT {inorder}.feed_to_jsonb(b), {inorder}.feed_to_jsonb(a), {inorder}.feed_rows_query(t.relation, b), t.columns
+SELECT b::pg_catalog.jsonb, a::pg_catalog.jsonb, {inorder}.feed_rows_query(t.relation, b), t.columns
 FROM ({columns}) AS t
 CROSS JOIN pg_catalog.jsonb_populate_record(NULL::{inorder}.feed_position, {position}::pg_catalog.jsonb) AS p
 CROSS JOIN LATERAL {inorder}.feed_batch_after(t.relation, p, {max_rows}::pg_catalog.int4, {whole}::pg_catalog.bool) AS b

@@ -184,16 +184,6 @@ BEGIN ATOMIC
     SELECT inorder_internal.apply_batch(name, statement, max_rows, owner, current_setting('search_path'::text),
                                         current_setting('row_security'::text));
 END;
----- feed_claim: plpgsql
-DECLARE
-    o record;
-    key bigint;
-BEGIN
-    SELECT * INTO o FROM inorder_internal.open_feed(inorder_internal.caller(), name, owner);
-    -- The first 32 bits are ''feed'' in ASCII.
-    key := 1717921124::bigint << 32 | o.feed;
-    RETURN pg_try_advisory_lock(key);
-END
 ---- feed_read: plpgsql keys
 BEGIN
     -- Its position would move over rows that the caller does not fetch, and what the caller fetches cannot be known here.

@@ -90,10 +90,6 @@ BEGIN
     RETURN inorder_internal.plus_base(greatest(pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
                                                pg_current_xact_id_if_assigned()::text::bigint + 1), base);
 END
----- flush_wal: plpgsql keys
-BEGIN
-    PERFORM inorder_internal.make_durable(false);
-END
 ---- server_origin: plpgsql keys
 BEGIN
     IF pg_is_in_recovery() THEN

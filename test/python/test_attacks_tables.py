@@ -574,7 +574,6 @@ CALLS = (
     "SELECT feed_passed('alice.t')",
     "SELECT feed_passed_partitions('alice.t')",
     "SELECT feed_revoke('a', 'bob', 'alice')",
-    "SELECT feed_claim('a', 'alice')",
     "SELECT * FROM feed_read('a', null::evil.t, 1, 'alice')",
     "SELECT * FROM feed_peek('a', null::evil.t, 1, 'alice') LIMIT 1",
 )
@@ -659,7 +658,6 @@ OWN_CALLS = (
     "SELECT feed_renew_batch('a', batch, token), feed_finish_batch('a', batch, token)"
     " FROM feed_take_batch('a', 'w', 1)",
     "SELECT feed_seek('a', 'now')",
-    "SELECT feed_claim('a')",
     "SELECT feed_passed('alice.t'), feed_passed_partitions('alice.t')",
     "SELECT feed_rename('a', 'a')",
     "SELECT feed_grant('a', 'bob')",
@@ -793,7 +791,7 @@ def test_a_stranger_keeps_nobody_waiting(alices: str) -> None:
         "DROP TABLE evil.gone; SELECT feed_create('m', 'evil.t')",
         "SELECT feed_create('m', 'evil.t'); LOCK TABLE evil.t IN ACCESS EXCLUSIVE MODE; SELECT FROM feeds",
         "SELECT feed_disable('evil.u')",
-        "SELECT feed_read('g', null::evil.gone), feed_claim('g'), exact_count_start('evil.gone')",
+        "SELECT feed_read('g', null::evil.gone), exact_count_start('evil.gone')",
     )
     for call in calls:
         with (

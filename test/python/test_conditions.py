@@ -17,7 +17,7 @@ ALWAYS = "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_guard; ALTER TABLE t EN
 def test_a_number_that_the_server_has_not_reached(place: Place, tables: tuple[str, ...]) -> None:
     """Whoever gets it later is read by nobody who has read this row. It came before all that the feed knows."""
     owner = place.session()
-    number = "next_transaction() + 1000000"
+    number = "inorder_internal.next_transaction(0) + 1000000"
     row = number if tables == (BRIN,) else f"uuid_xact_floor({number})"
     run(owner, *tables, "SELECT feed_enable('t')", "BEGIN", "ALTER TABLE t DISABLE TRIGGER ALL")
     run(owner, f"INSERT INTO t (id, n) VALUES ({row}, 4)", ALWAYS, "COMMIT")
@@ -28,7 +28,10 @@ def test_a_number_that_the_server_has_not_reached(place: Place, tables: tuple[st
 
 @pytest.mark.parametrize(
     ("transactions", "partial"),
-    [("int8multirange(int8range(0, next_transaction() + 1000))", "NULL"), ("'{}'", "next_transaction() + 1000")],
+    [
+        ("int8multirange(int8range(0, inorder_internal.next_transaction(0) + 1000))", "NULL"),
+        ("'{}'", "inorder_internal.next_transaction(0) + 1000"),
+    ],
     ids=["whole", "in part"],
 )
 def test_a_position_ahead_of_the_server(place: Place, transactions: str, partial: str) -> None:

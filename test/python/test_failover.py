@@ -208,7 +208,7 @@ def test_a_promotion_in_mid_call_is_noticed(pair: Pair) -> None:
 
     with connect(pair.primary.dsn) as locker:
         locker.execute("BEGIN; LOCK TABLE events, ONLY parts_1; SELECT pg_current_xact_id()")
-        pair.old.execute("SELECT flush_wal()")
+        pair.old.execute("SELECT inorder_internal.make_durable(false)")
         pair.standby.catch_up()
         sessions = {name: connect(pair.standby.dsn) for name in CALLS}
         threads = [threading.Thread(target=call, args=[name]) for name in CALLS]

@@ -82,7 +82,9 @@ GRANT SELECT ON alice.t, alice.bare TO bob;
 COLUMNS_OF_A_FEED = "id, name, owner, owner_name, system, movers, relation"
 STATE_OF_A_FEED = "INSERT INTO inorder_internal.feed_state (feed, relation, position, batch, pending)"
 FEEDS = "SELECT id FROM inorder_internal.feed"
-SYSTEM = "split_part(server_origin(), '/', 1)"  # of this server: then a role is known by oid alone
+SYSTEM = (
+    "(SELECT system_identifier::text FROM pg_control_system())"  # of this server: then a role is known by oid alone
+)
 
 # What is inserted is known for it, and not used before the owner of the table accepts it: here it is taken for what the
 # extension wrote, as if that were all there is between mallory and the others.
@@ -214,7 +216,6 @@ def calls(relation: str, owner: str) -> list[str]:
         f"SELECT feed_prepare({oid})",
         f"SELECT * FROM feed_holders({oid})",
         f"SELECT feed_grant('x', 'bob', {whose})",
-        f"SELECT feed_claim('x', {whose})",
         f"SELECT feed_drop('x', {whose})",
         "SELECT * FROM feeds",
     ]

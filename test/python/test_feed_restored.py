@@ -136,7 +136,7 @@ def test_a_restore_is_refused_until_it_is_accepted(
                 assert "feed_rebase(" in str(refusal(connection, f"SELECT exact_count({quoted(table)})").message_hint)
         if way == "plain":
             spend_transactions(connection, SPENT + 1_000)
-            assert int(str(scalar(connection, "SELECT next_transaction()"))) > SPENT
+            assert int(str(scalar(connection, "SELECT inorder_internal.next_transaction(0)"))) > SPENT
             check_refused(connection)
         rebase = "SELECT relation, feed_rebase(relation) FROM (SELECT DISTINCT relation FROM feeds) AS f"
         assert len(connection.execute(rebase.encode()).fetchall()) == len(ALL)
@@ -180,7 +180,7 @@ def test_accepting_is_undone_with_its_transaction(
     restore(cluster, young, target, "one transaction", tmp_path)
     with connect(dsn_of(young, target)) as connection, connect(dsn_of(young, target)) as other:
         if older:  # then the base stays, and so do the triggers
-            missing = scalar(connection, "SELECT max(xact) + 1000 - next_transaction() FROM orders")
+            missing = scalar(connection, "SELECT max(xact) + 1000 - inorder_internal.next_transaction(0) FROM orders")
             spend_transactions(connection, int(str(missing)))
             connection.execute("BEGIN")
             assert scalar(connection, "SELECT feed_rebase('orders')") == 0

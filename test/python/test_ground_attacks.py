@@ -242,7 +242,10 @@ def test_an_index_that_knows_equality_only(place: Place, kind: str, found: str) 
 def test_a_schema_gets_another_name(place: Place) -> None:
     """By its name a table is known again after a restore, so the position has the present one, not the proved one."""
     owner, reader = place.make(PLAIN), place.session()
-    names = "SELECT m.name FROM inorder_internal.feed AS f, unnest((f.position).members) AS m WHERE f.name = 'f'"
+    names = (
+        "SELECT m.name FROM inorder_internal.feed AS f JOIN inorder_internal.feed_state AS s ON s.feed = f.id, "
+        "unnest((s.position).members) AS m WHERE f.name = 'f'"
+    )
     assert numbers(reader) == [1, 2, 3, 4]
     run(reader, f"SET search_path = {place.schema}, {place.schema}_renamed, public")
     run(owner, f"ALTER SCHEMA {place.schema} RENAME TO {place.schema}_renamed")

@@ -81,7 +81,7 @@ REST = (
     f"SELECT exact_count({TABLE})", "SELECT name, worker_batches, set_aside, partition_by FROM feeds ORDER BY name",
     r"SELECT feed_rename('f', $$g\'$$), feed_grant('p', 'pg_monitor'), feed_revoke('p', 'pg_monitor')",
     r"SELECT feed_seek($$g\'$$, 'beginning'), feed_seek('p', '{[1,3)}'::int8multirange)",
-    "SELECT feed_seek('o', 'here'), feed_wait('p', '0'), feed_claim('p')", "SELECT feed_passed('streams') IS NOT NULL",
+    "SELECT feed_seek('o', 'here'), feed_wait('p', '0')", "SELECT feed_passed('streams') IS NOT NULL",
     "SELECT count(*) FROM feed_passed_partitions('parts')", f"SELECT feed_rows_query({TABLE}, {BATCH}) <> ''",
     f"SELECT * FROM feed_prepare({TABLE})", "SELECT feed_peek('none', null::streams)",
     "SELECT feed_create('c', 'pg_class')",

@@ -92,7 +92,7 @@ def test_transactions_in_progress_have_not_ended_on_a_standby(two: Two, savepoin
         if prepared:
             writer.execute("PREPARE TRANSACTION 'p'")
         ended = "SELECT ended_transactions() @> %s::bigint"
-        two.primary.execute("SELECT flush_wal()")
+        two.primary.execute("SELECT inorder_internal.make_durable(false)")
         two.catch_up()
         for connection in (two.primary, two.standby):  # while nothing later has ended
             assert scalar(connection, ended, number) is False

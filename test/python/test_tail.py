@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
-import psycopg
 import pytest
 from inorder.cli import cli
 from inorder.connection.database import Connection, connect
@@ -56,7 +55,7 @@ def test_a_feed_keeps_its_position_in_the_database(tail: Tail, fresh: Connection
     insert(fresh, 25)
     assert numbers(tail("--feed", "it's", "--batch-rows", "10")) == list(range(1, 26))
     assert tail("--feed", "it's") == ""
-    assert scalar(fresh, "SELECT batch FROM inorder_internal.feed WHERE pending IS NULL") == 3
+    assert scalar(fresh, "SELECT batch FROM inorder_internal.feed_state WHERE pending IS NULL") == 3
     assert list(tail.folder.iterdir()) == []
 
 
@@ -107,29 +106,6 @@ def test_a_feed_of_another_role(tail: Tail, fresh: Connection, reader: str) -> N
     assert numbers(tail("--feed", "f", "--owner", "postgres")) == [7]
     fresh.execute(sql.SQL("REVOKE SELECT ON events FROM {}").format(grantee))
     assert "permission denied for table public.events" in tail("--feed", "f", "--owner", "postgres", code=2)
-
-
-@pytest.mark.editions
-def test_a_claim_lasts_as_long_as_its_session(fresh: Connection) -> None:
-    """Over errors and rollbacks; the session that has it may claim it again, and no other until the session ends."""
-    fresh.execute("SELECT feed_create('f', 'events'), feed_create('g', 'events')")
-    claim = "SELECT feed_claim('f')"
-    with connect(fresh.info.dsn) as one:
-        one.execute("BEGIN")
-        assert scalar(one, claim) is True
-        one.execute("ROLLBACK")
-        with pytest.raises(psycopg.errors.DivisionByZero):
-            one.execute("SELECT 1 / 0")
-        assert (scalar(one, claim), scalar(fresh, claim)) == (True, False)
-        assert scalar(fresh, "SELECT feed_claim('g')") is True
-        assert scalar(one, "SELECT count(*) FROM feed_read('g', null::events)") == 0  # others may still move it
-    wait_for(lambda: scalar(fresh, claim))
-    for _ in range(20):  # sessions that take the place of others
-        with connect(fresh.info.dsn) as other:
-            assert scalar(other, claim) is False
-    # An advisory lock of the SQL edition has 'feed' in ASCII there.
-    claims = "SELECT count(*) FROM pg_locks WHERE classid IN ('inorder_internal.feed'::regclass, 1717921124)"
-    assert scalar(fresh, claims) == 2
 
 
 def test_a_batch_in_the_hands_of_another_program(tail: Tail, fresh: Connection) -> None:
@@ -505,7 +481,7 @@ def test_a_position_of_another_server(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 1)
     assert numbers(killed_by_its_command(tail)) == [1]
     text = (tail.folder / "p").read_text()
-    origin = str(scalar(fresh, "SELECT server_origin()"))
+    origin = str(scalar(fresh, "SELECT inorder_internal.server_origin()"))
     (tail.folder / "p").write_text(text.replace(origin, "12345/1"))
     refused = tail("events", "--position", "p", code=2)
     assert "inorder: this position is of another server or timeline\nDETAIL:  It was read on 12345/1, " in refused

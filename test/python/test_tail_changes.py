@@ -220,7 +220,7 @@ def test_a_conflict_is_tried_again(tail: Tail, fresh: Connection, code: str, fol
     """By a feed that moves: a few times in a row with one, and each row comes once."""
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 5)
-    failing(fresh, "feed", code, 3)
+    failing(fresh, "feed_state", code, 3)
     if follow:
         with tail.started("--feed", "f", *POLL, to="out") as running:
             wait_for(lambda: scalar(fresh, "SELECT last_value > 3 FROM tries") and len(tail.rows()) == 5)

@@ -258,7 +258,7 @@ BEGIN;
 DO $$
 DECLARE
     was feed_position := (SELECT p FROM kept);
-    b feed_batch := feed_batch_after('events', ROW((SELECT ended_transactions()), NULL, NULL, NULL, server_origin())::feed_position);
+    b feed_batch := feed_batch_after('events', ROW((SELECT ended_transactions()), NULL, NULL, NULL, inorder_internal.server_origin())::feed_position);
 BEGIN
     ASSERT isempty(b.transactions) AND NOT EXISTS (SELECT FROM feed_rows('events', b, null::events));
     -- A snapshot that has not come so far as the position: all that has ended in it was read, but for the one it stopped in.
@@ -276,8 +276,8 @@ SELECT error_of($$SELECT feed_start('events', 'end')$$);
 SELECT error_of(s) FROM unnest(ARRAY['SELECT feed_start(NULL)', 'SELECT feed_start(''events'', NULL)']) AS s;
 SELECT regexp_replace(error_of($$SELECT feed_batch_after('events', ROW('{}', NULL, NULL, NULL, '1/1')::feed_position)$$), '\d{3,}/\d+', 'N/N', 'g');
 SELECT regexp_replace(error_of($$SELECT feed_rows('events', ROW('{}', NULL, NULL, NULL, NULL, NULL, '1/1')::feed_batch, null::events)$$), '\d{3,}/\d+', 'N/N', 'g');
-SELECT regexp_replace(error_of($$SELECT feed_rows('events', ROW(int8multirange(int8range(0, next_transaction() + 1)), NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, null::events)$$), '\d{3,}', 'N', 'g');
-SELECT regexp_replace(error_of($$SELECT feed_batch_after('events', ROW(int8multirange(int8range(0, next_transaction() + 10)), NULL, NULL, NULL, NULL)::feed_position)$$), '\d{3,}', 'N', 'g');
+SELECT regexp_replace(error_of($$SELECT feed_rows('events', ROW(int8multirange(int8range(0, inorder_internal.next_transaction(0) + 1)), NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, null::events)$$), '\d{3,}', 'N', 'g');
+SELECT regexp_replace(error_of($$SELECT feed_batch_after('events', ROW(int8multirange(int8range(0, inorder_internal.next_transaction(0) + 10)), NULL, NULL, NULL, NULL)::feed_position)$$), '\d{3,}', 'N', 'g');
 DROP TABLE kept;
 
 -- Transactions that there cannot be: neither a position nor a batch has them, and feed_advance makes none.

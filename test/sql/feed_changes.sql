@@ -115,7 +115,7 @@ SELECT n FROM feed_read('q', null::q, 1);
 ALTER TABLE q DISABLE TRIGGER ALL;
 TRUNCATE q;
 ALTER TABLE q ALTER id SET DEFAULT uuid_xact_nextval();
-WITH r AS MATERIALIZED (SELECT feed_rebase('q') AS base) SELECT next_transaction(base) > (position).partial AS beyond FROM r, inorder_internal.feed_state AS s JOIN inorder_internal.feed AS f ON f.id = s.feed WHERE f.name = 'q';
+WITH r AS MATERIALIZED (SELECT feed_rebase('q') AS base) SELECT inorder_internal.next_transaction(base) > (position).partial AS beyond FROM r, inorder_internal.feed_state AS s JOIN inorder_internal.feed AS f ON f.id = s.feed WHERE f.name = 'q';
 INSERT INTO q (n) VALUES (3);
 -- The guard was off.
 SELECT feed_seek('q', 'here');

@@ -11,7 +11,7 @@ CREATE TABLE byparts (n int, xact bigint DEFAULT xact_id(), PRIMARY KEY (n, xact
 CREATE INDEX ON byparts (xact, n);
 SELECT format('CREATE TABLE byparts_%s PARTITION OF byparts FOR VALUES WITH (MODULUS 5, REMAINDER %1$s)', i) FROM generate_series(0, 4) AS i \gexec
 SELECT count(feed_create('of ' || t, t::regclass)) FROM unnest('{byuuid,bybtree,bybrin,byparts}'::text[]) AS t;
-SELECT next_transaction() AS first \gset
+SELECT inorder_internal.next_transaction(0) AS first \gset
 -- 600 transactions: one in three has rows, one of these up to 40, one in five rolls back.
 DO $$
 DECLARE
@@ -43,7 +43,7 @@ DECLARE
     kept int[] := '{}';
 BEGIN
     PERFORM feed_seek(feed, passed);
-    p := ROW(passed, NULL, NULL, (feed_start(of_table)).members, server_origin());
+    p := ROW(passed, NULL, NULL, (feed_start(of_table)).members, inorder_internal.server_origin());
     LOOP
         EXECUTE format('SELECT array_agg(r.n ORDER BY place) FROM feed_read($1, null::%s, $2) WITH ORDINALITY AS r(%s, place)', of_table,
                        CASE of_table WHEN 'byuuid'::regclass THEN 'id, n' ELSE 'n, xact' END) USING feed, max_rows INTO piece;

@@ -42,8 +42,7 @@ SET ROLE inorder_mover;
 SELECT error_of($$SELECT feed_read('f', null::events, owner => 'inorder_a')$$);
 RESET ROLE;
 SELECT error_of($$SELECT feed_grant('f', 4294967295::oid::regrole, 'inorder_a')$$), error_of($$SELECT feed_grant('f', NULL, 'inorder_a')$$),
-       error_of($$SELECT feed_revoke('f', NULL, 'inorder_a')$$), error_of($$SELECT feed_grant('none', 'inorder_a')$$), error_of($$SELECT feed_claim('none')$$),
-       error_of($$SELECT feed_claim(NULL)$$);
+       error_of($$SELECT feed_revoke('f', NULL, 'inorder_a')$$), error_of($$SELECT feed_grant('none', 'inorder_a')$$);
 -- Not to everybody at once.
 SELECT error_of($$SELECT feed_grant('f', 'public', 'inorder_a')$$);
 

@@ -121,7 +121,7 @@ SELECT public.feed_create('trap', 'public.secret', 'now'), feed_grant('trap', 'i
 SELECT s FROM feed_prepare('public.secret', 'id') AS s;
 INSERT INTO public.secret (n) VALUES (1);
 SELECT n FROM public.feed_rows('public.secret', public.feed_batch_after('public.secret', public.feed_start('public.secret')), null::public.secret);
-SELECT public.feed_claim('trap'), public.feed_next_batch('trap'), public.feed_seek('trap', 'beginning'::pg_catalog.text);
+SELECT public.feed_next_batch('trap'), public.feed_seek('trap', 'beginning'::pg_catalog.text);
 SELECT public.feed_drop('trap'), feed_disable('public.secret');
 RESET search_path;
 SELECT tgfoid::regproc AS guard FROM pg_trigger WHERE tgrelid = 'events'::regclass AND tgname = 'zz_inorder_guard';

@@ -31,7 +31,7 @@ INSERT INTO d VALUES (1, 1), (2, 1), (3, 2);
 INSERT INTO g VALUES (1), (2), (3);
 -- Keys that are not this transaction's.
 SELECT refused(format('INSERT INTO k VALUES (%L, 4)', :'drawn'));
-SELECT refused('INSERT INTO k VALUES (floor_key(next_transaction() + 5), 4)');
+SELECT refused('INSERT INTO k VALUES (floor_key(inorder_internal.next_transaction(0) + 5), 4)');
 SELECT refused('INSERT INTO k VALUES (floor_key(0), 4)');
 SELECT refused('INSERT INTO k VALUES (NULL, 4)');
 SELECT refused('INSERT INTO k VALUES (gen_random_uuid(), 4)');

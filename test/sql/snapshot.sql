@@ -10,7 +10,7 @@ CREATE FUNCTION ended_by_snapshot() RETURNS int8multirange LANGUAGE sql STABLE A
 $$;
 CREATE TABLE t (step text, wanted bigint DEFAULT pg_current_xact_id()::text::bigint);
 SELECT ended_transactions() = ended_by_snapshot() AS same, lower(ended_transactions()) AS lowest,
-       upper(ended_transactions()) <= next_transaction() AS below_next;
+       upper(ended_transactions()) <= inorder_internal.next_transaction(0) AS below_next;
 
 -- Own transaction: without an id, with one, and with one below the end of the snapshot, which a savepoint rolled back moves.
 BEGIN;
@@ -75,31 +75,31 @@ CALL steps();
 
 -- Base.
 SELECT upper(ended_transactions(1000)) - upper(ended_transactions()) AS base, lower(ended_transactions(1000)) AS from,
-       next_transaction(1000) - next_transaction() AS same_base;
-SELECT upper(ended_transactions(281474976710655 - next_transaction())) = 281474976710655
-    OR upper(ended_transactions()) < next_transaction() AS highest, next_transaction(281474976710655 - next_transaction()) AS highest_next;
+       inorder_internal.next_transaction(1000) - inorder_internal.next_transaction(0) AS same_base;
+SELECT upper(ended_transactions(281474976710655 - inorder_internal.next_transaction(0))) = 281474976710655
+    OR upper(ended_transactions()) < inorder_internal.next_transaction(0) AS highest, inorder_internal.next_transaction(281474976710655 - inorder_internal.next_transaction(0)) AS highest_next;
 SELECT error_of($$SELECT ended_transactions(-1)$$);
-SELECT error_of($$SELECT next_transaction(281474976710656)$$);
+SELECT error_of($$SELECT inorder_internal.next_transaction(281474976710656)$$);
 SELECT regexp_replace(error_of('SELECT ended_transactions(281474976710655)'), 'id \d+', 'id N');
-SELECT regexp_replace(error_of('SELECT next_transaction(281474976710655)'), 'id \d+', 'id N');
-SELECT ended_transactions(NULL) IS NULL AND next_transaction(NULL) IS NULL AS null_for_null;
+SELECT regexp_replace(error_of('SELECT inorder_internal.next_transaction(281474976710655)'), 'id \d+', 'id N');
+SELECT ended_transactions(NULL) IS NULL AND inorder_internal.next_transaction(NULL) IS NULL AS null_for_null;
 
 -- next_transaction returns the next id and takes none.
-SELECT next_transaction() AS next \gset
+SELECT inorder_internal.next_transaction(0) AS next \gset
 BEGIN;
-SELECT next_transaction() = :next AS unchanged, own() IS NULL AS no_id;
+SELECT inorder_internal.next_transaction(0) = :next AS unchanged, own() IS NULL AS no_id;
 SELECT xact_id() = :next AS came;
 COMMIT;
 
-SELECT server_origin() = system_identifier || '/' || timeline_id AS origin FROM pg_control_system(), pg_control_checkpoint();
+SELECT inorder_internal.server_origin() = system_identifier || '/' || timeline_id AS origin FROM pg_control_system(), pg_control_checkpoint();
 SET synchronous_commit = off;
 INSERT INTO t VALUES ('asynchronous');
 SELECT pg_current_wal_insert_lsn() AS place \gset
-SELECT flush_wal();
+SELECT inorder_internal.make_durable(false);
 -- A new page's header is not yet written when nothing follows it: 40 bytes at most.
 SELECT pg_current_wal_flush_lsn() >= :'place'::pg_lsn - 40 AS flushed;
 RESET synchronous_commit;
-SELECT flush_wal();
+SELECT inorder_internal.make_durable(false);
 
 -- A generated column has the number of the inserting transaction, whatever inserts.
 CREATE TABLE g (step text, wanted bigint, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED);

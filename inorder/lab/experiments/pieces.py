@@ -121,7 +121,7 @@ class PiecesExperiment(Experiment[PiecesPlan]):
             for step, words in BACKLOGS.items():
                 self.progress.step(f"Filling {self.plan.filled:,} rows: {FORMS[form][0]}, {words}")
                 self.fill_one(table_of(step, form), form, TRANSACTION if step == MANY else self.plan.filled)
-            self.last[form] = self.value("SELECT next_transaction()")
+            self.last[form] = self.value("SELECT pg_snapshot_xmax(pg_current_snapshot())")
             self.execute(insert(table_of(MANY, form), TRANSACTION))
         self.target.checkpoint(self.session)
 

@@ -157,7 +157,7 @@ def wal_place(connection: Connection) -> str:
     """Where the WAL ends, everything before it being on disk."""
     row = one_row(connection, query("wal_place"))
     # Not before it is read: what the server itself logs in between, a snapshot every 15 s, would not be on disk.
-    connection.execute("SELECT flush_wal()")
+    connection.execute("SELECT inorder_internal.make_durable(false)")
     return str(row[0])
 
 

@@ -50,8 +50,8 @@ OVERLOADS = (
     ("feed_holders", "oid", "integer", "1"),
     ("feed_read", "text, integer", "integer", "1"), ("exact_count", "oid", "bigint", "1"),
     ("exact_count", "text", "bigint", "1"),
-    ("ended_transactions", "integer", "int8multirange", "NULL"), ("next_transaction", "integer", "bigint", "0"),
-    ("server_origin", "text", "text", "''"), ("count", "", "bigint", "0"), ("nextval", "text", "bigint", "0"),
+    ("ended_transactions", "integer", "int8multirange", "NULL"),
+    ("count", "", "bigint", "0"), ("nextval", "text", "bigint", "0"),
 )  # fmt: skip
 OPERATORS = ("=", "<", ">", "<=", ">=", "<>")
 MORE_OPERATORS = (

@@ -263,7 +263,7 @@ class Values:
 
     def origin(self) -> str:
         """Where numbers come from."""
-        return self.rng.choice(("NULL", "public.server_origin()", quote(self.rng.choice(TEXTS[:20]))))
+        return self.rng.choice(("NULL", "'7654321098765432109/1'", quote(self.rng.choice(TEXTS[:20]))))
 
     def number(self, known: str) -> str:
         """That of the real thing, none, or any."""

@@ -91,7 +91,7 @@ class FeedExperiment(Experiment[FeedPlan]):
             self.execute(*tables.WRITTEN[kind].statements(tables.log_table(kind)))
         self.arrive(self.plan.rows - self.plan.read_rows, FILL_TRANSACTION, *tables.FORMS)
         self.arrive(self.plan.read_rows, FILL_TRANSACTION, tables.WRITE_BASELINE)
-        self.read_from = self.value("SELECT next_transaction()")
+        self.read_from = self.value("SELECT pg_snapshot_xmax(pg_current_snapshot())")
         self.arrive(self.plan.read_rows, FILL_TRANSACTION, *tables.FORMS, tables.WRITE_BASELINE)
         for kind in (*tables.FORMS, tables.WRITE_BASELINE):
             self.execute(f"VACUUM ANALYZE {tables.log_table(kind)}")
@@ -220,7 +220,7 @@ class FeedExperiment(Experiment[FeedPlan]):
 
     def let_new_arrive(self) -> None:
         """In both tables."""
-        self.new_from = self.value("SELECT next_transaction()")
+        self.new_from = self.value("SELECT pg_snapshot_xmax(pg_current_snapshot())")
         self.arrive(self.plan.new_rows, NEW_TRANSACTION, *tables.FORMS)
 
     def time_query(self, step: str, form: str) -> Metrics:
