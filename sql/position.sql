@@ -65,7 +65,7 @@ RETURN CASE WHEN number IS NULL THEN '{}'::int8multirange ELSE int8multirange(in
 -- A set as a message shows it: four ranges at most, and how many there are more.
 CREATE FUNCTION inorder_internal.few_of(numbers int8multirange)
 RETURNS text
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     more bigint := (SELECT count(*) FROM unnest(numbers)) - 4;

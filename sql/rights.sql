@@ -49,6 +49,8 @@ GRANT EXECUTE ON FUNCTION inorder_internal.few_of(int8multirange) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.numbers_text(int8multirange) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.text_numbers(text) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.from_jsonb(anyelement, jsonb) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.is_state(
+    bigint, @extschema@.feed_position, bigint, bigint, @extschema@.feed_batch, timestamptz[]) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.feed_to_text(@extschema@.feed_position) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.feed_to_text(@extschema@.feed_batch) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.feed_position_of_text(text) TO PUBLIC;
