@@ -13,10 +13,10 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "access/table.h"
 #include "catalog/partition.h"
 #include "catalog/pg_am_d.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_partitioned_table.h"
 #include "catalog/pg_type_d.h"
 #include "commands/defrem.h"
 #include "miscadmin.h"
@@ -27,8 +27,6 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/multirangetypes.h"
-#include "utils/partcache.h"
-#include "utils/rel.h"
 #include "utils/syscache.h"
 
 #include "ground.h"
@@ -63,19 +61,44 @@ type_name(Oid type)
 	return NULL;
 }
 
-/* The first column of the key, if it is compared as the server compares such a column in a query; or none */
-static const char *
-key_column(Relation parent)
+static Oid
+first_of(HeapTuple key, AttrNumber attribute)
 {
-	PartitionKey key = RelationGetPartitionKey(parent);
-	AttrNumber	column = key->partattrs[0];
+	bool		is_null;
 
-	if (key->strategy == PARTITION_STRATEGY_HASH || column == 0 || type_name(key->parttypid[0]) == NULL)
+	return ((oidvector *) DatumGetPointer(SysCacheGetAttr(PARTRELID, key, attribute, &is_null)))->values[0];
+}
+
+/*
+ * The first column of the key of a table, if it is compared as the server
+ * compares such a column in a query; or none.  Read from the catalog: the
+ * relation cache would evaluate expressions of the key, that are the owner's.
+ */
+static const char *
+key_column(Oid table)
+{
+	HeapTuple	key = SearchSysCache1(PARTRELID, ObjectIdGetDatum(table));
+	Form_pg_partitioned_table form;
+	const char *result = NULL;
+	AttrNumber	column;
+	Oid			type;
+	Oid			collation;
+	int32		modifier;
+
+	if (!HeapTupleIsValid(key))
 		return NULL;
-	if (key->partopfamily[0] != get_opclass_family(GetDefaultOpClass(key->parttypid[0], BTREE_AM_OID)) ||
-		key->partcollation[0] != TupleDescAttr(RelationGetDescr(parent), column - 1)->attcollation)
-		return NULL;
-	return quote_identifier(get_attname(RelationGetRelid(parent), column, false));
+	form = (Form_pg_partitioned_table) GETSTRUCT(key);
+	column = form->partattrs.values[0];
+	if (form->partstrat != PARTITION_STRATEGY_HASH && column != 0)
+	{
+		get_atttypetypmodcoll(table, column, &type, &modifier, &collation);
+		if (type_name(type) != NULL && first_of(key, Anum_pg_partitioned_table_partcollation) == collation &&
+			get_opclass_family(first_of(key, Anum_pg_partitioned_table_partclass)) ==
+			get_opclass_family(GetDefaultOpClass(type, BTREE_AM_OID)))
+			result = quote_identifier(get_attname(table, column, false));
+	}
+	ReleaseSysCache(key);
+	return result;
 }
 
 static PartitionBoundSpec *
@@ -146,8 +169,7 @@ compare_values(StringInfo to, const char *column, List *values)
 static char *
 bound_condition(Oid partition, Oid above)
 {
-	Relation	parent = table_open(above, NoLock);
-	const char *column = key_column(parent);
+	const char *column = key_column(above);
 	PartitionBoundSpec *bound = column == NULL ? NULL : bound_of(partition);
 	StringInfoData low;
 	StringInfoData high;
@@ -166,7 +188,6 @@ bound_condition(Oid partition, Oid above)
 		if (has_high)
 			appendStringInfo(&low, "%s%s", has_low ? " AND " : "", high.data);
 	}
-	table_close(parent, NoLock);
 	return known ? psprintf("(%s)", low.data) : NULL;
 }
 
