@@ -206,6 +206,47 @@ def test_nothing_of_the_owner_runs_as_a_reader(dsn: str, table: str) -> None:
         assert read_all(admin, "evil.t", "f") <= {*REFUSED.get(table, ())}
 
 
+# What the server simplifies when it loads an expression of a table, in whatever session that first does it. The
+# function that is given a constant is called then.
+ONE = """CREATE FUNCTION evil.one(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
+    'BEGIN PERFORM evil.attack(); RETURN 1; END'"""
+PARTITIONS = """DO $$ BEGIN FOR i IN 0..39 LOOP EXECUTE format('CREATE TABLE evil.p%1$s PARTITION OF evil.t '
+    'FOR VALUES FROM (%1$s, 0) TO (%2$s, 0)', i, i + 1); END LOOP; END $$"""
+CONSTANTS = {
+    "a partition key": (
+        "CREATE TABLE evil.t (id uuid DEFAULT uuid_xact_nextval(), n serial) PARTITION BY RANGE (n, (n + evil.one(1)))",
+        PARTITIONS,
+        "CREATE INDEX ON evil.t (id)",
+    ),
+    "indexes, statistics and a constraint": (
+        "CREATE TABLE evil.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n serial)",
+        "CREATE INDEX ON evil.t (id, (n + evil.one(1))) WHERE n >= evil.one(1)",
+        "CREATE STATISTICS evil.s ON (n + evil.one(1)), (n - evil.one(1)) FROM evil.t",
+        "ALTER TABLE evil.t ADD CHECK (n >= evil.one(1))",
+    ),
+    "a generated column, a domain and a policy": (
+        "CREATE DOMAIN evil.d AS int DEFAULT evil.one(1) CHECK (VALUE >= evil.one(1))",
+        "CREATE TABLE evil.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n serial, d evil.d,"
+        " g int GENERATED ALWAYS AS (n + evil.one(1)) STORED)",
+        "CREATE POLICY p ON evil.t USING (n >= evil.one(1))",
+    ),
+}
+
+
+@pytest.mark.parametrize("made", CONSTANTS)
+def test_nothing_of_a_table_is_evaluated_as_the_owner_of_the_state(dsn: str, made: str) -> None:
+    """Each call by mallory himself, in a session that knows nothing of the table yet."""
+    with connect(f"{dsn} user=mallory") as mallory:
+        execute(mallory, ONE, *CONSTANTS[made], "INSERT INTO evil.t (n) VALUES (1), (2)", *FEEDS)
+    start = "feed_start('evil.t')"
+    every = f"feed_batch_after('evil.t', {start})"
+    for read in READS:
+        with connect(f"{dsn} user=mallory") as mallory:
+            execute(mallory, "INSERT INTO evil.t (n) VALUES (3), (4)")
+        with connect(f"{dsn} user=mallory") as mallory:
+            refusal(mallory, read.format(table="evil.t", feed="f", start=start, every=every, name="g", batch=1))
+
+
 # What has the name of the table when the text is run, and attacks by a condition on the key: as its reader plans it, or
 # runs it.
 TRAP = """CREATE FUNCTION back.trap(n int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
