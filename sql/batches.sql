@@ -79,6 +79,7 @@ BEGIN
         PERFORM inorder_internal.warn_aside(f);  -- of transactions that have other numbers here
     END IF;
     DELETE FROM inorder_internal.worker_batch AS b WHERE b.feed = f.id;
+    UPDATE inorder_internal.feed_state AS s SET first_batch = NULL WHERE s.feed = f.id AND s.first_batch IS NOT NULL;
 END $$;
 
 -- Take the batches of workers from them, and give them new numbers and the current partitions.

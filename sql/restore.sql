@@ -134,7 +134,7 @@ BEGIN ATOMIC
       AND NOT (t).is_generated
       AND (s.pending).transactions IS NOT NULL;
     UPDATE inorder_internal.feed_state AS s
-    SET position.origin = inorder_internal.server_origin(), batch_origin = NULL,
+    SET position.origin = inorder_internal.server_origin(), batch_origin = NULL, first_batch = NULL,
         position.members = inorder_internal.known_here(t, (s.position).members),
         position.last_key = inorder_internal.renumbered((t).relation, (s.position).partial, (s.position).last_key)
     WHERE s.relation = (t).relation AND s.written_here IS DISTINCT FROM true

@@ -267,7 +267,7 @@ RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    new_number bigint := inorder_internal.number_batch(feed, inorder_internal.server_origin());
+    new_number bigint := inorder_internal.number_batch(feed, inorder_internal.server_origin(), NULL);
 BEGIN
     UPDATE inorder_internal.worker_batch AS b SET number = new_number
     WHERE b.feed = number_open.feed AND b.number = number_open.number;

@@ -133,6 +133,7 @@ CREATE TABLE inorder_internal.feed_state (
     batch bigint NOT NULL DEFAULT 0,
     batch_origin text,
     finished bigint NOT NULL DEFAULT 0,
+    first_batch bigint,
     pending @extschema@.feed_batch,
     holder oid,
     holder_pid int,
@@ -151,6 +152,8 @@ COMMENT ON COLUMN inorder_internal.feed_state.batch IS
 COMMENT ON COLUMN inorder_internal.feed_state.batch_origin IS
 'server and timeline on which that number was assigned; null if it was another server';
 COMMENT ON COLUMN inorder_internal.feed_state.finished IS 'number of the batch that was finished last';
+COMMENT ON COLUMN inorder_internal.feed_state.first_batch IS
+'no lower number is of an unfinished batch of a worker, but of such as are set aside; null if that is not known';
 COMMENT ON COLUMN inorder_internal.feed_state.pending IS 'that batch, until it is finished';
 COMMENT ON COLUMN inorder_internal.feed_state.holder IS
 'number of the session that has that batch: the session holds a lock on the number until it ends';

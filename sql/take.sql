@@ -43,7 +43,8 @@ BEGIN
     IF reads IS NOT false AND inorder_internal.lock_readable(relation, caller) THEN
         SELECT f.id, caller, f.name, f.relation, t, s.position, s.batch, s.finished, s.pending, f.whole_transactions,
                EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                       WHERE b.feed = f.id AND b.set_aside IS NULL AND b.written_here),
+                       WHERE b.feed = f.id AND b.set_aside IS NULL AND b.written_here
+                         AND b.number >= coalesce(s.first_batch, -9223372036854775808)),
                CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END, inorder_internal.is_poll_due(f, s),
                NULL::timestamptz, NULL::inorder_internal.next_found
         INTO k
@@ -374,7 +375,7 @@ AS $$
 BEGIN
     RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
                    WHERE b.feed = has_batch.feed AND b.worker = has_batch.worker AND b.set_aside IS NULL
-                     AND b.written_here)
+                     AND b.written_here AND b.number >= inorder_internal.first_batch(has_batch.feed))
         OR inorder_internal.has_free(feed);
 END $$;
 

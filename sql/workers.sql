@@ -68,6 +68,16 @@ BEGIN
                  'way: the view feed_batches shows them.';
 END $$;
 
+-- The number from which on workers have unfinished batches of a feed that are not set aside. A transaction that is open
+-- for long keeps those that were finished since it began: from the lowest number on each look would meet all of them.
+CREATE FUNCTION inorder_internal.first_batch(feed bigint)
+RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN coalesce((inorder_internal.state_of(feed)).first_batch, -9223372036854775808);
+END $$;
+
 -- Whether workers have unfinished batches of a feed that are not set aside.
 CREATE FUNCTION inorder_internal.is_shared(feed bigint)
 RETURNS boolean
@@ -75,7 +85,8 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                   WHERE b.feed = is_shared.feed AND b.set_aside IS NULL AND b.written_here);
+                   WHERE b.feed = is_shared.feed AND b.set_aside IS NULL AND b.written_here
+                     AND b.number >= inorder_internal.first_batch(is_shared.feed));
 END $$;
 
 CREATE FUNCTION inorder_internal.keep_batch(
@@ -92,8 +103,8 @@ BEGIN
     VALUES (keep_batch.feed, keep_batch.number, keep_batch.relation, keep_batch.batch, clock_timestamp());
 END $$;
 
--- The number of the next batch of a feed, for a worker.
-CREATE FUNCTION inorder_internal.number_batch(feed bigint, origin text)
+-- The number of the next batch of a feed, for a worker; lowest is what is known then of first_batch.
+CREATE FUNCTION inorder_internal.number_batch(feed bigint, origin text, lowest bigint)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -102,7 +113,7 @@ DECLARE
     number bigint;
 BEGIN
     UPDATE inorder_internal.feed_state AS s
-    SET batch = inorder_internal.next_number(s.batch, s.batch_origin), batch_origin = origin,
+    SET batch = inorder_internal.next_number(s.batch, s.batch_origin), batch_origin = origin, first_batch = lowest,
         seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
     WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq
     RETURNING s.batch INTO number;
@@ -117,7 +128,12 @@ RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    number bigint := inorder_internal.number_batch(feed, (next_batch).origin);
+    state inorder_internal.feed_state := inorder_internal.state_of(feed);
+    -- Not at each end of a batch, for which the feed is not locked.
+    lowest bigint := (SELECT b.number FROM inorder_internal.worker_batch AS b
+                      WHERE b.feed = state.feed AND b.set_aside IS NULL AND b.written_here
+                        AND b.number >= coalesce(state.first_batch, -9223372036854775808) ORDER BY b.number LIMIT 1);
+    number bigint := inorder_internal.number_batch(feed, (next_batch).origin, coalesce(lowest, state.batch + 1));
 BEGIN
     PERFORM inorder_internal.move_feed(feed, next_batch, asked, is_all),
             inorder_internal.keep_batch(feed, number, f.relation, next_batch)
@@ -166,7 +182,7 @@ BEGIN
     END IF;
     RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
                    WHERE b.feed = has_free.feed AND b.set_aside IS NULL AND b.written_here
-                     AND inorder_internal.is_free(b));
+                     AND b.number >= inorder_internal.first_batch(has_free.feed) AND inorder_internal.is_free(b));
 END $$;
 
 -- The batch that a worker has, otherwise the first one that it may have; null if there is none. Of a feed that is
@@ -177,6 +193,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     found_batch inorder_internal.worker_batch;
+    lowest bigint := inorder_internal.first_batch(feed);
 BEGIN
     IF least_rows IS NOT NULL THEN
         RETURN inorder_internal.share_batch(feed, worker, least_rows);
@@ -184,10 +201,12 @@ BEGIN
     -- One that is locked is being finished or returned at this moment.
     SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
     WHERE b.feed = free_batch.feed AND b.set_aside IS NULL AND b.written_here AND b.worker = free_batch.worker
+      AND b.number >= lowest
     ORDER BY b.number LIMIT 1 FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
-        WHERE b.feed = free_batch.feed AND b.set_aside IS NULL AND b.written_here AND inorder_internal.is_free(b)
+        WHERE b.feed = free_batch.feed AND b.set_aside IS NULL AND b.written_here AND b.number >= lowest
+          AND inorder_internal.is_free(b)
         ORDER BY b.number LIMIT 1 FOR UPDATE SKIP LOCKED;
     END IF;
     RETURN found_batch;
@@ -347,6 +366,11 @@ BEGIN
         RAISE 'feed % has no batch % that is set aside', quote_literal(feed_name), batch
         USING ERRCODE = 'invalid_parameter_value', HINT = 'The view feed_batches shows those that are.';
     END IF;
+    UPDATE inorder_internal.feed_state AS s
+    SET first_batch = retry_batch.batch, seq = inorder_internal.next_seq(s.seq, s.page, s.ctid),
+        page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = retry_batch.feed AND s.seq = (inorder_internal.state_of(retry_batch.feed)).seq
+      AND s.first_batch > retry_batch.batch;
 END $$;
 
 ---------------------------------------------------------------------------
