@@ -9,12 +9,18 @@ COMMENT ON TYPE inorder_internal.role_ref IS
 'Internal type. A role, by oid and name on the server that stored it. On another server both must match, so that no '
 'other role takes its place after a restore.';
 
--- Trigger on the state: skips restored rows of tables that do not exist.
+-- Trigger on the state: skips restored rows of tables that do not exist, and refuses a second state of a feed, which
+-- its key (feed, seq) would let in.
 CREATE FUNCTION inorder_internal.leave_out_missing()
 RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    IF TG_TABLE_NAME = 'feed_state' THEN
+        IF EXISTS (SELECT FROM inorder_internal.feed_state AS s WHERE s.feed = NEW.feed) THEN
+            RAISE 'feed % has a state', NEW.feed USING ERRCODE = 'unique_violation';
+        END IF;
+    END IF;
     IF NEW.relation <> 0::oid THEN
         RETURN NEW;
     END IF;
