@@ -86,7 +86,7 @@ REGRESS = \
     feed_limit \
     feed_order \
     feed_whole \
-    feed_rows_query \
+    reader_batch_query \
     feed_large \
     feed_gaps \
     feed_wait \
@@ -94,7 +94,7 @@ REGRESS = \
     feed_retention \
     feed_batches \
     feed_shares \
-    feed_split \
+    reader_split \
     feed_lag \
     feeds \
     uuid_extras

@@ -124,7 +124,7 @@ RETURN CASE WHEN inorder_internal.is_right((f).owner, (f).owner_name, (f).system
             THEN coalesce(inorder_internal.role_name((f).owner), (f).owner::text::name) ELSE (f).owner::text::name END;
 
 CREATE TYPE inorder_internal.seen_batch AS (
-    name text, owner name, relation regclass, batch bigint, worker text, pid int, tries int, max_tries int,
+    name text, owner name, relation regclass, number bigint, worker text, pid int, tries int, max_tries int,
     lease_end timestamptz, failed timestamptz, reason text, set_aside timestamptz, transactions int8multirange,
     share int, rows bigint
 );
@@ -156,12 +156,12 @@ RETURNS SETOF inorder_internal.seen_batch
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
 CREATE VIEW @extschema@.feed_batches WITH (security_barrier = true) AS
-SELECT b.name, b.owner, b.relation, b.batch, b.worker, b.pid, b.tries, b.max_tries, b.lease_end, b.failed, b.reason,
+SELECT b.name, b.owner, b.relation, b.number, b.worker, b.pid, b.tries, b.max_tries, b.lease_end, b.failed, b.reason,
        b.set_aside, b.transactions, b.share, b.rows
 FROM inorder_internal.seen_batches() AS b;
 COMMENT ON VIEW @extschema@.feed_batches IS
 'Unfinished batches of workers, also those that are set aside. Shows those of the feeds that the view feeds shows.';
-COMMENT ON COLUMN @extschema@.feed_batches.batch IS
+COMMENT ON COLUMN @extschema@.feed_batches.number IS
 'number of the batch; null in a feed with partition_by while no worker has had it, since rows may be added';
 COMMENT ON COLUMN @extschema@.feed_batches.worker IS 'worker that has it; null if it was returned or set aside';
 COMMENT ON COLUMN @extschema@.feed_batches.pid IS

@@ -620,7 +620,7 @@ BEGIN
     PERFORM inorder_internal.change_mover(caller, name, from_role, owner, false);
 END $$;
 
-CREATE FUNCTION inorder_internal.feed_finish_batch(caller oid, name text, batch bigint, token bigint, owner regrole)
+CREATE FUNCTION inorder_internal.feed_finish_batch(caller oid, name text, number bigint, token bigint, owner regrole)
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -631,19 +631,19 @@ DECLARE
 BEGIN
     IF token IS NOT NULL THEN
         SELECT f.name INTO s FROM inorder_internal.checked_feed(feed, caller, false, false) AS f;
-        PERFORM inorder_internal.finish_batch(s.name, feed, batch, token);
+        PERFORM inorder_internal.finish_batch(s.name, feed, number, token);
         RETURN true;
     END IF;
     PERFORM inorder_internal.lock_feed(feed);
     SELECT f.name, f.batch, f.finished, f.pending INTO s
     FROM inorder_internal.checked_feed(feed, caller, false, false) AS f;
     -- Its answer was lost, perhaps. No batch has the number 0, which a feed has finished that has finished none.
-    IF batch <> 0 AND batch = s.finished THEN
+    IF number <> 0 AND number = s.finished THEN
         RETURN false;
-    ELSIF inorder_internal.drop_aside(s.name, feed, batch) THEN
+    ELSIF inorder_internal.drop_aside(s.name, feed, number) THEN
         RETURN true;
     END IF;
-    PERFORM inorder_internal.check_pending(s.name, batch, s.batch, s.finished, s.pending);
+    PERFORM inorder_internal.check_pending(s.name, number, s.batch, s.finished, s.pending);
     PERFORM inorder_internal.move_feed(feed, s.pending, NULL, false);
     RETURN true;
 END $$;
@@ -794,7 +794,7 @@ Numbers count from 1 without gaps. After a promotion, a recovery to an earlier p
 'while a batch is unfinished. Errors as feed_read; and object_in_use if another session has the unfinished batch.';
 
 CREATE FUNCTION @extschema@.feed_batch_rows(
-    name text, batch bigint, row_type anyelement, owner regrole DEFAULT NULL
+    name text, number bigint, row_type anyelement, owner regrole DEFAULT NULL
 )
 RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -804,7 +804,7 @@ Errors: undefined_object, insufficient_privilege, invalid_parameter_value (no su
 'datatype_mismatch, object_not_in_prerequisite_state if the batch is newer than the snapshot, or the feed restored.';
 
 CREATE FUNCTION @extschema@.feed_finish_batch(
-    name text, batch bigint, token bigint DEFAULT NULL, owner regrole DEFAULT NULL
+    name text, number bigint, token bigint DEFAULT NULL, owner regrole DEFAULT NULL
 )
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;

@@ -12,7 +12,8 @@ CREATE SCHEMA inorder_internal;
 COMMENT ON SCHEMA inorder_internal IS
 'State and internal functions of the extension inorder. Its contents may change in any version.';
 
--- What the text of feed_rows_query calls, which its reader runs: in the schema of public functions others might create
+-- What the text of reader_batch_query calls, which its reader runs: in the schema of public functions others might
+-- create
 -- a function that matches better. Nobody but a superuser creates objects here, and there is no state to be locked.
 CREATE SCHEMA inorder_text;
 COMMENT ON SCHEMA inorder_text IS

@@ -237,8 +237,8 @@ BEGIN
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'The table was dropped, restored or renamed, and this one has its name now. Rows of this one may '
                    'have numbers that were passed in the other one.',
-          HINT = format('Begin with a new position, by feed_start(%L). Or, if all rows have the numbers that they had '
-                        'in the other table, and it has no others, take the members of a new position.', t.relation);
+          HINT = format('Begin with a new position, by reader_start(%L). Or, if all rows have the numbers that they '
+                        'had in the other table, and it has no others, take the members of a new position.', t.relation);
 END $$;
 
 -- Error if a position that has read something lacks members, since it was constructed by a reader, or is of another
@@ -255,7 +255,7 @@ BEGIN
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = 'Nothing would notice a partition that was attached with rows of transactions that it has read, '
                        'a guard that was switched off, or another primary key.',
-              HINT = format('If none was, take the members of feed_start(%L). In the database call '
+              HINT = format('If none was, take the members of reader_start(%L). In the database call '
                             'feed_seek(name, ''here'').', t.relation);
     END IF;
     PERFORM inorder_internal.check_same(t, p.members, 'position');

@@ -82,7 +82,7 @@ AS $$
 BEGIN
     RAISE 'a position has the order %, which no server writes', key
     USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = reason,
-          HINT = 'Go on by feed_seek(), or begin with a new position, by feed_start().';
+          HINT = 'Go on by feed_seek(), or begin with a new position, by reader_start().';
 END $$;
 
 -- Error unless the order of a position or batch can be decoded, and its set is disjoint from what was read.

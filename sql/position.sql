@@ -133,7 +133,7 @@ RETURN CASE
         inorder_internal.plus((from_position).transactions, (batch).transactions)))
     ELSE ROW(read, (batch).cut, (batch).cut_after, (batch).members, (batch).origin)::@extschema@.feed_position END;
 
-CREATE FUNCTION @extschema@.feed_advance(from_position @extschema@.feed_position, batch @extschema@.feed_batch)
+CREATE FUNCTION @extschema@.reader_advance(from_position @extschema@.feed_position, batch @extschema@.feed_batch)
 RETURNS @extschema@.feed_position
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN inorder_internal.advanced(from_position, batch, inorder_internal.plus(
@@ -144,11 +144,11 @@ RETURN inorder_internal.advanced(from_position, batch, inorder_internal.plus(
          -- An ordered batch that ends in the middle of its set.
          WHEN cardinality((batch).cut_after) = 6 THEN '{}'::int8multirange
          ELSE (batch).transactions END));
-COMMENT ON FUNCTION @extschema@.feed_advance(@extschema@.feed_position, @extschema@.feed_batch) IS
+COMMENT ON FUNCTION @extschema@.reader_advance(@extschema@.feed_position, @extschema@.feed_batch) IS
 'Return the position after a batch: position plus batch. Does not access tables.
 Errors: invalid_parameter_value if the batch does not follow the position, numeric_value_out_of_range.';
 
 CREATE FUNCTION inorder_internal.advance(from_position @extschema@.feed_position, batch @extschema@.feed_batch)
 RETURNS @extschema@.feed_position
 LANGUAGE sql STABLE PARALLEL SAFE
-RETURN @extschema@.feed_advance(from_position, batch);
+RETURN @extschema@.reader_advance(from_position, batch);

@@ -39,7 +39,7 @@ AS $$
 BEGIN
     IF p.transactions IS NULL THEN
         RAISE 'from_position must not be null' USING ERRCODE = 'null_value_not_allowed',
-              HINT = 'feed_start() gives one to begin with.';
+              HINT = 'reader_start() gives one to begin with.';
     ELSIF NOT inorder_internal.are_numbers(p.transactions) THEN
         RAISE 'the position holds transactions %, which must be between 0 and 281474976710655',
             inorder_internal.few_of(p.transactions)
@@ -81,7 +81,8 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF b.transactions IS NULL THEN
-        RAISE 'batch must not be null' USING ERRCODE = 'null_value_not_allowed', HINT = 'feed_batch_after() gives one.';
+        RAISE 'batch must not be null' USING ERRCODE = 'null_value_not_allowed',
+              HINT = 'reader_next_batch() gives one.';
     END IF;
     PERFORM inorder_internal.check_origin(b.origin);
 END $$;
@@ -119,7 +120,7 @@ BEGIN
     RETURN t;
 END $$;
 
-CREATE FUNCTION inorder_internal.feed_start(caller oid, relation regclass, start text, order_column name)
+CREATE FUNCTION inorder_internal.reader_start(caller oid, relation regclass, start text, order_column name)
 RETURNS @extschema@.feed_position
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -132,7 +133,7 @@ BEGIN
     RETURN p;
 END $$;
 
-CREATE FUNCTION inorder_internal.feed_batch_after(
+CREATE FUNCTION inorder_internal.reader_next_batch(
     caller oid, relation regclass, from_position @extschema@.feed_position, max_rows int, whole_transactions boolean
 )
 RETURNS @extschema@.feed_batch
@@ -179,7 +180,7 @@ BEGIN
     RETURN n.has_rows;
 END $$;
 
-CREATE FUNCTION inorder_internal.feed_backlog(
+CREATE FUNCTION inorder_internal.reader_backlog(
     caller oid, relation regclass, from_position @extschema@.feed_position,
     OUT transactions bigint, OUT rows_estimated bigint
 )
@@ -191,12 +192,12 @@ BEGIN
     FROM inorder_internal.backlog(inorder_internal.open_table(caller, relation), from_position) AS b;
 END $$;
 
-CREATE FUNCTION @extschema@.feed_start(
+CREATE FUNCTION @extschema@.reader_start(
     relation regclass, start text DEFAULT 'beginning', order_column name DEFAULT NULL
 )
 RETURNS @extschema@.feed_position
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.feed_start(regclass, text, name) IS
+COMMENT ON FUNCTION @extschema@.reader_start(regclass, text, name) IS
 'Return the initial position of a reader that keeps it itself: at ''beginning'' no transaction is read, at ''now'' '
 'every transaction that has ended. With order_column the batches that follow are in the order of that column: see '
 'feed_create. Flushes the WAL first.
@@ -205,65 +206,65 @@ Requires SELECT on the table and USAGE on its schema. Errors: invalid_parameter_
 'promoted during the call (retry), undefined_column and others of feed_enable if the table cannot be read, and those '
 'of feed_create for the order column.';
 
-CREATE FUNCTION @extschema@.feed_batch_after(
+CREATE FUNCTION @extschema@.reader_next_batch(
     relation regclass, from_position @extschema@.feed_position, max_rows int DEFAULT NULL,
     whole_transactions boolean DEFAULT false
 )
 RETURNS @extschema@.feed_batch
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.feed_batch_after(regclass, @extschema@.feed_position, int, boolean) IS
+COMMENT ON FUNCTION @extschema@.reader_next_batch(regclass, @extschema@.feed_position, int, boolean) IS
 'Return the batch that follows a position kept by the reader, of at most max_rows rows (all if null). Read it by '
-'feed_rows, then continue with feed_advance(position, batch). It may have no rows. Flushes the WAL first, so that a '
-'crash cannot lose the rows of the batch. Works on a primary and on a standby. With whole_transactions max_rows is '
-'rounded up to the end of the last transaction; the order of a column excludes that.
+'reader_batch_rows, then continue with reader_advance(position, batch). It may have no rows. Flushes the WAL first, so '
+'that a crash cannot lose the rows of the batch. Works on a primary and on a standby. With whole_transactions max_rows '
+'is rounded up to the end of the last transaction; the order of a column excludes that.
 Range: max_rows 1 to 2147483647. Errors: object_not_in_prerequisite_state if the position is of another server or '
 'timeline, or has read something and lacks members, if the table was restored (see feed_rebase), or if a partition was '
 'attached with rows of transactions in the position; serialization_failure if the server is promoted during the call '
 '(retry); feature_not_supported (whole_transactions, and a position with an order column); insufficient_privilege, '
 'undefined_column and others of feed_enable.';
 
-CREATE FUNCTION @extschema@.feed_rows(relation regclass, batch @extschema@.feed_batch, row_type anyelement)
+CREATE FUNCTION @extschema@.reader_batch_rows(relation regclass, batch @extschema@.feed_batch, row_type anyelement)
 RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.feed_rows(regclass, @extschema@.feed_batch, anyelement) IS
+COMMENT ON FUNCTION @extschema@.reader_batch_rows(regclass, @extschema@.feed_batch, anyelement) IS
 'Return the rows of a batch, ordered by transaction number, then by key, or by the order column; row_type is '
 'null::the_table. Returns the same rows at any later time, on a primary and on its standbys.
 Errors: object_not_in_prerequisite_state if the batch is newer than the snapshot (REPEATABLE READ, a lagging standby) '
 'or of another server or timeline; serialization_failure if the server is promoted during the call (retry); '
 'insufficient_privilege, datatype_mismatch.';
 
-CREATE FUNCTION @extschema@.feed_rows_query(relation regclass, batch @extschema@.feed_batch)
+CREATE FUNCTION @extschema@.reader_batch_query(relation regclass, batch @extschema@.feed_batch)
 RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.feed_rows_query(regclass, @extschema@.feed_batch) IS
+COMMENT ON FUNCTION @extschema@.reader_batch_query(regclass, @extschema@.feed_batch) IS
 'Return the text of the query for the rows of a batch, in their order, to be run by COPY or a cursor in the same '
-'transaction: the rows are not collected first, as those of feed_rows are. For the rest of the transaction it sets, as '
-'SET LOCAL does, the planner''s settings by which they come in order. It is an error to run the text while the name of '
-'the table leads to another relation. After the rows were read, call it again in the same transaction: if that is an '
-'error, or the text is another one, discard them, since the table was changed meanwhile.
+'transaction: the rows are not collected first, as those of reader_batch_rows are. For the rest of the transaction it '
+'sets, as SET LOCAL does, the planner''s settings by which they come in order. It is an error to run the text while '
+'the name of the table leads to another relation. After the rows were read, call it again in the same transaction: if '
+'that is an error, or the text is another one, discard them, since the table was changed meanwhile.
 Requires REPEATABLE READ or SERIALIZABLE. Lock the table and its partitions first (LOCK TABLE ... IN ACCESS SHARE '
 'MODE), so that the snapshot is no older than the locks. Errors: active_sql_transaction in READ COMMITTED, '
-'and those of feed_rows.';
+'and those of reader_batch_rows.';
 
-CREATE FUNCTION @extschema@.feed_wait_after(
+CREATE FUNCTION @extschema@.reader_wait(
     relation regclass, from_position @extschema@.feed_position, timeout interval DEFAULT '1 second'
 )
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.feed_wait_after(regclass, @extschema@.feed_position, interval) IS
+COMMENT ON FUNCTION @extschema@.reader_wait(regclass, @extschema@.feed_position, interval) IS
 'As feed_wait, for a position kept by the reader: wait until the batch that follows the position has rows, at most for '
 'the timeout. Returns true if it has, false after the timeout.
 Range: timeout 0 to 1 second. Errors: null_value_not_allowed, invalid_parameter_value, active_sql_transaction in '
-'REPEATABLE READ and SERIALIZABLE, and those of feed_batch_after.';
+'REPEATABLE READ and SERIALIZABLE, and those of reader_next_batch.';
 
-CREATE FUNCTION @extschema@.feed_backlog(
+CREATE FUNCTION @extschema@.reader_backlog(
     relation regclass, from_position @extschema@.feed_position,
     OUT transactions bigint, OUT rows_estimated bigint
 )
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.feed_backlog(regclass, @extschema@.feed_position) IS
+COMMENT ON FUNCTION @extschema@.reader_backlog(regclass, @extschema@.feed_position) IS
 'Return what follows a position kept by the reader: the number of transactions of any table that have ended since, and '
 'an estimate of their rows from statistics: 0 if the btree index shows that there are none, null with more than 1,000 '
 'ranges. Does not read rows, so the estimate is as good as the last ANALYZE.
-Errors: those of feed_batch_after for the table and the position, except for attached partitions, which are not looked '
-'for.';
+Errors: those of reader_next_batch for the table and the position, except for attached partitions, which are not '
+'looked for.';

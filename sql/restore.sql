@@ -19,7 +19,7 @@ BEGIN
             RAISE 'column % of % is generated: its base cannot be raised', quote_ident(t.key_column), relation
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'A restore gave all rows new numbers: positions of before say nothing of them.',
-                  HINT = 'Readers that keep their positions begin with new ones, by feed_start().';
+                  HINT = 'Readers that keep their positions begin with new ones, by reader_start().';
         END IF;
         RETURN;
     END IF;

@@ -475,7 +475,7 @@ END $$;
 
 CREATE FUNCTION inorder_internal.feed_take_batch(
     caller oid, name text, worker text, max_rows int, lease interval, max_tries int, owner regrole,
-    OUT batch bigint, OUT token bigint, OUT tries int, OUT lease_end timestamptz
+    OUT number bigint, OUT token bigint, OUT tries int, OUT lease_end timestamptz
 )
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -492,23 +492,23 @@ BEGIN
     END IF;
     session := inorder_internal.this_session();
     IF (k.shared_by).shares IS NOT NULL THEN
-        SELECT g.* INTO batch, token, tries, lease_end
+        SELECT g.* INTO number, token, tries, lease_end
         FROM inorder_internal.take_share(k, worker, max_rows, lease, max_tries, session) AS g;
     ELSE
         -- An unfinished batch of feed_next_batch() becomes theirs, unless a session has it.
         IF (k.pending).transactions IS NOT NULL THEN
             PERFORM inorder_internal.refuse_held(k, session), inorder_internal.share_pending(k.feed);
         END IF;
-        SELECT g.* INTO batch, token, tries, lease_end
+        SELECT g.* INTO number, token, tries, lease_end
         FROM inorder_internal.take_any(k, worker, max_rows, lease, max_tries, session) AS g;
     END IF;
-    IF batch IS NOT NULL THEN
+    IF number IS NOT NULL THEN
         PERFORM inorder_internal.make_durable(true);
     END IF;
 END $$;
 
 CREATE FUNCTION inorder_internal.feed_renew_batch(
-    caller oid, name text, batch bigint, token bigint, lease interval, owner regrole
+    caller oid, name text, number bigint, token bigint, lease interval, owner regrole
 )
 RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -519,7 +519,7 @@ DECLARE
 BEGIN
     SELECT * INTO o FROM inorder_internal.open_feed(caller, name, owner);
     renewed := inorder_internal.renew_batch(
-        (inorder_internal.look_at(o.feed, o.relation, caller, false)).name, o.feed, batch, token, lease);
+        (inorder_internal.look_at(o.feed, o.relation, caller, false)).name, o.feed, number, token, lease);
     -- The worker relies on it, whether or not the server crashes.
     PERFORM inorder_internal.make_durable(true);
     RETURN renewed;

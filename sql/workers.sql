@@ -378,7 +378,7 @@ END $$;
 ---------------------------------------------------------------------------
 
 CREATE FUNCTION inorder_internal.feed_fail_batch(
-    caller oid, name text, batch bigint, token bigint, reason text, retry_after interval, owner regrole
+    caller oid, name text, number bigint, token bigint, reason text, retry_after interval, owner regrole
 )
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -387,11 +387,11 @@ AS $$
 DECLARE
     feed bigint := inorder_internal.find_feed(name, coalesce(owner::oid, caller), caller);
 BEGIN
-    RETURN (SELECT inorder_internal.fail_batch(f.name, feed, batch, token, reason, retry_after)
+    RETURN (SELECT inorder_internal.fail_batch(f.name, feed, number, token, reason, retry_after)
             FROM inorder_internal.checked_feed(feed, caller, false, false) AS f);
 END $$;
 
-CREATE FUNCTION inorder_internal.feed_retry_batch(caller oid, name text, batch bigint, owner regrole)
+CREATE FUNCTION inorder_internal.feed_retry_batch(caller oid, name text, number bigint, owner regrole)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -399,7 +399,7 @@ AS $$
 DECLARE
     feed bigint := inorder_internal.taken_feed(caller, name, owner);
 BEGIN
-    PERFORM inorder_internal.retry_batch(f.name, feed, batch)
+    PERFORM inorder_internal.retry_batch(f.name, feed, number)
     FROM inorder_internal.checked_feed(feed, caller, false, false) AS f;
 END $$;
 
@@ -409,7 +409,7 @@ END $$;
 
 CREATE FUNCTION @extschema@.feed_take_batch(
     name text, worker text, max_rows int DEFAULT NULL, lease interval DEFAULT '5 minutes', max_tries int DEFAULT 5,
-    owner regrole DEFAULT NULL, OUT batch bigint, OUT token bigint, OUT tries int, OUT lease_end timestamptz
+    owner regrole DEFAULT NULL, OUT number bigint, OUT token bigint, OUT tries int, OUT lease_end timestamptz
 )
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_take_batch(text, text, int, interval, int, regrole) IS
@@ -432,7 +432,7 @@ Requires the privileges to move the feed and to read its table. Range: worker 1 
 'column without partition_by, object_in_use if a session has an unfinished batch of feed_next_batch.';
 
 CREATE FUNCTION @extschema@.feed_renew_batch(
-    name text, batch bigint, token bigint, lease interval DEFAULT '5 minutes', owner regrole DEFAULT NULL
+    name text, number bigint, token bigint, lease interval DEFAULT '5 minutes', owner regrole DEFAULT NULL
 )
 RETURNS timestamptz
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -444,7 +444,7 @@ Requires the privilege to move the feed. Range: lease 1 second to 1 day. Errors:
 'invalid_parameter_value (lease; the batch does not belong to the worker with this token).';
 
 CREATE FUNCTION @extschema@.feed_fail_batch(
-    name text, batch bigint, token bigint, reason text, retry_after interval DEFAULT '0', owner regrole DEFAULT NULL
+    name text, number bigint, token bigint, reason text, retry_after interval DEFAULT '0', owner regrole DEFAULT NULL
 )
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -456,7 +456,7 @@ Requires the privilege to move the feed. Range: reason is truncated to 2000 char
 'null_value_not_allowed, invalid_parameter_value (retry_after; the batch does not belong to the worker with this '
 'token).';
 
-CREATE FUNCTION @extschema@.feed_retry_batch(name text, batch bigint, owner regrole DEFAULT NULL)
+CREATE FUNCTION @extschema@.feed_retry_batch(name text, number bigint, owner regrole DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_retry_batch(text, bigint, regrole) IS

@@ -24,9 +24,9 @@
 #include "rights.h"
 #include "wait.h"
 
-PG_FUNCTION_INFO_V1(feed_rows);
-PG_FUNCTION_INFO_V1(feed_rows_query);
-PG_FUNCTION_INFO_V1(feed_wait_after);
+PG_FUNCTION_INFO_V1(reader_batch_rows);
+PG_FUNCTION_INFO_V1(reader_batch_query);
+PG_FUNCTION_INFO_V1(reader_wait);
 
 static StateCall describe = {
 	"SELECT s.t, (s.t).ordered FROM (SELECT inorder_internal.table_of($1) AS t OFFSET 0) AS s"
@@ -84,9 +84,9 @@ composite_argument(FunctionCallInfo fcinfo, int number)
 	return argument_value(fcinfo, number, type);
 }
 
-/* feed_rows(relation regclass, batch feed_batch, row_type anyelement) -> setof row_type */
+/* reader_batch_rows(relation regclass, batch feed_batch, row_type anyelement) -> setof row_type */
 Datum
-feed_rows(PG_FUNCTION_ARGS)
+reader_batch_rows(PG_FUNCTION_ARGS)
 {
 	Origin		origin = origin_here();
 	Table		table = open_table(readable_argument(fcinfo, 0));
@@ -109,12 +109,12 @@ check_one_snapshot(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 				 errmsg("a query for the rows of a batch needs REPEATABLE READ, not READ COMMITTED"),
-				 errhint("BEGIN ISOLATION LEVEL REPEATABLE READ, or read the rows by feed_rows().")));
+				 errhint("BEGIN ISOLATION LEVEL REPEATABLE READ, or read the rows by reader_batch_rows().")));
 }
 
-/* feed_rows_query(relation regclass, batch feed_batch) -> text */
+/* reader_batch_query(relation regclass, batch feed_batch) -> text */
 Datum
-feed_rows_query(PG_FUNCTION_ARGS)
+reader_batch_query(PG_FUNCTION_ARGS)
 {
 	Origin		origin = origin_here();
 	Table		table = open_table(readable_argument(fcinfo, 0));
@@ -142,9 +142,9 @@ has_batch_after(FunctionCallInfo fcinfo)
 	return DatumGetBool(found.value);
 }
 
-/* feed_wait_after(relation regclass, from_position feed_position, timeout interval) -> boolean */
+/* reader_wait(relation regclass, from_position feed_position, timeout interval) -> boolean */
 Datum
-feed_wait_after(PG_FUNCTION_ARGS)
+reader_wait(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(wait_until(has_batch_after, fcinfo, 2));
 }

@@ -21,8 +21,8 @@
 #include "origin.h"
 #include "sample.h"
 
-PG_FUNCTION_INFO_V1(feed_batch_between);
-PG_FUNCTION_INFO_V1(feed_split);
+PG_FUNCTION_INFO_V1(reader_batch_between);
+PG_FUNCTION_INFO_V1(reader_split);
 
 #define PARTS_MAX 10000
 #define SAMPLED_ROWS 10000		/* where they are read to be counted */
@@ -45,9 +45,9 @@ static StateCall part_to = {
 	" FROM (SELECT inorder_internal.part_to($1, $2, $3) AS part OFFSET 0) AS p"
 };
 
-/* feed_batch_between(from_position feed_position, to_position feed_position) -> feed_batch */
+/* reader_batch_between(from_position feed_position, to_position feed_position) -> feed_batch */
 Datum
-feed_batch_between(PG_FUNCTION_ARGS)
+reader_batch_between(PG_FUNCTION_ARGS)
 {
 	Value		batch;
 
@@ -222,9 +222,9 @@ split(const Table *table, FunctionCallInfo fcinfo, Value batch, int parts)
 	return_part(fcinfo, rest.batch);
 }
 
-/* feed_split(relation regclass, batch feed_batch, parts int) -> setof feed_batch */
+/* reader_split(relation regclass, batch feed_batch, parts int) -> setof feed_batch */
 Datum
-feed_split(PG_FUNCTION_ARGS)
+reader_split(PG_FUNCTION_ARGS)
 {
 	Origin		origin = origin_here();
 	Table		table = open_table(readable_argument(fcinfo, 0));

@@ -5,21 +5,21 @@ SELECT feed_create('mailer', 'events');
 -- The next batch of a worker, with its rows as one JSON text. If there is none, nulls, as soon as there are rows, or
 -- after a second.
 CREATE PROCEDURE take_batch(
-    worker text, INOUT batch bigint DEFAULT NULL, INOUT token bigint DEFAULT NULL, INOUT rows text DEFAULT NULL
+    worker text, INOUT number bigint DEFAULT NULL, INOUT token bigint DEFAULT NULL, INOUT rows text DEFAULT NULL
 ) LANGUAGE plpgsql AS $$
 BEGIN
-    SELECT taken.batch, taken.token INTO batch, token
+    SELECT taken.number, taken.token INTO number, token
     FROM feed_take_batch('mailer', worker, max_rows => 100, lease => '1 minute') AS taken;
     COMMIT;  -- nobody waits for a worker that waits; and a batch that cannot be read has been tried once more
-    IF batch IS NULL THEN
+    IF number IS NULL THEN
         PERFORM feed_wait('mailer', timeout => '1 second');
     ELSE
-        SELECT json_agg(row) INTO rows FROM feed_batch_rows('mailer', batch, null::events) AS row;
+        SELECT json_agg(row) INTO rows FROM feed_batch_rows('mailer', number, null::events) AS row;
     END IF;
 END $$;
 
 -- What became of it: stored, so that it is finished; or a failure, after which it is tried again or set aside.
-CREATE FUNCTION end_batch(batch bigint, token bigint, failure text) RETURNS void LANGUAGE sql AS $$
-    SELECT CASE WHEN failure IS NULL THEN feed_finish_batch('mailer', batch, token)
-                ELSE feed_fail_batch('mailer', batch, token, failure, retry_after => '1 second') END
+CREATE FUNCTION end_batch(number bigint, token bigint, failure text) RETURNS void LANGUAGE sql AS $$
+    SELECT CASE WHEN failure IS NULL THEN feed_finish_batch('mailer', number, token)
+                ELSE feed_fail_batch('mailer', number, token, failure, retry_after => '1 second') END
 $$;

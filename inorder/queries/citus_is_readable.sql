@@ -1,2 +1,2 @@
 -- A position in a shard, which is an error unless it is readable.
-SELECT {inorder}.feed_start({table}::pg_catalog.oid::pg_catalog.regclass, 'now')
+SELECT {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass, 'now')

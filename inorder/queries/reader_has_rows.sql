@@ -1,3 +1,3 @@
 -- Whether there are rows after a position, as soon as there are.
-SELECT {inorder}.feed_wait_after({table}::pg_catalog.oid::pg_catalog.regclass,
+SELECT {inorder}.reader_wait({table}::pg_catalog.oid::pg_catalog.regclass,
                                  {position}::pg_catalog.jsonb::{inorder}.feed_position, {wait}::pg_catalog.interval)

@@ -1,11 +1,11 @@
 -- The position after the next batch of transactions that had ended at another position; null if there is none. What has
 -- ended since counts as read while the batch is found, hence in one snapshot.
 SELECT CASE WHEN NOT pg_catalog.isempty(b.transactions)
-            THEN {inorder}.feed_advance(p, b)::pg_catalog.jsonb::pg_catalog.text END
+            THEN {inorder}.reader_advance(p, b)::pg_catalog.jsonb::pg_catalog.text END
 FROM CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
 CROSS JOIN CAST({until}::pg_catalog.jsonb AS {inorder}.feed_position) AS u
-CROSS JOIN {inorder}.feed_start({table}::pg_catalog.oid::pg_catalog.regclass, 'now'::pg_catalog.text) AS n
-CROSS JOIN LATERAL {inorder}.feed_batch_after(
+CROSS JOIN {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass, 'now'::pg_catalog.text) AS n
+CROSS JOIN LATERAL {inorder}.reader_next_batch(
     {table}::pg_catalog.oid::pg_catalog.regclass,
     ROW(p.transactions OPERATOR(pg_catalog.+) (n.transactions OPERATOR(pg_catalog.-) u.transactions),
         p.partial, p.last_key, n.members, p.origin)::{inorder}.feed_position,

@@ -3,7 +3,7 @@
 SELECT s.place
 FROM ROWS FROM (pg_catalog.unnest({tables}::pg_catalog.oid[]), pg_catalog.unnest({positions}::pg_catalog.text[]))
      WITH ORDINALITY AS s(relation, position, place)
-WHERE {inorder}.feed_wait_after(
+WHERE {inorder}.reader_wait(
     s.relation::pg_catalog.regclass,
     pg_catalog.jsonb_populate_record(NULL::{inorder}.feed_position, s.position::pg_catalog.jsonb),
     '0'::pg_catalog.interval)

@@ -4,7 +4,7 @@ SELECT pg_catalog.jsonb_strip_nulls(p::pg_catalog.jsonb) OPERATOR(pg_catalog.=)
        AND pg_catalog.jsonb_strip_nulls(b::pg_catalog.jsonb) OPERATOR(pg_catalog.=)
            pg_catalog.jsonb_strip_nulls(coalesce({batch}::pg_catalog.jsonb, '{{}}'::pg_catalog.jsonb)),
        CASE WHEN {batch}::pg_catalog.jsonb IS NULL THEN true
-            ELSE pg_catalog.jsonb_strip_nulls({inorder}.feed_advance(p, b)::pg_catalog.jsonb) OPERATOR(pg_catalog.=)
+            ELSE pg_catalog.jsonb_strip_nulls({inorder}.reader_advance(p, b)::pg_catalog.jsonb) OPERATOR(pg_catalog.=)
                  pg_catalog.jsonb_strip_nulls({after}::pg_catalog.jsonb) END
 FROM pg_catalog.jsonb_populate_record(NULL::{inorder}.feed_position, {position}::pg_catalog.jsonb) AS p
 CROSS JOIN pg_catalog.jsonb_populate_record(NULL::{inorder}.feed_batch,

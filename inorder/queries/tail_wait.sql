@@ -1,5 +1,5 @@
 -- Wait until there are rows after a position, for a second, or half of a shorter statement_timeout.
-SELECT {inorder}.feed_wait_after({table}::pg_catalog.oid::pg_catalog.regclass, p, least(
+SELECT {inorder}.reader_wait({table}::pg_catalog.oid::pg_catalog.regclass, p, least(
     '1 second'::pg_catalog.interval,
     nullif(pg_catalog.current_setting('statement_timeout')::pg_catalog.interval, '0'::pg_catalog.interval)
     OPERATOR(pg_catalog./) '2'::pg_catalog.float8))

@@ -21,7 +21,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 OF_A_SERVER = ("dsn", "dsn_env", "read_dsn", "read_dsn_env", "table")
 GENERAL = ("max_rows", "parts", "start", "end", "whole_transactions", "wait", "accept_origin", "shards")
 DEFAULT_ROWS, MOST_ROWS = 1_000_000, 2**31 - 1
-MOST_PARTS = 10_000  # of feed_split()
+MOST_PARTS = 10_000  # of reader_split()
 DEFAULT_WAIT, LONGEST_WAIT = 60, 86_400
 
 

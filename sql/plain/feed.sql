@@ -128,7 +128,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     -- The rows by a function, which executes nothing of the table's owner; the statement keeps its settings.
-    text_over_batch text := format('WITH "rows of the batch" AS MATERIALIZED (SELECT * FROM @extschema@.feed_rows('
+    text_over_batch text := format('WITH "rows of the batch" AS MATERIALIZED (SELECT * FROM @extschema@.reader_batch_rows('
                                    '%L::pg_catalog.oid, %L::@extschema@.feed_batch, $1)), '
                                    'batch AS NOT MATERIALIZED (SELECT * FROM "rows of the batch") %s',
                                    relation, b, statement);

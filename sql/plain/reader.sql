@@ -31,7 +31,7 @@ BEGIN
     ordered := t.ordered;
 END $$;
 
----- feed_rows: plpgsql reads
+---- reader_batch_rows: plpgsql reads
 DECLARE
     caller oid := inorder_internal.caller();
     t inorder_internal.feed_table;
@@ -52,7 +52,7 @@ BEGIN
     END;
     PERFORM inorder_internal.check_members(t, members);
 END
----- feed_wait_after: plpgsql
+---- reader_wait: plpgsql
 DECLARE
     ends timestamptz := clock_timestamp() + inorder_internal.checked_timeout(timeout);
     found boolean;
@@ -73,12 +73,12 @@ BEGIN
         PERFORM pg_sleep(least(0.01, extract(epoch FROM ends - clock_timestamp())));
     END LOOP;
 END
----- feed_rows_query: plpgsql keys
+---- reader_batch_query: plpgsql keys
 DECLARE
     found record;
 BEGIN
     IF current_setting('transaction_isolation') = 'read committed' THEN
-        RAISE 'feed_rows_query needs REPEATABLE READ or SERIALIZABLE, not READ COMMITTED'
+        RAISE 'reader_batch_query needs REPEATABLE READ or SERIALIZABLE, not READ COMMITTED'
         USING ERRCODE = 'active_sql_transaction';
     END IF;
     SELECT * INTO found FROM inorder_internal.rows_query(relation, batch);

@@ -94,11 +94,11 @@ BEGIN
     RETURN NEXT b;
 END $$;
 
----- feed_batch_between: plpgsql
+---- reader_batch_between: plpgsql
 BEGIN
     RETURN inorder_internal.between_positions(from_position, to_position);
 END
----- feed_split: plpgsql reads
+---- reader_split: plpgsql reads
 DECLARE
     caller oid := inorder_internal.caller();
     t inorder_internal.feed_table;

@@ -43,8 +43,8 @@ READS = {
     "apply": "SELECT feed_apply('f', 'INSERT INTO taken SELECT n FROM batch')",
     "next batch": "SELECT feed_next_batch('f')",
     "batch rows": "SELECT n FROM feed_batch_rows('out', 1, null::t)",
-    "batch after": "SELECT feed_batch_after('t', (SELECT p FROM kept))",
-    "rows": "SELECT n FROM feed_rows('t', (SELECT b FROM kept), null::t)",
+    "batch after": "SELECT reader_next_batch('t', (SELECT p FROM kept))",
+    "rows": "SELECT n FROM reader_batch_rows('t', (SELECT b FROM kept), null::t)",
     "count": "SELECT exact_count('t')",
     "fold": "SELECT exact_count_fold('t')",
 }
@@ -83,7 +83,7 @@ class Place:
         """A table with a feed, a count, an unfinished batch and a position, all before its rows; by its owner."""
         owner = self.session()
         run(owner, *tables, "CREATE TABLE taken (n int)", "SELECT feed_create('f', 't'), exact_count_start('t')")
-        run(owner, "CREATE TABLE kept AS SELECT feed_start('t') AS p, NULL::feed_batch AS b")
+        run(owner, "CREATE TABLE kept AS SELECT reader_start('t') AS p, NULL::feed_batch AS b")
         run(owner, "SELECT feed_create('out', 't')", rows, "SELECT feed_next_batch('out')")
-        run(owner, "UPDATE kept SET b = feed_batch_after('t', p)")
+        run(owner, "UPDATE kept SET b = reader_next_batch('t', p)")
         return owner

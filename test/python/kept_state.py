@@ -24,7 +24,7 @@ WORKERS = """
 SELECT feed_create('workers', 'events'),
        feed_create('shares', 'events', partition_by => 'stream', shares => 4);
 """
-TAKE = "SELECT batch, token FROM feed_take_batch(%s, %s, %s, '1 day', %s)"
+TAKE = "SELECT number, token FROM feed_take_batch(%s, %s, %s, '1 day', %s)"
 FINISH = "SELECT feed_finish_batch(%s, %s, %s)"
 ROWS = "SELECT n FROM feed_batch_rows(%s, %s, null::events) ORDER BY seq"
 
@@ -121,7 +121,7 @@ class Kept:
 
     def workers_go_on(self, connection: Connection) -> None:
         """With the tokens that they have; and what was set aside is still that."""
-        aside = "SELECT batch, reason FROM feed_batches WHERE name = 'workers' AND set_aside IS NOT NULL"
+        aside = "SELECT number, reason FROM feed_batches WHERE name = 'workers' AND set_aside IS NOT NULL"
         assert connection.execute(aside.encode()).fetchall() == [(self.set_aside, "bad")]
         connection.execute("SELECT feed_retry_batch('workers', %s)", [self.set_aside])
         for feed, (batch, token) in self.taken.items():

@@ -166,7 +166,7 @@ class Consumer:
         """Its feeds, and where it stands."""
         create_feed = "SELECT feed_create(%s || ' moved', %s, %s), feed_create(%s || ' steps', %s, %s)"
         connection.execute(create_feed.encode(), [self.table, self.table, start] * 2)
-        self.position = str(one(connection, "SELECT feed_start(%s, %s)::text", self.table, start))
+        self.position = str(one(connection, "SELECT reader_start(%s, %s)::text", self.table, start))
 
     def tokens(self, connection: Connection, call: str, *parameters: object) -> list[int]:
         """The rows of a call, whose last argument is their type."""
@@ -181,11 +181,11 @@ class Consumer:
         if number is not None:
             connection.execute("SELECT feed_finish_batch(%s || ' steps', %s)", [self.table, number])
         batch = one(
-            connection, "SELECT feed_batch_after(%s, %s::feed_position, %s)::text", self.table, self.position, rows
+            connection, "SELECT reader_next_batch(%s, %s::feed_position, %s)::text", self.table, self.position, rows
         )
-        kept = self.tokens(connection, "feed_rows(%s, %s::feed_batch, TYPE)", self.table, batch)
+        kept = self.tokens(connection, "reader_batch_rows(%s, %s::feed_batch, TYPE)", self.table, batch)
         self.kept += kept
-        advance = "SELECT feed_advance(%s::feed_position, %s::feed_batch)::text"
+        advance = "SELECT reader_advance(%s::feed_position, %s::feed_batch)::text"
         self.position = str(one(connection, advance, self.position, batch))
         return len(moved) + len(kept) + (number is not None)
 

@@ -28,7 +28,7 @@ BUILT: tuple[Path, ...] | None = () if TESTED == "c" else None
 REGRESS = (
     "sequence_keys", "time_keys", "v7", "xact", "snapshot", "feed", "guard", "feed_partitions", "feed_prepare",
     "feed_changes", "exact_count", "feed_rights", "feed_owner", "feed_path", "feed_hidden", "feed_state", "feed_whole",
-    "feed_rows_query", "feed_order", "feed_batches", "feed_split", "feed_shares", "feed_large", "feed_gaps",
+    "reader_batch_query", "feed_order", "feed_batches", "reader_split", "feed_shares", "feed_large", "feed_gaps",
     "feed_wait", "feed_notify", "feed_retention", "feed_lag", "feeds",
 )  # fmt: skip
 # Of what the SQL edition does not have.
@@ -56,7 +56,7 @@ PLAIN_NAMES = "the SQL edition refuses a schema whose name needs quotes"
 STANDBYS = "standbys"
 MONITOR = "pg_monitor sees what other roles see"
 ROWS = "the state, whose rows row security shows to who may see them: test_sql_edition_rights"
-STAYS = "feed_batch_after does not pass transactions that have no rows in the table"
+STAYS = "reader_next_batch does not pass transactions that have no rows in the table"
 NOT_RUN_IN_PYTHON = {
     "test_a_portal_that_is_executed_for_some_rows": ALL_ROWS,
     "test_a_named_portal_is_a_cursor": ALL_ROWS,

@@ -33,8 +33,8 @@ SELECT * FROM {x}.feed_read('o'::text, null::public.old, 1::int, NULL::regrole);
 INSERT INTO public.events (n) VALUES (4);
 SELECT {x}.feed_apply('a'::text, 'SELECT n FROM batch'::text, 2::int, NULL::regrole);
 SELECT {x}.feed_wait('o'::text, '0'::interval, NULL::regrole);
-SELECT {x}.feed_wait_after('public.events'::regclass,
-                           {x}.feed_start('public.events'::regclass, 'now'::text, NULL::name), '0'::interval);
+SELECT {x}.reader_wait('public.events'::regclass,
+                           {x}.reader_start('public.events'::regclass, 'now'::text, NULL::name), '0'::interval);
 SELECT {x}.feed_next_batch('o'::text, 1::int, NULL::regrole);
 SELECT * FROM {x}.feed_batch_rows('o'::text,
     (SELECT f.unfinished_batch FROM {x}.feeds AS f WHERE f.name OPERATOR(pg_catalog.=) 'o'::text),
@@ -43,20 +43,20 @@ SELECT {x}.feed_finish_batch('o'::text,
     (SELECT f.unfinished_batch FROM {x}.feeds AS f WHERE f.name OPERATOR(pg_catalog.=) 'o'::text),
     NULL::bigint, NULL::regrole);
 INSERT INTO public.events (n) VALUES (5), (6);
-SELECT {x}.feed_fail_batch('a'::text, b.batch, b.token, 'no'::text, '0'::interval, NULL::regrole)
+SELECT {x}.feed_fail_batch('a'::text, b.number, b.token, 'no'::text, '0'::interval, NULL::regrole)
 FROM {x}.feed_take_batch('a'::text, 'w'::text, 1::int, '1 min'::interval, 1::int, NULL::regrole) AS b;
-SELECT {x}.feed_retry_batch('a'::text, b.batch, NULL::regrole) FROM {x}.feed_batches AS b;
-SELECT {x}.feed_renew_batch('a'::text, b.batch, b.token, '1 min'::interval, NULL::regrole),
-    {x}.feed_finish_batch('a'::text, b.batch, b.token, NULL::regrole)
+SELECT {x}.feed_retry_batch('a'::text, b.number, NULL::regrole) FROM {x}.feed_batches AS b;
+SELECT {x}.feed_renew_batch('a'::text, b.number, b.token, '1 min'::interval, NULL::regrole),
+    {x}.feed_finish_batch('a'::text, b.number, b.token, NULL::regrole)
 FROM {x}.feed_take_batch('a'::text, 'w'::text, 1::int, '1 min'::interval, 1::int, NULL::regrole) AS b;
 SELECT {x}.feed_seek('a'::text, 'now'::text, NULL::regrole);
 SELECT {x}.feed_grant('a'::text, 'bob'::regrole, NULL::regrole);
 SELECT {x}.feed_revoke('a'::text, 'bob'::regrole, NULL::regrole);
 SELECT {x}.exact_count_start('public.events'::regclass, 'id'::name);
 SELECT {x}.exact_count('public.events'::regclass), {x}.exact_count_fold('public.events'::regclass);
-SELECT * FROM {x}.feed_rows('public.events'::regclass,
-    {x}.feed_batch_after('public.events'::regclass,
-                         {x}.feed_start('public.events'::regclass, 'beginning'::text, NULL::name), 2::int),
+SELECT * FROM {x}.reader_batch_rows('public.events'::regclass,
+    {x}.reader_next_batch('public.events'::regclass,
+                         {x}.reader_start('public.events'::regclass, 'beginning'::text, NULL::name), 2::int),
     null::public.events);
 SELECT * FROM {x}.feeds;
 SELECT * FROM {x}.feed_holders('public.events'::regclass);
@@ -187,7 +187,7 @@ MEDDLING = (
     "ALTER FUNCTION evil.feed_read(text, anyelement, int, regrole) RENAME TO old",
     "DROP FUNCTION evil.feed_read(text, anyelement, int, regrole)",
     "ALTER EXTENSION inorder DROP FUNCTION inorder_internal.one(bigint)",
-    "ALTER EXTENSION inorder DROP FUNCTION evil.feed_advance(evil.feed_position, evil.feed_batch)",
+    "ALTER EXTENSION inorder DROP FUNCTION evil.reader_advance(evil.feed_position, evil.feed_batch)",
     "ALTER EXTENSION inorder SET SCHEMA public",
     "ALTER TYPE inorder_internal.role_ref ADD ATTRIBUTE more int",
     "ALTER TYPE evil.feed_position ADD ATTRIBUTE more int",

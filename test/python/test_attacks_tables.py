@@ -64,14 +64,14 @@ READS = (
     "SELECT feed_seek('{feed}', 'beginning', owner => 'mallory')",
     "SELECT * FROM feed_take_batch('{feed}', 'w', 1, owner => 'mallory')",
     "SELECT feed_seek('{feed}', 'beginning', owner => 'mallory')",
-    "SELECT * FROM feed_rows('{table}', feed_batch_after('{table}', {start}, 1), null::{table})",
-    "SELECT * FROM feed_rows('{table}', {every}, null::{table})",
+    "SELECT * FROM reader_batch_rows('{table}', reader_next_batch('{table}', {start}, 1), null::{table})",
+    "SELECT * FROM reader_batch_rows('{table}', {every}, null::{table})",
     "SELECT exact_count('{table}')",
     "SELECT exact_count_fold('{table}')",
     "SELECT exact_count('{table}')",
-    "SELECT feed_split('{table}', {every}, 3)",
-    "SELECT feed_split('{table}', feed_batch_between({start}, feed_advance({start}, {every})), 2)",
-    "SELECT feed_backlog('{table}', {start}), feed_wait_after('{table}', {start}, '0')",
+    "SELECT reader_split('{table}', {every}, 3)",
+    "SELECT reader_split('{table}', reader_batch_between({start}, reader_advance({start}, {every})), 2)",
+    "SELECT reader_backlog('{table}', {start}), reader_wait('{table}', {start}, '0')",
     "SELECT feed_wait('{feed}', '0', owner => 'mallory')",
     "SELECT feed_create('{name}', '{table}', order_column => 'n')",
     "SELECT * FROM feed_read('{name}', null::{table}, 1)",
@@ -88,8 +88,8 @@ READS = (
 
 def read_all(connection: Connection, table: str, feed: str) -> set[str]:
     """All of it, and how some of it is refused."""
-    start, name = f"feed_start('{table}')", f"of_{connection.info.user}"
-    every = f"feed_batch_after('{table}', {start})"
+    start, name = f"reader_start('{table}')", f"of_{connection.info.user}"
+    every = f"reader_next_batch('{table}', {start})"
     refused = set()
     for read in READS:
         batch = value(connection, f"SELECT coalesce(min(unfinished_batch), 1) FROM feeds WHERE name = '{feed}'")
@@ -98,7 +98,7 @@ def read_all(connection: Connection, table: str, feed: str) -> set[str]:
     try:
         with connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            execute(connection, str(value(connection, f"SELECT feed_rows_query('{table}', {every})")))
+            execute(connection, str(value(connection, f"SELECT reader_batch_query('{table}', {every})")))
     except psycopg.Error as error:
         refused.add(error.sqlstate or "?")
     assert refusal(connection, "SELECT * FROM feeds") == ""
@@ -238,8 +238,8 @@ def test_nothing_of_a_table_is_evaluated_as_the_owner_of_the_state(dsn: str, mad
     """Each call by mallory himself, in a session that knows nothing of the table yet."""
     with connect(f"{dsn} user=mallory") as mallory:
         execute(mallory, ONE, *CONSTANTS[made], "INSERT INTO evil.t (n) VALUES (1), (2)", *FEEDS)
-    start = "feed_start('evil.t')"
-    every = f"feed_batch_after('evil.t', {start})"
+    start = "reader_start('evil.t')"
+    every = f"reader_next_batch('evil.t', {start})"
     for read in READS:
         with connect(f"{dsn} user=mallory") as mallory:
             execute(mallory, "INSERT INTO evil.t (n) VALUES (3), (4)")
@@ -308,14 +308,14 @@ def by_the_tool(oid: object) -> Iterator[str]:
 
 def by_number(oid: object) -> tuple[str, ...]:
     """Calls that are given the table by its number, or know it by their feed."""
-    start = f"feed_start({oid})"
+    start = f"reader_start({oid})"
     return (
         f"SELECT exact_count({oid})",
         "SELECT feed_apply('f', 'SELECT FROM batch', 1, 'mallory')",
         "SELECT feed_seek('f', 'beginning', 'mallory')",
-        f"SELECT feed_split({oid}, feed_batch_after({oid}, {start}), 2)",
-        f"SELECT exact_count_fold({oid}), feed_backlog({oid}, {start})",
-        f"SELECT feed_passed_partitions({oid}), feed_wait_after({oid}, {start}, '0')",
+        f"SELECT reader_split({oid}, reader_next_batch({oid}, {start}), 2)",
+        f"SELECT exact_count_fold({oid}), reader_backlog({oid}, {start})",
+        f"SELECT feed_passed_partitions({oid}), reader_wait({oid}, {start}, '0')",
         "SELECT feed_read('f', (NULL::front.t[])[1], 1, 'mallory')",
         f"SELECT feed_rebase({oid}), feed_seek('f', 'beginning', 'mallory')",
         *by_the_tool(oid),
@@ -374,7 +374,7 @@ def test_a_lock_that_waited_is_on_the_table(dsn: str) -> None:
         execute(mallory, "BEGIN", "LOCK TABLE front.t")
         execute(admin, "BEGIN")
         with ThreadPoolExecutor(1) as pool:
-            refused = pool.submit(refusal, admin, f"SELECT feed_start({oid})", "40001")
+            refused = pool.submit(refusal, admin, f"SELECT reader_start({oid})", "40001")
             wait_for(lambda: value(swapper, f"SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = {oid}"))
             execute(swapper, SWAP.format("front", "back"))
             execute(mallory, "COMMIT")
@@ -428,8 +428,8 @@ def test_a_text_that_was_made_for_a_table_reads_no_other(dsn: str, impostor: str
         for max_rows in ("NULL", "1", "3"):
             for form in AS_READER:
                 execute(reader, "BEGIN ISOLATION LEVEL REPEATABLE READ")
-                batch = f"feed_batch_after({oid}, feed_start({oid}), {max_rows})"
-                text = str(value(reader, f"SELECT feed_rows_query({oid}, {batch})"))
+                batch = f"reader_next_batch({oid}, reader_start({oid}), {max_rows})"
+                text = str(value(reader, f"SELECT reader_batch_query({oid}, {batch})"))
                 execute(reader, "SAVEPOINT s")
                 execute(mallory, SWAP.format("front", "back"))
                 # By a type of the server for which there is no function, or by the row type.
@@ -443,7 +443,7 @@ def test_a_text_that_was_made_for_a_table_reads_no_other(dsn: str, impostor: str
 @pytest.mark.parametrize("superuser", [False, True])
 def test_an_overload_in_the_schema_of_the_extension_is_not_called(dsn: str, superuser: bool) -> None:
     """Of the function by which a text looks at its table: for this table it would be a better match."""
-    text = "SELECT feed_rows_query('front.t', feed_batch_after('front.t', feed_start('front.t')))"
+    text = "SELECT reader_batch_query('front.t', reader_next_batch('front.t', reader_start('front.t')))"
     with connect(f"{dsn} user=mallory") as mallory, connect(dsn) as admin:
         execute(admin, "GRANT CREATE ON SCHEMA public TO mallory")
         execute(mallory, "CREATE SCHEMA front", EVENTS.format(name="front.t"), "SELECT feed_create('f', 'front.t')")
@@ -540,8 +540,8 @@ def test_a_guest_can_put_nothing_into_the_state(attacked: Cluster) -> None:
                 assert (
                     refusal(
                         guest,
-                        f"SELECT * FROM feed_rows('{relation}', feed_batch_after('{relation}', "
-                        f"feed_start('{relation}')), null::{relation})",
+                        f"SELECT * FROM reader_batch_rows('{relation}', reader_next_batch('{relation}', "
+                        f"reader_start('{relation}')), null::{relation})",
                     )
                     == "42809"
                 )
@@ -575,7 +575,7 @@ def test_a_guard_made_by_hand_is_no_guard(dsn: str, trigger: str) -> None:
             "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_guard",
         )
         assert refusal(mallory, "SELECT * FROM feed_read('f', null::t)") == "55000"
-        assert refusal(mallory, "SELECT feed_start('t')") == "55000"
+        assert refusal(mallory, "SELECT reader_start('t')") == "55000"
         for statement in ("INSERT INTO t (n) VALUES (1)", "UPDATE t SET n = 2", "DELETE FROM t", "TRUNCATE t"):
             refusal(mallory, statement)
         execute(
@@ -593,7 +593,7 @@ CALLS = (
     "SELECT feed_enable('alice.t')",
     "SELECT feed_disable('alice.t')",
     "SELECT feed_rebase('alice.t')",
-    "SELECT feed_start('alice.t')",
+    "SELECT reader_start('alice.t')",
     "SELECT exact_count('alice.t')",
     "SELECT exact_count_start('alice.t')",
     "SELECT exact_count_fold('alice.t')",
@@ -669,7 +669,7 @@ def test_a_reader_moves_no_feed_but_his_own(alices: str) -> None:
                 or "able" in call
                 or "notify" in call
                 or "rebase" in call
-                or "_st" in call.replace("feed_start", "")
+                or "_st" in call.replace("reader_start", "")
             ):
                 assert refusal(bob, call.replace("evil.t", "alice.t")) == "42501", call
         assert value(alice, "SELECT count(*) FROM feed_read('a', null::alice.t)") == 2
@@ -694,16 +694,16 @@ OWN_CALLS = (
     "SELECT * FROM feed_batch_rows('a', 1, null::alice.t)",
     "SELECT feed_finish_batch('a', 1)",
     "INSERT INTO alice.t (n) VALUES (4)",
-    "SELECT feed_fail_batch('a', batch, token, 'no') FROM feed_take_batch('a', 'w', 1, max_tries => 1)",
-    "SELECT feed_retry_batch('a', batch) FROM feed_batches",
-    "SELECT feed_renew_batch('a', batch, token), feed_finish_batch('a', batch, token)"
+    "SELECT feed_fail_batch('a', number, token, 'no') FROM feed_take_batch('a', 'w', 1, max_tries => 1)",
+    "SELECT feed_retry_batch('a', number) FROM feed_batches",
+    "SELECT feed_renew_batch('a', number, token), feed_finish_batch('a', number, token)"
     " FROM feed_take_batch('a', 'w', 1)",
     "SELECT feed_seek('a', 'now')",
     "SELECT feed_passed('alice.t'), feed_passed_partitions('alice.t')",
     "SELECT feed_rename('a', 'a')",
     "SELECT feed_grant('a', 'bob')",
     "SELECT feed_revoke('a', 'bob')",
-    "SELECT feed_batch_after('alice.t', feed_start('alice.t'))",
+    "SELECT reader_next_batch('alice.t', reader_start('alice.t'))",
     "SELECT exact_count('alice.t')",
     "SELECT exact_count_fold('alice.t')",
     "SELECT exact_count_stop('alice.t')",

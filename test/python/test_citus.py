@@ -83,7 +83,7 @@ def test_a_default_has_the_number_of_another_node(nodes: Nodes, coordinator: Con
 
 
 @pytest.mark.parametrize("statement", [
-    "SELECT feed_enable('{}')", "SELECT feed_create('f', '{}')", "SELECT feed_start('{}')",
+    "SELECT feed_enable('{}')", "SELECT feed_create('f', '{}')", "SELECT reader_start('{}')",
     "SELECT exact_count_start('{}')",
 ])  # fmt: skip
 def test_the_table_itself_is_refused(nodes: Nodes, coordinator: Connection, events: str, statement: str) -> None:

@@ -45,7 +45,7 @@ FAKE = 'CREATE TABLE {}.pg_dist_partition (logicalrelid regclass PRIMARY KEY, pa
 USES = (
     "SELECT feed_enable('{}')",
     "SELECT feed_create('other', '{}')",
-    "SELECT feed_start('{}')",
+    "SELECT reader_start('{}')",
     "SELECT exact_count_start('{}')",
     "SELECT feed_rebase('{}')",
 )
@@ -54,7 +54,7 @@ READS = (
     "SELECT * FROM feed_peek('f', null::{})",
     "SELECT feed_apply('f', 'SELECT 1 FROM batch')",
     "SELECT feed_next_batch('f')",
-    "SELECT batch FROM feed_take_batch('f', 'w')",
+    "SELECT number FROM feed_take_batch('f', 'w')",
     "SELECT feed_wait('f', '0')",
     "SELECT exact_count('{}')",
     "SELECT exact_count_fold('{}')",

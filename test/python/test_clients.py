@@ -31,7 +31,7 @@ POOLED = list(COMMANDS)
 # Through a pooler no statement may be prepared by name. The Python programs say so themselves, pg for Node and
 # query_typed() of Rust prepare none.
 UNPREPARED = {"go": {"default_query_exec_mode": "exec"}, "java": {"prepareThreshold": "0"}}
-BATCH = "SELECT batch FROM feed_batches WHERE set_aside IS NULL"
+BATCH = "SELECT number FROM feed_batches WHERE set_aside IS NULL"
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_several_consumers(shop: Shop, key: str | None, tmp_path: Path) -> None:
 
 def holder(shop: Shop) -> object:
     """The worker that has the oldest batch."""
-    return scalar(shop.source, "SELECT worker FROM feed_batches WHERE worker IS NOT NULL ORDER BY batch LIMIT 1")
+    return scalar(shop.source, "SELECT worker FROM feed_batches WHERE worker IS NOT NULL ORDER BY number LIMIT 1")
 
 
 def has_had_a_batch(shop: Shop, name: str) -> bool:
@@ -184,7 +184,7 @@ def kill_before_finish(shop: Shop, consumer: Consumer) -> None:
     assert scalar(shop.sink, "SELECT count(*) FROM batches WHERE number = %s", number) == 1
     assert [row[0] for row in shop.source.execute(BATCH)] == [number]
     consumer.start()
-    wait_for(lambda: scalar(shop.source, "SELECT count(*) FROM feed_batches WHERE batch = %s", number) == 0)
+    wait_for(lambda: scalar(shop.source, "SELECT count(*) FROM feed_batches WHERE number = %s", number) == 0)
 
 
 def kill_before_store(shop: Shop, consumer: Consumer) -> None:
@@ -226,9 +226,9 @@ def keep_sink_away(shop: Shop, consumer: Consumer) -> None:
         admin.execute("ALTER DATABASE mail ALLOW_CONNECTIONS false")
         shop.end_sessions(shop.sessions("mail"))
         wait_for(lambda: has_tried_again(tried + 2))
-        tries = shop.source.execute("SELECT batch, tries FROM feed_batches").fetchall()
+        tries = shop.source.execute("SELECT number, tries FROM feed_batches").fetchall()
         wait_for(lambda: has_tried_again(tried + 4))
-        assert shop.source.execute("SELECT batch, tries FROM feed_batches").fetchall() == tries
+        assert shop.source.execute("SELECT number, tries FROM feed_batches").fetchall() == tries
         admin.execute("ALTER DATABASE mail ALLOW_CONNECTIONS true")
     shop.wait_for_more()
 
@@ -236,7 +236,7 @@ def keep_sink_away(shop: Shop, consumer: Consumer) -> None:
 def check_the_end(shop: Shop, consumer: Consumer, poisoned: list[str]) -> None:
     """Each row exactly once; those of the batch that was set aside once they can be stored, and are tried again."""
     ((batch, tries, reason),) = shop.source.execute(
-        "SELECT batch, tries, reason FROM feed_batches WHERE set_aside IS NOT NULL"
+        "SELECT number, tries, reason FROM feed_batches WHERE set_aside IS NOT NULL"
     ).fetchall()
     assert tries == 5 and "readable" in str(reason)
     rows = shop.source.execute("SELECT id::text FROM feed_batch_rows('mailer', %s, null::events)", [batch]).fetchall()
@@ -292,7 +292,7 @@ def test_a_batch_that_cannot_be_read_is_set_aside(shop: Shop) -> None:
     shop.insert(shop.source, ["new"])
     ((batch, token, _),) = shop.source.execute("CALL take_batch('one')")
     shop.source.execute("SELECT end_batch(%s, %s, '')", [batch, token])
-    seen = b"SELECT batch, tries, reason, set_aside IS NULL, lease_end > failed FROM feed_batches ORDER BY batch"
+    seen = b"SELECT number, tries, reason, set_aside IS NULL, lease_end > failed FROM feed_batches ORDER BY number"
     assert shop.source.execute(seen).fetchall() == [(1, 5, None, False, None), (batch, 1, "", True, True)]
 
 

@@ -40,7 +40,7 @@ def test_a_position_ahead_of_the_server(place: Place, transactions: str, partial
     key = "NULL" if partial == "NULL" else "ARRAY[uuid_xact_nextval()::text]"
     ahead = f"({transactions}, {partial}, {key}, p.members, p.origin)::feed_position"
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="ahead of the server"):
-        run(owner, f"SELECT feed_batch_after('t', {ahead}) FROM feed_start('t') AS p")
+        run(owner, f"SELECT reader_next_batch('t', {ahead}) FROM reader_start('t') AS p")
 
 
 def test_a_transaction_in_part_that_has_not_ended(place: Place) -> None:
@@ -49,8 +49,8 @@ def test_a_transaction_in_part_that_has_not_ended(place: Place) -> None:
     run(writer, "BEGIN", "INSERT INTO t (n) VALUES (5)")
     number = scalar(writer, "SELECT pg_current_xact_id()::text::bigint")
     inside = f"('{{}}', {number}, ARRAY[uuid_xact_floor({number})::text], p.members, p.origin)::feed_position"
-    batch = f"SELECT (b).transactions::text, (b).cut FROM (SELECT feed_batch_after('t', {inside}) AS b "
-    assert owner.execute(f"{batch} FROM feed_start('t') AS p OFFSET 0) AS r".encode()).fetchone() == ("{}", number)
+    batch = f"SELECT (b).transactions::text, (b).cut FROM (SELECT reader_next_batch('t', {inside}) AS b "
+    assert owner.execute(f"{batch} FROM reader_start('t') AS p OFFSET 0) AS r".encode()).fetchone() == ("{}", number)
     run(writer, "COMMIT")
 
 
@@ -150,14 +150,14 @@ def test_a_database_with_another_default_collation(place: Place) -> None:
         owner, "CREATE TABLE t (k text PRIMARY KEY, xact bigint DEFAULT xact_id())",
         "CREATE INDEX ON t (xact)", "SELECT feed_enable('t')", "INSERT INTO t VALUES ('a'), ('b'), ('B')",
     )  # fmt: skip
-    first = "SELECT feed_advance(p, feed_batch_after('t', p, 1)) AS p FROM feed_start('t') AS p OFFSET 0"
+    first = "SELECT reader_advance(p, reader_next_batch('t', p, 1)) AS p FROM reader_start('t') AS p OFFSET 0"
     here = scalar(owner, "SELECT datcollate FROM pg_database WHERE datname = current_database()")
     members = (
         "ARRAY(SELECT (m.relation, m.name, m.system, m.attached, m.guarded, "
         "replace(m.ordered_by::text, %s, %s)::text[])::feed_member FROM unnest((p).members) AS m)"
     )
     read = (
-        "SELECT count(*) FROM feed_rows('t', (SELECT feed_batch_after('t', ((p).transactions, (p).partial, "
+        "SELECT count(*) FROM reader_batch_rows('t', (SELECT reader_next_batch('t', ((p).transactions, (p).partial, "
         f"(p).last_key, {members}, (p).origin)::feed_position) FROM ({first}) AS r), null::t)"
     )
     assert scalar(owner, read, f"c/{here}", f"c/{here}") == 2

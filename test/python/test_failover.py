@@ -138,7 +138,7 @@ def test_numbers_of_batches_do_not_come_again(pair: Pair) -> None:
 def test_a_second_promotion(pair: Pair) -> None:
     """Of a standby of the promoted one: numbers of neither lost timeline come again, no position of them goes on."""
     known, positions = set[int](), list[str]()
-    begin = "SELECT feed_advance(p, feed_batch_after('events', p))::text FROM feed_start('events') AS p"
+    begin = "SELECT reader_advance(p, reader_next_batch('events', p))::text FROM reader_start('events') AS p"
     insert(pair.old, 1)
     known.add(take(pair.old, "f")[0])
     positions.append(str(scalar(pair.old, begin)))
@@ -161,7 +161,7 @@ def test_a_second_promotion(pair: Pair) -> None:
             assert drained(last, "f", known) == [3, 4] and drained(last, "untouched", {1}) == [1, 2, 3, 4]
             for position in positions:
                 with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another server or timeline"):
-                    last.execute("SELECT feed_batch_after('events', %s::feed_position)", [position])
+                    last.execute("SELECT reader_next_batch('events', %s::feed_position)", [position])
 
 
 def test_numbers_of_promotions_within_a_second(pair: Pair) -> None:
@@ -174,12 +174,12 @@ def test_numbers_of_promotions_within_a_second(pair: Pair) -> None:
 
 # On a standby they wait for a lock, at the table itself or, in mid-query, at its partition.
 CALLS = {
-    "feed_start": "SELECT feed_start('events', 'now')",
-    "feed_batch_after": "SELECT feed_batch_after('parts', %(position)s::feed_position)",
-    "without origin": "SELECT feed_batch_after('parts', %(bare)s::feed_position)",
-    "idle": "SELECT feed_batch_after('events', %(last)s::feed_position)",
-    "feed_rows": "SELECT n FROM feed_rows('parts', %(batch)s::feed_batch, null::parts)",
-    "rows without origin": "SELECT n FROM feed_rows('parts', %(bare_batch)s::feed_batch, null::parts)",
+    "reader_start": "SELECT reader_start('events', 'now')",
+    "reader_next_batch": "SELECT reader_next_batch('parts', %(position)s::feed_position)",
+    "without origin": "SELECT reader_next_batch('parts', %(bare)s::feed_position)",
+    "idle": "SELECT reader_next_batch('events', %(last)s::feed_position)",
+    "reader_batch_rows": "SELECT n FROM reader_batch_rows('parts', %(batch)s::feed_batch, null::parts)",
+    "rows without origin": "SELECT n FROM reader_batch_rows('parts', %(bare_batch)s::feed_batch, null::parts)",
 }
 PARTS = """
 CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n);
@@ -192,10 +192,10 @@ SELECT feed_create('parts', 'parts');
 def test_a_promotion_in_mid_call_is_noticed(pair: Pair) -> None:
     """A call that began on the standby and ends on the new primary adopts nothing: try again, and it is refused."""
     pair.old.execute(PARTS.encode())
-    position = str(scalar(pair.old, "SELECT feed_start('parts')::text"))
+    position = str(scalar(pair.old, "SELECT reader_start('parts')::text"))
     pair.old.execute("INSERT INTO parts (n) VALUES (1), (2)")
-    batch = str(scalar(pair.old, "SELECT feed_batch_after('parts', %s::feed_position)::text", position))
-    last = str(scalar(pair.old, "SELECT feed_start('events', 'now')::text"))
+    batch = str(scalar(pair.old, "SELECT reader_next_batch('parts', %s::feed_position)::text", position))
+    last = str(scalar(pair.old, "SELECT reader_start('events', 'now')::text"))
     values = {"position": position, "batch": batch, "last": last, "bare": bare(position), "bare_batch": bare(batch)}
     outcome: dict[str, str | None] = {}
 
@@ -221,11 +221,11 @@ def test_a_promotion_in_mid_call_is_noticed(pair: Pair) -> None:
         for thread in threads:
             thread.join(WAIT_SECONDS)
     # The origin of a batch is read after the wait for its table.
-    assert outcome == dict.fromkeys(CALLS, "40001") | {"feed_rows": "55000"}
-    for name in ("feed_batch_after", "idle", "feed_rows"):
+    assert outcome == dict.fromkeys(CALLS, "40001") | {"reader_batch_rows": "55000"}
+    for name in ("reader_next_batch", "idle", "reader_batch_rows"):
         with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another server or timeline"):
             sessions[name].execute(CALLS[name].encode(), values)
-    for name in ("feed_start", "without origin", "rows without origin"):
+    for name in ("reader_start", "without origin", "rows without origin"):
         sessions[name].execute(CALLS[name].encode(), values)
     for session in sessions.values():
         session.close()
@@ -243,7 +243,7 @@ def test_pg_upgrade_keeps_the_state(server: Server) -> None:
             assert take(old, "f", 1) == (1, [1])
             assert scalar(old, FINISH, "f", 1) is True
             assert take(old, "pending", 2) == (1, [1, 2])
-            position = str(scalar(old, "SELECT feed_start('events', 'now')::text"))
+            position = str(scalar(old, "SELECT reader_start('events', 'now')::text"))
         before.stop()
         upgrade(before, after)
         after.start(SETTINGS)
@@ -255,10 +255,10 @@ def test_pg_upgrade_keeps_the_state(server: Server) -> None:
             number, rows = take(new, "f")
             assert rows == [2, 3, 4]
             assert number > 1 << 40
-            after_it = "SELECT feed_batch_after('events', %s::feed_position)"
+            after_it = "SELECT reader_next_batch('events', %s::feed_position)"
             with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another server") as refused:
                 new.execute(after_it.encode(), [position])
             assert "pg_upgrade" in str(refused.value.diag.message_hint)
-            read = f"SELECT n FROM feed_rows('events', ({after_it}), null::events)"
+            read = f"SELECT n FROM reader_batch_rows('events', ({after_it}), null::events)"
             assert new.execute(read.encode(), [bare(position)]).fetchall() == [(4,)]
             upgraded_tables.check(new)

@@ -37,7 +37,7 @@ def rows_of(connection: Connection, batch: object) -> list[int]:
 def take(connection: Connection, worker: str, limit: object) -> tuple[object, object]:
     """Number and token."""
     found = connection.execute(
-        f"SELECT batch, token FROM feed_take_batch('z', '{worker}', {limit})".encode()
+        f"SELECT number, token FROM feed_take_batch('z', '{worker}', {limit})".encode()
     ).fetchone()
     assert found is not None
     return found[0], found[1]
@@ -115,9 +115,11 @@ def test_a_key_that_does_not_come_back(fresh: Connection, options: str) -> None:
 def test_a_batch_is_split_by_the_key_that_it_remembers(fresh: Connection) -> None:
     """Not by another one, which its parts would not know of."""
     make(fresh, "")
-    batch = scalar(fresh, "SELECT feed_batch_after('t', feed_start('t'))::text")
-    split = f"SELECT e.id FROM feed_split('t', '{batch}'::feed_batch, 4) AS p, feed_rows('t', p, null::t) AS e"
+    batch = scalar(fresh, "SELECT reader_next_batch('t', reader_start('t'))::text")
+    split = (
+        f"SELECT e.id FROM reader_split('t', '{batch}'::feed_batch, 4) AS p, reader_batch_rows('t', p, null::t) AS e"
+    )
     assert sorted(int(str(row[0])) for row in fresh.execute(split.encode())) == ROWS
     change_key(fresh, KEYS["other"])
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="is not the one by which transaction"):
-        run(fresh, f"SELECT feed_split('t', '{batch}'::feed_batch, 4)")
+        run(fresh, f"SELECT reader_split('t', '{batch}'::feed_batch, 4)")

@@ -20,7 +20,7 @@ from sql_edition import TESTED, create
 
 pytestmark = pytest.mark.server
 
-NEXT = "SELECT batch, token FROM feed_take_batch('mailer', %s, %s)"
+NEXT = "SELECT number, token FROM feed_take_batch('mailer', %s, %s)"
 FINISH = "SELECT feed_finish_batch('mailer', %s, %s)"
 ROWS = "SELECT array_agg(body ORDER BY id) FROM feed_batch_rows('mailer', %s, null::events)"
 WAIT_SECONDS = 60
@@ -33,7 +33,7 @@ HANDED_OUT = {
         "SELECT set_config('my.token', token::text, false) FROM feed_take_batch('four', 'w', 1)",
 }  # fmt: skip
 # What a reader relies on that keeps the position itself: the rows that came before.
-READ = ("feed_start('events')", "feed_batch_after('events', feed_start('events', 'beginning'), 1)")
+READ = ("reader_start('events')", "reader_next_batch('events', reader_start('events', 'beginning'), 1)")
 FUNCTIONS = {"plain": "", "async": "SET synchronous_commit = off", "sync": "SET synchronous_commit = on"}
 # Around a call that is made by a function with or without a setting of its own.
 OFF = "SET LOCAL synchronous_commit = off"
@@ -71,7 +71,7 @@ def take(connection: Connection, worker: str, rows: int | None = None) -> tuple[
 
 def set_aside(connection: Connection, worker: str, rows: int | None = None) -> int:
     """A batch that failed too often."""
-    statement = """SELECT b.batch, feed_fail_batch('mailer', b.batch, b.token, 'body 7')
+    statement = """SELECT b.number, feed_fail_batch('mailer', b.number, b.token, 'body 7')
                    FROM feed_take_batch('mailer', %s, %s, max_tries => 1) AS b"""
     row = connection.execute(statement.encode(), [worker, rows]).fetchone()
     assert row is not None and row[1] is True
@@ -111,7 +111,7 @@ def test_the_example_of_the_manual(feed: Connection, cluster: Cluster) -> None:
             run.result()
     with psycopg.connect(dsn_of(cluster, "mails"), autocommit=True) as connection:
         process_all(connection, "last", send)
-    shown = feed.execute("SELECT batch, tries, reason FROM feed_batches WHERE set_aside IS NOT NULL").fetchall()
+    shown = feed.execute("SELECT number, tries, reason FROM feed_batches WHERE set_aside IS NOT NULL").fetchall()
     assert [row[1:] for row in shown] == [(5, "ValueError('number 77')")]
     poison = scalar(feed, ROWS, shown[0][0])
     assert isinstance(poison, list) and 77 in poison
@@ -294,7 +294,7 @@ def test_a_batch_that_was_handed_out_is_flushed(fresh: Connection, then: str) ->
 @pytest.mark.editions
 def test_rows_that_a_reader_saw_are_flushed(fresh: Connection) -> None:
     """By the commit at the latest, however writer and reader set synchronous_commit."""
-    begins = ("BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "BEGIN; SELECT feed_start('events')")
+    begins = ("BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "BEGIN; SELECT reader_start('events')")
     with connect(fresh.info.dsn) as writer:
         writer.execute("INSERT INTO events (n) VALUES (0)")
         writer.execute("SET synchronous_commit = off")

@@ -20,8 +20,8 @@ MOVE = """DO $$ BEGIN
     END LOOP;
 END $$"""
 READ = "SELECT feed_apply('f', 'SELECT count(*) FROM batch')"
-ASK = "SELECT batch FROM feed_take_batch('f', 'w')"
-TAKE = "SELECT feed_finish_batch('f', batch, token) FROM feed_take_batch('f', 'w')"
+ASK = "SELECT number FROM feed_take_batch('f', 'w')"
+TAKE = "SELECT feed_finish_batch('f', number, token) FROM feed_take_batch('f', 'w')"
 
 
 def pages(connection: psycopg.Connection[Any], look: str, rows: int) -> int:
@@ -57,11 +57,11 @@ def test_a_batch_below_the_lowest_is_taken_again(fresh: Connection) -> None:
     )
     for n in range(4):
         execute(fresh, f"INSERT INTO t (n) VALUES ({n})")
-        give_back = "feed_fail_batch('f', batch, token, 'x')" if n == 1 else "feed_finish_batch('f', batch, token)"
+        give_back = "feed_fail_batch('f', number, token, 'x')" if n == 1 else "feed_finish_batch('f', number, token)"
         execute(fresh, f"SELECT {give_back} FROM feed_take_batch('f', 'w', max_tries => 1)")
-    assert scalar(fresh, "SELECT batch FROM feed_take_batch('f', 'w')") is None
+    assert scalar(fresh, "SELECT number FROM feed_take_batch('f', 'w')") is None
     execute(fresh, "SELECT feed_retry_batch('f', 2)", "INSERT INTO t (n) VALUES (4)")
     for batch in (2, 5, None):
-        assert scalar(fresh, "SELECT batch FROM feed_take_batch('f', 'w')") == batch
-        execute(fresh, "SELECT feed_finish_batch('f', b.batch, w.token) FROM feed_batches AS b "
-                       "JOIN inorder_internal.worker_batch AS w ON w.number = b.batch")  # fmt: skip
+        assert scalar(fresh, "SELECT number FROM feed_take_batch('f', 'w')") == batch
+        execute(fresh, "SELECT feed_finish_batch('f', b.number, w.token) FROM feed_batches AS b "
+                       "JOIN inorder_internal.worker_batch AS w ON w.number = b.number")  # fmt: skip

@@ -69,7 +69,7 @@ def test_a_table_that_was_made_again(used: Connection, unfinished: str) -> None:
         assert batch(used, finish=False) == 4
     elif unfinished == "worker's":
         run(used, "INSERT INTO t DEFAULT VALUES")
-        assert scalar(used, "SELECT batch FROM feed_take_batch('z', 'w')") == 4
+        assert scalar(used, "SELECT number FROM feed_take_batch('z', 'w')") == 4
     run(used, "DROP TABLE t", PLAIN, "SELECT feed_create('z', 't')")
     warning = "discarding unfinished batches of feed 'z', whose table was dropped"
     assert said == ([] if unfinished == "none" else [warning])
@@ -89,7 +89,7 @@ def test_a_name_that_is_free_again(used: Connection) -> None:
     assert batch(used) == 6
 
 
-@pytest.mark.parametrize("take", [NEXT, "SELECT batch FROM feed_take_batch('{}', 'w')"], ids=["pending", "worker's"])
+@pytest.mark.parametrize("take", [NEXT, "SELECT number FROM feed_take_batch('{}', 'w')"], ids=["pending", "worker's"])
 def test_unfinished_batches_keep_their_numbers(used: Connection, take: str) -> None:
     """So their feed cannot be renamed to a name whose consumers may know these."""
     run(used, "SELECT feed_drop('z')", "SELECT feed_create('y', 't', 'now')", "INSERT INTO t DEFAULT VALUES")

@@ -66,13 +66,13 @@ def test_an_older_statement_permits_nothing(cluster: Cluster, fresh: Connection)
 def test_a_position_newer_than_the_snapshot(cluster: Cluster, fresh: Connection, level: str) -> None:
     """Nothing follows it there: it is not one of a server that was restored to an earlier state."""
     run(fresh, PARTS[0], PARTS[1], "SELECT feed_enable('t')")
-    after = "feed_batch_after('t', '{}'::feed_position)"
+    after = "reader_next_batch('t', '{}'::feed_position)"
     with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as other:
         run(other, f"BEGIN ISOLATION LEVEL {level}", "SELECT count(*) FROM t")
         run(fresh, "INSERT INTO t (n) VALUES (1)")
-        read = "SELECT p, feed_batch_after('t', p) AS b FROM feed_start('t') AS p"
-        newer = scalar(fresh, f"SELECT feed_advance(p, b)::text FROM ({read}) AS s")
+        read = "SELECT p, reader_next_batch('t', p) AS b FROM reader_start('t') AS p"
+        newer = scalar(fresh, f"SELECT reader_advance(p, b)::text FROM ({read}) AS s")
         batch = after.format(str(newer).replace("'", "''"))
         assert scalar(other, f"SELECT (b).transactions = '{{}}' FROM (SELECT {batch} AS b OFFSET 0) AS s") is True
         run(other, "COMMIT", "INSERT INTO t (n) VALUES (1)")
-        assert scalar(other, f"SELECT count(*) FROM feed_rows('t', {batch}, null::t)") == 1
+        assert scalar(other, f"SELECT count(*) FROM reader_batch_rows('t', {batch}, null::t)") == 1

@@ -18,16 +18,16 @@ TABLES = (
 FEEDS = (
     "SELECT feed_create('f', 't'), feed_create('w', 't'), feed_create('s', 't', partition_by => 'n', shares => 2), "
     "exact_count_start('t')",
-    "CREATE TABLE kept AS SELECT feed_start('t') AS p",
+    "CREATE TABLE kept AS SELECT reader_start('t') AS p",
 )
 ROWS = "INSERT INTO t (n) SELECT 1 + i % 2 FROM generate_series(1, 20) AS i"
 # All that a reader stores: positions of each kind, and counts.
 READ = (
     "SELECT count(*) FROM feed_read('f', null::t)",
-    "SELECT feed_finish_batch('w', b.batch, b.token) FROM feed_take_batch('w', 'me') AS b",
-    "SELECT feed_finish_batch('s', b.batch, b.token) FROM feed_take_batch('s', 'me') AS b",
+    "SELECT feed_finish_batch('w', b.number, b.token) FROM feed_take_batch('w', 'me') AS b",
+    "SELECT feed_finish_batch('s', b.number, b.token) FROM feed_take_batch('s', 'me') AS b",
     "SELECT exact_count_fold('t')",
-    "UPDATE kept SET p = feed_advance(p, feed_batch_after('t', p))",
+    "UPDATE kept SET p = reader_advance(p, reader_next_batch('t', p))",
 )
 ATTACHED = ("ALTER TABLE t DETACH PARTITION t_1", "ALTER TABLE t ATTACH PARTITION t_1 FOR VALUES IN (1)")
 OFF, ON = SWITCH.format("t", "DISABLE"), SWITCH.format("t", "ENABLE ALWAYS")
@@ -43,7 +43,7 @@ CHANGES = {
 }
 LATER = (
     READ[0], "SELECT feed_next_batch('w')", "SELECT * FROM feed_take_batch('w', 'me')",
-    "SELECT * FROM feed_take_batch('s', 'me')", "SELECT feed_batch_after('t', p) FROM kept",
+    "SELECT * FROM feed_take_batch('s', 'me')", "SELECT reader_next_batch('t', p) FROM kept",
 )  # fmt: skip
 
 

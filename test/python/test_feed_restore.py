@@ -67,7 +67,7 @@ def check_rebased(connection: Connection, feed: str, table: str) -> None:
     The number of row 13, inserted afterwards, is above all restored ones.
     """
     quoted = "'" + table.replace("'", "''") + "'"
-    outside = f"feed_batch_after({quoted}, feed_start({quoted}))"
+    outside = f"reader_next_batch({quoted}, reader_start({quoted}))"
     for call in (f"feed_read('{feed}', null::{table})", f"feed_next_batch('{feed}')", outside):
         with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
             connection.execute(f"SELECT {call}".encode())

@@ -104,7 +104,7 @@ def check_refused(connection: Connection) -> None:
             f"SELECT feed_next_batch('{feed}')", f"SELECT feed_next_batch('{feed} steps')",
             f"SELECT feed_batch_rows('{feed} steps', 1, null::{table})", f"SELECT feed_finish_batch('{feed} steps', 1)",
             f"SELECT feed_seek('{feed}', 'now')", f"SELECT feed_create('another', {quoted(table)})",
-            f"SELECT feed_start({quoted(table)})", f"SELECT feed_enable({quoted(table)})",
+            f"SELECT reader_start({quoted(table)})", f"SELECT feed_enable({quoted(table)})",
             f"SELECT feed_passed({quoted(table)})", f"SELECT feed_passed_partitions({quoted(table)})",
             f"INSERT INTO {table} (n) VALUES (0)", f"INSERT INTO {table} (n) SELECT generate_series(1, 600)",
         ):  # fmt: skip

@@ -36,7 +36,7 @@ TABLES = {
 }
 COLUMNS = "seq bigint GENERATED ALWAYS AS IDENTITY, key {} NOT NULL, version int"
 TYPES = {"uuid": "text", "btree": "int", "brin": "varchar(40)", "bare": "uuid", "parts": "smallint"}
-TAKE = "SELECT batch, token FROM feed_take_batch('shared', %s, %s, '5 minutes', 3)"
+TAKE = "SELECT number, token FROM feed_take_batch('shared', %s, %s, '5 minutes', 3)"
 ROWS = "SELECT key::text, version FROM feed_batch_rows('shared', %s, null::shared)"
 FINISH = "SELECT feed_finish_batch('shared', %s, %s)"
 DONE = """SELECT NOT feed_wait('shared', '0') AND worker_batches = 0 AND set_aside = 0 FROM feeds
@@ -180,7 +180,7 @@ class Course:
 
     def clear(self) -> None:
         """A batch that is set aside: again, or by hand; the others of its share wait until then."""
-        row: Any = self.db.execute("SELECT batch FROM feed_batches WHERE set_aside IS NOT NULL LIMIT 1").fetchone()
+        row: Any = self.db.execute("SELECT number FROM feed_batches WHERE set_aside IS NOT NULL LIMIT 1").fetchone()
         if row is None:
             return
         rows: list[Any] = self.db.execute(ROWS, [row[0]]).fetchall()
@@ -297,7 +297,9 @@ def test_a_share_that_is_blocked_for_long(db: Connection) -> None:
     db.execute(TABLES["uuid"].format(COLUMNS.format("int")).encode())
     db.execute("SELECT feed_create('shared', 'shared', order_column => 'seq', partition_by => 'key', shares => 2)")
     keys = {scalar(db, "SELECT (hashint8extended(%s, 0) & 1)::int", n): n for n in range(9)}
-    aside = "SELECT feed_fail_batch('shared', batch, token, '') FROM feed_take_batch('shared', 'w', 10, max_tries => 1)"
+    aside = (
+        "SELECT feed_fail_batch('shared', number, token, '') FROM feed_take_batch('shared', 'w', 10, max_tries => 1)"
+    )
     db.execute("INSERT INTO shared (key, version) VALUES (%s, 0)", [keys[0]])
     assert scalar(db, aside) is True
     finished = 0
@@ -306,7 +308,7 @@ def test_a_share_that_is_blocked_for_long(db: Connection) -> None:
         row: Any = db.execute(TAKE, ["w", 10]).fetchone()
         finished += scalar(db, FINISH, *row) is True
     assert finished == 60
-    waiting = db.execute("SELECT rows FROM feed_batches WHERE set_aside IS NULL ORDER BY batch").fetchall()
+    waiting = db.execute("SELECT rows FROM feed_batches WHERE set_aside IS NULL ORDER BY number").fetchall()
     assert waiting == [(10,)] * 6
     assert scalar(db, "SELECT blocked_shares FROM feeds WHERE name = 'shared'") == 1
 
@@ -320,7 +322,7 @@ def test_a_worker_keeps_its_share_and_takes_that_of_one_that_is_gone(db: Connect
     )
     first: list[Any] = [db.execute(TAKE, [worker, 4]).fetchone() for worker in ("gone", "stays", "late")]
     assert first[2] == (None, None)  # all rows are in batches now, which wait for these two
-    share_of = "SELECT share FROM feed_batches WHERE batch = %s"
+    share_of = "SELECT share FROM feed_batches WHERE number = %s"
     other, own = (scalar(db, share_of, batch) for batch, _ in first[:2])
     for row in first[:2]:
         db.execute(FINISH, row)

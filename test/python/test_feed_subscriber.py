@@ -61,7 +61,7 @@ def write(pair_dsn: str, writers: list[Writer], transactions: int, readers: list
 
 def check_refused(connection: Connection, table: str) -> None:
     """Whoever reads or writes here before feed_rebase() learns why not."""
-    for call in (f"feed_start('{table}')", f"exact_count_fold('{table}')", f"feed_create('other', '{table}')"):
+    for call in (f"reader_start('{table}')", f"exact_count_fold('{table}')", f"feed_create('other', '{table}')"):
         with pytest.raises(Refused, match="was restored from a dump") as refused:
             connection.execute(f"SELECT {call}".encode())
         assert "feed_rebase(" in str(refused.value.diag.message_hint)
@@ -84,10 +84,10 @@ def accept(connection: Connection, consumer: Consumer, with_state: bool) -> None
         with pytest.raises(Refused, match="was restored from a dump"):
             consumer.read(connection, 1)
         connection.execute("SELECT feed_seek('made moved', 'now'), feed_seek('made steps', 'now')")
-    start = "SELECT feed_start(%s, 'now')::text"
+    start = "SELECT reader_start(%s, 'now')::text"
     if numbered:
         start = """SELECT jsonb_set(jsonb_set(%s::feed_position::jsonb, '{origin}', 'null'), '{members}',
-                                    feed_start(%s)::jsonb -> 'members')::feed_position::text"""
+                                    reader_start(%s)::jsonb -> 'members')::feed_position::text"""
         consumer.position = str(one(connection, start, consumer.position, table))
     else:
         consumer.position = str(one(connection, start, table))
@@ -219,7 +219,7 @@ def test_a_live_table_receives_nothing(pair: Pair, edition: str) -> None:
         assert one(target, "SELECT array_agg(n ORDER BY n) FROM numbers") == lane.committed["numbers"]
         for consumer in consumers:
             with pytest.raises(Refused, match="has not been made readable"):
-                one(target, "SELECT feed_start(%s)", consumer.table)
+                one(target, "SELECT reader_start(%s)", consumer.table)
             target.execute("SELECT feed_rebase(%s)", [consumer.table])
             consumer.create(target, "beginning")
             consumer.drain(target)

@@ -15,7 +15,7 @@ from waiting import wait_for
 pytestmark = pytest.mark.server
 
 OF_FEED = "feed_wait('wait', {timeout})"
-OF_POSITION = "feed_wait_after('waited', {position}, {timeout})"
+OF_POSITION = "reader_wait('waited', {position}, {timeout})"
 Waiting = Callable[[str], bool]
 # In the SQL edition by pg_sleep().
 IS_WAITING = (
@@ -44,7 +44,7 @@ def reader(cluster: Cluster, writer: Connection) -> Iterator[Connection]:
 @pytest.fixture(params=[OF_FEED, OF_POSITION], ids=["feed", "position"])
 def waits(reader: Connection, request: pytest.FixtureRequest) -> Waiting:
     """Either function, for so long."""
-    position = scalar(reader, "SELECT quote_literal(feed_start('waited')) || '::feed_position'")
+    position = scalar(reader, "SELECT quote_literal(reader_start('waited')) || '::feed_position'")
 
     def call(timeout: str) -> bool:
         text = request.param.format(timeout=timeout, position=position)
@@ -190,7 +190,7 @@ def test_tail_waits_for_half_of_a_short_statement_timeout(reader: Connection, na
     values = {
         "name": "wait", "owner": scalar(reader, "SELECT 'postgres'::regrole::oid::bigint"),
         "table": scalar(reader, "SELECT 'waited'::regclass::oid::bigint"),
-        "position": scalar(reader, "SELECT to_jsonb(feed_start('waited'))::text"),
+        "position": scalar(reader, "SELECT to_jsonb(reader_start('waited'))::text"),
     }  # fmt: skip
     wait = query(name).format(inorder=sql.Identifier("public"), **{key: sql.Literal(values[key]) for key in values})
     reader.execute("SET statement_timeout = '900ms'")

@@ -212,5 +212,5 @@ def test_large_sets_are_not_shown(fresh: Connection) -> None:
     text += "JOIN inorder_internal.feed AS f ON f.id = s.feed WHERE f.name = 'large'"
     assert fresh.execute(text.encode()).fetchall() == [(True, True)]
     assert fresh.execute(seen.encode()).fetchall() == [hidden, shown]
-    taken = "SELECT count(*) FROM feed_batch_rows('large', (SELECT batch FROM feed_batches), null::far)"
+    taken = "SELECT count(*) FROM feed_batch_rows('large', (SELECT number FROM feed_batches), null::far)"
     assert scalar(fresh, taken) == 3

@@ -13,7 +13,7 @@ from sql_edition import TESTED
 pytestmark = pytest.mark.server
 
 
-POSITION = "SELECT feed_start('t')"
+POSITION = "SELECT reader_start('t')"
 RIGHT = {"read": 4, "apply": 4, "next batch": 1, "batch rows": 4, "batch after": 1, "rows": 4, "count": 4, "fold": 4}
 
 
@@ -314,8 +314,8 @@ def test_the_key_changes_inside_a_transaction(place: Place, change: tuple[str, .
     owner = place.session()
     run(owner, ORDERED, "CREATE INDEX ON t (xact)", "SELECT feed_create('f', 't')", MANY)
     first = numbers(owner, "SELECT n FROM feed_read('f', null::t, 37)")
-    run(owner, "CREATE TABLE kept AS SELECT feed_start('t') AS p", "CREATE TABLE taken AS SELECT 1 AS n")
-    run(owner, "UPDATE kept SET p = feed_advance(p, feed_batch_after('t', p, 37))")
+    run(owner, "CREATE TABLE kept AS SELECT reader_start('t') AS p", "CREATE TABLE taken AS SELECT 1 AS n")
+    run(owner, "UPDATE kept SET p = reader_advance(p, reader_next_batch('t', p, 37))")
     run(owner, "SELECT feed_create('out', 't')", "SELECT feed_next_batch('out', 37)", *change)
     for read in ("read", "apply", "next batch", "batch rows", "batch after"):
         assert state(owner, READS[read]) == GROUND, read

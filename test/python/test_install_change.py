@@ -36,9 +36,9 @@ DEFAULTS = """
 SELECT adrelid, adnum, pg_get_expr(adbin, adrelid) FROM pg_attrdef
 WHERE adrelid IN ('events'::regclass, 'orders'::regclass) ORDER BY adrelid
 """
-AFTER = "feed_advance(feed_start('events'), feed_batch_after('events', feed_start('events')))::jsonb"
-REST = "SELECT array_agg(n ORDER BY n) FROM reader, feed_rows('events', feed_batch_after('events', {}), null::events)"
-RENEWED = "jsonb_set(feed_start('events')::jsonb, '{transactions}', p -> 'transactions')::feed_position"
+AFTER = "reader_advance(reader_start('events'), reader_next_batch('events', reader_start('events')))::jsonb"
+REST = "SELECT array_agg(n ORDER BY n) FROM reader, reader_batch_rows('events', reader_next_batch('events', {}), null::events)"
+RENEWED = "jsonb_set(reader_start('events')::jsonb, '{transactions}', p -> 'transactions')::feed_position"
 
 
 class Change:
@@ -148,7 +148,7 @@ def test_what_the_script_cannot_carry_ends_it(change: Change) -> None:
     assert "a feed has something unfinished" in change.refused()
     change.take("billing")
     ((batch, token),) = rows(
-        c, "INSERT INTO events (n) VALUES (4)", "SELECT batch, token FROM feed_take_batch('billing', 'w')"
+        c, "INSERT INTO events (n) VALUES (4)", "SELECT number, token FROM feed_take_batch('billing', 'w')"
     )
     assert "a feed has something unfinished" in change.refused()
     rows(c, f"SELECT feed_finish_batch('billing', {batch}, token => {token})", "INSERT INTO orders (n) VALUES (4)")

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.server
 READ = "SELECT n FROM feed_read('f', null::events)"
 READS = (
     READ, "SELECT feed_apply('f', 'SELECT FROM batch')", "SELECT feed_next_batch('out')",
-    "SELECT feed_batch_after('events', feed_start('events'))", "SELECT exact_count('events')",
+    "SELECT reader_next_batch('events', reader_start('events'))", "SELECT exact_count('events')",
 )  # fmt: skip
 FOREIGN = "42809"  # wrong_object_type
 FORGED = "23514"  # check_violation

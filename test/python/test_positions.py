@@ -22,7 +22,7 @@ class Parts:
         for n in first:
             connection.execute(f"CREATE TABLE events_{n} PARTITION OF events FOR VALUES IN ({n})".encode())
         connection.execute("CREATE INDEX ON events (id); SELECT feed_enable('events')")
-        self.position = str(scalar(connection, "SELECT feed_start('events')::text"))
+        self.position = str(scalar(connection, "SELECT reader_start('events')::text"))
 
     def insert(self, n: int) -> None:
         """A row."""
@@ -30,11 +30,13 @@ class Parts:
 
     def read(self) -> list[object]:
         """What is new."""
-        after = "SELECT feed_batch_after('events', %s::feed_position)::text"
+        after = "SELECT reader_next_batch('events', %s::feed_position)::text"
         batch = str(scalar(self.connection, after, self.position))
-        advance = "SELECT feed_advance(%s::feed_position, %s::feed_batch)::text"
+        advance = "SELECT reader_advance(%s::feed_position, %s::feed_batch)::text"
         self.position = str(scalar(self.connection, advance, self.position, batch))
-        rows = self.connection.execute("SELECT n FROM feed_rows('events', %s::feed_batch, null::events)", [batch])
+        rows = self.connection.execute(
+            "SELECT n FROM reader_batch_rows('events', %s::feed_batch, null::events)", [batch]
+        )
         return [n for (n,) in rows]
 
     def filled(self, n: int) -> None:
@@ -75,7 +77,7 @@ def test_a_position_means_the_same_in_every_session(cluster: Cluster, in_schema:
     parts.insert(1)
     assert parts.read() == [1]
     with connect(cluster.dsn) as elsewhere:
-        after = "SELECT isempty((feed_batch_after(%s::regclass, %s::feed_position)).transactions) IS NOT NULL"
+        after = "SELECT isempty((reader_next_batch(%s::regclass, %s::feed_position)).transactions) IS NOT NULL"
         name = scalar(in_schema, "SELECT format('%I.events', current_schema)")
         assert scalar(elsewhere, after, name, parts.position) is True
 
@@ -114,7 +116,7 @@ def test_a_position_without_partitions(in_schema: Connection) -> None:
     parts = Parts(in_schema, (1,))
     parts.insert(1)
     without = "SELECT ((p).transactions, NULL, NULL, NULL, (p).origin)::feed_position::text FROM (SELECT {}) AS r(p)"
-    parts.position = str(scalar(in_schema, without.format("feed_start('events')")))
+    parts.position = str(scalar(in_schema, without.format("reader_start('events')")))
     assert parts.read() == [1]
     parts.filled(7)
     assert parts.read() == []
@@ -161,14 +163,14 @@ def test_a_table_that_took_the_name_of_another(in_schema: Connection, way: str) 
     parts.insert(101)
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="position is of another table than"):
         parts.read()
-    batch = scalar(in_schema, "SELECT feed_batch_after('events', feed_start('events'))::text")
+    batch = scalar(in_schema, "SELECT reader_next_batch('events', reader_start('events'))::text")
     with_old_members = (
-        "SELECT count(*) FROM feed_rows('events', ((%s::feed_batch).transactions, NULL, NULL, NULL, NULL, "
+        "SELECT count(*) FROM reader_batch_rows('events', ((%s::feed_batch).transactions, NULL, NULL, NULL, NULL, "
         "(%s::feed_position).members, NULL)::feed_batch, null::events)"
     )
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="batch is of another table than"):
         scalar(in_schema, with_old_members, batch, old)
-    parts.position = str(scalar(in_schema, "SELECT feed_start('events')::text"))
+    parts.position = str(scalar(in_schema, "SELECT reader_start('events')::text"))
     assert parts.read() == [100, 101]
     in_schema.execute(f"SET client_min_messages = error; DROP SCHEMA {other} CASCADE".encode())
 
@@ -177,10 +179,10 @@ def test_a_position_in_numbers_that_a_restore_computed_anew(in_schema: Connectio
     """All rows would come again. After pg_upgrade the table has the same oid, and its rows the same numbers."""
     in_schema.execute("CREATE TABLE events (n int, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED)")
     in_schema.execute("CREATE INDEX ON events (xact); SELECT feed_enable('events'); INSERT INTO events VALUES (1)")
-    first = "SELECT feed_advance(p, feed_batch_after('events', p))::text FROM feed_start('events') AS p"
+    first = "SELECT reader_advance(p, reader_next_batch('events', p))::text FROM reader_start('events') AS p"
     position = scalar(in_schema, first)
     in_schema.execute("INSERT INTO events VALUES (2)")
-    read = "SELECT array_agg(n) FROM feed_rows('events', feed_batch_after('events', %s::feed_position), null::events)"
+    read = "SELECT array_agg(n) FROM reader_batch_rows('events', reader_next_batch('events', %s::feed_position), null::events)"
     restored = scalar(in_schema, OF_ANOTHER_SERVER.format(relation="1"), position)
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="position is of another table than"):
         scalar(in_schema, read, restored)

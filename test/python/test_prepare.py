@@ -14,7 +14,7 @@ from waiting import PATIENCE, wait_for
 
 pytestmark = pytest.mark.server
 
-READABLE = "SELECT count(*) FROM feed_batch_after('old', feed_start('old'))"
+READABLE = "SELECT count(*) FROM reader_next_batch('old', reader_start('old'))"
 INVALID = "SELECT count(*) = 1 FROM pg_index WHERE indrelid = 'old'::regclass AND NOT indisvalid"
 COLUMNS = """
 SELECT string_agg(attname, ',' ORDER BY attnum) FROM pg_attribute

@@ -54,7 +54,7 @@ INSERT INTO streams (k) SELECT 'k"' || n % 3 FROM generate_series(1, 9) AS n;
 TABLE = r"""$$"odd ""\' name"$$"""
 ERRORS = 12  # that are expected of the steps
 ROW = r"""null::"odd ""\' name" """
-BATCH = f"feed_batch_after({TABLE}, feed_start({TABLE}, 'beginning'), 3)"
+BATCH = f"reader_next_batch({TABLE}, reader_start({TABLE}, 'beginning'), 3)"
 START = (
     f"SELECT feed_create('f', {TABLE})", "SELECT feed_create('p', 'parts', whole_transactions => true)",
     "SELECT feed_create('o', 'streams', order_column => 'n')", "SELECT feed_create('w', 'streams')",
@@ -66,23 +66,23 @@ PIECE = (
     "SELECT feed_next_batch('o', 2), feed_next_batch('p')", "SELECT n FROM feed_batch_rows('o', 1, null::streams)",
     "SELECT feed_finish_batch('o', 1)", "SELECT feed_finish_batch('p', 1)",
     "SELECT n FROM feed_batch_rows('o', 2, null::streams)",
-    "SELECT batch, tries, set_config('my.token', token::text, false) <> '' FROM feed_take_batch('w', 'one', 4)",
+    "SELECT number, tries, set_config('my.token', token::text, false) <> '' FROM feed_take_batch('w', 'one', 4)",
     "SELECT n FROM feed_batch_rows('w', 1, null::streams)",
     "SELECT feed_renew_batch('w', 1, current_setting('my.token')::bigint) > now()",
     "SELECT feed_fail_batch('w', 1, current_setting('my.token')::bigint, 'it''s', '0')",
 )  # fmt: skip
 REST = (
-    f"SELECT n FROM feed_rows({TABLE}, {BATCH}, {ROW}) ORDER BY n",
+    f"SELECT n FROM reader_batch_rows({TABLE}, {BATCH}, {ROW}) ORDER BY n",
     f"SELECT (b::text)::feed_batch = b, (b::jsonb)::feed_batch = b FROM {BATCH} AS b",
-    f"SELECT n FROM feed_rows({TABLE}, (SELECT b::text FROM {BATCH} AS b)::feed_batch, {ROW}) ORDER BY n",
-    f"SELECT count(*) FROM {BATCH} AS b, feed_split({TABLE}, b, 2)",
-    "SELECT batch, tries FROM feed_take_batch('s', 'one')",
+    f"SELECT n FROM reader_batch_rows({TABLE}, (SELECT b::text FROM {BATCH} AS b)::feed_batch, {ROW}) ORDER BY n",
+    f"SELECT count(*) FROM {BATCH} AS b, reader_split({TABLE}, b, 2)",
+    "SELECT number, tries FROM feed_take_batch('s', 'one')",
     "SELECT count(*) FROM feed_batches", "SELECT exact_count('parts')", f"SELECT exact_count_fold({TABLE})",
     f"SELECT exact_count({TABLE})", "SELECT name, worker_batches, set_aside, partition_by FROM feeds ORDER BY name",
     r"SELECT feed_rename('f', $$g\'$$), feed_grant('p', 'pg_monitor'), feed_revoke('p', 'pg_monitor')",
     r"SELECT feed_seek($$g\'$$, 'beginning'), feed_seek('p', '{[1,3)}'::int8multirange)",
     "SELECT feed_seek('o', 'here'), feed_wait('p', '0')", "SELECT feed_passed('streams') IS NOT NULL",
-    "SELECT count(*) FROM feed_passed_partitions('parts')", f"SELECT feed_rows_query({TABLE}, {BATCH}) <> ''",
+    "SELECT count(*) FROM feed_passed_partitions('parts')", f"SELECT reader_batch_query({TABLE}, {BATCH}) <> ''",
     f"SELECT * FROM feed_prepare({TABLE})", "SELECT feed_peek('none', null::streams)",
     "SELECT feed_create('c', 'pg_class')",
     "INSERT INTO parts (id, day) VALUES ('00000000-0a68-8000-8000-000000000000', '2026-01-03')", "DELETE FROM parts",

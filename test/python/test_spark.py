@@ -199,7 +199,8 @@ def test_the_calls_of_pyspark_4_1_leave_nothing_out(
     for one, next_one in zip([first, *ends], ends, strict=False):
         for part in after.partitions(one, next_one):
             rows = fresh.execute(
-                "SELECT n FROM feed_rows('events', %s::jsonb::feed_batch, null::events)", [part.task.slice.batch]
+                "SELECT n FROM reader_batch_rows('events', %s::jsonb::feed_batch, null::events)",
+                [part.task.slice.batch],
             ).fetchall()
             found += [n for (n,) in rows]
     before.stop(), after.stop()

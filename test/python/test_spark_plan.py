@@ -16,7 +16,7 @@ from inorder.spark.shards import ShardsPlan
 
 from tail_runs import insert
 
-ROWS = "SELECT n FROM feed_rows('events', %s::jsonb::feed_batch, null::events) ORDER BY n"
+ROWS = "SELECT n FROM reader_batch_rows('events', %s::jsonb::feed_batch, null::events) ORDER BY n"
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_what_is_available_now_ends_where_a_partition_came_meanwhile(shop: Shop)
     connection.execute("INSERT INTO p (n) VALUES (2)")
     end = plan.next(start, None)
     (task,) = plan.tasks(start, end)
-    rows = "SELECT n FROM feed_rows('p', %s::jsonb::feed_batch, null::p)"
+    rows = "SELECT n FROM reader_batch_rows('p', %s::jsonb::feed_batch, null::p)"
     assert connection.execute(rows.encode(), [task.slice.batch]).fetchall() == [(1,)] * 10
     assert plan.next(end, None) == end
     plan = shop.plan(table="p")

@@ -27,7 +27,7 @@ OTHER_TEXTS = {
     "run_statements": "changes of the caller's own table",
     "lock_tree": "LOCK TABLE, which executes nothing of a view",
     "check_statement": "the statement of the caller, which is for the settings of the caller",
-    "apply_rows": "the statement of the caller, in which feed_rows reads the table",
+    "apply_rows": "the statement of the caller, in which reader_batch_rows reads the table",
     "apply_batch": "apply_rows, for the type of the rows",
     "feed_guard": "values of the row that is written, by the output functions of their types",
     "feed_position_of_text": "a literal",
@@ -95,4 +95,4 @@ def test_what_reads_tables_of_users_executes_nothing_of_theirs() -> None:
         if EXECUTES.search(body)
     }
     assert {name for name, is_safe in found.items() if not is_safe} == set(OTHER_TEXTS)
-    assert {"exact_count", "feed_peek", "feed_rows", "as_caller", "key_at"} <= found.keys()
+    assert {"exact_count", "feed_peek", "reader_batch_rows", "as_caller", "key_at"} <= found.keys()

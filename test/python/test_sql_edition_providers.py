@@ -102,10 +102,10 @@ def test_it_works_with_what_it_names(server: Server, cluster: Cluster, hosted: C
         "SELECT feed_next_batch('f')": [(1,)],
         "SELECT n FROM feed_batch_rows('f', 1, null::events)": [(2,)],
         "SELECT feed_finish_batch('f', 1)": [(True,)],
-        "SELECT count(*) FROM feed_rows('events', feed_batch_after('events', feed_start('events')), null::events)": [
+        "SELECT count(*) FROM reader_batch_rows('events', reader_next_batch('events', reader_start('events')), null::events)": [
             (2,)
         ],
-        "SELECT transactions FROM feed_backlog('events', feed_start('events', 'now'))": [(0,)],
+        "SELECT transactions FROM reader_backlog('events', reader_start('events', 'now'))": [(0,)],
         "SELECT exact_count('events')": [(2,)],
         "SELECT name, worker_batches FROM feeds": [("f", 0)],
         "SELECT count(*) FROM feed_batches": [(0,)],

@@ -177,12 +177,12 @@ def test_workers_have_the_rights_of_readers(edition: Connection) -> None:
     """A role that may move a feed works on it; a reader of its table sees what is not finished; others see nothing."""
     run(edition, "SELECT feed_grant('f', 'plain_reader')")
     as_role(edition, "plain_reader")
-    ((batch, token),) = run(edition, "SELECT batch, token FROM feed_take_batch('f', 'w', 2, owner => 'plain_owner')")
+    ((batch, token),) = run(edition, "SELECT number, token FROM feed_take_batch('f', 'w', 2, owner => 'plain_owner')")
     run(edition, "RESET ROLE", "SET ROLE plain_owner", "SET search_path = inorder, app")
     run(edition, "SELECT feed_revoke('f', 'plain_reader')", "SELECT feed_create('done', 'events', 'now')")
     as_role(edition, "plain_reader")
     # A reader who deletes partitions by feed_passed must not lose the rows of that batch.
-    assert run(edition, "SELECT batch, worker, set_aside IS NULL FROM feed_batches") == [(batch, "w", True)]
+    assert run(edition, "SELECT number, worker, set_aside IS NULL FROM feed_batches") == [(batch, "w", True)]
     assert run(edition, "SELECT worker_batches, unfinished_batch FROM feeds WHERE name = 'f'") == [(1, batch)]
     assert run(edition, "SELECT feed_passed('events') <= min(uuid_xact_id(id)) FROM events") == [(True,)]
     for call in (
@@ -209,7 +209,7 @@ def test_batches_do_not_get_into_a_feed_of_others(edition: Connection) -> None:
         "CREATE TABLE theirs.mine (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), key int NOT NULL)",
         "SELECT feed_create('g', 'mine', partition_by => 'key')", "INSERT INTO mine (key) VALUES (1)",
     )  # fmt: skip
-    assert run(edition, "SELECT batch FROM feed_take_batch('g', 'w')") == [(1,)]
+    assert run(edition, "SELECT number FROM feed_take_batch('g', 'w')") == [(1,)]
     # As the functions of the edition write.
     run(edition, "SET geqo_seed = 0.716284")
     moves = [f"UPDATE inorder_internal.{table} SET feed = {victim}" for table in MOVING]
@@ -380,7 +380,7 @@ def test_a_restored_table_waits_for_feed_rebase(
         run(connection, "SELECT feed_rebase('events')", "INSERT INTO events (n) VALUES (6)")
         assert run(connection, "SELECT n FROM feed_read('f', null::events)") == [(3,), (4,), (5,), (6,)]
         assert run(connection, "SELECT exact_count('events')") == [(6,)]
-        assert run(connection, "SELECT batch FROM feed_take_batch('shared', 'two')") == [(1,)]
+        assert run(connection, "SELECT number FROM feed_take_batch('shared', 'two')") == [(1,)]
         assert run(connection, "SELECT n FROM feed_batch_rows('shared', 1, null::events)") == [(1,), (2,)]
     with connect(cluster.dsn) as admin:
         run(admin, "DROP DATABASE plain2 WITH (FORCE)")

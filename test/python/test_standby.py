@@ -16,9 +16,9 @@ from waiting import wait_for
 
 pytestmark = pytest.mark.server
 
-BATCH = "SELECT feed_batch_after('events', %s::feed_position, %s)::text"
-ADVANCE = "SELECT feed_advance(%s::feed_position, %s::feed_batch)::text"
-ROWS = "SELECT n FROM feed_rows('events', %s::feed_batch, null::events)"
+BATCH = "SELECT reader_next_batch('events', %s::feed_position, %s)::text"
+ADVANCE = "SELECT reader_advance(%s::feed_position, %s::feed_batch)::text"
+ROWS = "SELECT n FROM reader_batch_rows('events', %s::feed_batch, null::events)"
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_transactions_in_progress_have_not_ended_on_a_standby(two: Two, savepoin
         assert scalar(two.standby, "SELECT upper(ended_transactions()) > %s", number) is True
         assert scalar(two.standby, ended, number) is False
         assert scalar(two.standby, "SELECT count(*) FROM pg_snapshot_xip(pg_current_snapshot())") == 0
-        position = str(scalar(two.standby, "SELECT feed_start('events')::text"))
+        position = str(scalar(two.standby, "SELECT reader_start('events')::text"))
         rows, position = two.batch(two.standby, position)
         assert rows == [-1]
         assert two.standby.execute("SELECT exact_count('events'), count(*) FROM events").fetchone() == (1, 1)
@@ -133,8 +133,8 @@ def test_the_own_transaction_has_not_ended(two: Two, savepoint: str) -> None:
 
 def test_a_wait_is_woken_by_what_is_replayed(two: Two) -> None:
     """By rows that the standby shows, not by WAL that it received; a feed's wait as a reader's."""
-    position = str(scalar(two.standby, "SELECT feed_start('events', 'now')::text"))
-    waits = ("SELECT feed_wait('f')", "SELECT feed_wait_after('events', %s::feed_position)")
+    position = str(scalar(two.standby, "SELECT reader_start('events', 'now')::text"))
+    waits = ("SELECT feed_wait('f')", "SELECT reader_wait('events', %s::feed_position)")
     assert scalar(two.standby, "SELECT feed_wait('f', '0')") is False
     two.standby.execute("SELECT pg_wal_replay_pause()")
     wait_for(lambda: scalar(two.standby, "SELECT pg_get_wal_replay_pause_state()") == "paused")
@@ -222,7 +222,7 @@ def test_a_batch_from_the_future_is_refused(two: Two) -> None:
     """As long as the standby has not replayed its transactions; then it gives the rows."""
     two.standby.execute("SELECT pg_wal_replay_pause()")
     two.insert(1, 2)
-    position = str(scalar(two.primary, "SELECT feed_start('events')::text"))
+    position = str(scalar(two.primary, "SELECT reader_start('events')::text"))
     batch = str(scalar(two.primary, BATCH, position, None))
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="newer than what this transaction sees"):
         two.standby.execute(ROWS.encode(), [batch])
@@ -233,7 +233,7 @@ def test_a_batch_from_the_future_is_refused(two: Two) -> None:
 
 def test_a_standby_behind_keeps_the_place_inside_a_transaction(two: Two) -> None:
     """The position stopped after row 2 of one transaction, on the primary; the standby has not even its first row."""
-    position = str(scalar(two.primary, "SELECT feed_start('events')::text"))
+    position = str(scalar(two.primary, "SELECT reader_start('events')::text"))
     two.standby.execute("SELECT pg_wal_replay_pause()")
     two.insert(1, 2, 3, 4, 5)
     rows, position = two.batch(two.primary, position, 2)
@@ -254,7 +254,7 @@ def test_a_standby_behind_keeps_partitions_in_mind(two: Two) -> None:
     two.primary.execute("CREATE TABLE events (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)")
     two.primary.execute("CREATE TABLE events_1 PARTITION OF events FOR VALUES IN (1); CREATE INDEX ON events (id)")
     two.primary.execute("SELECT feed_create('f', 'events')")
-    position = str(scalar(two.primary, "SELECT feed_start('events')::text"))
+    position = str(scalar(two.primary, "SELECT reader_start('events')::text"))
     with connect(two.server.primary.dsn) as late:
         late.execute("BEGIN; SELECT xact_id()")
         two.insert(1)
@@ -277,7 +277,7 @@ def test_a_standby_behind_keeps_partitions_in_mind(two: Two) -> None:
 )
 def test_a_snapshot_older_than_the_files(two: Two, rewrite: str) -> None:
     """A standby lets it live on, and it would find no rows in the new file."""
-    start = str(scalar(two.primary, "SELECT feed_start('events')::text"))
+    start = str(scalar(two.primary, "SELECT reader_start('events')::text"))
     two.insert(1, 2, 3)
     two.primary.execute("SELECT exact_count_fold('events')")
     two.catch_up()
@@ -286,7 +286,7 @@ def test_a_snapshot_older_than_the_files(two: Two, rewrite: str) -> None:
     two.standby.execute("SELECT 1")
     two.primary.execute(rewrite.encode())
     two.catch_up()
-    for read in ("SELECT exact_count('events')", f"SELECT feed_batch_after('events', '{start}')"):
+    for read in ("SELECT exact_count('events')", f"SELECT reader_next_batch('events', '{start}')"):
         two.standby.execute("SAVEPOINT s")
         with pytest.raises(psycopg.errors.SerializationFailure):
             two.standby.execute(read.encode())
@@ -300,7 +300,7 @@ def test_a_snapshot_older_than_the_files(two: Two, rewrite: str) -> None:
 
 def test_a_promoted_standby_asks_before_it_goes_on(two: Two) -> None:
     """A position of the old timeline is refused, and goes on without its origin. The last test: it ends the pair."""
-    position = str(scalar(two.primary, "SELECT feed_start('events')::text"))
+    position = str(scalar(two.primary, "SELECT reader_start('events')::text"))
     two.insert(1)
     rows, position = two.batch(two.primary, position)
     assert rows == [1]

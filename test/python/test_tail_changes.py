@@ -95,8 +95,8 @@ def test_rows_that_are_read_behind_a_change_of_type(fresh: Connection, isolation
     session = Session(fresh.info.dsn)
     table = session.table("public.events")
     rows = session.statement(
-        sql.SQL("{inorder}.feed_rows({table}::oid, (SELECT {inorder}.feed_batch_after({table}::oid, "
-                "{inorder}.feed_start({table}::oid))), NULL::{row_type})"), table=table.oid, row_type=table.identifier,
+        sql.SQL("{inorder}.reader_batch_rows({table}::oid, (SELECT {inorder}.reader_next_batch({table}::oid, "
+                "{inorder}.reader_start({table}::oid))), NULL::{row_type})"), table=table.oid, row_type=table.identifier,
     )  # fmt: skip
 
     def read() -> list[bytes]:

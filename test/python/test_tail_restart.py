@@ -135,7 +135,7 @@ def test_what_is_handed_out_is_on_disk(private: Cluster) -> None:
         for _ in range(20):
             insert(connection, 1)
             written = scalar(connection, "SELECT pg_current_wal_insert_lsn()")
-            connection.execute("SELECT feed_batch_after('events', feed_start('events'))")
+            connection.execute("SELECT reader_next_batch('events', reader_start('events'))")
             # The place may lie behind a page header that is not written yet, which is at most 40 bytes long.
             assert scalar(connection, "SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn - 40", written)
 

@@ -27,7 +27,7 @@ READS = (
     "SELECT count(*) FROM feed_read('{0}', null::{0})", "SELECT feed_next_batch('{0}_now')",
     "SELECT * FROM feed_take_batch('{0}_work', 'me')",
 )  # fmt: skip
-FINISH = "SELECT feed_finish_batch('{0}_work', b.batch, b.token) FROM feed_take_batch('{0}_work', 'me') AS b"
+FINISH = "SELECT feed_finish_batch('{0}_work', b.number, b.token) FROM feed_take_batch('{0}_work', 'me') AS b"
 
 
 def make(connection: Connection) -> None:

@@ -24,7 +24,7 @@ BEGIN
     EXECUTE coalesce(index, 'SELECT 1');
     DELETE FROM inorder_internal.gone_feed;  -- so that each begins with batch 1
     PERFORM feed_create(f, 'events') FROM unnest('{read,steps,applied}'::text[]) AS f;
-    kept := feed_start('events');
+    kept := reader_start('events');
     COMMIT;
     FOR size IN 1 .. 5 LOOP
         EXECUTE format('INSERT INTO events (n) SELECT generate_series(%s, %s)', n + 1, n + 7 * size);
@@ -32,13 +32,13 @@ BEGIN
         COMMIT;
     END LOOP;
     FOR piece IN 1 .. 100 LOOP
-        next := feed_batch_after('events', kept, 10);
+        next := reader_next_batch('events', kept, 10);
         EXECUTE format('WITH e AS MATERIALIZED (SELECT row_number() OVER () AS place, * FROM feed_read(''read'', null::events, 10)),
                         i AS (INSERT INTO got SELECT %s, place, %s, n FROM e) SELECT array_agg(n ORDER BY place) FROM e', piece, number) INTO read_rows;
-        EXECUTE 'SELECT array_agg(n) FROM feed_rows(''events'', $1, null::events)' INTO other USING next;
+        EXECUTE 'SELECT array_agg(n) FROM reader_batch_rows(''events'', $1, null::events)' INTO other USING next;
         same := same AND read_rows IS NOT DISTINCT FROM other;
         INSERT INTO pieces VALUES (piece, next, other);
-        kept := feed_advance(kept, next);
+        kept := reader_advance(kept, next);
         batch := feed_next_batch('steps', 10);
         COMMIT;
         IF batch IS NOT NULL THEN
@@ -57,7 +57,7 @@ BEGIN
     EXECUTE 'INSERT INTO events (n) VALUES (0)';
     COMMIT;
     FOR old IN SELECT p.batch, p.rows FROM pieces AS p LOOP
-        EXECUTE 'SELECT array_agg(n) FROM feed_rows(''events'', $1, null::events)' INTO other USING old.batch;
+        EXECUTE 'SELECT array_agg(n) FROM reader_batch_rows(''events'', $1, null::events)' INTO other USING old.batch;
         same := same AND old.rows IS NOT DISTINCT FROM other;
     END LOOP;
     RAISE INFO '%: pieces %, same %, lost %, repeated %, disorder %', label, sizes, same,
@@ -251,49 +251,49 @@ SELECT error_of(format('SELECT feed_seek(''late'', NULL::%s)', t)) FROM unnest('
 
 -- Without state: what is empty moves nothing, also in the middle of a transaction and in an old snapshot.
 CREATE TABLE kept (p feed_position);
-INSERT INTO kept SELECT feed_start('events');
-UPDATE kept SET p = feed_advance(p, feed_batch_after('events', p, 3));
+INSERT INTO kept SELECT reader_start('events');
+UPDATE kept SET p = reader_advance(p, reader_next_batch('events', p, 3));
 SELECT (p).partial IS NOT NULL AS inside FROM kept;
 BEGIN;
 DO $$
 DECLARE
     was feed_position := (SELECT p FROM kept);
-    b feed_batch := feed_batch_after('events', ROW((SELECT ended_transactions()), NULL, NULL, NULL, inorder_internal.server_origin())::feed_position);
+    b feed_batch := reader_next_batch('events', ROW((SELECT ended_transactions()), NULL, NULL, NULL, inorder_internal.server_origin())::feed_position);
 BEGIN
-    ASSERT isempty(b.transactions) AND NOT EXISTS (SELECT FROM feed_rows('events', b, null::events));
+    ASSERT isempty(b.transactions) AND NOT EXISTS (SELECT FROM reader_batch_rows('events', b, null::events));
     -- A snapshot that has not come so far as the position: all that has ended in it was read, but for the one it stopped in.
     was.transactions := ended_transactions() - int8multirange(int8range(was.partial, was.partial, '[]')) + '{[0,1)}';
     was.partial := xact_id();
-    b := feed_batch_after('events', was);
+    b := reader_next_batch('events', was);
     ASSERT isempty(b.transactions), 'a batch';
-    ASSERT NOT EXISTS (SELECT FROM feed_rows('events', b, null::events)), 'rows';
-    ASSERT feed_advance(was, b) IS NOT DISTINCT FROM was, 'moved';
+    ASSERT NOT EXISTS (SELECT FROM reader_batch_rows('events', b, null::events)), 'rows';
+    ASSERT reader_advance(was, b) IS NOT DISTINCT FROM was, 'moved';
 END $$;
 ROLLBACK;
-SELECT error_of($$SELECT feed_batch_after('events', NULL)$$);
-SELECT error_of($$SELECT feed_rows('events', NULL, null::events)$$);
-SELECT error_of($$SELECT feed_start('events', 'end')$$);
-SELECT error_of(s) FROM unnest(ARRAY['SELECT feed_start(NULL)', 'SELECT feed_start(''events'', NULL)']) AS s;
-SELECT regexp_replace(error_of($$SELECT feed_batch_after('events', ROW('{}', NULL, NULL, NULL, '1/1')::feed_position)$$), '\d{3,}/\d+', 'N/N', 'g');
-SELECT regexp_replace(error_of($$SELECT feed_rows('events', ROW('{}', NULL, NULL, NULL, NULL, NULL, '1/1')::feed_batch, null::events)$$), '\d{3,}/\d+', 'N/N', 'g');
-SELECT regexp_replace(error_of($$SELECT feed_rows('events', ROW(int8multirange(int8range(0, inorder_internal.next_transaction(0) + 1)), NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, null::events)$$), '\d{3,}', 'N', 'g');
-SELECT regexp_replace(error_of($$SELECT feed_batch_after('events', ROW(int8multirange(int8range(0, inorder_internal.next_transaction(0) + 10)), NULL, NULL, NULL, NULL)::feed_position)$$), '\d{3,}', 'N', 'g');
+SELECT error_of($$SELECT reader_next_batch('events', NULL)$$);
+SELECT error_of($$SELECT reader_batch_rows('events', NULL, null::events)$$);
+SELECT error_of($$SELECT reader_start('events', 'end')$$);
+SELECT error_of(s) FROM unnest(ARRAY['SELECT reader_start(NULL)', 'SELECT reader_start(''events'', NULL)']) AS s;
+SELECT regexp_replace(error_of($$SELECT reader_next_batch('events', ROW('{}', NULL, NULL, NULL, '1/1')::feed_position)$$), '\d{3,}/\d+', 'N/N', 'g');
+SELECT regexp_replace(error_of($$SELECT reader_batch_rows('events', ROW('{}', NULL, NULL, NULL, NULL, NULL, '1/1')::feed_batch, null::events)$$), '\d{3,}/\d+', 'N/N', 'g');
+SELECT regexp_replace(error_of($$SELECT reader_batch_rows('events', ROW(int8multirange(int8range(0, inorder_internal.next_transaction(0) + 1)), NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, null::events)$$), '\d{3,}', 'N', 'g');
+SELECT regexp_replace(error_of($$SELECT reader_next_batch('events', ROW(int8multirange(int8range(0, inorder_internal.next_transaction(0) + 10)), NULL, NULL, NULL, NULL)::feed_position)$$), '\d{3,}', 'N', 'g');
 DROP TABLE kept;
 
--- Transactions that there cannot be: neither a position nor a batch has them, and feed_advance makes none.
-SELECT regexp_replace(error_of(format($$SELECT feed_batch_after('events', ROW(%L, NULL, NULL, NULL, NULL)::feed_position)$$, t)), '\d{3,}', 'N', 'g'),
-    regexp_replace(error_of(format($$SELECT feed_rows('events', ROW(%L, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, null::events)$$, t)), '\d{3,}', 'N', 'g'),
-    regexp_replace(error_of(format($$SELECT feed_advance(ROW(%L, NULL, NULL, NULL, NULL)::feed_position, ROW('{}', NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch)$$, t)), '\d{3,}', 'N', 'g'),
-    regexp_replace(error_of(format($$SELECT feed_advance(ROW('{}', NULL, NULL, NULL, NULL)::feed_position, ROW(%L, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch)$$, t)), '\d{3,}', 'N', 'g')
+-- Transactions that there cannot be: neither a position nor a batch has them, and reader_advance makes none.
+SELECT regexp_replace(error_of(format($$SELECT reader_next_batch('events', ROW(%L, NULL, NULL, NULL, NULL)::feed_position)$$, t)), '\d{3,}', 'N', 'g'),
+    regexp_replace(error_of(format($$SELECT reader_batch_rows('events', ROW(%L, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, null::events)$$, t)), '\d{3,}', 'N', 'g'),
+    regexp_replace(error_of(format($$SELECT reader_advance(ROW(%L, NULL, NULL, NULL, NULL)::feed_position, ROW('{}', NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch)$$, t)), '\d{3,}', 'N', 'g'),
+    regexp_replace(error_of(format($$SELECT reader_advance(ROW('{}', NULL, NULL, NULL, NULL)::feed_position, ROW(%L, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch)$$, t)), '\d{3,}', 'N', 'g')
 FROM unnest(ARRAY['{(,)}', '{[5,)}', '{(,5)}', '{[-1,5)}', '{[0,281474976710657)}']) AS t;
--- feed_advance refuses a batch that does not follow.
-SELECT feed_advance(ROW('{[0,5)}', NULL, NULL, NULL, 'a')::feed_position, ROW('{[5,9)}', NULL, NULL, 8, '{k}', NULL, 'b')::feed_batch);
-SELECT feed_advance(ROW('{[0,8)}', 8, '{k}', NULL, NULL)::feed_position, ROW('{[8,9)}', 8, '{k}', NULL, NULL, NULL, NULL)::feed_batch);
-SELECT feed_advance(ROW('{[0,8)}', 8, '{k}', NULL, NULL)::feed_position, ROW('{[8,9)}', 8, '{k}', 8, '{m}', NULL, NULL)::feed_batch);
-SELECT error_of($$SELECT feed_advance(ROW('{[0,5)}', NULL, NULL, NULL, NULL)::feed_position, ROW('{[4,9)}', NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch)$$);
-SELECT error_of($$SELECT feed_advance(ROW('{[0,8)}', 8, '{k}', NULL, NULL)::feed_position, ROW('{[8,9)}', NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch)$$);
-SELECT error_of($$SELECT feed_advance(ROW('{[0,8)}', NULL, NULL, NULL, NULL)::feed_position, ROW('{[8,9)}', 8, '{k}', NULL, NULL, NULL, NULL)::feed_batch)$$);
-SELECT error_of($$SELECT feed_advance(ROW('{[0,8)}', 8, '{k}', NULL, NULL)::feed_position, ROW('{[8,9)}', 8, '{l}', NULL, NULL, NULL, NULL)::feed_batch)$$);
+-- reader_advance refuses a batch that does not follow.
+SELECT reader_advance(ROW('{[0,5)}', NULL, NULL, NULL, 'a')::feed_position, ROW('{[5,9)}', NULL, NULL, 8, '{k}', NULL, 'b')::feed_batch);
+SELECT reader_advance(ROW('{[0,8)}', 8, '{k}', NULL, NULL)::feed_position, ROW('{[8,9)}', 8, '{k}', NULL, NULL, NULL, NULL)::feed_batch);
+SELECT reader_advance(ROW('{[0,8)}', 8, '{k}', NULL, NULL)::feed_position, ROW('{[8,9)}', 8, '{k}', 8, '{m}', NULL, NULL)::feed_batch);
+SELECT error_of($$SELECT reader_advance(ROW('{[0,5)}', NULL, NULL, NULL, NULL)::feed_position, ROW('{[4,9)}', NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch)$$);
+SELECT error_of($$SELECT reader_advance(ROW('{[0,8)}', 8, '{k}', NULL, NULL)::feed_position, ROW('{[8,9)}', NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch)$$);
+SELECT error_of($$SELECT reader_advance(ROW('{[0,8)}', NULL, NULL, NULL, NULL)::feed_position, ROW('{[8,9)}', 8, '{k}', NULL, NULL, NULL, NULL)::feed_batch)$$);
+SELECT error_of($$SELECT reader_advance(ROW('{[0,8)}', 8, '{k}', NULL, NULL)::feed_position, ROW('{[8,9)}', 8, '{l}', NULL, NULL, NULL, NULL)::feed_batch)$$);
 
 -- Errors.
 SELECT error_of($$SELECT feed_read('none', null::events)$$);
@@ -402,7 +402,7 @@ DROP TABLE events;
 SELECT error_of($$SELECT feed_read('new', null::pg_class)$$), error_of($$SELECT feed_finish_batch('new', 1)$$);
 SELECT name, relation FROM feeds ORDER BY name;
 SELECT error_of(format('SELECT %s(%s)', f, :'gone')) = format('42P01 table with OID %s does not exist', :'gone') AS said
-FROM unnest('{feed_enable,feed_disable,feed_start,exact_count,exact_count_fold}'::text[]) AS f;
+FROM unnest('{feed_enable,feed_disable,reader_start,exact_count,exact_count_fold}'::text[]) AS f;
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 INSERT INTO events (n) VALUES (1);
 SELECT count(*) > 0 AS left_over FROM inorder_internal.feed;

@@ -6,12 +6,12 @@ SELECT feed_create('f', 'events');
 INSERT INTO events (n) SELECT generate_series(1, 3);
 INSERT INTO events (n) SELECT generate_series(4, 9);
 CREATE VIEW shown AS
-SELECT batch, worker, pid = pg_backend_pid() AS own, tries, max_tries, lease_end > now() AS leased, failed IS NOT NULL AS failed, reason, set_aside IS NOT NULL AS aside
-FROM feed_batches ORDER BY batch;
+SELECT number, worker, pid = pg_backend_pid() AS own, tries, max_tries, lease_end > now() AS leased, failed IS NOT NULL AS failed, reason, set_aside IS NOT NULL AS aside
+FROM feed_batches ORDER BY number;
 -- Each worker has its own, which it gets again, with another token.
-SELECT batch, token IS NOT NULL AS token, tries, lease_end BETWEEN now() + '299 s' AND clock_timestamp() + '5 min' AS lease FROM feed_take_batch('f', 'a', 2);
-SELECT batch AS b, token AS b_token FROM feed_take_batch('f', 'b', 2) \gset
-SELECT batch AS a, token AS a_token, tries, lease_end BETWEEN now() + '9 s' AND clock_timestamp() + '10 s' AS lease FROM feed_take_batch('f', 'a', 7, lease => '10 s') \gset
+SELECT number, token IS NOT NULL AS token, tries, lease_end BETWEEN now() + '299 s' AND clock_timestamp() + '5 min' AS lease FROM feed_take_batch('f', 'a', 2);
+SELECT number AS b, token AS b_token FROM feed_take_batch('f', 'b', 2) \gset
+SELECT number AS a, token AS a_token, tries, lease_end BETWEEN now() + '9 s' AND clock_timestamp() + '10 s' AS lease FROM feed_take_batch('f', 'a', 7, lease => '10 s') \gset
 \echo :a :b :tries :lease
 SELECT array_agg(n) FROM feed_batch_rows('f', :a, null::events);
 SELECT array_agg(n) FROM feed_batch_rows('f', :b, null::events);
@@ -36,14 +36,14 @@ SELECT feed_fail_batch('f', :a, :b_token, 'poison');
 SELECT feed_fail_batch('f', :a, :a_token, 'poison', retry_after => '1 h');
 SELECT * FROM shown;
 SELECT feed_finish_batch('f', :a, :a_token);
-SELECT batch AS b, token AS b_token FROM feed_take_batch('f', 'b', 2) \gset
+SELECT number AS b, token AS b_token FROM feed_take_batch('f', 'b', 2) \gset
 \echo :b
 UPDATE inorder_internal.worker_batch SET lease_end = now() WHERE number = :a;
 SELECT feed_wait('f', '0');
-SELECT batch AS c, token AS c_token, tries FROM feed_take_batch('f', 'c', 2, max_tries => 3) \gset
+SELECT number AS c, token AS c_token, tries FROM feed_take_batch('f', 'c', 2, max_tries => 3) \gset
 \echo :c :tries
 SELECT feed_fail_batch('f', :c, :c_token, repeat('x', 10000));
-SELECT length(reason), feed_passed('events') <= (SELECT min(uuid_xact_id(id)) FROM events) AS waits FROM feed_batches WHERE batch = :c;
+SELECT length(reason), feed_passed('events') <= (SELECT min(uuid_xact_id(id)) FROM events) AS waits FROM feed_batches WHERE number = :c;
 SELECT * FROM feed_retry_batch('f', :c);
 -- Set aside: the feed goes on, also in the form without workers.
 UPDATE inorder_internal.worker_batch SET set_aside = now() WHERE number = :c;
@@ -51,13 +51,13 @@ SELECT feed_finish_batch('f', :b, :b_token);
 SELECT array_agg(n) FROM feed_read('f', null::events);
 SELECT worker_batches, set_aside, unfinished_batch, backlog_rows_estimated FROM feeds;
 SELECT array_agg(n) FROM feed_batch_rows('f', :c, null::events);
-SELECT batch FROM feed_take_batch('f', 'b', 2);
+SELECT number FROM feed_take_batch('f', 'b', 2);
 -- Tried again.
 SELECT * FROM feed_retry_batch('f', :c);
-SELECT batch, tries FROM feed_take_batch('f', 'c', 2, max_tries => 1);
+SELECT number, tries FROM feed_take_batch('f', 'c', 2, max_tries => 1);
 -- A worker that asks again may have crashed with it. Then it is set aside when it was tried too often.
-SELECT batch, tries FROM feed_take_batch('f', 'c', 2, max_tries => 1);
-SELECT batch, tries, reason = repeat('x', 2000) AS reason, aside FROM shown;
+SELECT number, tries FROM feed_take_batch('f', 'c', 2, max_tries => 1);
+SELECT number, tries, reason = repeat('x', 2000) AS reason, aside FROM shown;
 -- Finished by hand.
 SELECT feed_finish_batch('f', :c);
 SELECT feed_finish_batch('f', :c);
@@ -65,22 +65,22 @@ SELECT * FROM shown;
 SELECT feed_passed('events') > (SELECT max(uuid_xact_id(id)) FROM events) AS passed;
 -- The lease is over: the token is valid until another has the batch.
 INSERT INTO events (n) VALUES (10);
-SELECT batch AS a, token AS a_token FROM feed_take_batch('f', 'a', NULL) \gset
+SELECT number AS a, token AS a_token FROM feed_take_batch('f', 'a', NULL) \gset
 UPDATE inorder_internal.worker_batch SET lease_end = now();
 SELECT feed_renew_batch('f', :a, :a_token, '1 min') BETWEEN now() + '59 s' AND clock_timestamp() + '1 min' AS renewed;
-SELECT batch FROM feed_take_batch('f', 'b', NULL);
+SELECT number FROM feed_take_batch('f', 'b', NULL);
 UPDATE inorder_internal.worker_batch SET lease_end = now();
-SELECT batch, token AS b_token FROM feed_take_batch('f', 'b', NULL) \gset
+SELECT number, token AS b_token FROM feed_take_batch('f', 'b', NULL) \gset
 SELECT feed_finish_batch('f', :a, :a_token);
 SELECT feed_renew_batch('f', :a, :a_token);
 SELECT feed_fail_batch('f', :a, :a_token, 'late');
 SELECT feed_finish_batch('f', :a, :b_token);
-SELECT batch FROM feed_take_batch('f', 'b', NULL);
+SELECT number FROM feed_take_batch('f', 'b', NULL);
 -- An unfinished batch of the form without workers is theirs, under its number, when no session has it.
 INSERT INTO events (n) VALUES (11);
 SELECT feed_next_batch('f') AS single \gset
 SELECT pg_advisory_unlock_all();
-SELECT batch = :single AS same, token AS a_token FROM feed_take_batch('f', 'a', NULL) \gset
+SELECT number = :single AS same, token AS a_token FROM feed_take_batch('f', 'a', NULL) \gset
 \echo :same
 SELECT array_agg(n) FROM feed_batch_rows('f', :single, null::events);
 SELECT feed_finish_batch('f', :single);
@@ -96,7 +96,7 @@ SELECT feed_take_batch('f', 'a', 1, lease => '-1 s');
 SELECT feed_take_batch('f', 'a', 1, lease => '1 day 1 s');
 SELECT feed_take_batch('f', 'a', 1, lease => NULL);
 SELECT feed_take_batch('f', 'a', 1, max_tries => 0);
-SELECT batch AS a, token AS a_token FROM feed_take_batch('f', 'a', 1, lease => '1 day', max_tries => NULL) \gset
+SELECT number AS a, token AS a_token FROM feed_take_batch('f', 'a', 1, lease => '1 day', max_tries => NULL) \gset
 SELECT feed_renew_batch('f', :a, :a_token, '0.9 s');
 SELECT feed_fail_batch('f', :a, :a_token, NULL);
 SELECT feed_fail_batch('f', :a, :a_token, '', retry_after => '-1 s');
@@ -104,20 +104,20 @@ SELECT feed_fail_batch('f', :a, :a_token, '', retry_after => NULL);
 SELECT feed_retry_batch('f', :a);
 SELECT feed_fail_batch('f', :a, :a_token, '');
 -- feed_seek: 'here' gives them new numbers, 'beginning' delivers their rows again, others must not lose one that is set aside.
-SELECT batch AS a, token AS a_token FROM feed_take_batch('f', 'a', 1) \gset
+SELECT number AS a, token AS a_token FROM feed_take_batch('f', 'a', 1) \gset
 INSERT INTO events (n) VALUES (13);
-SELECT batch AS b, token AS b_token FROM feed_take_batch('f', 'b', 1, max_tries => 1) \gset
+SELECT number AS b, token AS b_token FROM feed_take_batch('f', 'b', 1, max_tries => 1) \gset
 SELECT feed_fail_batch('f', :b, :b_token, 'bad');
 SELECT feed_seek('f', 'here');
-SELECT batch - :b AS later, worker, tries, reason, set_aside IS NOT NULL AS aside FROM feed_batches ORDER BY 1;
+SELECT number - :b AS later, worker, tries, reason, set_aside IS NOT NULL AS aside FROM feed_batches ORDER BY 1;
 SELECT feed_finish_batch('f', :a, :a_token);
 SELECT feed_seek('f', 'now');
 SELECT feed_seek('f', int8multirange(int8range(0, (SELECT max(uuid_xact_id(id)) FROM events))));
 SELECT count(*) FROM feed_batches;
 SELECT array_agg(n) FROM feed_read('f', null::events);
-SELECT batch AS a FROM feed_take_batch('f', 'a', NULL) \gset
+SELECT number AS a FROM feed_take_batch('f', 'a', NULL) \gset
 INSERT INTO events (n) VALUES (14);
-SELECT batch AS b, token AS b_token FROM feed_take_batch('f', 'b', 1, max_tries => 1) \gset
+SELECT number AS b, token AS b_token FROM feed_take_batch('f', 'b', 1, max_tries => 1) \gset
 SELECT feed_fail_batch('f', :b, :b_token, 'bad');
 SELECT feed_seek('f', 'beginning');
 SELECT count(*) FROM feed_batches;
@@ -129,16 +129,16 @@ SELECT feed_create('ordered', 'streams', order_column => 'seq');
 SELECT feed_take_batch('ordered', 'a', 1);
 -- A feed that is renamed keeps them, one that is dropped says that it does not.
 INSERT INTO events (n) VALUES (15);
-SELECT batch AS b, token AS b_token FROM feed_take_batch('f', 'b', 1, max_tries => 1) \gset
+SELECT number AS b, token AS b_token FROM feed_take_batch('f', 'b', 1, max_tries => 1) \gset
 SELECT feed_rename('f', 'g');
 SELECT feed_fail_batch('g', :b, :b_token, 'bad');
-SELECT name, batch = :b AS same FROM feed_batches;
+SELECT name, number = :b AS same FROM feed_batches;
 SELECT feed_drop('ordered');
 SELECT feed_drop('g');
 SELECT count(*) FROM inorder_internal.worker_batch;
 -- Without their table they stay, for who calls the next function, until the feed is dropped or made again.
 SELECT feed_create('f', 'events'), feed_create('read', 'events'), feed_create('pending', 'events');
-SELECT batch AS b, token AS b_token FROM feed_take_batch('f', 'b', 1, max_tries => 1) \gset
+SELECT number AS b, token AS b_token FROM feed_take_batch('f', 'b', 1, max_tries => 1) \gset
 SELECT feed_fail_batch('f', :b, :b_token, 'bad');
 SELECT feed_next_batch('pending');
 DROP TABLE events, streams;

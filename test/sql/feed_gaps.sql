@@ -43,17 +43,17 @@ DECLARE
     kept int[] := '{}';
 BEGIN
     PERFORM feed_seek(feed, passed);
-    p := ROW(passed, NULL, NULL, (feed_start(of_table)).members, inorder_internal.server_origin());
+    p := ROW(passed, NULL, NULL, (reader_start(of_table)).members, inorder_internal.server_origin());
     LOOP
         EXECUTE format('SELECT array_agg(r.n ORDER BY place) FROM feed_read($1, null::%s, $2) WITH ORDINALITY AS r(%s, place)', of_table,
                        CASE of_table WHEN 'byuuid'::regclass THEN 'id, n' ELSE 'n, xact' END) USING feed, max_rows INTO piece;
         EXIT WHEN piece IS NULL;
         IF cardinality(piece) > max_rows THEN RAISE 'a piece of % rows', cardinality(piece); END IF;
         found := found || piece;
-        b := feed_batch_after(of_table, p, max_rows);
-        EXECUTE format('SELECT array_agg(r.n ORDER BY place) FROM feed_rows($1, $2, null::%s) WITH ORDINALITY AS r(%s, place)', of_table,
+        b := reader_next_batch(of_table, p, max_rows);
+        EXECUTE format('SELECT array_agg(r.n ORDER BY place) FROM reader_batch_rows($1, $2, null::%s) WITH ORDINALITY AS r(%s, place)', of_table,
                        CASE of_table WHEN 'byuuid'::regclass THEN 'id, n' ELSE 'n, xact' END) USING of_table, b INTO piece;
-        p := feed_advance(p, b);
+        p := reader_advance(p, b);
         kept := kept || piece;
     END LOOP;
     RETURN found = wanted(passed) AND kept = found;
@@ -91,8 +91,8 @@ END $$;
 CREATE VIEW many AS SELECT range_agg(int8range(n, n + 1)) AS numbers FROM generate_series(0, 2000, 2) AS n;
 GRANT SELECT ON many TO PUBLIC;
 SET ROLE pg_monitor;
-SELECT is_short('SELECT feed_advance(ROW(numbers, NULL, NULL, NULL, NULL)::feed_position, ROW(numbers, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch) FROM many') AS short;
-SELECT is_short('SELECT feed_batch_between(ROW(numbers, NULL, NULL, NULL, NULL)::feed_position, ROW(int8multirange(), NULL, NULL, NULL, NULL)::feed_position) FROM many') AS short;
+SELECT is_short('SELECT reader_advance(ROW(numbers, NULL, NULL, NULL, NULL)::feed_position, ROW(numbers, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch) FROM many') AS short;
+SELECT is_short('SELECT reader_batch_between(ROW(numbers, NULL, NULL, NULL, NULL)::feed_position, ROW(int8multirange(), NULL, NULL, NULL, NULL)::feed_position) FROM many') AS short;
 RESET ROLE;
 DROP VIEW many;
 DROP FUNCTION wanted, is_delivered, is_short;

@@ -16,7 +16,7 @@ ANALYZE b, n, p;
 -- Batches of so many rows from the start of a transaction on: how many there are, their rows, and whether these are all, in order.
 CREATE FUNCTION read(t regclass, max_rows int, whole boolean, first_size int, OUT batches int, OUT read int, OUT in_order boolean, OUT sizes text) LANGUAGE plpgsql AS $$
 DECLARE
-    position feed_position := feed_start(t);
+    position feed_position := reader_start(t);
     batch feed_batch;
     got int[] := '{}';
     piece int[];
@@ -28,16 +28,16 @@ BEGIN
     EXECUTE format('SELECT array_agg(k ORDER BY xact, k) FROM %s WHERE xact >= $1', t) INTO every USING first;
     batches := 0;
     LOOP
-        batch := feed_batch_after(t, position, max_rows, whole);
+        batch := reader_next_batch(t, position, max_rows, whole);
         EXIT WHEN isempty(batch.transactions);
-        EXECUTE format('SELECT array_agg(r.k ORDER BY place) FROM feed_rows($1, $2, null::%s) WITH ORDINALITY AS r(k, size, xact%s, place)', t, CASE t WHEN 'p'::regclass THEN ', part' ELSE '' END)
+        EXECUTE format('SELECT array_agg(r.k ORDER BY place) FROM reader_batch_rows($1, $2, null::%s) WITH ORDINALITY AS r(k, size, xact%s, place)', t, CASE t WHEN 'p'::regclass THEN ', part' ELSE '' END)
         INTO piece USING t, batch;
         IF cardinality(piece) > 0 THEN
             batches := batches + 1;
             sizes := CASE WHEN batches <= 8 THEN concat_ws(' ', sizes, cardinality(piece)) ELSE sizes END;
         END IF;
         got := got || piece;
-        position := feed_advance(position, batch);
+        position := reader_advance(position, batch);
     END LOOP;
     read := cardinality(got);
     in_order := got = every;
@@ -47,13 +47,13 @@ FROM unnest('{b,n,p}'::regclass[]) AS t, (VALUES (300, false, 3), (300, false, 5
 -- The first piece reads by the key, too: it does not sort the transaction.
 CREATE FUNCTION scans_of_key(t regclass) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
-    position feed_position := feed_start(t);
+    position feed_position := reader_start(t);
     key regclass := (SELECT indexrelid FROM pg_index WHERE indrelid = t AND indisprimary);
     before bigint;
 BEGIN
     EXECUTE format('SELECT int8multirange(int8range(0, min(xact))) FROM %s WHERE size = 5000', t) INTO position.transactions;
     before := pg_stat_get_xact_numscans(key);
-    PERFORM feed_batch_after(t, position, 300);
+    PERFORM reader_next_batch(t, position, 300);
     RETURN pg_stat_get_xact_numscans(key) > before;
 END $$;
 SELECT t, scans_of_key(t) FROM unnest('{b,n}'::regclass[]) AS t;

@@ -3,7 +3,7 @@
 CREATE TABLE e (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), seq bigint GENERATED ALWAYS AS IDENTITY, n int);
 -- What must hold of the column.
 SELECT error_of($$SELECT feed_create('o', 'e', order_column => 'none')$$), error_of($$SELECT feed_create('o', 'e', order_column => 'id')$$);
-SELECT error_of($$SELECT feed_create('o', 'e', order_column => 'n')$$), error_of($$SELECT feed_start('e', order_column => 'ctid')$$);
+SELECT error_of($$SELECT feed_create('o', 'e', order_column => 'n')$$), error_of($$SELECT reader_start('e', order_column => 'ctid')$$);
 SELECT feed_create('o', 'e', order_column => 'seq');
 CREATE INDEX part ON e (seq) WHERE seq > 0;
 CREATE INDEX second ON e (n, seq);
@@ -84,34 +84,34 @@ SELECT array_agg(seq) FROM feed_read('o', null::e, 2);
 -- Without state: positions and batches are text, or JSON.
 CREATE FUNCTION drained(t regclass, o name, size int, start text DEFAULT 'beginning') RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
-    p feed_position := feed_start(t, start, o);
+    p feed_position := reader_start(t, start, o);
     b feed_batch;
     piece bigint[];
     result bigint[] := '{}';
 BEGIN
     LOOP
-        b := feed_batch_after(t, jsonb_populate_record(null::feed_position, to_jsonb(p)), size);
+        b := reader_next_batch(t, jsonb_populate_record(null::feed_position, to_jsonb(p)), size);
         EXIT WHEN isempty(b.transactions);
-        EXECUTE format('SELECT array_agg(%I) FROM feed_rows($1, $2, null::%s)', o, t) INTO piece USING t, b::text::feed_batch;
+        EXECUTE format('SELECT array_agg(%I) FROM reader_batch_rows($1, $2, null::%s)', o, t) INTO piece USING t, b::text::feed_batch;
         result := result || piece;
-        p := feed_advance(p::text::feed_position, b);
+        p := reader_advance(p::text::feed_position, b);
     END LOOP;
     RETURN result;
 END $$;
 SELECT size, drained('e', 'seq', size) = (SELECT array_agg(seq ORDER BY seq) FROM e) FROM unnest('{1,2,3,7,1000,null}'::int[]) AS size;
-SELECT feed_wait_after('e', feed_start('e', 'beginning', 'seq'), '0'), feed_wait_after('e', feed_start('e', 'now', 'seq'), '0');
+SELECT reader_wait('e', reader_start('e', 'beginning', 'seq'), '0'), reader_wait('e', reader_start('e', 'now', 'seq'), '0');
 -- A batch that does not follow, or that no server writes.
-CREATE TABLE kept AS SELECT feed_start('e', 'beginning', 'seq') AS p;
+CREATE TABLE kept AS SELECT reader_start('e', 'beginning', 'seq') AS p;
 ALTER TABLE kept ADD b feed_batch;
-UPDATE kept SET b = feed_batch_after('e', p, 3);
-UPDATE kept SET p = feed_advance(p, b);
-SELECT split_part(error_of('SELECT feed_advance(p, b) FROM kept'), E'\n', 1);
-SELECT error_of(format('SELECT feed_batch_after(''e'', ROW((p).transactions, NULL, %L, (p).members, (p).origin)::feed_position, 2) FROM kept', forged))
+UPDATE kept SET b = reader_next_batch('e', p, 3);
+UPDATE kept SET p = reader_advance(p, b);
+SELECT split_part(error_of('SELECT reader_advance(p, b) FROM kept'), E'\n', 1);
+SELECT error_of(format('SELECT reader_next_batch(''e'', ROW((p).transactions, NULL, %L, (p).members, (p).origin)::feed_position, 2) FROM kept', forged))
 FROM unnest(ARRAY['{seq}', '{seq,2,"",x,1,1}', '{seq,2,"","{}",1,1}', '{seq,2,"","{[1,9)}",1,NULL}', '{seq,x,""}', '{{seq,2,""}}', '[0:2]={seq,2,""}', '{n,3,""}',
                   '{seq,3,""}', '{none,0,""}', '{none,-1,""}', '{"seq ) OR (true",2,""}', '{ctid,-1,""}']) AS forged;
-SELECT error_of('SELECT feed_batch_after(''e'', ROW(''{[0,9)}'', NULL, ARRAY[''seq'', ''2'', '''', ''{[3,5)}'', ''1'', ''1''], (p).members, (p).origin)::feed_position) FROM kept');
-SELECT error_of('SELECT feed_rows(''e'', ROW((b).transactions, NULL, NULL, NULL, (b).cut_after, (b).members, (b).origin)::feed_batch, null::e) FROM kept'),
-    error_of('SELECT feed_rows(''e'', ROW(''{[3,4)}'', NULL, (b).resumed_after, NULL, (b).cut_after, (b).members, (b).origin)::feed_batch, null::e) FROM kept');
+SELECT error_of('SELECT reader_next_batch(''e'', ROW(''{[0,9)}'', NULL, ARRAY[''seq'', ''2'', '''', ''{[3,5)}'', ''1'', ''1''], (p).members, (p).origin)::feed_position) FROM kept');
+SELECT error_of('SELECT reader_batch_rows(''e'', ROW((b).transactions, NULL, NULL, NULL, (b).cut_after, (b).members, (b).origin)::feed_batch, null::e) FROM kept'),
+    error_of('SELECT reader_batch_rows(''e'', ROW(''{[3,4)}'', NULL, (b).resumed_after, NULL, (b).cut_after, (b).members, (b).origin)::feed_batch, null::e) FROM kept');
 DROP TABLE kept;
 -- Neither are these stored.
 SELECT split_part(error_of(format($$UPDATE inorder_internal.feed_state SET position.last_key = %L WHERE feed = (SELECT id FROM inorder_internal.feed WHERE name = 'o')$$, forged)), E'\n', 1)

@@ -78,7 +78,7 @@ BEGIN
 END $$;
 CREATE FUNCTION deliver(name text, OUT rows int, OUT lost int, OUT more int) LANGUAGE plpgsql AS $$
 DECLARE
-    p feed_position := feed_start(name::regclass);
+    p feed_position := reader_start(name::regclass);
     b feed_batch;
     piece int[];
     got int[] := '{}';
@@ -87,11 +87,11 @@ BEGIN
     LOOP
         EXECUTE format('SELECT array_agg(n) FROM feed_read(%L, null::%I, 60, ''postgres'')', name, name) INTO piece;
         got := got || piece;
-        b := feed_batch_after(name::regclass, p, 50);
+        b := reader_next_batch(name::regclass, p, 50);
         EXIT WHEN piece IS NULL AND isempty(b.transactions);
-        EXECUTE format('SELECT array_agg((e).n) FROM (SELECT feed_rows($1, $2, null::%I) AS e) AS e', name) USING name::regclass, b INTO piece;
+        EXECUTE format('SELECT array_agg((e).n) FROM (SELECT reader_batch_rows($1, $2, null::%I) AS e) AS e', name) USING name::regclass, b INTO piece;
         kept := kept || piece;
-        p := feed_advance(p, b);
+        p := reader_advance(p, b);
     END LOOP;
     EXECUTE format('SELECT count(*), count(*) FILTER (WHERE n <> ALL ($1) OR n <> ALL ($2)) FROM %I', name) USING got, kept INTO rows, lost;
     more := cardinality(got) + cardinality(kept) - 2 * rows;
@@ -110,12 +110,12 @@ BEGIN
 END $$;
 CREATE FUNCTION condition(name text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-    p feed_position := feed_start(name::regclass);
+    p feed_position := reader_start(name::regclass);
     number bigint;
 BEGIN
     EXECUTE format('SELECT %s FROM %I WHERE n = -1 LIMIT 1', CASE WHEN of_uuid(name) THEN 'uuid_xact_id(id)' ELSE 'id' END, name) INTO number;
     p.transactions := int8multirange(int8range(0, number));
-    RETURN substring(feed_rows_query(name::regclass, feed_batch_after(name::regclass, p)) FROM ' IS NULL AND (.*?) ?(AND )?e.id OPERATOR');
+    RETURN substring(reader_batch_query(name::regclass, reader_next_batch(name::regclass, p)) FROM ' IS NULL AND (.*?) ?(AND )?e.id OPERATOR');
 END $$;
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT name, condition(name) FROM made ORDER BY name;

@@ -94,7 +94,7 @@ CREATE FUNCTION trap.has_table_privilege(oid, oid, text) RETURNS boolean LANGUAG
 CREATE FUNCTION trap.pg_has_role(oid, oid, text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE 'trapped'; END $$;
 CREATE FUNCTION trap.feed_guard() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'trapped'; END $$;
 CREATE FUNCTION trap.xact_id(bigint) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RAISE 'trapped'; END $$;
-CREATE FUNCTION trap.feed_advance(feed_position, feed_batch) RETURNS feed_position LANGUAGE plpgsql AS $$ BEGIN RAISE 'trapped'; END $$;
+CREATE FUNCTION trap.reader_advance(feed_position, feed_batch) RETURNS feed_position LANGUAGE plpgsql AS $$ BEGIN RAISE 'trapped'; END $$;
 CREATE FUNCTION trap.feed_enable(regclass, name) RETURNS void LANGUAGE plpgsql AS $$ BEGIN RAISE 'trapped'; END $$;
 CREATE TABLE trap.feed (id bigint, name text, owner oid, owner_name name, relation regclass);
 CREATE TABLE trap.feed_table (relation regclass, key_column name);
@@ -120,7 +120,7 @@ SELECT name, relation, backlog_rows_estimated IS NOT NULL AS estimated FROM publ
 SELECT public.feed_create('trap', 'public.secret', 'now'), feed_grant('trap', 'inorder_reader'), public.feed_enable('public.secret'), feed_rebase('public.secret');
 SELECT s FROM feed_prepare('public.secret', 'id') AS s;
 INSERT INTO public.secret (n) VALUES (1);
-SELECT n FROM public.feed_rows('public.secret', public.feed_batch_after('public.secret', public.feed_start('public.secret')), null::public.secret);
+SELECT n FROM public.reader_batch_rows('public.secret', public.reader_next_batch('public.secret', public.reader_start('public.secret')), null::public.secret);
 SELECT public.feed_next_batch('trap'), public.feed_seek('trap', 'beginning'::pg_catalog.text);
 SELECT public.feed_drop('trap'), feed_disable('public.secret');
 RESET search_path;

@@ -61,8 +61,8 @@ INSERT INTO attempts (what, statement) VALUES
     ('peek mine', 'SELECT count(*) FROM feed_peek(''mine'', null::private.events, owner => ''inorder_feeder'')'),
     ('read secret', 'SELECT count(*) FROM feed_read(''secret'', null::private.secret, owner => ''inorder_owner'')'),
     ('seek secret', 'SELECT feed_seek(''secret'', ''now'', ''inorder_owner'') IS NOT NULL'),
-    ('start', 'SELECT feed_start(''private.events'')::text <> '''''),
-    ('rows', 'SELECT count(*) FROM feed_rows(''private.events'', feed_batch_after(''private.events'', ROW(''{}'', NULL, NULL, NULL, NULL)), null::private.events)'),
+    ('start', 'SELECT reader_start(''private.events'')::text <> '''''),
+    ('rows', 'SELECT count(*) FROM reader_batch_rows(''private.events'', reader_next_batch(''private.events'', ROW(''{}'', NULL, NULL, NULL, NULL)), null::private.events)'),
     ('enable', 'SELECT feed_enable(''private.events'') IS NOT NULL'),
     ('disable', 'SELECT feed_disable(''private.plain'') IS NOT NULL'),
     ('rebase', 'SELECT feed_rebase(''private.events'')'),
@@ -80,9 +80,9 @@ FROM attempts ORDER BY place;
 \set SHOW_CONTEXT never
 SET ROLE inorder_stranger;
 CREATE TEMP TABLE own AS SELECT ROW('{[3,9)}', NULL, NULL, NULL, NULL)::feed_position AS p, ROW('{[1,3)}', NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch AS b;
-SELECT feed_advance(p::text::feed_position, b::jsonb::feed_batch)::text::feed_position::jsonb, feed_advance(p::jsonb::feed_position, b::text::feed_batch)::text FROM own;
-SELECT feed_advance(p, feed_batch_between(ROW('{}', NULL, NULL, NULL, NULL), p)) FROM own;
-SELECT feed_advance(ROW('{[-3,-2)}', NULL, NULL, NULL, NULL), b) FROM own;
+SELECT reader_advance(p::text::feed_position, b::jsonb::feed_batch)::text::feed_position::jsonb, reader_advance(p::jsonb::feed_position, b::text::feed_batch)::text FROM own;
+SELECT reader_advance(p, reader_batch_between(ROW('{}', NULL, NULL, NULL, NULL), p)) FROM own;
+SELECT reader_advance(ROW('{[-3,-2)}', NULL, NULL, NULL, NULL), b) FROM own;
 DROP TABLE own;
 \set SHOW_CONTEXT errors
 RESET ROLE;
@@ -161,7 +161,7 @@ RESET ROLE;
 GRANT SELECT (id) ON private.events TO inorder_feeder;
 SET ROLE inorder_feeder;
 SELECT error_of($$SELECT feed_create('mine', 'private.events')$$);
-SELECT error_of($$SELECT feed_start('private.events')$$);
+SELECT error_of($$SELECT reader_start('private.events')$$);
 SELECT error_of($$SELECT exact_count('private.events')$$);
 -- USAGE on the schema is needed, too.
 RESET ROLE;
@@ -171,7 +171,7 @@ SELECT name FROM feeds;
 SELECT error_of(format('SELECT feed_next_batch(%L)', name)) FROM feeds;
 SELECT error_of(format('SELECT feed_seek(%L, ''now'')', name)) FROM feeds;
 SELECT error_of(format('SELECT feed_create(''new'', %s::regclass)', relation::oid)) FROM feeds;
-SELECT error_of(format('SELECT exact_count(%s)', relation::oid)) = error_of(format('SELECT feed_start(%s)', relation::oid)) AS same_error FROM feeds;
+SELECT error_of(format('SELECT exact_count(%s)', relation::oid)) = error_of(format('SELECT reader_start(%s)', relation::oid)) AS same_error FROM feeds;
 RESET ROLE;
 
 -- Nobody touches the state but by these functions: tables, functions and types of the internal schema.

@@ -4,7 +4,7 @@ DELETE FROM inorder_internal.gone_feed;  -- numbers of other tests
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), seq bigint GENERATED ALWAYS AS IDENTITY, stream text NOT NULL, version int, note text, made text GENERATED ALWAYS AS ('x') STORED NOT NULL);
 CREATE INDEX ON events (seq);
 CREATE VIEW queued AS
-SELECT batch, share, rows, worker, tries, set_aside IS NOT NULL AS aside FROM feed_batches WHERE name = 'f' ORDER BY batch, share, rows DESC;
+SELECT number, share, rows, worker, tries, set_aside IS NOT NULL AS aside FROM feed_batches WHERE name = 'f' ORDER BY number, share, rows DESC;
 -- Planned at each call: a plan that is kept, as that of a function in SQL on 19, has the types of columns that were.
 CREATE FUNCTION rows_of(number bigint) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -33,9 +33,9 @@ SELECT feed_create('f', 'events', order_column => 'seq', partition_by => 'stream
 SELECT order_column, partition_by, shares, blocked_shares FROM feeds;
 -- Two streams of one share, one of the other. No batch has rows of both shares, nor more than were asked for.
 INSERT INTO events (stream, version) SELECT s, v FROM generate_series(1, 4) AS v, unnest('{a,b,c}'::text[]) AS s ORDER BY v, s;
-SELECT batch AS one, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
+SELECT number AS one, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
 SELECT rows_of(:one);
-SELECT batch AS two, token AS two_token FROM feed_take_batch('f', 'v', 6) \gset
+SELECT number AS two, token AS two_token FROM feed_take_batch('f', 'v', 6) \gset
 SELECT rows_of(:two);
 -- All that is left waits for these two.
 SELECT * FROM feed_take_batch('f', 'u', 6);
@@ -50,9 +50,9 @@ SELECT * FROM queued;
 -- A worker keeps its share, as long as that has rows.
 SELECT feed_finish_batch('f', :one, :one_token);
 SELECT feed_finish_batch('f', :two, :two_token);
-SELECT batch AS two, token AS two_token FROM feed_take_batch('f', 'v', 6) \gset
+SELECT number AS two, token AS two_token FROM feed_take_batch('f', 'v', 6) \gset
 SELECT rows_of(:two);
-SELECT batch AS one, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
+SELECT number AS one, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
 SELECT rows_of(:one);
 -- A batch that is returned holds back its share, also while it waits.
 INSERT INTO events (stream, version) SELECT s, 6 FROM unnest('{a,b,c}'::text[]) AS s;
@@ -62,12 +62,12 @@ SELECT * FROM queued;
 UPDATE inorder_internal.worker_batch SET lease_end = now() WHERE number = :one;
 SELECT feed_wait('f', '0');
 -- One that is set aside, too. The other share goes on.
-SELECT b.batch = :one AS same, feed_fail_batch('f', b.batch, b.token, 'poison') FROM feed_take_batch('f', 'w', 6, max_tries => 2) AS b;
-SELECT batch, tries FROM feed_take_batch('f', 'w', 6);
+SELECT b.number = :one AS same, feed_fail_batch('f', b.number, b.token, 'poison') FROM feed_take_batch('f', 'w', 6, max_tries => 2) AS b;
+SELECT number, tries FROM feed_take_batch('f', 'w', 6);
 SELECT * FROM queued;
 SELECT worker_batches, set_aside, blocked_shares, caught_up FROM feeds;
 SELECT feed_finish_batch('f', :two, :two_token);
-SELECT batch AS two, token AS two_token FROM feed_take_batch('f', 'v', 6) \gset
+SELECT number AS two, token AS two_token FROM feed_take_batch('f', 'v', 6) \gset
 SELECT rows_of(:two);
 SELECT feed_finish_batch('f', :two, :two_token);
 SELECT * FROM feed_take_batch('f', 'v', 6);
@@ -81,10 +81,10 @@ BEGIN;
 ALTER TABLE events DISABLE TRIGGER zz_inorder_update;
 SELECT * FROM feed_take_batch('f', 'w', 6);
 ROLLBACK;
-SELECT batch = :one AS same, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
+SELECT number = :one AS same, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
 SELECT feed_finish_batch('f', :one, :one_token);
 SELECT feed_passed('events') <= (SELECT uuid_xact_id(id) FROM events WHERE stream = 'c' AND version = 6) AS waits;
-SELECT rows_of(batch), feed_finish_batch('f', batch, token) FROM feed_take_batch('f', 'w', 6);
+SELECT rows_of(number), feed_finish_batch('f', number, token) FROM feed_take_batch('f', 'w', 6);
 SELECT * FROM feed_take_batch('f', 'w', 6);
 SELECT worker_batches, set_aside, blocked_shares, caught_up, feed_passed('events') > (SELECT max(uuid_xact_id(id)) FROM events) AS passed FROM feeds;
 -- The other forms of reading are refused.
@@ -97,19 +97,19 @@ SELECT feed_finish_batch('f', 1);
 SELECT feed_rename('f', 'g');
 SELECT feed_rename('g', 'f');
 INSERT INTO events (stream, version) SELECT s, 7 FROM unnest('{a,b,c}'::text[]) AS s;
-SELECT batch AS one, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
+SELECT number AS one, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
 SELECT feed_seek('f', 'here');
 SELECT feed_finish_batch('f', :one, :one_token);
-SELECT rows_of(batch) FROM feed_take_batch('f', 'w', 6);
-SELECT rows_of(batch) FROM feed_take_batch('f', 'v', 6);
+SELECT rows_of(number) FROM feed_take_batch('f', 'w', 6);
+SELECT rows_of(number) FROM feed_take_batch('f', 'v', 6);
 SELECT feed_seek('f', 'beginning');
 SELECT * FROM queued;
 -- With no limit, a share's rows are one batch.
-SELECT rows_of(batch), feed_finish_batch('f', batch, token) FROM feed_take_batch('f', 'w');
-SELECT rows_of(batch), feed_finish_batch('f', batch, token) FROM feed_take_batch('f', 'w');
+SELECT rows_of(number), feed_finish_batch('f', number, token) FROM feed_take_batch('f', 'w');
+SELECT rows_of(number), feed_finish_batch('f', number, token) FROM feed_take_batch('f', 'w');
 -- A column that is another one now.
 INSERT INTO events (stream, version) SELECT s, 8 FROM unnest('{a,b,c}'::text[]) AS s;
-SELECT batch AS one, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
+SELECT number AS one, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
 ALTER TABLE events RENAME stream TO key;
 SELECT rows_of(:one);
 SELECT * FROM feed_take_batch('f', 'v', 6);
@@ -127,7 +127,7 @@ SELECT rows_of(:one);
 SELECT feed_seek('f', 'here');
 SELECT * FROM feed_take_batch('f', 'v', 6);
 SELECT feed_seek('f', 'beginning');
-SELECT batch IS NOT NULL AS taken FROM feed_take_batch('f', 'v');
+SELECT number IS NOT NULL AS taken FROM feed_take_batch('f', 'v');
 SELECT rows FROM queued;
 -- A server with another hash.
 UPDATE inorder_internal.feed SET shared_by.fingerprint = '0';
@@ -151,11 +151,11 @@ DECLARE
 BEGIN
     LOOP
         SELECT * INTO b FROM feed_take_batch('n', 'w', 7);
-        EXIT WHEN b.batch IS NULL;
-        found := ARRAY(SELECT id::int FROM feed_batch_rows('n', b.batch, null::numbered));
+        EXIT WHEN b.number IS NULL;
+        found := ARRAY(SELECT id::int FROM feed_batch_rows('n', b.number, null::numbered));
         longest := greatest(longest, cardinality(found));
         done := done || found;
-        PERFORM feed_finish_batch('n', b.batch, b.token);
+        PERFORM feed_finish_batch('n', b.number, b.token);
     END LOOP;
     RETURN QUERY SELECT string_agg(k.ids, ' | ' ORDER BY k.ids), longest, cardinality(done)::bigint
     FROM (SELECT string_agg(d.id::text, ' ' ORDER BY d.place) AS ids

@@ -21,7 +21,7 @@ BEGIN;
 UPDATE inorder_internal.feed_state SET position.last_key = (position).last_key WHERE relation = 'pairs'::regclass;
 SELECT error_of(s) FROM unnest(ARRAY[$$SELECT feed_read('pairs', null::pairs)$$, $$SELECT feed_next_batch('pairs')$$, $$SELECT feed_seek('pairs', 'here')$$, $$SELECT feed_read('events', null::events)$$]) AS s;
 UPDATE inorder_internal.feed_table SET base = base;
-SELECT error_of(s) FROM unnest(ARRAY[$$SELECT feed_read('events', null::events)$$, $$SELECT feed_start('events')$$, $$SELECT feed_create('more', 'events')$$, $$SELECT feed_enable('events')$$, $$SELECT feed_seek('events', 'now')$$]) AS s;
+SELECT error_of(s) FROM unnest(ARRAY[$$SELECT feed_read('events', null::events)$$, $$SELECT reader_start('events')$$, $$SELECT feed_create('more', 'events')$$, $$SELECT feed_enable('events')$$, $$SELECT feed_seek('events', 'now')$$]) AS s;
 SELECT exact_count('events');
 -- No higher than transactions in progress require, such as those of autovacuum.
 SELECT feed_rebase('events') < 1000 AS events, feed_rebase('pairs') < 1000 AS pairs;

@@ -3,18 +3,18 @@ DELETE FROM inorder_internal.gone_feed;  -- numbers of other tests
 \set SHOW_CONTEXT never
 CREATE TABLE waited (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 SELECT feed_create('f', 'waited');
-SELECT feed_start('waited') AS start \gset
-SELECT feed_wait('f', '0'), feed_wait_after('waited', :'start', '0');
+SELECT reader_start('waited') AS start \gset
+SELECT feed_wait('f', '0'), reader_wait('waited', :'start', '0');
 BEGIN;
 INSERT INTO waited (n) VALUES (1);
-SELECT feed_wait('f', '0'), feed_wait_after('waited', :'start', '0');
+SELECT feed_wait('f', '0'), reader_wait('waited', :'start', '0');
 COMMIT;
-SELECT feed_wait('f'), feed_wait_after('waited', :'start');
+SELECT feed_wait('f'), reader_wait('waited', :'start');
 SELECT feed_next_batch('f');
 SELECT feed_wait('f', owner => CURRENT_USER::regrole);
 SELECT feed_finish_batch('f', 1);
-SELECT feed_wait('f', '10 ms'), feed_wait_after('waited', :'start', '10 ms');
-SELECT feed_wait_after('waited', feed_start('waited', 'now'), '10 ms');
+SELECT feed_wait('f', '10 ms'), reader_wait('waited', :'start', '10 ms');
+SELECT reader_wait('waited', reader_start('waited', 'now'), '10 ms');
 -- A transaction without rows moves nobody.
 CREATE TABLE unrelated ();
 SELECT feed_wait('f', '10 ms');
@@ -22,9 +22,9 @@ SELECT feed_wait('f', '1.1 s');
 SELECT feed_wait('f', '-1 ms');
 SELECT feed_wait('f', NULL);
 SELECT feed_wait(NULL);
-SELECT feed_wait_after('waited', NULL);
-SELECT feed_wait_after(NULL, :'start');
-SELECT feed_wait_after('unrelated', :'start', '0');
+SELECT reader_wait('waited', NULL);
+SELECT reader_wait(NULL, :'start');
+SELECT reader_wait('unrelated', :'start', '0');
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT feed_wait('f');
 ROLLBACK;

@@ -37,16 +37,16 @@ SELECT count(*) FROM feed_batch_rows('b whole', 1, null::b);
 SELECT feed_finish_batch('b whole', 1);
 SELECT partial FROM feeds WHERE name = 'b whole';
 SELECT t, m, w, (SELECT count(*) FROM unnest((b).transactions)) > 0 AS some, (b).cut IS NOT NULL AS cut
-FROM unnest('{u,b,p}'::regclass[]) AS t, unnest('{4,13}'::int[]) AS m, unnest('{t,f,NULL}'::bool[]) AS w, feed_batch_after(t, feed_start(t), m, w) AS b ORDER BY t::text, m, w;
+FROM unnest('{u,b,p}'::regclass[]) AS t, unnest('{4,13}'::int[]) AS m, unnest('{t,f,NULL}'::bool[]) AS w, reader_next_batch(t, reader_start(t), m, w) AS b ORDER BY t::text, m, w;
 -- A position inside a transaction goes on with its rest, and with no more than that.
-CREATE TABLE kept AS SELECT t, feed_advance(s, feed_batch_after(t, s, 4)) AS p FROM unnest('{u,b,p}'::regclass[]) AS t, feed_start(t) AS s;
-SELECT (SELECT count(*) FROM feed_rows(t, feed_batch_after(t, p, 1, true), null::u)) FROM kept WHERE t = 'u'::regclass;
-SELECT (SELECT count(*) FROM feed_rows(t, feed_batch_after(t, p, 1, true), null::b)) FROM kept WHERE t = 'b'::regclass;
-SELECT (SELECT count(*) FROM feed_rows(t, feed_batch_after(t, p, 10, true), null::p)) FROM kept WHERE t = 'p'::regclass;
+CREATE TABLE kept AS SELECT t, reader_advance(s, reader_next_batch(t, s, 4)) AS p FROM unnest('{u,b,p}'::regclass[]) AS t, reader_start(t) AS s;
+SELECT (SELECT count(*) FROM reader_batch_rows(t, reader_next_batch(t, p, 1, true), null::u)) FROM kept WHERE t = 'u'::regclass;
+SELECT (SELECT count(*) FROM reader_batch_rows(t, reader_next_batch(t, p, 1, true), null::b)) FROM kept WHERE t = 'b'::regclass;
+SELECT (SELECT count(*) FROM reader_batch_rows(t, reader_next_batch(t, p, 10, true), null::p)) FROM kept WHERE t = 'p'::regclass;
 -- Nothing of it in the order of a column.
 CREATE INDEX ON b (k);
 SELECT feed_create('no', 'b', order_column => 'k', whole_transactions => true);
-SELECT feed_batch_after('b', feed_start('b', order_column => 'k'), 1, true);
+SELECT reader_next_batch('b', reader_start('b', order_column => 'k'), 1, true);
 SELECT feed_seek('b cut', 'here'), feed_drop(name) FROM feeds WHERE name <> 'b cut' ORDER BY name;
 DROP TABLE u, b, p, kept;
 DROP FUNCTION read;

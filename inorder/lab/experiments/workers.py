@@ -30,7 +30,7 @@ WORK = "work"
 TABLE, FEED = f"{SCHEMA}.jobs", "inorder lab workers"
 TARGET = {4: 2.5}  # times the speed of one
 
-TAKE = f"SELECT batch, token FROM feed_take_batch('{FEED}', %s, %s)"
+TAKE = f"SELECT number, token FROM feed_take_batch('{FEED}', %s, %s)"
 ROWS = f"SELECT id FROM feed_batch_rows('{FEED}', %s, null::{TABLE})"
 FINISH = f"SELECT feed_finish_batch('{FEED}', %s, %s)"
 

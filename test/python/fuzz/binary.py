@@ -9,8 +9,8 @@ from fuzz.session import Session
 STATEMENTS = (
     "SELECT $1::public.uuid_v1::text", "SELECT $1::public.feed_position::text", "SELECT $1::public.feed_batch::text",
     "SELECT $1::public.feed_member::text", "SELECT $1::public.feed_member[]::text", "SELECT $1::public.uuid_v1[]::text",
-    "SELECT public.feed_batch_after('mallory.keys'::pg_catalog.regclass, $1::public.feed_position)",
-    "SELECT public.feed_advance($1::public.feed_position, NULL)", "SELECT public.uuid_v1_get_node($1)",
+    "SELECT public.reader_next_batch('mallory.keys'::pg_catalog.regclass, $1::public.feed_position)",
+    "SELECT public.reader_advance($1::public.feed_position, NULL)", "SELECT public.uuid_v1_get_node($1)",
 )  # fmt: skip
 FIELDS = 5
 INT8MULTIRANGE, INT8, TEXT_ARRAY, TEXT = 4536, 20, 1009, 25

@@ -46,7 +46,7 @@ OVERLOADS = (
     ("feed_guard", "bigint", "integer", "1"), ("xact_id", "integer", "bigint", "1"), ("xact_id", "text", "bigint", "1"),
     ("xact_id", "", "bigint", "1"), ("uuid_xact_nextval", "integer", "uuid", "NULL"),
     ("feed_enable", "text", "void", ""),
-    ("feed_enable", "text, text", "void", ""), ("feed_advance", "record, record", "record", "$1"),
+    ("feed_enable", "text, text", "void", ""), ("reader_advance", "record, record", "record", "$1"),
     ("feed_holders", "oid", "integer", "1"),
     ("feed_read", "text, integer", "integer", "1"), ("exact_count", "oid", "bigint", "1"),
     ("exact_count", "text", "bigint", "1"),
@@ -123,7 +123,7 @@ BASE = (
     "$around$BEGIN EXECUTE statement; COMMIT; EXECUTE statement; ROLLBACK; EXECUTE statement; END$around$",
     "CREATE FUNCTION mallory.fire() RETURNS trigger LANGUAGE plpgsql AS "
     "$fire$BEGIN PERFORM public.exact_count(TG_RELID::pg_catalog.regclass); RETURN coalesce(NEW, OLD); END$fire$",
-    "CREATE AGGREGATE mallory.advance(public.feed_batch) (SFUNC = public.feed_advance, STYPE = "
+    "CREATE AGGREGATE mallory.advance(public.feed_batch) (SFUNC = public.reader_advance, STYPE = "
     "public.feed_position, INITCOND = '({},,,,)')",
     "CREATE OPERATOR mallory.~~~ (LEFTARG = uuid, RIGHTARG = timestamptz, FUNCTION = public.uuid_v7_lt_time, "
     "RESTRICT = scalarltsel, JOIN = scalarltjoinsel)",

@@ -23,8 +23,9 @@ LIMITS = "RESET ALL; SET statement_timeout = '2s'; SET lock_timeout = '1s'"
 READS = (
     "SELECT public.exact_count({r})",
     "SELECT public.exact_count_fold({r})",
-    "SELECT * FROM public.feed_rows({r}, public.feed_batch_after({r}, public.feed_start({r}), 5), NULL::{t})",
-    "SELECT * FROM public.feed_rows({r}, public.feed_batch_after({r}, public.feed_start({r})), NULL::{t})",
+    "SELECT * FROM public.reader_batch_rows({r}, public.reader_next_batch({r}, public.reader_start({r}), 5), "
+    "NULL::{t})",
+    "SELECT * FROM public.reader_batch_rows({r}, public.reader_next_batch({r}, public.reader_start({r})), NULL::{t})",
     "SELECT * FROM public.feed_peek({f}, NULL::{t}, 3, owner => {o})",
     "SELECT * FROM public.feed_peek({f}, NULL::{t}, owner => {o}) LIMIT 2",
     "SELECT * FROM public.feed_read({f}, NULL::{t}, 3, owner => {o})",
@@ -223,7 +224,7 @@ class Honest:
                 mallory,
             )
             self.must(session, f"SELECT public.feed_finish_batch({name}, {batch[0][0]}, {owner})", mallory)
-        taken = f"SELECT batch, token FROM public.feed_take_batch({name}, 'w'::pg_catalog.text, 3, {owner})"
+        taken = f"SELECT number, token FROM public.feed_take_batch({name}, 'w'::pg_catalog.text, 3, {owner})"
         batch = self.must(session, taken, mallory).rows
         if batch and batch[0][0] is not None:
             finish = f"SELECT public.feed_finish_batch({name}, {batch[0][0]}, {batch[0][1]}, {owner})"

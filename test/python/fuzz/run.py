@@ -90,7 +90,7 @@ class Mallory:
             self.say(f"EXECUTE {self.rng.choice(self.prepared)}", is_call=True)
             return
         call = self.calls.any()
-        sets = "feed_rows_query" in call  # which sets what the planner does in the rest of the transaction
+        sets = "reader_batch_query" in call  # which sets what the planner does in the rest of the transaction
         for statement in wraps.wrapped(self.rng, call):
             if not self.say(statement, is_call=not (sets or statement.startswith("CLOSE"))).ok:
                 break

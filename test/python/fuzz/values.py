@@ -246,7 +246,7 @@ class Values:
         """Partitions as a position remembers them."""
         chance = self.rng.random()
         if chance < 0.3:
-            return f"(public.feed_start({quote(self.focus.name)}::regclass)).members"
+            return f"(public.reader_start({quote(self.focus.name)}::regclass)).members"
         if chance < 0.5:
             return self.rng.choice(
                 ("NULL::public.feed_member[]", "'{}'::public.feed_member[]", "'{NULL}'::public.feed_member[]")
@@ -284,12 +284,12 @@ class Values:
     def position(self) -> str:
         """A real one, one with some fields of another, or made up."""
         word = self.rng.choice(("beginning", "now"))
-        start = f"public.feed_start({quote(self.focus.name)}::regclass, '{word}'::text)"
+        start = f"public.reader_start({quote(self.focus.name)}::regclass, '{word}'::text)"
         chance = self.rng.random()
         if chance < 0.25:
             return start
         if chance < 0.4:
-            return f"public.feed_advance({start}, {self.real_batch(start)})"
+            return f"public.reader_advance({start}, {self.real_batch(start)})"
         real = self.real_batch(start)
         cut, after = self.number("(b).cut"), self.key("(b).cut_after")
         fields = f"{self.multirange()}, {cut}, {after}, {self.members()}, {self.origin()}"
@@ -302,11 +302,11 @@ class Values:
     def real_batch(self, position: str) -> str:
         """What follows a position."""
         rows = self.rng.choice(("NULL", "1", "2", "1000"))
-        return f"public.feed_batch_after({quote(self.focus.name)}::regclass, {position}, {rows})"
+        return f"public.reader_next_batch({quote(self.focus.name)}::regclass, {position}, {rows})"
 
     def batch(self) -> str:
         """As position."""
-        start = f"public.feed_start({quote(self.focus.name)}::regclass)"
+        start = f"public.reader_start({quote(self.focus.name)}::regclass)"
         real = self.real_batch(start)
         if self.rng.random() < 0.35:
             return real

@@ -27,12 +27,14 @@ class PastBatch:
 
 def batch_rows(connection: Connection, table: str, batch: str) -> list[int]:
     """The tokens of a batch's rows, in their order."""
-    statement = sql.SQL("SELECT token FROM feed_rows(%s, %s::feed_batch, null::{})").format(sql.Identifier(table))
+    statement = sql.SQL("SELECT token FROM reader_batch_rows(%s, %s::feed_batch, null::{})").format(
+        sql.Identifier(table)
+    )
     return [int(str(token)) for (token,) in connection.execute(statement, [table, batch])]
 
 
 class Stateless(Reader):
-    """feed_start, feed_batch_after, feed_rows, feed_advance: the position is text in the reader's hands."""
+    """The functions reader_*: the position is text in the reader's hands."""
 
     def __init__(
         self, world: World, kind: str, servers: list[str], max_rows: tuple[int, int] | None, user: str | None = None
@@ -59,7 +61,7 @@ class Stateless(Reader):
 
     def beginning(self, connection: Connection, table: str) -> str:
         """The beginning."""
-        return self.text(connection, "SELECT feed_start(%s, 'beginning', %s)::text", table, self.order(table))
+        return self.text(connection, "SELECT reader_start(%s, 'beginning', %s)::text", table, self.order(table))
 
     def connect(self) -> None:
         """One connection to each server."""
@@ -105,7 +107,7 @@ class Stateless(Reader):
         limit = self.rng.randint(*self.limits) if self.limits and not self.world.settled.is_set() else None
         asked, reading, moving = (self.rng.choice(self.connections) for _ in range(3))
         batch = self.text(
-            asked, "SELECT feed_batch_after(%s, %s::feed_position, %s, %s)::text", table, self.positions[table], limit,
+            asked, "SELECT reader_next_batch(%s, %s::feed_position, %s, %s)::text", table, self.positions[table], limit,
             self.delivery.whole,
         )  # fmt: skip
         if self.order(table) is None and self.rng.random() < 0.2:
@@ -113,16 +115,16 @@ class Stateless(Reader):
         else:
             tokens = batch_rows(reading if self.rng.random() < 0.5 else asked, table, batch)
         position = self.text(
-            moving, "SELECT feed_advance(%s::feed_position, %s::feed_batch)::text", self.positions[table], batch
+            moving, "SELECT reader_advance(%s::feed_position, %s::feed_batch)::text", self.positions[table], batch
         )
         if self.rng.random() < 0.2:  # what is compared at the end is then the batch between the positions
-            between = "SELECT feed_batch_between(%s::feed_position, %s::feed_position)::jsonb::feed_batch::text"
+            between = "SELECT reader_batch_between(%s::feed_position, %s::feed_position)::jsonb::feed_batch::text"
             batch = self.text(asked, between, self.positions[table], position)
         return batch, tokens, position
 
     def read_parts(self, connection: Connection, table: str, batch: str) -> list[int]:
         """The rows of the parts of a batch, each read somewhere."""
-        split = "SELECT p::text FROM feed_split(%s, %s::feed_batch, %s) AS p"
+        split = "SELECT p::text FROM reader_split(%s, %s::feed_batch, %s) AS p"
         parts = connection.execute(split.encode(), [table, batch, self.rng.randint(1, 5)]).fetchall()
         return [token for (part,) in parts for token in batch_rows(self.rng.choice(self.connections), table, str(part))]
 
@@ -143,7 +145,7 @@ class Stateless(Reader):
         if table == KEYED:
             self.accept_key(table)
         statement = (
-            "SELECT ROW((p).transactions, (p).partial, (p).last_key, (feed_start(%s)).members, (p).origin)"
+            "SELECT ROW((p).transactions, (p).partial, (p).last_key, (reader_start(%s)).members, (p).origin)"
             "::feed_position::text FROM (SELECT %s::feed_position) AS s(p)"
         )
         self.positions[table] = self.text(self.rng.choice(self.connections), statement, table, self.positions[table])

@@ -84,7 +84,7 @@ class Worker(Plain):
             self.connection.execute("SELECT count(*) FROM inorder_internal.feed")
             time.sleep(self.rng.random() * 0.02)
         row = self.connection.execute(
-            "SELECT batch, token FROM feed_take_batch(%s, %s, %s, %s::interval, %s)",
+            "SELECT number, token FROM feed_take_batch(%s, %s, %s, %s::interval, %s)",
             [self.feed(table), self.worker, self.max_rows(), lease, TRIES],
         ).fetchone()
         if self.crash():
@@ -134,7 +134,7 @@ class Worker(Plain):
     def clear(self, table: str) -> int | None:
         """What is set aside: tried again, or processed by hand. Zero if nothing is."""
         row = self.connection.execute(
-            "SELECT batch FROM feed_batches WHERE name = %s AND set_aside IS NOT NULL LIMIT 1", [self.feed(table)]
+            "SELECT number FROM feed_batches WHERE name = %s AND set_aside IS NOT NULL LIMIT 1", [self.feed(table)]
         ).fetchone()
         if row is None:
             return 0

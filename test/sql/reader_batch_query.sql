@@ -1,5 +1,5 @@
 \set SHOW_CONTEXT never
--- The query for the rows of a batch, run by the reader: the same rows in the same order as by feed_rows, and of no other relation.
+-- The query for the rows of a batch, run by the reader: the same rows in the same order as by reader_batch_rows, and of no other relation.
 CREATE SCHEMA app;
 CREATE TABLE app.u (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int GENERATED ALWAYS AS IDENTITY);
 CREATE TABLE app.b (n int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id());
@@ -14,21 +14,21 @@ SELECT format('INSERT INTO %s SELECT FROM generate_series(1, %s)', t, s) FROM un
 -- All rows in pieces of 4, by the query and by the function.
 CREATE FUNCTION pieces(t regclass, OUT by_query text, OUT by_function text) LANGUAGE plpgsql AS $$
 DECLARE
-    position feed_position := feed_start(t);
+    position feed_position := reader_start(t);
     batch feed_batch;
     query text;
     found text;
 BEGIN
     LOOP
-        batch := feed_batch_after(t, position, 4);
+        batch := reader_next_batch(t, position, 4);
         EXIT WHEN isempty(batch.transactions);
-        query := feed_rows_query(t, batch);
+        query := reader_batch_query(t, batch);
         EXECUTE format('SELECT string_agg(e.n::text, '' '') FROM (%s) AS e', query) INTO found;
         by_query := concat_ws(' | ', by_query, found);
-        ASSERT feed_rows_query(t, batch) = query;
-        EXECUTE format('SELECT string_agg(e.n::text, '' '') FROM feed_rows($1, $2, NULL::%s) AS e', t) USING t, batch INTO found;
+        ASSERT reader_batch_query(t, batch) = query;
+        EXECUTE format('SELECT string_agg(e.n::text, '' '') FROM reader_batch_rows($1, $2, NULL::%s) AS e', t) USING t, batch INTO found;
         by_function := concat_ws(' | ', by_function, found);
-        position := feed_advance(position, batch);
+        position := reader_advance(position, batch);
     END LOOP;
 END $$;
 SELECT error_of($$SELECT pieces('app.u')$$);
@@ -41,31 +41,31 @@ SELECT current_setting('enable_seqscan');
 -- A relation that takes the name of the table is not read as the reader, and the second text is another one.
 CREATE FUNCTION evil() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RAISE 'the code of somebody else'; END $$;
 BEGIN ISOLATION LEVEL REPEATABLE READ;
-SELECT feed_batch_after('app.u', feed_start('app.u')) AS batch, 'app.u'::regclass::oid AS relation \gset
-SELECT feed_rows_query(:relation, :'batch') AS query \gset
+SELECT reader_next_batch('app.u', reader_start('app.u')) AS batch, 'app.u'::regclass::oid AS relation \gset
+SELECT reader_batch_query(:relation, :'batch') AS query \gset
 ALTER SCHEMA app RENAME TO former;
 CREATE SCHEMA app;
 CREATE VIEW app.u AS SELECT id, evil() AS n FROM former.u;
 SAVEPOINT s;
 SELECT count(n) FROM (:query) AS e;
 ROLLBACK TO s;
-SELECT feed_rows_query(:relation, :'batch') = :'query' AS same;
+SELECT reader_batch_query(:relation, :'batch') = :'query' AS same;
 ROLLBACK;
 -- Nor one that has had its name in between.
 BEGIN ISOLATION LEVEL REPEATABLE READ;
-SELECT feed_rows_query(:relation, :'batch') = :'query' AS same;
+SELECT reader_batch_query(:relation, :'batch') = :'query' AS same;
 ALTER SCHEMA app RENAME TO former;
 ALTER SCHEMA former RENAME TO app;
-SELECT feed_rows_query(:relation, :'batch') = :'query' AS same;
+SELECT reader_batch_query(:relation, :'batch') = :'query' AS same;
 ROLLBACK;
 -- A partition that is attached meanwhile, with rows of the batch.
 CREATE TABLE app.p2 (LIKE app.p INCLUDING ALL EXCLUDING IDENTITY);
 BEGIN ISOLATION LEVEL REPEATABLE READ;
-SELECT feed_batch_after('app.p', feed_start('app.p')) AS batch \gset
-SELECT feed_rows_query('app.p', :'batch') IS NOT NULL AS before;
+SELECT reader_next_batch('app.p', reader_start('app.p')) AS batch \gset
+SELECT reader_batch_query('app.p', :'batch') IS NOT NULL AS before;
 INSERT INTO app.p2 (n, part, xact) OVERRIDING SYSTEM VALUE SELECT 99, 2, min(xact) FROM app.p;
 ALTER TABLE app.p ATTACH PARTITION app.p2 FOR VALUES IN (2);
-SELECT feed_rows_query('app.p', :'batch');
+SELECT reader_batch_query('app.p', :'batch');
 ROLLBACK;
 -- By this the text knows the table, whatever it is called.
 SET search_path = public, inorder_text, inorder_internal;
@@ -81,7 +81,7 @@ WHERE typnamespace = 'pg_catalog'::regnamespace AND typtype = 'b' AND typarray =
 SELECT feed_enable('app.n');
 INSERT INTO app.n DEFAULT VALUES;
 BEGIN ISOLATION LEVEL REPEATABLE READ;
-SELECT feed_rows_query('app.n', feed_batch_after('app.n', feed_start('app.n'))) AS query \gset
+SELECT reader_batch_query('app.n', reader_next_batch('app.n', reader_start('app.n'))) AS query \gset
 SELECT count(*), :'several' AS several FROM (:query) AS q;
 ROLLBACK;
 DROP FUNCTION pieces(regclass), evil();

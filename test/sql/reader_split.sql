@@ -1,4 +1,4 @@
--- feed_batch_between and feed_split: batches for readers in parallel; positions and batches as jsonb.
+-- reader_batch_between and reader_split: batches for readers in parallel; positions and batches as jsonb.
 \set SHOW_CONTEXT never
 CREATE TABLE a (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 CREATE TABLE b (xact bigint NOT NULL DEFAULT xact_id(), n int PRIMARY KEY);
@@ -25,7 +25,7 @@ CALL fill('a'); CALL fill('b'); CALL fill('c'); CALL fill('d');
 -- The rows of each part, and whether they are those of the batch, each once.
 CREATE FUNCTION rows_of(relation regclass, batch feed_batch) RETURNS SETOF int LANGUAGE plpgsql AS $$
 BEGIN
-    RETURN QUERY EXECUTE format('SELECT n FROM feed_rows(%L, $1, null::%1$s)', relation) USING batch;
+    RETURN QUERY EXECUTE format('SELECT n FROM reader_batch_rows(%L, $1, null::%1$s)', relation) USING batch;
 END $$;
 CREATE FUNCTION part_sizes(relation regclass, batch feed_batch, parts int, OUT sizes int[], OUT same boolean) LANGUAGE plpgsql AS $$
 DECLARE
@@ -33,34 +33,34 @@ DECLARE
     got int[];
     every int[] := '{}';
 BEGIN
-    FOR part IN SELECT (p).* FROM feed_split(relation, batch, parts) AS p LOOP
+    FOR part IN SELECT (p).* FROM reader_split(relation, batch, parts) AS p LOOP
         got := ARRAY(SELECT rows_of(relation, part));
         sizes := sizes || cardinality(got);
         every := every || got;
     END LOOP;
     same := every = ARRAY(SELECT rows_of(relation, batch));
 END $$;
-SELECT t, parts, s.* FROM unnest('{a,b,c,d}'::regclass[]) AS t, feed_batch_after(t, feed_start(t)) AS batch, unnest('{1,2,4,9}'::int[]) AS parts, part_sizes(t, batch, parts) AS s;
+SELECT t, parts, s.* FROM unnest('{a,b,c,d}'::regclass[]) AS t, reader_next_batch(t, reader_start(t)) AS batch, unnest('{1,2,4,9}'::int[]) AS parts, part_sizes(t, batch, parts) AS s;
 -- From any position to any later one: inside of the large transaction, and at its ends.
 CREATE TABLE steps (t regclass, i int, p feed_position, PRIMARY KEY (t, i));
-INSERT INTO steps SELECT t, 0, feed_start(t) FROM unnest('{a,b,c}'::regclass[]) AS t;
+INSERT INTO steps SELECT t, 0, reader_start(t) FROM unnest('{a,b,c}'::regclass[]) AS t;
 DO $$
 DECLARE
     limits int[] := '{10,50,100,189,1,20}';
 BEGIN
     FOR step IN 0..5 LOOP
-        INSERT INTO steps SELECT s.t, s.i + 1, feed_advance(s.p, feed_batch_after(s.t, s.p, limits[s.i + 1])) FROM steps AS s WHERE s.i = step;
+        INSERT INTO steps SELECT s.t, s.i + 1, reader_advance(s.p, reader_next_batch(s.t, s.p, limits[s.i + 1])) FROM steps AS s WHERE s.i = step;
     END LOOP;
 END $$;
-SELECT t, count(*), bool_and(p = feed_advance(q, feed_batch_between(q, p))) AS leads_there
+SELECT t, count(*), bool_and(p = reader_advance(q, reader_batch_between(q, p))) AS leads_there
 FROM (SELECT f.t, f.p AS q, s.p FROM steps AS f JOIN steps AS s ON s.t = f.t AND s.i >= f.i) AS pairs GROUP BY t ORDER BY t;
-SELECT f.t, f.i AS "from", s.i AS "to", z.* FROM steps AS f JOIN steps AS s ON s.t = f.t AND s.i > f.i, feed_batch_between(f.p, s.p) AS batch, part_sizes(f.t, batch, 3) AS z
+SELECT f.t, f.i AS "from", s.i AS "to", z.* FROM steps AS f JOIN steps AS s ON s.t = f.t AND s.i > f.i, reader_batch_between(f.p, s.p) AS batch, part_sizes(f.t, batch, 3) AS z
 WHERE f.t = 'a'::regclass ORDER BY 1, 2, 3;
-SELECT f.t, count(*), bool_and(z.same) AS same, max(cardinality(z.sizes)) AS parts FROM steps AS f JOIN steps AS s ON s.t = f.t AND s.i > f.i, feed_batch_between(f.p, s.p) AS batch, part_sizes(f.t, batch, 5) AS z GROUP BY f.t ORDER BY f.t;
+SELECT f.t, count(*), bool_and(z.same) AS same, max(cardinality(z.sizes)) AS parts FROM steps AS f JOIN steps AS s ON s.t = f.t AND s.i > f.i, reader_batch_between(f.p, s.p) AS batch, part_sizes(f.t, batch, 5) AS z GROUP BY f.t ORDER BY f.t;
 -- Of more parts than rows, of an empty batch, of rows without a key to distinguish them.
-SELECT z.* FROM steps AS f JOIN steps AS s ON s.t = f.t AND s.i = f.i + 2, feed_batch_between(f.p, s.p) AS batch, part_sizes(f.t, batch, 10000) AS z WHERE f.t = 'a'::regclass AND f.i = 4;
-SELECT s.* FROM steps AS f, feed_batch_between(f.p, f.p) AS batch, part_sizes(f.t, batch, 3) AS s WHERE f.t = 'a'::regclass AND f.i = 2;
-SELECT isempty((batch).transactions) AS none, z.* FROM feed_start('a') AS f, feed_batch_after('a', f, 30) AS first, feed_advance(f, first) AS inside, LATERAL (SELECT ROW('{}', (inside).partial, (inside).last_key, (inside).partial, (inside).last_key, (inside).members, (inside).origin)::feed_batch AS batch OFFSET 0) AS n, part_sizes('a', batch, 3) AS z;
+SELECT z.* FROM steps AS f JOIN steps AS s ON s.t = f.t AND s.i = f.i + 2, reader_batch_between(f.p, s.p) AS batch, part_sizes(f.t, batch, 10000) AS z WHERE f.t = 'a'::regclass AND f.i = 4;
+SELECT s.* FROM steps AS f, reader_batch_between(f.p, f.p) AS batch, part_sizes(f.t, batch, 3) AS s WHERE f.t = 'a'::regclass AND f.i = 2;
+SELECT isempty((batch).transactions) AS none, z.* FROM reader_start('a') AS f, reader_next_batch('a', f, 30) AS first, reader_advance(f, first) AS inside, LATERAL (SELECT ROW('{}', (inside).partial, (inside).last_key, (inside).partial, (inside).last_key, (inside).members, (inside).origin)::feed_batch AS batch OFFSET 0) AS n, part_sizes('a', batch, 3) AS z;
 -- With a key's name of 63 bytes, which leaves no room for a longer one, and with the name of the place that is counted.
 SELECT repeat('本', 21) AS odd \gset
 CREATE TABLE long (n serial PRIMARY KEY, :"odd" bigint NOT NULL DEFAULT xact_id());
@@ -72,35 +72,35 @@ INSERT INTO long SELECT FROM generate_series(1, 300);
 INSERT INTO long SELECT FROM generate_series(1, 300);
 INSERT INTO placed (n) SELECT generate_series(1, 300);
 INSERT INTO placed (n) SELECT generate_series(301, 600);
-SELECT t, s.* FROM unnest('{long,placed}'::regclass[]) AS t, feed_batch_after(t, feed_start(t)) AS batch, part_sizes(t, batch, 2) AS s;
+SELECT t, s.* FROM unnest('{long,placed}'::regclass[]) AS t, reader_next_batch(t, reader_start(t)) AS batch, part_sizes(t, batch, 2) AS s;
 -- An order that a batch does not show in its numbers: a transaction that ended late is cut after younger ones.
-SELECT (f).transactions IS NOT NULL AS made FROM (SELECT feed_batch_between(ROW('{[0,5)}', 9, '{1}', NULL, NULL)::feed_position, ROW('{[0,5),[6,20)}', 5, '{7}', NULL, NULL)::feed_position) AS f) AS b;
+SELECT (f).transactions IS NOT NULL AS made FROM (SELECT reader_batch_between(ROW('{[0,5)}', 9, '{1}', NULL, NULL)::feed_position, ROW('{[0,5),[6,20)}', 5, '{7}', NULL, NULL)::feed_position) AS f) AS b;
 -- With an order column: inside of a set, or from set to set.
 CREATE TABLE e (xact bigint NOT NULL DEFAULT xact_id(), seq bigint PRIMARY KEY);
 CREATE INDEX ON e (xact);
 SELECT feed_enable('e');
-INSERT INTO steps VALUES ('e', 0, feed_start('e', order_column => 'seq'));
+INSERT INTO steps VALUES ('e', 0, reader_start('e', order_column => 'seq'));
 INSERT INTO e (seq) SELECT generate_series(1, 10);
-INSERT INTO steps SELECT t, 1, feed_advance(p, feed_batch_after(t, p, 4)) FROM steps WHERE (t, i) = ('e'::regclass, 0);
-INSERT INTO steps SELECT t, 2, feed_advance(p, feed_batch_after(t, p, 4)) FROM steps WHERE (t, i) = ('e'::regclass, 1);
-INSERT INTO steps SELECT t, 3, feed_advance(p, feed_batch_after(t, p)) FROM steps WHERE (t, i) = ('e'::regclass, 2);
+INSERT INTO steps SELECT t, 1, reader_advance(p, reader_next_batch(t, p, 4)) FROM steps WHERE (t, i) = ('e'::regclass, 0);
+INSERT INTO steps SELECT t, 2, reader_advance(p, reader_next_batch(t, p, 4)) FROM steps WHERE (t, i) = ('e'::regclass, 1);
+INSERT INTO steps SELECT t, 3, reader_advance(p, reader_next_batch(t, p)) FROM steps WHERE (t, i) = ('e'::regclass, 2);
 INSERT INTO e (seq) VALUES (0), (20);
-INSERT INTO steps SELECT t, 4, feed_advance(p, feed_batch_after(t, p)) FROM steps WHERE (t, i) = ('e'::regclass, 3);
-SELECT f.i AS "from", s.i AS "to", array(SELECT seq FROM feed_rows('e', feed_batch_between(f.p, s.p), null::e)) AS rows
+INSERT INTO steps SELECT t, 4, reader_advance(p, reader_next_batch(t, p)) FROM steps WHERE (t, i) = ('e'::regclass, 3);
+SELECT f.i AS "from", s.i AS "to", array(SELECT seq FROM reader_batch_rows('e', reader_batch_between(f.p, s.p), null::e)) AS rows
 FROM steps AS f JOIN steps AS s ON s.t = f.t AND s.i > f.i AND (f.i, s.i) NOT IN ((1, 4), (2, 4)) WHERE f.t = 'e'::regclass ORDER BY 1, 2;
-CREATE FUNCTION batch_from(t regclass, i int, j int) RETURNS feed_batch LANGUAGE sql AS 'SELECT feed_batch_between(f.p, s.p) FROM steps AS f JOIN steps AS s ON s.t = f.t WHERE f.t = $1 AND (f.i, s.i) = ($2, $3)';
+CREATE FUNCTION batch_from(t regclass, i int, j int) RETURNS feed_batch LANGUAGE sql AS 'SELECT reader_batch_between(f.p, s.p) FROM steps AS f JOIN steps AS s ON s.t = f.t WHERE f.t = $1 AND (f.i, s.i) = ($2, $3)';
 SELECT left(s, 5) || left(masked(substr(s, 6)), 110) AS error FROM (SELECT error_of(s) AS s FROM unnest(ARRAY[
     'SELECT batch_from(''e'', 1, 4)', 'SELECT batch_from(''e'', 2, 1)', 'SELECT batch_from(''e'', 4, 3)', 'SELECT batch_from(''a'', 3, 2)', 'SELECT batch_from(''a'', 6, 0)',
-    'SELECT feed_batch_between(NULL, NULL)',
-    'SELECT feed_batch_between(f.p, s.p) FROM steps AS f, steps AS s WHERE f.t = ''b''::regclass AND f.i = 3 AND s.t = ''a''::regclass AND s.i = 3',
-    'SELECT feed_split(''e'', batch_from(''e'', 0, 3), 2)',
-    'SELECT feed_split(''a'', batch_from(''a'', 0, 3), 0)', 'SELECT feed_split(''a'', batch_from(''a'', 0, 3), 10001)', 'SELECT feed_split(''a'', batch_from(''a'', 0, 3), NULL)', 'SELECT feed_split(''a'', NULL, 1)',
-    'SELECT feed_split(''a'', batch_from(''b'', 0, 3), 1)', 'SELECT feed_split(''pg_class'', batch_from(''b'', 0, 3), 1)',
-    'SELECT feed_split(''a'', ROW(''{[3,9)}'', 1, ''{}'', NULL, NULL, NULL, NULL)::feed_batch, 2)',
-    'SELECT feed_split(''a'', ROW(''{[3,9)}'', 4, ''{x}'', 4, ''{y}'', NULL, NULL)::feed_batch, 2)']) AS s) AS s;
+    'SELECT reader_batch_between(NULL, NULL)',
+    'SELECT reader_batch_between(f.p, s.p) FROM steps AS f, steps AS s WHERE f.t = ''b''::regclass AND f.i = 3 AND s.t = ''a''::regclass AND s.i = 3',
+    'SELECT reader_split(''e'', batch_from(''e'', 0, 3), 2)',
+    'SELECT reader_split(''a'', batch_from(''a'', 0, 3), 0)', 'SELECT reader_split(''a'', batch_from(''a'', 0, 3), 10001)', 'SELECT reader_split(''a'', batch_from(''a'', 0, 3), NULL)', 'SELECT reader_split(''a'', NULL, 1)',
+    'SELECT reader_split(''a'', batch_from(''b'', 0, 3), 1)', 'SELECT reader_split(''pg_class'', batch_from(''b'', 0, 3), 1)',
+    'SELECT reader_split(''a'', ROW(''{[3,9)}'', 1, ''{}'', NULL, NULL, NULL, NULL)::feed_batch, 2)',
+    'SELECT reader_split(''a'', ROW(''{[3,9)}'', 4, ''{x}'', 4, ''{y}'', NULL, NULL)::feed_batch, 2)']) AS s) AS s;
 -- As text, and back: what the output functions write, and what the input functions read.
 SELECT t, bool_and(p::text = format('%s', p) AND p::text::feed_position = p) AS same FROM steps GROUP BY t ORDER BY t;
-SELECT bool_and(b::text = format('%s', b) AND b::text::feed_batch = b) AS same FROM steps, feed_batch_after(t, p, 7) AS b;
+SELECT bool_and(b::text = format('%s', b) AND b::text::feed_batch = b) AS same FROM steps, reader_next_batch(t, p, 7) AS b;
 CREATE TABLE sets (numbers int8multirange);
 INSERT INTO sets VALUES (NULL), ('{}'), ('{[0,1)}'), ('{[1,2),[3,9),[11,12)}'), ('{[-5,3),[4,5)}'), ('{(,5)}'), ('{[5,)}'), ('{(,)}'), ('{(,3),[7,)}'),
     ('{[999999999999999998,999999999999999999)}'), ('{[-9223372036854775808,9223372036854775807)}');
@@ -128,14 +128,14 @@ DROP TABLE sets;
 DROP FUNCTION read_as;
 -- As jsonb, and back.
 SELECT t, bool_and(p::jsonb::feed_position = p) AS same FROM steps GROUP BY t ORDER BY t;
-SELECT bool_and(b::jsonb::feed_batch = b) AS same FROM steps, feed_batch_after(t, p, 7) AS b;
+SELECT bool_and(b::jsonb::feed_batch = b) AS same FROM steps, reader_next_batch(t, p, 7) AS b;
 SELECT ROW('{[1,3),[5,8)}', 9, '{"a b"}', NULL, '1/2')::feed_position::jsonb, NULL::feed_batch::jsonb;
 SELECT left(s, 5) || left(masked(substr(s, 6)), 110) AS error FROM (SELECT error_of(s) AS s FROM unnest(ARRAY[
     'SELECT ''[]''::jsonb::feed_position', 'SELECT ''{}''::jsonb::feed_batch', 'SELECT ''1''::jsonb::feed_batch',
-    'SELECT (feed_start(''a'')::jsonb || ''{"partial": "x"}'')::feed_position', 'SELECT (feed_start(''a'')::jsonb || ''{"more": 1}'')::feed_position',
-    'SELECT (feed_start(''a'')::jsonb - ''members'')::feed_position', 'SELECT feed_start(''a'')::jsonb::feed_batch',
-    'SELECT (feed_start(''a'')::jsonb || ''{"transactions": "{[1,"}'')::feed_position']) AS s) AS s;
+    'SELECT (reader_start(''a'')::jsonb || ''{"partial": "x"}'')::feed_position', 'SELECT (reader_start(''a'')::jsonb || ''{"more": 1}'')::feed_position',
+    'SELECT (reader_start(''a'')::jsonb - ''members'')::feed_position', 'SELECT reader_start(''a'')::jsonb::feed_batch',
+    'SELECT (reader_start(''a'')::jsonb || ''{"transactions": "{[1,"}'')::feed_position']) AS s) AS s;
 SELECT 'null'::jsonb::feed_position;
-SELECT b::jsonb::feed_batch = b AS same, p::jsonb::feed_position = p AS same FROM steps, feed_batch_after(t, p) AS b WHERE (t, i) = ('a'::regclass, 1);
+SELECT b::jsonb::feed_batch = b AS same, p::jsonb::feed_position = p AS same FROM steps, reader_next_batch(t, p) AS b WHERE (t, i) = ('a'::regclass, 1);
 DROP TABLE a, b, c, d, e, long, placed, steps;
 DROP PROCEDURE fill; DROP FUNCTION rows_of, part_sizes, batch_from, masked;
